@@ -26,19 +26,28 @@ demo: $(RUNTIME) ## Audit a real cluster's dump and try admission, with no clust
 	@examples/demo
 
 .PHONY: lint
-lint: $(DEV) ## ruff, mypy --strict, import contracts
+lint: $(DEV) ## ruff, mypy --strict, import contracts, prose and workflows
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/python -m tools.prose
+
+.PHONY: prose
+prose: $(DEV) ## Vale on the documentation and the CLI's texts, actionlint on the workflows
+	$(BIN)/python -m tools.prose
+
+.PHONY: check
+check: $(DEV) ## Lint, types, and the unit tests that the change since main affects; under a minute
+	$(BIN)/python -m tools.check
 
 .PHONY: format
-format: $(DEV) ## Format the code and mend what ruff can
+format: $(DEV) ## Format the code, and apply ruff's fixes
 	$(BIN)/ruff format
 	$(BIN)/ruff check --fix
 
 .PHONY: unit
-unit: $(DEV) ## Tests that need no Go, no server and no browser; under a minute
+unit: $(DEV) ## Tests that need no Go, no server and no browser; three minutes
 	$(BIN)/python -m pytest -m "not server and not browser and not checkout" -n 2 -q
 
 .PHONY: test
@@ -54,10 +63,10 @@ soak: $(DEV) ## All tests at length: differentials in full, Hypothesis, 100 roun
 	HYPOTHESIS_PROFILE=soak PODIUM_DIFFERENTIAL=full $(BIN)/python -m pytest -q --timeout 3600
 
 .PHONY: record
-record: $(DEV) ## Record the answers of real servers anew into tests/recorded/
-	$(BIN)/python -m tests.differential.record
-	$(BIN)/python -m tests.preemption.differential.record
-	$(BIN)/python -m tests.scheduling.podschema
+record: $(DEV) ## Record the answers of real servers into tests/conformance/recorded/
+	$(BIN)/python -m tests.support.admission.record
+	$(BIN)/python -m tests.support.preemption.differential.record
+	$(BIN)/python -m tests.support.filters.podschema
 
 .PHONY: bench
 bench: $(DEV) ## Time the audit and the rules against their peers; writes bench/RESULTS.md
@@ -76,29 +85,33 @@ kind: $(RUNTIME) ## Podium in a kind cluster; KUBERNETES=1.36, KIND_IMAGE=... (n
 	$(BIN)/python -m tools.kind $(if $(KUBERNETES),--kubernetes $(KUBERNETES)) $(if $(KIND_IMAGE),--image $(KIND_IMAGE))
 
 .PHONY: manifests
-manifests: $(DEV) ## Write manifests/rendered and the chart anew from kustomize (needs kubectl)
+manifests: $(DEV) ## Render manifests/rendered and the chart from kustomize (needs kubectl)
 	$(BIN)/python -m tools.manifests.render
 
 .PHONY: docs
-docs: $(DEV) ## Write what is generated in docs/ anew, from the code
+docs: $(DEV) ## Generate parts of docs/ from the code
 	$(BIN)/python -m tools.docs
 
+.PHONY: docs-check
+docs-check: $(DEV) ## Check the documentation: links, index, generated parts, examples
+	$(BIN)/python -m pytest -q -n 2 -m "not server" tests/docs
+
 .PHONY: examples
-examples: $(DEV) ## Take the dumps in examples/ anew, from real control planes
+examples: $(DEV) ## Dump real control planes into examples/
 	$(BIN)/python -m tools.examples.take
 
 .PHONY: screenshots
-screenshots: $(DEV) ## Take the pictures in docs/ anew, with a real browser
-	$(BIN)/python -m tests.ui.screenshots
+screenshots: $(DEV) ## Take the pictures in docs/ with a real browser
+	$(BIN)/python -m tests.support.ui.screenshots
 
 .PHONY: lock
-lock: $(DEV) ## Resolve the dependencies anew into the lock files
+lock: $(DEV) ## Resolve the dependencies into the lock files
 	$(BIN)/uv pip compile pyproject.toml --group build $(LOCK) --output-file requirements.lock
 	$(BIN)/uv pip compile pyproject.toml --group dev $(LOCK) --output-file requirements-dev.lock
 
-# A release is a week old before it is taken: what is withdrawn is withdrawn by then.
+# Only releases that are a week old: most bad releases are withdrawn by then.
 LOCK := --quiet --upgrade --exclude-newer "7 days" --universal --python-version 3.11 --generate-hashes --no-header --no-emit-index-url
 
 .PHONY: clean
-clean: ## Remove what the targets made here (not the control planes in the cache)
+clean: ## Remove the targets' output here (not the control planes in the cache)
 	rm -rf .venv out dist .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache

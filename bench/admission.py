@@ -5,8 +5,8 @@ from typing import Any
 
 from podium.api.core import PriorityClass
 from podium.api.meta import ObjectMeta
+from podium.cluster.state import ClusterState
 from podium.rules.admission import Operation, Profile, Request, review
-from podium.state import State
 
 COUNT = 5_000
 GROUP: dict[str, Any] = {
@@ -33,7 +33,7 @@ POD: dict[str, Any] = {
 
 def cases() -> list[tuple[str, int, Callable[[], object]]]:
     """Return (what, objects, work) for each kind of request."""
-    state = State(native_served=True)
+    state = ClusterState(native_served=True)
     state.apply(PriorityClass(metadata=ObjectMeta(name="research"), value=1_000))
     profile = Profile(kubernetes="1.37", rules="podium")
 

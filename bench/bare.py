@@ -16,10 +16,10 @@ import msgspec
 import uvloop
 
 from podium.api.groups import CONTROLLER_MANAGER
-from podium.controllers.keep import essential
+from podium.controllers.keep import transform
 from podium.controllers.manager import Rules
 from podium.controllers.process import kinds, wanted
-from podium.kube.cluster import Cluster
+from podium.kube.cache import InformerCache
 from podium.kube.connection import Connection, connect
 
 API = "scheduling.k8s.io/v1beta1"
@@ -29,8 +29,8 @@ GROUPS = f"/apis/{API}/podgroups"
 async def listing(connection: Connection) -> float:
     """Read the cluster once."""
     began = time.perf_counter()
-    cluster = Cluster(
-        connection, kinds(Rules()), keep=essential, only=wanted, say=lambda _event, _fields: None
+    cluster = InformerCache(
+        connection, kinds(Rules()), transform=transform, only=wanted, say=lambda _event, _fields: None
     )
     following = asyncio.create_task(cluster.run())
     await cluster.ready()

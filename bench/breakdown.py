@@ -18,14 +18,14 @@ from typing import NamedTuple
 from bench import reviews, rig, stages
 from bench.results import ROUNDS, Row, Section, spread
 
-from podium.certificates import authority, leaf, new_key
-from podium.rules.target import Phase
-from podium.rules.webhook import judge
-from podium.service import logs
-from podium.service.messages import Ask
-from podium.service.metrics import new_registry
+from podium.rules.target import AdmissionPhase
+from podium.rules.webhook import review_phase
+from podium.runtime import logs
+from podium.runtime.messages import HTTPRequest
+from podium.runtime.metrics import new_registry
 from podium.webhooks import review
-from podium.webhooks.metrics import Metrics
+from podium.webhooks.certificates import authority, leaf, new_key
+from podium.webhooks.metrics import WebhookMetrics
 
 SECONDS = 3.0
 _LOOP = 2_000
@@ -108,18 +108,18 @@ def serving(served: Served, folder: Path) -> Iterator[rig.Target]:
 
 def alone(body: bytes) -> list[tuple[str, str]]:
     """Time the handler and its parts in this process."""
-    read = review.decode(body, Phase.MUTATE)
+    read = review.decode(body, AdmissionPhase.MUTATE)
     request = read.request
     assert request is not None
     known, profile = stages.Known(), stages.profile()
-    verdict = judge(Phase.MUTATE, request, known.state, profile)
-    metrics = Metrics(new_registry())
+    verdict = review_phase(AdmissionPhase.MUTATE, request, known.state, profile)
+    metrics = WebhookMetrics(new_registry())
     log = logs.configure("json", "info")
-    ask, handler = Ask("/mutate", body, deadline=float("inf"), began=0.0), stages.judged()
+    ask, handler = HTTPRequest("/mutate", body, deadline=float("inf"), began=0.0), stages.judged()
     parts: dict[str, Callable[[], object]] = {
         "the whole handler": lambda: handler(ask),
-        "decode": lambda: review.decode(body, Phase.MUTATE),
-        "rules": lambda: judge(Phase.MUTATE, request, known.state, profile),
+        "decode": lambda: review.decode(body, AdmissionPhase.MUTATE),
+        "rules": lambda: review_phase(AdmissionPhase.MUTATE, request, known.state, profile),
         "encode": lambda: review.encode(read, verdict),
         "metrics": lambda: metrics.judged(read, verdict, 0.001),
         "a log call below the level": lambda: log.debug(

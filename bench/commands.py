@@ -16,7 +16,7 @@ from typing import NamedTuple
 from bench import admission, cluster
 from bench.results import ROUNDS, Row, Section, spread
 
-from podium.audit import audit
+from podium.audit.run import audit
 from podium.cli.inputs import load_state, read_documents
 
 PODIUM = str(Path(sys.executable).with_name("podium"))

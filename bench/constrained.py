@@ -17,15 +17,15 @@ from bench.following import following
 from bench.preemption import RATIO, ratio, run
 from bench.results import ROUNDS, Row, Section, spread
 
+from podium.api.findings import ObjectRef
 from podium.api.groups import DisruptionMode, PodGroup
 from podium.api.membership import GroupKey
 from podium.api.meta import ObjectMeta
 from podium.api.schedulable import Schedulable, SchedulableNode
+from podium.cluster.reader import Name
+from podium.cluster.state import ClusterState
 from podium.errors import PodiumError
-from podium.findings import ObjectRef
 from podium.schedulerplugin.preemption.outcome import Outcome
-from podium.state import State
-from podium.view import Name
 
 GPU, NS = "nvidia.com/gpu", "team"
 HOST, POOL = "kubernetes.io/hostname", "pool"
@@ -70,7 +70,7 @@ def gang(kind: str, nodes: int, members: int, numbered: int = 1) -> list[float]:
 
 def lone(kind: str, nodes: int, members: int, numbered: int = 1) -> list[float]:
     """Let a lone pod preempt where whole gangs run on half of the nodes, and lower pods on the other."""
-    state = State(native_served=True)
+    state = ClusterState(native_served=True)
     half = nodes // 2
     for at in range(nodes):
         state.apply(_node(at, {POOL: "a" if at < half else "b"}))
@@ -94,7 +94,7 @@ def outsider(kind: str, nodes: int, members: int, numbered: int = 1) -> list[flo
     return _deciding(state, _gang(state, "wanted", members, 10), numbered)
 
 
-def _deciding(state: State, target: Name | GroupKey, numbered: int) -> list[float]:
+def _deciding(state: ClusterState, target: Name | GroupKey, numbered: int) -> list[float]:
     """Return the milliseconds of a decision that preempts, each time after a pod was replaced."""
     for pod in list(state.pods.values()) if numbered else ():
         assert isinstance(pod, Schedulable)
@@ -115,8 +115,8 @@ def _deciding(state: State, target: Name | GroupKey, numbered: int) -> list[floa
     return times[1:]
 
 
-def _full(nodes: int) -> State:
-    state = State(native_served=True)
+def _full(nodes: int) -> ClusterState:
+    state = ClusterState(native_served=True)
     for at in range(nodes):
         state.apply(_node(at, {}))
     for at in range(nodes):
@@ -137,7 +137,7 @@ def _constraint(kind: str) -> dict[str, Any]:
 
 
 def _gang(
-    state: State, name: str, members: int, priority: int, first: int | None = None, **spec: Any
+    state: ClusterState, name: str, members: int, priority: int, first: int | None = None, **spec: Any
 ) -> GroupKey:
     """Put a whole gang into a cluster, pending, or one to a node from the first on."""
     state.apply(

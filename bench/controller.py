@@ -23,7 +23,7 @@ from bench.bare import GROUPS as GROUPS_PATH
 from bench.fleet import DIVERGENT_EVERY, MEMBERS, Fleet, filled, roomy
 from bench.results import ROUNDS, Row, Section, quantile, spread
 from bench.storm import FLIP_EVERY, RATE, Seen, Storm, Weather, groups_seen, pods_seen
-from tests.fixtures.servers import exclusive
+from tests.support.servers import exclusive
 
 from podium.controllers.conditions import OURS
 from podium.controllers.manager import Rules

@@ -24,10 +24,10 @@ from bench.paper import POD_INDEX, pod
 from bench.results import Row, Section
 from bench.rig import REST
 
+from podium.runtime.manager import ManagerOptions
 from podium.schedulerplugin.live import process
-from podium.schedulerplugin.live.switch import Source
-from podium.schedulerplugin.scheduling.settings import LiveSettings
-from podium.service.replica import Options
+from podium.schedulerplugin.live.switch import SettingsSource
+from podium.schedulerplugin.settings import LiveSettings
 
 NODES, PODS, GANG = 5_000, 120_000, 300
 APART, NAMED = 20, 500
@@ -94,8 +94,10 @@ async def _measured() -> list[Row]:
 
     with _paper() as url, tempfile.TemporaryDirectory() as folder:
         logger = structlog.wrap_logger(structlog.PrintLogger(io.StringIO()), processors=[log])
-        options = Options(kubeconfig=_kubeconfig(url, Path(folder)), lease=("team", "podium-scheduler"))
-        async with _beside(process.run(options, Source(LiveSettings), logger), beat.run()):
+        options = ManagerOptions(
+            kubeconfig=_kubeconfig(url, Path(folder)), lease=("team", "podium-scheduler")
+        )
+        async with _beside(process.run(options, SettingsSource(LiveSettings), logger), beat.run()):
             await log.until("leading")
             note("the first lists")
             await log.until("scheduling")

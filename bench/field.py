@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from typing import Any
 
-from tests.fixtures.servers import Server
+from tests.support.servers import Server
 
 from podium.controlplane.client import Client
 from podium.errors import PodiumError

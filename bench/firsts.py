@@ -5,8 +5,8 @@ from pathlib import Path
 
 from bench.commands import PODIUM
 from bench.results import Row, Section, spread
-from tests.fixtures.servers import exclusive
-from tests.install.firsts import first_steps
+from tests.support.install.firsts import first_steps
+from tests.support.servers import exclusive
 
 from podium.controlplane.releases import NEWEST
 

@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from bench import cluster
-from tests.fixtures import faults
-from tests.fixtures.servers import Server
+from tests.support import controlplane_faults
+from tests.support.servers import Server
 
 from podium.controlplane import process, state
 from podium.controlplane.components import log
@@ -107,7 +107,7 @@ class Fleet(NamedTuple):
 
     def _put(self, objects: list[tuple[bytes, bytes]]) -> None:
         puts = [{"requestPut": {"key": _encoded(key), "value": _encoded(value)}} for key, value in objects]
-        faults.etcd(self.server, "kv/txn", {"success": puts})
+        controlplane_faults.etcd(self.server, "kv/txn", {"success": puts})
 
 
 @contextlib.contextmanager
@@ -171,7 +171,7 @@ def filled(server: Server, groups: int) -> Fleet:
         _template(server, ended, _OTHER, "hole-pod-end-x7k2p"),
     )
     for template in fleet[2:]:
-        faults.etcd(server, "kv/deleterange", {"key": _encoded(template.key)})
+        controlplane_faults.etcd(server, "kv/deleterange", {"key": _encoded(template.key)})
     fleet.fill()
     return fleet
 
@@ -203,7 +203,7 @@ def _is_ready(server: Server) -> bool:
 def _stored(server: Server, name: str, uid: str) -> Template:
     """Find what etcd has of an object in our namespace."""
     everything = {"key": _encoded(b"/"), "range_end": _encoded(b"0")}
-    for each in faults.etcd(server, "kv/range", everything)["kvs"]:
+    for each in controlplane_faults.etcd(server, "kv/range", everything)["kvs"]:
         key = base64.b64decode(each["key"])
         if key.endswith(f"/{_NAMESPACE}/{name}".encode()):
             return Template(key, base64.b64decode(each["value"]), uid)

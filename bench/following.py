@@ -14,15 +14,15 @@ from bench import scene
 
 from podium.api.membership import GroupKey
 from podium.api.schedulable import Schedulable
+from podium.cluster.reader import Name
+from podium.cluster.state import ClusterState
 from podium.schedulerplugin.engine import Engine
 from podium.schedulerplugin.preemption.outcome import Plan
-from podium.state import State
-from podium.view import Name
 
 T = TypeVar("T")
 
 
-def following(state: State) -> Engine:
+def following(state: ClusterState) -> Engine:
     """Return an engine that has read a cluster, knows its units, and follows it from now on."""
     engine = Engine(state)
     for for_group in (False, True):
@@ -34,7 +34,7 @@ def following(state: State) -> Engine:
     return engine
 
 
-def follow(state: State, plan: Plan) -> None:
+def follow(state: ClusterState, plan: Plan) -> None:
     """Bring a cluster to where a plan leads: the victims gone, the preemptor bound."""
     for unit in plan.victims:
         for victim in unit.pods:

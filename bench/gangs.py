@@ -14,16 +14,16 @@ from bench.field import API, HIGH, LOW, NAMESPACE, Field, group, pod
 from bench.following import answered, follow, following
 from bench.kubescheduler import Scheduler, scheduling
 from bench.results import Row, Section, spread
-from tests.fixtures.servers import exclusive
+from tests.support.servers import exclusive
 
 from podium.api.core import PriorityClass
 from podium.api.membership import GroupKey
 from podium.api.reads import READS
 from podium.api.schedulable import Schedulable, SchedulableNode
+from podium.cluster.state import ClusterState
 from podium.controlplane.releases import NEWEST
 from podium.errors import PodiumError
 from podium.schedulerplugin.preemption.outcome import Outcome, Plan
-from podium.state import State
 
 # Members of one gang, and the factor by which ours is to be quicker.
 GANGS = {100: 10, 400: 20, 1_000: 30}
@@ -130,8 +130,8 @@ class Rivals:
         self._field.delete_pods(each["metadata"]["name"] for each in reversed(pods))
         self._scheduler.until_known("pods", 0)
 
-    def _state(self, pods: list[Any], groups: list[Any]) -> State:
-        state = State(native_served=True)
+    def _state(self, pods: list[Any], groups: list[Any]) -> ClusterState:
+        state = ClusterState(native_served=True)
         read_group = READS[API, "PodGroup"]
         for each in groups:
             state.apply(read_group.neutral(msgspec.convert(each, read_group.type)))

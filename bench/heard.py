@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterator
 
 import msgspec
 from bench.field import PODS
-from tests.fixtures.servers import Server
+from tests.support.servers import Server
 
 from podium.errors import PodiumError
 from podium.kube.connection import connect

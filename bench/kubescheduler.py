@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import msgspec
-from tests.fixtures.servers import Server
+from tests.support.servers import Server
 
 from podium.controlplane import ports, process
 from podium.controlplane.client import Client

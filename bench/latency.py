@@ -13,12 +13,12 @@ from typing import Any, NamedTuple
 from bench import reviews
 from bench.results import ROUNDS, Row, Section, quantile, spread
 from bench.webhook import created, podium, set_up
-from tests.fixtures.servers import Server, exclusive
+from tests.support.servers import Server, exclusive
 
 from podium.api.groups import GROUP_LABEL
 from podium.controlplane.client import Client
 from podium.controlplane.releases import NEWEST
-from podium.crds import crds
+from podium.crds.definitions import crds
 
 WRITES = 200
 _PODS = f"/api/v1/namespaces/{reviews.NAMESPACE}/pods"

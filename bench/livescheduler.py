@@ -9,7 +9,7 @@ import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 
-from tests.fixtures.servers import Server
+from tests.support.servers import Server
 
 from podium.controlplane import ports, process
 from podium.errors import PodiumError

@@ -21,12 +21,12 @@ from bench.results import Row, Section, quantile, spread
 
 from podium.api.membership import GroupKey
 from podium.api.schedulable import Schedulable
+from podium.cluster.state import ClusterState
 from podium.errors import PodiumError
 from podium.schedulerplugin.engine import Engine
 from podium.schedulerplugin.placement import Placer
 from podium.schedulerplugin.preemption.outcome import Outcome
 from podium.schedulerplugin.snapshot import Snapshot
-from podium.state import State
 
 ROUNDS = 5
 PLACED, PLACING_NODES = 10_000, 5_000
@@ -67,7 +67,7 @@ def measure() -> Section:
 def place(nodes: int, pods: int, numbered: int = 0) -> dict[str, Any]:
     """Place pods of all shapes on empty nodes, in turns and shape by shape."""
     snapshot = Snapshot()
-    state = State(native_served=True)
+    state = ClusterState(native_served=True)
     for index in range(nodes):
         snapshot.apply(None, scene.node(index, 10))
     for pod in _labelled(scene.wanted(pods), numbered):
@@ -136,7 +136,7 @@ def grow(nodes: int, pods: int) -> dict[str, Any]:
     }
 
 
-def gang_in(state: State, members: int, numbered: int = 0) -> GroupKey:
+def gang_in(state: ClusterState, members: int, numbered: int = 0) -> GroupKey:
     """Put a pending gang into a cluster."""
     group, pods = scene.gang(members)
     state.apply(group)
@@ -145,7 +145,7 @@ def gang_in(state: State, members: int, numbered: int = 0) -> GroupKey:
     return GroupKey(True, group.ref.namespace, group.ref.name)
 
 
-def again(engine: Engine, state: State, target: Any) -> float:
+def again(engine: Engine, state: ClusterState, target: Any) -> float:
     """Return the seconds of a plan after a pod of the cluster has gone and come back as another."""
     pod = next(pod for pod in state.pods.values() if pod.spec.nodeName)
     state.remove(pod)

@@ -1,15 +1,16 @@
 """Regret: the pods that a plan evicts, divided by those of the least harm that an integer program finds.
 
-The clusters and the program are those of tests/oracle, so the figures are of the cases that the tests assert.
+The clusters and the program are those of tests/conformance/oracle, so the figures are of the cases that the
+tests assert.
 """
 
 from collections.abc import Callable, Iterator
 from statistics import median
 
 from bench.results import Row, Section
-from tests.oracle import clusters
-from tests.oracle.clusters import Case
-from tests.oracle.compare import Compared, compared, regret
+from tests.support.oracle import clusters
+from tests.support.oracle.clusters import Case
+from tests.support.oracle.compare import Compared, compared, regret
 
 from podium.schedulerplugin.preemption.outcome import Semantics
 

@@ -23,6 +23,7 @@ from podium.api.core import (
     RawQuantity,
     SchedulingGroup,
 )
+from podium.api.findings import ObjectRef
 from podium.api.groups import DisruptionMode, PodGroup
 from podium.api.meta import Condition, LabelSelector, ObjectMeta
 from podium.api.schedulable import (
@@ -34,8 +35,7 @@ from podium.api.schedulable import (
     SchedulableStatus,
     Taint,
 )
-from podium.findings import ObjectRef
-from podium.state import State
+from podium.cluster.state import ClusterState
 
 API = "scheduling.k8s.io/v1beta1"
 INDEX = "batch.kubernetes.io/job-completion-index"
@@ -80,9 +80,9 @@ class Part(NamedTuple):
     spec: dict[str, Any]
 
 
-def cluster(size: Size, seed: int = 1) -> State:
+def cluster(size: Size, seed: int = 1) -> ClusterState:
     """Make a cluster that has no room for a pod of 8 cpus anywhere."""
-    state = State(native_served=True)
+    state = ClusterState(native_served=True)
     for value in (*_LOWER, PRIORITY):
         state.apply(PriorityClass(metadata=ObjectMeta(name=f"class-{value}"), value=value))
     for team in TEAMS:

@@ -22,21 +22,21 @@ from typing import NamedTuple
 import msgspec
 import numpy as np
 from bench.results import Row, Section
-from tests.oracle.least import COUNTS_FIRST, ORDER, Criterion, least
-from tests.oracle.problem import problem_of
-from tests.scheduling import builders
+from tests.support.filters import builders
+from tests.support.oracle.least import COUNTS_FIRST, ORDER, Criterion, least
+from tests.support.oracle.problem import problem_of
 
+from podium.api.findings import ObjectRef
 from podium.api.groups import DisruptionMode, PodGroup
 from podium.api.membership import GroupKey
 from podium.api.meta import ObjectMeta
 from podium.api.schedulable import Schedulable, SchedulableStatus
+from podium.cluster.reader import Name
+from podium.cluster.state import ClusterState
 from podium.errors import PodiumError
-from podium.findings import ObjectRef
 from podium.schedulerplugin.engine import Engine
 from podium.schedulerplugin.preemption.outcome import Outcome, Semantics
 from podium.schedulerplugin.settings import Settings
-from podium.state import State
-from podium.view import Name
 
 NS, GPU, PER_NODE = builders.NS, "nvidia.com/gpu", 8
 HOUR, DAY = 3600, 24 * 3600
@@ -192,11 +192,11 @@ def _by_program(
     if decision.outcome is Outcome.FITS:
         return Move(decision.placed, ())
     found = least(problem_of(engine, target, now), order)
-    if found is None or decision.wanted is None:
+    if found is None or decision.target is None:
         return None
     # The pods of a job are alike, so it is one demand.
     nodes = [node for (_, node), count in sorted(found.placed.items()) for _ in range(count)]
-    placed = dict(zip(decision.wanted.rows, nodes, strict=True))
+    placed = dict(zip(decision.target.rows, nodes, strict=True))
     return Move(placed, [pod.row for unit in found.units for pod in unit.pods])
 
 
@@ -223,7 +223,7 @@ class _Simulation:
     def __init__(self, nodes: int, policy: Policy, checkpoint: int) -> None:
         self._policy = policy
         self._checkpoint = checkpoint
-        self._state = State(native_served=True)
+        self._state = ClusterState(native_served=True)
         for at in range(nodes):
             name = f"node-{at:04d}"
             room = {GPU: PER_NODE, "cpu": 960, "pods": 110}

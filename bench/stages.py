@@ -21,22 +21,22 @@ from bench import reviews
 from podium.api.core import PriorityClass
 from podium.api.meta import ObjectMeta
 from podium.api.reads import READS
-from podium.rules.case import Profile
-from podium.rules.policy import Level, Policy
-from podium.service import logs
-from podium.service.limits import Limits
-from podium.service.messages import Ask, Reply, Route
-from podium.service.metrics import new_registry
-from podium.service.server import Server
-from podium.state import State
+from podium.cluster.state import ClusterState
+from podium.rules.context import Profile
+from podium.rules.policy import Policy, RuleLevel
+from podium.runtime import logs
+from podium.runtime.limits import Limits
+from podium.runtime.messages import HTTPRequest, HTTPResponse, Route
+from podium.runtime.metrics import new_registry
+from podium.runtime.server import HTTPServer
 from podium.webhooks.handlers import Handlers
-from podium.webhooks.metrics import Metrics
+from podium.webhooks.metrics import WebhookMetrics
 
 _PATCH = [{"op": "add", "path": "/spec/priorityClassName", "value": reviews.CLASS}]
 _BODY_LIMIT = 7 << 20
 
 
-def canned() -> Callable[[Ask], Reply]:
+def canned() -> Callable[[HTTPRequest], HTTPResponse]:
     """Return a handler that answers anything with one patch."""
     sample = reviews.pod_review()
     start = sample.index(b'"uid":"') + len(b'"uid":"')
@@ -48,7 +48,7 @@ def canned() -> Callable[[Ask], Reply]:
     }
     review = {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": response}
     before, after = msgspec.json.encode(review).split(b"@")
-    return lambda ask: Reply(200, before + ask.body[start : start + 36] + after)
+    return lambda ask: HTTPResponse(200, before + ask.body[start : start + 36] + after)
 
 
 class Known:
@@ -57,7 +57,7 @@ class Known:
     synced = True
 
     def __init__(self) -> None:
-        self.state = State(native_served=False)
+        self.state = ClusterState(native_served=False)
         self.state.apply(PriorityClass(metadata=ObjectMeta(name=reviews.CLASS), value=reviews.VALUE))
         group = reviews.pod_group()
         group["spec"]["priority"] = reviews.VALUE
@@ -71,26 +71,26 @@ class Known:
 
 def profile() -> Profile:
     """Return the profile of the webhook."""
-    policy = Policy(levels={rule: Level(level) for rule, level in reviews.LEVELS.items()})
+    policy = Policy(levels={rule: RuleLevel(level) for rule, level in reviews.LEVELS.items()})
     return Profile(kubernetes="1.37", rules="podium", policy=policy)
 
 
-def judged() -> Callable[[Ask], Any]:
+def judged() -> Callable[[HTTPRequest], Any]:
     """Return Podium's own handler."""
     ours = profile()
     log = logs.configure("json", "info")
-    return Handlers(Known(), lambda: ours, Metrics(new_registry()), log).routes()["/mutate"].handler
+    return Handlers(Known(), lambda: ours, WebhookMetrics(new_registry()), log).routes()["/mutate"].handler
 
 
-async def serve_ours(answer: Callable[[Ask], Reply], context: ssl.SSLContext | None) -> int:
+async def serve_ours(answer: Callable[[HTTPRequest], HTTPResponse], context: ssl.SSLContext | None) -> int:
     """Serve as `podium webhook` does; returns the port."""
     routes = {"/mutate": Route("POST", answer, "application/json", _BODY_LIMIT)}
-    server = Server(routes, Limits(), lambda _why: None, context=context)
+    server = HTTPServer(routes, Limits(), lambda _why: None, context=context)
     await server.start("127.0.0.1", 0)
     return server.port
 
 
-async def serve_aiohttp(answer: Callable[[Ask], Reply], context: ssl.SSLContext | None) -> int:
+async def serve_aiohttp(answer: Callable[[HTTPRequest], HTTPResponse], context: ssl.SSLContext | None) -> int:
     """Serve with the least that aiohttp offers; returns the port."""
     loop = asyncio.get_running_loop()
 
@@ -98,7 +98,7 @@ async def serve_aiohttp(answer: Callable[[Ask], Reply], context: ssl.SSLContext 
         began = time.perf_counter()
         timeout = request.query.get("timeout", "10s")
         body = await request.read()
-        reply = answer(Ask(request.path, body, loop.time() + float(timeout.rstrip("s")), began))
+        reply = answer(HTTPRequest(request.path, body, loop.time() + float(timeout.rstrip("s")), began))
         return web.Response(status=reply.status, body=reply.body, content_type="application/json")
 
     factory = web.Server(handle, access_log=None, keepalive_timeout=300.0)

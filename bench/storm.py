@@ -18,10 +18,10 @@ import msgspec
 from bench.bare import GROUPS
 from bench.fleet import DIFFERING, MEMBERS, Fleet, group_of
 
+from podium.cluster.reader import Name
 from podium.controllers.conditions import PRIORITY
 from podium.errors import PodiumError
 from podium.kube.connection import Connection
-from podium.view import Name
 
 RATE = 500
 FLIP_EVERY = 10

@@ -27,10 +27,10 @@ from bench.kubescheduler import scheduling
 from bench.livescheduler import podium_scheduling
 from bench.results import Row, Section, spread
 from bench.workloads import LONE_PODS_A_NODE, LOW_GANGS, SHAPES, Shape, Workload
-from tests.fixtures.servers import Server, exclusive
+from tests.support.servers import Server, exclusive
 
-from podium import data
 from podium.controlplane.releases import NEWEST
+from podium.documents import packagedata
 from podium.errors import PodiumError
 
 # The bench gives up on pods that stay pending for so long while no pod changes.
@@ -73,7 +73,7 @@ class Contest:
         self._server = server
         self._field = Field(server, nodes)
         # Podium records its evictions, too.
-        records = data.folder("manifests") / "crds" / "preemptionrecords.scheduling.podium.dev.yaml"
+        records = packagedata.folder("manifests") / "crds" / "preemptionrecords.scheduling.podium.dev.yaml"
         server.kubectl("apply", f"--filename={records}")
         # A server takes a second for the first list of a new kind, and tells clients to come back.
         server.kubectl("get", "preemptionrecords.scheduling.podium.dev")

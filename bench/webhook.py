@@ -19,8 +19,8 @@ from typing import Any
 
 from bench import reviews, rig
 from bench.results import ROUNDS, Row, Section, spread
-from tests.fixtures.servers import Server, exclusive
-from tests.webhooks.running import Running, running
+from tests.support.servers import Server, exclusive
+from tests.support.webhooks.running import Running, running
 
 from podium.controlplane.client import Client
 from podium.controlplane.releases import NEWEST

@@ -91,10 +91,10 @@ SHAPES = {
     "lone-200": Shape("PreemptionBasic, 200 nodes, 200 preemptors", 2.5, lambda _: lone(200)),
     "numbered-200": Shape("PreemptionBasic, 200 nodes, distinct labels", 2.5, lambda _: numbered(lone(200))),
     "lone-1000": Shape("PreemptionBasic, 1,000 nodes, 1,000 preemptors", 5, lambda _: lone(1_000)),
-    "gang-100": Shape("gang of 100 over 5 gangs, 100 nodes", 2.5, partial(gang, 100), 7),
-    "gang-400": Shape("gang of 400 over 5 gangs, 400 nodes", 2.5, partial(gang, 400)),
+    "gang-100": Shape("gang of 100 over 5 gangs, 100 nodes", 3, partial(gang, 100), 7),
+    "gang-400": Shape("gang of 400 over 5 gangs, 400 nodes", 3, partial(gang, 400)),
     "numbered-400": Shape(
-        "gang of 400 over 5 gangs, distinct labels", 2.5, lambda serial: numbered(gang(400, serial))
+        "gang of 400 over 5 gangs, distinct labels", 3, lambda serial: numbered(gang(400, serial))
     ),
-    "gang-1000": Shape("gang of 1,000 over 5 gangs, 1,000 nodes", 2.5, partial(gang, 1_000)),
+    "gang-1000": Shape("gang of 1,000 over 5 gangs, 1,000 nodes", 3, partial(gang, 1_000)),
 }

@@ -1,4 +1,4 @@
-"""Fixtures for every test; each module of tests/fixtures/ holds those of one capability."""
+"""Fixtures for every test; each module of tests/support/ holds those of one capability."""
 
 import os
 import sys
@@ -15,11 +15,11 @@ sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 pytest_plugins = [
-    "tests.fixtures.calling",
-    "tests.fixtures.browser",
-    "tests.fixtures.folders",
-    "tests.fixtures.servers",
-    "tests.fixtures.workers",
+    "tests.support.calling",
+    "tests.support.browser",
+    "tests.support.folders",
+    "tests.support.servers",
+    "tests.support.workers",
 ]
 
 # A deadline judges the machine, not the code; `make soak` runs many more examples.

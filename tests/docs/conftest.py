@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.docs.pages import commands, pages
-from tests.docs.play import Play
+from tests.support.docs.pages import commands, pages
+from tests.support.docs.play import Play
 
 
 @pytest.fixture

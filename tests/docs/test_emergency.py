@@ -5,17 +5,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.docs.play import Play
-from tests.fixtures.servers import Server, exclusive
-from tests.fixtures.waiting import until
-from tests.install.scene import GROUPS, patch, podium, route, stored, webhook
-from tests.manifests.test_modes import rendered
+from tests.support.docs.play import Play
+from tests.support.install.scene import GROUPS, patch, podium, route, stored, webhook
+from tests.support.servers import Server, exclusive
+from tests.support.waiting import until
+from tests.unit.manifests.test_modes import rendered
 
 from podium.api.groups import FINALIZER
-from podium.cli.schedulerfile import source
+from podium.cli.config.schedulerfile import source
 from podium.controlplane.releases import NEWEST
 from podium.ops.doctor.facts import MUTATING, VALIDATING
-from podium.schedulerplugin.scheduling.settings import Mode
+from podium.schedulerplugin.settings import PreemptionMode
 
 pytestmark = [pytest.mark.server, pytest.mark.timeout(600)]
 
@@ -126,6 +126,6 @@ def test_emergency(play: Play, cluster: Server, tmp_path: Path) -> None:
     file = tmp_path / "scheduler.yaml"
     made = stored(cluster, "/api/v1/namespaces/podium-system/configmaps/podium-scheduler")
     file.write_text(made["data"]["scheduler.yaml"], "utf-8")
-    assert source(str(file)).read().mode is Mode.OFF
+    assert source(str(file)).read().mode is PreemptionMode.OFF
     play.rest()
     assert stored(cluster, f"{_DEPLOYMENTS}/podium-scheduler")["spec"]["replicas"] == 0

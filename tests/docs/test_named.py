@@ -4,7 +4,7 @@ import ast
 import re
 
 import pytest
-from tests.docs.pages import ROOT
+from tests.support.docs.pages import ROOT
 
 _TEXT = (ROOT / "docs" / "threat-model.md").read_text("utf-8")
 _NAMED = sorted(set(re.findall(r"`(tests/[\w/]+\.py)(?:::(\w+))?`", _TEXT)))

@@ -9,10 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.docs.play import Play
-from tests.fixtures.servers import Server, exclusive
-from tests.install.scene import podium, route, webhook
-from tests.reconciler import running as controllers
+from tests.support.controllers import running as controllers
+from tests.support.docs.help import LIVE
+from tests.support.docs.pages import Command
+from tests.support.docs.play import Play
+from tests.support.install.scene import podium, route, webhook
+from tests.support.servers import Server, exclusive
 
 from podium.controlplane.releases import NEWEST, RELEASES
 
@@ -249,7 +251,26 @@ def test_webhooks(play: Play, bare: Server) -> None:
 
 
 def test_ui(play: Play) -> None:
-    """Each command is one that tests/ui/test_docs.py runs."""
+    """Each command is one that tests/integration/cli/ui/test_docs.py runs."""
+    play.rest()
+
+
+def test_help(cluster: Server, tmp_path: Path) -> None:
+    """The examples in the help of the commands that need a cluster run, in the order of the commands."""
+    play = Play(tmp_path, *(Command(line, line) for line in LIVE)).at(cluster)
+    play.given(f"{_KINDS}kubectl create namespace team-a\ncp examples/webhook/policy.yaml .")
+    cluster.kubectl("create", "-f", "-", stdin=_pod("trainer"))
+    play.until("podium install --mode scheduler --image")
+    with webhook(cluster, tmp_path / "webhook"):
+        play.until("podium uninstall")
+    assert "delete Namespace podium-system" in play.next(answer="y\n")
+    play.until("podium migrate")
+    play.given(_KINDS)
+    play.until("podium controller --config")
+    play.given(
+        "cp examples/scheduler/careful.yaml scheduler.yaml\n"
+        "printf 'apiVersion: config.podium.dev/v1\\nkind: ControllerConfiguration\\n' > controller.yaml"
+    )
     play.rest()
 
 

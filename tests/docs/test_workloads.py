@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 import yaml
-from tests.docs.pages import ROOT
-from tests.fixtures.servers import Server, exclusive
-from tests.webhooks.running import running
+from tests.support.docs.pages import ROOT
+from tests.support.servers import Server, exclusive
+from tests.support.webhooks.running import running
 
 from podium.controlplane.releases import RELEASES
 

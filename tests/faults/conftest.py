@@ -3,12 +3,12 @@
 from collections.abc import Iterator
 
 import pytest
-from tests.faults.contenders import FEW, Pair, Storm, stormy
-from tests.faults.scheduling import WORTH, full_yard
-from tests.fixtures.folders import Kept
-from tests.fixtures.servers import ENOUGH
-from tests.reconciler.running import Place
-from tests.scheduler.world import Scheduler, World, Yard, world
+from tests.support.controllers.running import Place
+from tests.support.faults.contenders import FEW, Pair, Storm, stormy
+from tests.support.faults.scheduling import WORTH, full_yard
+from tests.support.folders import Kept
+from tests.support.scheduling.world import Scheduler, World, Yard, world
+from tests.support.servers import ENOUGH
 
 
 @pytest.fixture

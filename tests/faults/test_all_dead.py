@@ -12,16 +12,16 @@ from typing import Any
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
-from tests.faults.replica import BUG
-from tests.faults.replicas import Fleet, fleet
-from tests.faults.writing import MERGE, group, member, new_class, webhook_failures
-from tests.fixtures.balancer import Link
-from tests.fixtures.servers import ENOUGH, Server, exclusive
-from tests.fixtures.waiting import until
+from tests.support.balancer import Link
+from tests.support.faults.replica import BUG
+from tests.support.faults.replicas import Fleet, fleet
+from tests.support.faults.writing import MERGE, group, member, new_class, webhook_failures
+from tests.support.servers import ENOUGH, Server, exclusive
+from tests.support.waiting import until
 
-from podium import crds
 from podium.api.groups import PODIUM_GROUP
 from podium.controlplane.releases import RELEASES
+from podium.crds import definitions
 
 pytestmark = pytest.mark.server
 
@@ -161,7 +161,7 @@ def test_failing_open_is_a_choice_and_definitions_can_go(cluster: Server, tmp_pa
         assert "priority" not in made["spec"]
         assert space.change_group("gang")[0] == 200
 
-        for definition in crds.crds():
+        for definition in definitions.crds():
             name = definition["metadata"]["name"]
             path = f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{name}"
             assert cluster.request("DELETE", path)[0] == 200

@@ -9,7 +9,9 @@ import signal
 from collections.abc import Iterator
 
 import pytest
-from tests.faults.contenders import (
+from tests.support.controllers.running import PRIORITY, Place
+from tests.support.controlplane_faults import compact, without_api_server
+from tests.support.faults.contenders import (
     FEW,
     LEASES,
     OTHER,
@@ -20,10 +22,8 @@ from tests.faults.contenders import (
     pair,
     version,
 )
-from tests.fixtures.faults import compact, without_api_server
-from tests.fixtures.proxy import ANY, Cut, Hold, Where
-from tests.fixtures.waiting import until
-from tests.reconciler.running import PRIORITY, Place
+from tests.support.proxy import ANY, Cut, Hold, Where
+from tests.support.waiting import until
 
 pytestmark = pytest.mark.server
 
@@ -97,7 +97,7 @@ def test_the_lease_is_taken_from_the_leader_by_hand(what: str, two: Pair, storm:
         two.space.ask("PATCH", two.lease, {"spec": {"holderIdentity": ""}})
     assert gone(first) == 1
     assert "lease released" not in first.process.log
-    until(lambda: "the lease was not given back" in heir.process.log, f"the other waits:{two.log}")
+    until(lambda: "the lease was not released" in heir.process.log, f"the other waits:{two.log}")
     storm.more(FEW)
     storm.stop()
     two.converge()

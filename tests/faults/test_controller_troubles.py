@@ -7,10 +7,10 @@ the last change every condition is right. No write on the way was wrong at its t
 from collections.abc import Iterator
 
 import pytest
-from tests.faults.contenders import FEW, LEASES, STEADY, Pair, Storm, pair
-from tests.fixtures.proxy import Cut, Delay, Fault, Half, Refuse, Where
-from tests.fixtures.waiting import until
-from tests.reconciler.running import Place
+from tests.support.controllers.running import Place
+from tests.support.faults.contenders import FEW, LEASES, STEADY, Pair, Storm, pair
+from tests.support.proxy import Cut, Delay, Fault, Half, Refuse, Where
+from tests.support.waiting import until
 
 pytestmark = pytest.mark.server
 

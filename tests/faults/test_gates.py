@@ -4,11 +4,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.fixtures.faults import switch_gates
-from tests.fixtures.servers import Server, exclusive
-from tests.live.cluster import NATIVE
-from tests.reconciler.running import PODIUM_API, Place, Space, install, launch, new_class
-from tests.webhooks.running import ending
+from tests.support.connection.cluster import NATIVE
+from tests.support.controllers.running import PODIUM_API, Place, Space, install, launch, new_class
+from tests.support.controlplane_faults import switch_gates
+from tests.support.servers import Server, exclusive
+from tests.support.webhooks.running import ending
 
 from podium.api.groups import NATIVE_GROUP
 from podium.controlplane.releases import RELEASES

@@ -3,8 +3,8 @@
 from typing import Any
 
 import pytest
-from tests.fixtures.waiting import until
-from tests.scheduler.world import World
+from tests.support.scheduling.world import World
+from tests.support.waiting import until
 
 pytestmark = pytest.mark.server
 

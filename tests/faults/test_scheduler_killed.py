@@ -5,10 +5,10 @@ write in flight arrives or not, exactly those six go, once, and the gang is boun
 """
 
 import pytest
-from tests.faults.scheduling import CHEAPEST, MEMBERS, incoming_gang
-from tests.fixtures.proxy import Hold, Where
-from tests.scheduler.ledger import told
-from tests.scheduler.world import Scheduler, Yard
+from tests.support.faults.scheduling import CHEAPEST, MEMBERS, incoming_gang
+from tests.support.proxy import Hold, Where
+from tests.support.scheduling.ledger import told
+from tests.support.scheduling.world import Scheduler, Yard
 
 pytestmark = pytest.mark.server
 

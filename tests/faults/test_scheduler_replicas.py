@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 import pytest
-from tests.faults.scheduling import CHEAPEST, incoming_gang
-from tests.fixtures.proxy import ANY, Cut, Hold, Proxy
-from tests.fixtures.waiting import until
-from tests.scheduler.world import Scheduler, World, Yard
+from tests.support.faults.scheduling import CHEAPEST, incoming_gang
+from tests.support.proxy import ANY, Cut, Hold, Proxy
+from tests.support.scheduling.world import Scheduler, World, Yard
+from tests.support.waiting import until
 
 pytestmark = pytest.mark.server
 

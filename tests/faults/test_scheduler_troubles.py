@@ -7,11 +7,11 @@ So at most three victims for each may go, however often a plan fails, and all pr
 from collections.abc import Iterator
 
 import pytest
-from tests.faults.scheduling import full_yard
-from tests.fixtures.faults import compact, without_api_server
-from tests.fixtures.proxy import Cut, Delay, Fault, Half, Refuse, Where
-from tests.scheduler.ledger import told
-from tests.scheduler.world import Scheduler, World, Yard
+from tests.support.controlplane_faults import compact, without_api_server
+from tests.support.faults.scheduling import full_yard
+from tests.support.proxy import Cut, Delay, Fault, Half, Refuse, Where
+from tests.support.scheduling.ledger import told
+from tests.support.scheduling.world import Scheduler, World, Yard
 
 pytestmark = pytest.mark.server
 
@@ -100,7 +100,7 @@ def test_trouble_with_watches(trouble: str, yard: Yard, scheduler: Scheduler) ->
         all_is_well(yard, names, scheduler)
 
 
-def test_a_delete_whose_answer_is_lost_is_done_once(yard: Yard, scheduler: Scheduler) -> None:
+def test_a_delete_with_a_lost_answer_is_done_once(yard: Yard, scheduler: Scheduler) -> None:
     """The delete is repeated for the same pod, which is gone or going; no other pod is deleted."""
     with yard.world.proxy.fault(yard.deletes, Cut(answered=True), times=6) as rule:
         yard.pod("high", 3, 5)
@@ -114,7 +114,7 @@ def test_a_delete_whose_answer_is_lost_is_done_once(yard: Yard, scheduler: Sched
     [Cut(answered=False), Refuse(503, "ServiceUnavailable"), Refuse(500, "InternalError")],
     ids=["nobody there", "nobody behind the proxy", "a server with a bug"],
 )
-def test_deletes_that_are_not_taken_cost_nobody_else(fault: Fault, ours: World, scheduler: Scheduler) -> None:
+def test_rejected_deletes_cost_no_other_pod(fault: Fault, ours: World, scheduler: Scheduler) -> None:
     """Two of three, as often as is asked before anything is given up; meanwhile others would be cheaper."""
     with full_yard(ours, [[3] * 4]) as yard:
         with yard.world.proxy.fault(yard.deletes, fault, times=2 * ATTEMPTS) as rule:
@@ -130,7 +130,7 @@ def test_deletes_that_are_not_taken_cost_nobody_else(fault: Fault, ours: World, 
     assert not scheduler.ended
 
 
-def test_who_stays_is_told_so_when_the_server_is_back(yard: Yard, scheduler: Scheduler) -> None:
+def test_victims_that_stay_are_unmarked_when_the_server_is_back(yard: Yard, scheduler: Scheduler) -> None:
     """Victims of a deleted group are unmarked, though that write failed at first."""
     spares = yard.pods_where(method="PATCH", end="/status", body="The preemption was given up")
     with yard.world.proxy.fault(spares, Refuse(500, "InternalError")) as away:

@@ -19,21 +19,21 @@ from typing import Any
 import pytest
 import uvloop
 from structlog.typing import FilteringBoundLogger
-from tests.fixtures.proxy import ANY, Cut, Fault, Hold, Proxy, Refuse
-from tests.fixtures.seeds import seed as new_seed
-from tests.fixtures.servers import FULL, Server, exclusive
-from tests.fixtures.waiting import PATIENCE_SECONDS
-from tests.reconciler.running import install
-from tests.webhooks.client import restored_logs
+from tests.support.controllers.running import install
+from tests.support.proxy import ANY, Cut, Fault, Hold, Proxy, Refuse
+from tests.support.seeds import seed as new_seed
+from tests.support.servers import FULL, Server, exclusive
+from tests.support.waiting import PATIENCE_SECONDS
+from tests.support.webhooks.client import restored_logs
 
-from podium.cli.schedulerfile import source
+from podium.cli.config.schedulerfile import source
 from podium.controllers import process as controller
 from podium.controllers.manager import Rules
 from podium.controlplane.releases import NEWEST
 from podium.errors import PodiumError
+from podium.runtime import logs
+from podium.runtime.manager import ManagerOptions
 from podium.schedulerplugin.live import process as scheduler
-from podium.service import logs
-from podium.service.replica import Options
 from podium.webhooks import process as webhook
 from podium.webhooks.registration import Endpoint
 
@@ -55,8 +55,8 @@ Work = Coroutine[Any, Any, None]
 Process = Callable[[Path, str, Path, FilteringBoundLogger], Work]
 
 
-def _options(kubeconfig: Path, name: str) -> Options:
-    return Options(kubeconfig=str(kubeconfig), lease=("default", name))
+def _options(kubeconfig: Path, name: str) -> ManagerOptions:
+    return ManagerOptions(kubeconfig=str(kubeconfig), lease=("default", name))
 
 
 def _scheduler(kubeconfig: Path, name: str, _folder: Path, log: FilteringBoundLogger) -> Work:
@@ -68,7 +68,7 @@ def _controller(kubeconfig: Path, name: str, _folder: Path, log: FilteringBoundL
 
 
 def _webhook(kubeconfig: Path, _name: str, folder: Path, log: FilteringBoundLogger) -> Work:
-    settings = webhook.Settings(
+    settings = webhook.WebhookSettings(
         certificates=webhook.Folder(folder),
         kubeconfig=str(kubeconfig),
         port=0,

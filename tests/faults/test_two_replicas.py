@@ -13,8 +13,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.faults.replicas import Fleet, fleet
-from tests.faults.writing import (
+from tests.support import controlplane_faults
+from tests.support.balancer import Backend, Balancer, Link
+from tests.support.faults.replicas import Fleet, fleet
+from tests.support.faults.writing import (
     API,
     Record,
     Write,
@@ -24,10 +26,8 @@ from tests.faults.writing import (
     webhook_failures,
     writing,
 )
-from tests.fixtures import faults
-from tests.fixtures.balancer import Backend, Balancer, Link
-from tests.fixtures.servers import ENOUGH, Server, exclusive
-from tests.webhooks.running import Running
+from tests.support.servers import ENOUGH, Server, exclusive
+from tests.support.webhooks.running import Running
 
 from podium.controlplane.releases import RELEASES
 from podium.webhooks.registration import Options
@@ -212,7 +212,7 @@ def test_one_that_ends_in_order_costs_nothing(lonely: Server, pair: Fleet, write
 @in_secret
 def test_a_restart_of_the_api_server_costs_no_admission(lonely: Server, pair: Fleet, writer: Writer) -> None:
     """Writes while the API server is away get no answer; every answer is right."""
-    with faults.without_api_server(lonely):
+    with controlplane_faults.without_api_server(lonely):
         pass
     nothing_lost(writer, pair, api_server_away=True)
     assert not webhook_failures(lonely)
@@ -228,8 +228,8 @@ def test_a_forgotten_past_costs_nothing(
     writer.more(FEW)
     name = f"later-{len(writer.record.writes)}"
     new_class(lonely, name)
-    faults.compact(lonely)
-    with faults.without_api_server(lonely):
+    controlplane_faults.compact(lonely)
+    with controlplane_faults.without_api_server(lonely):
         pass
     network.set(Link.PASS)
     for replica, before in expired:
@@ -254,7 +254,7 @@ def test_one_that_is_killed_costs_what_was_under_way(lonely: Server, pair: Fleet
 
 
 @in_secret
-def test_one_that_hangs_holds_nobody_longer_than_told(lonely: Server, pair: Fleet) -> None:
+def test_a_hanging_webhook_delays_a_write_by_its_timeout_at_most(lonely: Server, pair: Fleet) -> None:
     """SIGSTOP: a write takes timeoutSeconds at most, pods are still created, and calls to it soon cease.
 
     On a busy machine a write takes seconds of its own, so the test only asserts that none took the usual 10.

@@ -1,10 +1,10 @@
 """The bed that all modules here share: an API server, Podium as installed, an honest and a hostile tenant."""
 
 import pytest
-from tests.fixtures.folders import Kept
-from tests.fixtures.servers import ENOUGH
-from tests.hostile.bed import Bed
-from tests.hostile.bed import bed as made_bed
+from tests.support.folders import Kept
+from tests.support.hostile.bed import Bed
+from tests.support.hostile.bed import bed as made_bed
+from tests.support.servers import ENOUGH
 
 
 @pytest.fixture(scope="module", params=ENOUGH)

@@ -1,9 +1,9 @@
 """Each row of the table alone, against Podium as installed."""
 
 import pytest
-from tests.hostile.bed import Bed
-from tests.hostile.rows.everything import ROWS
-from tests.hostile.table import Row
+from tests.support.hostile.bed import Bed
+from tests.support.hostile.rows.everything import ROWS
+from tests.support.hostile.table import Row
 
 pytestmark = pytest.mark.server
 

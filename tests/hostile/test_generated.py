@@ -4,10 +4,10 @@ import itertools
 
 import pytest
 from hypothesis import HealthCheck, Phase, assume, given, settings
-from tests.fixtures.servers import FULL
-from tests.hostile import generated
-from tests.hostile.bed import Bed
-from tests.hostile.tenant import Tenant
+from tests.support.hostile import generated
+from tests.support.hostile.bed import Bed
+from tests.support.hostile.tenant import Tenant
+from tests.support.servers import FULL
 
 # An example takes a second or two.
 _EXAMPLES, _MANY = 12, 600
@@ -23,7 +23,7 @@ _numbers = itertools.count()
     suppress_health_check=list(HealthCheck),
 )
 @given(example=generated.generated())
-def test_what_is_made_up(bed: Bed, example: generated.Generated) -> None:
+def test_podium_works_during_and_after_a_generated_object(bed: Bed, example: generated.Generated) -> None:
     """Podium works as before while it is there, and once it is gone."""
     accepted = 0
 

@@ -3,10 +3,10 @@
 from collections.abc import Callable
 
 import pytest
-from tests.hostile import tenant
-from tests.hostile.bed import Bed
-from tests.hostile.rows import sizes
-from tests.hostile.tenant import PODS, Tenant
+from tests.support.hostile import tenant
+from tests.support.hostile.bed import Bed
+from tests.support.hostile.rows import sizes
+from tests.support.hostile.tenant import PODS, Tenant
 
 from podium.api.groups import GROUP_LABEL
 

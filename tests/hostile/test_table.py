@@ -1,6 +1,6 @@
 """The table itself."""
 
-from tests.hostile.rows.everything import ROWS
+from tests.support.hostile.rows.everything import ROWS
 
 _LEAST = 80
 

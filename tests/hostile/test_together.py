@@ -4,11 +4,11 @@ from collections.abc import Collection
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from tests.hostile.bed import Bed
-from tests.hostile.rows.everything import ROWS
-from tests.hostile.table import Row
-from tests.hostile.tenant import Tenant
-from tests.hostile.watched import MIB
+from tests.support.hostile.bed import Bed
+from tests.support.hostile.rows.everything import ROWS
+from tests.support.hostile.table import Row
+from tests.support.hostile.tenant import Tenant
+from tests.support.hostile.watched import MIB
 
 pytestmark = [pytest.mark.server, pytest.mark.timeout(600)]
 

@@ -20,11 +20,16 @@ def _placed(made: Callable[[], str], text: str) -> str:
 
     Raises ValueError: it has none, or several.
     """
-    part = f"\n{made()}\n"
+    part = f"\n{_linked(made())}\n"
     written, count = _PLACE.subn(lambda _: part, text)
     if count != 1:
         raise ValueError(f"{count} places between <!-- generated --> and <!-- end -->; one is wanted")
     return written
+
+
+def _linked(text: str) -> str:
+    """Return the text with each page that it names as a link; docstrings name pages by their path."""
+    return re.sub(r"\bdocs/([\w-]+\.md)", r"[\1](\1)", text)
 
 
 def _from_heading(text: str) -> str:
@@ -33,10 +38,10 @@ def _from_heading(text: str) -> str:
 
 # By page, its text made from its text.
 PAGES: dict[Path, Callable[[str], str]] = {
-    ROOT / "docs" / "admission.md": _from_heading,
+    ROOT / "docs" / "admission-rules.md": _from_heading,
     ROOT / "docs" / "configuration.md": partial(_placed, configuration.reference),
     ROOT / "docs" / "limits.md": partial(_placed, limits.reference),
-    ROOT / "docs" / "monitoring.md": metrics.page,
+    ROOT / "docs" / "metrics.md": metrics.page,
     ROOT / "docs" / "rules.md": lambda _: audit.markdown(),
     ROOT / "docs" / "versions.md": partial(_placed, versions.reference),
 }

@@ -13,13 +13,13 @@ from typing import Any, NamedTuple, get_args
 import click
 from tools.docs.sources import Constant, constants, fields, modules
 
-from podium.cli.auditfile import AuditModel, IgnoreModel
-from podium.cli.configfile import Strict
-from podium.cli.controllerfile import ControllerModel
+from podium.cli.config.auditfile import AuditModel, IgnoreModel
+from podium.cli.config.configfile import Strict
+from podium.cli.config.controllerfile import ControllerModel
+from podium.cli.config.policyfile import AllowanceModel, PolicyModel
+from podium.cli.config.schedulerfile import SchedulerModel
+from podium.cli.config.whatiffile import WhatIfModel
 from podium.cli.main import command as podium
-from podium.cli.policyfile import AllowanceModel, PolicyModel
-from podium.cli.schedulerfile import SchedulerModel
-from podium.cli.whatiffile import WhatIfModel
 
 ENVELOPE = ("apiVersion", "kind")
 PROCESSES = ("webhook", "controller", "scheduler")
@@ -43,16 +43,16 @@ FILES = (
     File("`podium whatif` and `why` with `--config`", WhatIfModel),
 )
 ENVIRONMENT = {
-    "KUBECONFIG": "files to read in the place of `~/.kube/config`, where `--kubeconfig` names none",
+    "KUBECONFIG": "files to read instead of `~/.kube/config`, if `--kubeconfig` names none",
     "KUBERNETES_SERVICE_HOST": "set in a pod: its service account is used where no kubeconfig is named",
-    "POD_NAME": "what a replica calls itself in its Lease and its log; else the host's name",
-    "POD_IP": "where other replicas of the webhook reach this one",
+    "POD_NAME": "the name of a replica in its Lease and its log; else the host's name",
+    "POD_IP": "the address at which other replicas of the webhook reach this one",
     "NO_COLOR": "if it is not empty, no colours",
     "TERM": "`dumb`: neither colours nor the terminal's width",
     "XDG_CACHE_HOME": "local control planes are built under it; else `~/.cache`",
     "XDG_STATE_HOME": "running local clusters are kept under it; else `~/.local/state`",
     "KUBEBUILDER_ASSETS": "a folder with the programs of a local control plane, instead of building them",
-    "PATH": "where `go` is looked for before it is fetched to build a local control plane",
+    "PATH": "the folders in which `go` is searched before it is fetched to build a local control plane",
 }
 KEY = re.compile(r"[a-z0-9-]+(\.[a-z0-9-]+)+/(?!v\d+((alpha|beta)\d+)?$)[A-Za-z0-9._-]*")
 OWN = ".podium.dev/"
@@ -102,7 +102,7 @@ def _value(schema: Mapping[str, Any], known: Mapping[str, Any]) -> str:
         return f"by {schema.get('x-key', 'rule')} {_value(of, known)}"
     bounds = [f"from {schema['minimum']}"] if "minimum" in schema else []
     bounds += [f"to {schema['maximum']}"] if "maximum" in schema else []
-    named = {"string": "text", "object": "what stands below"}.get(kind, kind)
+    named = {"string": "text", "object": "the fields below"}.get(kind, kind)
     return " ".join([schema.get("format", named), *bounds])
 
 

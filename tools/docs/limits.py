@@ -11,17 +11,17 @@ from tools.docs.sources import ROOT
 
 from podium.api import records
 from podium.api.convert import MAX_PODIUM_NAME
+from podium.api.priority import HIGHEST_USER_PRIORITY
 from podium.documents import split, textfile, yamldoc
 from podium.kube.connection import LONGEST_ANSWER
 from podium.kube.lines import LONGEST_LINE
 from podium.kube.sanitize import MOST_LEVELS
 from podium.ops.makers import MOST_PODS
-from podium.priority import HIGHEST_USER_PRIORITY
 from podium.rules.groupspec import MAX_CLAIMS
 from podium.rules.podgroup import MAX_MESSAGE
 from podium.rules.workload import MAX_TEMPLATES
-from podium.schedulerplugin.scheduling import history
-from podium.service.limits import Limits
+from podium.runtime.limits import Limits
+from podium.schedulerplugin.history import ring
 from podium.webhooks import conversion, footprint, handlers, review, room
 
 
@@ -78,10 +78,10 @@ BOUNDS = (
     Bound("a condition's message", _bytes(MAX_MESSAGE), "it is cut"),
     Bound(
         "plans in a PreemptionRecord",
-        f"{records.MAX_PLANS}, {_bytes(history.MAX_BYTES)}",
+        f"{records.MAX_PLANS}, {_bytes(ring.MAX_BYTES)}",
         "the next object is begun",
     ),
-    Bound("PreemptionRecords of a scheduler", _count(history.OBJECTS), "the oldest is written over"),
+    Bound("PreemptionRecords of a scheduler", _count(ring.OBJECTS), "the oldest is written over"),
 )
 # The copied figures, by section of bench/RESULTS.md.
 FIGURES: dict[str, tuple[str, ...]] = {
@@ -127,7 +127,7 @@ def reference() -> str:
     bounds = "".join(f"| {each.of} | {each.at} | {each.beyond} |\n" for each in BOUNDS)
     return (
         f"### Bounds\n\n| Of | At most | Beyond it |\n|---|---|---|\n{bounds}\n"
-        f"### Measured\n\n| What | Figure |\n|---|---|\n{''.join(_measured())}"
+        f"### Measured\n\n| Measurement | Figure |\n|---|---|\n{''.join(_measured())}"
     )
 
 

@@ -7,12 +7,16 @@ import ast
 import importlib
 import inspect
 import re
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
 ROOT = Path(__file__).parents[2]
-_ROOTS = ("core", "webhooks", "controllers", "schedulerplugin")
+# The source roots, core first.
+ROOTS: tuple[str, ...] = tuple(
+    tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["hatch"]["build"]["dev-mode-dirs"]
+)
 _NAMED = (ast.Assign, ast.AnnAssign)
 
 
@@ -43,7 +47,7 @@ def fields(of: type) -> dict[str, str]:
 
 def modules() -> Iterator[tuple[str, str]]:
     """Yield the name of every module of podium, and its source."""
-    for root in _ROOTS:
+    for root in ROOTS:
         for path in sorted((ROOT / root).rglob("*.py")):
             yield ".".join(path.relative_to(ROOT / root).with_suffix("").parts), path.read_text("utf-8")
 

@@ -34,7 +34,7 @@ def build() -> None:
 
 
 def cluster(name: str, minor: str, image: str) -> None:
-    """Make the cluster if it is not there, bring image and manifests into it, and wait until they run."""
+    """Make the cluster if it does not exist, bring image and manifests into it, and wait until they run."""
     _need(*_PROGRAMS)
     build()
     new = name not in _clusters()

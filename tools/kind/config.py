@@ -7,10 +7,9 @@ Podium's own pods.
 
 from typing import Any
 
-import yaml
-
 from podium.api.groups import RESERVED
 from podium.controlplane.releases import Release
+from podium.documents.yamlwriter import dump_all
 
 # Pods that are not Podium's stay off the nodes with the label.
 TAINT = f"{RESERVED}=yes:NoSchedule"
@@ -35,4 +34,4 @@ def configuration(release: Release) -> str:
         "runtimeConfig": dict.fromkeys(release.workload_versions, "true"),
         "nodes": nodes,
     }
-    return yaml.safe_dump(asked, sort_keys=False)
+    return dump_all([asked])

@@ -15,6 +15,8 @@ from typing import Any, NamedTuple
 
 import yaml
 
+from podium.documents.yamlwriter import dump_all
+
 # Each toggle of the values, and the component of kustomize that it is.
 TOGGLES = {
     "scheduler": "scheduler",
@@ -23,6 +25,7 @@ TOGGLES = {
     "dashboard": "dashboard",
     "networkPolicy": "network-policy",
     "policyTwin": "policy-twin",
+    "confinedBinds": "confined-binds",
 }
 
 # The fields of the scheduler's file that are values by themselves.
@@ -139,7 +142,7 @@ def values(schema: Mapping[str, Any]) -> str:
     """Return values.yaml: the schema's default values, each below its description."""
     parts = []
     for name, about in schema["properties"].items():
-        written = yaml.safe_dump({name: _default(about)}, sort_keys=False)
+        written = dump_all([{name: _default(about)}])
         parts.append(f"# {about['description']}\n{written}")
     return "\n".join(parts)
 
@@ -154,7 +157,7 @@ def chart(version: str) -> str:
         "version": version,
         "appVersion": version,
     }
-    return yaml.safe_dump(about, sort_keys=False, width=110)
+    return dump_all([about])
 
 
 def _default(about: Mapping[str, Any]) -> Any:
@@ -164,15 +167,18 @@ def _default(about: Mapping[str, Any]) -> Any:
 
 
 def _document(each: Identity, text: str, variants: Mapping[str, Mapping[Identity, str]]) -> str:
-    """Write a document that is there without any toggle; ValueError if two toggles change it."""
+    """Write a document that is there without any toggle; ValueError if two toggles change one place."""
     changed = {toggle: found.get(each) for toggle, found in variants.items() if found.get(each) != text}
-    if len(changed) > 1:
-        raise ValueError(f"{', '.join(changed)} change {each}: the chart can say one of them")
     body = _filled(each, text)
-    for toggle, other in changed.items():
-        if other is None:
-            return f"{{{{- if not .Values.{toggle}.enabled }}}}\n---\n{body}{{{{- end }}}}\n"
-        body = "".join(_merged(body, _filled(each, other), f".Values.{toggle}.enabled"))
+    absent = [toggle for toggle, other in changed.items() if other is None]
+    if absent and len(changed) > 1:
+        raise ValueError(f"{', '.join(changed)} change {each}, and {', '.join(absent)} removes it")
+    for toggle in absent:
+        return f"{{{{- if not .Values.{toggle}.enabled }}}}\n---\n{body}{{{{- end }}}}\n"
+    with_one = {
+        f".Values.{toggle}.enabled": _filled(each, other) for toggle, other in changed.items() if other
+    }
+    body = "".join(_merged(body, with_one))
     if each.kind == "Namespace":
         return f"{{{{- if .Values.namespace.create }}}}\n---\n{body}{{{{- end }}}}\n"
     return f"---\n{body}"
@@ -190,19 +196,40 @@ def _filled(each: Identity, text: str) -> str:
     return escaped
 
 
-def _merged(off: str, on: str, condition: str) -> Iterator[str]:
-    """Yield lines of two texts as one, with the differences between if and else."""
-    old, new = off.splitlines(keepends=True), on.splitlines(keepends=True)
-    for tag, a, b, c, d in difflib.SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
-        if tag == "equal":
-            yield from old[a:b]
-            continue
-        yield f"{{{{- if {condition} }}}}\n"
-        yield from new[c:d]
-        if old[a:b]:
+class _Edit(NamedTuple):
+    """Lines `begin` to `end` of a text, which `lines` replace under a condition."""
+
+    begin: int
+    end: int
+    lines: list[str]
+    condition: str
+
+
+def _merged(off: str, variants: Mapping[str, str]) -> Iterator[str]:
+    """Yield the lines of a text, and where a variant differs, both between if and else.
+
+    `variants` are the texts by the conditions under which they hold. ValueError if two differ in one place.
+    """
+    old, at = off.splitlines(keepends=True), 0
+    for edit in sorted(each for condition, on in variants.items() for each in _edits(old, on, condition)):
+        if edit.begin < at:
+            raise ValueError(f"{edit.condition} and another toggle change {''.join(old[edit.begin : at])}")
+        yield from old[at : edit.begin]
+        yield f"{{{{- if {edit.condition} }}}}\n"
+        yield from edit.lines
+        if edit.begin < edit.end:
             yield "{{- else }}\n"
-            yield from old[a:b]
+            yield from old[edit.begin : edit.end]
         yield "{{- end }}\n"
+        at = edit.end
+    yield from old[at:]
+
+
+def _edits(old: list[str], on: str, condition: str) -> Iterator[_Edit]:
+    new = on.splitlines(keepends=True)
+    for tag, a, b, c, d in difflib.SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
+        if tag != "equal":
+            yield _Edit(a, b, new[c:d], condition)
 
 
 def read_schema(text: str) -> dict[str, Any]:

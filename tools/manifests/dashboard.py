@@ -69,16 +69,16 @@ ROWS: dict[str, tuple[Panel, ...]] = {
         ),
         Panel(
             "No review as an answer",
-            "Errors are ours; what is sent away comes again.",
+            "Errors are bugs of Podium; shed requests are sent again.",
             "reqps",
             {
                 "error: {{why}}": _rate("why", "podium_admission_errors_total"),
-                "sent away: {{why}}": _rate("why", "podium_admission_shed_total"),
+                "shed: {{why}}": _rate("why", "podium_admission_shed_total"),
             },
         ),
         Panel(
-            "Not asked",
-            "As the API server counts it: writes that went through unjudged, and writes refused for that.",
+            "Unanswered",
+            "Counted by the API server: writes admitted without review, and writes refused for that reason.",
             "reqps",
             {
                 "through: {{name}}": _rate(
@@ -93,7 +93,7 @@ ROWS: dict[str, tuple[Panel, ...]] = {
         ),
         Panel(
             "Certificates end in",
-            "The first to end of all replicas; renewed ten days before.",
+            "The first end of all replicas; the renewal is ten days before.",
             "s",
             {"{{certificate}}": f"min by (certificate) ({_EXPIRY}) - time()"},
             "stat",
@@ -102,22 +102,20 @@ ROWS: dict[str, tuple[Panel, ...]] = {
     "Is the reconciler current?": (
         Panel(
             "Divergent groups",
-            "Pods have another priority than their group: podium audit says what mends it.",
+            "Pods have another priority than their group: podium audit has the fix.",
             "short",
             {"{{namespace}} {{cause}}": "sum by (namespace, cause) (podium_divergent_groups)"},
         ),
         Panel(
             "Groups in the queue",
-            "Due, and not yet taken up.",
+            "Due, and waiting for a worker.",
             "short",
             {"waiting": "sum(podium_queue_depth)"},
         ),
-        Panel(
-            "Wait in the queue", "Before a worker takes one up.", "s", _latency("podium_queue_wait_seconds")
-        ),
+        Panel("Wait in the queue", "Time until a worker starts.", "s", _latency("podium_queue_wait_seconds")),
         Panel(
             "Writes",
-            "A conflict or a group that is gone is decided anew; failed is what the API server refused.",
+            "A conflict, or a deleted group, is decided again; failed writes were refused by the API server.",
             "reqps",
             {"{{what}} {{result}}": _rate("what, result", "podium_writes_total")},
         ),
@@ -125,30 +123,30 @@ ROWS: dict[str, tuple[Panel, ...]] = {
     "Is the scheduler working?": (
         Panel(
             "Pending",
-            "Lone pods and groups; gated ones wait for somebody else.",
+            "Lone pods and groups; gated ones wait for a gate or for more pods.",
             "short",
             {"{{queue}}": "sum by (queue) (podium_scheduler_pending_pods)"},
         ),
         Panel(
             "Attempts at pods",
-            "None, while there are pending ones: see who leads.",
+            "If there are none and pods are pending, check the leader.",
             "ops",
             {"{{result}}": _rate("result", "podium_scheduler_schedule_attempts_total")},
         ),
         Panel(
             "Attempts at groups",
-            "Those that wait on a preemption have nodes nominated.",
+            "Groups that wait for victims have nominated nodes.",
             "ops",
             {"{{result}}": _rate("result", "podium_scheduler_podgroup_schedule_attempts_total")},
         ),
         Panel(
             "From the first attempt until bound",
-            "What a user waits for, once there was room to look for.",
+            "The wait of a user after the first attempt.",
             "s",
             _latency("podium_scheduler_pod_scheduling_sli_duration_seconds"),
         ),
         Panel(
-            "Searches for room that others have",
+            "Searches for victims",
             "For groups by result, and for lone pods.",
             "ops",
             {
@@ -158,19 +156,19 @@ ROWS: dict[str, tuple[Panel, ...]] = {
         ),
         Panel(
             "Preemptions carried out",
-            "Each is a task beside the loop; an error is the API server's.",
+            "Each is a task of its own; an error is the API server's.",
             "ops",
             {"{{result}}": _rate("result", "podium_scheduler_goroutines_execution_total")},
         ),
         Panel(
-            "Time to carry one out",
-            "Nothing else waits for it.",
+            "Duration of a preemption",
+            "No other work waits for it.",
             "s",
             _latency("podium_scheduler_goroutines_duration_seconds"),
         ),
         Panel(
             "Evicted in a minute",
-            "evictionsPerMinute limits the units: a group that goes as one, or a lone pod.",
+            "evictionsPerMinute limits the units: a group that is evicted as a whole, or a lone pod.",
             "short",
             {
                 "units": _a_minute("podium_scheduler_preemption_workload_disruptions_sum"),
@@ -180,7 +178,7 @@ ROWS: dict[str, tuple[Panel, ...]] = {
         ),
         Panel(
             "Left of the limit",
-            "Units that evictionsPerMinute lets go now; none for a minute after a leader that was killed.",
+            "Units that evictionsPerMinute permits now; none for a minute after a killed leader.",
             "short",
             {
                 "limit": "max(podium_scheduler_evictions_limit)",
@@ -189,32 +187,32 @@ ROWS: dict[str, tuple[Panel, ...]] = {
         ),
         Panel(
             "Nodes reserved",
-            "Pods that wait for their victims to go, of ours and of other schedulers; few, and not for long.",
+            "Pods that wait for their victims, of Podium and of other schedulers; normally few, and briefly.",
             "short",
             {"{{scheduler}}": "sum by (scheduler) (podium_scheduler_nominated_pods)"},
         ),
         Panel(
             "Preemptions not carried out",
-            "Held by the limit, held as a circle, or only observed, as configured.",
+            "Delayed by the limit or an eviction cycle, or only observed, as configured.",
             "ops",
             {
                 "limit": f"sum(rate(podium_scheduler_rate_limited_total[{_RATE}]))",
-                "circle": f"sum(rate(podium_scheduler_eviction_cycles_total[{_RATE}]))",
+                "cycle": f"sum(rate(podium_scheduler_eviction_cycles_total[{_RATE}]))",
                 "observed": f"sum(rate(podium_scheduler_observed_preemptions_total[{_RATE}]))",
             },
         ),
     ),
-    "Who works, and by what knowledge?": (
+    "Which replica leads, and how old is its state?": (
         Panel(
             "Leaders",
-            "One of each; none of the scheduler where it is not installed.",
+            "One of each; none of the scheduler if it is not installed.",
             "short",
             {"controller": "sum(podium_leader)", "scheduler": "sum(podium_scheduler_leader)"},
             "stat",
         ),
         Panel(
-            "Heard of the API server",
-            "The oldest knowledge of each resource; a bookmark comes each minute.",
+            "Age of the cache",
+            "The oldest state of each resource; a bookmark comes each minute.",
             "s",
             {"{{resource}}": "max by (resource) (podium_cache_age_seconds)"},
         ),

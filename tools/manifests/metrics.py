@@ -1,7 +1,7 @@
 """The metrics of the three processes at /metrics: the source of the reference and the names for alerts.
 
 A series without a value is in no scrape, so the names come from the registries, which know all of them from
-the start. `python -m tools.manifests.metrics` regenerates the reference in docs/monitoring.md.
+the start. `python -m tools.manifests.metrics` regenerates the reference in docs/metrics.md.
 """
 
 import re
@@ -12,12 +12,13 @@ from typing import Any, NamedTuple
 from prometheus_client import CollectorRegistry
 from prometheus_client.registry import Collector
 
-from podium.controllers.metrics import Metrics as ControllerMetrics
-from podium.schedulerplugin.live.metrics import Metrics as SchedulerMetrics
-from podium.service.metrics import read_cluster
-from podium.webhooks.metrics import Metrics as WebhookMetrics
+from podium.controllers.metrics import ReconcilerMetrics
+from podium.runtime.metrics import read_cluster
+from podium.schedulerplugin.live.metrics import SchedulerMetrics
+from podium.schedulerplugin.live.scraped import register_scraped
+from podium.webhooks.metrics import WebhookMetrics
 
-PAGE = Path(__file__).parents[2] / "docs" / "monitoring.md"
+PAGE = Path(__file__).parents[2] / "docs" / "metrics.md"
 _PLACE = re.compile(r"(?<=<!-- metrics -->\n).*?(?=<!-- end -->)", re.DOTALL)
 # The suffixes of sample names, by the type of a family.
 _SUFFIXES = {"counter": ("_total",), "gauge": ("",), "histogram": ("_bucket", "_count", "_sum")}
@@ -77,10 +78,12 @@ def registries() -> dict[str, _Listing]:
     """Return the metrics of each process before any event, by the command that starts it."""
     webhook, controller, scheduler = _Listing(), _Listing(), _Listing()
     WebhookMetrics(webhook).read(in_flight=float, cache_ages=dict, expiries=dict)
-    ControllerMetrics(controller).read(
+    ReconcilerMetrics(controller).read(
         divergent_groups=dict, divergent_pods=dict, depth=float, leads=bool, cache_ages=dict
     )
-    SchedulerMetrics(scheduler).read(
+    SchedulerMetrics(scheduler)
+    register_scraped(
+        scheduler,
         pending=dict,
         incoming=dict,
         evictions=lambda: None,
@@ -100,9 +103,9 @@ def exposed() -> dict[str, list[Series]]:
 
 
 def reference() -> str:
-    """Return the tables of docs/monitoring.md, one for each process."""
+    """Return the tables of docs/metrics.md, one for each process."""
     return "\n".join(
-        f"### podium {process}\n\n| Series | Type | Labels | Says |\n|---|---|---|---|\n"
+        f"### podium {process}\n\n| Series | Type | Labels | Meaning |\n|---|---|---|---|\n"
         + "".join(_row(each) for each in series)
         for process, series in exposed().items()
     )

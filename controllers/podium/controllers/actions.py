@@ -10,8 +10,8 @@ from typing import Any
 
 import msgspec
 
+from podium.api.findings import ObjectRef
 from podium.api.meta import Condition
-from podium.findings import ObjectRef
 
 
 class ApplyConditions(msgspec.Struct, frozen=True):
@@ -40,7 +40,7 @@ class CreateGroup(msgspec.Struct, frozen=True):
 
 
 class ApplyGroup(msgspec.Struct, frozen=True):
-    """Apply all our fields to a PodGroup of ours; the metadata has uid and resourceVersion."""
+    """Apply all of Podium's fields to a PodGroup of Podium's; the metadata has uid and resourceVersion."""
 
     ref: ObjectRef
     document: Mapping[str, Any]
@@ -49,7 +49,7 @@ class ApplyGroup(msgspec.Struct, frozen=True):
 Action = ApplyConditions | SetFinalizers | CreateGroup | ApplyGroup
 
 
-class Decision(msgspec.Struct, frozen=True):
+class Reconciliation(msgspec.Struct, frozen=True):
     """The actions to perform now; `again` is the seconds to a decision without a change, or None."""
 
     actions: tuple[Action, ...] = ()

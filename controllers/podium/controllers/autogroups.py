@@ -12,65 +12,67 @@ preempted one by one.
 
 from collections.abc import Sequence
 
-from podium import gangs
 from podium.api.core import Pod
-from podium.api.foreign import Owner
+from podium.api.findings import ObjectRef
+from podium.api.foreign import PodOwner
 from podium.api.membership import GroupKey
-from podium.controllers.actions import ApplyGroup, CreateGroup, Decision
-from podium.findings import ObjectRef
-from podium.view import View
+from podium.cluster.reader import ClusterReader
+from podium.controllers.actions import ApplyGroup, CreateGroup, Reconciliation
+from podium.groups import autogroups
 
 
-def decide(view: View, key: GroupKey) -> Decision:
+def decide(view: ClusterReader, key: GroupKey) -> Reconciliation:
     """Return the action that creates the group of a gang, or adapts its minCount to its owner.
 
     A change names the UID and resourceVersion of the group that it was decided from.
     """
-    if key.native or not gangs.opted_in(view.namespaces.get(key.namespace)):
-        return Decision()
+    if key.native or not autogroups.opted_in(view.namespaces.get(key.namespace)):
+        return Reconciliation()
     members = _asking(view, key)
     owner = _owner(view, members)
     if owner is None or owner.gang_size < 1:
-        return Decision()
+        return Reconciliation()
     group = view.groups.get(key)
     if group is None:
-        class_name = gangs.class_of(view.classes, (pod.spec for pod in members))
-        disruption = gangs.disruption_of(pod.metadata for pod in members)
-        return Decision((CreateGroup(_ref(key), gangs.group_of(owner, key.name, class_name, disruption)),))
+        class_name = autogroups.class_of(view.classes, (pod.spec for pod in members))
+        disruption = autogroups.disruption_of(pod.metadata for pod in members)
+        return Reconciliation(
+            (CreateGroup(_ref(key), autogroups.group_of(owner, key.name, class_name, disruption)),)
+        )
     meta = group.metadata
     controller = meta.controller()
     ours = controller is not None and controller.uid == owner.metadata.uid and group.min_count is not None
     if not ours or meta.deletionTimestamp is not None or group.min_count == owner.gang_size:
-        return Decision()
+        return Reconciliation()
     # An apply removes fields that an earlier apply set and this one omits. No apply sets the disruption mode:
     # it is immutable, and groups of earlier releases have another one.
-    document = gangs.group_of(owner, key.name, group.priority_class_name)
+    document = autogroups.group_of(owner, key.name, group.priority_class_name)
     document["metadata"] |= {"uid": meta.uid, "resourceVersion": meta.resourceVersion}
-    return Decision((ApplyGroup(_ref(key), document),))
+    return Reconciliation((ApplyGroup(_ref(key), document),))
 
 
-def _asking(view: View, key: GroupKey) -> list[Pod]:
+def _asking(view: ClusterReader, key: GroupKey) -> list[Pod]:
     """Return the members that are neither finished nor terminating and ask for this group."""
     return [
         pod
         for pod in view.members(key).values()
-        if gangs.asks(pod.metadata)
+        if autogroups.asks(pod.metadata)
         and not pod.finished
         and pod.metadata.deletionTimestamp is None
-        and (gang := gangs.gang_of(pod)) is not None
+        and (gang := autogroups.gang_of(pod)) is not None
         and gang.group_name == key.name
     ]
 
 
-def _owner(view: View, members: Sequence[Pod]) -> Owner | None:
+def _owner(view: ClusterReader, members: Sequence[Pod]) -> PodOwner | None:
     """Return the owner of the members, or None if it is deleted or unknown.
 
     The group's name identifies one owner, so the first member determines it.
     """
-    gang = gangs.gang_of(members[0]) if members else None
+    gang = autogroups.gang_of(members[0]) if members else None
     owner = view.owners.get(gang.owner) if gang is not None else None
     return owner if owner is not None and owner.metadata.deletionTimestamp is None else None
 
 
 def _ref(key: GroupKey) -> ObjectRef:
-    return ObjectRef(gangs.API_VERSION, "PodGroup", key.namespace, key.name)
+    return ObjectRef(autogroups.API_VERSION, "PodGroup", key.namespace, key.name)

@@ -1,10 +1,9 @@
 """The conditions that report whether a group's members match the group, as they should be now.
 
-The first drafts of the KEP had PodsNotMatchingPriority, and upstream never built it: there, a user who looks
-for the reason why a gang does not start finds one pod's name in a scheduler's event. Here the group itself
-has the reason, and keeps it current. `podium.divergence` judges, and the texts are the audit's. This module
-only chooses status and reason, and limits the message, because an API server refuses a message that is too
-long.
+The first drafts of the KEP had PodsNotMatchingPriority, and upstream never built it. There, the only reason
+why a gang does not start is one pod's name in a scheduler's event. Here the group itself has the reason, and
+keeps it current. `podium.groups.divergence` judges, and the texts are the audit's. This module only chooses
+status and reason, and limits the message, because an API server refuses a message that is too long.
 
 A message depends only on stored objects, not on the order of reads or the time. The message of a matching
 group has no numbers, so a change of its pods causes no write.
@@ -18,20 +17,20 @@ import msgspec
 from podium.api.core import Pod, PriorityClass
 from podium.api.groups import PodGroup
 from podium.api.meta import Condition
-from podium.divergence import (
+from podium.groups.divergence import (
     GROUP_UNRESOLVED,
     PODS_NOT_MATCHING_PRIORITY,
     Axis,
-    Cause,
     Divergence,
-    judge,
+    DivergenceCause,
+    measure_divergence,
     policy_sentence,
     sentence,
     unresolved,
 )
-from podium.explain import BY_DIVERGENCE_POLICY, Server, because, consequence, policy_consequence
+from podium.groups.messages import BY_DIVERGENCE_POLICY, ServerInfo, because, consequence, policy_consequence
 from podium.rules.podgroup import MAX_MESSAGE
-from podium.wording import count, cut, some
+from podium.text import count, cut, some
 
 PRIORITY = PODS_NOT_MATCHING_PRIORITY
 POLICY = "PodsNotMatchingPreemptionPolicy"
@@ -68,7 +67,7 @@ def judged(
     group: PodGroup,
     members: Iterable[Pod],
     classes: Mapping[str, PriorityClass],
-    server: Server,
+    server: ServerInfo,
     *,
     policy: bool,
 ) -> tuple[Judged, ...]:
@@ -77,31 +76,31 @@ def judged(
     A group that names a class without a stored integer is Unknown whatever its members have. Elsewhere an
     absent integer means 0, which no user chose here.
     """
-    divergence = judge(group, members, classes)
+    divergence = measure_divergence(group, members, classes)
     priority = _priority(group, divergence, server)
-    return (priority, _policy(group, divergence, server)) if policy else (priority,)
+    return (priority, _policy_condition(group, divergence, server)) if policy else (priority,)
 
 
-def _priority(group: PodGroup, divergence: Divergence, server: Server) -> Judged:
+def _priority(group: PodGroup, divergence: Divergence, server: ServerInfo) -> Judged:
     if unresolved(group):
         unknown = _condition(group, PRIORITY, "Unknown", GROUP_UNRESOLVED, _unresolved(group))
-        return Judged(unknown, Cause.UNRESOLVED)
+        return Judged(unknown, DivergenceCause.UNRESOLVED)
     axis = divergence.priority
     if not axis.divergent:
         return _agreed(group, PRIORITY, PRIORITIES_MATCH, divergence.members, axis)
     follows = consequence(group, divergence, server)
-    told = f"{sentence(divergence, _SHOWN)}.", follows, *_causes(group, divergence), *_leaving(axis)
-    condition = _condition(group, PRIORITY, "True", PRIORITY_MISMATCH, " ".join(told))
+    parts = f"{sentence(divergence, _SHOWN)}.", follows, *_causes(group, divergence), *_leaving(axis)
+    condition = _condition(group, PRIORITY, "True", PRIORITY_MISMATCH, " ".join(parts))
     return Judged(condition, _main_cause(divergence), axis.live)
 
 
-def _policy(group: PodGroup, divergence: Divergence, server: Server) -> Judged:
+def _policy_condition(group: PodGroup, divergence: Divergence, server: ServerInfo) -> Judged:
     axis = divergence.policy
     if not axis.divergent:
         return _agreed(group, POLICY, POLICIES_MATCH, divergence.members, axis)
     follows = policy_consequence(group, divergence, server)
-    told = f"{policy_sentence(divergence, _SHOWN)}.", follows, *_leaving(axis)
-    condition = _condition(group, POLICY, "True", POLICY_MISMATCH, " ".join(told))
+    parts = f"{policy_sentence(divergence, _SHOWN)}.", follows, *_leaving(axis)
+    condition = _condition(group, POLICY, "True", POLICY_MISMATCH, " ".join(parts))
     return Judged(condition, _PREEMPTION_POLICY, axis.live)
 
 
@@ -110,9 +109,9 @@ def _agreed(group: PodGroup, kind: str, reason: str, members: int, axis: Axis[in
         message = "No unfinished pod references the group."
         return Judged(_condition(group, kind, "False", NO_MEMBERS, message))
     leaving = _leaving(axis)
-    who = "All pods that are not terminating" if leaving else "All pods"
+    subject = "All pods that are not terminating" if leaving else "All pods"
     what = "priority" if kind == PRIORITY else "preemptionPolicy"
-    message = " ".join((f"{who} have {what} {axis.expected}.", *leaving))
+    message = " ".join((f"{subject} have {what} {axis.expected}.", *leaving))
     return Judged(_condition(group, kind, "False", reason, message))
 
 
@@ -135,9 +134,9 @@ def _unresolved(group: PodGroup) -> str:
 def _causes(group: PodGroup, divergence: Divergence) -> list[str]:
     """Return sentences about the causes of most pods, in the audit's order, and the number of others."""
     ranked = sorted(divergence.causes, key=lambda each: -len(each.pods))
-    told = [because(group, each, divergence) for each in sorted(ranked[:_SHOWN])]
-    rest = len(ranked) - len(told)
-    return [*told, f"And {count(rest, 'more cause')}."] if rest else told
+    parts = [because(group, each, divergence) for each in sorted(ranked[:_SHOWN])]
+    rest = len(ranked) - len(parts)
+    return [*parts, f"And {count(rest, 'more cause')}."] if rest else parts
 
 
 def _leaving(axis: Axis[int] | Axis[str]) -> tuple[str, ...]:
@@ -147,9 +146,9 @@ def _leaving(axis: Axis[int] | Axis[str]) -> tuple[str, ...]:
 
 def _main_cause(divergence: Divergence) -> str:
     """Return the cause to count a group under: that of most pods; age only if there is no other cause."""
-    pods: Counter[Cause] = Counter()
+    pods: Counter[DivergenceCause] = Counter()
     for each in divergence.causes:
         pods[each.cause] += len(each.pods)
     if not pods:
         return _UNEXPLAINED
-    return max(pods, key=lambda cause: (cause is not Cause.POD_OLDER, pods[cause]))
+    return max(pods, key=lambda cause: (cause is not DivergenceCause.POD_OLDER, pods[cause]))

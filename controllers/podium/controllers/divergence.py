@@ -2,22 +2,22 @@
 
 A gang of a thousand pods changes its message a thousand times while it starts. Each write costs the API
 server one write to etcd, and every watcher an event. Users and alerts wait for the status, so a status change
-is never delayed. A new message is written when the group has been quiet for a moment, not often, and at the
-latest after a minute if the group is never quiet.
+is never delayed. A new message is written rarely: after a moment without a change of the group, or after a
+minute if the group keeps changing.
 
-All our conditions are in one apply, because an apply removes the fields that it omits. lastTransitionTime
-changes only with the status, so an alert with `for: 5m` is reliable.
+All of Podium's conditions are in one apply, because an apply removes the fields that it omits.
+lastTransitionTime changes only with the status, so an alert with `for: 5m` is reliable.
 """
 
 from datetime import datetime
 from enum import StrEnum
 from typing import Literal, NamedTuple
 
+from podium.api.eventdraft import EventDraft
 from podium.api.groups import PodGroup
 from podium.api.meta import Condition, timed
-from podium.controllers.actions import ApplyConditions, Decision
+from podium.controllers.actions import ApplyConditions, Reconciliation
 from podium.controllers.conditions import OURS, PRIORITY, Judged
-from podium.note import Note
 
 # The seconds without a change after which a group is quiet.
 QUIET = 2.0
@@ -46,14 +46,15 @@ class Times(NamedTuple):
 
 def decide(
     group: PodGroup, judged: tuple[Judged, ...], times: Times, write: Write, now: datetime
-) -> Decision:
+) -> Reconciliation:
     """Return the conditions to write, or when to decide again.
 
-    A condition that the group has is kept current even if it would not be added. A condition of ours that was
-    not judged (its axis is off) is removed. `now` is timezone-aware. A group being deleted is not changed.
+    A condition that the group has is kept current even if it would not be added. A condition of Podium's that
+    was not judged (its axis is off) is removed. `now` is timezone-aware. A group being deleted is not
+    changed.
     """
     if group.metadata.deletionTimestamp is not None:
-        return Decision()
+        return Reconciliation()
     stored = _ours(group)
     wanted = {
         each.condition.type: each.condition
@@ -61,18 +62,18 @@ def decide(
         if each.condition.type in stored or each.condition.status != "False" or write is Write.ALWAYS
     }
     if wanted.keys() == stored.keys() and all(_same(stored[kind], wanted[kind]) for kind in wanted):
-        return Decision()
+        return Reconciliation()
     flipped = any(
         kind not in stored or stored[kind].status != condition.status for kind, condition in wanted.items()
     )
     wait = min(max(QUIET - times.quiet, APART - times.since_write), LONGEST - times.since_write)
     if not flipped and wait > 0:
-        return Decision(again=wait)
+        return Reconciliation(again=wait)
     conditions = tuple(timed(condition, stored.get(kind), now) for kind, condition in wanted.items())
-    return Decision((_apply(group, conditions),))
+    return Reconciliation((_apply(group, conditions),))
 
 
-def flips(before: PodGroup | None, after: PodGroup) -> tuple[Note, ...]:
+def flips(before: PodGroup | None, after: PodGroup) -> tuple[EventDraft, ...]:
     """Return a note for each status change of our conditions between two stored states.
 
     Without `before` there is none: the first list contains changes of the past. A group with the same name
@@ -82,7 +83,7 @@ def flips(before: PodGroup | None, after: PodGroup) -> tuple[Note, ...]:
         return ()
     had = _ours(before) if before.metadata.uid == after.metadata.uid else {}
     return tuple(
-        _note(after, condition)
+        _event(after, condition)
         for kind, condition in _ours(after).items()
         # A False is reported only after another status.
         if condition.status != (had[kind].status if kind in had else "False")
@@ -107,7 +108,7 @@ def _apply(group: PodGroup, conditions: tuple[Condition, ...]) -> ApplyCondition
     return ApplyConditions(group.ref, metadata.uid or "", metadata.resourceVersion or "", conditions)
 
 
-def _note(group: PodGroup, condition: Condition) -> Note:
+def _event(group: PodGroup, condition: Condition) -> EventDraft:
     well = condition.status == "False"
     kind: Literal["Normal", "Warning"] = "Normal" if well else "Warning"
     if condition.status == "Unknown":
@@ -118,7 +119,7 @@ def _note(group: PodGroup, condition: Condition) -> Note:
         reason = "PodsMatchPreemptionPolicy" if well else condition.type or ""
     uid = group.metadata.uid or ""
     flip = (uid, condition.type or "", condition.status or "", condition.lastTransitionTime or "")
-    return Note(
+    return EventDraft(
         regarding=group.ref,
         uid=uid,
         resource_version=group.metadata.resourceVersion or "",

@@ -18,23 +18,23 @@ from typing import NamedTuple, Protocol
 
 import msgspec
 
+from podium.api.eventdraft import EventDraft
 from podium.api.groups import PodGroup
 from podium.api.membership import GroupKey
+from podium.cluster.state import ClusterState, Readable
 from podium.controllers import autogroups, divergence, protection
-from podium.controllers.actions import Action, ApplyConditions, Decision
+from podium.controllers.actions import Action, ApplyConditions, Reconciliation
 from podium.controllers.conditions import Judged, judged
 from podium.controllers.divergence import Times, Write
-from podium.controllers.metrics import Metrics
+from podium.controllers.metrics import ReconcilerMetrics
 from podium.controllers.touched import touched
 from podium.errors import PodiumError
-from podium.explain import Server
+from podium.groups.messages import ServerInfo
 from podium.kube.backoff import Rate
 from podium.kube.connection import RefusedError
-from podium.kube.fenced import StaleError
-from podium.kube.watching import Say
-from podium.note import Note
-from podium.service.queue import Queue
-from podium.state import Readable, State
+from podium.kube.preconditions import StaleError
+from podium.kube.reflector import Say
+from podium.runtime.workqueue import Workqueue
 
 # The burst of writes of one group, and the seconds for each further one: a conflict with another controller
 # or a person about a field must not become a tight loop.
@@ -47,7 +47,7 @@ class LiveState(Protocol):
     """The current cluster state."""
 
     @property
-    def state(self) -> State:
+    def state(self) -> ClusterState:
         """Return the current state."""
 
     async def ready(self) -> None:
@@ -87,11 +87,11 @@ class Manager:
         cluster: LiveState,
         perform: Callable[[Action], Awaitable[int]],
         rules: Rules,
-        metrics: Metrics,
-        emit: Callable[[Note], None],
+        metrics: ReconcilerMetrics,
+        emit: Callable[[EventDraft], None],
         *,
-        server: Callable[[], Server],
-        new_queue: Callable[[], Queue[GroupKey]],
+        server: Callable[[], ServerInfo],
+        new_queue: Callable[[], Workqueue[GroupKey]],
         clock: Callable[[], float],
         now: Callable[[], datetime],
         say: Say,
@@ -111,8 +111,8 @@ class Manager:
         self._now = now
         self._say = say
         self._records: dict[GroupKey, _Record] = {}
-        self._queue: Queue[GroupKey] | None = None
-        self._said: set[tuple[type[Action], str, int]] = set()
+        self._queue: Workqueue[GroupKey] | None = None
+        self._logged: set[tuple[type[Action], str, int]] = set()
         cluster.state.observe(self._observe)
 
     @property
@@ -139,7 +139,7 @@ class Manager:
         try:
             self._say("looking after groups", {"groups": len(state.groups)})
             self._mark({*state.groups, *state.referenced_groups()})
-            await queue.work(self._reconcile, self._rules.writers)
+            await queue.process(self._reconcile, self._rules.writers)
         finally:
             self._queue = None
             self._records.clear()
@@ -178,21 +178,21 @@ class Manager:
                 queue.add(key, decision.again)
         self._metrics.reconciled(self._clock() - began)
 
-    def _decide(self, key: GroupKey, record: _Record) -> Decision:
+    def _decide(self, key: GroupKey, record: _Record) -> Reconciliation:
         """Ask the reconcilers in order, and return the first decision with actions."""
         state, rules = self._cluster.state, self._rules
         group, members = state.groups.get(key), state.members(key).values()
         if group is None and not members:
             del self._records[key]
-            return Decision()
+            return Reconciliation()
         now = self._clock()
         if group is None:
             record.judged = ()
             news = record.acted + _NEWS_SECONDS - now
             if news > 0:
-                return Decision(again=news)
+                return Reconciliation(again=news)
         elif int(group.metadata.resourceVersion or 0) < record.expected:
-            return Decision()
+            return Reconciliation()
         decisions = []
         if group is not None:
             record.judged = judged(
@@ -206,11 +206,15 @@ class Manager:
         wanted = next((each for each in decisions if each.actions), None)
         if wanted is not None:
             rest = record.rate.wait(now)
-            return wanted if rest <= 0 else Decision(again=rest)
-        return Decision(again=min((each.again for each in decisions if each.again is not None), default=None))
+            return wanted if rest <= 0 else Reconciliation(again=rest)
+        return Reconciliation(
+            again=min((each.again for each in decisions if each.again is not None), default=None)
+        )
 
-    async def _perform(self, queue: Queue[GroupKey], key: GroupKey, record: _Record, action: Action) -> None:
-        record.rate.take(self._clock())
+    async def _perform(
+        self, queue: Workqueue[GroupKey], key: GroupKey, record: _Record, action: Action
+    ) -> None:
+        record.rate.record(self._clock())
         try:
             record.expected = await self._write(action)
         except StaleError as error:
@@ -227,15 +231,15 @@ class Manager:
             queue.retry(key)
         else:
             queue.forget(key)
-            self._said = {each for each in self._said if each[:2] != _like(action)}
+            self._logged = {each for each in self._logged if each[:2] != _like(action)}
             record.acted = self._clock()
             if isinstance(action, ApplyConditions):
                 record.wrote = record.acted
 
     def _failed(self, key: GroupKey, action: Action, error: PodiumError, code: int) -> None:
         """Log a failure once for all groups that fail alike, until such a write succeeds."""
-        if (*_like(action), code) not in self._said:
-            self._said.add((*_like(action), code))
+        if (*_like(action), code) not in self._logged:
+            self._logged.add((*_like(action), code))
             self._say("write failed", {"namespace": key.namespace, "group": key.name, "error": str(error)})
 
 

@@ -11,12 +11,12 @@ from prometheus_client import CollectorRegistry, Counter, Histogram
 
 from podium.controllers.writer import RESULTS, WRITES
 from podium.kube import events
-from podium.service.metrics import Reading, Values, from_zero
+from podium.runtime.metrics import ScrapedMetric, Values, from_zero
 
 _BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
 
 
-class Metrics:
+class ReconcilerMetrics:
     """The counters and histograms; `read` adds values that other objects have."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
@@ -62,21 +62,23 @@ class Metrics:
         """Register values that other objects have; ages are in seconds by resource."""
         labels = ("namespace", "cause")
         for reading in (
-            Reading(
+            ScrapedMetric(
                 "podium_divergent_groups",
                 "Groups with a condition that is True or Unknown; reported by the leader only.",
                 labels,
                 divergent_groups,
             ),
-            Reading(
+            ScrapedMetric(
                 "podium_divergent_pods",
                 "Pods that differ from their group; reported by the leader only.",
                 labels,
                 divergent_pods,
             ),
-            Reading("podium_queue_depth", "Groups that wait for a reconcile.", (), lambda: {(): depth()}),
-            Reading("podium_leader", "Whether this replica leads.", (), lambda: {(): float(leads())}),
-            Reading.of_caches(cache_ages),
+            ScrapedMetric(
+                "podium_queue_depth", "Groups that wait for a reconcile.", (), lambda: {(): depth()}
+            ),
+            ScrapedMetric("podium_leader", "Whether this replica leads.", (), lambda: {(): float(leads())}),
+            ScrapedMetric.of_caches(cache_ages),
         ):
             self._registry.register(reading)
 

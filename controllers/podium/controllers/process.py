@@ -13,42 +13,44 @@ from podium.api.groups import CONTROLLER_MANAGER
 from podium.api.membership import GroupKey
 from podium.api.minors import WORKLOAD_VERSIONS, minor_of
 from podium.api.reads import Kind
-from podium.controllers.keep import essential
+from podium.controllers.keep import transform
 from podium.controllers.manager import Manager, Rules
-from podium.controllers.metrics import Metrics
+from podium.controllers.metrics import ReconcilerMetrics
 from podium.controllers.writer import Writer
-from podium.explain import Server
-from podium.gangs import FOLLOWED
-from podium.kube.cluster import Cluster
+from podium.groups.autogroups import FOLLOWED
+from podium.groups.messages import ServerInfo
+from podium.kube.cache import InformerCache
 from podium.kube.connection import Connection, connect
 from podium.kube.discovery import Served
-from podium.kube.events import Recorder
-from podium.service import metrics as service_metrics
-from podium.service.lease import steady
-from podium.service.queue import Queue
-from podium.service.replica import Options, Replica, utc_now
-from podium.service.signals import Stop, stopping
+from podium.kube.events import EventRecorder
+from podium.runtime import metrics as service_metrics
+from podium.runtime.leaderelection import steady
+from podium.runtime.manager import ManagerOptions, ReplicaManager, utc_now
+from podium.runtime.signals import Stop, stopping
+from podium.runtime.workqueue import Workqueue
 
 
-async def run(options: Options, rules: Rules, log: FilteringBoundLogger) -> None:
+async def run(options: ManagerOptions, rules: Rules, log: FilteringBoundLogger) -> None:
     """Reconcile until asked to stop. Raises PodiumError when the process cannot start or loses the lease."""
     async with AsyncExitStack() as stack:
         stop = stack.enter_context(stopping())
         connection = await stack.enter_async_context(connect(options.kubeconfig, options.context))
-        replica = Replica(connection, CONTROLLER_MANAGER, options, log)
+        replica = ReplicaManager(connection, CONTROLLER_MANAGER, options, log)
         await _Process(connection, replica, rules).serve(stop)
 
 
 class _Process:
     """The parts of the process, one of each."""
 
-    def __init__(self, connection: Connection, replica: Replica, rules: Rules) -> None:
+    def __init__(self, connection: Connection, replica: ReplicaManager, rules: Rules) -> None:
         self._replica = replica
         self._registry = service_metrics.new_registry()
-        self._metrics = Metrics(self._registry)
-        self._cluster = Cluster(connection, kinds(rules), keep=essential, only=wanted, say=replica.say)
+        self._metrics = ReconcilerMetrics(self._registry)
+        self._cluster = InformerCache(
+            connection, kinds(rules), transform=transform, only=wanted, say=replica.say
+        )
         service_metrics.read_cluster(self._registry, self._cluster)
-        self._recorder = Recorder(
+        self._recorder = EventRecorder(
             connection,
             CONTROLLER_MANAGER,
             replica.name,
@@ -91,8 +93,8 @@ class _Process:
             undecodable=self._cluster.undecodable,
         )
 
-    def _new_queue(self) -> Queue[GroupKey]:
-        return Queue(
+    def _new_queue(self) -> Workqueue[GroupKey]:
+        return Workqueue(
             clock=steady,
             sleep=asyncio.sleep,
             random=chance.random,
@@ -101,11 +103,11 @@ class _Process:
             say=self._replica.say,
         )
 
-    def _server_kind(self) -> Server:
+    def _server_kind(self) -> ServerInfo:
         discovery = self._cluster.discovery
         minor = minor_of(discovery.server) if discovery is not None else None
         spoken = max(WORKLOAD_VERSIONS) if minor is None else minor
-        return Server(spoken, f"1.{spoken}")
+        return ServerInfo(spoken, f"1.{spoken}")
 
 
 def kinds(rules: Rules) -> set[Kind]:

@@ -12,14 +12,14 @@ its name, the new pods name the same group. If they held the old group, the new 
 from collections.abc import Iterator
 
 from podium.api.core import Pod
+from podium.api.findings import ObjectRef, group_of
 from podium.api.groups import FINALIZER, PodGroup
 from podium.api.membership import GroupKey
 from podium.api.meta import ObjectMeta, OwnerReference
 from podium.api.reads import Kind
-from podium.controllers.actions import Decision, SetFinalizers
-from podium.findings import ObjectRef, group_of
-from podium.gangs import OWNER_KINDS
-from podium.view import View
+from podium.cluster.reader import ClusterReader
+from podium.controllers.actions import Reconciliation, SetFinalizers
+from podium.groups.autogroups import OWNER_KINDS
 
 # A pod may be cached before its owner, and access to pods may be denied for a while.
 _AGAIN_SECONDS = 5.0
@@ -27,28 +27,28 @@ _AGAIN_SECONDS = 5.0
 _GENERATIONS = 4
 
 
-def decide(view: View, key: GroupKey, *, protect: bool) -> Decision:
+def decide(view: ClusterReader, key: GroupKey, *, protect: bool) -> Reconciliation:
     """Return the action that adds the finalizer to a group, or removes it when no pod needs the group.
 
     Without `protect` it is removed from every group, because no other component would remove it.
     """
     group = view.groups.get(key)
     if group is None or group.native:
-        return Decision()
+        return Reconciliation()
     finalizers = tuple(group.metadata.finalizers or ())
     deleted = group.metadata.deletionTimestamp is not None
     if FINALIZER not in finalizers:
         wanted = protect and not deleted and not _is_terminating(view, key.namespace)
-        return _set(group, (*finalizers, FINALIZER)) if wanted else Decision()
+        return _set(group, (*finalizers, FINALIZER)) if wanted else Reconciliation()
     needed = protect and (not deleted or _is_needed(view, key, group))
     if needed is None:
-        return Decision(again=_AGAIN_SECONDS)
+        return Reconciliation(again=_AGAIN_SECONDS)
     if needed:
-        return Decision()
+        return Reconciliation()
     return _set(group, tuple(each for each in finalizers if each != FINALIZER))
 
 
-def _is_needed(view: View, key: GroupKey, group: PodGroup) -> bool | None:
+def _is_needed(view: ClusterReader, key: GroupKey, group: PodGroup) -> bool | None:
     """Return whether pods need a deleted group; None if that is unknown now."""
     if _is_terminating(view, key.namespace):
         return False
@@ -64,12 +64,12 @@ def _is_needed(view: View, key: GroupKey, group: PodGroup) -> bool | None:
     return None if None in of_another else False
 
 
-def _set(group: PodGroup, finalizers: tuple[str, ...]) -> Decision:
+def _set(group: PodGroup, finalizers: tuple[str, ...]) -> Reconciliation:
     meta = group.metadata
-    return Decision((SetFinalizers(group.ref, meta.uid or "", meta.resourceVersion or "", finalizers),))
+    return Reconciliation((SetFinalizers(group.ref, meta.uid or "", meta.resourceVersion or "", finalizers),))
 
 
-def _is_terminating(view: View, name: str) -> bool:
+def _is_terminating(view: ClusterReader, name: str) -> bool:
     """Return whether a namespace is known to be terminating; an unknown one may exist."""
     namespace = view.namespaces.get(name)
     return namespace is not None and namespace.metadata.deletionTimestamp is not None
@@ -81,7 +81,7 @@ def _made_for(group: PodGroup) -> OwnerReference | None:
     return owner if owner is not None and (owner.apiVersion, owner.kind) in OWNER_KINDS else None
 
 
-def _is_of_another(view: View, pod: Pod, owner: OwnerReference) -> bool | None:
+def _is_of_another(view: ClusterReader, pod: Pod, owner: OwnerReference) -> bool | None:
     """Return whether a pod belongs to another object with the owner's name; None if that is unknown.
 
     A pod of any other owner is a member by its own label or field, so it holds the group.
@@ -94,7 +94,7 @@ def _is_of_another(view: View, pod: Pod, owner: OwnerReference) -> bool | None:
     return False
 
 
-def _makers(view: View, pod: Pod) -> Iterator[OwnerReference | None]:
+def _makers(view: ClusterReader, pod: Pod) -> Iterator[OwnerReference | None]:
     """Yield the chain of owners of a pod, with None at the end if one is unknown."""
     meta = pod.metadata
     for _ in range(_GENERATIONS):
@@ -109,7 +109,7 @@ def _makers(view: View, pod: Pod) -> Iterator[OwnerReference | None]:
         meta = found
 
 
-def _known(view: View, maker: OwnerReference, namespace: str) -> ObjectMeta | None:
+def _known(view: ClusterReader, maker: OwnerReference, namespace: str) -> ObjectMeta | None:
     """Return the metadata of the object that a reference names, if the cache has it with the same UID."""
     ref = ObjectRef(maker.apiVersion, maker.kind, namespace, maker.name)
     found = view.pods.get((namespace, maker.name)) if maker.kind == Kind.POD else view.owners.get(ref)

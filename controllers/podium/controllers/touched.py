@@ -7,16 +7,16 @@ event and returns keys only; the queue coalesces repeated keys.
 from collections.abc import Iterator
 
 from podium.api.core import Namespace, Pod, PriorityClass
-from podium.api.foreign import Owner
+from podium.api.foreign import PodOwner
 from podium.api.groups import PodGroup
 from podium.api.membership import GroupKey, key_of, membership
+from podium.cluster.reader import ClusterReader
+from podium.cluster.state import Readable
 from podium.controllers.conditions import OURS
-from podium.gangs import gang_keys
-from podium.state import Readable
-from podium.view import View
+from podium.groups.autogroups import gang_keys
 
 
-def touched(view: View, before: Readable | None, after: Readable | None) -> Iterator[GroupKey]:
+def touched(view: ClusterReader, before: Readable | None, after: Readable | None) -> Iterator[GroupKey]:
     """Yield the groups that a change concerns; a group may be repeated, and may not exist."""
     changed = after if after is not None else before
     match changed:
@@ -27,9 +27,9 @@ def touched(view: View, before: Readable | None, after: Readable | None) -> Iter
                     yield key
         case PodGroup():
             yield key_of(changed)
-        case Owner() if _gangs(before) != _gangs(after):
+        case PodOwner() if _gangs(before) != _gangs(after):
             for owner in (before, after):
-                keys = gang_keys(owner) if isinstance(owner, Owner) else ()
+                keys = gang_keys(owner) if isinstance(owner, PodOwner) else ()
                 yield from (key for key in keys if key in view.groups or view.members(key))
         case Namespace():
             name = changed.metadata.name
@@ -41,7 +41,7 @@ def touched(view: View, before: Readable | None, after: Readable | None) -> Iter
             pass
 
 
-def _in_doubt(view: View) -> Iterator[GroupKey]:
+def _in_doubt(view: ClusterReader) -> Iterator[GroupKey]:
     """Yield the groups whose message may name a class; other messages depend on integers only."""
     for key, group in view.groups.items():
         if any(each.type in OURS and each.status != "False" for each in group.conditions):
@@ -50,6 +50,6 @@ def _in_doubt(view: View) -> Iterator[GroupKey]:
 
 def _gangs(owner: Readable | None) -> tuple[object, ...]:
     """Return the fields of an owner that groups depend on; most changes of an owner concern its status."""
-    if not isinstance(owner, Owner):
+    if not isinstance(owner, PodOwner):
         return ()
     return owner.gangs, owner.gang_size, owner.metadata.uid, owner.metadata.deletionTimestamp

@@ -13,7 +13,7 @@ from podium.api.groups import CONTROLLER_MANAGER
 from podium.controllers.actions import Action, ApplyConditions, ApplyGroup, CreateGroup, SetFinalizers
 from podium.errors import PodiumError
 from podium.kube.connection import Connection
-from podium.kube.fenced import StaleError, conditions_document, fenced, group_path
+from podium.kube.preconditions import StaleError, conditions_document, fenced, group_path
 from podium.kube.reading import decode
 
 # The field manager of auto groups; other fields belong to the reconciler's manager.
@@ -55,8 +55,8 @@ class Writer:
     async def perform(self, action: Action) -> int:
         """Write, and return the object's new resourceVersion.
 
-        Raises StaleError when the object changed after the decision, RefusedError when the server refuses,
-        LeaseOverError when the lease ended first, and PodiumError when no answer arrived.
+        Raises StaleError if the object changed after the decision, and RefusedError if the server refuses.
+        Raises LeaseOverError if the lease ended first, and PodiumError without an answer.
         """
         what = _WHAT[type(action)]
         try:

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from podium.api import v1alpha2, v1beta1
+from podium.api.findings import group_of
 from podium.api.groups import (
     GROUP_SCHEDULED,
     INITIALLY_SCHEDULED,
@@ -25,7 +26,6 @@ from podium.api.groups import (
     PODIUM_GROUP,
     DisruptionMode,
 )
-from podium.findings import group_of
 
 Fields = dict[str, Any]
 
@@ -58,7 +58,7 @@ _CONDITION_NAMES = {
 _MODES = {DisruptionMode.POD: "single", DisruptionMode.POD_GROUP: "all"}
 
 
-class Note(NamedTuple):
+class ConversionNote(NamedTuple):
     """A field that a conversion left out, and why.
 
     `lost` is true for a user's setting, and false for fields that the server maintains.
@@ -73,7 +73,7 @@ class Converted(NamedTuple):
     """The document in its new form, and the notes on what it lacks."""
 
     document: Fields
-    notes: list[Note]
+    notes: list[ConversionNote]
 
 
 class _Version(NamedTuple):
@@ -84,26 +84,26 @@ class _Version(NamedTuple):
     template: frozenset[str]
 
 
-def _names(struct: type[msgspec.Struct], lacks: frozenset[str] = frozenset()) -> frozenset[str]:
+def _field_names(struct: type[msgspec.Struct], lacks: frozenset[str] = frozenset()) -> frozenset[str]:
     return frozenset(field.name for field in msgspec.structs.fields(struct)) - lacks
 
 
 _OLDER = _Version(
     newer=False,
     fields={
-        "PodGroup": _names(v1alpha2.PodGroupSpecV1Alpha2),
-        "Workload": _names(v1alpha2.WorkloadSpecV1Alpha2),
+        "PodGroup": _field_names(v1alpha2.PodGroupSpecV1Alpha2),
+        "Workload": _field_names(v1alpha2.WorkloadSpecV1Alpha2),
     },
-    template=_names(v1alpha2.PodGroupTemplateV1Alpha2),
+    template=_field_names(v1alpha2.PodGroupTemplateV1Alpha2),
 )
 
 
 def _newer(lacks: frozenset[str]) -> _Version:
     fields = {
-        "PodGroup": _names(v1beta1.PodGroupSpecV1Beta1, lacks),
-        "Workload": _names(v1beta1.WorkloadSpecV1Beta1, lacks),
+        "PodGroup": _field_names(v1beta1.PodGroupSpecV1Beta1, lacks),
+        "Workload": _field_names(v1beta1.WorkloadSpecV1Beta1, lacks),
     }
-    return _Version(newer=True, fields=fields, template=_names(v1beta1.PodGroupTemplateV1Beta1))
+    return _Version(newer=True, fields=fields, template=_field_names(v1beta1.PodGroupTemplateV1Beta1))
 
 
 VERSIONS: dict[str, _Version] = {
@@ -121,7 +121,7 @@ def convert(document: Fields, target: str) -> Converted:
     If the version is the target already, the document is returned unchanged. The input is not changed; the
     result may share its parts.
     """
-    notes: list[Note] = []
+    notes: list[ConversionNote] = []
     for version in _route(document["apiVersion"], target):
         document = _step(document, version, notes)
     return Converted(document, notes)
@@ -140,7 +140,7 @@ def _route(source: str, target: str) -> Iterable[str]:
     return [target] if ends == [STORED] else [STORED, target]
 
 
-def _step(document: Fields, target: str, notes: list[Note]) -> Fields:
+def _step(document: Fields, target: str, notes: list[ConversionNote]) -> Fields:
     source = document["apiVersion"]
     kept: Fields | None = {} if {group_of(source), group_of(target)} == {PODIUM_GROUP} else None
     writer = _Writer(document, source, target, notes, kept)
@@ -152,7 +152,7 @@ def _step(document: Fields, target: str, notes: list[Note]) -> Fields:
     if document["kind"] == "PodGroup" and document.get("status") is not None and writer.turned:
         result["status"] = _status(document["status"])
     if kept is not None:
-        result = _keep(result, kept)
+        result = _write_kept(result, kept)
     return result
 
 
@@ -166,7 +166,7 @@ class _Writer:
     """Writes one object's spec in the form of another version."""
 
     def __init__(
-        self, document: Fields, source: str, target: str, notes: list[Note], kept: Fields | None
+        self, document: Fields, source: str, target: str, notes: list[ConversionNote], kept: Fields | None
     ) -> None:
         self._kind: str = document["kind"]
         self._source = source
@@ -195,7 +195,7 @@ class _Writer:
             result["podGroupTemplates"] = written
             if self.turned and self._to.newer and len({_priority(template) for template in written}) > 1:
                 text = f"differ in priorityClassName or priority; {self._target} refuses such a Workload"
-                self._notes.append(Note("spec.podGroupTemplates", text, lost=True))
+                self._notes.append(ConversionNote("spec.podGroupTemplates", text, lost=True))
         if self._kept is not None:
             self._kept.update(kept)
         own = {key: value for key, value in self._restored.items() if key != "podGroupTemplates"}
@@ -216,7 +216,7 @@ class _Writer:
             elif self.turned and key == "disruptionMode":
                 mode = _mode(value)
                 if mode is None and value is not None:
-                    self._lose(here, f"{json.dumps(value)} is no mode of {self._source}")
+                    self._lose(here, f"{json.dumps(value)} is not a mode of {self._source}")
                 else:
                     result[key] = mode
             elif self.turned and key in ("podGroupTemplateRef", "workloadRef"):
@@ -234,7 +234,7 @@ class _Writer:
         return result, kept
 
     def _lose(self, field: str, why: str) -> None:
-        self._notes.append(Note(field, f"{why}; left out", lost=True))
+        self._notes.append(ConversionNote(field, f"{why}; left out", lost=True))
 
 
 def _priority(template: Fields) -> tuple[str, int | None]:
@@ -276,39 +276,45 @@ def _status(status: Fields) -> Fields:
     return {**status, "conditions": renamed}
 
 
-def _new_metadata(metadata: Fields, source: str, target: str, kind: str, notes: list[Note]) -> Fields:
+def _new_metadata(
+    metadata: Fields, source: str, target: str, kind: str, notes: list[ConversionNote]
+) -> Fields:
     """Return the metadata of a new object, without fields that belong to the life of the old one."""
     group = group_of(source)
     result = {key: value for key, value in metadata.items() if key not in _SERVER_OWNED}
     dropped = ", ".join(key for key in metadata if key in _SERVER_OWNED)
     if dropped:
-        notes.append(Note("metadata", f"{dropped} left out: the result is a new object", lost=False))
+        notes.append(
+            ConversionNote("metadata", f"{dropped} left out: the result is a new object", lost=False)
+        )
     finalizers = metadata.get("finalizers") or []
     own = [finalizer for finalizer in finalizers if finalizer.startswith(f"{group}/")]
     if own:
         text = f"{', '.join(own)} left out: only the old object's controller removes it"
-        notes.append(Note("metadata.finalizers", text, lost=False))
-        _put(result, "finalizers", [finalizer for finalizer in finalizers if finalizer not in own])
+        notes.append(ConversionNote("metadata.finalizers", text, lost=False))
+        _set_field(result, "finalizers", [finalizer for finalizer in finalizers if finalizer not in own])
     owners = metadata.get("ownerReferences") or []
     stale = [owner for owner in owners if group_of(owner.get("apiVersion") or "") == group]
     if stale:
         names = ", ".join(f"{owner.get('kind')} {owner.get('name')}" for owner in stale)
         text = f"{names} left out: converted it has another uid, and an owner of unknown uid means deletion"
-        notes.append(Note("metadata.ownerReferences", text, lost=True))
-        _put(result, "ownerReferences", [owner for owner in owners if owner not in stale])
+        notes.append(ConversionNote("metadata.ownerReferences", text, lost=True))
+        _set_field(result, "ownerReferences", [owner for owner in owners if owner not in stale])
     annotations = metadata.get("annotations") or {}
     if _LAST_APPLIED in annotations:
         text = "left out: it describes the old object"
-        notes.append(Note(f"metadata.annotations[{_LAST_APPLIED}]", text, lost=False))
-        _put(result, "annotations", {key: text for key, text in annotations.items() if key != _LAST_APPLIED})
+        notes.append(ConversionNote(f"metadata.annotations[{_LAST_APPLIED}]", text, lost=False))
+        _set_field(
+            result, "annotations", {key: text for key, text in annotations.items() if key != _LAST_APPLIED}
+        )
     length = len(metadata.get("name") or "")
     if target == STORED and kind == "PodGroup" and length > MAX_PODIUM_NAME:
         text = f"a Podium group's name is a label, so {length} characters are more than {MAX_PODIUM_NAME}"
-        notes.append(Note("metadata.name", text, lost=True))
+        notes.append(ConversionNote("metadata.name", text, lost=True))
     return result
 
 
-def _put(fields: Fields, key: str, value: list[Any] | Fields) -> None:
+def _set_field(fields: Fields, key: str, value: list[Any] | Fields) -> None:
     """Set a list or mapping, or remove an empty one, as the API server writes it."""
     if value:
         fields[key] = value
@@ -316,7 +322,7 @@ def _put(fields: Fields, key: str, value: list[Any] | Fields) -> None:
         fields.pop(key, None)
 
 
-def _keep(document: Fields, kept: Fields) -> Fields:
+def _write_kept(document: Fields, kept: Fields) -> Fields:
     """Write the annotation KEPT, or remove it if there is nothing to keep."""
     metadata = document.get("metadata") or {}
     annotations = metadata.get("annotations") or {}
@@ -326,7 +332,7 @@ def _keep(document: Fields, kept: Fields) -> Fields:
     if kept:
         rest[KEPT] = kept_text(kept)
     new = dict(metadata)
-    _put(new, "annotations", rest)
+    _set_field(new, "annotations", rest)
     return {**document, "metadata": new}
 
 
@@ -349,12 +355,12 @@ def restorable(document: Fields) -> Fields:
     if not isinstance(kept, dict):
         return {}
     if document["kind"] == "PodGroup":
-        return _policy(kept)
+        return _convert_policy(kept)
     templates = kept.get("podGroupTemplates")
     named = templates.items() if isinstance(templates, dict) else ()
-    return {"podGroupTemplates": {name: _policy(fields) for name, fields in named}}
+    return {"podGroupTemplates": {name: _convert_policy(fields) for name, fields in named}}
 
 
-def _policy(fields: Any) -> Fields:
+def _convert_policy(fields: Any) -> Fields:
     policy = fields.get("preemptionPolicy") if isinstance(fields, dict) else None
     return {"preemptionPolicy": policy} if policy in PREEMPTION_POLICIES else {}

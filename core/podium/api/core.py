@@ -1,12 +1,13 @@
 """Reads of the core kinds: Pod as a group member, Node, Namespace, PriorityClass, PodDisruptionBudget.
 
-This read of a pod is for audit, admission and the reconciler. Fields that only scheduling needs (affinity,
-tolerations, volumes) are in another read, so that a hundred thousand pods stay cheap.
+This read of a pod is for audit, admission and the reconciler; its status is for the sum of requests. Fields
+that only scheduling needs (affinity, tolerations, volumes) are in another read, so that a hundred thousand
+pods stay cheap.
 """
 
 import msgspec
 
-from podium.api.meta import Int32, LabelSelector, ObjectMeta
+from podium.api.meta import Condition, Int32, LabelSelector, ObjectMeta
 
 # The scheduler of a pod that names none, and the scheduler that reads Podium's groups.
 DEFAULT_SCHEDULER = "default-scheduler"
@@ -61,10 +62,48 @@ class PodSpec(msgspec.Struct, gc=False):
     overhead: dict[str, RawQuantity] | None = None
 
 
+class ContainerStatus(msgspec.Struct, gc=False):
+    """The resources that a kubelet gave a container; they differ from the spec during a resize."""
+
+    name: str | None = None
+    allocatedResources: dict[str, RawQuantity] | None = None
+    resources: ResourceRequirements | None = None
+
+
+class ClaimedAmount(msgspec.Struct, gc=False):
+    """An amount of a node resource that a pod uses through a resource claim."""
+
+    name: str = ""
+    quantity: RawQuantity = "0"
+
+
+class NodeResourceClaim(msgspec.Struct, gc=False):
+    """Node resources that a pod uses through one resource claim (KEP-5517).
+
+    Kubernetes 1.36 writes `resources`, later releases `mapping`.
+    """
+
+    resources: dict[str, RawQuantity] | None = None
+    mapping: list[ClaimedAmount] | None = None
+
+
 class PodStatus(msgspec.Struct, gc=False):
-    """status of a pod."""
+    """status of a pod, with the results of resizes."""
 
     phase: str | None = None
+    conditions: list[Condition] | None = None
+    containerStatuses: list[ContainerStatus] | None = None
+    initContainerStatuses: list[ContainerStatus] | None = None
+    allocatedResources: dict[str, RawQuantity] | None = None
+    resources: ResourceRequirements | None = None
+    nodeAllocatableResourceClaimStatuses: list[NodeResourceClaim] | None = None
+
+    def condition(self, kind: str) -> Condition | None:
+        """Return the condition of a type, such as PodScheduled or DisruptionTarget, or None."""
+        for condition in self.conditions or ():
+            if condition.type == kind:
+                return condition
+        return None
 
 
 class Pod(msgspec.Struct, gc=False):

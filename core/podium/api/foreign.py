@@ -12,9 +12,9 @@ from typing import NamedTuple
 import msgspec
 
 from podium.api.core import PodTemplate
+from podium.api.findings import ObjectRef
 from podium.api.meta import Int32, ObjectMeta
 from podium.api.v1alpha2 import reference
-from podium.findings import ObjectRef
 
 # kubernetes-sigs/lws: every replica has its own topology domain.
 EXCLUSIVE = "leaderworkerset.sigs.k8s.io/exclusive-topology"
@@ -133,7 +133,7 @@ class JobSetSpec(msgspec.Struct, gc=False):
     startupPolicy: StartupPolicy | None = None
     suspend: bool | None = None
 
-    def first(self) -> list[ReplicatedJob]:
+    def initial_roles(self) -> list[ReplicatedJob]:
         """Return the roles whose Jobs wait for no other role."""
         jobs = [job for job in self.replicatedJobs or () if job.size()]
         if self.startupPolicy is not None and self.startupPolicy.startupPolicyOrder == "InOrder":
@@ -163,7 +163,7 @@ class JobSet(msgspec.Struct, gc=False):
         """
         if self.spec is None or self.spec.suspend:
             return 1, 0
-        return 1, sum(job.size() for job in self.spec.first())
+        return 1, sum(job.size() for job in self.spec.initial_roles())
 
 
 class LeaderWorkerTemplate(msgspec.Struct, gc=False):
@@ -231,7 +231,7 @@ OWNERS: dict[tuple[str, str], OwnerKind] = {
 }
 
 
-class Owner(msgspec.Struct, frozen=True, gc=False):
+class PodOwner(msgspec.Struct, frozen=True, gc=False):
     """An object that creates pods, in neutral form: its templates by field path, and its gangs.
 
     `gangs` is their number (0: the kind has none), `gang_size` the number of pods with which each of them
@@ -245,12 +245,12 @@ class Owner(msgspec.Struct, frozen=True, gc=False):
     gang_size: int = 0
 
 
-def neutral_owner(owner: OwnerObject) -> Owner:
+def neutral_owner(owner: OwnerObject) -> PodOwner:
     """Return the neutral form of any owner."""
     ref = reference(owner.apiVersion, owner.kind, owner.metadata)
     gangs, size = owner.gangs()
     templates = dict(owner.templates())
-    return Owner(ref=ref, metadata=owner.metadata, templates=templates, gangs=gangs, gang_size=size)
+    return PodOwner(ref=ref, metadata=owner.metadata, templates=templates, gangs=gangs, gang_size=size)
 
 
 class KueueWorkloadSpec(msgspec.Struct, gc=False):

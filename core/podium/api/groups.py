@@ -8,8 +8,8 @@ from enum import StrEnum
 
 import msgspec
 
+from podium.api.findings import ObjectRef, group_of
 from podium.api.meta import Condition, ObjectMeta
-from podium.findings import ObjectRef, group_of
 
 NATIVE_GROUP = "scheduling.k8s.io"
 PODIUM_GROUP = "scheduling.podium.dev"

@@ -1,4 +1,4 @@
-"""PreemptionRecord: who was preempted for whom, or would have been; one object holds many plans.
+"""PreemptionRecord: the preemptors and victims of preemptions, real or planned; one object holds many plans.
 
 A scheduler uses the conditions of pods after a restart. Records are for people, who ask weeks later who lost
 pods to whom. They therefore store what names alone would no longer tell: priorities, numbers and owners at
@@ -27,7 +27,7 @@ MAX_RESOURCES = 32
 MAX_TEXT = 1024
 
 
-class Mode(StrEnum):
+class PlanMode(StrEnum):
     """The mode of a plan: carried out, only observed, or made for a pod of another scheduler."""
 
     ENFORCED = "Enforced"

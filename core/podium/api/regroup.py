@@ -9,11 +9,11 @@ from typing import Any
 
 import msgspec
 
-from podium.api.convert import MAX_PODIUM_NAME, Converted, Fields, Note
+from podium.api.convert import MAX_PODIUM_NAME, ConversionNote, Converted, Fields
+from podium.api.fieldpath import at, parse_path
+from podium.api.findings import group_of
 from podium.api.foreign import OWNERS
 from podium.api.groups import GROUP_LABEL, NATIVE_GROUP
-from podium.fieldpath import at, parse_path
-from podium.findings import group_of
 
 _FIELD = "spec.schedulingGroup.podGroupName"
 _LABEL = f"metadata.labels[{GROUP_LABEL}]"
@@ -25,7 +25,7 @@ def regroup(document: Fields, target: str) -> Converted:
     Any other kind is returned unchanged, and so is an object without a group. The document must decode by its
     read; it is not changed.
     """
-    notes: list[Note] = []
+    notes: list[ConversionNote] = []
     native = group_of(target) == NATIVE_GROUP
     key = (document.get("apiVersion", ""), document.get("kind", ""))
     if key == ("v1", "Pod"):
@@ -41,7 +41,7 @@ def regroup(document: Fields, target: str) -> Converted:
     return Converted(document, notes)
 
 
-def _moved(pod: Fields, path: str, notes: list[Note], *, native: bool, selected: bool) -> Fields:
+def _moved(pod: Fields, path: str, notes: list[ConversionNote], *, native: bool, selected: bool) -> Fields:
     """Return a pod or template with its group in the other field, or unchanged if it names none."""
     spec, metadata = pod.get("spec") or {}, pod.get("metadata") or {}
     labels = metadata.get("labels") or {}
@@ -50,12 +50,12 @@ def _moved(pod: Fields, path: str, notes: list[Note], *, native: bool, selected:
     if not (label if native else field):
         return pod
     if not native and len(field) > MAX_PODIUM_NAME:
-        text = f"its {len(field)} characters are more than the {MAX_PODIUM_NAME} of a label; left as it is"
-        notes.append(Note(path + _FIELD, text, lost=True))
+        text = f"its {len(field)} characters exceed the limit of a label, {MAX_PODIUM_NAME}; unchanged"
+        notes.append(ConversionNote(path + _FIELD, text, lost=True))
         return pod
     if label and field and label != field:
-        text = f"names {label}, {_FIELD} names {field}: the field rules"
-        notes.append(Note(path + _LABEL, text, lost=True))
+        text = f"names {label}, {_FIELD} names {field}: the field is used"
+        notes.append(ConversionNote(path + _LABEL, text, lost=True))
     if native:
         # An owner must select the labels of its template.
         kept = {key: value for key, value in labels.items() if key != GROUP_LABEL or selected}

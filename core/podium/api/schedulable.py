@@ -15,10 +15,8 @@ from podium.api.core import (
     Pod,
     PodSpec,
     PodStatus,
-    RawQuantity,
-    ResourceRequirements,
 )
-from podium.api.meta import Condition, Int32, Int64, LabelSelector, ObjectMeta
+from podium.api.meta import Int32, Int64, LabelSelector, ObjectMeta
 from podium.api.reads import FOLLOWED, Kind, Read, Reads, same
 
 # An annotation that the volume controller sets on a claim once it is bound.
@@ -196,51 +194,13 @@ class SchedulableSpec(PodSpec, gc=False):
     terminationGracePeriodSeconds: Int64 | None = None
 
 
-class ContainerStatus(msgspec.Struct, gc=False):
-    """The resources that a kubelet gave a container; they differ from the spec during a resize."""
-
-    name: str | None = None
-    allocatedResources: dict[str, RawQuantity] | None = None
-    resources: ResourceRequirements | None = None
-
-
-class ClaimedAmount(msgspec.Struct, gc=False):
-    """An amount of a node resource that a pod uses through a resource claim."""
-
-    name: str = ""
-    quantity: RawQuantity = "0"
-
-
-class NodeResourceClaim(msgspec.Struct, gc=False):
-    """Node resources that a pod uses through one resource claim (KEP-5517).
-
-    Kubernetes 1.36 writes `resources`, later releases `mapping`.
-    """
-
-    resources: dict[str, RawQuantity] | None = None
-    mapping: list[ClaimedAmount] | None = None
-
-
 class SchedulableStatus(PodStatus, gc=False):
-    """status of a pod, with the fields that order victims and the results of resizes."""
+    """status of a pod, with the fields that order victims."""
 
     # The reason of a rejection by the kubelet: OutOfcpu and so on.
     reason: str | None = None
     nominatedNodeName: str | None = None
     startTime: str | None = None
-    conditions: list[Condition] | None = None
-    containerStatuses: list[ContainerStatus] | None = None
-    initContainerStatuses: list[ContainerStatus] | None = None
-    allocatedResources: dict[str, RawQuantity] | None = None
-    resources: ResourceRequirements | None = None
-    nodeAllocatableResourceClaimStatuses: list[NodeResourceClaim] | None = None
-
-    def condition(self, kind: str) -> Condition | None:
-        """Return the condition of a type, such as PodScheduled or DisruptionTarget, or None."""
-        for condition in self.conditions or ():
-            if condition.type == kind:
-                return condition
-        return None
 
 
 class Schedulable(Pod):

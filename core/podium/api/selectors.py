@@ -61,7 +61,7 @@ class Selector(NamedTuple):
         return all(requirement.matches(labels) for requirement in self.requirements)
 
 
-class NodeSelectorTerm(NamedTuple):
+class NodeRequirement(NamedTuple):
     """Expressions on a node's labels and on its name that must all hold."""
 
     expressions: tuple[Requirement, ...] = ()
@@ -75,10 +75,10 @@ class NodeSelectorTerm(NamedTuple):
         )
 
 
-def selector_of(selector: LabelSelector | None, odd: dict[str, None]) -> Selector | None:
+def selector_of(selector: LabelSelector | None, unreadable: dict[str, None]) -> Selector | None:
     """Return the canonical form of a label selector, None for None.
 
-    Descriptions of parts that cannot be judged are added to `odd`.
+    Descriptions of parts that cannot be judged are added to `unreadable`.
     """
     if selector is None:
         return None
@@ -88,7 +88,7 @@ def selector_of(selector: LabelSelector | None, odd: dict[str, None]) -> Selecto
     ]
     for each in expressions:
         if each.operator not in _LABEL_OPERATORS:
-            odd[f"the label selector operator {each.operator}"] = None
+            unreadable[f"the label selector operator {each.operator}"] = None
     labels = (selector.matchLabels or {}).items()
     return conjoined(*(Requirement(key, "In", (value,)) for key, value in labels), *expressions)
 
@@ -99,21 +99,23 @@ def conjoined(*requirements: Requirement) -> Selector:
 
 
 def node_terms(
-    terms: Iterable[api.NodeSelectorTerm] | None, odd: dict[str, None]
-) -> tuple[NodeSelectorTerm, ...]:
+    terms: Iterable[api.NodeSelectorTerm] | None, unreadable: dict[str, None]
+) -> tuple[NodeRequirement, ...]:
     """Return node selector terms in canonical form, in order, without empty terms, which select nothing."""
-    return tuple(_node_term(term, odd) for term in terms or () if term.matchExpressions or term.matchFields)
+    return tuple(
+        _node_term(term, unreadable) for term in terms or () if term.matchExpressions or term.matchFields
+    )
 
 
-def _node_term(term: api.NodeSelectorTerm, odd: dict[str, None]) -> NodeSelectorTerm:
+def _node_term(term: api.NodeSelectorTerm, unreadable: dict[str, None]) -> NodeRequirement:
     for each in term.matchFields or ():
         # A server stores no other field, and one name each.
         if each.key != NAME_FIELD or each.operator not in ("In", "NotIn") or len(each.values or ()) != 1:
-            odd[f"the node field expression {each.key} {each.operator}"] = None
+            unreadable[f"the node field expression {each.key} {each.operator}"] = None
     for each in term.matchExpressions or ():
         if each.operator not in _NODE_OPERATORS:
-            odd[f"the node selector operator {each.operator}"] = None
-    return NodeSelectorTerm(_sorted(term.matchExpressions or ()), _sorted(term.matchFields or ()))
+            unreadable[f"the node selector operator {each.operator}"] = None
+    return NodeRequirement(_sorted(term.matchExpressions or ()), _sorted(term.matchFields or ()))
 
 
 def _sorted(expressions: Iterable[api.NodeSelectorRequirement]) -> tuple[Requirement, ...]:

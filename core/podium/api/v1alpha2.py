@@ -6,9 +6,9 @@ are listed, so that fields which a server would prune as unknown can be reported
 
 import msgspec
 
+from podium.api.findings import ObjectRef
 from podium.api.groups import DisruptionMode, PodGroup, Template, TemplateRef, Workload
 from podium.api.meta import Condition, Int32, ObjectMeta
-from podium.findings import ObjectRef
 
 
 class BasicPolicy(msgspec.Struct, gc=False):

@@ -9,7 +9,7 @@ import re
 
 import msgspec
 
-from podium.fieldpath import Path
+from podium.api.fieldpath import Path
 
 _SKIP = msgspec.json.Decoder(msgspec.Raw)
 _TRAILING = re.compile(r"trailing characters \(byte (\d+)\)")
@@ -66,7 +66,7 @@ def json_error(error: Exception, text: memoryview, offset: int) -> JsonError:
         return JsonError("nested too deeply", offset)
     message = str(error)
     if message == "Input data was truncated":
-        return JsonError("the JSON ends too early", len(text))
+        return JsonError("the JSON is truncated", len(text))
     found = _BYTE.search(message)
     problem = _BYTE.sub("", message).removeprefix("JSON is malformed: ")
     return JsonError(f"malformed JSON: {problem}", offset + int(found[1]) if found else offset)

@@ -1,7 +1,7 @@
 """Line numbers of fields in a file, computed only for reported fields: a dump has millions of lines."""
 
+from podium.api.fieldpath import Path, parse_path
 from podium.documents import jsondoc, textfile, yamldoc
-from podium.fieldpath import Path, parse_path
 
 _BLOCK = 1 << 16
 

@@ -15,19 +15,19 @@ from typing import Any, NamedTuple
 import msgspec
 
 from podium.api.events import PAST_READS
+from podium.api.findings import ObjectError, ObjectRef, group_of
 from podium.api.reads import READS, Kind, Reads
 from podium.api.schedulable import SCHEDULING_READS
+from podium.cluster.state import ClusterState
 from podium.documents import textfile
 from podium.documents.lines import Lines
 from podium.documents.schedulerfile import CONFIG_MAP, SchedulerFile, of_config_map
 from podium.documents.split import Document, Origin, ReadError
-from podium.findings import ObjectError, ObjectRef, group_of
-from podium.state import State
 
 CLUSTER_INFO = ("cli.podium.dev/v1", "ClusterInfo")
 NOT_IN_INPUT = "not in the input"
 
-NOT_FOR_SCHEDULING = "the dump was taken without what decides where pods may go; take it again"
+NOT_FOR_SCHEDULING = "the dump lacks the scheduling fields. Dump the cluster again with this version"
 
 CLUSTER_SCOPED = frozenset((Kind.NODE, Kind.PRIORITY_CLASS, Kind.NAMESPACE, Kind.VOLUME))
 # Kinds that only some commands read.
@@ -110,7 +110,7 @@ class Origins:
             line = self.line(error.object, error.field)
             raise ReadError(origin, error.problem, field=error.field, line=line) from None
 
-    def note(self, identity: Identity, origin: Origin) -> Origin | None:
+    def record(self, identity: Identity, origin: Origin) -> Origin | None:
         """Store the origin of an object, and return the origin of an earlier one with the same identity."""
         known = self._origins.setdefault(identity, origin)
         return None if known is origin else known
@@ -126,7 +126,7 @@ class Loaded(NamedTuple):
     file of Podium's scheduler, None if it was not looked for.
     """
 
-    state: State
+    state: ClusterState
     skipped: dict[str, int]
     origins: Origins
     listed: set[Kind]
@@ -156,7 +156,7 @@ class Loader:
         self._keep = keep
         self._documents: dict[ObjectRef, Document] = {}
         self._reads = reads
-        self._state = State(native_served=native_served)
+        self._state = ClusterState(native_served=native_served)
         self._origins = Origins()
         self._skipped: dict[str, int] = {}
         self._listed: set[Kind] = set()
@@ -180,10 +180,10 @@ class Loader:
         elif not metadata.namespace:
             metadata.namespace = "default"
         identity = (group_of(document.apiVersion), document.kind, metadata.namespace or "", metadata.name)
-        before = self._origins.note(identity, document.origin)
+        before = self._origins.record(identity, document.origin)
         if before is not None:
             name = f"{document.kind} {'/'.join(part for part in identity[2:] if part)}"
-            raise document.error(f"{name} is in the input twice, first in {before}; leave one out")
+            raise document.error(f"{name} is in the input twice, first in {before}. Remove one")
         self._listed.add(read.kind)
         neutral = read.neutral(value)
         if read.kind in self._keep:
@@ -240,17 +240,17 @@ class Loader:
         if (api_version, kind.removesuffix("List")) in _OTHERS:
             return
         if self._strict:
-            raise document.error(f"{api_version} {kind} is not a kind Podium reads (--strict)")
+            raise document.error(f"Podium does not read {api_version} {kind} (--strict)")
         name = f"{api_version} {kind}"
         self._skipped[name] = self._skipped.get(name, 0) + 1
         known = _READ_KINDS.get((group_of(api_version), kind))
         if known is not None:
-            self._partly[known] = f"some are {name}, a version Podium does not read"
+            self._partly[known] = f"some are of {name}, a version that Podium does not read"
 
     def _name(self, document: Document, generate_name: str | None) -> str:
         """Return a name for an object without one; no real name contains `*`."""
         if not generate_name:
-            raise document.error("is missing; give the object a name", "metadata.name")
+            raise document.error("is missing. Give the object a name", "metadata.name")
         self._unnamed += 1
         return f"{generate_name}*{self._unnamed}"
 

@@ -1,7 +1,7 @@
 """The file of the live scheduler from its ConfigMap or a dump: plans use these settings.
 
 Only the fields that a plan depends on are kept, so a dump that has them can still be shared.
-`podium.cli.schedulersettings`, which knows the whole file, validates them.
+`podium.cli.config.schedulersettings`, which knows the whole file, validates them.
 """
 
 from collections.abc import Callable, Mapping
@@ -57,4 +57,4 @@ def of_config_map(value: Mapping[str, Any]) -> SchedulerFile | None:
                 )
     except PodiumError as error:
         return SchedulerFile(where=where, problem=str(error))
-    return SchedulerFile(where=where, problem=f"no {_KIND} in it")
+    return SchedulerFile(where=where, problem=f"no {_KIND} found")

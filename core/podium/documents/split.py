@@ -15,10 +15,10 @@ from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
+from podium.api.fieldpath import parse_path
 from podium.documents import jsondoc, textfile, yamldoc
 from podium.documents.lines import Lines
 from podium.errors import PodiumError
-from podium.fieldpath import parse_path
 
 T = TypeVar("T")
 
@@ -34,7 +34,7 @@ _GOT = re.compile(r"got `(\w+)`$")
 # The placeholder of Helm and similar tools. In YAML it is a mapping as the key of another mapping, which
 # kubectl never accepts.
 _TEMPLATE = b"{{"
-_RENDER = "looks like a template ({{ ... }}), not YAML; render it first, as `helm template` does"
+_RENDER = "looks like a template ({{ ... }}), not YAML. Render it first, for example with `helm template`"
 # The type names of msgspec, with their JSON names and Python types.
 _NAMES = {
     "int": ("integer", int),
@@ -240,9 +240,9 @@ def _flatten(
         api_version = inherited[0] if api_version is None else api_version
         kind = inherited[1] if kind is None else kind
     if not isinstance(api_version, str) or not api_version:
-        raise place.error(items, "is missing or not text: not a Kubernetes object", "apiVersion")
+        raise place.error(items, "is missing or not a string; this is not a Kubernetes object", "apiVersion")
     if not isinstance(kind, str) or not kind:
-        raise place.error(items, "is missing or not text: not a Kubernetes object", "kind")
+        raise place.error(items, "is missing or not a string; this is not a Kubernetes object", "kind")
     if not head.items or not kind.endswith("List"):
         yield Document(api_version, kind, place, items, node, inherits)
         return

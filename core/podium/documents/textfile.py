@@ -63,7 +63,7 @@ def _gunzip(view: memoryview) -> bytearray:
         fed = 0
         while not member.eof:
             if fed == len(view):
-                raise TextError("the gzip data ends too early: the file is not whole")
+                raise TextError("the gzip data is truncated")
             piece = view[fed : fed + _PIECE]
             try:
                 text += member.decompress(piece)
@@ -71,7 +71,7 @@ def _gunzip(view: memoryview) -> bytearray:
                 raise TextError(f"the gzip data is damaged ({error})") from None
             if len(text) > MAX_UNPACKED:
                 raise TextError(
-                    f"the gzip data holds more than {MAX_UNPACKED >> 20} MiB: unpack it and cut it"
+                    f"the gzip data unpacks to more than {MAX_UNPACKED >> 20} MiB. Split the file"
                 )
             fed += len(piece)
         view = view[fed - len(member.unused_data) :]

@@ -17,7 +17,7 @@ from typing import Any
 
 import msgspec
 
-from podium.fieldpath import Path
+from podium.api.fieldpath import Path
 
 # Deep enough for any manifest, and below every recursion limit of later readers.
 MAX_DEPTH = 200
@@ -304,7 +304,7 @@ def _plain(text: str, line: int) -> Any:
     if text[0] not in _NUMBER_STARTS:
         return text
     if text in _NOT_FINITE:
-        raise YamlError(f"{text} has no form in JSON", line)
+        raise YamlError(f"{text} cannot be written as JSON", line)
     return _number(text)
 
 

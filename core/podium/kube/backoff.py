@@ -46,6 +46,6 @@ class Rate:
         """
         return max(0.0, round(max(self._rested, now) + self._seconds - self._slack - now, 6))
 
-    def take(self, now: float) -> None:
+    def record(self, now: float) -> None:
         """Record one request."""
         self._rested = max(self._rested, now) + self._seconds

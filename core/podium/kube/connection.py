@@ -2,8 +2,8 @@
 
 That library handles kubeconfig files, credential plugins and TLS. Its call path and models cost more than the
 request itself. So reads use an aiohttp session directly, bytes in and bytes out. Writes, thousands a minute,
-use the persistent connections of `wire`; behind a proxy they use the session too. Each request asks the
-library for the credential, because tokens expire while a process runs.
+use the persistent connections of `podium.kube.httpclient`; behind a proxy they use the session too. Each
+request asks the library for the credential, because tokens expire while a process runs.
 
 A request that the server certainly did not process (429) is sent again after the time that the server names.
 A write without an answer is never repeated here: only the caller knows whether a repetition is harmless.
@@ -12,7 +12,6 @@ idempotent.
 """
 
 import asyncio
-import ssl
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from functools import lru_cache
@@ -23,13 +22,13 @@ from urllib.request import getproxies, proxy_bypass
 import msgspec
 
 from podium.errors import PodiumError
-from podium.kube.failures import no_connection
-from podium.kube.kubeconfig import Target, chosen
+from podium.kube.connectionerrors import no_connection
+from podium.kube.kubeconfig import LoadedKubeconfig, Transport, chosen, transport
 from podium.kube.lines import LONGEST_LINE, LineSplitter
-from podium.wording import one_line
+from podium.text import one_line
 
 if TYPE_CHECKING:
-    from podium.kube.wire import Pool
+    from podium.kube.httpclient import ConnectionPool
 
 _CONNECT_SECONDS = 30.0
 # Longer than the 60 s after which an API server answers 504 to a list.
@@ -94,7 +93,7 @@ class _Call(NamedTuple):
         return f"{self.method} {self.path}"
 
 
-class Answer(NamedTuple):
+class RawResponse(NamedTuple):
     """An HTTP response: status, headers and body."""
 
     code: int
@@ -120,7 +119,12 @@ class Connection:
     """An open connection to one API server, created by `connect`."""
 
     def __init__(
-        self, target: Target, session: Any, options: dict[str, Any], writes: "Pool | None", sleep: Sleep
+        self,
+        target: LoadedKubeconfig,
+        session: Any,
+        options: dict[str, Any],
+        writes: "ConnectionPool | None",
+        sleep: Sleep,
     ) -> None:
         """`session` is aiohttp's, used with `options`. It also sends the writes if `writes` is None."""
         self.context = target.context
@@ -159,7 +163,7 @@ class Connection:
         data = body if body is None or isinstance(body, bytes) else msgspec.json.encode(body)
         return await self._ask(_Call(method, path, query, data, content_type), (429,) if patient else ())
 
-    async def answer(self, method: str, path: str, body: Any = None) -> Answer:
+    async def answer(self, method: str, path: str, body: Any = None) -> RawResponse:
         """Send one request once, and return the answer of any status; `body` is a value to encode as JSON.
 
         Raises PodiumError when no answer arrives.
@@ -199,7 +203,7 @@ class Connection:
         async with self._open(call, silence) as response:
             if response.status != 200:
                 body = await self._body(call, response)
-                raise self._refusal(call, Answer(response.status, response.headers, body))
+                raise self._refusal(call, RawResponse(response.status, response.headers, body))
             yield b""
             splitter = LineSplitter()
             async for chunk in response.content.iter_any():
@@ -218,10 +222,10 @@ class Connection:
             return answer.body
         raise self._refusal(call, answer)
 
-    async def _once(self, call: _Call) -> Answer:
+    async def _once(self, call: _Call) -> RawResponse:
         if call.method == "GET" or self._writes is None:
             async with self._open(call, _SILENCE_SECONDS) as response:
-                return Answer(response.status, response.headers, await self._body(call, response))
+                return RawResponse(response.status, response.headers, await self._body(call, response))
         headers = await self._headers(call)
         target = call.path + _query(tuple(call.query.items()))
         with self._in_words(call):
@@ -245,10 +249,10 @@ class Connection:
             body += chunk
         return bytes(body)
 
-    def _refusal(self, call: _Call, answer: Answer) -> RefusedError:
-        said = _status(answer.body)
+    def _refusal(self, call: _Call, answer: RawResponse) -> RefusedError:
+        status = _status(answer.body)
         return RefusedError(
-            self.server, str(call), answer.code, said.reason, said.message, retry_after=answer.retry_after
+            self.server, str(call), answer.code, status.reason, status.message, retry_after=answer.retry_after
         )
 
     @asynccontextmanager
@@ -297,8 +301,8 @@ class Connection:
                 one_line(f"{self.server}: not a URL. Set the kubeconfig's server to https://HOST:PORT")
             ) from None
         except (aiohttp.ClientError, OSError, ValueError) as error:
-            said = no_connection(error, self.server) or str(error)
-            raise PodiumError(one_line(f"{self.server}: {call} failed: {said}")) from None
+            failure_text = no_connection(error, self.server) or str(error)
+            raise PodiumError(one_line(f"{self.server}: {call} failed: {failure_text}")) from None
 
     async def _credential(self) -> str:
         """Return the current Authorization header, or an empty string."""
@@ -319,50 +323,40 @@ async def connect(
     Raises PodiumError when the kubeconfig or its credentials cannot be used.
     """
     import aiohttp  # noqa: PLC0415 - slow to import; only live commands pay
-    from kubernetes_asyncio.client.rest import RESTClientObject  # noqa: PLC0415 - as above: 0.6 s
 
-    from podium.kube.connector import Connector  # noqa: PLC0415 - it imports aiohttp
+    from podium.kube.httpclient import Connector  # noqa: PLC0415 - it imports aiohttp
 
     target = await chosen(kubeconfig, context)
-    try:
-        client = RESTClientObject(target.configuration)
-    except OSError as error:
-        said = "not readable" if isinstance(error, ssl.SSLError) else str(error)
-        raise PodiumError(one_line(f"context {target.context}: certificates: {said}")) from None
+    reach = await transport(target)
     options: dict[str, Any] = {
-        "proxy": client.proxy or _environment_proxy(target.configuration.host),
-        "proxy_headers": client.proxy_headers,
+        "proxy": reach.proxy or _environment_proxy(target.configuration.host),
+        "proxy_headers": reach.proxy_headers,
     }
-    if client.server_hostname:
-        options["server_hostname"] = client.server_hostname
-    # The library has no public attribute for the SSL context that it built.
-    certificates = getattr(client.pool_manager.connector, "_ssl")  # noqa: B009
-    try:
-        # The library's session looks up the proxy and ~/.netrc at every request, each on a thread, and waits
-        # for that thread while the event loop is busy. kubectl ignores netrc too.
-        async with aiohttp.ClientSession(
-            connector=Connector(limit=target.configuration.connection_pool_maxsize, ssl=certificates),
-            read_bufsize=_READ_BYTES,
-        ) as session:
-            pool = None if options["proxy"] else _pool(target, client.server_hostname, certificates)
-            try:
-                yield Connection(target, session, options, pool, sleep)
-            finally:
-                if pool is not None:
-                    await pool.close()
-    finally:
-        await client.close()
+    if reach.server_hostname:
+        options["server_hostname"] = reach.server_hostname
+    # The library's session looks up the proxy and ~/.netrc at every request, each on a thread, and waits for
+    # that thread while the event loop is busy. kubectl ignores netrc too.
+    async with aiohttp.ClientSession(
+        connector=Connector(limit=target.configuration.connection_pool_maxsize, ssl=reach.certificates),
+        read_bufsize=_READ_BYTES,
+    ) as session:
+        pool = None if options["proxy"] else _pool(target, reach)
+        try:
+            yield Connection(target, session, options, pool, sleep)
+        finally:
+            if pool is not None:
+                await pool.close()
 
 
-def _pool(target: Target, server_hostname: str | None, certificates: Any) -> "Pool | None":
+def _pool(target: LoadedKubeconfig, reach: Transport) -> "ConnectionPool | None":
     """Return the connections for writes, or None for an invalid URL: aiohttp has the better error message."""
-    from podium.kube.wire import Pool  # noqa: PLC0415 - it imports aiohttp
+    from podium.kube.httpclient import ConnectionPool  # noqa: PLC0415 - it imports aiohttp
 
     try:
         server = urlsplit(target.configuration.host)
         if server.scheme not in ("http", "https") or not server.hostname:
             return None
-        return Pool(server, certificates, server_hostname)
+        return ConnectionPool(server, reach.certificates, reach.server_hostname)
     except ValueError:
         return None
 

@@ -12,9 +12,9 @@ from urllib.parse import quote
 
 import msgspec
 
+from podium.api.findings import group_of
 from podium.api.reads import READS, Kind, Read, Reads
 from podium.errors import PodiumError
-from podium.findings import group_of
 from podium.kube.connection import Connection, RefusedError
 
 T = TypeVar("T")

@@ -12,13 +12,13 @@ from collections.abc import Callable, Collection
 from datetime import datetime
 from typing import Any, Final, NamedTuple
 
+from podium.api.eventdraft import EventDraft
 from podium.api.times import micro_time
 from podium.errors import PodiumError
 from podium.kube.backoff import Backoff, Rate
 from podium.kube.connection import Connection, RefusedError, Sleep
-from podium.kube.watching import Say
-from podium.note import Note
-from podium.wording import cut
+from podium.kube.reflector import Say
+from podium.text import cut
 
 SENT: Final = "sent"
 LIMITED: Final = "limited"
@@ -59,14 +59,14 @@ class Pace(NamedTuple):
 STEADY: Final = Pace()
 
 
-class _Told(NamedTuple):
+class _PreparedEvent(NamedTuple):
     """An Event ready to send: its URL path and body."""
 
     path: str
     body: dict[str, Any]
 
 
-class Recorder:
+class EventRecorder:
     """Sends notes as Events of one controller; `instance` names this process."""
 
     def __init__(
@@ -106,11 +106,11 @@ class Recorder:
         self._pace = pace
         self._least = least
         self._busy = busy
-        self._queue = asyncio.Queue[_Told]()
+        self._queue = asyncio.Queue[_PreparedEvent]()
         self._objects: dict[str, Rate] = {}
-        self._said: set[int] = set()
+        self._logged_codes: set[int] = set()
 
-    def emit(self, note: Note) -> None:
+    def emit(self, note: EventDraft) -> None:
         """Queue a note. Never waits; drops the note if its object or the queue is over its limit."""
         rate, now = self._rate(note.uid), self._clock()
         if rate.wait(now) > 0:
@@ -120,39 +120,39 @@ class Recorder:
         if self._queue.qsize() >= room:
             self._counted(FULL)
             return
-        self._queue.put_nowait(self._told(note))
-        rate.take(now)
+        self._queue.put_nowait(self._prepare(note))
+        rate.record(now)
 
     async def run(self) -> None:
         """Send the queued notes until cancelled. The notes still in the queue are then lost."""
         rate = Rate(self._pace.burst, self._pace.seconds)
         while True:
-            told = await self._queue.get()
+            prepared = await self._queue.get()
             await self._sleep(rate.wait(self._clock()))
             if self._busy():
                 await self._sleep(_BUSY_SECONDS)
-            rate.take(self._clock())
-            self._counted(SENT if await self._send(told) else REFUSED)
+            rate.record(self._clock())
+            self._counted(SENT if await self._send(prepared) else REFUSED)
 
-    async def _send(self, told: _Told) -> bool:
+    async def _send(self, prepared: _PreparedEvent) -> bool:
         """Send one Event, with retries for about half a minute, and return whether it was sent."""
         backoff = Backoff(self._random)
         attempts = 0
         while True:
             attempts += 1
-            failure, is_final = await self._try(told)
+            failure, is_final = await self._try(prepared)
             if failure is None:
-                self._said.clear()
+                self._logged_codes.clear()
                 return True
             if is_final or attempts == _ATTEMPTS:
                 self._log_failure(failure)
                 return False
             await self._sleep(backoff.next())
 
-    async def _try(self, told: _Told) -> tuple[PodiumError | None, bool]:
+    async def _try(self, prepared: _PreparedEvent) -> tuple[PodiumError | None, bool]:
         """Send one Event. Return the error, and whether a retry would fail the same way."""
         try:
-            await self._connection.send("POST", told.path, told.body)
+            await self._connection.send("POST", prepared.path, prepared.body)
         except RefusedError as error:
             return (None, True) if error.reason == "AlreadyExists" else (error, error.code < 500)
         except PodiumError as error:
@@ -162,9 +162,9 @@ class Recorder:
     def _log_failure(self, failure: PodiumError) -> None:
         """Log an error once until an event succeeds, except for a missing or terminating namespace."""
         code, message = (failure.code, failure.message) if isinstance(failure, RefusedError) else (0, "")
-        if code == 404 or _TERMINATING in message or code in self._said:
+        if code == 404 or _TERMINATING in message or code in self._logged_codes:
             return
-        self._said.add(code)
+        self._logged_codes.add(code)
         self._say("event not sent", {"error": str(failure)})
 
     def _rate(self, uid: str) -> Rate:
@@ -175,7 +175,7 @@ class Recorder:
             del self._objects[next(iter(self._objects))]
         return rate
 
-    def _told(self, note: Note) -> _Told:
+    def _prepare(self, note: EventDraft) -> _PreparedEvent:
         ref = note.regarding
         regarding = {
             "apiVersion": ref.apiVersion,
@@ -198,7 +198,7 @@ class Recorder:
             "regarding": regarding,
             "note": cut(note.text, _NOTE),
         }
-        return _Told(f"/apis/events.k8s.io/v1/namespaces/{ref.namespace}/events", body)
+        return _PreparedEvent(f"/apis/events.k8s.io/v1/namespaces/{ref.namespace}/events", body)
 
 
 def _name(regarding: str, token: str) -> str:

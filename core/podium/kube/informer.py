@@ -18,8 +18,8 @@ from podium.kube.discovery import Served
 from podium.kube.listing import missing_permission
 from podium.kube.paging import Pager
 from podium.kube.reading import WatchError
-from podium.kube.watching import ExpiredError, Follower, Say
-from podium.wording import one_line
+from podium.kube.reflector import ExpiredError, Reflector, Say
+from podium.text import one_line
 
 NOT_YET = "not read yet"
 
@@ -37,7 +37,7 @@ _PATIENCE = 5
 _BATCH = 100
 
 
-class World(NamedTuple):
+class InformerHooks(NamedTuple):
     """The dependencies of an informer besides the server: time (seconds), randomness (0 up to 1), log.
 
     `noticed` is called after each line or page, `turned` after the informer failed, recovered or ended its
@@ -64,12 +64,14 @@ class Informer:
     it denies access. `heard` is the time of the server's last answer, on the clock of `world`.
     """
 
-    def __init__(self, connection: Connection, served: Served, follower: Follower, world: World) -> None:
+    def __init__(
+        self, connection: Connection, served: Served, follower: Reflector, world: InformerHooks
+    ) -> None:
         self.served = served
         self.follower = follower
         self.failure: PodiumError | None = None
         self.refused = ""
-        self.heard = world.clock()
+        self.last_response = world.clock()
         self._connection = connection
         self._path = served.path("")
         self._world = world
@@ -151,7 +153,7 @@ class Informer:
             try:
                 async for line in lines:
                     await self._world.idle()
-                    await self._take(line)
+                    await self._handle_line(line)
                     count += 1
                     if count % _BATCH == 0:
                         await asyncio.sleep(0)
@@ -160,7 +162,7 @@ class Informer:
                 if not count or self.follower.needs_list:
                     raise
 
-    async def _take(self, line: bytes) -> None:
+    async def _handle_line(self, line: bytes) -> None:
         if not line:
             self._admit()
             return
@@ -209,7 +211,7 @@ class Informer:
 
     def _admit(self) -> None:
         """Record that the server has begun to answer."""
-        self.heard = self._world.clock()
+        self.last_response = self._world.clock()
         self.refused = ""
 
     def _hear(self, *, had_list: bool) -> None:

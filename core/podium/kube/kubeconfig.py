@@ -7,18 +7,19 @@ one line.
 
 import logging
 import os
+import ssl
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from podium.errors import NoKubeconfigError, PodiumError
-from podium.wording import one_line, some
+from podium.text import one_line, some
 
 _SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 
 
-class Target(NamedTuple):
+class LoadedKubeconfig(NamedTuple):
     """The content of a kubeconfig: the library's configuration, the context's name and its namespace."""
 
     configuration: Any
@@ -26,7 +27,34 @@ class Target(NamedTuple):
     namespace: str
 
 
-async def chosen(kubeconfig: str | None, context: str | None) -> Target:
+class Transport(NamedTuple):
+    """The parameters of connections to an API server: the SSL context, the name in TLS and the proxy."""
+
+    certificates: Any
+    server_hostname: str | None
+    proxy: str | None
+    proxy_headers: Any
+
+
+async def transport(target: LoadedKubeconfig) -> Transport:
+    """Return the parameters that the library derives from a configuration.
+
+    Raises PodiumError when the certificates cannot be used.
+    """
+    from kubernetes_asyncio.client.rest import RESTClientObject  # noqa: PLC0415 - slow to import: 0.6 s
+
+    try:
+        client = RESTClientObject(target.configuration)
+    except OSError as error:
+        why = "not readable" if isinstance(error, ssl.SSLError) else str(error)
+        raise PodiumError(one_line(f"context {target.context}: certificates: {why}")) from None
+    # The library has no public attribute for the SSL context that it built.
+    certificates = getattr(client.pool_manager.connector, "_ssl")  # noqa: B009
+    await client.close()
+    return Transport(certificates, client.server_hostname, client.proxy, client.proxy_headers)
+
+
+async def chosen(kubeconfig: str | None, context: str | None) -> LoadedKubeconfig:
     """Return the target kubectl would choose: by arguments, by environment, or the pod's own account.
 
     Raises PodiumError when the files cannot be used.
@@ -45,7 +73,7 @@ async def chosen(kubeconfig: str | None, context: str | None) -> Target:
             config_file=files, context=_context(files, context), client_configuration=configuration
         )
         current: Any = loader.current_context
-        return Target(configuration, current["name"], _namespace(current))
+        return LoadedKubeconfig(configuration, current["name"], _namespace(current))
 
 
 def namespace(kubeconfig: str | None, context: str | None) -> str:
@@ -86,8 +114,8 @@ def _in_words(files: str) -> Iterator[None]:
     except PodiumError:
         raise
     except Exception as error:  # noqa: BLE001 - for a bad file the library may raise anything
-        said = _said(error)
-        raise PodiumError(one_line(f"{files}: cannot be used as a kubeconfig: {said}")) from None
+        why = _short_reason(error)
+        raise PodiumError(one_line(f"{files}: cannot be used as a kubeconfig: {why}")) from None
 
 
 def _context(files: str, asked: str | None) -> str | None:
@@ -106,7 +134,7 @@ def _context(files: str, asked: str | None) -> str | None:
     return asked
 
 
-def _said(error: Exception) -> str:
+def _short_reason(error: Exception) -> str:
     """Return a short reason for an error of the library about a kubeconfig."""
     match error:
         case AttributeError() | TypeError() | LookupError() | AssertionError():
@@ -125,12 +153,12 @@ def _exists(files: str) -> bool:
     return any(Path(file).expanduser().exists() for file in files.split(os.pathsep) if file)
 
 
-def _in_cluster(config: Any, configuration: Any) -> Target:
+def _in_cluster(config: Any, configuration: Any) -> LoadedKubeconfig:
     try:
         config.load_incluster_config(client_configuration=configuration)
     except (config.ConfigException, OSError) as error:
         raise _without_account(error) from None
-    return Target(configuration, "in-cluster", _namespace_of_pod())
+    return LoadedKubeconfig(configuration, "in-cluster", _namespace_of_pod())
 
 
 def _namespace_of_pod() -> str:

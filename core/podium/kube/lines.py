@@ -31,11 +31,11 @@ class LineSplitter:
         *ended, rest = chunk.split(b"\n")
         lines = []
         for part in ended:
-            self._take(part + b"\n")
+            self._append(part + b"\n")
             lines.append(bytes(self._begun))
             self._begun.clear()
-        self._take(rest)
+        self._append(rest)
         return lines
 
-    def _take(self, part: bytes) -> None:
+    def _append(self, part: bytes) -> None:
         self._begun += part[: max(0, self._longest - len(self._begun))]

@@ -10,13 +10,13 @@ from typing import NamedTuple, Protocol, TypeVar
 
 import msgspec
 
+from podium.api.findings import group_of
 from podium.api.reads import READS, Reads
 from podium.api.schedulable import Schedulable
 from podium.documents.load import ClusterInfo, Scope
 from podium.documents.schedulerfile import PATH, SchedulerFile, of_config_map
 from podium.documents.split import Document, split
 from podium.errors import PodiumError
-from podium.findings import group_of
 from podium.kube.connection import Connection, RefusedError
 from podium.kube.discovery import NOT_SERVED, Discovery, Served, discover
 from podium.kube.paging import Pager
@@ -27,7 +27,7 @@ _FRAMES = 100
 _SKIP = msgspec.json.Decoder(msgspec.Raw)
 
 
-class ExpiredError(PodiumError):
+class ExpiredPageError(PodiumError):
     """The server compacted the resourceVersion of the pages read so far: read everything again."""
 
 
@@ -70,7 +70,7 @@ class Collector(Protocol):
         """Add a page; the pages of one kind arrive consecutively."""
 
 
-class Watcher(Protocol):
+class ReadProgress(Protocol):
     """Receives the progress of a reading."""
 
     def progress(self, progress: Progress) -> None:
@@ -103,7 +103,7 @@ async def check_namespace(connection: Connection, scope: Scope) -> None:
 async def read_cluster(
     connection: Connection,
     scope: Scope,
-    watcher: Watcher,
+    watcher: ReadProgress,
     begin: Callable[[Discovery], C],
     reads: Reads = READS,
 ) -> tuple[C, ClusterInfo]:
@@ -114,11 +114,11 @@ async def read_cluster(
     discovery = await discover(connection, reads)
     try:
         return await _read(connection, discovery, scope, watcher, begin)
-    except ExpiredError as error:
+    except ExpiredPageError as error:
         watcher.say(f"{error}; reading everything again")
     try:
         return await _read(connection, discovery, scope, watcher, begin)
-    except ExpiredError as error:
+    except ExpiredPageError as error:
         raise PodiumError(
             f"{error}, twice. Read one namespace (-n), or retry when the server is less busy"
         ) from None
@@ -128,7 +128,7 @@ async def _read(
     connection: Connection,
     discovery: Discovery,
     scope: Scope,
-    watcher: Watcher,
+    watcher: ReadProgress,
     begin: Callable[[Discovery], C],
 ) -> tuple[C, ClusterInfo]:
     collector = begin(discovery)
@@ -165,7 +165,7 @@ async def _scheduler_file(connection: Connection) -> SchedulerFile | None:
 
 
 async def list_all(
-    connection: Connection, discovery: Discovery, scope: Scope, watcher: Watcher
+    connection: Connection, discovery: Discovery, scope: Scope, watcher: ReadProgress
 ) -> AsyncIterator[Page]:
     """Yield every object of every served kind in the scope; a kind without access is a page with the reason.
 
@@ -178,7 +178,7 @@ async def list_all(
                 yield page
         except RefusedError as error:
             if error.code == 410:
-                raise ExpiredError(f"{connection.server}: {served.resource}: {error.message}") from None
+                raise ExpiredPageError(f"{connection.server}: {served.resource}: {error.message}") from None
             if error.code not in (403, 404):
                 raise
             why = NOT_SERVED if error.code == 404 else missing_permission(served, scope.namespace)
@@ -186,7 +186,7 @@ async def list_all(
 
 
 async def _pages(
-    connection: Connection, served: Served, scope: Scope, watcher: Watcher
+    connection: Connection, served: Served, scope: Scope, watcher: ReadProgress
 ) -> AsyncIterator[Page]:
     path = served.path(scope.namespace)
     query = {"labelSelector": scope.selector} if scope.selector and served.namespaced else {}

@@ -12,14 +12,14 @@ import msgspec
 
 from podium.api.core import Pod
 from podium.api.reads import Kind
+from podium.cluster.state import Readable
 from podium.documents import jsondoc
 from podium.errors import PodiumError
 from podium.kube import lenient
 from podium.kube.discovery import Served
 from podium.kube.lines import LONGEST_LINE
 from podium.kube.sanitize import sanitize
-from podium.state import Readable
-from podium.wording import cut, one_line
+from podium.text import cut, one_line
 
 Keep = Callable[[Readable], Readable]
 
@@ -35,7 +35,7 @@ class WatchError(PodiumError):
     """A watch failed for another reason than an expired version: it may continue from the known version."""
 
 
-class Identity(msgspec.Struct):
+class ObjectIdentity(msgspec.Struct):
     """The part of an object's metadata that identifies the object and its version."""
 
     namespace: str | None = None
@@ -46,39 +46,39 @@ class Identity(msgspec.Struct):
 
 
 class _Thing(msgspec.Struct):
-    metadata: Identity = msgspec.field(default_factory=Identity)
+    metadata: ObjectIdentity = msgspec.field(default_factory=ObjectIdentity)
 
 
 class Undecodable(NamedTuple):
     """An object that cannot be decoded, and why; `raw` is its text, empty if the text is incomplete."""
 
-    metadata: Identity
+    metadata: ObjectIdentity
     why: str
     raw: bytes = b""
 
 
-class Event(msgspec.Struct):
+class WatchEvent(msgspec.Struct):
     """A line of a watch; if the line was too long, `object` holds the metadata only."""
 
     type: str
     object: msgspec.Raw
 
 
-_EVENT = msgspec.json.Decoder(Event)
+_EVENT = msgspec.json.Decoder(WatchEvent)
 _THING = msgspec.json.Decoder(_Thing)
 
 
 class Reader:
     """Converts the bytes of one served kind into neutral objects."""
 
-    def __init__(self, served: Served, keep: Keep) -> None:
+    def __init__(self, served: Served, transform: Keep) -> None:
         self.served = served
-        self._keep = keep
+        self._transform = transform
         self._type = _named(served)
         self._decoder = msgspec.json.Decoder(self._type)
 
     def read(self, raw: bytes | msgspec.Raw, *, whole: bool = True) -> Readable | Undecodable:
-        """Return one decoded object, reduced by `keep`. Raises WatchError for an object without identity."""
+        """Return one decoded object, reduced by `transform`. Raises WatchError without an identity."""
         if not whole:
             return Undecodable(identify(raw), f"more than {LONGEST_LINE >> 20} MiB of JSON")
         try:
@@ -112,7 +112,7 @@ class Reader:
             metadata.annotations.pop(_LAST_APPLIED, None)
             metadata.annotations = metadata.annotations or None
         neutral: Readable = self.served.read.neutral(value)
-        return self._keep(neutral)
+        return self._transform(neutral)
 
 
 def decode(raw: Any, type: Any) -> Any:  # noqa: A002
@@ -120,15 +120,15 @@ def decode(raw: Any, type: Any) -> Any:  # noqa: A002
     return _decode(raw, msgspec.json.Decoder(type))
 
 
-def event(line: bytes) -> Event:
+def event(line: bytes) -> WatchEvent:
     r"""Return a decoded watch line; one without `\n` is the beginning of a longer one. Raises WatchError."""
     if not line.endswith(b"\n"):
         return _begun(line)
-    found: Event = _decode(line, _EVENT)
+    found: WatchEvent = _decode(line, _EVENT)
     return found
 
 
-def identify(raw: bytes | msgspec.Raw) -> Identity:
+def identify(raw: bytes | msgspec.Raw) -> ObjectIdentity:
     """Return the identity of an object, decoding as little as possible. Raises WatchError."""
     try:
         thing: _Thing = _mended(raw, _THING)
@@ -157,7 +157,7 @@ def _mended(raw: bytes | msgspec.Raw, decoder: msgspec.json.Decoder[Any]) -> Any
         return decoder.decode(sanitize(bytes(raw)))
 
 
-def _begun(line: bytes) -> Event:
+def _begun(line: bytes) -> WatchEvent:
     """Return the event in the beginning of a line; API servers write the metadata before all long fields."""
     text = memoryview(line)
     try:
@@ -165,7 +165,7 @@ def _begun(line: bytes) -> Event:
         metadata = bytes(_value(text, "object", "metadata"))
     except (*_REFUSALS, jsondoc.JsonError):
         raise WatchError(f"a line of more than {LONGEST_LINE >> 20} MiB without metadata") from None
-    return Event(kind, msgspec.Raw(b'{"metadata":' + metadata + b"}"))
+    return WatchEvent(kind, msgspec.Raw(b'{"metadata":' + metadata + b"}"))
 
 
 def _value(text: memoryview, *path: str) -> memoryview:

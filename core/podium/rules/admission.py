@@ -10,41 +10,42 @@ from typing import Any, Protocol
 
 import msgspec
 
+from podium.api.findings import Finding, ObjectRef, Severity
 from podium.api.groups import NATIVE_GROUP, PODIUM_GROUP
 from podium.api.minors import WORKLOAD_VERSIONS
-from podium.findings import Finding, ObjectRef, Severity
-from podium.rules import metadata, own, pod, podgroup, priorityclass, storage, workload
-from podium.rules.case import Case, Operation, Profile, Request
+from podium.cluster.reader import ClusterReader
+from podium.rules import metadata, pod, podgroup, podiumrules, priorityclass, storage, workload
+from podium.rules.context import Operation, Profile, Request, RuleContext
 from podium.rules.decoding import WrongTypeError, decode, time_error
-from podium.rules.fields import Cause, FieldError, Refused, go_quote, refusal
+from podium.rules.fields import FieldError, RefusedRequest, RuleRemedy, go_quote, refusal
 from podium.rules.patch import spec_patch
 from podium.rules.rule import Rule
-from podium.rules.shape import Document, Shape
-from podium.view import View
+from podium.rules.schema import Document, StructSchema
 
-__all__ = ["Operation", "Profile", "Request", "Verdict", "judged", "review"]
+__all__ = ["Operation", "Profile", "Request", "Verdict", "has_rules", "review"]
 
 WRONG_TYPE = refusal(
     "wrong-type",
     title="Value of a wrong type",
     why="The server cannot decode the object.",
     source="Kubernetes API server: decoding, G18",
-    fix="Give the value the type that the API has for this field.",
+    fix="Use a value of the field's type.",
 )
-UNKNOWN_FIELD = Cause(
+UNKNOWN_FIELD = RuleRemedy(
     Rule(
         id="unknown-field",
         severity=Severity.WARNING,
         title="Field that the server does not know",
-        why="It is dropped when the object is stored; kubectl refuses it first.",
+        why="The server drops it when it stores the object; kubectl refuses it earlier.",
         source="Kubernetes API server: field validation",
     ),
-    "Check the spelling and the API version, or leave the field out.",
+    "Check the spelling and the API version, or remove the field.",
 )
 NOT_SERVED = refusal(
     "version-not-served",
     title="API that this server does not serve",
-    why="v1alpha2 is Kubernetes 1.36's only, v1alpha3 and v1beta1 came with 1.37, Podium's are Podium's.",
+    why="v1alpha2 is in Kubernetes 1.36 only, v1alpha3 and v1beta1 are in 1.37; "
+    "scheduling.podium.dev needs Podium.",
     source="Kubernetes API server: discovery",
     fix="Convert the object with `podium convert`, or choose another --kubernetes or --rules.",
 )
@@ -64,22 +65,22 @@ class KindRules(Protocol):
     NAMESPACED: bool
     HAS_STATUS: bool
 
-    def shape(self, version: str, /) -> Shape:
+    def shape(self, version: str, /) -> StructSchema:
         """Return the table of one version."""
 
     def default(self, document: Document, version: str, /) -> None:
         """Set the defaults of decoding."""
 
-    def mutate(self, case: Case, new: Document, old: Document | None, /) -> None:
+    def mutate(self, case: RuleContext, new: Document, old: Document | None, /) -> None:
         """Apply the changes of mutating plugins."""
 
-    def prepare(self, case: Case, new: Document, old: Document | None, /) -> None:
+    def prepare(self, case: RuleContext, new: Document, old: Document | None, /) -> None:
         """Apply the changes of the strategy before validation."""
 
-    def check(self, case: Case, new: Document, old: Document | None, /) -> list[FieldError]:
+    def check(self, case: RuleContext, new: Document, old: Document | None, /) -> list[FieldError]:
         """Return the errors of everything except the metadata."""
 
-    def judge(self, case: Case, new: Document, old: Document | None, /) -> None:
+    def judge(self, case: RuleContext, new: Document, old: Document | None, /) -> None:
         """Apply the checks of validating plugins. Raises Refused."""
 
 
@@ -113,7 +114,7 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     awaits: tuple[str, ...] = ()
 
 
-def judged(document: Mapping[str, Any]) -> bool:
+def has_rules(document: Mapping[str, Any]) -> bool:
     """Return whether `review` has rules for this kind, in any version."""
     group, _, version = str(document.get("apiVersion", "")).rpartition("/")
     match document.get("kind"):
@@ -127,22 +128,22 @@ def judged(document: Mapping[str, Any]) -> bool:
             return False
 
 
-def review(request: Request, view: View, profile: Profile) -> Verdict:
+def review(request: Request, view: ClusterReader, profile: Profile) -> Verdict:
     """Return the verdict on one write for a view of the cluster.
 
-    Pure: an invalid object is a verdict, not an exception. The object must be of a kind that is `judged`.
+    Pure: an invalid object is a verdict, not an exception. The object must be of a kind that is `has_rules`.
     """
-    assert judged(request.object), "not a kind that admission has rules for"
+    assert has_rules(request.object), "not a kind that admission has rules for"
     rules = KINDS[request.object["kind"]]
-    case = Case(request, view, profile, reference(request.object, rules), rules.PLURAL)
+    case = RuleContext(request, view, profile, reference(request.object, rules), rules.PLURAL)
     try:
         admitted = _admit(case, rules)
-    except Refused as error:
+    except RefusedRequest as error:
         return refused(case, error)
     return allowed(case, _shown(case, admitted), spec_patch(request.object, case.changes, case.appended))
 
 
-def allowed(case: Case, admitted: dict[str, Any] | None, patch: list[dict[str, Any]]) -> Verdict:
+def allowed(case: RuleContext, admitted: dict[str, Any] | None, patch: list[dict[str, Any]]) -> Verdict:
     """Return the verdict on a write that no rule refused."""
     return Verdict(
         allowed=True,
@@ -157,7 +158,7 @@ def allowed(case: Case, admitted: dict[str, Any] | None, patch: list[dict[str, A
     )
 
 
-def refused(case: Case, error: Refused) -> Verdict:
+def refused(case: RuleContext, error: RefusedRequest) -> Verdict:
     """Return the verdict on a refused write."""
     return Verdict(
         allowed=False,
@@ -182,13 +183,13 @@ def reference(document: Mapping[str, Any], rules: KindRules) -> ObjectRef:
     return ObjectRef(document["apiVersion"], document["kind"], str(namespace), str(name))
 
 
-def _admit(case: Case, rules: KindRules) -> Document:
+def _admit(case: RuleContext, rules: KindRules) -> Document:
     _check_served(case, rules)
     unknown: list[str] = []
     new = canonical(case, rules, case.request.object, unknown)
     for path in unknown:
         case.warnings.append(f"unknown field {go_quote(path)}")
-        case.note(UNKNOWN_FIELD, path, _unknown(path))
+        case.add_finding(UNKNOWN_FIELD, path, _unknown(path))
     old = stored(case, rules) if case.update else None
     meta = new["metadata"]
     if old is None:
@@ -197,7 +198,7 @@ def _admit(case: Case, rules: KindRules) -> Document:
         storage.check_uid(case, meta, old["metadata"])
     if not case.status:
         if case.own_rules:
-            own.mutate(case, new, old)
+            podiumrules.mutate(case, new, old)
         rules.mutate(case, new, old)
     if old is not None:
         storage.check_revision(case, meta, old["metadata"])
@@ -207,7 +208,7 @@ def _admit(case: Case, rules: KindRules) -> Document:
     _validate(case, rules, new, old)
     rules.judge(case, new, old)
     if case.own_rules:
-        own.judge(case, new, old)
+        podiumrules.judge(case, new, old)
     if old is None:
         storage.check_free(case, meta)
     return new
@@ -217,11 +218,11 @@ def _unknown(path: str) -> str:
     """Return a sentence on an unknown field, and where it belongs if that is known."""
     dropped = "The server does not know this field and drops it."
     if path.endswith("schedulingPolicy.disruptionMode"):
-        return f"{dropped} KEP-5710 has it here, the API beside schedulingPolicy."
+        return f"{dropped} KEP-5710 has it here; the API has it beside schedulingPolicy."
     return dropped
 
 
-def _check_served(case: Case, rules: KindRules) -> None:
+def _check_served(case: RuleContext, rules: KindRules) -> None:
     ref, kubernetes = case.ref, case.profile.kubernetes
     if ref.group == PODIUM_GROUP:
         served = case.own_rules and case.version in _PODIUM_VERSIONS
@@ -232,12 +233,12 @@ def _check_served(case: Case, rules: KindRules) -> None:
     if not served or (case.request.subresource and not (case.status and rules.HAS_STATUS)):
         what = f"{ref.apiVersion} {case.plural}"
         path = f"{what}/{case.request.subresource}" if case.request.subresource else what
-        message = f"{path} is not served by Kubernetes {kubernetes} as it is set up here"
+        message = f"{path} is not served by Kubernetes {kubernetes} in this configuration"
         text = "the server could not find the requested resource"
         raise case.refuse(404, "NotFound", text, NOT_SERVED, field="apiVersion", message=message)
 
 
-def canonical(case: Case, rules: KindRules, raw: dict[str, Any], unknown: list[str]) -> Document:
+def canonical(case: RuleContext, rules: KindRules, raw: dict[str, Any], unknown: list[str]) -> Document:
     """Return the canonical form of a document, with the defaults of decoding and the namespace set.
 
     Raises Refused (400) for a value of a wrong type.
@@ -259,21 +260,21 @@ def canonical(case: Case, rules: KindRules, raw: dict[str, Any], unknown: list[s
     return document
 
 
-def stored(case: Case, rules: KindRules) -> Document:
+def stored(case: RuleContext, rules: KindRules) -> Document:
     """Return the canonical form of the stored object of an update. Raises Refused if there is none."""
     if case.request.old is None:
         raise storage.not_found(case)
     return canonical(case, rules, case.request.old, [])
 
 
-def _validate(case: Case, rules: KindRules, new: Document, old: Document | None) -> None:
+def _validate(case: RuleContext, rules: KindRules, new: Document, old: Document | None) -> None:
     meta = new["metadata"]
     if old is None:
         errors = metadata.check_create(meta, case.name, namespaced=rules.NAMESPACED, minor=case.minor)
     else:
         errors = metadata.check_update(meta, old["metadata"], namespaced=rules.NAMESPACED, minor=case.minor)
     if case.own_rules:
-        errors += own.check(case, new)
+        errors += podiumrules.check(case, new)
     errors += rules.check(case, new, old)
     if errors:
         raise case.invalid(errors)
@@ -284,7 +285,7 @@ def _generated(meta: Document) -> str:
     return f"{base}{GENERATED_SUFFIX}" if base else ""
 
 
-def _shown(case: Case, admitted: Document) -> dict[str, Any]:
+def _shown(case: RuleContext, admitted: Document) -> dict[str, Any]:
     """Return the stored form for readers: identity first, without fields that only the server sets.
 
     A custom resource has no nulls and no empty status; a built-in one shows what Go's JSON always writes.

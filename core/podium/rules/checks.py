@@ -8,46 +8,46 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from podium.rules import fields
-from podium.rules.fields import Cause, FieldError
-from podium.rules.shape import Check, Write, by_key
+from podium.rules.fields import FieldError, RuleRemedy
+from podium.rules.schema import Check, WriteContext, by_key
 
 Errors = Sequence[FieldError] | None
 
 
-def required(cause: Cause) -> Check:
+def required(cause: RuleRemedy) -> Check:
     """Return a check that refuses an absent value, and zero: in Go a `minCount: 0` is a missing value."""
 
-    def check(path: str, new: Any, _old: Any, _write: Write) -> Errors:
+    def check(path: str, new: Any, _old: Any, _write: WriteContext) -> Errors:
         return None if new else [fields.required(cause, path)]
 
     return check
 
 
-def required_pointer(cause: Cause) -> Check:
+def required_pointer(cause: RuleRemedy) -> Check:
     """Return a check that refuses only an absent value; `{}` is present."""
 
-    def check(path: str, new: Any, _old: Any, _write: Write) -> Errors:
+    def check(path: str, new: Any, _old: Any, _write: WriteContext) -> Errors:
         return [fields.required(cause, path)] if new is None else None
 
     return check
 
 
-def immutable(cause: Cause) -> Check:
+def immutable(cause: RuleRemedy) -> Check:
     """Return a check that refuses any change on update, also from or to unset.
 
     Equal values do not reach this check.
     """
 
-    def check(path: str, _new: Any, _old: Any, write: Write) -> Errors:
+    def check(path: str, _new: Any, _old: Any, write: WriteContext) -> Errors:
         return [fields.invalid(cause, path, None, "field is immutable")] if write.update else None
 
     return check
 
 
-def no_set_no_unset(cause: Cause) -> Check:
+def no_set_no_unset(cause: RuleRemedy) -> Check:
     """Return a check that refuses, on update, to set or unset a value; changes inside it are allowed."""
 
-    def check(path: str, new: Any, old: Any, write: Write) -> Errors:
+    def check(path: str, new: Any, old: Any, write: WriteContext) -> Errors:
         if not write.update or (new is None) == (old is None):
             return None
         what = "field cannot be set once created" if old is None else "field cannot be cleared once set"
@@ -56,10 +56,10 @@ def no_set_no_unset(cause: Cause) -> Check:
     return check
 
 
-def no_add_no_remove(cause: Cause, key: str) -> Check:
+def no_add_no_remove(cause: RuleRemedy, key: str) -> Check:
     """Return a check that refuses, on update, to add or remove items of a list-map."""
 
-    def check(path: str, new: Any, old: Any, write: Write) -> Errors:
+    def check(path: str, new: Any, old: Any, write: WriteContext) -> Errors:
         if not write.update:
             return None
         here, there = by_key(new, key), by_key(old, key)
@@ -78,13 +78,13 @@ def no_add_no_remove(cause: Cause, key: str) -> Check:
     return check
 
 
-def gated(gate: str, cause: Cause) -> Check:
+def gated(gate: str, cause: RuleRemedy) -> Check:
     """Return a check that refuses a changed value while its gate is off.
 
     The strategy has dropped the value already unless it was stored.
     """
 
-    def check(path: str, new: Any, _old: Any, write: Write) -> Errors:
+    def check(path: str, new: Any, _old: Any, write: WriteContext) -> Errors:
         if gate in write.gates:
             return None
         return [] if new is None else [fields.forbidden(cause, path)]
@@ -95,17 +95,17 @@ def gated(gate: str, cause: Cause) -> Check:
 def when_on(gate: str, inner: Check) -> Check:
     """Return a check that applies only while a gate is on."""
 
-    def check(path: str, new: Any, old: Any, write: Write) -> Errors:
+    def check(path: str, new: Any, old: Any, write: WriteContext) -> Errors:
         return inner(path, new, old, write) if gate in write.gates else None
 
     return check
 
 
-def union(cause: Cause, *members: str) -> Check:
+def union(cause: RuleRemedy, *members: str) -> Check:
     """Return a check that requires exactly one member; on update only if membership changed."""
     listed = ", ".join(f"`{member}`" for member in members)
 
-    def check(path: str, new: Any, old: Any, write: Write) -> Errors:
+    def check(path: str, new: Any, old: Any, write: WriteContext) -> Errors:
         given = [member for member in members if new.get(member) is not None]
         if (
             write.update
@@ -123,20 +123,20 @@ def union(cause: Cause, *members: str) -> Check:
     return check
 
 
-def enumeration(cause: Cause, *values: str) -> Check:
+def enumeration(cause: RuleRemedy, *values: str) -> Check:
     """Return a check that requires one of the values; the message lists them in byte order."""
     supported = sorted(values)
 
-    def check(path: str, new: Any, _old: Any, _write: Write) -> Errors:
+    def check(path: str, new: Any, _old: Any, _write: WriteContext) -> Errors:
         return None if new in supported else [fields.unsupported(cause, path, new, supported)]
 
     return check
 
 
-def minimum(cause: Cause, limit: int) -> Check:
+def minimum(cause: RuleRemedy, limit: int) -> Check:
     """Return a check that requires at least `limit`."""
 
-    def check(path: str, new: Any, _old: Any, _write: Write) -> Errors:
+    def check(path: str, new: Any, _old: Any, _write: WriteContext) -> Errors:
         if new >= limit:
             return None
         return [fields.invalid(cause, path, new, f"must be greater than or equal to {limit}")]
@@ -144,10 +144,10 @@ def minimum(cause: Cause, limit: int) -> Check:
     return check
 
 
-def maximum(cause: Cause, limit: int) -> Check:
+def maximum(cause: RuleRemedy, limit: int) -> Check:
     """Return a check that requires at most `limit`."""
 
-    def check(path: str, new: Any, _old: Any, _write: Write) -> Errors:
+    def check(path: str, new: Any, _old: Any, _write: WriteContext) -> Errors:
         if new <= limit:
             return None
         return [fields.invalid(cause, path, new, f"must be less than or equal to {limit}")]
@@ -155,20 +155,20 @@ def maximum(cause: Cause, limit: int) -> Check:
     return check
 
 
-def max_items(cause: Cause, limit: int) -> Check:
+def max_items(cause: RuleRemedy, limit: int) -> Check:
     """Return a check that requires at most `limit` items."""
 
-    def check(path: str, new: Any, _old: Any, _write: Write) -> Errors:
+    def check(path: str, new: Any, _old: Any, _write: WriteContext) -> Errors:
         count = len(new or ())
         return [fields.too_many(cause, path, count, limit)] if count > limit else None
 
     return check
 
 
-def unique(cause: Cause, key: str) -> Check:
+def unique(cause: RuleRemedy, key: str) -> Check:
     """Return a check that requires unique keys in a list-map; the error shows the whole later item."""
 
-    def check(path: str, new: Any, _old: Any, _write: Write) -> Errors:
+    def check(path: str, new: Any, _old: Any, _write: WriteContext) -> Errors:
         seen = set()
         errors = []
         for index, item in enumerate(new):
@@ -180,10 +180,10 @@ def unique(cause: Cause, key: str) -> Check:
     return check
 
 
-def spelled(cause: Cause, complain: Callable[[str], list[str]]) -> Check:
+def spelled(cause: RuleRemedy, complain: Callable[[str], list[str]]) -> Check:
     """Return a check that requires a text without complaints from a function of podium.rules.names."""
 
-    def check(path: str, new: Any, _old: Any, _write: Write) -> Errors:
+    def check(path: str, new: Any, _old: Any, _write: WriteContext) -> Errors:
         return [fields.invalid(cause, path, new, complaint) for complaint in complain(new)]
 
     return check

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from podium.rules.fields import go_quote
-from podium.rules.shape import Document, Field, Shape
+from podium.rules.schema import Document, Field, StructSchema
 
 
 class WrongTypeError(Exception):
@@ -38,7 +38,7 @@ class WrongTypeError(Exception):
         return self.message or f"json: cannot unmarshal {self.found} into {into} {self.wanted}"
 
 
-def decode(shape: Shape, raw: Mapping[str, Any], unknown: list[str]) -> Document:
+def decode(shape: StructSchema, raw: Mapping[str, Any], unknown: list[str]) -> Document:
     """Return the canonical form of a document; paths of fields unknown to Go are added to `unknown`.
 
     Raises WrongTypeError for the first value, in the document's order, that Go could not decode.
@@ -62,7 +62,7 @@ def decode(shape: Shape, raw: Mapping[str, Any], unknown: list[str]) -> Document
     return _open_form(shape, seen) if shape.opened else _canonical(shape, seen)
 
 
-def _canonical(shape: Shape, seen: Document) -> Document:
+def _canonical(shape: StructSchema, seen: Document) -> Document:
     document: Document = {}
     for field in shape.fields:
         name = field.name
@@ -74,7 +74,7 @@ def _canonical(shape: Shape, seen: Document) -> Document:
     return document
 
 
-def _open_form(shape: Shape, seen: Document) -> Document:
+def _open_form(shape: StructSchema, seen: Document) -> Document:
     for field in shape.fields:
         value = seen.get(field.name)
         if not value and not (value is not None and field.pointer):
@@ -90,7 +90,7 @@ def zero(field: Field) -> Any:
     return decode(field.shape, {}, []) if field.shape is not None and field.zero is not None else field.zero
 
 
-def time_error(shape: Shape, raw: Any) -> WrongTypeError | None:
+def time_error(shape: StructSchema, raw: Any) -> WrongTypeError | None:
     """Return an error for the first time in a document that cannot be parsed, before all other errors."""
     if type(raw) is not dict:
         return None
@@ -110,7 +110,7 @@ def time_error(shape: Shape, raw: Any) -> WrongTypeError | None:
     return None
 
 
-def _time_error_within(shape: Shape, value: Any, *, many: bool) -> WrongTypeError | None:
+def _time_error_within(shape: StructSchema, value: Any, *, many: bool) -> WrongTypeError | None:
     if not many:
         return time_error(shape, value)
     for index, item in enumerate(value if type(value) is list else ()):
@@ -250,17 +250,17 @@ def time(name: str, **options: Any) -> Field:
     return Field(name, _read_time, "v1.Time", **options)
 
 
-def struct(name: str, shape: Shape, go: str, **options: Any) -> Field:
+def struct(name: str, shape: StructSchema, go: str, **options: Any) -> Field:
     """Return a field that is a struct by value: always present, as `{}` if nothing was written."""
     return Field(name, _read_object, go, shape=shape, zero={}, always=True, **options)
 
 
-def pointer(name: str, shape: Shape, go: str, **options: Any) -> Field:
+def pointer(name: str, shape: StructSchema, go: str, **options: Any) -> Field:
     """Return a field that is a pointer to a struct, so `{}` and absent differ."""
     return Field(name, _read_object, go, shape=shape, pointer=True, **options)
 
 
-def objects(name: str, shape: Shape, go: str, *, key: str = "", **options: Any) -> Field:
+def objects(name: str, shape: StructSchema, go: str, *, key: str = "", **options: Any) -> Field:
     """Return a list of structs; with a `key` its items are matched with stored items by that field."""
     return Field(name, _read_objects, go, shape=shape, many=True, key=key, **options)
 

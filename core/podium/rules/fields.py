@@ -8,27 +8,27 @@ import json
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
-from podium.findings import Finding, ObjectRef, Severity
+from podium.api.findings import Finding, ObjectRef, Severity
 from podium.rules.rule import Rule
 
 
-class Cause(NamedTuple):
+class RuleRemedy(NamedTuple):
     """A rule together with the user's remedy for a breach; every check has one."""
 
     rule: Rule
     fix: str
 
 
-def refusal(rule_id: str, *, title: str, why: str, source: str, fix: str) -> Cause:
+def refusal(rule_id: str, *, title: str, why: str, source: str, fix: str) -> RuleRemedy:
     """Return the cause of a refusal: a rule of severity error and its remedy."""
     rule = Rule(id=rule_id, severity=Severity.ERROR, title=title, why=why, source=source)
-    return Cause(rule, fix)
+    return RuleRemedy(rule, fix)
 
 
 class FieldError(NamedTuple):
     """An error on a field; `body` is the text after `field: `."""
 
-    cause: Cause
+    cause: RuleRemedy
     field: str
     body: str
 
@@ -41,7 +41,7 @@ class FieldError(NamedTuple):
         return self.cause.rule.finding(ref, self.field, self.body, self.cause.fix)
 
 
-class Refused(Exception):  # noqa: N818 - a verdict on the object, not a failure of the tool
+class RefusedRequest(Exception):  # noqa: N818 - a verdict on the object, not a failure of the tool
     """A request that the server would refuse: HTTP code, Status reason and message, and the findings."""
 
     def __init__(self, code: int, reason: str, message: str, findings: list[Finding]) -> None:
@@ -52,38 +52,38 @@ class Refused(Exception):  # noqa: N818 - a verdict on the object, not a failure
         self.findings = findings
 
 
-def required(cause: Cause, field: str, detail: str = "") -> FieldError:
+def required(cause: RuleRemedy, field: str, detail: str = "") -> FieldError:
     """Return the error for a missing value."""
     return FieldError(cause, field, _detailed("Required value", detail))
 
 
-def invalid(cause: Cause, field: str, value: Any, detail: str) -> FieldError:
+def invalid(cause: RuleRemedy, field: str, value: Any, detail: str) -> FieldError:
     """Return the error for a malformed value; `value` is the value that Go would render, None for nil."""
     return FieldError(cause, field, f"Invalid value: {go_value(value)}: {detail}")
 
 
-def unsupported(cause: Cause, field: str, value: str, supported: Sequence[str]) -> FieldError:
+def unsupported(cause: RuleRemedy, field: str, value: str, supported: Sequence[str]) -> FieldError:
     """Return the error for a value outside an enumeration (a Go type of its own, so rendered as JSON)."""
     choices = ", ".join(go_quote(choice) for choice in supported)
     return FieldError(cause, field, f"Unsupported value: {go_json(value)}: supported values: {choices}")
 
 
-def forbidden(cause: Cause, field: str, detail: str = "") -> FieldError:
+def forbidden(cause: RuleRemedy, field: str, detail: str = "") -> FieldError:
     """Return the error for a value that is not allowed here; the HTTP code is 422 as for any field error."""
     return FieldError(cause, field, _detailed("Forbidden", detail))
 
 
-def duplicate(cause: Cause, field: str, value: Any) -> FieldError:
+def duplicate(cause: RuleRemedy, field: str, value: Any) -> FieldError:
     """Return the error for a duplicate value."""
     return FieldError(cause, field, f"Duplicate value: {go_value(value)}")
 
 
-def too_long(cause: Cause, field: str, limit: int) -> FieldError:
+def too_long(cause: RuleRemedy, field: str, limit: int) -> FieldError:
     """Return the error for a text with more bytes than `limit`."""
     return FieldError(cause, field, f"Too long: may not be more than {limit} bytes")
 
 
-def too_many(cause: Cause, field: str, count: int, limit: int) -> FieldError:
+def too_many(cause: RuleRemedy, field: str, count: int, limit: int) -> FieldError:
     """Return the error for a list with more items than `limit`."""
     items = "item" if limit == 1 else "items"
     return FieldError(cause, field, f"Too many: {count}: must have at most {limit} {items}")

@@ -10,42 +10,46 @@ from typing import Any
 
 import msgspec
 
-from podium import gangs
 from podium.api.core import DEFAULT_SCHEDULER, PODIUM_SCHEDULER, Pod, PodSpec, SchedulingGroup
+from podium.api.findings import Severity
 from podium.api.groups import GROUP_LABEL
 from podium.api.membership import GroupKey, group_name
 from podium.api.meta import ObjectMeta
-from podium.findings import Severity
-from podium.rules.case import Case, Operation
-from podium.rules.fields import Cause
-from podium.rules.ownrule import OwnRule, breach
-from podium.rules.policy import Level
+from podium.groups import autogroups
+from podium.rules.context import Operation, RuleContext
+from podium.rules.fields import RuleRemedy
+from podium.rules.podiumrule import OwnRule, breach
+from podium.rules.policy import RuleLevel
 from podium.rules.rule import Rule
-from podium.rules.shape import Document
-from podium.rules.target import Phase, Target
+from podium.rules.schema import Document
+from podium.rules.target import AdmissionPhase, WriteTarget
 
 # The writes at which pods get their group: in the first phase that alone, in the second also their scheduler.
-TARGETS = tuple(Target("Pod", Operation.CREATE, phase) for phase in (Phase.GANG, Phase.SCHEDULED_GANG))
+TARGETS = tuple(
+    WriteTarget("Pod", Operation.CREATE, phase)
+    for phase in (AdmissionPhase.GANG, AdmissionPhase.SCHEDULED_GANG)
+)
 
 WITHOUT_OWNER = OwnRule(
-    Cause(
+    RuleRemedy(
         Rule(
             id="gang-without-owner",
             severity=Severity.WARNING,
-            title="A pod asks for a gang, and it is not known whose it is",
-            why="Only a Job, JobSet or LeaderWorkerSet says which pods belong together; this one is alone.",
+            title="A pod requests a gang, but its workload is not known",
+            why="Only a Job, JobSet or LeaderWorkerSet defines which pods form a gang; this pod has "
+            "no such owner.",
             source="Podium; auto groups",
         ),
-        f"Make the pod by one of them, or name its group in the label {GROUP_LABEL}.",
+        f"Create the pod by one of these, or name its group in the label {GROUP_LABEL}.",
     ),
-    Level.WARN,
-    Level.WARN,
+    RuleLevel.WARN,
+    RuleLevel.WARN,
     TARGETS,
 )
 _LABEL_PATH = f"/metadata/labels/{GROUP_LABEL.replace('/', '~1')}"
 
 
-def join(case: Case, new: Document, *, scheduled: bool) -> list[dict[str, Any]]:
+def join(case: RuleContext, new: Document, *, scheduled: bool) -> list[dict[str, Any]]:
     """Return the operations that label a pod with its gang's group; its scheduler is a change of spec.
 
     The list is empty for a pod that does not ask or has a group. Raises Refused if the rule's level refuses
@@ -53,10 +57,10 @@ def join(case: Case, new: Document, *, scheduled: bool) -> list[dict[str, Any]]:
     """
     if case.ref.kind != "Pod" or case.update or not asks(new) or group_key(case, new) is not None:
         return []
-    gang = gangs.gang_of(Pod(metadata=msgspec.convert(new["metadata"], ObjectMeta)))
+    gang = autogroups.gang_of(Pod(metadata=msgspec.convert(new["metadata"], ObjectMeta)))
     if gang is None:
-        message = "no Job, JobSet or LeaderWorkerSet made this pod, so it joins no group"
-        breach(case, WITHOUT_OWNER, f"metadata.labels[{gangs.AUTO_LABEL}]", message)
+        message = "no Job, JobSet or LeaderWorkerSet created this pod, so it joins no group"
+        breach(case, WITHOUT_OWNER, f"metadata.labels[{autogroups.AUTO_LABEL}]", message)
         return []
     if scheduled and new["spec"].get("schedulerName") in (None, "", DEFAULT_SCHEDULER):
         case.set(new, "schedulerName", PODIUM_SCHEDULER)
@@ -66,10 +70,10 @@ def join(case: Case, new: Document, *, scheduled: bool) -> list[dict[str, Any]]:
 
 def asks(new: Document) -> bool:
     """Return whether a pod asks for a group."""
-    return gangs.asks(ObjectMeta(labels=new["metadata"].get("labels")))
+    return autogroups.asks(ObjectMeta(labels=new["metadata"].get("labels")))
 
 
-def group_key(case: Case, new: Document) -> GroupKey | None:
+def group_key(case: RuleContext, new: Document) -> GroupKey | None:
     """Return the key of the group that a pod names, or None."""
     spec = new["spec"].get("schedulingGroup")
     field = SchedulingGroup(podGroupName=spec.get("podGroupName")) if spec else None

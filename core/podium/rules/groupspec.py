@@ -6,9 +6,8 @@ that minCount can change while the policy cannot.
 
 from collections.abc import Sequence
 
-from podium.priority import HIGHEST_USER_PRIORITY, PREEMPTION_POLICIES
+from podium.api.priority import HIGHEST_USER_PRIORITY, PREEMPTION_POLICIES
 from podium.rules import names
-from podium.rules.case import CLAIMS, GROUP_POLICY, TOPOLOGY
 from podium.rules.checks import (
     enumeration,
     gated,
@@ -23,9 +22,10 @@ from podium.rules.checks import (
     union,
     unique,
 )
+from podium.rules.context import CLAIMS, GROUP_POLICY, TOPOLOGY
 from podium.rules.decoding import integer, objects, pointer, struct, text
-from podium.rules.fields import Cause, refusal
-from podium.rules.shape import Check, Field, Shape, optional
+from podium.rules.fields import RuleRemedy, refusal
+from podium.rules.schema import Check, Field, StructSchema, optional
 
 MAX_CLAIMS = 4
 
@@ -46,7 +46,7 @@ MIN_COUNT = refusal(
 POLICY_SWITCH = refusal(
     "scheduling-policy-switch",
     title="Scheduling policy switched",
-    why="A group that was formed as basic or gang stays so; only minCount may change, from 1.37 on.",
+    why="The policy of a group is immutable; only minCount may change, from 1.37 on.",
     source="Kubernetes API server: W16, G25",
     fix="Create another object with the other policy.",
 )
@@ -59,14 +59,14 @@ DISRUPTION = refusal(
 )
 CLASS_NAME = refusal(
     "class-name-format",
-    title="Priority class name not well formed",
+    title="Invalid priority class name",
     why="It must be able to name a PriorityClass.",
     source="Kubernetes API server: W7, G19",
     fix="Name an existing PriorityClass.",
 )
 TOO_HIGH = refusal(
     "priority-too-high",
-    title="Priority above what users may have",
+    title="Priority above the user limit",
     why="Values above 1000000000 belong to the system classes, which only pods can use.",
     source="Kubernetes API server: W8, G9",
     fix="Use a class of at most 1000000000; system-* classes cannot be used here.",
@@ -80,14 +80,14 @@ PREEMPTION = refusal(
 )
 CONSTRAINTS = refusal(
     "scheduling-constraints",
-    title="Scheduling constraint not well formed",
+    title="Invalid scheduling constraint",
     why="A topology constraint names one node label.",
     source="Kubernetes API server: W13",
     fix="Give one topology entry with a node label as its key.",
 )
 CLAIM = refusal(
     "resource-claims",
-    title="Resource claim not well formed",
+    title="Invalid resource claim",
     why="Every claim has a name and exactly one source.",
     source="Kubernetes API server: W12",
     fix="Name at most 4 claims, each with resourceClaimName or resourceClaimTemplateName.",
@@ -95,9 +95,9 @@ CLAIM = refusal(
 GATE_OFF = refusal(
     "gate-off",
     title="Field whose feature gate is off",
-    why="What was stored while the gate was on can be kept, not changed.",
+    why="A value stored while the gate was on can be kept, but not changed.",
     source="Kubernetes API server: G26",
-    fix="Leave the field as it is stored.",
+    fix="Keep the stored value of the field.",
 )
 RULES = tuple(
     cause.rule
@@ -115,7 +115,7 @@ RULES = tuple(
     )
 )
 
-_EMPTY = Shape("", ())
+_EMPTY = StructSchema("", ())
 
 
 def policy(version: str, stops: Sequence[Check], *, fixed_inside: bool) -> Field:
@@ -126,12 +126,15 @@ def policy(version: str, stops: Sequence[Check], *, fixed_inside: bool) -> Field
         basic = (immutable(POLICY_SWITCH), optional)
         gang = (optional, no_set_no_unset(POLICY_SWITCH))
     count = integer("minCount", always=True, stops=(required(MIN_COUNT),), checks=(minimum(MIN_COUNT, 1),))
-    shape = Shape(
+    shape = StructSchema(
         "PodGroupSchedulingPolicy",
         (
             pointer("basic", _EMPTY, f"{version}.BasicSchedulingPolicy", stops=basic),
             pointer(
-                "gang", Shape("GangSchedulingPolicy", (count,)), f"{version}.GangSchedulingPolicy", stops=gang
+                "gang",
+                StructSchema("GangSchedulingPolicy", (count,)),
+                f"{version}.GangSchedulingPolicy",
+                stops=gang,
             ),
         ),
         checks=(union(POLICY, "basic", "gang"),),
@@ -144,13 +147,13 @@ def constraints(version: str, stops: Sequence[Check], *, always: bool) -> Field:
     key = text("key", always=True, stops=(required(CONSTRAINTS),), checks=(_label_key,))
     topology = objects(
         "topology",
-        Shape("TopologyConstraint", (key,)),
+        StructSchema("TopologyConstraint", (key,)),
         f"{version}.TopologyConstraint",
         stops=(max_items(CONSTRAINTS, 1), optional),
     )
     return pointer(
         "schedulingConstraints",
-        Shape("PodGroupSchedulingConstraints", (topology,)),
+        StructSchema("PodGroupSchedulingConstraints", (topology,)),
         f"{version}.PodGroupSchedulingConstraints",
         always=always,
         gate=TOPOLOGY,
@@ -161,10 +164,10 @@ def constraints(version: str, stops: Sequence[Check], *, always: bool) -> Field:
 _label_key = spelled(CONSTRAINTS, names.qualified_name)
 
 
-def claims(version: str, fixed: Cause) -> Field:
+def claims(version: str, fixed: RuleRemedy) -> Field:
     """Return resourceClaims, dropped while its gate is off."""
     subdomain = spelled(CLAIM, names.dns_subdomain)
-    shape = Shape(
+    shape = StructSchema(
         "PodGroupResourceClaim",
         (
             text(
@@ -201,7 +204,7 @@ def disruption_mode(version: str, stops: Sequence[Check], *, defaulted: bool) ->
             stops=(present, *stops),
             checks=(enumeration(DISRUPTION, "Pod", "PodGroup"),),
         )
-    shape = Shape(
+    shape = StructSchema(
         "DisruptionMode",
         (
             pointer("single", _EMPTY, f"{version}.SingleDisruptionMode"),
@@ -229,7 +232,7 @@ def priority_fields(stops: Sequence[Check]) -> tuple[Field, Field]:
     )
 
 
-def preemption_policy(version: str, fixed: Cause) -> Field:
+def preemption_policy(version: str, fixed: RuleRemedy) -> Field:
     """Return preemptionPolicy, behind its gate."""
     return text(
         "preemptionPolicy",

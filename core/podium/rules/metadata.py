@@ -10,35 +10,36 @@ from typing import Any
 from podium.rules import fields, names
 from podium.rules.decoding import anything, boolean, integer, mapping, objects, text, texts, time
 from podium.rules.fields import FieldError, refusal
-from podium.rules.shape import Document, Shape
+from podium.rules.schema import Document, StructSchema
 
 _NAME = refusal(
     "metadata-name",
-    title="Name not allowed",
-    why="A name is part of URLs and label values, so the server wants a DNS subdomain.",
+    title="Invalid name",
+    why="A name is part of URLs and label values, so it must be a DNS subdomain.",
     source="Kubernetes API server: PC2, W1, G11",
     fix="Use lower case letters, digits, dashes and dots, at most 253 characters.",
 )
 _LABELS = refusal(
     "metadata-labels",
-    title="Label, annotation or finalizer not well formed",
+    title="Invalid label, annotation or finalizer",
     why="Selectors and controllers rely on the spelling of keys and values.",
     source="Kubernetes API server: ObjectMeta validation",
-    fix="Spell the key as [prefix/]name and a label's value in at most 63 letters, digits, '-', '_' or '.'.",
+    fix="Write the key as [prefix/]name and a label's value with at most 63 letters, digits, '-', "
+    "'_' or '.'.",
 )
 _OWNERS = refusal(
     "metadata-owners",
-    title="Owner reference not complete",
-    why="Garbage collection deletes by owner, so a half reference is refused.",
+    title="Incomplete owner reference",
+    why="Garbage collection deletes by owner, so an incomplete reference is refused.",
     source="Kubernetes API server: ObjectMeta validation",
-    fix="Give apiVersion, kind, name and uid, and mark one owner at most as controller.",
+    fix="Set apiVersion, kind, name and uid, and mark at most one owner as controller.",
 )
 _FIXED = refusal(
     "metadata-immutable",
     title="Identity of an object changed",
-    why="Name, namespace, uid and deletion are the server's once the object exists.",
+    why="Name, namespace, uid and deletion are immutable once the object exists.",
     source="Kubernetes API server: ObjectMeta validation, G28",
-    fix="Leave the field as it is stored, or create another object.",
+    fix="Keep the stored value of the field, or create another object.",
 )
 RULES = (_NAME.rule, _LABELS.rule, _OWNERS.rule, _FIXED.rule)
 
@@ -47,7 +48,7 @@ ANNOTATIONS_LIMIT = 256 * 1024
 _CONTROLLER_COMPLAINTS = 20
 _STANDARD_FINALIZERS = ("kubernetes", "orphan", "foregroundDeletion")
 
-_OWNER = Shape(
+_OWNER = StructSchema(
     "OwnerReference",
     (
         text("apiVersion", always=True),
@@ -58,7 +59,7 @@ _OWNER = Shape(
         boolean("blockOwnerDeletion", pointer=True),
     ),
 )
-OBJECT_META = Shape(
+OBJECT_META = StructSchema(
     "ObjectMeta",
     (
         text("name"),
@@ -92,7 +93,7 @@ def reset_on_create(metadata: Document) -> None:
 def reset_on_update(metadata: Document, old: Mapping[str, Any]) -> None:
     """Keep the fields that an update cannot change: generation, uid, creation, and deletion once it began."""
     for name in ("generation", "creationTimestamp"):
-        keep(metadata, old, name)
+        copy_stored(metadata, old, name)
     if "deletionTimestamp" in old:
         metadata["deletionTimestamp"] = old["deletionTimestamp"]
     for name in ("uid", "deletionGracePeriodSeconds"):
@@ -103,10 +104,10 @@ def reset_on_update(metadata: Document, old: Mapping[str, Any]) -> None:
 def reset_for_status(metadata: Document, old: Mapping[str, Any]) -> None:
     """Keep all fields that do not belong to a status update."""
     for name in ("deletionTimestamp", "selfLink", "labels", "annotations", "finalizers", "ownerReferences"):
-        keep(metadata, old, name)
+        copy_stored(metadata, old, name)
 
 
-def keep(new: Document, old: Mapping[str, Any], name: str) -> None:
+def copy_stored(new: Document, old: Mapping[str, Any], name: str) -> None:
     """Copy one field from the stored object, or remove it if the stored object has none."""
     if name in old:
         new[name] = old[name]
@@ -119,14 +120,16 @@ def check_create(metadata: Document, name: str, *, namespaced: bool, minor: int)
 
     `minor` is Kubernetes' own: the messages of 1.37 say which owner reference is wrong, and what it lacks.
     """
-    errors = _names(metadata, name, names.object_name_prefix, names.object_name, namespaced=namespaced)
+    errors = _check_names(metadata, name, names.object_name_prefix, names.object_name, namespaced=namespaced)
     return [*errors, *_common(metadata, minor), *check_finalizers(metadata)]
 
 
 def check_update(metadata: Document, old: Document, *, namespaced: bool, minor: int) -> list[FieldError]:
     """Return the errors in the metadata of a changed object: the generic checks, then those of the kind."""
     name = metadata.get("name", "")
-    errors = _names(metadata, name, names.path_segment_prefix, names.path_segment, namespaced=namespaced)
+    errors = _check_names(
+        metadata, name, names.path_segment_prefix, names.path_segment, namespaced=namespaced
+    )
     errors += _common(metadata, minor)
     if old.get("deletionTimestamp"):
         errors += _no_new_finalizers(metadata, old)
@@ -138,7 +141,7 @@ def check_update(metadata: Document, old: Document, *, namespaced: bool, minor: 
     return errors + check_finalizers(metadata)
 
 
-def _names(
+def _check_names(
     metadata: Document,
     name: str,
     prefix_complaints: Callable[[str], list[str]],

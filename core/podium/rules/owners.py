@@ -9,11 +9,11 @@ from typing import Any
 
 import msgspec
 
+from podium.api.fieldpath import at, parse_path
+from podium.api.findings import Finding, ObjectRef
 from podium.api.foreign import OWNERS
-from podium.fieldpath import at, parse_path
-from podium.findings import Finding, ObjectRef
+from podium.cluster.reader import ClusterReader
 from podium.rules.admission import Operation, Profile, Request, Verdict, review
-from podium.view import View
 
 
 def makes_pods(document: Mapping[str, Any]) -> bool:
@@ -21,7 +21,7 @@ def makes_pods(document: Mapping[str, Any]) -> bool:
     return (document.get("apiVersion"), document.get("kind")) in OWNERS
 
 
-def review_owner(request: Request, view: View, profile: Profile) -> Verdict:
+def review_owner(request: Request, view: ClusterReader, profile: Profile) -> Verdict:
     """Return the verdict on the pods that an owner would create; `admitted` is the owner as sent.
 
     The owner must decode by its read, otherwise msgspec.ValidationError is raised. Warnings and findings are

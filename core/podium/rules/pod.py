@@ -6,54 +6,54 @@ pods of static pods are no exception. No version compares a pod with its group.
 
 from typing import Any
 
-from podium import priority
+from podium.api import priority
 from podium.rules import fields, metadata, names
-from podium.rules.case import Case
+from podium.rules.context import RuleContext
 from podium.rules.decoding import anything, integer, pointer, struct, text
 from podium.rules.fields import FieldError, refusal
-from podium.rules.shape import Document, Shape
+from podium.rules.schema import Document, StructSchema
 
 UNKNOWN_CLASS = refusal(
     "pod-class-not-found",
     title="Priority class of a pod not found",
-    why="The integer that orders the pod is computed from the class.",
+    why="The priority of the pod is computed from the class.",
     source="Kubernetes API server: P2",
     fix="Create the PriorityClass first, or name an existing one.",
 )
 MISMATCH = refusal(
     "pod-priority-mismatch",
-    title="Priority of a pod is not its class's",
-    why="The integer is computed from the class; a number of one's own is refused.",
+    title="Priority of a pod differs from its class",
+    why="The priority is computed from the class; another value is refused.",
     source="Kubernetes API server: P3, P4, P6",
-    fix="Leave spec.priority out and name the class that has this value.",
+    fix="Remove spec.priority and name the class that has this value.",
 )
 POLICY_MISMATCH = refusal(
     "pod-preemption-policy-mismatch",
-    title="Preemption policy of a pod is not its class's",
-    why="The policy is computed from the class, also where there is no class at all.",
+    title="Preemption policy of a pod differs from its class",
+    why="The policy is computed from the class, even if the pod has no class.",
     source="Kubernetes API server: P5",
-    fix="Leave spec.preemptionPolicy out and name a class that has this policy.",
+    fix="Remove spec.preemptionPolicy and name a class that has this policy.",
 )
 FIXED = refusal(
     "pod-immutable",
     title="Priority or group of a pod changed",
-    why="A pod is scheduled by what it was created with.",
+    why="Priority and group of a pod are immutable.",
     source="Kubernetes API server: P9b, P10",
     fix="Send the stored value back (kubectl apply does), or create another pod.",
 )
 GROUP = refusal(
     "pod-scheduling-group",
     title="schedulingGroup without a group's name",
-    why="It must be able to name a PodGroup; whether that exists yet does not matter.",
+    why="It must be a valid PodGroup name; the group need not exist yet.",
     source="Kubernetes API server: P13, P17",
-    fix="Set spec.schedulingGroup.podGroupName to a PodGroup's name, or leave schedulingGroup out.",
+    fix="Set spec.schedulingGroup.podGroupName to a PodGroup's name, or remove schedulingGroup.",
 )
 CLASS_NAME = refusal(
     "pod-priority-fields",
-    title="Class name or policy of a pod not well formed",
-    why="The stored pod must be able to name a PriorityClass and one of two policies.",
+    title="Invalid class name or policy of a pod",
+    why="The stored pod needs a valid PriorityClass name and one of two policies.",
     source="Kubernetes API server: pod validation",
-    fix="Name an existing PriorityClass and leave the policy to it.",
+    fix="Name an existing PriorityClass and remove the policy.",
 )
 RULES = (
     UNKNOWN_CLASS.rule,
@@ -67,8 +67,8 @@ RULES = (
 PLURAL = "pods"
 NAMESPACED = True
 HAS_STATUS = True
-_GROUP = Shape("PodSchedulingGroup", (text("podGroupName", pointer=True),))
-_SPEC = Shape(
+_GROUP = StructSchema("PodSchedulingGroup", (text("podGroupName", pointer=True),))
+_SPEC = StructSchema(
     "PodSpec",
     (
         text("priorityClassName"),
@@ -78,7 +78,7 @@ _SPEC = Shape(
     ),
     opened=True,
 )
-SHAPE = Shape(
+SHAPE = StructSchema(
     "Pod",
     (
         text("apiVersion"),
@@ -98,7 +98,7 @@ _CHANGEABLE = (
 )
 
 
-def shape(_version: str) -> Shape:
+def shape(_version: str) -> StructSchema:
     """Return the table of the one version."""
     return SHAPE
 
@@ -107,7 +107,7 @@ def default(_document: Document, _version: str) -> None:
     """Do nothing: decoding sets no defaults that our rules know."""
 
 
-def mutate(case: Case, new: Document, old: Document | None) -> None:
+def mutate(case: RuleContext, new: Document, old: Document | None) -> None:
     """Apply the Priority plugin: resolve on create, restore omitted values on update."""
     if old is not None:
         for name in ("priority", "preemptionPolicy"):
@@ -136,12 +136,12 @@ def mutate(case: Case, new: Document, old: Document | None) -> None:
     case.set(new, "preemptionPolicy", found.preemption_policy)
 
 
-def prepare(case: Case, new: Document, old: Document | None) -> None:
+def prepare(case: RuleContext, new: Document, old: Document | None) -> None:
     """Apply the strategies: keep the status, or keep the spec; drop the group while its gate is off."""
     if case.status and old is not None:
         new["spec"] = old["spec"]
         for name in ("ownerReferences", "deletionTimestamp"):
-            metadata.keep(new["metadata"], old["metadata"], name)
+            metadata.copy_stored(new["metadata"], old["metadata"], name)
         return
     spec = new["spec"]
     off = not case.profile.workload_api
@@ -152,10 +152,10 @@ def prepare(case: Case, new: Document, old: Document | None) -> None:
         new["metadata"]["generation"] = 1
         new["status"] = {"phase": "Pending"}
     else:
-        metadata.keep(new, old, "status")
+        metadata.copy_stored(new, old, "status")
 
 
-def check(case: Case, new: Document, old: Document | None) -> list[FieldError]:
+def check(case: RuleContext, new: Document, old: Document | None) -> list[FieldError]:
     """Return errors in a pod's class, policy and group, and, on update, in changes of them."""
     if case.status:
         return []
@@ -177,11 +177,11 @@ def check(case: Case, new: Document, old: Document | None) -> list[FieldError]:
     return errors
 
 
-def judge(_case: Case, _new: Document, _old: Document | None) -> None:
+def judge(_case: RuleContext, _new: Document, _old: Document | None) -> None:
     """Do nothing: in these versions no plugin compares a pod with its group, or requires the group."""
 
 
-def _group_errors(case: Case, spec: Document) -> list[FieldError]:
+def _group_errors(case: RuleContext, spec: Document) -> list[FieldError]:
     name = spec["schedulingGroup"].get("podGroupName")
     path = "spec.schedulingGroup.podGroupName"
     if name is None:

@@ -6,7 +6,6 @@ omitted values, so a PUT of the original manifest is refused as a change of immu
 
 from podium.api.membership import GroupKey
 from podium.rules import fields, metadata, names
-from podium.rules.case import CLAIMS, COMPOSITE, GROUP_POLICY, TOPOLOGY, Case
 from podium.rules.checks import (
     gated,
     immutable,
@@ -17,6 +16,7 @@ from podium.rules.checks import (
     unique,
     when_on,
 )
+from podium.rules.context import CLAIMS, COMPOSITE, GROUP_POLICY, TOPOLOGY, RuleContext
 from podium.rules.decoding import integer, objects, pointer, struct, text, time
 from podium.rules.fields import FieldError, refusal
 from podium.rules.groupspec import (
@@ -29,7 +29,7 @@ from podium.rules.groupspec import (
     preemption_policy,
     priority_fields,
 )
-from podium.rules.shape import Document, Field, Shape, drop_gated, optional, validate
+from podium.rules.schema import Document, Field, StructSchema, drop_gated, optional, validate
 
 FIXED = refusal(
     "group-immutable",
@@ -40,49 +40,49 @@ FIXED = refusal(
 )
 TEMPLATE_REF = refusal(
     "template-reference",
-    title="Reference to a template not complete",
-    why="A group that names a template names its Workload and the template in it.",
+    title="Incomplete reference to a template",
+    why="A reference needs the Workload and the template in it.",
     source="Kubernetes API server: G12",
-    fix="Give both names, or leave the reference out.",
+    fix="Set both names, or remove the reference.",
 )
 UNKNOWN_CLASS = refusal(
     "group-class-not-found",
     title="Priority class of a PodGroup not found",
-    why="The integer that orders the group is computed from the class.",
+    why="The priority of the group is computed from the class.",
     source="Kubernetes API server: G5",
     fix="Create the PriorityClass first, or name an existing one.",
 )
 MISMATCH = refusal(
     "group-priority-mismatch",
-    title="Priority of a PodGroup is not its class's",
-    why="The integer is computed from the class; a number of one's own is refused.",
+    title="Priority of a PodGroup differs from its class",
+    why="The priority is computed from the class; another value is refused.",
     source="Kubernetes API server: G7",
-    fix="Leave spec.priority out and name the class that has this value.",
+    fix="Remove spec.priority and name the class that has this value.",
 )
 POLICY_MISMATCH = refusal(
     "group-preemption-policy-mismatch",
-    title="Preemption policy of a PodGroup is not its class's",
+    title="Preemption policy of a PodGroup differs from its class",
     why="The policy is computed from the class, as for pods.",
     source="Kubernetes API server: G2",
-    fix="Leave spec.preemptionPolicy out and name a class that has this policy.",
+    fix="Remove spec.preemptionPolicy and name a class that has this policy.",
 )
 WORKLOAD_MISSING = refusal(
     "workload-not-found",
     title="Workload of a PodGroup not found, or without the template",
-    why="Kubernetes 1.36 wants the template to exist when the group is created; 1.37 does not look.",
+    why="Kubernetes 1.36 requires that the template exists when the group is created; 1.37 does not check.",
     source="Kubernetes API server: G13",
     fix="Create the Workload with that template first.",
 )
 CONDITION = refusal(
     "condition-invalid",
-    title="Condition not well formed",
+    title="Invalid condition",
     why="Clients read conditions by type, status and reason.",
     source="Kubernetes API server: G28",
-    fix="Give a type (once), status True, False or Unknown, a reason in CamelCase and lastTransitionTime.",
+    fix="Set a unique type, status True, False or Unknown, a reason in CamelCase and lastTransitionTime.",
 )
 CLAIM_STATUS = refusal(
     "claim-status",
-    title="Status of a claim that the spec does not have",
+    title="Status of a claim that is not in the spec",
     why="A claim's status belongs to a claim of the spec.",
     source="Kubernetes API server: G28",
     fix="Name a claim of spec.resourceClaims.",
@@ -140,21 +140,21 @@ def _reference(version: str) -> tuple[Field, ...]:
         )
         go = f"{version}.WorkloadReference"
         return parent, pointer(
-            REFERENCE[version], Shape("WorkloadReference", (workload, template)), go, stops=stops
+            REFERENCE[version], StructSchema("WorkloadReference", (workload, template)), go, stops=stops
         )
     inner = pointer(
         "workload",
-        Shape("WorkloadPodGroupTemplateReference", (workload, template)),
+        StructSchema("WorkloadPodGroupTemplateReference", (workload, template)),
         f"{version}.WorkloadPodGroupTemplateReference",
         always=True,
         stops=(optional,),
     )
-    shape = Shape("PodGroupTemplateReference", (inner,), checks=(union(TEMPLATE_REF, "workload"),))
+    shape = StructSchema("PodGroupTemplateReference", (inner,), checks=(union(TEMPLATE_REF, "workload"),))
     go = f"{version}.PodGroupTemplateReference"
     return (pointer(REFERENCE[version], shape, go, always=True, stops=stops),)
 
 
-def _spec(version: str) -> Shape:
+def _spec(version: str) -> StructSchema:
     older = version == "v1alpha2"
     fixed = immutable(FIXED)
     listed = (
@@ -165,10 +165,10 @@ def _spec(version: str) -> Shape:
         disruption_mode(version, (fixed,), defaulted=True),
         *priority_fields((fixed,)),
     )
-    return Shape("PodGroupSpec", listed if older else (*listed, preemption_policy(version, FIXED)))
+    return StructSchema("PodGroupSpec", listed if older else (*listed, preemption_policy(version, FIXED)))
 
 
-_CONDITION = Shape(
+_CONDITION = StructSchema(
     "Condition",
     (
         text("type", always=True),
@@ -181,8 +181,8 @@ _CONDITION = Shape(
 )
 
 
-def _status(version: str) -> Shape:
-    claim = Shape(
+def _status(version: str) -> StructSchema:
+    claim = StructSchema(
         "PodGroupResourceClaimStatus",
         (
             text("name", always=True),
@@ -194,7 +194,7 @@ def _status(version: str) -> Shape:
             ),
         ),
     )
-    return Shape(
+    return StructSchema(
         "PodGroupStatus",
         (
             objects("conditions", _CONDITION, "v1.Condition"),
@@ -214,7 +214,7 @@ VERSIONS = ("v1alpha2", "v1alpha3", "v1beta1")
 SPECS = {version: _spec(version) for version in VERSIONS}
 STATUSES = {version: _status(version) for version in VERSIONS}
 SHAPES = {
-    version: Shape(
+    version: StructSchema(
         "PodGroup",
         (
             text("apiVersion"),
@@ -228,7 +228,7 @@ SHAPES = {
 }
 
 
-def shape(version: str) -> Shape:
+def shape(version: str) -> StructSchema:
     """Return the table of one version."""
     return SHAPES[version]
 
@@ -240,7 +240,7 @@ def default(document: Document, version: str) -> None:
         spec["disruptionMode"] = "Pod" if version == "v1alpha2" else {"single": {}}
 
 
-def mutate(case: Case, new: Document, old: Document | None) -> None:
+def mutate(case: RuleContext, new: Document, old: Document | None) -> None:
     """Apply the Priority plugin to a new group, and add the finalizer of PodGroupProtection."""
     if old is not None:
         return
@@ -265,7 +265,7 @@ def mutate(case: Case, new: Document, old: Document | None) -> None:
             finalizers.append(PROTECTION_FINALIZER)
 
 
-def check_policy(case: Case, given: str | None, computed: str) -> None:
+def check_policy(case: RuleContext, given: str | None, computed: str) -> None:
     """Raise Refused for a preemption policy that differs from the class's; an absent one is allowed."""
     if given is not None and given != computed:
         message = (
@@ -275,7 +275,7 @@ def check_policy(case: Case, given: str | None, computed: str) -> None:
         raise case.forbid(POLICY_MISMATCH, "spec.preemptionPolicy", message)
 
 
-def prepare(case: Case, new: Document, old: Document | None) -> None:
+def prepare(case: RuleContext, new: Document, old: Document | None) -> None:
     """Apply the strategy: drop gated fields and keep the status, or keep all but the status."""
     if case.status and old is not None:
         metadata.reset_for_status(new["metadata"], old["metadata"])
@@ -289,7 +289,7 @@ def prepare(case: Case, new: Document, old: Document | None) -> None:
     new["status"] = {} if old is None else old["status"]
 
 
-def check(case: Case, new: Document, old: Document | None) -> list[FieldError]:
+def check(case: RuleContext, new: Document, old: Document | None) -> list[FieldError]:
     """Return errors in the part that a client may change: spec, or status.
 
     In the status, conditions and claims are checked by code first.
@@ -303,7 +303,7 @@ def check(case: Case, new: Document, old: Document | None) -> list[FieldError]:
     return validate(SPECS[case.version], "spec", new["spec"], spec, case.write)
 
 
-def judge(case: Case, new: Document, old: Document | None) -> None:
+def judge(case: RuleContext, new: Document, old: Document | None) -> None:
     """Apply PodGroupWorkloadExists to a new native group; 1.37 no longer has this plugin."""
     if old is None and case.native and case.minor < 37:
         _check_template_exists(case, new)
@@ -366,7 +366,7 @@ def _condition(condition: Document, path: str, minor: int) -> list[FieldError]:
     return errors
 
 
-def _check_template_exists(case: Case, new: Document) -> None:
+def _check_template_exists(case: RuleContext, new: Document) -> None:
     ref = (new["spec"].get("podGroupTemplateRef") or {}).get("workload")
     if ref is None:
         return

@@ -9,7 +9,7 @@ from fnmatch import fnmatchcase
 import msgspec
 
 
-class Level(StrEnum):
+class RuleLevel(StrEnum):
     """The effect of a breach; `inherit` is for rules that can change the object instead of reporting."""
 
     DENY = "deny"
@@ -37,13 +37,13 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
     `reserved_nodes` the pods of Podium's scheduler get the toleration of the taint of reserved nodes.
     """
 
-    levels: dict[str, Level] = {}
-    native: dict[str, Level] = {}
-    podium: dict[str, Level] = {}
+    levels: dict[str, RuleLevel] = {}
+    native: dict[str, RuleLevel] = {}
+    podium: dict[str, RuleLevel] = {}
     allow: tuple[Allowance, ...] = ()
     reserved_nodes: bool = True
 
-    def level(self, rule: str, *, native: bool, default: Level) -> Level:
+    def level(self, rule: str, *, native: bool, default: RuleLevel) -> RuleLevel:
         """Return the level of a rule for one family of kinds."""
         family = self.native if native else self.podium
         return family.get(rule) or self.levels.get(rule) or default

@@ -4,23 +4,23 @@ Only creation checks names, values and policies. On update value and policy are 
 free, so objects that an older server stored stay updatable.
 """
 
-from podium import priority
+from podium.api import priority
 from podium.rules import fields, metadata
-from podium.rules.case import Case
+from podium.rules.context import RuleContext
 from podium.rules.decoding import boolean, integer, struct, text
 from podium.rules.fields import FieldError, refusal
-from podium.rules.shape import Document, Shape
+from podium.rules.schema import Document, StructSchema
 
 RESERVED = refusal(
     "priority-class-reserved-name",
-    title="Class name of the system",
-    why="Names that begin with system- belong to the two built-in classes.",
+    title="Reserved class name",
+    why="Names that begin with system- are reserved for the two built-in classes.",
     source="Kubernetes API server: PC3",
     fix="Choose a name that does not begin with system-.",
 )
 VALUE = refusal(
     "priority-class-value",
-    title="Class value above what users may have",
+    title="Class value above the user limit",
     why="Values above 1000000000 are reserved for the system classes.",
     source="Kubernetes API server: PC4",
     fix="Use a value of at most 1000000000.",
@@ -30,28 +30,28 @@ POLICY = refusal(
     title="Unknown preemption policy",
     why="A class either preempts lower priorities or never preempts.",
     source="Kubernetes API server: PC5",
-    fix="Use PreemptLowerPriority or Never, or leave it out.",
+    fix="Use PreemptLowerPriority or Never, or remove it.",
 )
 SECOND_DEFAULT = refusal(
     "second-global-default",
     title="Second default class",
-    why="Pods without a class would depend on which default wins.",
+    why="The priority of pods without a class would depend on the choice between the defaults.",
     source="Kubernetes API server: PC6",
-    fix="Take globalDefault from the other class first, in an update of its own.",
+    fix="Remove globalDefault from the other class first, in a separate update.",
 )
 FIXED = refusal(
     "priority-class-immutable",
     title="Value or policy of a class changed",
-    why="Pods keep the integer they were given, so a changed class would no longer explain them.",
+    why="Pods keep their stored priority, so a changed class would differ from them.",
     source="Kubernetes API server: PC7, PC8, PC10",
-    fix="Create a class of another name with the new value.",
+    fix="Create a class with another name and the new value.",
 )
 RULES = (RESERVED.rule, VALUE.rule, POLICY.rule, SECOND_DEFAULT.rule, FIXED.rule)
 
 PLURAL = "priorityclasses"
 NAMESPACED = False
 HAS_STATUS = False
-SHAPE = Shape(
+SHAPE = StructSchema(
     "PriorityClass",
     (
         text("apiVersion"),
@@ -65,7 +65,7 @@ SHAPE = Shape(
 )
 
 
-def shape(_version: str) -> Shape:
+def shape(_version: str) -> StructSchema:
     """Return the table of the one version."""
     return SHAPE
 
@@ -75,22 +75,22 @@ def default(document: Document, _version: str) -> None:
     document.setdefault("preemptionPolicy", priority.PREEMPT_LOWER_PRIORITY)
 
 
-def mutate(_case: Case, _new: Document, _old: Document | None) -> None:
+def mutate(_case: RuleContext, _new: Document, _old: Document | None) -> None:
     """Do nothing: no plugin changes a class."""
 
 
-def prepare(_case: Case, new: Document, old: Document | None) -> None:
+def prepare(_case: RuleContext, new: Document, old: Document | None) -> None:
     """Apply the strategy: a new class has generation 1, whatever was sent."""
     if old is None:
         new["metadata"]["generation"] = 1
 
 
-def check(_case: Case, new: Document, old: Document | None) -> list[FieldError]:
+def check(_case: RuleContext, new: Document, old: Document | None) -> list[FieldError]:
     """Return the errors in a class, except in its metadata."""
     return _check_create(new) if old is None else _check_update(new, old)
 
 
-def judge(case: Case, new: Document, _old: Document | None) -> None:
+def judge(case: RuleContext, new: Document, _old: Document | None) -> None:
     """Apply the Priority plugin: refuse a second default, but let the same class stay the default."""
     if not new.get("globalDefault"):
         return

@@ -9,15 +9,15 @@ from typing import Any
 
 from podium.api.core import PODIUM_SCHEDULER
 from podium.api.groups import RESERVED
-from podium.rules.case import Case, Operation
-from podium.rules.shape import Document
-from podium.rules.target import Phase, Target
+from podium.rules.context import Operation, RuleContext
+from podium.rules.schema import Document
+from podium.rules.target import AdmissionPhase, WriteTarget
 
-TARGETS = (Target("Pod", Operation.CREATE, Phase.MUTATE),)
+TARGETS = (WriteTarget("Pod", Operation.CREATE, AdmissionPhase.MUTATE),)
 TOLERATION = {"key": RESERVED, "operator": "Exists", "effect": "NoSchedule"}
 
 
-def tolerate(case: Case, new: Document) -> None:
+def tolerate(case: RuleContext, new: Document) -> None:
     """Add the toleration to a new pod of Podium's scheduler, unless it tolerates the taint already.
 
     Does nothing if the policy reserves no nodes, and for pods of other schedulers.

@@ -6,8 +6,8 @@ and --ignore, and for SARIF. A rule whose kinds could not be read does not run a
 
 import msgspec
 
+from podium.api.findings import Finding, ObjectRef, Severity
 from podium.api.reads import Kind
-from podium.findings import Finding, ObjectRef, Severity
 
 
 class Rule(msgspec.Struct, frozen=True, kw_only=True):

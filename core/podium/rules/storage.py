@@ -6,48 +6,48 @@ A stored object without resourceVersion or uid was written by hand, so no confli
 from podium.api.core import Pod, PriorityClass
 from podium.api.groups import PodGroup, Workload
 from podium.api.membership import GroupKey
-from podium.rules.case import Case
-from podium.rules.fields import Refused, go_quote, refusal
-from podium.rules.shape import Document
+from podium.rules.context import RuleContext
+from podium.rules.fields import RefusedRequest, go_quote, refusal
+from podium.rules.schema import Document
 
 NOT_FOUND = refusal(
     "object-not-found",
     title="Update of an object that does not exist",
     why="A PUT does not create these kinds.",
     source="Kubernetes API server: PC14, G31",
-    fix="Create the object, or give the stored one.",
+    fix="Create the object, or pass the stored object.",
 )
 EXISTS = refusal(
     "object-exists",
-    title="Object exists already",
-    why="A name is taken until its object is gone.",
+    title="Object already exists",
+    why="A name is in use until its object is deleted.",
     source="Kubernetes API server: storage",
     fix="Update the object instead, or choose another name.",
 )
 CONFLICT = refusal(
     "object-conflict",
-    title="Update of another state of the object",
-    why="Somebody changed or recreated the object since it was read.",
+    title="Update of an outdated object",
+    why="The object was changed or recreated since it was read.",
     source="Kubernetes API server: G31, storage",
     fix="Read the object again and apply the change to it.",
 )
 REVISION = refusal(
     "resource-version",
-    title="resourceVersion given or missing",
-    why="A new object has none; from 1.37 on an update of Workload and PodGroup must have one.",
+    title="resourceVersion set or missing",
+    why="A new object must not have it; from 1.37 on an update of Workload and PodGroup must have it.",
     source="Kubernetes API server: G31, storage",
-    fix="Leave metadata.resourceVersion out on create, and send the stored one on update.",
+    fix="Remove metadata.resourceVersion on create, and send the stored value on update.",
 )
 RULES = (NOT_FOUND.rule, EXISTS.rule, CONFLICT.rule, REVISION.rule)
 
 
-def not_found(case: Case) -> Refused:
+def not_found(case: RuleContext) -> RefusedRequest:
     """Return the 404 of an update without a stored object."""
     text = f"{case.resource} {go_quote(case.ref.name)} not found"
     return case.refuse(404, "NotFound", text, NOT_FOUND)
 
 
-def check_uid(case: Case, meta: Document, old: Document) -> None:
+def check_uid(case: RuleContext, meta: Document, old: Document) -> None:
     """Raise Refused for an update of another uid; this check comes before any admission."""
     sent, stored = meta.get("uid"), old.get("uid")
     if sent and stored and sent != stored:
@@ -59,7 +59,7 @@ def check_uid(case: Case, meta: Document, old: Document) -> None:
         raise _conflict(case, "metadata.uid", text)
 
 
-def check_revision(case: Case, meta: Document, old: Document) -> None:
+def check_revision(case: RuleContext, meta: Document, old: Document) -> None:
     """Raise Refused for an update of another revision, or without one if the kind requires it."""
     stored, sent = old.get("resourceVersion"), meta.get("resourceVersion", "0")
     if not stored:
@@ -79,12 +79,12 @@ def check_revision(case: Case, meta: Document, old: Document) -> None:
         raise _conflict(case, field, text)
 
 
-def _conflict(case: Case, field: str, text: str) -> Refused:
+def _conflict(case: RuleContext, field: str, text: str) -> RefusedRequest:
     prefix = f"Operation cannot be fulfilled on {case.resource} {go_quote(case.ref.name)}"
     return case.refuse(409, "Conflict", f"{prefix}: {text}", CONFLICT, field=field, message=text)
 
 
-def check_free(case: Case, meta: Document) -> None:
+def check_free(case: RuleContext, meta: Document) -> None:
     """Raise Refused for a new object with a resourceVersion, or with a name that is taken."""
     revision = meta.get("resourceVersion", "")
     if revision.isascii() and revision.isdigit() and revision.strip("0"):
@@ -98,7 +98,7 @@ def check_free(case: Case, meta: Document) -> None:
         raise case.refuse(409, "AlreadyExists", text, EXISTS, field="metadata.name")
 
 
-def _holder(case: Case, name: str) -> Pod | PriorityClass | PodGroup | Workload | None:
+def _holder(case: RuleContext, name: str) -> Pod | PriorityClass | PodGroup | Workload | None:
     namespace, view = case.ref.namespace, case.view
     match case.ref.kind:
         case "Pod":

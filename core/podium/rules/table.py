@@ -1,23 +1,22 @@
-"""All rules of admission and the audit, each id once: for documentation and configuration."""
+"""All rules of admission, each id once: for documentation and configuration."""
 
 from podium.rules import (
     admission,
-    case,
+    context,
     groupspec,
     metadata,
-    own,
     pod,
     podgroup,
+    podiumrules,
     priorityclass,
     storage,
     workload,
 )
-from podium.rules.audit.table import RULES as AUDIT_RULES
 from podium.rules.rule import Rule
 
 ADMISSION_RULES: tuple[Rule, ...] = (
     *admission.RULES,
-    *case.RULES,
+    *context.RULES,
     *metadata.RULES,
     *priorityclass.RULES,
     *pod.RULES,
@@ -25,16 +24,15 @@ ADMISSION_RULES: tuple[Rule, ...] = (
     *podgroup.RULES,
     *workload.RULES,
     *storage.RULES,
-    *own.RULES,
+    *podiumrules.RULES,
 )
-RULES: tuple[Rule, ...] = (*ADMISSION_RULES, *AUDIT_RULES)
 
-# The heading at which the generated part of docs/admission.md begins.
+# The heading at which the generated part of docs/admission-rules.md begins.
 HEADING = "## The rules"
 
 
 def markdown() -> str:
-    """Return the last part of docs/admission.md; a test keeps the page equal to it."""
+    """Return the last part of docs/admission-rules.md; a test keeps the page equal to it."""
     lines = [
         HEADING,
         "",
@@ -47,7 +45,7 @@ def markdown() -> str:
         "|---|---|---|---|",
         *(
             f"| {rule.cause.rule.id} | {rule.cause.rule.title} | {rule.native} | {rule.podium} |"
-            for rule in (*own.OWN_RULES, *own.CLASS_RULES)
+            for rule in (*podiumrules.OWN_RULES, *podiumrules.CLASS_RULES)
         ),
         "",
         "### The API server's",
@@ -57,7 +55,7 @@ def markdown() -> str:
         *(
             f"| {rule.id} | {rule.title} | {rule.why} | {rule.source} |"
             for rule in ADMISSION_RULES
-            if rule not in own.RULES
+            if rule not in podiumrules.RULES
         ),
     ]
     return "\n".join(lines) + "\n"

@@ -7,10 +7,10 @@ evaluation in `podium.rules.webhook` therefore come from one table and cannot dr
 from enum import StrEnum
 from typing import NamedTuple
 
-from podium.rules.case import Operation
+from podium.rules.context import Operation
 
 
-class Phase(StrEnum):
+class AdmissionPhase(StrEnum):
     """The request of a webhook: the two kinds of admission, and, as mutations, a gang for a new pod.
 
     The pod's namespace selects which of the last two is sent.
@@ -22,7 +22,7 @@ class Phase(StrEnum):
     SCHEDULED_GANG = "scheduled-gang"
 
 
-class Target(NamedTuple):
+class WriteTarget(NamedTuple):
     """A kind of write; `subresource` is empty or `status`.
 
     `members` means that only pods in a group need to be sent, before or after the write. An own rule's
@@ -31,6 +31,6 @@ class Target(NamedTuple):
 
     kind: str
     operation: Operation
-    phase: Phase
+    phase: AdmissionPhase
     subresource: str = ""
     members: bool = False

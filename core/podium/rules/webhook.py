@@ -7,7 +7,7 @@ errors of field validation to the schema (422), which comes after it. The valida
 fields, so that the schema is not the only protection.
 
 v1alpha2 objects arrive as they were written, so the field that this version lacks is handled here too, see
-podium.rules.kept.
+podium.rules.v1alpha2.
 """
 
 from collections.abc import Mapping
@@ -15,37 +15,37 @@ from typing import Any
 
 from podium.api.convert import KEPT
 from podium.api.reads import READS
-from podium.rules import admission, gang, groupspec, kept, metadata, own, podgroup, workload
+from podium.cluster.reader import ClusterReader
+from podium.rules import admission, gang, groupspec, metadata, podgroup, podiumrules, v1alpha2, workload
 from podium.rules.admission import (
     KINDS,
     KindRules,
     Verdict,
     allowed,
     canonical,
-    judged,
+    has_rules,
     reference,
     refused,
     stored,
 )
-from podium.rules.case import DROPPED, Case, Operation, Profile, Request
-from podium.rules.fields import Refused
+from podium.rules.context import DROPPED, Operation, Profile, Request, RuleContext
+from podium.rules.fields import RefusedRequest
 from podium.rules.patch import spec_patch
 from podium.rules.rule import Rule
-from podium.rules.shape import Document
-from podium.rules.target import Phase, Target
-from podium.view import View
+from podium.rules.schema import Document
+from podium.rules.target import AdmissionPhase, WriteTarget
 
-__all__ = ["NO_OPINION", "PARITY", "Phase", "Target", "judge"]
+__all__ = ["NO_OPINION", "PARITY", "AdmissionPhase", "WriteTarget", "review_phase"]
 
 # The writes at which the API server's rules are applied to Podium's kinds.
 PARITY = (
-    Target("PodGroup", Operation.CREATE, Phase.MUTATE),
-    Target("PodGroup", Operation.UPDATE, Phase.MUTATE),
-    Target("Workload", Operation.UPDATE, Phase.MUTATE),
-    Target("PodGroup", Operation.CREATE, Phase.VALIDATE),
-    Target("PodGroup", Operation.UPDATE, Phase.VALIDATE),
-    Target("Workload", Operation.CREATE, Phase.VALIDATE),
-    Target("Workload", Operation.UPDATE, Phase.VALIDATE),
+    WriteTarget("PodGroup", Operation.CREATE, AdmissionPhase.MUTATE),
+    WriteTarget("PodGroup", Operation.UPDATE, AdmissionPhase.MUTATE),
+    WriteTarget("Workload", Operation.UPDATE, AdmissionPhase.MUTATE),
+    WriteTarget("PodGroup", Operation.CREATE, AdmissionPhase.VALIDATE),
+    WriteTarget("PodGroup", Operation.UPDATE, AdmissionPhase.VALIDATE),
+    WriteTarget("Workload", Operation.CREATE, AdmissionPhase.VALIDATE),
+    WriteTarget("Workload", Operation.UPDATE, AdmissionPhase.VALIDATE),
 )
 # The API server's rules that apply there, by kind.
 PARITY_RULES: Mapping[str, tuple[Rule, ...]] = {
@@ -60,11 +60,11 @@ NO_OPINION = Verdict(
 _RULES: Mapping[tuple[Any, Any], KindRules] = {
     (api_version, kind): KINDS[kind]
     for api_version, kind in READS
-    if kind in ("Pod", "PodGroup", "Workload") and judged({"apiVersion": api_version, "kind": kind})
+    if kind in ("Pod", "PodGroup", "Workload") and has_rules({"apiVersion": api_version, "kind": kind})
 }
 
 
-def judge(phase: Phase, request: Request, view: View, profile: Profile) -> Verdict:
+def review_phase(phase: AdmissionPhase, request: Request, view: ClusterReader, profile: Profile) -> Verdict:
     """Return the verdict on one write in one phase.
 
     Pure: an invalid object is a verdict, not an exception. `admitted` is always None. Any update of an object
@@ -75,50 +75,50 @@ def judge(phase: Phase, request: Request, view: View, profile: Profile) -> Verdi
     rules = _RULES.get((api_version, kind)) if named else None
     if rules is None:
         return NO_OPINION
-    case = Case(request, view, profile, reference(request.object, rules), rules.PLURAL)
+    case = RuleContext(request, view, profile, reference(request.object, rules), rules.PLURAL)
     patch: list[dict[str, Any]] = []
     try:
         match phase:
-            case Phase.MUTATE:
+            case AdmissionPhase.MUTATE:
                 patch = _mutate(case, rules)
-            case Phase.VALIDATE:
+            case AdmissionPhase.VALIDATE:
                 _validate(case, rules)
-            case Phase.GANG | Phase.SCHEDULED_GANG:
-                patch = _join(case, rules, scheduled=phase is Phase.SCHEDULED_GANG)
-    except Refused as error:
+            case AdmissionPhase.GANG | AdmissionPhase.SCHEDULED_GANG:
+                patch = _join(case, rules, scheduled=phase is AdmissionPhase.SCHEDULED_GANG)
+    except RefusedRequest as error:
         return refused(case, error)
     return allowed(case, None, patch)
 
 
-def _mutate(case: Case, rules: KindRules) -> list[dict[str, Any]]:
+def _mutate(case: RuleContext, rules: KindRules) -> list[dict[str, Any]]:
     try:
         new = canonical(case, rules, case.request.object, [])
         old = stored(case, rules) if case.update else None
-    except Refused:
+    except RefusedRequest:
         # The schema refuses it later, with 422.
         return []
     if case.status or (old is not None and "deletionTimestamp" in old["metadata"]):
         return []
-    own.mutate(case, new, old)
+    podiumrules.mutate(case, new, old)
     if case.native:
         return spec_patch(case.request.object, case.changes, case.appended)
     rules.mutate(case, new, old)
     if rules is podgroup:
         _default_mode(case, new)
-    return spec_patch(case.request.object, case.changes, case.appended) + kept.patch(case, new)
+    return spec_patch(case.request.object, case.changes, case.appended) + v1alpha2.patch(case, new)
 
 
-def _join(case: Case, rules: KindRules, *, scheduled: bool) -> list[dict[str, Any]]:
+def _join(case: RuleContext, rules: KindRules, *, scheduled: bool) -> list[dict[str, Any]]:
     try:
         new = canonical(case, rules, case.request.object, [])
-    except Refused:
+    except RefusedRequest:
         # The API server refuses it later.
         return []
     labels = gang.join(case, new, scheduled=scheduled)
     return labels + spec_patch(case.request.object, case.changes, case.appended)
 
 
-def _default_mode(case: Case, new: Document) -> None:
+def _default_mode(case: RuleContext, new: Document) -> None:
     """Set the default disruption mode as native decoding does, unless the stored group has none either.
 
     The schema has no default: a default would hide that the mode was omitted, and the template may set it.
@@ -133,11 +133,11 @@ def _raw_mode(document: Document | None) -> Any:
     return ((document or {}).get("spec") or {}).get("disruptionMode")
 
 
-def _validate(case: Case, rules: KindRules) -> None:
+def _validate(case: RuleContext, rules: KindRules) -> None:
     try:
         new = canonical(case, rules, case.request.object, [])
         old = stored(case, rules) if case.update else None
-    except Refused:
+    except RefusedRequest:
         if case.native:
             return
         raise
@@ -147,16 +147,16 @@ def _validate(case: Case, rules: KindRules) -> None:
         if case.status:
             return
         case.name = case.ref.name
-        errors = metadata.check_finalizers(new["metadata"]) + own.check(case, new)
-        errors += rules.check(case, new, old) + kept.check(case, new, old)
+        errors = metadata.check_finalizers(new["metadata"]) + podiumrules.check(case, new)
+        errors += rules.check(case, new, old) + v1alpha2.check(case, new, old)
         if errors:
             raise case.invalid(errors)
         if old is None and rules is podgroup:
             _check_stamped(case, new)
-    own.judge(case, new, old)
+    podiumrules.judge(case, new, old)
 
 
-def _check_stamped(case: Case, new: Document) -> None:
+def _check_stamped(case: RuleContext, new: Document) -> None:
     """Raise Refused for a new group whose class values were removed by a webhook after ours.
 
     A value that does not match is awaited too: the replica that set it may know a newer class or another
@@ -164,20 +164,20 @@ def _check_stamped(case: Case, new: Document) -> None:
     """
     try:
         _compare_stamp(case, new)
-    except Refused:
+    except RefusedRequest:
         name = new["spec"].get("priorityClassName", "")
         if not case.awaits:
             case.awaits.append(f"another PriorityClass {name}" if name else "another default PriorityClass")
         raise
 
 
-def _compare_stamp(case: Case, new: Document) -> None:
+def _compare_stamp(case: RuleContext, new: Document) -> None:
     given = dict(new["spec"])
     podgroup.mutate(case, new, None)
     for field, value in case.changes.items():
         if field not in given:
             message = f"{field} is not set, but the priority admission controller computed {value}"
             raise case.forbid(podgroup.MISMATCH, f"spec.{field}", message)
-    if kept.patch(case, new):
+    if v1alpha2.patch(case, new):
         message = f"the annotation {KEPT} does not hold the computed preemptionPolicy"
         raise case.forbid(podgroup.POLICY_MISMATCH, "metadata.annotations", message)

@@ -5,7 +5,6 @@ the class's.
 """
 
 from podium.rules import fields, metadata, names
-from podium.rules.case import COMPOSITE, Case
 from podium.rules.checks import (
     gated,
     immutable,
@@ -16,6 +15,7 @@ from podium.rules.checks import (
     union,
     unique,
 )
+from podium.rules.context import COMPOSITE, RuleContext
 from podium.rules.decoding import objects, pointer, struct, text
 from podium.rules.fields import FieldError, refusal
 from podium.rules.groupspec import (
@@ -27,7 +27,7 @@ from podium.rules.groupspec import (
     preemption_policy,
     priority_fields,
 )
-from podium.rules.shape import Check, Document, Field, Shape, drop_gated, optional, validate
+from podium.rules.schema import Check, Document, Field, StructSchema, drop_gated, optional, validate
 
 PLURAL = "workloads"
 NAMESPACED = True
@@ -37,42 +37,42 @@ MAX_TEMPLATES = 8
 FIXED = refusal(
     "workload-immutable",
     title="Immutable field of a Workload changed",
-    why="Groups may already have been made from the templates.",
+    why="Groups may already exist for the templates.",
     source="Kubernetes API server: W15, W16",
     fix="Send the stored value back (kubectl apply does), or create another Workload.",
 )
 TEMPLATES = refusal(
     "workload-templates",
-    title="Not one to eight templates of distinct names",
-    why="A Workload is its templates, and groups name them.",
+    title="Not 1 to 8 templates with distinct names",
+    why="A Workload consists of its templates, and groups name them.",
     source="Kubernetes API server: W2",
-    fix="Give one to eight spec.podGroupTemplates, each with a name of its own.",
+    fix="Set 1 to 8 spec.podGroupTemplates with distinct names.",
 )
 TEMPLATE_NAME = refusal(
     "template-name",
-    title="Template name not allowed",
-    why="A template's name is part of the names of the groups made from it.",
+    title="Invalid template name",
+    why="The template's name is part of the names of its groups.",
     source="Kubernetes API server: W3",
     fix="Use lower case letters, digits and dashes, at most 63 characters.",
 )
 UNLIKE = refusal(
     "templates-unlike-priority",
-    title="Templates of unlike priority",
-    why="From 1.37 on all groups of a Workload are scheduled at one priority.",
+    title="Templates with different priorities",
+    why="From 1.37 on all groups of a Workload have one priority.",
     source="Kubernetes API server: W10",
-    fix="Give all templates the same priorityClassName and priority, or split the Workload.",
+    fix="Use the same priorityClassName and priority in all templates, or split the Workload.",
 )
 CONTROLLER = refusal(
     "controller-reference",
-    title="Controller reference not complete",
-    why="It names the object that the Workload stands for.",
+    title="Incomplete controller reference",
+    why="It names the object that the Workload represents.",
     source="Kubernetes API server: W14",
-    fix="Give kind and name, and the apiGroup unless it is the core group.",
+    fix="Set kind and name, and the apiGroup unless it is the core group.",
 )
 RULES = (FIXED.rule, TEMPLATES.rule, TEMPLATE_NAME.rule, UNLIKE.rule, CONTROLLER.rule)
 
 
-def _template(version: str) -> Shape:
+def _template(version: str) -> StructSchema:
     older = version == "v1alpha2"
     fixed: tuple[Check, ...] = () if older else (immutable(FIXED),)
     name = text(
@@ -89,12 +89,12 @@ def _template(version: str) -> Shape:
         disruption_mode(version, fixed, defaulted=False),
         *priority_fields(fixed),
     )
-    return Shape("PodGroupTemplate", listed if older else (*listed, preemption_policy(version, FIXED)))
+    return StructSchema("PodGroupTemplate", listed if older else (*listed, preemption_policy(version, FIXED)))
 
 
 def _controller(version: str) -> Field:
     segment = (spelled(CONTROLLER, names.path_segment),)
-    shape = Shape(
+    shape = StructSchema(
         "TypedLocalObjectReference",
         (
             text("apiGroup", stops=(optional,), checks=(spelled(CONTROLLER, names.dns_subdomain),)),
@@ -106,7 +106,7 @@ def _controller(version: str) -> Field:
     return pointer("controllerRef", shape, go, stops=(immutable(FIXED), optional))
 
 
-def _spec(version: str) -> Shape:
+def _spec(version: str) -> StructSchema:
     go = f"{version}.PodGroupTemplate"
     limit = max_items(TEMPLATES, MAX_TEMPLATES)
     distinct = (unique(TEMPLATES, "name"),)
@@ -115,7 +115,7 @@ def _spec(version: str) -> Shape:
         templates = objects(
             "podGroupTemplates", TEMPLATE[version], go, key="name", always=True, stops=stops, checks=distinct
         )
-        return Shape("WorkloadSpec", (_controller(version), templates))
+        return StructSchema("WorkloadSpec", (_controller(version), templates))
     templates = objects(
         "podGroupTemplates",
         TEMPLATE[version],
@@ -128,12 +128,12 @@ def _spec(version: str) -> Shape:
     # Behind a gate that is off: decoded as objects and dropped, but never read.
     composites = objects(
         "compositePodGroupTemplates",
-        Shape("CompositePodGroupTemplate", (), opened=True),
+        StructSchema("CompositePodGroupTemplate", (), opened=True),
         f"{version}.CompositePodGroupTemplate",
         gate=COMPOSITE,
         stops=(gated(COMPOSITE, GATE_OFF),),
     )
-    return Shape(
+    return StructSchema(
         "WorkloadSpec",
         (_controller(version), templates, composites),
         checks=(union(TEMPLATES, "podGroupTemplates", "compositePodGroupTemplates"),),
@@ -144,7 +144,7 @@ VERSIONS = ("v1alpha2", "v1alpha3", "v1beta1")
 TEMPLATE = {version: _template(version) for version in VERSIONS}
 SPECS = {version: _spec(version) for version in VERSIONS}
 SHAPES = {
-    version: Shape(
+    version: StructSchema(
         "Workload",
         (
             text("apiVersion"),
@@ -157,7 +157,7 @@ SHAPES = {
 }
 
 
-def shape(version: str) -> Shape:
+def shape(version: str) -> StructSchema:
     """Return the table of one version."""
     return SHAPES[version]
 
@@ -166,11 +166,11 @@ def default(_document: Document, _version: str) -> None:
     """Do nothing: decoding sets no defaults, so a template's mode stays absent."""
 
 
-def mutate(_case: Case, _new: Document, _old: Document | None) -> None:
+def mutate(_case: RuleContext, _new: Document, _old: Document | None) -> None:
     """Do nothing: no plugin changes a Workload."""
 
 
-def prepare(case: Case, new: Document, old: Document | None) -> None:
+def prepare(case: RuleContext, new: Document, old: Document | None) -> None:
     """Drop gated fields template by template; the server pairs templates by position, not by name."""
     gates = case.write.gates
     stored = (None if old is None else old["spec"]["podGroupTemplates"]) or []
@@ -182,7 +182,7 @@ def prepare(case: Case, new: Document, old: Document | None) -> None:
         case.dropped(f"spec.{name}")
 
 
-def check(case: Case, new: Document, old: Document | None) -> list[FieldError]:
+def check(case: RuleContext, new: Document, old: Document | None) -> list[FieldError]:
     """Return errors in a Workload's spec: the rule over all templates, on update too, then the table."""
     spec = new["spec"]
     stored = None if old is None else old["spec"]
@@ -194,11 +194,13 @@ def check(case: Case, new: Document, old: Document | None) -> list[FieldError]:
     return errors + validate(SPECS[case.version], "spec", spec, stored, case.write)
 
 
-def judge(_case: Case, _new: Document, _old: Document | None) -> None:
+def judge(_case: RuleContext, _new: Document, _old: Document | None) -> None:
     """Do nothing: no plugin refuses a Workload."""
 
 
 def _unlike_priority(templates: list[Document] | None) -> bool:
     """Return whether class names and integers, present or absent, differ among the templates."""
-    said = {(template.get("priorityClassName"), template.get("priority")) for template in templates or ()}
-    return len(said) > 1
+    priorities = {
+        (template.get("priorityClassName"), template.get("priority")) for template in templates or ()
+    }
+    return len(priorities) > 1

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from podium.schedulerplugin.engine import Engine, plan
     from podium.schedulerplugin.preemption.outcome import Outcome, Plan, Semantics
-    from podium.schedulerplugin.preemption.toleration import can_tolerate_preemption
+    from podium.schedulerplugin.preemption.protection import can_tolerate_preemption
     from podium.schedulerplugin.settings import Settings
 
 __all__ = ["Engine", "Outcome", "Plan", "Semantics", "Settings", "can_tolerate_preemption", "plan"]
@@ -25,7 +25,7 @@ _HOMES = {
     "Plan": "preemption.outcome",
     "Semantics": "preemption.outcome",
     "Settings": "settings",
-    "can_tolerate_preemption": "preemption.toleration",
+    "can_tolerate_preemption": "preemption.protection",
 }
 
 

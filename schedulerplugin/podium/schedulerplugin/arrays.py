@@ -1,10 +1,28 @@
-"""The array types on which all decisions are made, and how an array grows."""
+"""The arrays of a snapshot: amounts of resources, and labels, taints and features of nodes, by row.
 
-from collections.abc import Mapping
-from typing import Any
+Amounts that nodes offer, and the sums that their pods take, are one contiguous array for each resource. A
+resource has arrays only while a node offers it. Pods can name any number of resources that no node offers.
+Such a pod fits nowhere, and its amounts decide nothing, so they are not stored. Two more sums are for scores
+(requests with kube-scheduler's defaults). Sums are exact. A sum above `MOST` reads as `MOST`, so 64-bit
+arithmetic on it cannot wrap into free room. Its exact value is then kept aside, so the sum is right again
+when the pods are gone.
+
+Labels are integers: one column for each label key, and for each set of taints. Selectors, affinity and spread
+compare the labels of thousands of nodes at once, but only for few keys. So a column is created when its key
+is first requested, and only if a node has the key. Pods can name any number of other keys at no cost. Ids of
+values and of taint sets are counted by their users. So an autoscaler that writes a new taint value every few
+seconds does not make the tables grow.
+"""
+
+from collections import Counter
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
+from itertools import count
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 import numpy.typing as npt
+
+from podium.api.schedulable import Taint
 
 Bools = npt.NDArray[np.bool_]
 Int32s = npt.NDArray[np.int32]
@@ -29,3 +47,332 @@ def by_id(ids: Int32s, amounts: Mapping[int, int]) -> Int64s:
     values = np.array([amounts[each] for each in known.tolist()], np.int64)
     at = np.minimum(np.searchsorted(known, ids), len(known) - 1)
     return np.where(known[at] == ids, values[at], 0)
+
+
+# The amounts that a pod takes from its node: (position of the sum, amount), without zeros.
+Needs = tuple[tuple[int, int], ...]
+
+# The largest sum that is stored. Readers subtract it from what a node offers (up to 2**52) and add amounts of
+# pods (up to 2**52 each). A thousand of them still stay within 64 bits.
+MOST = 2**62
+
+# The positions of the two sums that serve scores, as in Shape.scored, and the first of a resource.
+SCORED = _SCORED_CPU, _SCORED_MEMORY = 0, 1
+_FIRST_RESOURCE = len(SCORED)
+
+
+class ResourceSums:
+    """Sums by node row, and by pod row the amounts that they consist of. Growth replaces arrays.
+
+    `resource` gives the position of a resource in `allocatable` and `used` (by node) and in `requests` (by
+    pod). A position is not reused. `layout` grows when an array comes, goes or is replaced. `scored` are
+    milli cpu and bytes of memory by node.
+    """
+
+    def __init__(self) -> None:
+        self.layout = 0
+        self.resource: dict[str, int] = {}
+        self.allocatable: dict[int, Int64s] = {}
+        self.used: dict[int, Int64s] = {}
+        self.requests: dict[int, Int64s] = {}
+        # A view reads and writes one integer several times as fast as the array does.
+        self._views: dict[int, memoryview] = {}
+        # The number of nodes that offer the resource of each position.
+        self._offers: dict[int, int] = {}
+        # The exact value of each sum past MOST, by (position of the sum, node row).
+        self._beyond: dict[tuple[int, int], int] = {}
+        self._nodes = self._pods = 0
+        self._positions = count(_FIRST_RESOURCE)
+        for index in SCORED:
+            self._make_room(index)
+
+    @property
+    def scored(self) -> tuple[Int64s, Int64s]:
+        """Milli cpu and bytes of memory on each node as scores count them."""
+        return self.used[_SCORED_CPU], self.used[_SCORED_MEMORY]
+
+    def needs(self, requests: Iterable[tuple[str, int]], scored: tuple[int, int]) -> Needs:
+        """Return the amounts that a pod with these requests takes of the resources that a node offers now."""
+        resource = self.resource
+        amounts = [(resource[name], amount) for name, amount in requests if name in resource]
+        amounts += (_SCORED_CPU, scored[0]), (_SCORED_MEMORY, scored[1])
+        return tuple((index, amount) for index, amount in amounts if amount)
+
+    def add(self, needs: Needs, node_row: int, sign: int) -> None:
+        """Add the amounts of one pod (sign 1), or subtract them (-1)."""
+        views, beyond = self._views, self._beyond
+        for index, amount in needs:
+            view = views[index]
+            total = view[node_row] + sign * amount
+            if total > MOST or beyond:
+                self._add_exactly(index, node_row, sign * amount)
+            else:
+                view[node_row] = total
+
+    def add_many(self, pod_rows: Rows, node_rows: Int32s, sign: int) -> None:
+        """Add or subtract the amounts of many pods, each on its node."""
+        nodes = node_rows.astype(np.intp)
+        for index, by_pod in self.requests.items():
+            self._add_all(index, by_pod.take(pod_rows), nodes, sign)
+
+    def store(self, pod_row: int, before: Needs, after: Needs) -> None:
+        """Store the amounts of a pod that counts on no node at the moment."""
+        for index, _ in before:
+            self.requests[index][pod_row] = 0
+        for index, amount in after:
+            self.requests[index][pod_row] = amount
+
+    def offer(self, node_row: int, amounts: Mapping[str, int]) -> tuple[list[str], list[str]]:
+        """Set what a node offers, every amount above zero; return the new and the removed resources.
+
+        A new resource has empty arrays (see `fill`). A removed one has none: compute its pods' needs again.
+        """
+        came = [name for name in amounts if name not in self.resource]
+        for name in came:
+            at = self.resource[name] = next(self._positions)
+            self._offers[at] = 0
+            self.allocatable[at] = np.zeros(self._nodes, np.int64)
+            self._make_room(at)
+        went = []
+        for name, at in self.resource.items():
+            array, amount = self.allocatable[at], amounts.get(name, 0)
+            self._offers[at] += bool(amount) - bool(array.item(node_row))
+            array[node_row] = amount
+            if not self._offers[at]:
+                went.append(name)
+        for name in went:
+            self._drop_resource(self.resource.pop(name))
+        return came, went
+
+    def fill(self, name: str, amounts: Int64s, node: Int32s) -> None:
+        """Set the pods' requests for a new resource, by row; `node` is where each pod counts."""
+        at = self.resource[name]
+        self.requests[at][:] = amounts
+        rows = np.flatnonzero((amounts > 0) & (node >= 0))
+        self._add_all(at, amounts[rows], node[rows].astype(np.intp), 1)
+
+    def grow_nodes(self, size: int) -> None:
+        """Make room for nodes up to a row."""
+        self._nodes = size
+        self.layout += 1
+        for arrays in (self.allocatable, self.used):
+            arrays.update({at: grown(array, size) for at, array in arrays.items()})
+        self._views = {at: array.data for at, array in self.used.items()}
+
+    def grow_pods(self, size: int) -> None:
+        """Make room for pods up to a row."""
+        self._pods = size
+        self.layout += 1
+        self.requests.update({at: grown(array, size) for at, array in self.requests.items()})
+
+    def _add_all(self, index: int, amounts: Int64s, nodes: Rows, sign: int) -> None:
+        most = int(amounts.max(initial=0))
+        if not most:
+            return
+        by_node = self.used[index]
+        may_pass = sign > 0 and int(by_node.max(initial=0)) + most * len(amounts) > MOST
+        if may_pass or self._beyond:
+            for row, amount in zip(nodes.tolist(), amounts.tolist(), strict=True):
+                self._add_exactly(index, row, sign * amount)
+        else:
+            (np.add if sign > 0 else np.subtract).at(by_node, nodes, amounts)
+
+    def _add_exactly(self, index: int, node_row: int, amount: int) -> None:
+        key, view = (index, node_row), self._views[index]
+        total = self._beyond.pop(key, view[node_row]) + amount
+        if total > MOST:
+            self._beyond[key] = total
+        view[node_row] = min(total, MOST)
+
+    def _make_room(self, index: int) -> None:
+        """Create the arrays of a sum."""
+        self.layout += 1
+        self.used[index] = np.zeros(self._nodes, np.int64)
+        self.requests[index] = np.zeros(self._pods, np.int64)
+        self._views[index] = self.used[index].data
+
+    def _drop_resource(self, at: int) -> None:
+        """Drop the arrays of a resource that no node offers any more."""
+        self.layout += 1
+        for by_position in (self.allocatable, self.used, self.requests, self._views, self._offers):
+            del by_position[at]
+        for key in [key for key in self._beyond if key[0] == at]:
+            del self._beyond[key]
+
+
+# A node without the label. A table by value id with one additional last entry covers these too.
+ABSENT_VALUE = -1
+
+_NO_LABELS: Mapping[str, str] = {}
+_NO_TAINTS: tuple[Taint, ...] = ()
+_NO_FEATURES: frozenset[str] = frozenset()
+
+T = TypeVar("T", bound=Hashable)
+
+
+class Ids(Generic[T]):
+    """Small integers for the values that rows have now: an id is free again when no row has its value.
+
+    Ids are below `size`, which is at most the largest number of values that rows had at one time.
+    """
+
+    def __init__(self) -> None:
+        self.of: dict[T, int] = {}
+        self._users: list[int] = []
+        self._free: list[int] = []
+
+    @property
+    def size(self) -> int:
+        """The largest id plus one."""
+        return len(self._users)
+
+    def acquire(self, value: T) -> int:
+        """Return the id of a value, and count one row more with it."""
+        found = self.of.get(value)
+        if found is None:
+            if not self._free:
+                self._free.append(len(self._users))
+                self._users.append(0)
+            found = self.of[value] = self._free.pop()
+        self._users[found] += 1
+        return found
+
+    def release(self, value: T) -> None:
+        """Count one row less with a value."""
+        found = self.of[value]
+        self._users[found] -= 1
+        if not self._users[found]:
+            del self.of[value]
+            self._free.append(found)
+
+
+class _Column:
+    """The values of one label key by row."""
+
+    def __init__(self, size: int) -> None:
+        self.ids: Ids[str] = Ids()
+        self.rows: Int32s = np.full(size, ABSENT_VALUE, np.int32)
+
+    def put(self, row: int, before: str | None, value: str | None) -> None:
+        # The new id is taken first, so a value whose only row keeps it also keeps its id.
+        self.rows[row] = ABSENT_VALUE if value is None else self.ids.acquire(value)
+        if before is not None:
+            self.ids.release(before)
+
+
+class Sets(Generic[T]):
+    """A set for each row: `of`, and as ids in `rows`, assigned by `ids`.
+
+    A row without a node has no items.
+    """
+
+    def __init__(self, empty: T) -> None:
+        self.ids: Ids[T] = Ids()
+        self.rows: Int32s = np.zeros(0, np.int32)
+        self.of: list[T] = []
+        self._empty = empty
+
+    def grow(self, size: int) -> None:
+        """Make room for nodes up to a row."""
+        new = [self.ids.acquire(self._empty) for _ in range(size - len(self.of))]
+        self.rows = np.concatenate([self.rows, np.array(new, np.int32)])
+        self.of += [self._empty] * len(new)
+
+    def put(self, row: int, value: T) -> bool:
+        """Set the value of a row; return whether it is new."""
+        before = self.of[row]
+        if value == before:
+            return False
+        self.of[row] = value
+        self.rows[row] = self.ids.acquire(value)
+        self.ids.release(before)
+        return True
+
+
+class Columns:
+    """Labels, `taints` and `features` of nodes by row; arrays are as long as the snapshot's.
+
+    Arrays are replaced when they grow. A set of taints keeps the order of its node. The meaning of an id may
+    change when a node changes.
+    """
+
+    def __init__(self) -> None:
+        # Grows when a label key comes to the nodes, or goes.
+        self.key_revision = 0
+        self.taints = Sets(_NO_TAINTS)
+        # The features that a pod may require (see `features`).
+        self.features = Sets(_NO_FEATURES)
+        self._labels: list[Mapping[str, str]] = []
+        # The number of nodes with each label key.
+        self._nodes_with: Counter[str] = Counter()
+        self._columns: dict[str, _Column] = {}
+        self._nowhere = _Column(0)
+
+    def column(self, key: str) -> Int32s:
+        """Return the id of a label's value on every row, ABSENT_VALUE without the label or the node."""
+        return self._column(key).rows
+
+    def values(self, key: str) -> Ids[str]:
+        """Return the ids of a label's values."""
+        return self._column(key).ids
+
+    @property
+    def keys(self) -> Collection[str]:
+        """The keys that have a column."""
+        return self._columns.keys()
+
+    def has(self, key: str) -> bool:
+        """Return whether a node has a label key."""
+        return key in self._nodes_with
+
+    def grow(self, size: int) -> None:
+        """Make room for nodes up to a row."""
+        self.taints.grow(size)
+        self.features.grow(size)
+        self._labels += [_NO_LABELS] * (size - len(self._labels))
+        for column in (*self._columns.values(), self._nowhere):
+            column.rows = grown(column.rows, size, ABSENT_VALUE)
+        self._nowhere.rows.flags.writeable = False
+
+    def put(
+        self,
+        row: int,
+        labels: Mapping[str, str] | None,
+        taints: Sequence[Taint] | None,
+        features: frozenset[str] = _NO_FEATURES,
+    ) -> bool:
+        """Set the fields of the node on a row; return whether any is new."""
+        labels = labels or _NO_LABELS
+        labels_before, self._labels[row] = self._labels[row], labels
+        new = [
+            labels_before != labels,
+            self.taints.put(row, tuple(taints or ())),
+            self.features.put(row, features),
+        ]
+        for key in labels_before.keys() | labels.keys() if new[0] else ():
+            before, value = labels_before.get(key), labels.get(key)
+            if before != value:
+                self._relabel(row, key, before, value)
+        return any(new)
+
+    def _relabel(self, row: int, key: str, before: str | None, value: str | None) -> None:
+        column = self._columns.get(key)
+        if column is not None:
+            column.put(row, before, value)
+        nodes = self._nodes_with[key]
+        self._nodes_with[key] += (value is not None) - (before is not None)
+        self.key_revision += bool(nodes) != bool(self._nodes_with[key])
+        if not self._nodes_with[key]:
+            del self._nodes_with[key]
+            self._columns.pop(key, None)
+
+    def _column(self, key: str) -> _Column:
+        column = self._columns.get(key)
+        if column is not None:
+            return column
+        if key not in self._nodes_with:
+            return self._nowhere
+        column = self._columns[key] = _Column(len(self._labels))
+        for row, labels in enumerate(self._labels):
+            column.put(row, None, labels.get(key))
+        return column

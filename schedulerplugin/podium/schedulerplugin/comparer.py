@@ -2,13 +2,13 @@
 
 The arrays follow the state by events and are never read again from the objects. A bug, or a flipped bit,
 would place pods wrongly for as long as the process lives. So a running scheduler compares a few nodes and
-pods every second, in turn, and rebuilds its engine when it finds a difference. kube-scheduler has a cache
-comparer for the same reason.
+pods every second, in turn, and rebuilds its engine when it finds a difference. The cache comparer of
+kube-scheduler has the same purpose.
 
 Of a node it compares the object, capacity, labels and taints, and the pods that count on it. It also compares
-the sums over these pods, the tallies of ports, affinity and spread, and the nominations. Of a pod it compares
-its place, its shape and requests (computed again from the object), and the fields that order victims. Units
-and budgets are not compared.
+the sums over these pods, the counters of ports, affinity and spread, and the nominations. Of a pod it
+compares its place, its shape and requests (computed again from the object), and the fields that order
+victims. Units and budgets are not compared.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -16,16 +16,15 @@ from itertools import islice
 
 import numpy as np
 
+from podium.api.podrequests import allocatable
 from podium.api.schedulable import Schedulable, SchedulableNode
-from podium.schedulerplugin.columns import ABSENT_VALUE
+from podium.cluster.reader import Name
+from podium.schedulerplugin.arrays import ABSENT_VALUE, MOST, SCORED
 from podium.schedulerplugin.engine import Engine
 from podium.schedulerplugin.features import declared
 from podium.schedulerplugin.overlay import PENDING, STRANDED
-from podium.schedulerplugin.podversions import start_of
-from podium.schedulerplugin.requests import allocatable
-from podium.schedulerplugin.sums import MOST, SCORED
+from podium.schedulerplugin.progress import start_of
 from podium.schedulerplugin.volumes import claims_of
-from podium.view import Name
 
 # Pods that are compared beside each node. Computing one pod's shape takes up to 0.1 ms, so a step of five
 # nodes stays below 10 ms. A cluster of 5,000 nodes and 100,000 pods takes 2,000 such steps.
@@ -55,7 +54,7 @@ class Comparer:
         their names, and may compare nothing.
         """
         engine, found = self._engine, list[str]()
-        engine.snapshot.reveal()
+        engine.snapshot.distinguish_labels()
         names = list(islice(self._nodes, nodes))
         keys = list(islice(self._pods, nodes * PODS_A_NODE))
         rows = list(islice(self._rows, nodes * _ROWS_A_NODE))
@@ -91,17 +90,19 @@ def compare_pod(engine: Engine, key: Name, bound_to: str | None = None) -> list[
     """
     pod, row = engine.view.pods.get(key), engine.snapshot.pod_row.get(key)
     counts = isinstance(pod, Schedulable) and not pod.finished
-    said = f"pod {key[0]}/{key[1]}"
+    subject = f"pod {key[0]}/{key[1]}"
     if row is None or not isinstance(pod, Schedulable) or not counts:
-        return [] if counts is (row is not None) else [f"{said}: {'no row' if row is None else 'no object'}"]
+        return (
+            [] if counts is (row is not None) else [f"{subject}: {'no row' if row is None else 'no object'}"]
+        )
     found = [
         *_of_place(engine, pod, row, bound_to),
         *_of_shape(engine, pod, row),
         *_of_order(engine, pod, row),
     ]
-    if not engine.nominations.in_step(row):
+    if not engine.nominations.is_current(row):
         found.append("nomination")
-    return [f"{said}: {each}" for each in found]
+    return [f"{subject}: {each}" for each in found]
 
 
 def _of_object(engine: Engine, node: SchedulableNode, row: int) -> Iterator[str]:
@@ -149,10 +150,10 @@ def _of_pods(engine: Engine, row: int) -> Iterator[str]:
     for name, at in positions.items():
         total = sum(snapshot.requests[at][here].tolist())
         yield from _differ(f"used {name}", snapshot.used[at].item(row), min(total, MOST))
-    for tallies in engine.placer.tallies:
-        if tallies.differ_on(row, here):
-            yield "tallies"
-    if not all(engine.nominations.in_step(pod_row) for pod_row in engine.nominations.on(row)):
+    for counters in engine.placer.counters:
+        if counters.differ_on(row, here):
+            yield "counters"
+    if not all(engine.nominations.is_current(pod_row) for pod_row in engine.nominations.on(row)):
         yield "nominations"
 
 

@@ -27,7 +27,7 @@ class Deadline:
         self._clock = clock
         self._end = clock() + seconds
 
-    def check(self) -> None:
+    def enforce(self) -> None:
         """Raise DecisionTimeoutError if the deadline has passed."""
         if self._clock() >= self._end:
             raise DecisionTimeoutError(f"no decision within {self.seconds:g} s")

@@ -15,37 +15,35 @@ from itertools import islice
 import numpy as np
 
 from podium.api.core import Namespace, PodDisruptionBudget, PriorityClass
-from podium.api.foreign import Owner
+from podium.api.foreign import PodOwner
 from podium.api.groups import PodGroup
 from podium.api.membership import GroupKey, key_of, membership
+from podium.api.podrequests import LATEST
 from podium.api.schedulable import Schedulable
 from podium.api.times import seconds
+from podium.cluster.reader import ClusterReader, Name
 from podium.schedulerplugin.arrays import Int32s, Rows
 from podium.schedulerplugin.deadline import NEVER, Deadline
 from podium.schedulerplugin.placement import Placer
 from podium.schedulerplugin.preemption.budgets import BudgetIndex
 from podium.schedulerplugin.preemption.choice import Chooser, Chosen
 from podium.schedulerplugin.preemption.deciding import Decider
-from podium.schedulerplugin.preemption.decision import Decision
+from podium.schedulerplugin.preemption.decision import Decision, DecisionCache, PodKey
 from podium.schedulerplugin.preemption.domain import DomainPlanner
+from podium.schedulerplugin.preemption.dryrun import DryRun, PreemptorPods
 from podium.schedulerplugin.preemption.explain import Explainer
 from podium.schedulerplugin.preemption.harm import Harm, harm
-from podium.schedulerplugin.preemption.intents import Intents, is_leaving, stored
-from podium.schedulerplugin.preemption.memo import Kind, Memo
-from podium.schedulerplugin.preemption.naming import Said, plainly
+from podium.schedulerplugin.preemption.intents import Intents, is_leaving, stored_nomination
 from podium.schedulerplugin.preemption.nodes import NodeTable
 from podium.schedulerplugin.preemption.nominations import Nominations
-from podium.schedulerplugin.preemption.outcome import Outcome, Plan, Semantics
-from podium.schedulerplugin.preemption.pinned import daemon_set
+from podium.schedulerplugin.preemption.outcome import ObjectNamer, Outcome, Plan, Semantics, full_name
+from podium.schedulerplugin.preemption.protection import daemon_set
 from podium.schedulerplugin.preemption.search import EFFORT
-from podium.schedulerplugin.preemption.stage import Preemptor, Stage
-from podium.schedulerplugin.preemption.target import Refused, Wanted, wanted
-from podium.schedulerplugin.preemption.units import Membership, UnitRule, Units, unit_rule
-from podium.schedulerplugin.requests import LATEST
+from podium.schedulerplugin.preemption.target import PlacementTarget, Unplaceable, placement_target
+from podium.schedulerplugin.preemption.units import GroupIndex, UnitRule, Units, unit_rule
 from podium.schedulerplugin.scores import UPSTREAM
 from podium.schedulerplugin.settings import Budgets, DivergencePolicy, Settings
 from podium.schedulerplugin.snapshot import Snapshot
-from podium.view import Name, View
 
 
 class Engine:
@@ -57,7 +55,7 @@ class Engine:
 
     def __init__(
         self,
-        view: View,
+        view: ClusterReader,
         settings: Settings | None = None,
         minor: int = LATEST,
         intents: Intents | None = None,
@@ -74,23 +72,23 @@ class Engine:
             self.settings.weights if own else UPSTREAM,
             by_hash=own,
         )
-        self.budgets = BudgetIndex(self.snapshot, None if intents is None else intents.spending)
-        self._groups = Membership[GroupKey]()
+        self.budgets = BudgetIndex(self.snapshot, None if intents is None else intents.disruptions)
+        self._groups = GroupIndex[GroupKey]()
         # By the UID of the DaemonSet that pods name as their controller.
-        self._daemons = Membership[str]()
+        self._daemons = GroupIndex[str]()
         self._grouped = unit_rule(self.settings.semantics, for_group=False).member_priority
         self._native = view.native_served
         self._units: dict[UnitRule, tuple[Units, NodeTable]] = {}
         self._intents = intents
         self._leaving = is_leaving if intents is None else intents.leaving
-        says = stored if intents is None else intents.nomination
-        self._nominated = Nominations(self.snapshot, says, self.priority_of)
-        self._memo = Memo()
+        nominated_node = stored_nomination if intents is None else intents.nomination
+        self._nominated = Nominations(self.snapshot, nominated_node, self.priority_of)
+        self._cache = DecisionCache()
         self._planning = False
         self.snapshot.observe(self._moved, many=self._moved_many)
         for obj in _objects(view):
             self.apply(None, obj)
-        self.snapshot.reveal()
+        self.snapshot.distinguish_labels()
 
     def apply(self, before: object, after: object) -> None:
         """Apply one change of an object."""
@@ -98,10 +96,10 @@ class Engine:
         if isinstance(changed, Schedulable):
             self._apply_pod(changed, before, after)
             return
-        if isinstance(changed, Owner):
+        if isinstance(changed, PodOwner):
             self._apply_owner(_uid(before), _uid(after))
             return
-        self._memo.forget()
+        self._cache.clear()
         self.snapshot.apply(before, after)
         match changed:
             case PodGroup() as group:
@@ -109,43 +107,47 @@ class Engine:
                 rows = self._groups.rows.get(key, ())
                 self._touch(rows)
                 for row in rows:
-                    self._nominated.note(row)
+                    self._nominated.update(row)
             case PodDisruptionBudget():
                 self.budgets.apply(_budget(before), _budget(after))
             case PriorityClass():
                 for units, _ in self._units.values():
-                    units.touch_all()
+                    units.mark_all_changed()
             case Namespace():
-                self.placer.forget()
+                self.placer.reload_namespaces()
             case _:
                 pass
 
-    def plan(self, target: Name | GroupKey, now: datetime, said: Said = plainly) -> Plan:
-        """Return the plan for a pending pod (namespace, name) or a group; `said` names objects in sentences.
+    def plan(self, target: Name | GroupKey, now: datetime, namer: ObjectNamer = full_name) -> Plan:
+        """Return the plan for a pending pod (namespace, name) or a group; `namer` names objects in sentences.
 
         Raises PodiumError for a target that does not exist, is finished, or runs already.
         """
-        return self.explain(self.decide(target, now, said), now, said)
+        return self.explain(self.decide(target, now, namer), now, namer)
 
-    def explain(self, decision: Decision, now: datetime, said: Said = plainly) -> Plan:
+    def explain(self, decision: Decision, now: datetime, namer: ObjectNamer = full_name) -> Plan:
         """Return the plan that explains a decision of that time; no object may have changed since."""
-        explainer = Explainer(self, decision, seconds(now), said)
+        explainer = Explainer(self, decision, seconds(now), namer)
         with self._trying():
-            return explainer.plan()
+            return explainer.explained_plan()
 
     def decide(
-        self, target: Name | GroupKey, now: datetime, said: Said = plainly, deadline: Deadline = NEVER
+        self,
+        target: Name | GroupKey,
+        now: datetime,
+        namer: ObjectNamer = full_name,
+        deadline: Deadline = NEVER,
     ) -> Decision:
         """Return the decision of `plan`, in rows of the snapshot, which is left as it was.
 
         It raises DecisionTimeoutError once the deadline has passed, with everything as before.
         """
-        found = self.wanted(target, said)
-        if isinstance(found, Refused):
+        found = self.placement_target(target, namer)
+        if isinstance(found, Unplaceable):
             return Decision(Outcome.NOT_ELIGIBLE, None, {}, why=found.why)
         second = seconds(now)
-        kind = self._kind(found)
-        known = self._memo.recall(kind, found, second) if kind is not None else None
+        kind = self._cache_key(found)
+        known = self._cache.get(kind, found, second) if kind is not None else None
         if known is not None:
             return known
         units, _ = self.units(for_group=self._as_group(found), now=second, deadline=deadline)
@@ -154,24 +156,28 @@ class Engine:
             decider = Decider(self, units, second, deadline)
             if self.settings.semantics is Semantics.PODS and found.group is not None:
                 return decider.decide_each(found)
-            decision = decider.decide(found, waits=kind is not None and self._memo.waits(kind))
+            decision = decider.decide(
+                found, known_not_to_fit=kind is not None and self._cache.known_not_to_fit(kind)
+            )
         # Each pod has its own order of equal nodes, so the place of one pod says nothing about the next.
         if kind is not None and (decision.chosen is not None or not decision.placed):
             shape = self.snapshot.shapes[kind[0]]
-            self._memo.keep(kind, decision, second, by_room=self.placer.chain.plain(shape))
+            self._cache.store(kind, decision, second, by_room=self.placer.chain.resources_only(shape))
         return decision
 
-    def wanted(self, target: Name | GroupKey, said: Said = plainly) -> Wanted | Refused:
+    def placement_target(
+        self, target: Name | GroupKey, namer: ObjectNamer = full_name
+    ) -> PlacementTarget | Unplaceable:
         """Return the pods to be placed for a pod or a group, or why none can be; it raises as `plan` does."""
-        self.snapshot.reveal()
+        self.snapshot.distinguish_labels()
         if self.view.native_served != self._native:
             self._native = self.view.native_served
-            self._memo.forget()
+            self._cache.clear()
             for row in self.snapshot.pod_row.values():
                 pod = self.snapshot.pods[row]
                 self._regroup(row, None if pod is None else membership(pod, native_served=self._native))
-            self._nominated.note_all()
-        return wanted(self.view, self.snapshot, target, self.settings, said, self._leaving)
+            self._nominated.update_all()
+        return placement_target(self.view, self.snapshot, target, self.settings, namer, self._leaving)
 
     @property
     def nominations(self) -> Nominations:
@@ -180,7 +186,7 @@ class Engine:
 
     def nomination(self, row: int) -> str:
         """Return the node reserved for a pod; empty for none, and for a pod that is assumed on a node."""
-        return self._nominated.of(row)
+        return self._nominated.node_of(row)
 
     def nominated_on(self, node_row: int) -> list[int]:
         """Return the pending pods for which a node is reserved, by row."""
@@ -207,20 +213,20 @@ class Engine:
 
         Results from before a passed deadline are kept: the next call continues from there.
         """
-        self.snapshot.reveal()
+        self.snapshot.distinguish_labels()
         rule = unit_rule(self.settings.semantics, for_group=for_group)
         found = self._units.get(rule)
         if found is None:
             units = Units(self.view, self.snapshot, self._groups, rule, self.settings, self._leaving)
             found = self._units[rule] = (units, NodeTable(units))
         if self._intents is not None:
-            self._intents.spending.settle(now)
+            self._intents.disruptions.expire(now)
         units, table = found
         table.refresh(units.refresh(deadline), now)
         return found
 
     def chooser(
-        self, preemptor: Preemptor, now: int, deadline: Deadline = NEVER, effort: int = EFFORT
+        self, preemptor: PreemptorPods, now: int, deadline: Deadline = NEVER, effort: int = EFFORT
     ) -> Chooser:
         """Return the chooser of a domain for a preemptor, on the snapshot as it is at the moment.
 
@@ -228,11 +234,11 @@ class Engine:
         """
         rule = unit_rule(self.settings.semantics, for_group=preemptor.group)
         units, table = self._units[rule]
-        stage = Stage(self.placer, units, preemptor, self.settings.semantics, deadline)
-        planner = DomainPlanner(stage, self.budgets, self.settings, now, effort)
+        dry_run = DryRun(self.placer, units, preemptor, self.settings.semantics, deadline)
+        planner = DomainPlanner(dry_run, self.budgets, self.settings, now, effort)
         # The pods that victims would preempt in turn are an estimate.
-        again = partial(self.chooser, now=now, deadline=deadline, effort=0)
-        return Chooser(planner, self.placer, table, self.budgets, again=again)
+        recreated = partial(self.chooser, now=now, deadline=deadline, effort=0)
+        return Chooser(planner, self.placer, table, self.budgets, recreated=recreated)
 
     def harm(self, chosen: Chosen, units: Units, now: int) -> Harm:
         """Return the harm of a preemption decided at `now` (seconds), whatever the semantics.
@@ -253,31 +259,31 @@ class Engine:
         """Return whether budgets are strict, and one forbids evicting all of these units (by lead)."""
         return self.settings.budgets is Budgets.STRICT and self.violations(units, leads) > 0
 
-    def _as_group(self, found: Wanted) -> bool:
+    def _as_group(self, found: PlacementTarget) -> bool:
         return found.group is not None and self.settings.semantics is not Semantics.PODS
 
     @contextmanager
     def _trying(self) -> Iterator[None]:
         """Undo at its end the moves in this block; the units are not notified of them."""
         self._planning = True
-        self.placer.settle()
+        self.placer.drop_idle()
         try:
             with self.snapshot.trial():
                 yield
         finally:
             self._planning = False
-            self.placer.chain.nominated.end()
+            self.placer.chain.nominated.clear()
 
     def _nominate(self, priority: int, rows: Collection[int]) -> None:
         """Count pods of no lower priority, except `rows`, on the nodes that are reserved for them."""
-        pods, nodes = self._nominated.counted(priority, rows)
+        pods, nodes = self._nominated.holding(priority, rows)
         self._assume_nominated(pods, nodes)
 
     def _assume_nominated(self, pods: Rows, nodes: Int32s) -> None:
         """Count nominated pods on nodes during a trial."""
         if len(pods):
             self.snapshot.assume_many(pods, nodes)
-            self.placer.chain.nominated.begin(pods)
+            self.placer.chain.nominated.assume_all(pods)
 
     def _apply_pod(self, pod: Schedulable, before: object, after: object) -> None:
         """Apply a change of a pod."""
@@ -289,21 +295,21 @@ class Engine:
             self._intents.follow(_pod(before), _pod(after))
         row = snapshot.pod_row.get(_name(pod))
         if row is not None:
-            self._daemons.put(row, daemon_set(pod))
+            self._daemons.set_group(row, daemon_set(pod))
             self._regroup(row, membership(pod, native_served=self._native))
-            self._nominated.note(row)
+            self._nominated.update(row)
         elif had is not None:
-            self._nominated.note(had)
-            self._daemons.put(had, None)
+            self._nominated.update(had)
+            self._daemons.set_group(had, None)
             self._regroup(had, None)
         # Decisions on other pods do not depend on a pod that only waits.
         if concerned or self._concerns(row):
-            self._memo.forget()
+            self._cache.clear()
 
     def _apply_owner(self, before: str, after: str) -> None:
         """Apply a change of an owner of pods, by UID (empty for none): only its existence matters."""
         if before != after:
-            self._memo.forget()
+            self._cache.clear()
             for uid in (before, after):
                 self._touch(self._daemons.rows.get(uid, ()))
 
@@ -312,56 +318,58 @@ class Engine:
         if row is None:
             return False
         return (
-            self.snapshot.node.item(row) >= 0 or row in self._groups.group_of or bool(self._nominated.of(row))
+            self.snapshot.node.item(row) >= 0
+            or row in self._groups.group_of
+            or bool(self._nominated.node_of(row))
         )
 
-    def _kind(self, found: Wanted) -> Kind | None:
+    def _cache_key(self, found: PlacementTarget) -> PodKey | None:
         """Return the facts of a lone pod that decide; None for a member or a pod with a reserved node."""
-        if found.group is not None or self._nominated.of(found.rows[0]):
+        if found.group is not None or self._nominated.node_of(found.rows[0]):
             return None
-        return self.snapshot.shape.item(found.rows[0]), found.priority, found.barred
+        return self.snapshot.shape.item(found.rows[0]), found.priority, found.preemption_barred
 
     def _regroup(self, row: int, key: GroupKey | None) -> None:
         """Record a pod's group, and mark its unit and its former unit as changed."""
         left = self._groups.group_of.get(row)
-        self._groups.put(row, key)
+        self._groups.set_group(row, key)
         # One remaining member is enough, because a group is computed as a whole.
         others = self._groups.rows.get(left, ()) if left is not None and left != key else ()
         self._touch((row, *islice(others, 1)))
 
     def _touch(self, rows: Iterable[int]) -> None:
         for units, _ in self._units.values():
-            units.touch(rows)
+            units.mark_changed(rows)
 
     def _moved(self, pod_row: int, _shape_id: int, _node_row: int, _sign: int) -> None:
         if not self._planning:
-            self._memo.forget()
+            self._cache.clear()
             self._touch((pod_row,))
 
     def _moved_many(self, pod_rows: Rows, _shape_ids: Int32s, _node_rows: Int32s, _sign: int) -> None:
         if not self._planning:
-            self._memo.forget()
+            self._cache.clear()
             self._touch(pod_rows.tolist())
 
 
 def plan(
-    view: View,
+    view: ClusterReader,
     target: Name | GroupKey,
     now: datetime,
     settings: Settings | None = None,
     *,
     minor: int = LATEST,
-    said: Said = plainly,
+    namer: ObjectNamer = full_name,
 ) -> Plan:
     """Return the plan for one pending pod (namespace, name) or group of a cluster.
 
     The view must hold what scheduling reads (`podium.api.schedulable`). Raises PodiumError for a target that
     does not exist, is finished, or runs already. For more than one plan, keep an Engine.
     """
-    return Engine(view, settings, minor).plan(target, now, said)
+    return Engine(view, settings, minor).plan(target, now, namer)
 
 
-def _objects(view: View) -> Iterator[object]:
+def _objects(view: ClusterReader) -> Iterator[object]:
     """Yield the objects of a snapshot; objects that others refer to come first."""
     for index in (view.volumes, view.claims, view.nodes, view.pods, view.budgets):
         yield from index.values()
@@ -376,7 +384,7 @@ def _pod(obj: object) -> Schedulable | None:
 
 
 def _uid(owner: object) -> str:
-    return (owner.metadata.uid or "") if isinstance(owner, Owner) else ""
+    return (owner.metadata.uid or "") if isinstance(owner, PodOwner) else ""
 
 
 def _budget(obj: object) -> PodDisruptionBudget | None:

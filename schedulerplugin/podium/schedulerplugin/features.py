@@ -1,7 +1,7 @@
-"""Features of the kubelet that a pod requires, and those that a node declares (KEP-5328).
+"""The features that a pod requires of its node, and that a node declares (KEP-5328).
 
-A kubelet refuses a pod with a feature that it does not have (PodFeatureUnsupported). From which fields
-kube-scheduler infers a feature is fixed in each release: a newer one knows more features.
+A kubelet refuses a pod with a feature that it does not have (PodFeatureUnsupported). Each kube-scheduler
+release fixes the fields from which it infers a feature, and a newer one knows more features.
 
 Source: component-helpers/nodedeclaredfeatures 0.36.3 and 0.37.0. The gate NodeDeclaredFeatures is on by
 default in 1.36, locked on in 1.37, and off in 1.35.

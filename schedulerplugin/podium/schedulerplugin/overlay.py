@@ -14,13 +14,12 @@ from typing import Any
 
 import numpy as np
 
-from podium.schedulerplugin.arrays import Bools, Int32s, Int64s, Rows, grown
-from podium.schedulerplugin.sums import Needs, Sums
+from podium.schedulerplugin.arrays import Bools, Int32s, Int64s, Needs, ResourceSums, Rows, grown
 
 # The place of a pod that counts on no node.
 PENDING = -1  # on none yet
 STRANDED = -2  # on an unknown node
-LIFTED = -3  # taken away in a trial
+REMOVED = -3  # taken away in a trial
 NO_POD = -4  # the row is free
 NO_SHAPE = -1
 
@@ -46,7 +45,7 @@ class Trial:
         self.kept = False
         self.undo = undo
 
-    def keep(self) -> None:
+    def commit(self) -> None:
         """Keep the moves: permanently, or until the trial around this one ends."""
         self.kept = True
 
@@ -66,9 +65,9 @@ class Overlay:
         self.node: Int32s = np.zeros(0, np.int32)
         self.home: Int32s = np.zeros(0, np.int32)
         self.shape: Int32s = np.zeros(0, np.int32)
-        self._sums = Sums()
+        self._sums = ResourceSums()
         self._needs: dict[int, Needs] = {}
-        # The pods whose node or home is the row, so it does not change when thousands are lifted and put
+        # The pods whose node or home is the row, so it does not change when thousands are removed and put
         # back.
         self._on: list[set[int]] = []
         self._log: list[tuple[Callable[[Any, Any], None], Any, Any]] | None = None
@@ -141,11 +140,11 @@ class Overlay:
         """Count a pod on a node that is not its node in the server."""
         self._move(pod_row, node_row)
 
-    def lift(self, pod_row: int) -> None:
+    def remove(self, pod_row: int) -> None:
         """Count a pod nowhere, as if it had been deleted."""
-        self._move(pod_row, LIFTED)
+        self._move(pod_row, REMOVED)
 
-    def forget(self, pod_row: int) -> None:
+    def forget_pod(self, pod_row: int) -> None:
         """Count a pod again where the server has it."""
         self._move(pod_row, self.home.item(pod_row))
 
@@ -153,9 +152,9 @@ class Overlay:
         """Count different pods each on a node, as `assume` does one by one, at a fraction of the cost."""
         self._move_many(pod_rows, node_rows)
 
-    def lift_many(self, pod_rows: Rows) -> None:
+    def remove_many(self, pod_rows: Rows) -> None:
         """Count different pods nowhere; a hundred thousand cost milliseconds."""
-        self._move_many(pod_rows, np.full(len(pod_rows), LIFTED, np.int32))
+        self._move_many(pod_rows, np.full(len(pod_rows), REMOVED, np.int32))
 
     def forget_many(self, pod_rows: Rows) -> None:
         """Count different pods again where the server has them."""

@@ -19,20 +19,19 @@ import numpy as np
 from podium.api.core import Namespace
 from podium.schedulerplugin.arrays import Bools, Int64s, Rows
 from podium.schedulerplugin.deadline import NEVER, Deadline
-from podium.schedulerplugin.filters.brought import Brought
-from podium.schedulerplugin.filters.chain import Chain, on_nodes
-from podium.schedulerplugin.filters.tallies import Tallies
+from podium.schedulerplugin.filters.chain import Chain, node_constraints
+from podium.schedulerplugin.filters.counters import DomainCounters
+from podium.schedulerplugin.filters.existingterms import ExistingTerms
 from podium.schedulerplugin.podscores import PodScores
 from podium.schedulerplugin.rejections import Rejections
-from podium.schedulerplugin.scores import MAX, UPSTREAM, Scores, Strategy, Weights
+from podium.schedulerplugin.scores import MAX, UPSTREAM, Scores, Strategy, Ties, Weights
 from podium.schedulerplugin.shapes import Shape
 from podium.schedulerplugin.snapshot import Snapshot
-from podium.schedulerplugin.ties import Ties
 
 # The score of a node without room; other scores are never below 0.
-_FULL = -1
+_NO_ROOM = -1
 # Added to the score of a node that pods need not avoid: more than all other scores together.
-_WELCOME = 2**20
+_NOT_AVOIDED = 2**20
 # From this many changed nodes on, arrays are faster than a loop.
 _MANY = 32
 # From this many equal pods on, placing them all at once is faster than one by one.
@@ -42,7 +41,7 @@ _KEPT = 2**23
 
 
 class Placer:
-    """Places pods on one snapshot, with all filters and scores; `namespaces` may change (`forget`)."""
+    """Places pods on one snapshot, with all filters and scores; `namespaces` may change."""
 
     def __init__(
         self,
@@ -61,20 +60,20 @@ class Placer:
         self.ties = Ties(snapshot) if by_hash else None
         self.rejections = Rejections()
         self.pod_scores = PodScores(self.chain.asked, namespaces, self.chain.node_affinity, self.chain.taints)
-        self._wished = Brought(
+        self._affinity_terms = ExistingTerms(
             snapshot,
             namespaces,
             lambda shape: (*(term for _, term in shape.preferred_pods), *shape.pod_affinity),
         )
 
     @property
-    def tallies(self) -> tuple[Tallies[Any], ...]:
-        """All tallies of filters and scores."""
-        return (*self.chain.tallies, self.pod_scores.tallies)
+    def counters(self) -> tuple[DomainCounters[Any], ...]:
+        """All counters of filters and scores."""
+        return (*self.chain.counters, self.pod_scores.counters)
 
     def place(self, shape: Shape, within: Bools | None = None) -> int | None:
         """Return the best node row (of those `within`) for a pod of a shape, None if no node takes it."""
-        return _Choice(self, _Room(self, shape, within), shape).best()
+        return _NodeChoice(self, _NodesWithRoom(self, shape, within), shape).best()
 
     def place_many(
         self,
@@ -91,43 +90,43 @@ class Placer:
         on the node reserved for it. Call it in a trial of the snapshot. Raises DecisionTimeoutError once the
         deadline has passed.
         """
-        self.snapshot.reveal()
-        self.expect(pod_rows)
+        self.snapshot.distinguish_labels()
+        self.announce(pod_rows)
         if nominated:
             return self._place_nominated(pod_rows, within, nominated, deadline)
         shape_of, shapes, placed = self.snapshot.shape, self.snapshot.shapes, dict[int, int]()
-        judged = [row for row in pod_rows if not shapes[shape_of.item(row)].missing]
+        placeable = [row for row in pod_rows if not shapes[shape_of.item(row)].missing]
         batch, done = _Batch(self, within, deadline), 0
-        while done < len(judged):
-            left = len(judged) - done
+        while done < len(placeable):
+            left = len(placeable) - done
             if enough is not None:
                 if not 0 < enough - len(placed) <= left:
                     break
                 left = enough - len(placed)
-            run = batch.run(judged, done, done + left)
-            placed.update(batch.place(judged[done:run]))
+            run = batch.run(placeable, done, done + left)
+            placed.update(batch.place(placeable[done:run]))
             done = run
         return placed
 
-    def expect(self, pod_rows: Sequence[int] | Rows) -> None:
+    def announce(self, pod_rows: Sequence[int] | Rows) -> None:
         """Announce that these pods are about to be placed; call it before any check of them."""
         shape_ids = np.unique(self.snapshot.shape[np.asarray(pod_rows, np.intp)]).tolist()
-        self.chain.expect(shape_ids)
-        self._wished.expect(shape_ids)
+        self.chain.announce(shape_ids)
+        self._affinity_terms.announce(shape_ids)
 
-    def settle(self) -> None:
+    def drop_idle(self) -> None:
         """Forget the announced pods; call it before a plan is tried."""
-        self.chain.settle()
-        self._wished.settle()
+        self.chain.drop_idle()
+        self._affinity_terms.drop_idle()
 
-    def forget(self) -> None:
+    def reload_namespaces(self) -> None:
         """Reload the namespaces: one came, went or changed its labels."""
-        self.chain.forget()
-        self.pod_scores.forget()
+        self.chain.reload_namespaces()
+        self.pod_scores.reload_namespaces()
 
-    def wishes(self, shape: Shape) -> bool:
+    def has_preferences(self, shape: Shape) -> bool:
         """Return whether a soft affinity term of a pod of a shape, or of one near it, may matter."""
-        return bool(shape.preferred_pods or shape.soft_spread) or self._wished.concern(shape)
+        return bool(shape.preferred_pods or shape.soft_spread) or self._affinity_terms.matches(shape)
 
     def _place_nominated(
         self,
@@ -138,7 +137,7 @@ class Placer:
     ) -> dict[int, int]:
         snapshot, placed = self.snapshot, dict[int, int]()
         for row in pod_rows:
-            deadline.check()
+            deadline.enforce()
             node = nominated.get(row)
             shape = snapshot.shapes[snapshot.shape.item(row)]
             usable = node is not None and (within is None or bool(within[node]))
@@ -150,16 +149,16 @@ class Placer:
         return placed
 
 
-class _Room:
+class _NodesWithRoom:
     """The nodes with room for pods with equal constraints, in order of names, and their scores.
 
-    `worth` is the score that depends on the node alone, and _FULL if there is no room. Nodes that rejected
+    `score` is the score that depends on the node alone, and _NO_ROOM if there is no room. Nodes that rejected
     such pods come after all others.
     """
 
     def __init__(self, placer: Placer, shape: Shape, within: Bools | None, changes: int = 0) -> None:
         chain, self._placer, self._shape = placer.chain, placer, shape
-        open_rows = chain.roomy(shape)
+        open_rows = chain.with_room(shape)
         if within is not None:
             open_rows &= within
         order = chain.by_name()
@@ -168,36 +167,36 @@ class _Room:
         self._at[self.rows] = np.arange(len(self.rows), dtype=np.int32)
         avoided = [chain.snapshot.row.get(name) for name in placer.rejections.nodes(shape)]
         # By node row; None if no node is avoided.
-        self._welcome: Int64s | None = None
+        self._avoidance: Int64s | None = None
         if avoided:
-            self._welcome = np.full(len(open_rows), _WELCOME, np.int64)
-            self._welcome[[row for row in avoided if row is not None]] = 0
-        self.worth = self._allocation(self.rows)
+            self._avoidance = np.full(len(open_rows), _NOT_AVOIDED, np.int64)
+            self._avoidance[[row for row in avoided if row is not None]] = 0
+        self.score = self._allocation(self.rows)
         taints = placer.scores.taints(shape, self.rows)
         # Preferences with the same score on all nodes have so in every smaller choice, and decide nothing.
-        self.wishes = bool(shape.node_preferred) or taints.min(initial=MAX) < taints.max(initial=0)
-        self._seen = changes
+        self.has_preferences = bool(shape.node_preferred) or taints.min(initial=MAX) < taints.max(initial=0)
+        self._changes_seen = changes
         self._fits_at = chain.resources.fits_at(shape)
-        self._worth_at = placer.scores.allocation_at(shape)
+        self._score_at = placer.scores.allocation_at(shape)
 
-    def follow(self, changed: list[int]) -> None:
+    def update(self, changed: list[int]) -> None:
         """Evaluate again the rows that changed since the last call."""
-        news, self._seen = set(changed[self._seen :]), len(changed)
-        if len(news) >= _MANY:
-            self._follow_many(np.fromiter(news, np.intp, len(news)))
+        changed_rows, self._changes_seen = set(changed[self._changes_seen :]), len(changed)
+        if len(changed_rows) >= _MANY:
+            self._update_many(np.fromiter(changed_rows, np.intp, len(changed_rows)))
             return
-        for row in news:
+        for row in changed_rows:
             at = self._at.item(row)
             if at < 0:
                 continue
             if self._fits_at(row):
-                welcome = 0 if self._welcome is None else self._welcome.item(row)
-                self.worth[at] = self._worth_at(row) + welcome
+                avoidance = 0 if self._avoidance is None else self._avoidance.item(row)
+                self.score[at] = self._score_at(row) + avoidance
             else:
-                self.worth[at] = _FULL
+                self.score[at] = _NO_ROOM
                 self._at[row] = -1
 
-    def take(self, number: int, pod_row: int) -> Rows:
+    def assign(self, number: int, pod_row: int) -> Rows:
         """Return the best row for each of `number` pods, placed one after the other; fewer if the room ends.
 
         Of equals it is the first in the order of a pod, if each pod has one.
@@ -206,87 +205,90 @@ class _Room:
         taken again while its score is higher. So each next pod on a row counts with the least score of the
         row up to then. One-by-one placement takes the largest of these numbers of all rows.
         """
-        rows, worth_now = self.rows, self.worth
+        rows, scores_now = self.rows, self.score
         if not len(rows):
             # Possibly no node offers a requested resource.
             return rows
         if self._placer.ties is not None:
             order = self._placer.ties.order(pod_row, rows)
-            rows, worth_now = rows[order], worth_now[order]
-        width, top = len(rows), int(worth_now.max(initial=_FULL))
-        at = np.argsort(-worth_now, kind="stable")[:number]
-        at = at[worth_now[at] != _FULL]
-        least, spare = worth_now[at], np.zeros(width, np.int64)
+            rows, scores_now = rows[order], scores_now[order]
+        width, top = len(rows), int(scores_now.max(initial=_NO_ROOM))
+        at = np.argsort(-scores_now, kind="stable")[:number]
+        at = at[scores_now[at] != _NO_ROOM]
+        least, spare = scores_now[at], np.zeros(width, np.int64)
         spare[at] = self._placer.chain.resources.spare(self._shape, rows[at])
         # The score of a row for its next pod, the row, and its number of pods: in one number, best first.
         keys, first = np.zeros(0, np.int64), 0
         while len(at) and first < number:
             copies = np.arange(first, min(first + number // len(at), number))
             here = np.repeat(rows[at], len(copies)), np.tile(copies, len(at))
-            worth = self._allocation(*here).reshape(len(at), len(copies))
-            worth[copies >= spare[at][:, None]] = _FULL
-            worth = np.minimum.accumulate(np.minimum(worth, least[:, None]), axis=1)
-            new = ((top - worth) * width + at[:, None]) * number + copies
-            keys, first = np.sort(np.concatenate((keys, new[worth != _FULL])))[:number], first + len(copies)
+            score = self._allocation(*here).reshape(len(at), len(copies))
+            score[copies >= spare[at][:, None]] = _NO_ROOM
+            score = np.minimum.accumulate(np.minimum(score, least[:, None]), axis=1)
+            new = ((top - score) * width + at[:, None]) * number + copies
+            keys, first = (
+                np.sort(np.concatenate((keys, new[score != _NO_ROOM])))[:number],
+                first + len(copies),
+            )
             # Rows that are not among the best with that many pods are not with more.
             deepest = keys[keys % number == copies[-1]] // number
             at, least = deepest % width, top - deepest // width
         taken: Rows = rows[keys // number % width]
         return taken
 
-    def _follow_many(self, rows: Rows) -> None:
+    def _update_many(self, rows: Rows) -> None:
         rows = rows[self._at[rows] >= 0]
         at = self._at[rows]
-        room = self._placer.chain.roomy(self._shape)[rows]
-        self.worth[at] = np.where(room, self._allocation(rows), _FULL)
+        room = self._placer.chain.with_room(self._shape)[rows]
+        self.score[at] = np.where(room, self._allocation(rows), _NO_ROOM)
         self._at[rows[~room]] = -1
 
     def _allocation(self, rows: Rows, copies: Int64s | int = 0) -> Int64s:
         """Return the scores of rows by the node alone, with `copies` of the pod already there."""
-        worth = self._placer.scores.allocation(self._shape, rows, copies)
-        return worth if self._welcome is None else worth + self._welcome[rows]
+        score = self._placer.scores.allocation(self._shape, rows, copies)
+        return score if self._avoidance is None else score + self._avoidance[rows]
 
 
-class _Choice:
+class _NodeChoice:
     """The nodes for pods of one shape."""
 
-    def __init__(self, placer: Placer, room: _Room, shape: Shape) -> None:
+    def __init__(self, placer: Placer, room: _NodesWithRoom, shape: Shape) -> None:
         self._placer = placer
         self.room = room
         self._shape = shape
-        self._plain = placer.chain.plain(shape)
-        self._company = placer.wishes(shape)
+        self._resources_only = placer.chain.resources_only(shape)
+        self._pod_preferences = placer.has_preferences(shape)
         # Whether nothing but the room of each node decides, so that one placement changes one node.
-        self.by_room = self._plain and not self._company and not room.wishes
+        self.by_room_only = self._resources_only and not self._pod_preferences and not room.has_preferences
 
     def best(self, pod_row: int | None = None) -> int | None:
         """Return the best row for a pod; without its own order of ties, the smallest name among equals."""
         room = self.room
         if not len(room.rows):
             return None
-        if self.by_room:
-            at = self._first(room.worth, room.rows, pod_row)
-            return None if room.worth.item(at) == _FULL else room.rows.item(at)
-        choice = room.worth != _FULL
-        if not self._plain:
+        if self.by_room_only:
+            at = self._best_place(room.score, room.rows, pod_row)
+            return None if room.score.item(at) == _NO_ROOM else room.rows.item(at)
+        choice = room.score != _NO_ROOM
+        if not self._resources_only:
             choice &= self._placer.chain.neighbours(self._shape)[room.rows]
         rows = room.rows[choice]
         if not len(rows):
             return None
-        worth: Int64s = room.worth[choice]
-        if room.wishes:
-            worth += self._placer.scores.wishes(self._shape, rows)
-        if self._company:
-            worth += self._placer.pod_scores.total(self._shape, rows)
-        best: int = rows.item(self._first(worth, rows, pod_row))
+        score: Int64s = room.score[choice]
+        if room.has_preferences:
+            score += self._placer.scores.preferences(self._shape, rows)
+        if self._pod_preferences:
+            score += self._placer.pod_scores.total(self._shape, rows)
+        best: int = rows.item(self._best_place(score, rows, pod_row))
         return best
 
-    def _first(self, worth: Int64s, rows: Rows, pod_row: int | None) -> int:
+    def _best_place(self, score: Int64s, rows: Rows, pod_row: int | None) -> int:
         """Return the place of the largest score; among equals, of the first in the pod's order."""
-        at, ties = int(worth.argmax()), self._placer.ties
+        at, ties = int(score.argmax()), self._placer.ties
         if ties is None or pod_row is None:
             return at
-        equal = np.flatnonzero(worth == worth.item(at))
+        equal = np.flatnonzero(score == score.item(at))
         return at if len(equal) == 1 else equal.item(ties.first(pod_row, rows[equal]))
 
 
@@ -299,34 +301,34 @@ class _Batch:
         self._deadline = deadline
         # The rows that pods were placed on, in order.
         self._changed: list[int] = []
-        self._rooms: dict[tuple[object, ...], _Room] = {}
-        self._choices: dict[int, _Choice] = {}
+        self._rooms: dict[tuple[object, ...], _NodesWithRoom] = {}
+        self._choices: dict[int, _NodeChoice] = {}
 
     def run(self, pod_rows: Sequence[int], start: int, end: int) -> int:
         """Return the end of the run from `start` on: pods that only the same room decides, or one pod."""
         first = self._choice(pod_rows[start])
-        if not first.by_room:
+        if not first.by_room_only:
             return start + 1
         for at in range(start + 1, end):
             choice = self._choice(pod_rows[at])
-            if choice.room is not first.room or not choice.by_room:
+            if choice.room is not first.room or not choice.by_room_only:
                 return at
         return end
 
     def place(self, run: Sequence[int]) -> dict[int, int]:
         """Place a run of pods, and assume them."""
         snapshot, choice = self._placer.snapshot, self._choice(run[0])
-        choice.room.follow(self._changed)
-        if choice.by_room and len(run) >= _RUN:
-            taken = choice.room.take(len(run), run[0])
+        choice.room.update(self._changed)
+        if choice.by_room_only and len(run) >= _RUN:
+            taken = choice.room.assign(len(run), run[0])
             rows = np.array(run[: len(taken)], np.intp)
             snapshot.assume_many(rows, taken.astype(np.int32))
             self._changed += taken.tolist()
             return dict(zip(rows.tolist(), taken.tolist(), strict=True))
         placed = {}
         for pod_row in run:
-            self._deadline.check()
-            choice.room.follow(self._changed)
+            self._deadline.enforce()
+            choice.room.update(self._changed)
             node_row = choice.best(pod_row)
             if node_row is not None:
                 snapshot.assume(pod_row, node_row)
@@ -334,21 +336,21 @@ class _Batch:
                 placed[pod_row] = node_row
         return placed
 
-    def _choice(self, pod_row: int) -> _Choice:
+    def _choice(self, pod_row: int) -> _NodeChoice:
         snapshot = self._placer.snapshot
         shape_id = snapshot.shape.item(pod_row)
         choice = self._choices.get(shape_id)
         if choice is None:
-            self._deadline.check()
+            self._deadline.enforce()
             shape = snapshot.shapes[shape_id]
-            choice = self._choices[shape_id] = _Choice(self._placer, self._room(shape), shape)
+            choice = self._choices[shape_id] = _NodeChoice(self._placer, self._room(shape), shape)
         return choice
 
-    def _room(self, shape: Shape) -> _Room:
-        asks = (shape.namespace, shape.requests, shape.scored, shape.node_preferred, *on_nodes(shape))
+    def _room(self, shape: Shape) -> _NodesWithRoom:
+        asks = (shape.namespace, shape.requests, shape.scored, shape.node_preferred, *node_constraints(shape))
         room = self._rooms.get(asks)
         if room is None:
             if len(self._rooms) * len(self._placer.snapshot.alive) >= _KEPT:
                 self._rooms, self._choices = {}, {}
-            room = self._rooms[asks] = _Room(self._placer, shape, self._within, len(self._changed))
+            room = self._rooms[asks] = _NodesWithRoom(self._placer, shape, self._within, len(self._changed))
         return room

@@ -1,10 +1,10 @@
 """Scores each node for a pod by the pods around it (kube-scheduler's soft pod affinity and soft spread).
 
-Both are sums over tallies like those of the filters, so a score costs one look-up for each term for all nodes
-at once. Unlike the other scores they change with every placement in the same domain. They are scaled by the
-least and the largest among the rows to choose from, in upstream's arithmetic. Upstream's default constraints
-for pods without any (it spreads them by the Services and ReplicaSets that select them) are not evaluated
-here.
+Both are sums over counters like those of the filters, so a score costs one look-up for each term for all
+nodes at once. Unlike the other scores they change with every placement in the same domain. They are scaled by
+the least and the largest among the rows to choose from, in upstream's arithmetic. Upstream's default
+constraints for pods without any (it spreads them by the Services and ReplicaSets that select them) are not
+evaluated here.
 """
 
 import math
@@ -14,11 +14,17 @@ from typing import NamedTuple
 import numpy as np
 
 from podium.schedulerplugin.arrays import Int64s, Rows
-from podium.schedulerplugin.filters.nodes import NodeAffinity, TaintToleration
-from podium.schedulerplugin.filters.podaffinity import Namespaces, ask_near, labels_of, looked_for
-from podium.schedulerplugin.filters.spread import Levels, SpreadTallies
-from podium.schedulerplugin.filters.tallies import Asked, Carried, Plans, Tallies, pins
-from podium.schedulerplugin.filters.tally import Tally, topology
+from podium.schedulerplugin.filters.counter import DomainCounter, topology
+from podium.schedulerplugin.filters.counters import (
+    DomainCounters,
+    PerShape,
+    SelectorCounters,
+    TermCounters,
+    required_labels,
+)
+from podium.schedulerplugin.filters.nodes import NodeAffinityFilter, TaintTolerationFilter
+from podium.schedulerplugin.filters.podaffinity import Namespaces, labels_of, selected_pods, topology_counter
+from podium.schedulerplugin.filters.spread import SpreadCounter, SpreadCounters
 from podium.schedulerplugin.scores import MAX
 from podium.schedulerplugin.shapes import PodTerm, Shape
 
@@ -26,40 +32,44 @@ from podium.schedulerplugin.shapes import PodTerm, Shape
 POD_AFFINITY_WEIGHT = 2
 SPREAD_WEIGHT = 2
 # The score of a running pod's required affinity term for a newcomer it matches (upstream's default).
-REQUIRED_WORTH = 1
+REQUIRED_TERM_WEIGHT = 1
 
 
-class _Wish(NamedTuple):
-    """The score of each pod of a tally for the nodes of its domain; negative for anti-affinity."""
+class _PreferredTerm(NamedTuple):
+    """The score of each pod of a counter for the nodes of its domain; negative for anti-affinity."""
 
     weight: int
     key: str
-    tally: Tally
+    counter: DomainCounter
 
 
 class PodScores:
     """The scores of one snapshot; rows are those of nodes that passed every filter for the shape."""
 
     def __init__(
-        self, asked: Asked, namespaces: Namespaces, affinity: NodeAffinity, taints: TaintToleration
+        self,
+        asked: SelectorCounters,
+        namespaces: Namespaces,
+        affinity: NodeAffinityFilter,
+        taints: TaintTolerationFilter,
     ) -> None:
         self._snapshot = snapshot = asked.snapshot
         self._asked = asked
         self._namespaces = namespaces
-        self._spread_tallies = SpreadTallies(asked, affinity, taints)
-        self._carried: Carried[tuple[int, PodTerm]] = Carried(
+        self._spread_counters = SpreadCounters(asked, affinity, taints)
+        self._carried: TermCounters[tuple[int, PodTerm]] = TermCounters(
             snapshot,
-            keys=_wishes,
-            domains=lambda wish: topology(snapshot, wish[1].topology_key),
-            marks=lambda wish: pins(wish[1].selector),
+            keys=_preferred_terms,
+            domains=lambda term: topology(snapshot, term[1].topology_key),
+            marks=lambda term: required_labels(term[1].selector),
         )
-        self._own = Plans(asked, lambda shape: list(self._wished(shape)))
-        self._others = Plans(self._carried, lambda shape: list(self._wished_of(shape)))
-        self._levels = Plans(asked, self._even)
+        self._own = PerShape(asked, lambda shape: list(self._preferred(shape)))
+        self._others = PerShape(self._carried, lambda shape: list(self._preferred_by_others(shape)))
+        self._levels = PerShape(asked, self._spread_counters_of)
 
     @property
-    def tallies(self) -> Tallies[tuple[int, PodTerm]]:
-        """The tallies of the terms that pods bring."""
+    def counters(self) -> DomainCounters[tuple[int, PodTerm]]:
+        """The counters of the terms that pods bring."""
         return self._carried
 
     def total(self, shape: Shape, rows: Rows) -> Int64s:
@@ -69,9 +79,9 @@ class PodScores:
     def affinity(self, shape: Shape, rows: Rows) -> Int64s:
         """Return the score of soft affinity, of the pod and toward it (InterPodAffinity)."""
         points = np.zeros(len(rows), np.int64)
-        for weight, key, tally in (*self._own.of(shape), *self._others.of(shape)):
-            tally.settle(self._snapshot.node_revision)
-            points += tally.by_domain().take(self._snapshot.columns.column(key)[rows]) * np.int64(weight)
+        for weight, key, counter in (*self._own.get(shape), *self._others.get(shape)):
+            counter.refresh(self._snapshot.node_revision)
+            points += counter.by_domain().take(self._snapshot.columns.column(key)[rows]) * np.int64(weight)
         if not len(rows):
             return points
         low, high = int(points.min()), int(points.max())
@@ -85,7 +95,7 @@ class PodScores:
         The more domains there are, the more each pod in one counts. A node that lacks one of the labels gets
         0, and does not affect the scale.
         """
-        levels = self._levels.of(shape)
+        levels = self._levels.get(shape)
         if not levels or not len(rows):
             return np.zeros(len(rows), np.int64)
         domains = [self._snapshot.columns.column(each.topology_key)[rows] for each in shape.soft_spread]
@@ -93,10 +103,10 @@ class PodScores:
         if not labelled.any():
             return np.zeros(len(rows), np.int64)
         sums = np.zeros(len(rows))
-        for constraint, column, tally in zip(shape.soft_spread, domains, levels, strict=True):
-            tally.settle(self._snapshot.node_revision)
+        for constraint, column, counter in zip(shape.soft_spread, domains, levels, strict=True):
+            counter.refresh(self._snapshot.node_revision)
             weight = math.log(len(np.unique(column[labelled])) + 2)
-            sums += tally.by_domain().take(column) * weight + (constraint.max_skew - 1)
+            sums += counter.by_domain().take(column) * weight + (constraint.max_skew - 1)
         # Rounded half up, as a whole number of pods is never negative.
         whole = np.trunc(sums)
         points = (whole + (sums - whole >= 0.5)).astype(np.int64)
@@ -104,33 +114,35 @@ class PodScores:
         scaled = MAX * (high + low - points) // high if high else np.full(len(rows), MAX)
         return np.where(labelled, scaled, 0)
 
-    def forget(self) -> None:
+    def reload_namespaces(self) -> None:
         """Reload the namespaces: one came, went or changed its labels."""
-        self._own.forget()
-        self._others.forget()
+        self._own.clear()
+        self._others.clear()
 
-    def _wished(self, shape: Shape) -> Iterator[_Wish]:
+    def _preferred(self, shape: Shape) -> Iterator[_PreferredTerm]:
         """Yield the preferences of the pod to place for running pods."""
         for weight, term in shape.preferred_pods:
             if not self._snapshot.columns.has(term.topology_key):
                 continue
-            pods = (looked_for(term, self._namespaces),)
-            yield _Wish(weight, term.topology_key, ask_near(self._asked, pods, term.topology_key))
+            pods = (selected_pods(term, self._namespaces),)
+            yield _PreferredTerm(
+                weight, term.topology_key, topology_counter(self._asked, pods, term.topology_key)
+            )
 
-    def _wished_of(self, shape: Shape) -> Iterator[_Wish]:
+    def _preferred_by_others(self, shape: Shape) -> Iterator[_PreferredTerm]:
         """Yield the preferences of running pods for the pod to place; their required terms count too."""
         labels, around = dict(shape.labels), labels_of(self._namespaces.get(shape.namespace))
-        for (weight, term), tally in self._carried.candidates(shape.labels):
+        for (weight, term), counter in self._carried.candidates(shape.labels):
             if term.matches(shape.namespace, around, labels):
-                yield _Wish(weight, term.topology_key, tally)
+                yield _PreferredTerm(weight, term.topology_key, counter)
 
-    def _even(self, shape: Shape) -> list[Levels]:
+    def _spread_counters_of(self, shape: Shape) -> list[SpreadCounter]:
         soft = shape.soft_spread
         # A node that lacks one of the keys gets no points. With a key that no node has, there are no points.
         if not all(self._snapshot.columns.has(each.topology_key) for each in soft):
             return []
-        return [self._spread_tallies.of(shape, soft, which) for which in range(len(soft))]
+        return [self._spread_counters.counter(shape, soft, which) for which in range(len(soft))]
 
 
-def _wishes(shape: Shape) -> list[tuple[int, PodTerm]]:
-    return [*shape.preferred_pods, *((REQUIRED_WORTH, term) for term in shape.pod_affinity)]
+def _preferred_terms(shape: Shape) -> list[tuple[int, PodTerm]]:
+    return [*shape.preferred_pods, *((REQUIRED_TERM_WEIGHT, term) for term in shape.pod_affinity)]

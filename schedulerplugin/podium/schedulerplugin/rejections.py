@@ -6,7 +6,7 @@ pods with the same requirements take any other node that fits. The next leader s
 """
 
 from podium.api.schedulable import Schedulable
-from podium.schedulerplugin.filters.chain import on_nodes
+from podium.schedulerplugin.filters.chain import node_constraints
 from podium.schedulerplugin.shapes import Shape
 
 # For so many seconds a node is avoided, and so many rejections are remembered: the oldest make room.
@@ -60,16 +60,16 @@ class Rejections:
     def __len__(self) -> int:
         return len(self._until)
 
-    def note(self, shape: Shape, node: str, seconds: float) -> None:
+    def record(self, shape: Shape, node: str, seconds: float) -> None:
         """Record that a kubelet rejected a pod of a shape now."""
-        asked = _asked(shape)
-        self._drop((asked, node))
+        requirements = _requirements_hash(shape)
+        self._drop((requirements, node))
         while len(self._until) >= MOST:
             self._drop(next(iter(self._until)))
-        self._until[asked, node] = seconds + SECONDS
-        self._nodes.setdefault(asked, {})[node] = None
+        self._until[requirements, node] = seconds + SECONDS
+        self._nodes.setdefault(requirements, {})[node] = None
 
-    def settle(self, seconds: float) -> None:
+    def expire(self, seconds: float) -> None:
         """Forget rejections that have expired."""
         while self._until:
             first, until = next(iter(self._until.items()))
@@ -79,17 +79,17 @@ class Rejections:
 
     def nodes(self, shape: Shape) -> tuple[str, ...]:
         """Return the nodes that pods of a shape are to avoid."""
-        return tuple(self._nodes.get(_asked(shape), ())) if self._nodes else ()
+        return tuple(self._nodes.get(_requirements_hash(shape), ())) if self._nodes else ()
 
     def _drop(self, key: tuple[int, str]) -> None:
         if self._until.pop(key, None) is None:
             return
-        asked, node = key
-        del self._nodes[asked][node]
-        if not self._nodes[asked]:
-            del self._nodes[asked]
+        requirements, node = key
+        del self._nodes[requirements][node]
+        if not self._nodes[requirements]:
+            del self._nodes[requirements]
 
 
-def _asked(shape: Shape) -> int:
+def _requirements_hash(shape: Shape) -> int:
     """Return a hash of a pod's requirements: a pod may be a megabyte, and is gone by then."""
-    return hash((shape.namespace, shape.requests, *on_nodes(shape)))
+    return hash((shape.namespace, shape.requests, *node_constraints(shape)))

@@ -1,4 +1,4 @@
-"""Scores the nodes that passed the filters for a pod, as in kube-scheduler's default profile.
+"""Scores the nodes that passed the filters for a pod, as kube-scheduler's default profile, and breaks ties.
 
 Every score is 0 to 100 for each node, in upstream's own arithmetic (whole numbers where it has them). So on
 equal clusters both choose alike. Two kinds differ in cost. Scores of allocation depend on the node alone and
@@ -8,18 +8,24 @@ does.
 
 One score is Podium's own: accelerators are packed, whatever the strategy for cpu and memory. If they are
 spread, no whole node is left for a gang, and no other pod can use the gaps.
+
+Ties between equal nodes are broken by an order of each pod that is the same in every process. By name alone
+all pods would begin with the same node. So would the next pod of a Job whose last pod failed on that node.
+The order is a hash of the pod's UID and the node's name; Python's own hash() differs from process to process.
 """
 
+import zlib
 from collections.abc import Callable, Hashable, Mapping
 from enum import StrEnum
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
-from podium.api.schedulable import Taint
+from podium.api.podrequests import is_device
+from podium.api.schedulable import Schedulable, Taint
 from podium.schedulerplugin.arrays import Int32s, Int64s, Rows
-from podium.schedulerplugin.devices import is_device
-from podium.schedulerplugin.filters.nodes import Kept, matching, tolerates
+from podium.schedulerplugin.filters.nodes import NodeCache, matching, tolerates
 from podium.schedulerplugin.shapes import Shape
 from podium.schedulerplugin.snapshot import Snapshot
 
@@ -31,7 +37,7 @@ AFFINITY_WEIGHT = 2
 ALLOCATED_WEIGHT = 1
 BALANCED_WEIGHT = 1
 # The resources in the allocation score, in the order of Shape.scored and Snapshot.scored.
-JUDGED = ("cpu", "memory")
+SCORED_RESOURCES = ("cpu", "memory")
 
 
 class Strategy(StrEnum):
@@ -52,7 +58,7 @@ class Weights(NamedTuple):
     accelerators: int = 0
     named: tuple[tuple[str, int], ...] = ()
 
-    def of(self, device: str) -> int:
+    def weight(self, device: str) -> int:
         """Return the weight of an accelerator."""
         return dict(self.named).get(device, self.accelerators)
 
@@ -73,11 +79,11 @@ class Scores:
         self._snapshot = snapshot
         self._strategy = strategy
         self._weights = weights
-        self._kept = Kept[Int32s](snapshot)
+        self._kept = NodeCache[Int32s](snapshot)
 
     def total(self, shape: Shape, rows: Rows) -> Int64s:
         """Return the weighted sum of all kinds for each of the rows, which are the whole choice."""
-        return self.allocation(shape, rows) + self.wishes(shape, rows)
+        return self.allocation(shape, rows) + self.preferences(shape, rows)
 
     def allocation(self, shape: Shape, rows: Rows, copies: Int64s | int = 0) -> Int64s:
         """Return the weighted part that depends on the room of each node alone, whatever the choice.
@@ -96,27 +102,27 @@ class Scores:
         """
         snapshot, requests = self._snapshot, dict(shape.requests)
         emptier = self._strategy is Strategy.LEAST_ALLOCATED
-        judged = [
+        scored_resources = [
             (
                 *(snapshot.allocatable[at].data, weight, scored.data, extra),
                 *(snapshot.used[at].data, requests.get(name, 0)),
             )
             for name, weight, scored, extra in zip(
-                JUDGED, self._weights[:2], snapshot.scored, shape.scored, strict=True
+                SCORED_RESOURCES, self._weights[:2], snapshot.scored, shape.scored, strict=True
             )
             if (at := snapshot.resource.get(name)) is not None
         ]
-        balances = any(name in requests for name in JUDGED)
+        balances = any(name in requests for name in SCORED_RESOURCES)
         devices = [
             (snapshot.allocatable[at].data, snapshot.used[at].data, amount, weight)
             for at, amount, weight in self._devices(shape)
         ]
 
-        def worth(row: int) -> int:
+        def score(row: int) -> int:
             points = weights = packed = 0
             before: list[float] = []
             after: list[float] = []
-            for room, weight, scored, extra, used, wanted in judged:
+            for room, weight, scored, extra, used, wanted in scored_resources:
                 capacity = room[row]
                 if not capacity:
                     continue
@@ -138,9 +144,9 @@ class Scores:
             balanced = MAX // 2 + (MAX // 2 + _evenness_at(after) - _evenness_at(before)) // 2
             return allocated + balanced * BALANCED_WEIGHT
 
-        return worth
+        return score
 
-    def wishes(self, shape: Shape, rows: Rows) -> Int64s:
+    def preferences(self, shape: Shape, rows: Rows) -> Int64s:
         """Return the weighted part that depends on labels and taints; `rows` are the whole choice."""
         points = self.taints(shape, rows) * TAINTS_WEIGHT
         return points + self.affinity(shape, rows) * AFFINITY_WEIGHT if shape.node_preferred else points
@@ -154,8 +160,10 @@ class Scores:
         snapshot = self._snapshot
         points = np.zeros(len(rows), np.int64)
         weights = np.zeros(len(rows), np.int64)
-        judged = zip(JUDGED, self._weights[:2], shape.scored, snapshot.scored, strict=True)
-        for name, weight, extra, scored in judged:
+        scored_resources = zip(
+            SCORED_RESOURCES, self._weights[:2], shape.scored, snapshot.scored, strict=True
+        )
+        for name, weight, extra, scored in scored_resources:
             capacity = self._capacity(name, rows)
             free = np.maximum(capacity - scored[rows] - (copies + 1) * extra, 0)
             part = free if self._strategy is Strategy.LEAST_ALLOCATED else capacity - free
@@ -176,11 +184,14 @@ class Scores:
         75 leaves the balance as it is. A pod that requests neither gets 0 everywhere.
         """
         requests = dict(shape.requests)
-        wanted = [requests.get(name, 0) for name in JUDGED]
+        wanted = [requests.get(name, 0) for name in SCORED_RESOURCES]
         if not any(wanted):
             return np.zeros(len(rows), np.int64)
-        capacities = [self._capacity(name, rows) for name in JUDGED]
-        used = [self._used(name, rows) + copies * more for name, more in zip(JUDGED, wanted, strict=True)]
+        capacities = [self._capacity(name, rows) for name in SCORED_RESOURCES]
+        used = [
+            self._used(name, rows) + copies * more
+            for name, more in zip(SCORED_RESOURCES, wanted, strict=True)
+        ]
         before = _evenness(used, capacities)
         after = _evenness([have + more for have, more in zip(used, wanted, strict=True)], capacities)
         return MAX // 2 + (MAX // 2 + after - before) // 2
@@ -188,7 +199,7 @@ class Scores:
     def taints(self, shape: Shape, rows: Rows) -> Int64s:
         """Return a higher score for fewer untolerated PreferNoSchedule taints (TaintToleration)."""
         key: Hashable = ("taints", shape.tolerations)
-        return MAX - _scaled(self._kept.get(key, lambda: self._unwanted(shape))[rows])
+        return MAX - _scaled(self._kept.get(key, lambda: self._untolerated_soft_taints(shape))[rows])
 
     def affinity(self, shape: Shape, rows: Rows) -> Int64s:
         """Return a higher score for a larger sum of the matching preferred terms (NodeAffinity)."""
@@ -201,7 +212,7 @@ class Scores:
         return [
             (resource[name], amount, weight)
             for name, amount in shape.requests
-            if is_device(name) and name in resource and (weight := self._weights.of(name))
+            if is_device(name) and name in resource and (weight := self._weights.weight(name))
         ]
 
     def _packed(self, devices: list[tuple[int, int, int]], rows: Rows, copies: Int64s | int) -> Int64s:
@@ -215,11 +226,11 @@ class Scores:
             points += (part + (held > 0) * MAX) // 2 * weight
         return points // max(len(devices), 1)
 
-    def _unwanted(self, shape: Shape) -> Int32s:
+    def _untolerated_soft_taints(self, shape: Shape) -> Int32s:
         columns = self._snapshot.columns
         table = np.zeros(columns.taints.ids.size, np.int32)
         for taints, set_id in columns.taints.ids.of.items():
-            table[set_id] = _unwanted(shape, taints)
+            table[set_id] = _untolerated_soft_taints(shape, taints)
         return table[columns.taints.rows]
 
     def _preferred(self, shape: Shape) -> Int32s:
@@ -239,7 +250,7 @@ class Scores:
         return np.zeros(len(rows), np.int64) if at is None else arrays[at][rows]
 
 
-def _unwanted(shape: Shape, taints: tuple[Taint, ...]) -> int:
+def _untolerated_soft_taints(shape: Shape, taints: tuple[Taint, ...]) -> int:
     return sum(
         taint.effect == "PreferNoSchedule" and not tolerates(shape.tolerations, taint) for taint in taints
     )
@@ -274,9 +285,54 @@ def _evenness(used: list[Int64s], capacities: list[Int64s]) -> Int64s:
 
 
 def _evenness_at(parts: list[float]) -> int:
-    if len(parts) < len(JUDGED):
+    if len(parts) < len(SCORED_RESOURCES):
         return MAX
     first, second = parts
     if first > 1 or second > 1:
         first, second = min(first, 1.0), min(second, 1.0)
     return int((1 - abs((first - second) / 2)) * MAX)
+
+
+Marks = npt.NDArray[np.uint64]
+
+# The finalizer of MurmurHash3: every bit of the input changes every bit of the output.
+_SHIFT = np.uint64(33)
+_FACTORS = np.uint64(0xFF51AFD7ED558CCD), np.uint64(0xC4CEB9FE1A85EC53)
+
+
+class Ties:
+    """The orders of the nodes of one snapshot."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self._snapshot = snapshot
+        self._kept = NodeCache[Marks](snapshot)
+
+    def first(self, pod_row: int, rows: Rows) -> int:
+        """Return the place of the first of some node rows in a pod's order."""
+        return int(self._numbers(pod_row, rows).argmin())
+
+    def order(self, pod_row: int, rows: Rows) -> Rows:
+        """Return the places of node rows in a pod's order."""
+        return np.argsort(self._numbers(pod_row, rows), kind="stable")
+
+    def _numbers(self, pod_row: int, rows: Rows) -> Marks:
+        marks = self._kept.get("nodes", self._marks)[rows]
+        pod = self._snapshot.pods[pod_row]
+        numbers = marks | np.uint64((_mark(_identity(pod)) if pod is not None else 0) << 32)
+        for factor in _FACTORS:
+            numbers ^= numbers >> _SHIFT
+            numbers *= factor
+        numbers ^= numbers >> _SHIFT
+        return numbers
+
+    def _marks(self) -> Marks:
+        return np.array([_mark(name or "") for name in self._snapshot.names], np.uint64)
+
+
+def _identity(pod: Schedulable) -> str:
+    metadata = pod.metadata
+    return metadata.uid or f"{metadata.namespace}/{metadata.name}"
+
+
+def _mark(text: str) -> int:
+    return zlib.crc32(text.encode())

@@ -15,10 +15,11 @@ from typing import NamedTuple
 import msgspec
 
 from podium.api import schedulable as api
+from podium.api.podrequests import LATEST, UnusableQuantity, pod_requests, resized
 from podium.api.schedulable import Schedulable, Taint, Volume
 from podium.api.selectors import (
     Labels,
-    NodeSelectorTerm,
+    NodeRequirement,
     Requirement,
     Selector,
     conjoined,
@@ -26,14 +27,13 @@ from podium.api.selectors import (
     selector_of,
 )
 from podium.schedulerplugin.features import required as required_features
-from podium.schedulerplugin.requests import LATEST, Unusable, effective, resized
 from podium.schedulerplugin.volumes import Alternatives, Volumes, reach
 
 # JSON has integers of any size, where MessagePack has 64 bits; both take the same time.
 _ENCODER = msgspec.json.Encoder()
 
 
-class Toleration(NamedTuple):
+class ShapeToleration(NamedTuple):
     """A toleration; an empty key or effect matches all of them."""
 
     key: str = ""
@@ -88,11 +88,11 @@ class Shape(NamedTuple):
 
     Of `labels` a snapshot keeps what selectors distinguish (see `labels`); `labelled` pods have some.
 
-    `requests` are in milli cpu and units (see `requests`), `scored` is (milli cpu, bytes) for scores. One
-    term of `node_required` must match; None requires nothing. `volumes` and `zones` hold such alternatives
-    for every bound volume, and each volume's must be met. `features` are those that a node must declare (see
-    `features`). `preferred_pods` have a negative weight if the pods are to be avoided. `node_name` is set by
-    a caller that plans for a pod that names a node it is not on yet.
+    `requests` are in milli cpu and units (see `podium.api.podrequests`), `scored` is (milli cpu, bytes) for
+    scores. One term of `node_required` must match; None requires nothing. `volumes` and `zones` hold such
+    alternatives for every bound volume, and each volume's must be met. `features` are those that a node must
+    declare (see `features`). `preferred_pods` have a negative weight if the pods are to be avoided.
+    `node_name` is set by a caller that plans for a pod that names a node it is not on yet.
     """
 
     namespace: str = ""
@@ -101,9 +101,9 @@ class Shape(NamedTuple):
     scored: tuple[int, int] = (0, 0)
     node_name: str | None = None
     selector: tuple[tuple[str, str], ...] = ()
-    node_required: tuple[NodeSelectorTerm, ...] | None = None
-    node_preferred: tuple[tuple[int, NodeSelectorTerm], ...] = ()
-    tolerations: tuple[Toleration, ...] = ()
+    node_required: tuple[NodeRequirement, ...] | None = None
+    node_preferred: tuple[tuple[int, NodeRequirement], ...] = ()
+    tolerations: tuple[ShapeToleration, ...] = ()
     ports: tuple[HostPort, ...] = ()
     pod_affinity: tuple[PodTerm, ...] = ()
     pod_anti_affinity: tuple[PodTerm, ...] = ()
@@ -113,7 +113,7 @@ class Shape(NamedTuple):
     volumes: tuple[Alternatives, ...] = ()
     zones: tuple[Alternatives, ...] = ()
     features: tuple[str, ...] = ()
-    unusable: tuple[Unusable, ...] = ()
+    unusable: tuple[UnusableQuantity, ...] = ()
     missing: tuple[str, ...] = ()
     labelled: bool = False
 
@@ -168,9 +168,9 @@ def _merged(pod: Schedulable) -> list[tuple[str, str | None]]:
     for each in pod.spec.topologySpreadConstraints or ():
         keys += each.matchLabelKeys or ()
     for kind in (affinity.podAffinity, affinity.podAntiAffinity) if affinity is not None else ():
-        wishes = kind.preferredDuringSchedulingIgnoredDuringExecution if kind is not None else None
+        preferred_terms = kind.preferredDuringSchedulingIgnoredDuringExecution if kind is not None else None
         terms = kind.requiredDuringSchedulingIgnoredDuringExecution if kind is not None else None
-        for term in (*(terms or ()), *(wish.podAffinityTerm for wish in wishes or ())):
+        for term in (*(terms or ()), *(preferred.podAffinityTerm for preferred in preferred_terms or ())):
             if term is not None:
                 keys += (*(term.matchLabelKeys or ()), *(term.mismatchLabelKeys or ()))
     return [(key, labels.get(key)) for key in keys]
@@ -178,10 +178,10 @@ def _merged(pod: Schedulable) -> list[tuple[str, str | None]]:
 
 def shape_of(pod: Schedulable, volumes: Volumes, minor: int = LATEST) -> Shape:
     """Return the shape of a pod; `minor` is the kube-scheduler release whose sums and features count."""
-    return _Maker(pod, volumes).shape(minor)
+    return _ShapeBuilder(pod, volumes).shape(minor)
 
 
-class _Maker:
+class _ShapeBuilder:
     """Builds one shape, and collects the constraints that it cannot evaluate."""
 
     def __init__(self, pod: Schedulable, volumes: Volumes) -> None:
@@ -194,7 +194,7 @@ class _Maker:
 
     def shape(self, minor: int) -> Shape:
         spec = self.spec
-        taken = effective(self.pod, minor)
+        taken = pod_requests(self.pod, minor)
         for each in taken.unusable:
             self.missing[f"{each.field}: {each.why}"] = None
         if spec.resourceClaims:
@@ -218,7 +218,7 @@ class _Maker:
             ports=self.ports(),
             pod_affinity=self.terms(near.requiredDuringSchedulingIgnoredDuringExecution),
             pod_anti_affinity=self.terms(apart.requiredDuringSchedulingIgnoredDuringExecution),
-            preferred_pods=self.wishes(near, 1) + self.wishes(apart, -1),
+            preferred_pods=self.preferred_terms(near, 1) + self.preferred_terms(apart, -1),
             spread=self.spread("DoNotSchedule"),
             soft_spread=self.spread("ScheduleAnyway"),
             volumes=reached.volumes,
@@ -231,20 +231,20 @@ class _Maker:
 
     def nodes(
         self, affinity: api.NodeAffinity
-    ) -> tuple[tuple[NodeSelectorTerm, ...] | None, tuple[tuple[int, NodeSelectorTerm], ...]]:
+    ) -> tuple[tuple[NodeRequirement, ...] | None, tuple[tuple[int, NodeRequirement], ...]]:
         required = affinity.requiredDuringSchedulingIgnoredDuringExecution
         preferred = tuple(
-            (wish.weight, term)
-            for wish in affinity.preferredDuringSchedulingIgnoredDuringExecution or ()
-            if wish.weight and wish.preference is not None
-            for term in node_terms([wish.preference], self.missing)
+            (preferred.weight, term)
+            for preferred in affinity.preferredDuringSchedulingIgnoredDuringExecution or ()
+            if preferred.weight and preferred.preference is not None
+            for term in node_terms([preferred.preference], self.missing)
         )
         terms = None if required is None else node_terms(required.nodeSelectorTerms, self.missing)
         return terms, tuple(sorted(preferred))
 
-    def tolerations(self) -> tuple[Toleration, ...]:
+    def tolerations(self) -> tuple[ShapeToleration, ...]:
         tolerations = {
-            Toleration(each.key or "", each.operator or "Equal", each.value or "", each.effect or "")
+            ShapeToleration(each.key or "", each.operator or "Equal", each.value or "", each.effect or "")
             for each in self.spec.tolerations or ()
         }
         for each in tolerations:
@@ -266,11 +266,11 @@ class _Maker:
     def terms(self, terms: Iterable[api.PodAffinityTerm] | None) -> tuple[PodTerm, ...]:
         return tuple(self.pod_term(term) for term in terms or ())
 
-    def wishes(self, affinity: api.PodAffinity, sign: int) -> tuple[tuple[int, PodTerm], ...]:
+    def preferred_terms(self, affinity: api.PodAffinity, sign: int) -> tuple[tuple[int, PodTerm], ...]:
         return tuple(
-            (sign * wish.weight, self.pod_term(wish.podAffinityTerm))
-            for wish in affinity.preferredDuringSchedulingIgnoredDuringExecution or ()
-            if wish.weight and wish.podAffinityTerm is not None
+            (sign * preferred.weight, self.pod_term(preferred.podAffinityTerm))
+            for preferred in affinity.preferredDuringSchedulingIgnoredDuringExecution or ()
+            if preferred.weight and preferred.podAffinityTerm is not None
         )
 
     def pod_term(self, term: api.PodAffinityTerm) -> PodTerm:

@@ -8,19 +8,19 @@ the arrays wrong.
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 import numpy as np
 
 from podium.api.core import Node, Pod
+from podium.api.findings import ObjectRef
+from podium.api.podrequests import LATEST, UnusableQuantity, allocatable
 from podium.api.schedulable import PersistentVolume, PersistentVolumeClaim, Schedulable, SchedulableNode
 from podium.api.selectors import Labels, Selector
-from podium.findings import ObjectRef
-from podium.schedulerplugin.arrays import Bools, Int32s, Int64s, by_id, grown
-from podium.schedulerplugin.columns import Columns
+from podium.cluster.reader import Name
+from podium.schedulerplugin.arrays import Bools, Columns, Int32s, Int64s, Needs, by_id, grown
 from podium.schedulerplugin.features import declared
-from podium.schedulerplugin.interning import Interning
-from podium.schedulerplugin.labels import NO_LABELS, VisibleLabels, touched
+from podium.schedulerplugin.interning import NO_LABELS, ShapeInterner, VisibleLabels, distinguished
 from podium.schedulerplugin.overlay import (
     NO_POD,
     NO_SHAPE,
@@ -29,16 +29,11 @@ from podium.schedulerplugin.overlay import (
     Overlay,
     Reshaped,
 )
-from podium.schedulerplugin.podversions import counts_alike, start_of
-from podium.schedulerplugin.requests import LATEST, Unusable, allocatable
+from podium.schedulerplugin.progress import same_for_scheduling, start_of
 from podium.schedulerplugin.shapes import Shape, shape_of
-from podium.schedulerplugin.sums import Needs
-from podium.schedulerplugin.volumes import Volumes, claims_of
-from podium.view import Name
+from podium.schedulerplugin.volumes import Volumes, discard
 
 _FEWEST_ROWS = 16
-_Key = TypeVar("_Key")
-_Item = TypeVar("_Item")
 
 
 class Problem(NamedTuple):
@@ -77,27 +72,25 @@ class Snapshot(Overlay):
         self.terminating: Bools = np.zeros(0, np.bool_)
         self.volumes = Volumes()
         self._minor = minor
-        self._interning = Interning(minor, self.volumes, self._needs_of, self._needs)
+        self._interner = ShapeInterner(minor, self.volumes, self._needs_of, self._needs)
         # The number of times that pending pods got other shapes because of new selectors.
         self.reshaped = 0
         self._reshaped: list[Reshaped] = []
         self._free_nodes: list[int] = []
         self._free_pods: list[int] = []
         self._stranded: dict[str, set[int]] = {}
-        self._claim_users: dict[Name, set[int]] = {}
-        self._claims_of_volume: dict[str, set[Name]] = {}
-        self._bad_nodes: dict[int, tuple[Unusable, ...]] = {}
+        self._bad_nodes: dict[int, tuple[UnusableQuantity, ...]] = {}
         self._bad_starts: dict[int, str] = {}
 
     @property
     def shapes(self) -> Mapping[int, Shape]:
         """The shapes that pods have, by id."""
-        return self._interning.shapes
+        return self._interner.shapes
 
     @property
-    def shapes_met(self) -> int:
+    def next_shape_id(self) -> int:
         """The largest id of a shape so far, plus one; it grows when pods of a new shape come."""
-        return self._interning.met
+        return self._interner.next_id
 
     def shape_of(self, pod: Schedulable) -> Shape:
         """Return the shape of a pod, computed from the object."""
@@ -105,18 +98,18 @@ class Snapshot(Overlay):
 
     def visible(self, shape: Shape) -> Shape:
         """Return a shape without the labels that no selector distinguishes any more."""
-        return shape._replace(labels=self.labels.of(dict(shape.labels)))
+        return shape._replace(labels=self.labels.visible(dict(shape.labels)))
 
     @property
     def labels(self) -> VisibleLabels:
         """The labels of pods that shapes have."""
-        return self._interning.labels
+        return self._interner.labels
 
     def observe_shapes(self, reshaped: Reshaped) -> None:
         """Register a callback for pods that get another shape without a change of the pods."""
         self._reshaped.append(reshaped)
 
-    def reveal(self, selectors: Iterable[Selector] = ()) -> None:
+    def distinguish_labels(self, selectors: Iterable[Selector] = ()) -> None:
         """Make shapes distinguish pods by all selectors of pods and budgets, and by these.
 
         Call it before reading the labels of shapes. New names take a look at all pods.
@@ -126,22 +119,22 @@ class Snapshot(Overlay):
             return
         moved: Counter[tuple[int, int]] = Counter()
         relabelled: dict[tuple[int, tuple[tuple[str, str], ...]], int] = {}
-        for row in touched(self._labels, new):
+        for row in distinguished(self._labels, new):
             before = self.shape.item(row)
-            labels = self.labels.of(self._labels[row])
+            labels = self.labels.visible(self._labels[row])
             if labels == self.shapes[before].labels:
                 continue
             after = relabelled.get((before, labels))
             if after is None:
-                after = relabelled[before, labels] = self._interning.relabelled(before, labels)
+                after = relabelled[before, labels] = self._interner.relabelled(before, labels)
             self.shape[row] = after
-            self._interning.move(before, after)
+            self._interner.move(before, after)
             counts = self.node.item(row) >= 0
             moved[before, after] += counts
             self.reshaped += not counts
         for (before, after), pods in moved.items():
-            for told in self._reshaped:
-                told(before, after, pods)
+            for callback in self._reshaped:
+                callback(before, after, pods)
 
     def apply(self, before: object, after: object) -> None:
         """Apply one change of an object, as an observer of a State; other kinds are ignored."""
@@ -157,9 +150,9 @@ class Snapshot(Overlay):
                 else:
                     self.add_node(node)
             case PersistentVolumeClaim() as claim:
-                self._apply_claim(claim, gone=after is None)
+                self._reshape(self.volumes.apply_claim(claim, gone=after is None))
             case PersistentVolume() as volume:
-                self._apply_volume(volume, gone=after is None)
+                self._reshape(self.volumes.apply_volume(volume, gone=after is None))
             case Pod() | Node():
                 raise TypeError("pods and nodes are read as Schedulable and SchedulableNode for scheduling")
             case _:
@@ -170,7 +163,7 @@ class Snapshot(Overlay):
         found = []
         for row, unusable in self._bad_nodes.items():
             found += [Problem(self._node_ref(row), *each) for each in unusable]
-        for shape_id in self._interning.unusable:
+        for shape_id in self._interner.unusable:
             for row in np.flatnonzero((self.shape == shape_id) & (self.home != NO_POD)).tolist():
                 found += [Problem(self._pod_ref(row), *each) for each in self.shapes[shape_id].unusable]
         for row, why in self._bad_starts.items():
@@ -199,7 +192,7 @@ class Snapshot(Overlay):
         unschedulable = bool(spec and spec.unschedulable)
         if new or changed or self.unschedulable.item(row) != unschedulable:
             self.unschedulable[row] = unschedulable
-            self._tell_node(row)
+            self._report_node_change(row)
         for pod_row in self._stranded.pop(name, ()) if new else ():
             self.home[pod_row] = row
             self._move(pod_row, row)
@@ -224,7 +217,7 @@ class Snapshot(Overlay):
         self._bad_nodes.pop(row, None)
         self._offer(row, {})
         self.columns.put(row, None, None)
-        self._tell_node(row)
+        self._report_node_change(row)
         self._free_nodes.append(row)
 
     def add_pod(self, pod: Schedulable) -> None:
@@ -235,11 +228,11 @@ class Snapshot(Overlay):
         assert self._log is None, "no object is applied while a trial is open"
         key = _name(pod)
         row = self.pod_row.get(key)
-        if row is not None and counts_alike(self.pods[row], pod):
+        if row is not None and same_for_scheduling(self.pods[row], pod):
             self.pods[row] = pod
             return
         self.revision += 1
-        shape_id = self._interning.take(pod)
+        shape_id = self._interner.acquire(pod)
         if row is None:
             row = self.pod_row[key] = self._free_pod()
         terminating = pod.metadata.deletionTimestamp is not None
@@ -257,8 +250,8 @@ class Snapshot(Overlay):
             self._set_shape(row, shape_id)
             self.terminating[row] = terminating
         else:
-            self._interning.release(shape_id)
-        self._describe(row, pod)
+            self._interner.release(shape_id)
+        self._set_fields(row, pod)
         self._link(row, pod)
         if recount:
             self._move(row, to)
@@ -329,10 +322,10 @@ class Snapshot(Overlay):
     def _needs_of(self, shape: Shape) -> Needs:
         return self._sums.needs(shape.requests, shape.scored)
 
-    def _tell_node(self, row: int) -> None:
+    def _report_node_change(self, row: int) -> None:
         self.node_revision += 1
-        for told in self._node_changed:
-            told(row)
+        for callback in self._node_changed:
+            callback(row)
 
     def _home_of(self, pod: Schedulable) -> int:
         return self.row.get(pod.spec.nodeName, STRANDED) if pod.spec.nodeName else PENDING
@@ -347,12 +340,12 @@ class Snapshot(Overlay):
     def _set_shape(self, row: int, shape_id: int) -> None:
         """Set the shape of a pod that counts nowhere now, and release its former shape."""
         before = self.shape.item(row)
-        self._sums.note(row, self._needs.get(before, ()), self._needs.get(shape_id, ()))
+        self._sums.store(row, self._needs.get(before, ()), self._needs.get(shape_id, ()))
         self.shape[row] = shape_id
         if before != NO_SHAPE:
-            self._interning.release(before)
+            self._interner.release(before)
 
-    def _describe(self, row: int, pod: Schedulable) -> None:
+    def _set_fields(self, row: int, pod: Schedulable) -> None:
         """Record the fields of a pod that do not decide its place."""
         self.pods[row] = pod
         self.uids[row] = pod.metadata.uid or ""
@@ -367,41 +360,20 @@ class Snapshot(Overlay):
         """Register a pod for the objects it waits for: its claims, and its node if that is unknown."""
         if self.home.item(row) == STRANDED:
             self._stranded.setdefault(pod.spec.nodeName or "", set()).add(row)
-        for claim in claims_of(pod):
-            self._claim_users.setdefault((pod.metadata.namespace or "", claim), set()).add(row)
+        self.volumes.add_user(row, pod)
 
     def _unlink(self, row: int) -> None:
         pod = self.pods[row]
         if pod is None:
             return
         if self.home.item(row) == STRANDED:
-            _discard(self._stranded, pod.spec.nodeName or "", row)
-        for claim in claims_of(pod):
-            _discard(self._claim_users, (pod.metadata.namespace or "", claim), row)
+            discard(self._stranded, pod.spec.nodeName or "", row)
+        self.volumes.remove_user(row, pod)
 
-    def _apply_claim(self, claim: PersistentVolumeClaim, *, gone: bool) -> None:
+    def _reshape(self, rows: Iterable[int]) -> None:
+        """Compute the shapes of pods again, because their claims or volumes changed."""
         self.revision += 1
-        key = _name(claim)
-        before = self.volumes.claims.pop(key, None)
-        if before is not None and before.spec is not None:
-            _discard(self._claims_of_volume, before.spec.volumeName or "", key)
-        if not gone:
-            self.volumes.claims[key] = claim
-            if claim.spec is not None:
-                self._claims_of_volume.setdefault(claim.spec.volumeName or "", set()).add(key)
-        self._shape_anew(key)
-
-    def _apply_volume(self, volume: PersistentVolume, *, gone: bool) -> None:
-        self.revision += 1
-        name = volume.metadata.name or ""
-        self.volumes.volumes.pop(name, None)
-        if not gone:
-            self.volumes.volumes[name] = volume
-        for key in self._claims_of_volume.get(name, ()):
-            self._shape_anew(key)
-
-    def _shape_anew(self, claim: Name) -> None:
-        for row in tuple(self._claim_users.get(claim, ())):
+        for row in rows:
             pod = self.pods[row]
             assert pod is not None
             self.add_pod(pod)
@@ -415,12 +387,5 @@ class Snapshot(Overlay):
         return ObjectRef("v1", "Pod", *_name(pod))
 
 
-def _name(obj: Schedulable | PersistentVolumeClaim) -> Name:
+def _name(obj: Schedulable) -> Name:
     return obj.metadata.namespace or "", obj.metadata.name or ""
-
-
-def _discard(index: dict[_Key, set[_Item]], key: _Key, item: _Item) -> None:
-    items = index[key]
-    items.discard(item)
-    if not items:
-        del index[key]

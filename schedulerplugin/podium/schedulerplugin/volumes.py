@@ -1,4 +1,4 @@
-"""Determines where a pod's volumes let it run, from its claims and the volumes they are bound to.
+"""The nodes from which the volumes of a pod can be reached.
 
 A bound volume can be reached from some nodes only, by its node affinity or by its zone labels. Whether an
 unbound claim could be bound on a node depends on storage classes, capacities and the binder itself. So a pod
@@ -9,13 +9,15 @@ them.
 Source: VolumeBinding, VolumeZone, VolumeRestrictions and NodeVolumeLimits of kube-scheduler 1.37.
 """
 
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from podium.api.schedulable import PersistentVolume, PersistentVolumeClaim, Schedulable
-from podium.api.selectors import Labels, NodeSelectorTerm, Requirement, node_terms
-from podium.view import Name
+from podium.api.selectors import Labels, NodeRequirement, Requirement, node_terms
+from podium.cluster.reader import Name
 
-Alternatives = tuple[NodeSelectorTerm, ...]
+_Key = TypeVar("_Key")
+_Item = TypeVar("_Item")
+Alternatives = tuple[NodeRequirement, ...]
 
 # Zone labels of volumes, each with the label that replaced it on nodes.
 _ZONES = {
@@ -32,11 +34,44 @@ _DISKS = (
 
 
 class Volumes:
-    """The claims by (namespace, name) and the volumes by name that shapes are made with."""
+    """The claims by (namespace, name), the volumes by name, and the rows of the pods that use each claim."""
 
     def __init__(self) -> None:
         self.claims: dict[Name, PersistentVolumeClaim] = {}
         self.volumes: dict[str, PersistentVolume] = {}
+        self._users: dict[Name, set[int]] = {}
+        self._claims_of_volume: dict[str, set[Name]] = {}
+
+    def add_user(self, row: int, pod: Schedulable) -> None:
+        """Record the claims of a pod."""
+        for claim in claims_of(pod):
+            self._users.setdefault((pod.metadata.namespace or "", claim), set()).add(row)
+
+    def remove_user(self, row: int, pod: Schedulable) -> None:
+        """Remove the claims of a pod."""
+        for claim in claims_of(pod):
+            discard(self._users, (pod.metadata.namespace or "", claim), row)
+
+    def apply_claim(self, claim: PersistentVolumeClaim, *, gone: bool) -> list[int]:
+        """Apply a change of a claim; return the rows of the pods that use it."""
+        key = claim.metadata.namespace or "", claim.metadata.name or ""
+        before = self.claims.pop(key, None)
+        if before is not None and before.spec is not None:
+            discard(self._claims_of_volume, before.spec.volumeName or "", key)
+        if not gone:
+            self.claims[key] = claim
+            if claim.spec is not None:
+                self._claims_of_volume.setdefault(claim.spec.volumeName or "", set()).add(key)
+        return list(self._users.get(key, ()))
+
+    def apply_volume(self, volume: PersistentVolume, *, gone: bool) -> list[int]:
+        """Apply a change of a volume; return the rows of the pods whose claims are bound to it."""
+        name = volume.metadata.name or ""
+        self.volumes.pop(name, None)
+        if not gone:
+            self.volumes[name] = volume
+        claims = self._claims_of_volume.get(name, ())
+        return list(dict.fromkeys(row for key in claims for row in self._users.get(key, ())))
 
 
 class Reach(NamedTuple):
@@ -51,32 +86,32 @@ def claims_of(pod: Schedulable) -> tuple[str, ...]:
     return tuple(claim for _, claim, _ in _claims(pod))
 
 
-def reach(pod: Schedulable, known: Volumes, odd: dict[str, None]) -> Reach:
-    """Return where a pod's volumes can be reached from; `odd` collects what cannot be evaluated.
+def reach(pod: Schedulable, known: Volumes, unreadable: dict[str, None]) -> Reach:
+    """Return where a pod's volumes can be reached from; `unreadable` collects what cannot be evaluated.
 
     The words name the pod's volume and not its claim, so that the copies of a pod are alike.
     """
     for each in pod.spec.volumes or ():
         for disk in _DISKS:
             if getattr(each, disk) is not None:
-                odd[f"the {disk} volume {each.name}"] = None
+                unreadable[f"the {disk} volume {each.name}"] = None
     volumes: set[Alternatives] = set()
     zones: set[Alternatives] = set()
     for name, claim, owner in _claims(pod):
-        volume = _bound(known, (pod.metadata.namespace or "", claim), name, owner, odd)
+        volume = _bound(known, (pod.metadata.namespace or "", claim), name, owner, unreadable)
         if volume is None:
             continue
         affinity = volume.spec.nodeAffinity if volume.spec is not None else None
         if affinity is not None and affinity.required is not None:
-            terms = node_terms(affinity.required.nodeSelectorTerms, odd)
+            terms = node_terms(affinity.required.nodeSelectorTerms, unreadable)
             # kube-scheduler compares a volume with labels alone: expressions on fields match any node.
-            volumes.add(tuple(NodeSelectorTerm(term.expressions) for term in terms))
+            volumes.add(tuple(NodeRequirement(term.expressions) for term in terms))
         zones.update(_zone_terms(volume.metadata.labels or {}))
     return Reach(tuple(sorted(volumes)), tuple(sorted(zones)))
 
 
 def _bound(
-    known: Volumes, key: Name, name: str, owner: str | None, odd: dict[str, None]
+    known: Volumes, key: Name, name: str, owner: str | None, unreadable: dict[str, None]
 ) -> PersistentVolume | None:
     """Return the volume that a claim is bound to, None if there is a problem with either.
 
@@ -98,7 +133,7 @@ def _bound(
         volume = known.volumes.get(claim.spec.volumeName or "")
         why = f"the persistent volume of volume {name}, which was not found"
     if volume is None:
-        odd[why] = None
+        unreadable[why] = None
     return volume
 
 
@@ -119,20 +154,28 @@ def _claims(pod: Schedulable) -> list[tuple[str, str, str | None]]:
     return found
 
 
-def _zone_terms(labels: Labels) -> list[tuple[NodeSelectorTerm, ...]]:
+def _zone_terms(labels: Labels) -> list[tuple[NodeRequirement, ...]]:
     """Return, for each zone label of a volume, the terms that match its nodes: in its zones, or without zone.
 
     Source: VolumeZone. Several zones are joined by `__`; an old label is looked for under its new name too.
     """
-    nowhere = NodeSelectorTerm(tuple(sorted(Requirement(key, "DoesNotExist") for key in _ZONES)))
-    found: list[tuple[NodeSelectorTerm, ...]] = []
+    nowhere = NodeRequirement(tuple(sorted(Requirement(key, "DoesNotExist") for key in _ZONES)))
+    found: list[tuple[NodeRequirement, ...]] = []
     for key, newer in _ZONES.items():
         zones = tuple(sorted({zone.strip() for zone in labels[key].split("__")})) if key in labels else ()
         if not all(zones) or not zones:
             continue
-        terms = {nowhere, NodeSelectorTerm((Requirement(key, "In", zones),))}
+        terms = {nowhere, NodeRequirement((Requirement(key, "In", zones),))}
         if newer != key:
             old, new = Requirement(key, "DoesNotExist"), Requirement(newer, "In", zones)
-            terms.add(NodeSelectorTerm(tuple(sorted((old, new)))))
+            terms.add(NodeRequirement(tuple(sorted((old, new)))))
         found.append(tuple(sorted(terms)))
     return found
+
+
+def discard(index: dict[_Key, set[_Item]], key: _Key, item: _Item) -> None:
+    """Remove an item from a set of an index, and the set if it is empty then."""
+    items = index[key]
+    items.discard(item)
+    if not items:
+        del index[key]

@@ -11,7 +11,7 @@ from fnmatch import fnmatchcase
 
 from podium.api.core import PODIUM_SCHEDULER
 from podium.api.groups import GROUP_LABEL, RESERVED
-from podium.gangs import AUTO, AUTO_LABEL
+from podium.groups.autogroups import AUTO, AUTO_LABEL
 from podium.rules.policy import Allowance
 
 # The characters of class and namespace names.
@@ -63,13 +63,13 @@ def _regex(pattern: str) -> str:
     """Return a shell pattern as RE2, whose character sets differ from fnmatch's."""
     parts, at = [], 0
     while at < len(pattern):
-        end = _end(pattern, at)
+        end = _set_end(pattern, at)
         parts.append(_set(pattern[at:end]) if end > at + 1 else _character(pattern[at]))
         at = end
     return "".join(parts)
 
 
-def _end(pattern: str, at: int) -> int:
+def _set_end(pattern: str, at: int) -> int:
     """Return the end of the set that begins here, or the next index if there is no set."""
     if pattern[at] != "[":
         return at + 1

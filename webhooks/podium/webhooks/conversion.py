@@ -15,10 +15,11 @@ import msgspec
 from msgspec import Raw
 
 from podium.api.convert import VERSIONS, convert
+from podium.api.findings import group_of
 from podium.api.groups import PODIUM_GROUP
 from podium.api.reads import READS
-from podium.findings import group_of
-from podium.webhooks.review import MAX_DETAILS, UNREADABLE, ReviewError, is_large
+from podium.webhooks.envelope import UNREADABLE, ReviewError
+from podium.webhooks.review import MAX_DETAILS, is_large
 from podium.webhooks.slices import LongError, slices
 
 API_VERSION = "apiextensions.k8s.io/v1"

@@ -3,12 +3,13 @@
 A change of any limit then changes the manifests too.
 """
 
-from podium.service.limits import Limits
+from podium.runtime.limits import Limits
+from podium.webhooks.bindings import BINDINGS, POD_BYTES, READS
 from podium.webhooks.handlers import ADMISSION, CONVERSION, CONVERSION_BYTES, PATIENT_BYTES
 from podium.webhooks.review import DETAILS_BYTES
 from podium.webhooks.room import PLACES
 
-# The process with 10,000 groups in its caches, 117 MiB in bench/RESULTS.md, and what the allocator keeps.
+# The process with 10,000 groups in its caches, 117 MiB in bench/RESULTS.md, and the allocator's reserve.
 _PROCESS_BYTES = 160 << 20
 # uvloop's TLS buffer and the pipelined data of a connection, 256 KiB each.
 _CONNECTION_BYTES = 512 << 10
@@ -21,6 +22,8 @@ MEMORY_BYTES = (
     # Bodies, and answers that clients have not read yet.
     + ADMISSION.held_bytes
     + CONVERSION.held_bytes
+    + BINDINGS.held_bytes
+    + READS * POD_BYTES
     # One answer is written at a time.
     + CONVERSION_BYTES
     # The decoded parts of both objects of a review, and of an object converted at the same time.

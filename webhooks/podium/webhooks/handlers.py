@@ -1,8 +1,8 @@
 """Handlers of the API server's requests: mutate (including gangs), validate and convert; bytes in, bytes out.
 
 The state is read without awaiting, so a request sees one consistent state and needs no task. If it names an
-object that is not known yet (a PriorityClass applied together with its group), the request waits for a change
-of the cluster, for a part of its timeout. A bug is a 500 and counted, never a denial, so that the API server
+unknown object (a PriorityClass applied together with its group), the request waits for a change of the
+cluster. The wait is a part of its timeout. A bug is a 500 and counted, never a denial, so that the API server
 applies failurePolicy.
 
 A request that is refused for its size or for lack of resources is denied: an AdmissionReview with `allowed:
@@ -21,17 +21,18 @@ from typing import NamedTuple, Protocol
 
 from structlog.typing import FilteringBoundLogger
 
+from podium.cluster.reader import ClusterReader
 from podium.rules.admission import Verdict
-from podium.rules.case import Profile
-from podium.rules.target import Phase
-from podium.rules.webhook import NO_OPINION, judge
-from podium.service.limits import Budget
-from podium.service.messages import JSON, RETRY, Ask, Reply, Route
-from podium.service.seldom import Seldom
-from podium.view import View
+from podium.rules.context import Profile
+from podium.rules.target import AdmissionPhase
+from podium.rules.webhook import NO_OPINION, review_phase
+from podium.runtime.limits import RequestBudget
+from podium.runtime.loglimit import LINES_A_MINUTE, Seldom
+from podium.runtime.messages import JSON, RETRY, HTTPRequest, HTTPResponse, Route, text_response
 from podium.webhooks.conversion import convert_review
-from podium.webhooks.metrics import REFUSED, Metrics, outcome
-from podium.webhooks.review import LargeError, Review, ReviewError, begin, decode, encode, refusal
+from podium.webhooks.envelope import ReviewError, peek_identity, refusal
+from podium.webhooks.metrics import REFUSED, WebhookMetrics, outcome
+from podium.webhooks.review import LargeError, Review, decode, encode
 from podium.webhooks.room import PLACES, Room
 
 # An API server accepts 3 MiB from a client (MaxRequestBodyBytes), writes each `<`, `>` and `&` as six bytes,
@@ -42,10 +43,10 @@ ADMISSION_BYTES = 2 * 6 * (3 << 20) + (1 << 20)
 # A list of 15,000 groups. API servers convert each object separately, but may send a list.
 CONVERSION_BYTES = 32 << 20
 # Two reviews of the maximum size, and many of the usual size of some KiB.
-ADMISSION = Budget("admission", 2 * ADMISSION_BYTES + (22 << 20), PLACES, 1000)
+ADMISSION = RequestBudget("admission", 2 * ADMISSION_BYTES + (22 << 20), PLACES, 1000)
 # Two lists of the maximum size. Any client may send conversions, so they have few connections and a short
 # queue.
-CONVERSION = Budget("conversion", 2 * CONVERSION_BYTES, 32, 250)
+CONVERSION = RequestBudget("conversion", 2 * CONVERSION_BYTES, 32, 250)
 # Larger conversions, of about 10 ms, run on a thread and leave the event loop to admission.
 _ASIDE_BYTES = 256 << 10
 # The longest wait for an object that a request names, at most half of the request's timeout; below, the
@@ -56,9 +57,7 @@ PATIENT_BYTES = 32 << 10
 _FIRST_PAUSE_SECONDS = 0.001
 _LONGEST_PAUSE_SECONDS = 0.05
 # The maximum length of a request's text in an answer.
-_SAID = 300
-# Log lines of one kind in a minute, where a client controls their number.
-_LINES_A_MINUTE = 10
+_LONGEST_REASON = 300
 _MESSAGES = {
     "large body": f"its review has more than {ADMISSION_BYTES >> 20} MiB. Make the object smaller",
     "connections": "the webhook has too many connections. Try again",
@@ -67,14 +66,12 @@ _MESSAGES = {
     "slow body": "its body did not arrive in time. Try again",
 }
 
-_TEXT = {"Content-Type": "text/plain; charset=utf-8"}
-
 
 class LiveView(Protocol):
     """The current cluster state, and notification of changes."""
 
     @property
-    def state(self) -> View:
+    def state(self) -> ClusterReader:
         """Return the current state."""
 
     @property
@@ -98,7 +95,7 @@ class Handlers:
         self,
         cluster: LiveView,
         profile: Callable[[], Profile],
-        metrics: Metrics,
+        metrics: WebhookMetrics,
         log: FilteringBoundLogger,
         *,
         patience: float = PATIENCE_SECONDS,
@@ -109,7 +106,7 @@ class Handlers:
         self._log = log
         self._patience = patience
         self._room = Room()
-        self._lines = Seldom(_LINES_A_MINUTE, 60.0, time.monotonic)
+        self._lines = Seldom(LINES_A_MINUTE, 60.0, time.monotonic)
         self._aside = ThreadPoolExecutor(1, "convert")
 
     def routes(self) -> dict[str, Route]:
@@ -126,7 +123,7 @@ class Handlers:
                     declined=self._declined,
                     owner=_namespace,
                 )
-                for phase in Phase
+                for phase in AdmissionPhase
             },
             # API servers send no client certificate for conversions, which return no data but the client's
             # own. So a conversion does not protect its connection.
@@ -145,22 +142,22 @@ class Handlers:
         """Stop the thread for large conversions."""
         self._aside.shutdown(wait=False, cancel_futures=True)
 
-    def _admit(self, phase: Phase, ask: Ask) -> Reply | Awaitable[Reply]:
+    def _admit(self, phase: AdmissionPhase, ask: HTTPRequest) -> HTTPResponse | Awaitable[HTTPResponse]:
         if not self._cluster.synced:
             # An API server retries after this status; it would accept a denial as the answer.
-            self._metrics.refused("not synced")
-            return Reply(503, b"not synced yet\n", {**_TEXT, **RETRY})
+            self._metrics.count_refusal("not synced")
+            return text_response(503, "not synced yet", RETRY)
         try:
             review = decode(ask.body, phase)
         except LargeError as error:
-            self._metrics.refused("large object")
+            self._metrics.count_refusal("large object")
             return self._denied("large object", error.uid, "", f"{error}")
         except ReviewError as error:
-            return self._unreadable(error)
+            return self.unreadable(error)
         question = _Question(review, ask.deadline, ask.began)
         try:
             revision = self._cluster.state.revision
-            verdict = self._judge(review)
+            verdict = self._review(review)
             small = len(ask.body) <= PATIENT_BYTES
             if verdict.awaits and small and self._room.enter(review.namespace):
                 return self._patiently(question, verdict, revision)
@@ -168,7 +165,7 @@ class Handlers:
         except Exception as error:  # noqa: BLE001 - the answer to a bug is a 500, not a denial
             return self._failed(review, error)
 
-    async def _patiently(self, question: _Question, verdict: Verdict, revision: int) -> Reply:
+    async def _patiently(self, question: _Question, verdict: Verdict, revision: int) -> HTTPResponse:
         """Judge again when the cluster has changed, until nothing is missing or the wait is over."""
         loop = asyncio.get_running_loop()
         end = loop.time() + min(self._patience, (question.deadline - loop.time()) / 2)
@@ -182,19 +179,19 @@ class Handlers:
                         await asyncio.sleep(pause)
                 pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
                 revision = self._cluster.state.revision
-                verdict = self._judge(question.review)
+                verdict = self._review(question.review)
             return self._reply(question, verdict)
         except Exception as error:  # noqa: BLE001 - as above
             return self._failed(question.review, error)
         finally:
             self._room.leave(question.review.namespace)
 
-    def _judge(self, review: Review) -> Verdict:
+    def _review(self, review: Review) -> Verdict:
         if review.request is None:
             return NO_OPINION
-        return judge(review.phase, review.request, self._cluster.state, self._profile())
+        return review_phase(review.phase, review.request, self._cluster.state, self._profile())
 
-    def _reply(self, question: _Question, verdict: Verdict) -> Reply:
+    def _reply(self, question: _Question, verdict: Verdict) -> HTTPResponse:
         review = question.review
         body = encode(review, verdict)
         self._metrics.judged(review, verdict, time.perf_counter() - question.began)
@@ -212,57 +209,58 @@ class Handlers:
             code=verdict.code,
             rules=[finding.rule for finding in verdict.findings],
         )
-        return Reply(200, body)
+        return HTTPResponse(200, body)
 
-    def _convert(self, ask: Ask) -> Reply | Awaitable[Reply]:
+    def _convert(self, ask: HTTPRequest) -> HTTPResponse | Awaitable[HTTPResponse]:
         if len(ask.body) > _ASIDE_BYTES:
             return self._convert_aside(ask)
         try:
             return self._converted(convert_review(ask.body), ask)
         except ReviewError as error:
-            return self._unreadable(error)
+            return self.unreadable(error)
 
-    async def _convert_aside(self, ask: Ask) -> Reply:
+    async def _convert_aside(self, ask: HTTPRequest) -> HTTPResponse:
         loop = asyncio.get_running_loop()
         try:
             return self._converted(
                 await loop.run_in_executor(self._aside, partial(convert_review, ask.body)), ask
             )
         except ReviewError as error:
-            return self._unreadable(error)
+            return self.unreadable(error)
 
-    def _converted(self, body: bytearray, ask: Ask) -> Reply:
+    def _converted(self, body: bytearray, ask: HTTPRequest) -> HTTPResponse:
         self._metrics.converted(time.perf_counter() - ask.began)
-        return Reply(200, body)
+        return HTTPResponse(200, body)
 
-    def _declined(self, why: str, beginning: bytes) -> Reply | None:
+    def _declined(self, why: str, beginning: bytes) -> HTTPResponse | None:
         """Return a denial of a refused request if the beginning of its body has the uid."""
-        found = begin(beginning)
+        found = peek_identity(beginning)
         if found is None or why not in _MESSAGES:
             return None
         return self._denied(why, found.uid, found.namespace, _MESSAGES[why])
 
-    def _denied(self, why: str, uid: str, namespace: str, message: str) -> Reply:
-        if (left_out := self._lines.take(why)) is not None:
+    def _denied(self, why: str, uid: str, namespace: str, message: str) -> HTTPResponse:
+        if (left_out := self._lines.admit_line(why)) is not None:
             self._log.warning("not judged", why=why, uid=uid, namespace=namespace, left_out=left_out)
-        return Reply(200, refusal(uid, REFUSED[why], f"Podium did not judge this request: {message}."))
+        return HTTPResponse(200, refusal(uid, REFUSED[why], f"Podium did not judge this request: {message}."))
 
-    def _unreadable(self, error: ReviewError) -> Reply:
-        said = str(error)[:_SAID]
-        self._metrics.refused("review")
-        if (left_out := self._lines.take("unreadable")) is not None:
-            self._log.info("unreadable", reason=said, left_out=left_out)
-        return Reply(400, f"{said}\n".encode(errors="replace"), _TEXT)
+    def unreadable(self, error: ReviewError) -> HTTPResponse:
+        """Count and log a body that is no review; return the answer to it."""
+        short_reason = str(error)[:_LONGEST_REASON]
+        self._metrics.count_refusal("review")
+        if (left_out := self._lines.admit_line("unreadable")) is not None:
+            self._log.info("unreadable", reason=short_reason, left_out=left_out)
+        return text_response(400, short_reason)
 
-    def _failed(self, review: Review, error: Exception) -> Reply:
-        self._metrics.refused("exception")
+    def _failed(self, review: Review, error: Exception) -> HTTPResponse:
+        self._metrics.count_refusal("exception")
         self._log.error(
             "judging failed", uid=review.uid, phase=review.phase, kind=review.kind, exc_info=error
         )
-        return Reply(500, b"internal error, see the log\n", _TEXT)
+        return text_response(500, "internal error, see the log")
 
 
 def _namespace(beginning: bytes) -> str:
     """Return the namespace, the owner of a review's bytes."""
-    found = begin(beginning)
+    found = peek_identity(beginning)
     return found.namespace if found is not None else ""

@@ -17,18 +17,26 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Protocol
 
-from podium import certificates
-from podium.certificates import Pair
 from podium.errors import PodiumError
 from podium.kube.connection import Sleep
-from podium.kube.watching import Say
-from podium.webhooks import rotation, tls
-from podium.webhooks.rotation import USUAL, WRITES, Periods, Replica, Report, Seen, Step, Stored
+from podium.kube.reflector import Say
+from podium.webhooks import certificates, rotation, tls
+from podium.webhooks.certificates import Pair
+from podium.webhooks.rotation import (
+    USUAL,
+    WRITES,
+    Periods,
+    Replica,
+    ReplicaReport,
+    RotationState,
+    RotationStep,
+    Stored,
+)
 from podium.webhooks.stores import Found, Store
 from podium.webhooks.tls import Serving
 
 # Returns whether each replica serves under a CA, in the order of the reports.
-Probe = Callable[[Sequence[Report], bytes], Awaitable[Sequence[bool]]]
+Probe = Callable[[Sequence[ReplicaReport], bytes], Awaitable[Sequence[bool]]]
 
 # All replicas may try to write at the same time, and one wins each round.
 _ATTEMPTS = 50
@@ -48,7 +56,7 @@ class Publisher(Protocol):
         ...
 
 
-async def _probe_all(reports: Sequence[Report], authority: bytes) -> Sequence[bool]:
+async def _probe_all(reports: Sequence[ReplicaReport], authority: bytes) -> Sequence[bool]:
     """Probe all replicas at once, so that all vanished replicas together cost one timeout."""
     return await asyncio.gather(*(tls.serves(each.address, authority, each.names[0]) for each in reports))
 
@@ -97,8 +105,8 @@ class Keeper:
         self._bundle = b""
         self._published_at = 0.0
         # Consecutive polls at which a report was not proven, while a CA is being dropped.
-        self._unproven: Counter[Report] = Counter()
-        self._told = ""
+        self._unproven: Counter[ReplicaReport] = Counter()
+        self._logged = ""
         # Whether API servers have our bundle; before that they cannot call us.
         self.registered = publisher is None
 
@@ -134,18 +142,19 @@ class Keeper:
         step = rotation.decide(stored, self._me, seen, self._now(), self._periods)
         if step in WRITES:
             written = await self._advance(found, step)
-            if written and step is Step.DROP and seen.silent:
+            if written and step is RotationStep.DROP and seen.silent:
                 self._say("replicas not waited for", {"replicas": sorted(seen.silent)})
             return 0.0
-        if step is Step.PUBLISH:
+        if step is RotationStep.PUBLISH:
             return 0.0 if await self._publish(self._publisher, found, stored) else poll
         missing = [
             report.replica for report in stored.reports if report.replica not in seen.proven | seen.silent
         ]
         self._tell(
-            "" if step is Step.REST else step.value, {"replicas": missing} if step is Step.PROVE else {}
+            "" if step is RotationStep.REST else step.value,
+            {"replicas": missing} if step is RotationStep.PROVE else {},
         )
-        if step is Step.WAIT and seen.published is not None:
+        if step is RotationStep.WAIT and seen.published is not None:
             return min(self._periods.poll, self._periods.grace - seen.published).total_seconds()
         return poll
 
@@ -156,7 +165,7 @@ class Keeper:
             if found.stored is None and self._last is not None:
                 await self._restore(self._last, found.version)
                 continue
-            step = rotation.decide(found.stored, self._me, Seen(), self._now(), self._periods)
+            step = rotation.decide(found.stored, self._me, RotationState(), self._now(), self._periods)
             if step not in WRITES:
                 assert found.stored is not None, "nothing stored is a step that writes"
                 self._last, self._gone_since = found.stored, None
@@ -193,28 +202,28 @@ class Keeper:
         if await self._store.write(last, version):
             self._say("certificates restored", {})
 
-    async def _advance(self, found: Found, step: Step) -> bool:
+    async def _advance(self, found: Found, step: RotationStep) -> bool:
         """Do a step that writes. Return False if another replica wrote first."""
         after = rotation.advance(
             found.stored, step, self._me, self._now(), periods=self._periods, new_key=self._new_key
         )
         written = await self._store.write(after, found.version)
-        if written and step is not Step.REPORT:
+        if written and step is not RotationStep.REPORT:
             self._say(step.value, {})
         return written
 
-    async def _look(self, publisher: Publisher, stored: Stored) -> Seen:
+    async def _look(self, publisher: Publisher, stored: Stored) -> RotationState:
         """Read back the bundle and, while a CA is being dropped, probe every replica."""
         bundle = stored.bundle
         if not await publisher.published(bundle):
             self._bundle = b""
-            return Seen()
+            return RotationState()
         self.registered = True
         if bundle != self._bundle:
             self._bundle, self._published_at = bundle, self._monotonic()
         proven, silent = await self._ask_all(stored)
         waited = timedelta(seconds=self._monotonic() - self._published_at)
-        return Seen(waited, proven, silent)
+        return RotationState(waited, proven, silent)
 
     async def _ask_all(self, stored: Stored) -> tuple[frozenset[str], frozenset[str]]:
         """Return the replicas that serve under the signer, and those that have not for `patience` polls."""
@@ -233,7 +242,7 @@ class Keeper:
         await publisher.publish(stored.bundle)
         stuck = await publisher.published(stored.bundle)
         if stuck:
-            self._say(Step.PUBLISH.value, {})
+            self._say(RotationStep.PUBLISH.value, {})
         else:
             self._say(_NOT_KEPT, {"error": "the API server has another caBundle than the one just written"})
         return stuck
@@ -253,9 +262,9 @@ class Keeper:
 
     def _tell(self, event: str, fields: dict[str, object]) -> None:
         """Log a lasting condition once, when it begins."""
-        if event and event != self._told:
+        if event and event != self._logged:
             self._say(event, fields)
-        self._told = event
+        self._logged = event
 
 
 class Watcher:
@@ -328,7 +337,7 @@ async def _for_ever(
     jitter: Callable[[], float],
 ) -> None:
     """Repeat `turn`, and log each failure unless the last turn failed the same way."""
-    told: list[str] = []
+    logged: list[str] = []
     while True:
         wait, failures = poll, []
         try:
@@ -343,7 +352,7 @@ async def _for_ever(
         except PodiumError as error:
             failures.append(str(error))
         for failure in failures:
-            if failure not in told:
+            if failure not in logged:
                 say(_NOT_KEPT, {"error": failure})
-        told = failures
+        logged = failures
         await sleep(wait * (0.8 + 0.4 * jitter()))

@@ -8,7 +8,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from podium import crds
+from podium.crds import definitions
+from podium.documents.yamlwriter import dump_all
 from podium.rules.policy import Policy
 from podium.webhooks import classuse
 from podium.webhooks.policies import defaults, policies
@@ -32,7 +33,7 @@ def documents(what: str, policy: Policy, service: tuple[str, str], options: Opti
     endpoint = Endpoint(service=service)
     match what:
         case "crds":
-            return [*crds.crds(endpoint.client(CONVERT, None)), crds.records()]
+            return [*definitions.crds(endpoint.client(CONVERT, None)), definitions.records()]
         case "webhooks":
             return configurations(policy, endpoint, options, None)
         case "policies":
@@ -44,23 +45,15 @@ def documents(what: str, policy: Policy, service: tuple[str, str], options: Opti
 
 
 def render() -> dict[str, str]:
-    """Return the manifests in the repository, by path."""
-    return {
-        path: text(documents(what, Policy(), (NAMESPACE, SERVICE), Options())) for what, path in FILES.items()
+    """Return the manifests in the repository, by path; those in crds/ serve clusters without the webhook."""
+    crds = {
+        f"crds/{crd['metadata']['name']}.yaml": dump_all([crd])
+        for crd in (*definitions.crds(), definitions.records())
     }
-
-
-def text(each: list[dict[str, Any]]) -> str:
-    """Return documents as one YAML file."""
-    import yaml  # noqa: PLC0415 - only this function needs it
-
-    class Dumper(yaml.SafeDumper):
-        """Writes a value that two documents share twice, because anchors end with a document."""
-
-        def ignore_aliases(self, _data: Any) -> bool:
-            return True
-
-    return yaml.dump_all(each, Dumper=Dumper, sort_keys=False, width=110)
+    return crds | {
+        path: dump_all(documents(what, Policy(), (NAMESPACE, SERVICE), Options()))
+        for what, path in FILES.items()
+    }
 
 
 def main() -> None:

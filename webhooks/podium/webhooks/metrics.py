@@ -7,13 +7,13 @@ from collections.abc import Callable, Iterator, Mapping
 
 from prometheus_client import CollectorRegistry, Counter, Histogram
 
-from podium.findings import Severity
-from podium.rules import own
+from podium.api.findings import Severity
+from podium.rules import podiumrules
 from podium.rules.admission import Verdict
-from podium.rules.target import Phase, Target
+from podium.rules.target import AdmissionPhase, WriteTarget
 from podium.rules.webhook import PARITY, PARITY_RULES
-from podium.service.messages import REFUSALS
-from podium.service.metrics import Reading, from_zero
+from podium.runtime.messages import REFUSALS
+from podium.runtime.metrics import ScrapedMetric, from_zero
 from podium.webhooks.review import Review
 
 # From a fifth of the usual duration to the longest timeout of an API server.
@@ -25,7 +25,7 @@ _OTHER = "other"
 REFUSED = {**REFUSALS, "review": 400, "large object": 413, "not synced": 503}
 
 
-class Metrics:
+class WebhookMetrics:
     """The counters and histograms; `read` adds values that other objects have."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
@@ -69,7 +69,7 @@ class Metrics:
         )
         # A cache, because finding a child by its labels costs more than counting.
         self._counters: dict[tuple[str, str, str, str, str], Counter] = {}
-        self._durations = {phase: duration.labels(phase) for phase in Phase}
+        self._durations = {phase: duration.labels(phase) for phase in AdmissionPhase}
 
     def read(
         self,
@@ -80,9 +80,11 @@ class Metrics:
     ) -> None:
         """Register values that other objects have: ages in seconds by resource, expiries in Unix time."""
         for reading in (
-            Reading("podium_admission_in_flight", "Requests being judged.", (), lambda: {(): in_flight()}),
-            Reading.of_caches(cache_ages),
-            Reading(
+            ScrapedMetric(
+                "podium_admission_in_flight", "Requests being judged.", (), lambda: {(): in_flight()}
+            ),
+            ScrapedMetric.of_caches(cache_ages),
+            ScrapedMetric(
                 "podium_certificate_expiry_timestamp_seconds",
                 "Time when the certificate expires.",
                 ("certificate",),
@@ -111,7 +113,7 @@ class Metrics:
         self._conversions.inc()
         self._conversion_duration.observe(seconds)
 
-    def refused(self, why: str) -> None:
+    def count_refusal(self, why: str) -> None:
         """Count a request that was not judged."""
         self._refused[why].inc()
 
@@ -123,15 +125,15 @@ def answers() -> Iterator[tuple[str, str, str, str, str]]:
         for rule in PARITY_RULES[target.kind]:
             verdict = "denied" if rule.severity is Severity.ERROR else "warned"
             yield target.phase, target.kind, target.operation, verdict, rule.id
-    for ours in (*own.OWN_RULES, own.LABEL_FIXED):
+    for ours in (*podiumrules.OWN_RULES, podiumrules.LABEL_FIXED):
         for target in ours.on:
             yield from _unbreached(target)
             for verdict in ("denied", "warned"):
                 yield target.phase, target.kind, target.operation, verdict, ours.cause.rule.id
 
 
-def _unbreached(target: Target) -> Iterator[tuple[str, str, str, str, str]]:
-    for verdict in ("allowed",) if target.phase is Phase.VALIDATE else ("allowed", "patched"):
+def _unbreached(target: WriteTarget) -> Iterator[tuple[str, str, str, str, str]]:
+    for verdict in ("allowed",) if target.phase is AdmissionPhase.VALIDATE else ("allowed", "patched"):
         yield target.phase, target.kind, target.operation, verdict, ""
 
 

@@ -9,19 +9,19 @@ Each rule has one policy for each family, with the webhook's targets, exemptions
 is the action of the binding. CEL cannot look up other objects; UNSAID has the reason for each rule without a
 policy. The API server's rules on Podium's kinds need no twin, because their schema contains them.
 
-Fields with another type in another kind or version are read through dyn(), because the API server checks an
-expression against the schema of everything that the policy matches.
+The API server checks an expression against the schema of everything that the policy matches. So fields with
+another type in another kind or version are read through dyn().
 """
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from podium import priority
+from podium.api import priority
 from podium.api.groups import GROUP_LABEL
-from podium.rules import gang, own
-from podium.rules.ownrule import OwnRule
-from podium.rules.policy import Level, Policy
-from podium.rules.target import Phase
+from podium.rules import gang, podiumrules
+from podium.rules.podiumrule import OwnRule
+from podium.rules.policy import Policy, RuleLevel
+from podium.rules.target import AdmissionPhase
 from podium.rules.workload import MAX_TEMPLATES
 from podium.webhooks import cel
 from podium.webhooks.registration import (
@@ -61,12 +61,12 @@ class Twin(NamedTuple):
 
 # The policies of every installation, if their level is `deny`: by violating one of these rules, a tenant
 # would use a class or a group that is not its own.
-DEFAULT = (own.CLASS_ALLOWED, own.LABEL_FIXED)
+DEFAULT = (podiumrules.CLASS_ALLOWED, podiumrules.LABEL_FIXED)
 # The reasons why the other rules have no twin.
 UNSAID = {
-    own.MEMBER_PRIORITY: "compares a pod with its PodGroup",
-    own.TEMPLATE_CLASS: "looks for a PriorityClass",
-    own.UNLIKE_TEMPLATE: "compares a PodGroup with its Workload",
+    podiumrules.MEMBER_PRIORITY: "compares a pod with its PodGroup",
+    podiumrules.TEMPLATE_CLASS: "looks for a PriorityClass",
+    podiumrules.UNLIKE_TEMPLATE: "compares a PodGroup with its Workload",
     gang.WITHOUT_OWNER: "works out what made the pod",
 }
 
@@ -84,7 +84,7 @@ _TORN = '"a basic group cannot be disrupted as a whole"'
 _VALUES = ", ".join(f"{cel.quote(name)}: {value}" for name, value in priority.SYSTEM_CLASSES.items())
 
 LABEL_FIXED = Twin(
-    own.LABEL_FIXED,
+    podiumrules.LABEL_FIXED,
     {"before": cel.LABEL_BEFORE, "now": cel.LABEL},
     [
         Check(
@@ -98,7 +98,7 @@ LABEL_FIXED = Twin(
     ],
 )
 TWO_GROUPS = Twin(
-    own.TWO_GROUPS,
+    podiumrules.TWO_GROUPS,
     {"label": f'{cel.LABEL}.orValue("")', "field": f'{cel.FIELD}.orValue("")'},
     [
         Check(
@@ -110,19 +110,19 @@ TWO_GROUPS = Twin(
     ],
 )
 NAME_LENGTH = Twin(
-    own.NAME_LENGTH,
+    podiumrules.NAME_LENGTH,
     {},
     [
         Check(
-            f"size(object.metadata.name) <= {own.NAME_LIMIT}",
+            f"size(object.metadata.name) <= {podiumrules.NAME_LIMIT}",
             "metadata.name",
-            f'"Too long: may not be more than {own.NAME_LIMIT} bytes"',
+            f'"Too long: may not be more than {podiumrules.NAME_LIMIT} bytes"',
         )
     ],
     invalid=True,
 )
 BASIC_MODE = Twin(
-    own.BASIC_MODE,
+    podiumrules.BASIC_MODE,
     {"torn": f"{_PARTS}.map(p, !has(p.schedulingPolicy.gang) && {_WHOLE})"},
     [
         Check('request.kind.kind != "PodGroup" || !variables.torn[0]', "spec.disruptionMode", _TORN),
@@ -137,7 +137,7 @@ BASIC_MODE = Twin(
     ],
 )
 TEMPLATE_SYSTEM_CLASS = Twin(
-    own.TEMPLATE_SYSTEM_CLASS,
+    podiumrules.TEMPLATE_SYSTEM_CLASS,
     {"classes": f'{_TEMPLATES}.map(t, t.?priorityClassName.orValue(""))', "values": f"{{{_VALUES}}}"},
     [
         Check(
@@ -161,7 +161,7 @@ def twins(policy: Policy, family: Family) -> list[Twin]:
         BASIC_MODE,
         TEMPLATE_SYSTEM_CLASS,
     )
-    return [twin for twin in every if targets(twin.rule, family, Phase.VALIDATE)]
+    return [twin for twin in every if targets(twin.rule, family, AdmissionPhase.VALIDATE)]
 
 
 def _class_allowed(policy: Policy, family: Family) -> Twin:
@@ -177,7 +177,7 @@ def _class_allowed(policy: Policy, family: Family) -> Twin:
                 f'"{what} in namespace " + request.namespace + " may not use class " + {cel.CLASS} + {listed}'
             )
             checks.append(Check(holds, "spec.priorityClassName", message))
-    return Twin(own.CLASS_ALLOWED, {"ruling": cel.allowance(policy.allow)}, checks)
+    return Twin(podiumrules.CLASS_ALLOWED, {"ruling": cel.allowance(policy.allow)}, checks)
 
 
 def defaults(policy: Policy, options: Options) -> list[dict[str, Any]]:
@@ -188,7 +188,7 @@ def defaults(policy: Policy, options: Options) -> list[dict[str, Any]]:
     return [
         document
         for family, twin, level in _on(policy)
-        if twin.rule in DEFAULT and level is Level.DENY
+        if twin.rule in DEFAULT and level is RuleLevel.DENY
         for document in _policy(twin, family, level, options, "Fail")
     ]
 
@@ -196,7 +196,10 @@ def defaults(policy: Policy, options: Options) -> list[dict[str, Any]]:
 def default_names() -> list[str]:
     """Return the name of every policy that `defaults` may return."""
     return [
-        _name(rule, family) for rule in DEFAULT for family in Family if targets(rule, family, Phase.VALIDATE)
+        _name(rule, family)
+        for rule in DEFAULT
+        for family in Family
+        if targets(rule, family, AdmissionPhase.VALIDATE)
     ]
 
 
@@ -211,7 +214,7 @@ def policies(policy: Policy, options: Options) -> list[dict[str, Any]]:
     ]
 
 
-def _on(policy: Policy) -> Iterator[tuple[Family, Twin, Level]]:
+def _on(policy: Policy) -> Iterator[tuple[Family, Twin, RuleLevel]]:
     for family in Family:
         levels = active(policy, family)
         for twin in twins(policy, family):
@@ -223,8 +226,10 @@ def _name(rule: OwnRule, family: Family) -> str:
     return f"{rule.cause.rule.id}.{family.domain}"
 
 
-def _policy(twin: Twin, family: Family, level: Level, options: Options, failure: str) -> list[dict[str, Any]]:
-    forbids = level is Level.DENY and not twin.invalid
+def _policy(
+    twin: Twin, family: Family, level: RuleLevel, options: Options, failure: str
+) -> list[dict[str, Any]]:
+    forbids = level is RuleLevel.DENY and not twin.invalid
     spec = {
         "failurePolicy": failure,
         "matchConstraints": {
@@ -247,12 +252,12 @@ def _policy(twin: Twin, family: Family, level: Level, options: Options, failure:
             for check in twin.checks
         ],
     }
-    return bound(_name(twin.rule, family), spec, "Deny" if level is Level.DENY else "Warn")
+    return bound(_name(twin.rule, family), spec, "Deny" if level is RuleLevel.DENY else "Warn")
 
 
 def _resource_rules(rule: OwnRule, family: Family) -> list[dict[str, Any]]:
-    rules = resource_rules(family, targets(rule, family, Phase.VALIDATE))
-    if rule is own.CLASS_ALLOWED and family is Family.NATIVE:
+    rules = resource_rules(family, targets(rule, family, AdmissionPhase.VALIDATE))
+    if rule is podiumrules.CLASS_ALLOWED and family is Family.NATIVE:
         for each in rules:
             each["resources"] = [COMPOSITES, *each["resources"]]
     return rules

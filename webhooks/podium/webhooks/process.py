@@ -8,6 +8,7 @@ SIGTERM the process is unready before any part closes. The certificates are kept
 import asyncio
 import os
 import socket
+import time
 from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
 from datetime import UTC, datetime
@@ -22,22 +23,24 @@ from podium.api.groups import NATIVE_GROUP, PODIUM_GROUP, PodGroup, Workload
 from podium.api.meta import ObjectMeta
 from podium.api.minors import WORKLOAD_VERSIONS, minor_of, nearest
 from podium.api.reads import Kind
+from podium.cluster.state import Readable
 from podium.errors import PodiumError
-from podium.kube.cluster import Cluster
+from podium.kube.cache import InformerCache
 from podium.kube.connection import Connection, connect
 from podium.kube.discovery import Discovery
-from podium.rules.case import Profile
+from podium.rules.context import Profile
 from podium.rules.policy import Policy
-from podium.service import logs, probes
-from podium.service import metrics as service_metrics
-from podium.service.limits import Limits
-from podium.service.server import Server
-from podium.service.signals import Stop, stopping
-from podium.state import Readable
+from podium.runtime import health, logs
+from podium.runtime import metrics as service_metrics
+from podium.runtime.limits import Limits
+from podium.runtime.loglimit import LINES_A_MINUTE, Seldom
+from podium.runtime.server import HTTPServer
+from podium.runtime.signals import Stop, stopping
+from podium.webhooks.bindings import Bindings
 from podium.webhooks.handlers import Handlers
 from podium.webhooks.keeper import Keeper, Watcher
-from podium.webhooks.metrics import Metrics
-from podium.webhooks.publisher import Publisher
+from podium.webhooks.metrics import WebhookMetrics
+from podium.webhooks.publisher import BundlePublisher
 from podium.webhooks.registration import Endpoint, Options
 from podium.webhooks.rotation import USUAL, Periods
 from podium.webhooks.stores import FolderStore, SecretStore
@@ -49,7 +52,7 @@ KINDS = (Kind.PRIORITY_CLASS, Kind.POD_GROUP, Kind.WORKLOAD)
 _EVERYWHERE = ("0.0.0.0", "::")  # noqa: S104 - compared, not bound
 
 
-def essential(obj: Readable) -> Readable:
+def transform(obj: Readable) -> Readable:
     """Return the part of an object to cache: of a group or Workload, spec and identity only.
 
     Annotations are most of an applied group: 10,000 groups need 9 MiB instead of 22.
@@ -88,7 +91,7 @@ class Provided(NamedTuple):
     path: Path
 
 
-class Settings(NamedTuple):
+class WebhookSettings(NamedTuple):
     """The settings from the command line; `register` is None if the manifests register the webhook."""
 
     certificates: Folder | Secret | Provided
@@ -108,7 +111,7 @@ class Settings(NamedTuple):
     periods: Periods = USUAL
 
 
-async def run(settings: Settings, log: FilteringBoundLogger) -> None:
+async def run(settings: WebhookSettings, log: FilteringBoundLogger) -> None:
     """Serve until asked to stop, and end in order. Raises PodiumError when the process cannot start."""
     async with AsyncExitStack() as stack:
         stop = stack.enter_context(stopping())
@@ -121,30 +124,34 @@ async def run(settings: Settings, log: FilteringBoundLogger) -> None:
 class _Process:
     """The parts of the process, one of each."""
 
-    def __init__(self, settings: Settings, connection: Connection, log: FilteringBoundLogger) -> None:
+    def __init__(self, settings: WebhookSettings, connection: Connection, log: FilteringBoundLogger) -> None:
         self._settings = settings
         self._connection = connection
         self._log = log
-        self._say = logs.teller(log)
+        self._say = logs.event_logger(log)
         registry = service_metrics.new_registry()
         # A registered webhook is called for Podium's resources, so they exist or will exist.
         self._groups = (PODIUM_GROUP,) if settings.register is not None else ()
-        self._cluster = Cluster(connection, KINDS, keep=essential, groups=self._groups, say=self._say)
+        self._cluster = InformerCache(
+            connection, KINDS, transform=transform, groups=self._groups, say=self._say
+        )
         service_metrics.read_cluster(registry, self._cluster)
-        self._metrics = Metrics(registry)
+        self._metrics = WebhookMetrics(registry)
         self._serving = Serving(
-            _names(settings), client_ca=settings.client_ca, client_name=settings.client_name
+            _certificate_names(settings), client_ca=settings.client_ca, client_name=settings.client_name
         )
         profiles = _Profiles(lambda: self._cluster.discovery, settings.policy)
         self._handlers = Handlers(self._cluster, profiles, self._metrics, log)
-        self._server = Server(
-            self._handlers.routes(),
+        lines = Seldom(LINES_A_MINUTE, 60.0, time.monotonic)
+        bindings = Bindings(connection.get, log, lines, self._handlers.unreadable)
+        self._server = HTTPServer(
+            {**self._handlers.routes(), **bindings.routes()},
             settings.limits,
-            self._metrics.refused,
+            self._metrics.count_refusal,
             context=self._serving.context,
             accepts=self._serving.accepts,
         )
-        self._probes = probes.server(self._missing, registry, self._cluster.undecodable)
+        self._probes = health.server(self._missing, registry, self._cluster.undecodable)
         self._metrics.read(
             in_flight=lambda: self._server.load.in_flight,
             cache_ages=self._cluster.ages,
@@ -166,7 +173,7 @@ class _Process:
     async def serve(self, keeper: Keeper | Watcher, stop: Stop) -> None:
         """Answer until asked to stop, then drain; a second signal ends the draining."""
         cluster = asyncio.create_task(self._cluster.run())
-        keeping = asyncio.create_task(self._keep(keeper))
+        keeping = asyncio.create_task(self._run_keeper(keeper))
         asked = asyncio.create_task(stop.asked.wait())
         works = (cluster, keeping)
         try:
@@ -190,7 +197,7 @@ class _Process:
         await self._probes.close()
         self._handlers.close()
 
-    async def _keep(self, keeper: Keeper | Watcher) -> None:
+    async def _run_keeper(self, keeper: Keeper | Watcher) -> None:
         await self._cluster.ready()
         await keeper.run()
 
@@ -232,14 +239,14 @@ class _Process:
         )
         publisher = None
         if settings.register is not None:
-            publisher = Publisher(
+            publisher = BundlePublisher(
                 self._connection, settings.register, settings.options, settings.policy, say=self._say
             )
         return Keeper(
             store,
             self._serving,
             publisher,
-            names=_names(settings),
+            names=_certificate_names(settings),
             replica=os.environ.get("POD_NAME") or f"{socket.gethostname()}:{self._server.port}",
             address=(_address(settings), self._server.port),
             periods=settings.periods,
@@ -272,7 +279,7 @@ class _Profiles:
         return self._profile
 
 
-def _address(settings: Settings) -> str:
+def _address(settings: WebhookSettings) -> str:
     """Return where other replicas reach this one. Raises PodiumError if no setting has the address."""
     address = os.environ.get("POD_IP") or settings.bind
     # Under an unspecified address a replica would reach itself, and prove nothing about the others.
@@ -284,7 +291,7 @@ def _address(settings: Settings) -> str:
     return address
 
 
-def _names(settings: Settings) -> tuple[str, ...]:
+def _certificate_names(settings: WebhookSettings) -> tuple[str, ...]:
     """Return the names in the certificate: those that API servers use, and `host_names`.
 
     For a certificate of another program, only `host_names` are known.

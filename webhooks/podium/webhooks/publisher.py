@@ -14,10 +14,10 @@ from typing import Any
 
 import msgspec
 
-from podium import crds
+from podium.crds import definitions
 from podium.errors import PodiumError
 from podium.kube.connection import Connection, RefusedError, Sleep
-from podium.kube.watching import Say
+from podium.kube.reflector import Say
 from podium.rules.policy import Policy
 from podium.webhooks.registration import CONVERT, Endpoint, Options, configurations
 
@@ -34,7 +34,7 @@ _GLANCE_SECONDS = 0.1
 Document = dict[str, Any]
 
 
-class Publisher:
+class BundlePublisher:
     """Publishes a bundle (PEM) wherever API servers read it, and reads it back.
 
     `published` stores what it read, and `publish` replaces nothing newer. So a replica that stalled in
@@ -107,9 +107,9 @@ class Publisher:
 
     def _wanted(self, bundle: bytes) -> dict[str, Document]:
         """Return the whole registration by path, conversions before webhook configurations."""
-        definitions = crds.crds(self._endpoint.client(CONVERT, bundle))
+        kinds = definitions.crds(self._endpoint.client(CONVERT, bundle))
         ours = configurations(self._policy, self._endpoint, self._options, bundle)
-        return {f"{_PATHS[each['kind']]}/{each['metadata']['name']}": each for each in (*definitions, *ours)}
+        return {f"{_PATHS[each['kind']]}/{each['metadata']['name']}": each for each in (*kinds, *ours)}
 
     async def _read(self, path: str) -> Document | None:
         try:
@@ -180,8 +180,10 @@ class Publisher:
             now = await self._read(path)
             if refused.code == 422 and (now is None or now["metadata"]["generation"] != generation):
                 # The API server's message says only that the request is invalid.
-                said = "changed since it was read; it is read again"
-                raise RefusedError(self._connection.server, f"PATCH {path}", 409, "Conflict", said) from None
+                message = "changed since it was read; it is read again"
+                raise RefusedError(
+                    self._connection.server, f"PATCH {path}", 409, "Conflict", message
+                ) from None
             raise
 
 

@@ -2,9 +2,9 @@
 
 There is one entry for each family, because the objects of a family share a failure policy. Podium's own kinds
 fail closed, because only Podium uses them. Pods and native kinds fail open, because every user needs them.
-Their entries skip system namespaces and ours, and match only objects that a rule may reject, or pods that ask
-for a gang in a namespace that allows it. A disabled rule matches nothing. No entry matches deletions, status
-(except for the label guard), or updates of objects being deleted.
+Their entries skip system namespaces and podium-system. They match only objects that a rule may reject, and
+pods that ask for a gang in a namespace that allows it. A disabled rule matches nothing. No entry matches
+deletions, status (except for the label guard), or updates of objects being deleted.
 """
 
 import base64
@@ -14,17 +14,17 @@ from typing import Any
 
 import msgspec
 
-from podium import gangs
 from podium.api.convert import VERSIONS
 from podium.api.core import MIRROR, PODIUM_SCHEDULER
+from podium.api.findings import group_of
 from podium.api.groups import NATIVE_GROUP, PODIUM_GROUP
-from podium.findings import group_of
-from podium.rules import gang, own, reserved
+from podium.groups import autogroups
+from podium.rules import gang, podiumrules, reserved
 from podium.rules.admission import KINDS
-from podium.rules.case import Operation
-from podium.rules.ownrule import OwnRule
-from podium.rules.policy import Level, Policy
-from podium.rules.target import Phase, Target
+from podium.rules.context import Operation
+from podium.rules.podiumrule import OwnRule
+from podium.rules.policy import Policy, RuleLevel
+from podium.rules.target import AdmissionPhase, WriteTarget
 from podium.rules.webhook import PARITY
 from podium.webhooks import cel
 
@@ -40,10 +40,14 @@ CONVERT = "/convert"
 
 # The phases in each kind of configuration.
 _KINDS = {
-    "MutatingWebhookConfiguration": (Phase.MUTATE, Phase.GANG, Phase.SCHEDULED_GANG),
-    "ValidatingWebhookConfiguration": (Phase.VALIDATE,),
+    "MutatingWebhookConfiguration": (
+        AdmissionPhase.MUTATE,
+        AdmissionPhase.GANG,
+        AdmissionPhase.SCHEDULED_GANG,
+    ),
+    "ValidatingWebhookConfiguration": (AdmissionPhase.VALIDATE,),
 }
-_GANGS = (Phase.GANG, Phase.SCHEDULED_GANG)
+_GANGS = (AdmissionPhase.GANG, AdmissionPhase.SCHEDULED_GANG)
 
 
 class Family(StrEnum):
@@ -106,37 +110,37 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
         return {"namespaceSelector": {"matchExpressions": [name]}}
 
 
-def active(policy: Policy, family: Family) -> Mapping[str, Level]:
+def active(policy: Policy, family: Family) -> Mapping[str, RuleLevel]:
     """Return Podium's own rules that may report something in a family, as levels by rule id."""
     native = family is not Family.PODIUM
     levels = {}
-    for rule in own.OWN_RULES:
+    for rule in podiumrules.OWN_RULES:
         rule_id = rule.cause.rule.id
         level = policy.level(rule_id, native=native, default=rule.native if native else rule.podium)
-        if level is not Level.OFF and _speaks(rule, policy, family):
+        if level is not RuleLevel.OFF and _speaks(rule, policy, family):
             levels[rule_id] = level
     return levels
 
 
 def _speaks(rule: OwnRule, policy: Policy, family: Family) -> bool:
     """Return whether an enabled rule may report something about these kinds."""
-    if rule is own.CLASS_ALLOWED:
+    if rule is podiumrules.CLASS_ALLOWED:
         return any((each.pods if family is Family.PODS else each.groups) is not None for each in policy.allow)
-    return rule is not own.NAME_LENGTH or family is Family.PODIUM
+    return rule is not podiumrules.NAME_LENGTH or family is Family.PODIUM
 
 
-def targets(rule: OwnRule, family: Family, phase: Phase) -> list[Target]:
+def targets(rule: OwnRule, family: Family, phase: AdmissionPhase) -> list[WriteTarget]:
     """Return the targets of an own rule in a family."""
     return [target for target in rule.on if target.phase is phase and _concerns(target, family)]
 
 
-def _concerns(target: Target, family: Family) -> bool:
+def _concerns(target: WriteTarget, family: Family) -> bool:
     if target.phase in _GANGS:
         return family is Family.GANGS
     return family is Family.PODS if target.kind == "Pod" else family in (Family.PODIUM, Family.NATIVE)
 
 
-def resource_rules(family: Family, asked: Iterable[Target]) -> list[dict[str, Any]]:
+def resource_rules(family: Family, asked: Iterable[WriteTarget]) -> list[dict[str, Any]]:
     """Return the rules of a webhook or policy that match these targets, in every version of the family."""
     operations: dict[str, set[Operation]] = {}
     for target in asked:
@@ -186,14 +190,16 @@ def configurations(
             "metadata": {"name": CONFIGURATION, "labels": LABELS},
             "webhooks": [
                 {
-                    "name": f"scheduled-{family.domain}" if phase is Phase.SCHEDULED_GANG else family.domain,
+                    "name": f"scheduled-{family.domain}"
+                    if phase is AdmissionPhase.SCHEDULED_GANG
+                    else family.domain,
                     "clientConfig": endpoint.client(f"/{phase}", bundle),
                     **_selector(options, endpoint, family, phase),
                     "rules": resource_rules(family, asked),
                     "matchConditions": _conditions(policy, family, phase),
                     "matchPolicy": "Equivalent",
                     "failurePolicy": options.failure_policy(family),
-                    **({} if phase is Phase.VALIDATE else {"reinvocationPolicy": "IfNeeded"}),
+                    **({} if phase is AdmissionPhase.VALIDATE else {"reinvocationPolicy": "IfNeeded"}),
                     "sideEffects": "None",
                     "timeoutSeconds": options.timeout_seconds,
                     "admissionReviewVersions": ["v1"],
@@ -207,21 +213,21 @@ def configurations(
     ]
 
 
-def _selector(options: Options, endpoint: Endpoint, family: Family, phase: Phase) -> dict[str, Any]:
+def _selector(options: Options, endpoint: Endpoint, family: Family, phase: AdmissionPhase) -> dict[str, Any]:
     """Return the namespaceSelector; for gangs, it selects the namespaces that allow them, by scheduler."""
     selector = options.selector(family, endpoint)
     if family is Family.GANGS:
-        operator = "In" if phase is Phase.SCHEDULED_GANG else "NotIn"
+        operator = "In" if phase is AdmissionPhase.SCHEDULED_GANG else "NotIn"
         selector["namespaceSelector"]["matchExpressions"] += [
-            {"key": gangs.NAMESPACE_LABEL, "operator": "In", "values": [gangs.ENABLED]},
-            {"key": gangs.SCHEDULER_LABEL, "operator": operator, "values": [PODIUM_SCHEDULER]},
+            {"key": autogroups.NAMESPACE_LABEL, "operator": "In", "values": [autogroups.ENABLED]},
+            {"key": autogroups.SCHEDULER_LABEL, "operator": operator, "values": [PODIUM_SCHEDULER]},
         ]
     return selector
 
 
-def _asked(policy: Policy, family: Family, phase: Phase) -> list[Target]:
+def _asked(policy: Policy, family: Family, phase: AdmissionPhase) -> list[WriteTarget]:
     """Return the targets to match: of the API server's rules, gangs, tolerations and own rules."""
-    always: dict[Family, tuple[Target, ...]] = {
+    always: dict[Family, tuple[WriteTarget, ...]] = {
         Family.PODIUM: PARITY,
         Family.GANGS: gang.TARGETS,
         Family.PODS: reserved.TARGETS if policy.reserved_nodes else (),
@@ -230,26 +236,26 @@ def _asked(policy: Policy, family: Family, phase: Phase) -> list[Target]:
     return theirs + [target for _, target in _own(policy, family, phase)]
 
 
-def _own(policy: Policy, family: Family, phase: Phase) -> list[tuple[OwnRule, Target]]:
+def _own(policy: Policy, family: Family, phase: AdmissionPhase) -> list[tuple[OwnRule, WriteTarget]]:
     levels = active(policy, family)
     return [
         (rule, target)
-        for rule in own.OWN_RULES
+        for rule in podiumrules.OWN_RULES
         if (level := levels.get(rule.cause.rule.id)) is not None
         # An own rule mutates only at level inherit.
-        and (phase is Phase.VALIDATE or level is Level.INHERIT)
+        and (phase is AdmissionPhase.VALIDATE or level is RuleLevel.INHERIT)
         for target in targets(rule, family, phase)
     ]
 
 
-def _conditions(policy: Policy, family: Family, phase: Phase) -> list[dict[str, str]]:
+def _conditions(policy: Policy, family: Family, phase: AdmissionPhase) -> list[dict[str, str]]:
     """Return the match conditions. For pods they match only those that a rule may reject or change."""
     conditions = [condition("not-being-deleted", cel.NOT_BEING_DELETED)]
     if family is Family.PODS:
         concerns: dict[Operation, set[str]] = {operation: set() for operation in Operation}
         for rule, target in _own(policy, family, phase):
             concerns[target.operation].add(_concern(policy, rule, target))
-        if policy.reserved_nodes and phase is Phase.MUTATE:
+        if policy.reserved_nodes and phase is AdmissionPhase.MUTATE:
             concerns[Operation.CREATE].add(f"({cel.INTOLERANT})")
         created, updated = (" || ".join(sorted(each)) for each in concerns.values())
         if created and updated:
@@ -257,16 +263,16 @@ def _conditions(policy: Policy, family: Family, phase: Phase) -> list[dict[str, 
         conditions.append(condition("a-rule-may-object", created or updated))
     if family is Family.GANGS:
         conditions.append(condition("asks-for-a-gang", cel.ASKS))
-    if family in (Family.GANGS, Family.PODS) and phase is not Phase.VALIDATE:
+    if family in (Family.GANGS, Family.PODS) and phase is not AdmissionPhase.VALIDATE:
         # The kubelet compares a mirror pod with its static pod.
         mirror = f'!object.metadata.?annotations[?"{MIRROR}"].hasValue()'
         conditions.append(condition("not-a-mirror-pod", mirror))
     return conditions
 
 
-def _concern(policy: Policy, rule: OwnRule, target: Target) -> str:
+def _concern(policy: Policy, rule: OwnRule, target: WriteTarget) -> str:
     """Return the CEL condition of the pods about which a rule may report something."""
-    if rule is own.CLASS_ALLOWED:
+    if rule is podiumrules.CLASS_ALLOWED:
         return f"!({cel.classes_allowed(policy.allow, pods=True)})"
     if target.operation is Operation.UPDATE:
         return f"({cel.LABEL_CHANGES})"

@@ -1,36 +1,29 @@
-"""AdmissionReview: bytes to a request, and a verdict to bytes; the only module that knows the wire format.
+"""The objects of an AdmissionReview to a request for the rules, and a verdict to a response.
 
 Pods are the hot path, and rules read a small part of any object (managedFields alone is half of it). So an
-object is decoded to the fields that rules read: identity, two labels, one annotation and the spec, four
-fields of it for a pod. A body that is not a review is a ReviewError, which the server answers with 400; the
-API server then applies failurePolicy. A review of an object for which Podium has no rules is allowed, because
-a registration that matches too much must not stop a cluster.
+object is decoded to the fields that rules read. These are identity, two labels, one annotation and the spec,
+four fields of it for a pod. A body that is not a review is a ReviewError, which the server answers with 400;
+the API server then applies failurePolicy. A review of an object for which Podium has no rules is allowed,
+because a registration that matches too much must not stop a cluster.
 """
 
 import base64
-import re
-from collections.abc import Callable
-from http import HTTPStatus
-from typing import Any, NamedTuple, TypeVar
+from typing import Any
 
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
 from podium.api.convert import KEPT
+from podium.api.findings import Finding
 from podium.api.groups import GROUP_LABEL
-from podium.errors import PodiumError
-from podium.findings import Finding
-from podium.gangs import AUTO_LABEL, JOBSET_INDEX
-from podium.inference import JOBSET_NAME, JOBSET_ROLE, LWS_GROUP, LWS_NAME
-from podium.kube.sanitize import sanitize
+from podium.groups.autogroups import AUTO_LABEL, JOBSET_INDEX
+from podium.groups.inferred import JOBSET_NAME, JOBSET_ROLE, LWS_GROUP, LWS_NAME
 from podium.rules.admission import Verdict
-from podium.rules.case import Operation, Request
-from podium.rules.target import Phase
-from podium.wording import cut
+from podium.rules.context import Operation, Request
+from podium.rules.target import AdmissionPhase
+from podium.text import cut
+from podium.webhooks.envelope import UNREADABLE, Asked, ReviewError, respond, shallow, unwrap
 
-T = TypeVar("T")
-
-API_VERSION = "admission.k8s.io/v1"
 # The limits of one warning and of all, in bytes. Above the total, an API server shortens every warning to 256
 # characters and drops the text after 4096, of other webhooks too (endpoints/filters/warning.go).
 MAX_WARNING = 256
@@ -41,14 +34,6 @@ MAX_WARNINGS = 4096
 MAX_DETAILS = 100_000
 # The memory that a decoded object then needs at most.
 DETAILS_BYTES = MAX_DETAILS * 256
-# Go writes the fields of a review in the order of their type: the uid first, the namespace before the
-# objects. Quotation marks in strings are escaped, so neither pattern matches inside a name.
-_UID = re.compile(rb'"request":\{"uid":"([^"\\]{1,128})"')
-_NAMESPACE = re.compile(rb'"namespace":"([^"\\]{1,253})"')
-
-
-class ReviewError(PodiumError):
-    """A body that cannot be answered as a review: HTTP 400, one line."""
 
 
 class LargeError(ReviewError):
@@ -59,18 +44,11 @@ class LargeError(ReviewError):
         self.uid = uid
 
 
-class Beginning(NamedTuple):
-    """The uid and namespace in the first bytes of a review; the namespace is empty if it is not in them."""
-
-    uid: str
-    namespace: str
-
-
 class Review(msgspec.Struct, frozen=True, kw_only=True):
     """One request of the API server. `request` is None if Podium has no rules for the object."""
 
     uid: str
-    phase: Phase
+    phase: AdmissionPhase
     group: str
     version: str
     kind: str
@@ -81,32 +59,6 @@ class Review(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     dry_run: bool
     request: Request | None
-
-
-class _GroupVersion(msgspec.Struct, gc=False):
-    group: str = ""
-    version: str = ""
-    kind: str = ""
-    resource: str = ""
-
-
-class _Request(msgspec.Struct, gc=False):
-    uid: str
-    kind: _GroupVersion
-    operation: str
-    resource: _GroupVersion = msgspec.field(default_factory=_GroupVersion)
-    subResource: str | None = None
-    namespace: str | None = None
-    name: str | None = None
-    dryRun: bool | None = None
-    object: Raw = Raw(b"null")
-    oldObject: Raw = Raw(b"null")
-
-
-class _Review(msgspec.Struct, gc=False):
-    apiVersion: str
-    kind: str
-    request: _Request
 
 
 class _Labels(msgspec.Struct, gc=False):
@@ -240,35 +192,22 @@ class _RawPod(msgspec.Struct, gc=False):
     spec: _RawPodSpec = msgspec.field(default_factory=_RawPodSpec)
 
 
-_reviews = msgspec.json.Decoder(_Review)
 _small: dict[str, msgspec.json.Decoder[_Grouping]] = {
     "PodGroup": msgspec.json.Decoder(_Grouping),
     "Workload": msgspec.json.Decoder(_Grouping),
 }
 _asking = msgspec.json.Decoder(_AskingPod)
 # The decoder of a pod depends on the phase.
-_pods: dict[Phase, msgspec.json.Decoder[Any]] = {
-    Phase.MUTATE: msgspec.json.Decoder(_MutatedPod),
-    Phase.VALIDATE: msgspec.json.Decoder(_Pod),
-    Phase.GANG: _asking,
-    Phase.SCHEDULED_GANG: _asking,
+_pods: dict[AdmissionPhase, msgspec.json.Decoder[Any]] = {
+    AdmissionPhase.MUTATE: msgspec.json.Decoder(_MutatedPod),
+    AdmissionPhase.VALIDATE: msgspec.json.Decoder(_Pod),
+    AdmissionPhase.GANG: _asking,
+    AdmissionPhase.SCHEDULED_GANG: _asking,
 }
 _raw_grouping = msgspec.json.Decoder(_RawGrouping)
 _raw_pod = msgspec.json.Decoder(_RawPod)
 _whole = msgspec.json.Decoder(dict[str, Any])
 _encoder = msgspec.json.Encoder()
-# The exceptions of msgspec for bytes that are not JSON of the wanted type.
-UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
-
-
-def begin(body: bytes) -> Beginning | None:
-    """Return uid and namespace from the first bytes of an AdmissionReview; None for any other text."""
-    uid, namespace = _UID.search(body), _NAMESPACE.search(body)
-    if uid is None:
-        return None
-    return Beginning(
-        uid[1].decode(errors="replace"), namespace[1].decode(errors="replace") if namespace else ""
-    )
 
 
 def is_large(raw: Raw) -> bool:
@@ -279,25 +218,12 @@ def is_large(raw: Raw) -> bool:
     return sum(text.count(mark) for mark in (b",", b"{", b"[")) > MAX_DETAILS
 
 
-def decode(body: bytes | bytearray, phase: Phase) -> Review:
+def decode(body: bytes | bytearray, phase: AdmissionPhase) -> Review:
     """Return a decoded AdmissionReview. Raises ReviewError, and LargeError for one that is too expensive.
 
     Only the fields that rules read are built, so a body of any size needs little more memory than itself.
-
-    A body may be nested deeper than the interpreter allows C code (1,000 levels in Python 3.11, more in later
-    versions); the fields that rules read are decoded nevertheless. API servers accept 10,000 levels, for
-    example in managedFields, and a refusal would admit the object if the failure policy is Ignore. The last
-    of duplicate keys counts, as in Go.
     """
-    try:
-        review = _shallow(_reviews.decode, body)
-    except UNREADABLE as error:
-        raise ReviewError(f"not an AdmissionReview: {error}") from None
-    if review.apiVersion != API_VERSION or review.kind != "AdmissionReview":
-        raise ReviewError(f"not an AdmissionReview of {API_VERSION}: {review.apiVersion} {review.kind}")
-    asked = review.request
-    if not asked.uid:
-        raise ReviewError("AdmissionReview: request.uid: empty")
+    asked = unwrap(body)
     return Review(
         uid=asked.uid,
         phase=phase,
@@ -314,7 +240,7 @@ def decode(body: bytes | bytearray, phase: Phase) -> Review:
     )
 
 
-def _request(asked: _Request, phase: Phase) -> Request | None:
+def _request(asked: Asked, phase: AdmissionPhase) -> Request | None:
     subresource = asked.subResource or ""
     judged = asked.kind.kind in ("Pod", *_small) and asked.operation in ("CREATE", "UPDATE")
     if not judged or subresource not in ("", "status"):
@@ -325,10 +251,10 @@ def _request(asked: _Request, phase: Phase) -> Request | None:
     return Request(operation=operation, object=new, subresource=subresource, old=old)
 
 
-def _object(asked: _Request, phase: Phase, raw: Raw, where: str) -> dict[str, Any]:
+def _object(asked: Asked, phase: AdmissionPhase, raw: Raw, where: str) -> dict[str, Any]:
     """Return the fields of an object that rules read, or the whole object if its types are not the API's."""
     try:
-        document = _shallow(lambda text: _bounded(asked, phase, text), raw)
+        document = shallow(lambda text: _bounded(asked, phase, text), raw)
     except UNREADABLE as error:
         raise ReviewError(f"AdmissionReview: request.{where}: {error}") from None
     group, version, kind = asked.kind.group, asked.kind.version, asked.kind.kind
@@ -341,20 +267,12 @@ def _object(asked: _Request, phase: Phase, raw: Raw, where: str) -> dict[str, An
     return document
 
 
-def _shallow(decode: Callable[[Any], T], text: bytes | bytearray | Raw) -> T:
-    """Decode a text; if it is nested too deeply, without its deepest values."""
-    try:
-        return decode(text)
-    except RecursionError:
-        return decode(Raw(sanitize(bytes(text))))
-
-
-def _bounded(asked: _Request, phase: Phase, raw: Raw) -> dict[str, Any]:
+def _bounded(asked: Asked, phase: AdmissionPhase, raw: Raw) -> dict[str, Any]:
     _check_size(asked, phase, raw)
     return _pruned(asked, phase, raw)
 
 
-def _check_size(asked: _Request, phase: Phase, raw: Raw) -> None:
+def _check_size(asked: Asked, phase: AdmissionPhase, raw: Raw) -> None:
     """Raise LargeError for an object that would be decoded to too many values."""
     if len(memoryview(raw)) <= MAX_DETAILS:
         return
@@ -367,22 +285,22 @@ def _check_size(asked: _Request, phase: Phase, raw: Raw) -> None:
             raise LargeError(asked.uid, path)
 
 
-def _parts(kind: str, phase: Phase, raw: Raw) -> dict[str, Raw]:
+def _parts(kind: str, phase: AdmissionPhase, raw: Raw) -> dict[str, Raw]:
     """Return the lists and the spec to decode, by path."""
     if kind != "Pod":
         grouping = _raw_grouping.decode(raw)
         return {"spec": grouping.spec, "metadata.finalizers": grouping.metadata.finalizers}
     pod = _raw_pod.decode(raw)
     match phase:
-        case Phase.VALIDATE:
+        case AdmissionPhase.VALIDATE:
             return {}
-        case Phase.MUTATE:
+        case AdmissionPhase.MUTATE:
             return {"spec.tolerations": pod.spec.tolerations}
         case _:
             return {"metadata.ownerReferences": pod.metadata.ownerReferences}
 
 
-def _pruned(asked: _Request, phase: Phase, raw: Raw) -> dict[str, Any]:
+def _pruned(asked: Asked, phase: AdmissionPhase, raw: Raw) -> dict[str, Any]:
     small = _pods[phase] if asked.kind.kind == "Pod" else _small[asked.kind.kind]
     try:
         pruned: dict[str, Any] = msgspec.to_builtins(small.decode(raw))
@@ -406,29 +324,7 @@ def encode(review: Review, verdict: Verdict) -> bytes:
     if verdict.findings:
         rules = dict.fromkeys(finding.rule for finding in verdict.findings)
         response["auditAnnotations"] = {"rules": ",".join(rules)}
-    return _encoder.encode({"apiVersion": API_VERSION, "kind": "AdmissionReview", "response": response})
-
-
-_REASONS = {413: "RequestEntityTooLarge", 429: "TooManyRequests"}
-
-
-def refusal(uid: str, code: int, message: str) -> bytes:
-    """Return a response that denies a request without judging it.
-
-    Without a review in the response, the API server admits the request where failurePolicy is Ignore. It
-    treats every status but 200 as a failed call (apiserver, pkg/admission/plugin/webhook).
-    """
-    status: dict[str, Any] = {
-        "status": "Failure",
-        "code": code,
-        "reason": _REASONS.get(code, "Timeout"),
-        "message": message,
-    }
-    if code != HTTPStatus.REQUEST_ENTITY_TOO_LARGE:
-        # The API server turns this into a Retry-After header.
-        status["details"] = {"retryAfterSeconds": 1}
-    response = {"uid": uid, "allowed": False, "status": status}
-    return _encoder.encode({"apiVersion": API_VERSION, "kind": "AdmissionReview", "response": response})
+    return respond(response)
 
 
 def _status(review: Review, verdict: Verdict) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """Limits on requests that wait for an object that the cluster state does not have yet.
 
 A tenant chooses the objects that its requests name, so it can make any number of them wait. Each namespace
-has a share. If the share or the total is used up, a request is judged at once with the current state; no
+has a share. If the share or the total is used up, a request is judged at once with the current state. No
 request is refused because others wait.
 """
 

@@ -9,12 +9,12 @@ leaves the bundle (DROP). A leaf alone is renewed in one step.
 There is no leader. Every step that writes is a compare-and-swap on the stored state, and any replica gets the
 same kind of result. A replica that loses the race reads again and finds the work done. A replica that dies
 leaves a state from which any other continues. Two rules make that safe. First, each replica measures the wait
-on its own clock from its own read-back, so no clock of another host is trusted. Second, a replica stores the
-leaf that it will serve before it serves it (REPORT), so a replica that drops a CA knows all replicas that may
-still serve under it.
+on its own clock from its own read-back, so no clock of another host is trusted. Second, a replica stores a
+leaf before it serves it (REPORT). So a replica that drops a CA knows all replicas that may still serve under
+it.
 
 A replica that vanished (a lost node, SIGKILL) leaves its report behind. A leaked CA must not stay trusted
-because of it, so a report holds the old CA for `patience` polls only: a live replica reads the store at each
+because of it. So a report holds the old CA for `patience` polls only: a live replica reads the store at each
 poll.
 """
 
@@ -26,9 +26,9 @@ from typing import NamedTuple
 import msgspec
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from podium import certificates
-from podium.certificates import Pair
 from podium.errors import PodiumError
+from podium.webhooks import certificates
+from podium.webhooks.certificates import Pair
 
 NewKey = Callable[[], ec.EllipticCurvePrivateKey]
 
@@ -54,7 +54,7 @@ class Periods(NamedTuple):
 USUAL = Periods()
 
 
-class Report(msgspec.Struct, frozen=True):
+class ReplicaReport(msgspec.Struct, frozen=True):
     """One replica: its address for other replicas, its required names, and the leaf that it may serve.
 
     `leaf` is the fingerprint of that leaf; no certificate that the replica serves is valid after `end`.
@@ -74,7 +74,7 @@ class Stored(msgspec.Struct, frozen=True):
     serving: Pair
     next: Pair | None = None
     retired: bytes = b""
-    reports: tuple[Report, ...] = ()
+    reports: tuple[ReplicaReport, ...] = ()
 
     @property
     def bundle(self) -> bytes:
@@ -90,7 +90,7 @@ class Replica(NamedTuple):
     names: tuple[str, ...]
 
 
-class Seen(NamedTuple):
+class RotationState(NamedTuple):
     """An observation: how long the bundle is published, and which replicas serve under the signer.
 
     `silent` holds the replicas that have not done so for `patience` polls.
@@ -101,7 +101,7 @@ class Seen(NamedTuple):
     silent: frozenset[str] = frozenset()
 
 
-class Step(StrEnum):
+class RotationStep(StrEnum):
     """The next step. The steps of WRITES change the stored state by `advance`; the others do not."""
 
     CREATE = "certificates created"
@@ -116,50 +116,71 @@ class Step(StrEnum):
     REST = "resting"
 
 
-WRITES = frozenset({Step.CREATE, Step.RENEW, Step.REPORT, Step.INTRODUCE, Step.SWITCH, Step.DROP})
+WRITES = frozenset(
+    {
+        RotationStep.CREATE,
+        RotationStep.RENEW,
+        RotationStep.REPORT,
+        RotationStep.INTRODUCE,
+        RotationStep.SWITCH,
+        RotationStep.DROP,
+    }
+)
 
 
-def decide(stored: Stored | None, me: Replica, seen: Seen, now: datetime, periods: Periods) -> Step:
+def decide(
+    stored: Stored | None, me: Replica, seen: RotationState, now: datetime, periods: Periods
+) -> RotationStep:
     """Return the next step. Raises PodiumError for a state whose CA cannot be read."""
     if stored is None:
-        return Step.CREATE
+        return RotationStep.CREATE
     if stored.next and seen.published is not None and seen.published >= periods.grace:
-        return Step.SWITCH
+        return RotationStep.SWITCH
     if _leaf_due(stored, me, now, periods):
-        return Step.RENEW
+        return RotationStep.RENEW
     if _report(stored, me) not in stored.reports:
-        return Step.REPORT
+        return RotationStep.REPORT
     if seen.published is None:
-        return Step.PUBLISH
+        return RotationStep.PUBLISH
     if stored.next:
-        return Step.WAIT
+        return RotationStep.WAIT
     if stored.retired:
         settled = seen.proven | seen.silent
         missing = [report for report in stored.reports if report.replica not in settled]
-        return Step.PROVE if any(now < report.end + periods.skew for report in missing) else Step.DROP
+        return (
+            RotationStep.PROVE
+            if any(now < report.end + periods.skew for report in missing)
+            else RotationStep.DROP
+        )
     if authority_due(stored, now, periods):
-        return Step.INTRODUCE
-    return Step.REST
+        return RotationStep.INTRODUCE
+    return RotationStep.REST
 
 
 def advance(
-    stored: Stored | None, step: Step, me: Replica, now: datetime, *, periods: Periods, new_key: NewKey
+    stored: Stored | None,
+    step: RotationStep,
+    me: Replica,
+    now: datetime,
+    *,
+    periods: Periods,
+    new_key: NewKey,
 ) -> Stored:
     """Return the state after a step of WRITES."""
     if stored is None:
         ca = _authority(now, periods, new_key)
         fresh = Stored(signer=ca, serving=_leaf(ca, me.names, now, periods, new_key))
         return _reported(fresh, me, now, periods)
-    names = _names(stored, me)
+    names = _leaf_names(stored, me)
     match step:
-        case Step.RENEW:
+        case RotationStep.RENEW:
             serving = _leaf(stored.signer, names, now, periods, new_key)
             return _reported(msgspec.structs.replace(stored, serving=serving), me, now, periods)
-        case Step.REPORT:
+        case RotationStep.REPORT:
             return _reported(stored, me, now, periods)
-        case Step.INTRODUCE:
+        case RotationStep.INTRODUCE:
             return introduce(stored, now, periods, new_key)
-        case Step.SWITCH if stored.next:
+        case RotationStep.SWITCH if stored.next:
             serving = _leaf(stored.next, names, now, periods, new_key)
             switched = msgspec.structs.replace(
                 stored,
@@ -169,7 +190,7 @@ def advance(
                 retired=stored.signer.certificate,
             )
             return _reported(switched, me, now, periods)
-        case Step.DROP:
+        case RotationStep.DROP:
             return msgspec.structs.replace(stored, retired=b"")
         case _:
             raise AssertionError(step)
@@ -199,7 +220,7 @@ def _leaf_due(stored: Stored, me: Replica, now: datetime, periods: Periods) -> b
     if now >= last:
         return False
     try:
-        leaf = certificates.check(stored.serving, me.names, now)
+        leaf = certificates.verify_pair(stored.serving, me.names, now)
     except PodiumError:
         return True
     if not certificates.issued(stored.serving.certificate, stored.signer.certificate):
@@ -207,11 +228,11 @@ def _leaf_due(stored: Stored, me: Replica, now: datetime, periods: Periods) -> b
     return now >= leaf.end - periods.leaf / 3 and leaf.end < min(last, now + periods.leaf)
 
 
-def _report(stored: Stored, me: Replica) -> Report:
+def _report(stored: Stored, me: Replica) -> ReplicaReport:
     leaf = certificates.facts(stored.serving.certificate)
     # The replica serves its former leaf until the new one is loaded, or if loading fails.
     ends = [report.end for report in stored.reports if report.replica == me.name]
-    return Report(me.name, me.address, me.names, leaf.fingerprint, max([leaf.end, *ends]))
+    return ReplicaReport(me.name, me.address, me.names, leaf.fingerprint, max([leaf.end, *ends]))
 
 
 def _reported(stored: Stored, me: Replica, now: datetime, periods: Periods) -> Stored:
@@ -222,7 +243,7 @@ def _reported(stored: Stored, me: Replica, now: datetime, periods: Periods) -> S
     return msgspec.structs.replace(stored, reports=(*others, _report(stored, me)))
 
 
-def _names(stored: Stored, me: Replica) -> tuple[str, ...]:
+def _leaf_names(stored: Stored, me: Replica) -> tuple[str, ...]:
     """Return the names that a leaf needs: those of every replica, because all serve the same leaf."""
     return tuple(dict.fromkeys([*me.names, *(name for report in stored.reports for name in report.names)]))
 

@@ -16,9 +16,10 @@ from typing import NamedTuple, Protocol
 
 import msgspec
 
-from podium import certificates, files
+from podium.documents import files
 from podium.errors import PodiumError
 from podium.kube.connection import Connection, RefusedError
+from podium.webhooks import certificates
 from podium.webhooks.rotation import Stored
 
 _STATE = "state.json"
@@ -73,7 +74,7 @@ class FolderStore:
                 if not locked or (_digest(body) if body else "") != version:
                     return False
                 for name, content in _files(stored).items():
-                    _put(self._folder / name, content)
+                    _write_file(self._folder / name, content)
         except OSError as error:
             raise PodiumError(f"{self._folder}: cannot store certificates: {error.strerror}") from None
         return True
@@ -166,7 +167,7 @@ def _decode(body: bytes, where: str) -> Stored:
         # The CAs must be valid; an invalid leaf is replaced.
         for ca in (stored.signer, stored.next):
             if ca is not None:
-                certificates.check(ca, (), certificates.facts(ca.certificate).start)
+                certificates.verify_pair(ca, (), certificates.facts(ca.certificate).start)
     except (msgspec.DecodeError, PodiumError) as error:
         raise PodiumError(f"{where}: {_STATE}: {error}. Delete it to create new certificates") from None
     return stored
@@ -176,7 +177,7 @@ def _digest(body: bytes) -> str:
     return hashlib.sha256(body).hexdigest()
 
 
-def _put(path: Path, content: bytes) -> None:
+def _write_file(path: Path, content: bytes) -> None:
     files.replace(path, lambda file: file.write(content), mode=files.PRIVATE)
 
 

@@ -17,9 +17,9 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime
 from pathlib import Path
 
-from podium import certificates
-from podium.certificates import Facts, Pair
 from podium.errors import PodiumError
+from podium.webhooks import certificates
+from podium.webhooks.certificates import Facts, Pair
 
 _PROBE_SECONDS = 5.0
 
@@ -66,7 +66,7 @@ class Serving:
         """
         if pair == self._pair:
             return False
-        facts = certificates.check(pair, self._names, now)
+        facts = certificates.verify_pair(pair, self._names, now)
         self._current = self._complete(pair, self._authorities)
         self._pair, self._facts = pair, facts
         return True

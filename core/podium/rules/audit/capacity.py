@@ -10,37 +10,33 @@ from collections.abc import Iterable, Mapping
 
 import msgspec
 
-from podium.api.core import Node, Pod, PodSpec, RawQuantity, ResourceRequirements
-from podium.api.quantity import QuantityError, Scale, parse
-from podium.findings import ObjectError, ObjectRef
+from podium.api.core import Node, Pod, RawQuantity
+from podium.api.findings import ObjectError, ObjectRef
+from podium.api.podrequests import (
+    CPU,
+    LATEST,
+    PODS,
+    UnusableQuantity,
+    allocatable,
+    is_device,
+    pod_requests,
+)
 
-PODS = "pods"
-# Resources that a pod may request as a whole; only containers request devices.
-_POD_LEVEL = ("cpu", "memory")
-_POD_LEVEL_PREFIX = "hugepages-"
-_WHOLE = 10**-Scale.NANO
+MILLI = 1000
 # A node that reports no number of pods has no limit.
 _NO_LIMIT = 2**31
-_RECENT = 4
 
-Amounts = Mapping[str, int]  # resource name to billionths
-_Written = tuple[tuple[str, RawQuantity], ...]
-_NOTHING: Amounts = {}
-_NO_QUANTITIES: Mapping[str, RawQuantity] = {}
+Amounts = Mapping[str, int]  # resource name to amount, milli for cpu
 
 
-class Shape(msgspec.Struct, frozen=True, eq=False):
-    """The request of a pod; equal requests share one object, so that shapes are compared by identity."""
+class PodShape(msgspec.Struct, frozen=True, eq=False):
+    """The requests of a pod; equal requests share one object, so that shapes are compared by identity."""
 
     request: Amounts
 
     def devices(self) -> dict[str, int]:
         """Return the devices of one pod: resources with a domain in their name, such as `nvidia.com/gpu`."""
-        return {
-            name: -(-amount // _WHOLE)
-            for name, amount in self.request.items()
-            if amount > 0 and "/" in name and "." in name.partition("/")[0]
-        }
+        return {name: amount for name, amount in self.request.items() if is_device(name)}
 
 
 class Shortfall(msgspec.Struct, frozen=True):
@@ -52,11 +48,12 @@ class Shortfall(msgspec.Struct, frozen=True):
     resource: str = ""
 
 
-class Capacity:
+class ClusterCapacity:
     """The room of an empty cluster: its schedulable nodes by allocatable."""
 
-    def __init__(self, nodes: Iterable[Node]) -> None:
-        kinds: dict[_Written, list[str]] = {}
+    def __init__(self, nodes: Iterable[Node], minor: int = LATEST) -> None:
+        """Requests are summed as by kube-scheduler 1.`minor`. Raises ObjectError for an invalid quantity."""
+        kinds: dict[tuple[tuple[str, RawQuantity], ...], list[Node]] = {}
         # A node that has not reported its allocatable could have any size.
         self.unknown = False
         self.nodes = 0
@@ -67,47 +64,22 @@ class Capacity:
             if node.status is None or node.status.allocatable is None:
                 self.unknown = True
             else:
-                written = tuple(sorted(node.status.allocatable.items()))
-                kinds.setdefault(written, []).append(node.metadata.name or "")
-        self._recent: list[tuple[PodSpec, Shape]] = []
-        self._shapes: dict[tuple[tuple[str, int], ...], Shape] = {}
-        self._written: dict[tuple[_Written, _Written], Amounts] = {}
-        self._quantities: dict[RawQuantity, int] = {}
-        self._kinds: list[tuple[int, Amounts]] = [
-            (
-                len(names),
-                {
-                    key: self._parse(
-                        raw, ObjectRef("v1", "Node", "", min(names)), f"status.allocatable[{key}]"
-                    )
-                    for key, raw in kind
-                },
-            )
-            for kind, names in sorted(kinds.items(), key=lambda item: -len(item[1]))
-        ]
+                kinds.setdefault(tuple(sorted(node.status.allocatable.items())), []).append(node)
+        self._minor = minor
+        self._shapes: dict[tuple[tuple[str, int], ...], PodShape] = {}
+        by_number = sorted(kinds.values(), key=lambda alike: -len(alike))
+        self._kinds = [(len(alike), self._allocatable(alike)) for alike in by_number]
         self._room: dict[tuple[tuple[tuple[str, int], ...], int], int] = {}
 
-    def shape(self, pod: Pod) -> Shape:
-        """Return the request of a pod.
+    def shape(self, pod: Pod) -> PodShape:
+        """Return the requests of a pod. Raises ObjectError for an invalid quantity."""
+        requests = pod_requests(pod, self._minor)
+        if requests.unusable:
+            _raise_invalid(requests.unusable, "Pod", pod.metadata.namespace or "", pod.metadata.name or "")
+        request = {name: amount for name, amount in requests.amounts.items() if name != PODS}
+        return self._shapes.setdefault(tuple(sorted(request.items())), PodShape(request))
 
-        Pods of one template usually follow each other, so the most recent requests are compared first.
-        """
-        spec = pod.spec
-        for known, shape in self._recent:
-            if (
-                spec.containers == known.containers
-                and spec.initContainers == known.initContainers
-                and spec.resources == known.resources
-                and spec.overhead == known.overhead
-            ):
-                return shape
-        request = self.request(pod)
-        shape = self._shapes.setdefault(tuple(sorted(request.items())), Shape(request))
-        self._recent.insert(0, (spec, shape))
-        del self._recent[_RECENT:]
-        return shape
-
-    def shortfall(self, members: Mapping[Shape, int], min_count: int) -> Shortfall | None:
+    def shortfall(self, members: Mapping[PodShape, int], min_count: int) -> Shortfall | None:
         """Return why min_count of a gang's live `members` can never run at once, or None.
 
         Without a schedulable node the cluster is scaled down, and there is no size to compare with. Members
@@ -130,71 +102,24 @@ class Capacity:
         room = self._room.get(key)
         if room is None:
             room = 0
-            for number, allocatable in self._kinds:
-                room += number * _fit(allocatable, request)
+            for number, amounts in self._kinds:
+                room += number * _fit(amounts, request)
                 if room >= need:
                     break
             self._room[key] = room
         return room
 
-    def request(self, pod: Pod) -> Amounts:
-        """Return the request of a pod as kube-scheduler sums it; init containers run one after the other.
+    def _allocatable(self, alike: list[Node]) -> Amounts:
+        """Return the allocatable of nodes that have the same."""
+        node = min(alike, key=lambda each: each.metadata.name or "")
+        amounts, unusable = allocatable(node)
+        _raise_invalid(unusable, "Node", "", node.metadata.name or "")
+        # A node with more than any machine has could have any size, too.
+        self.unknown = self.unknown or bool(unusable)
+        assert node.status is not None
+        return {PODS: 0, **amounts} if PODS in (node.status.allocatable or ()) else amounts
 
-        A pod-level request replaces the sum of the containers. Raises ObjectError.
-        """
-        spec = pod.spec
-        total: dict[str, int] = {}
-        peak: dict[str, int] = {}
-        sidecars: dict[str, int] = {}
-        for index, container in enumerate(spec.containers or ()):
-            _add(total, self._asked(container.resources, pod, f"spec.containers[{index}]"))
-        for index, container in enumerate(spec.initContainers or ()):
-            asked = self._asked(container.resources, pod, f"spec.initContainers[{index}]")
-            if container.restartPolicy == "Always":
-                _add(sidecars, asked)
-                _raise_to(peak, sidecars)
-            else:
-                at_once = dict(asked)
-                _add(at_once, sidecars)
-                _raise_to(peak, at_once)
-        _add(total, sidecars)
-        _raise_to(total, peak)
-        written = (spec.resources.requests if spec.resources is not None else None) or _NO_QUANTITIES
-        for name, amount in self._asked(spec.resources, pod, "spec").items():
-            # The server sets a request from a limit only if no container requests the resource.
-            if _is_pod_level(name) and (name in written or name not in total):
-                total[name] = amount
-        overhead = (spec.overhead or {}).items()
-        _add(total, {name: self._parse(raw, _ref(pod), f"spec.overhead[{name}]") for name, raw in overhead})
-        return total
-
-    def _asked(self, resources: ResourceRequirements | None, pod: Pod, path: str) -> Amounts:
-        """Return the requests; a limit without a request counts as one, as the API server stores it."""
-        if resources is None:
-            return _NOTHING
-        limits, requests = resources.limits or _NO_QUANTITIES, resources.requests or _NO_QUANTITIES
-        written = (tuple(limits.items()), tuple(requests.items()))
-        asked = self._written.get(written)
-        if asked is None:
-            asked = {
-                name: self._parse(raw, _ref(pod), f"{path}.resources.{part}[{name}]")
-                for part, quantities in (("limits", limits), ("requests", requests))
-                for name, raw in quantities.items()
-            }
-            self._written[written] = asked
-        return asked
-
-    def _parse(self, raw: RawQuantity, ref: ObjectRef, field: str) -> int:
-        value = self._quantities.get(raw)
-        if value is None:
-            try:
-                value = parse(raw)
-            except QuantityError as error:
-                raise ObjectError(ref, field, str(error)) from None
-            self._quantities[raw] = value
-        return value
-
-    def _sums(self, members: Mapping[Shape, int], needed: int) -> Shortfall | None:
+    def _sums(self, members: Mapping[PodShape, int], needed: int) -> Shortfall | None:
         """Return the first resource that is too small in sum for `needed` members, or None.
 
         The members with the smallest requests for the resource are counted.
@@ -204,35 +129,21 @@ class Capacity:
                 shape.request.get(resource, 0) for shape, number in members.items() for _ in range(number)
             )
             need = sum(asked[:needed])
-            have = sum(number * allocatable.get(resource, 0) for number, allocatable in self._kinds)
+            have = sum(number * amounts.get(resource, 0) for number, amounts in self._kinds)
             if need > have:
-                return Shortfall(-(-need // _WHOLE), have // _WHOLE, {}, resource)
+                unit = MILLI if resource == CPU else 1
+                return Shortfall(-(-need // unit), have // unit, {}, resource)
         return None
 
 
-def _ref(pod: Pod) -> ObjectRef:
-    return ObjectRef("v1", "Pod", pod.metadata.namespace or "", pod.metadata.name or "")
+def _raise_invalid(unusable: Iterable[UnusableQuantity], kind: str, namespace: str, name: str) -> None:
+    for each in unusable:
+        if not each.too_large:
+            raise ObjectError(ObjectRef("v1", kind, namespace, name), each.field, each.why)
 
 
-def _is_pod_level(resource: str) -> bool:
-    return resource in _POD_LEVEL or resource.startswith(_POD_LEVEL_PREFIX)
-
-
-def _fit(allocatable: Amounts, request: Amounts) -> int:
-    slots = allocatable.get(PODS)
-    fit = _NO_LIMIT if slots is None else slots // _WHOLE
+def _fit(room: Amounts, request: Amounts) -> int:
+    fit = room.get(PODS, _NO_LIMIT)
     for name, amount in request.items():
-        if amount > 0:
-            fit = min(fit, allocatable.get(name, 0) // amount)
+        fit = min(fit, room.get(name, 0) // amount)
     return fit
-
-
-def _add(total: dict[str, int], more: Amounts) -> None:
-    for name, amount in more.items():
-        total[name] = total.get(name, 0) + amount
-
-
-def _raise_to(total: dict[str, int], floor: Amounts) -> None:
-    for name, amount in floor.items():
-        if total.get(name, 0) < amount:
-            total[name] = amount

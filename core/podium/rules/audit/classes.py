@@ -5,14 +5,14 @@ from collections.abc import Iterable, Iterator
 from shlex import quote
 
 from podium.api.core import Pod
+from podium.api.findings import ObjectRef, Severity
 from podium.api.groups import PodGroup
+from podium.api.priority import HIGHEST_USER_PRIORITY, SYSTEM_CLASSES, SYSTEM_PREFIX, default_class, resolve
 from podium.api.reads import Kind
-from podium.findings import ObjectRef, Severity
-from podium.priority import HIGHEST_USER_PRIORITY, SYSTEM_CLASSES, SYSTEM_PREFIX, default_class, resolve
 from podium.rules.audit.commands import create_class, delete, recreate
-from podium.rules.audit.survey import Found, Stored, Survey
+from podium.rules.audit.survey import AuditFinding, StoredValues, Survey
 from podium.rules.rule import Rule
-from podium.wording import count, listed, some
+from podium.text import count, listed, some
 
 API_VERSION = "scheduling.k8s.io/v1"
 
@@ -20,18 +20,18 @@ CLASS_MISSING = Rule(
     id="class-missing",
     severity=Severity.ERROR,
     title="Live pods or groups name a PriorityClass that does not exist",
-    why="Stored pods keep their integer, but no pod of that template can be created again: the API server "
-    "refuses it, so the next restart or eviction is for ever. Its preemption toleration is unknown, so "
-    "Podium's scheduler lets only system classes evict what names it.",
+    why="Stored pods keep their priority. The API server refuses new pods that name the class, so a "
+    "restarted or evicted pod does not come back. Its preemption toleration is unknown, so Podium's "
+    "scheduler lets only system classes preempt these pods.",
     source="kube-apiserver (Priority admission); deletion of a class in use is allowed",
     needs=frozenset({Kind.PRIORITY_CLASS, Kind.POD}),
 )
 CLASS_VALUE_CHANGED = Rule(
     id="class-value-changed",
     severity=Severity.ERROR,
-    title="Live pods or groups store another integer than their class has",
-    why="A class cannot be changed, so people delete and recreate it; nothing resolves again what was stored "
-    "before, and what is made now diverges from it.",
+    title="Live pods or groups store another priority than their class has",
+    why="A class is immutable, so administrators delete and recreate it. Stored pods and groups "
+    "keep the old value, and new ones differ from them.",
     source="kubernetes/kubernetes#99205",
     needs=frozenset({Kind.PRIORITY_CLASS, Kind.POD}),
 )
@@ -39,8 +39,8 @@ DEFAULT_CLASS_DUPLICATE = Rule(
     id="default-class-duplicate",
     severity=Severity.WARNING,
     title="Several PriorityClasses are the global default",
-    why="Admission forbids it, a race or a restored etcd makes it. The smallest value wins; between equal "
-    "values it is left to chance.",
+    why="Admission forbids it, but a race or a restored etcd can cause it. The smallest value "
+    "wins; between equal values the choice is arbitrary.",
     source="kube-apiserver (Priority admission)",
     needs=frozenset({Kind.PRIORITY_CLASS}),
 )
@@ -48,16 +48,16 @@ DEFAULT_CLASS_MISSING = Rule(
     id="default-class-missing",
     severity=Severity.WARNING,
     title="No PriorityClass is the global default, and groups mix members with and without a class",
-    why="Without a default, what names no class has priority 0, beside members of the same group that have "
-    "more. Reported only where a group and its live pods mix.",
+    why="Without a default, pods without a class have priority 0, while other members of the group "
+    "have more. Reported only if a group and its live pods mix.",
     source="kube-apiserver (Priority admission)",
     needs=frozenset({Kind.PRIORITY_CLASS, Kind.POD, Kind.POD_GROUP}),
 )
 CLASS_UNUSED = Rule(
     id="class-unused",
     severity=Severity.INFO,
-    title="Nobody uses a PriorityClass",
-    why="Every class is one more level to think of, and one more that anyone may name.",
+    title="A PriorityClass is not used",
+    why="Every class is one more level to consider, and every namespace may use it.",
     source="Podium",
     needs=frozenset({Kind.PRIORITY_CLASS, Kind.POD, Kind.OWNER}),
 )
@@ -65,8 +65,9 @@ TOP_CLASS_SHARE = Rule(
     id="top-class-share",
     severity=Severity.INFO,
     title="Half of all pods or more are in the highest class",
-    why="Where most pods are of the highest class, priority orders nothing and preemption finds no victims. "
-    "System classes are left out, and clusters of fewer than 20 pods or with one level only.",
+    why="If most pods have the highest class, priority does not order them and preemption finds no "
+    "victims. System classes do not count; clusters with fewer than 20 pods or one level are "
+    "skipped.",
     source="Podium (priority inflation)",
     needs=frozenset({Kind.PRIORITY_CLASS, Kind.POD}),
 )
@@ -74,7 +75,7 @@ _TOP_SHARE_PERCENT = 50
 _TOP_SHARE_LEAST_PODS = 20
 
 
-def class_missing(survey: Survey) -> Iterator[Found]:
+def class_missing(survey: Survey) -> Iterator[AuditFinding]:
     """Find class names that are stored and cannot be resolved; one finding for each class."""
     pods = _pods_by_class(survey, (use for use in survey.stored if _unknown(survey, use.class_name)))
     groups = _groups_by_class(
@@ -83,19 +84,19 @@ def class_missing(survey: Survey) -> Iterator[Found]:
     for name in sorted(pods.keys() | groups.keys()):
         stored = {pod.spec.priority or 0 for pod in pods[name]} | {g.priority or 0 for g in groups[name]}
         value = str(min(stored)) if len(stored) == 1 else f"<one of {_values(stored)}>"
-        yield Found(
+        yield AuditFinding(
             CLASS_MISSING.finding(
                 class_ref(name),
                 "",
-                f"it does not exist, yet it is named by {_holders(pods[name], groups[name])}, "
-                f"with priority {_values(stored)}. What is made new and names it is refused.",
+                f"it does not exist, but it is named by {_holders(pods[name], groups[name])}, with "
+                f"priority {_values(stored)}. The API server refuses new objects that name it.",
                 f"{create_class(name, value)}, or name another class in their templates",
             ),
-            f"create PriorityClass {name}, or name another class where it is named",
+            f"create PriorityClass {name}, or name another class instead",
         )
 
 
-def class_value_changed(survey: Survey) -> Iterator[Found]:
+def class_value_changed(survey: Survey) -> Iterator[AuditFinding]:
     """Find classes whose value differs from that stored in pods and groups; one finding for each class."""
     pods = _pods_by_class(
         survey, (use for use in survey.stored if _stale(survey, use.class_name, use.priority))
@@ -109,27 +110,27 @@ def class_value_changed(survey: Survey) -> Iterator[Found]:
         resolved = resolve(survey.view.classes, name)
         assert resolved is not None
         stored = {pod.spec.priority or 0 for pod in pods[name]} | {g.priority or 0 for g in groups[name]}
-        anew = recreate(survey.owners(pods[name])) if pods[name] else ""
-        parts = [anew] if anew else []
-        parts += [f"{delete(group.ref)} and make it again" for group in groups[name][:1]]
-        yield Found(
+        recreation = recreate(survey.owners(pods[name])) if pods[name] else ""
+        parts = [recreation] if recreation else []
+        parts += [f"{delete(group.ref)} and recreate it" for group in groups[name][:1]]
+        yield AuditFinding(
             CLASS_VALUE_CHANGED.finding(
                 class_ref(name),
                 "value",
-                f"its value is {resolved.value}; other priorities, {_values(stored)}, are stored for this "
-                f"class by {_holders(pods[name], groups[name])}.",
+                f"its value is {resolved.value}, but other priorities, {_values(stored)}, are stored "
+                f"by {_holders(pods[name], groups[name])}.",
                 "; ".join(parts) or f"recreate them, so that they store {resolved.value}",
             ),
-            f"recreate what was stored before PriorityClass {name} had its present value",
+            f"recreate objects that are older than the current value of PriorityClass {name}",
         )
 
 
-def default_class_duplicate(survey: Survey) -> Iterator[Found]:
+def default_class_duplicate(survey: Survey) -> Iterator[AuditFinding]:
     """Find globalDefault classes beside the one in force."""
     winner = default_class(survey.view.classes)
     for name, found in survey.view.classes.items():
         if found.globalDefault and found is not winner and winner is not None:
-            yield Found(
+            yield AuditFinding(
                 DEFAULT_CLASS_DUPLICATE.finding(
                     class_ref(name),
                     "globalDefault",
@@ -141,7 +142,7 @@ def default_class_duplicate(survey: Survey) -> Iterator[Found]:
             )
 
 
-def default_class_missing(survey: Survey) -> Iterator[Found]:
+def default_class_missing(survey: Survey) -> Iterator[AuditFinding]:
     """Find, once per cluster, groups with and without a class among members, for lack of a default."""
     if default_class(survey.view.classes) is not None:
         return
@@ -152,18 +153,18 @@ def default_class_missing(survey: Survey) -> Iterator[Found]:
             if len(named | {bool(each.group.priority_class_name)}) > 1:
                 mixed.append(f"{each.ref.namespace}/{each.ref.name}")
     if mixed:
-        yield Found(
+        yield AuditFinding(
             DEFAULT_CLASS_MISSING.finding(
                 class_ref("(default)"),
                 "globalDefault",
-                f"there is none, and in {count(len(mixed), 'group')} some of group and pods name a class and "
-                f"some have none, which is priority 0: {some(mixed)}.",
+                f"there is no default class, and in {count(len(mixed), 'group')} only some of the "
+                f"pods or the group name a class; the others have priority 0: {some(mixed)}.",
                 "name a class in every pod template and group, or make one class the global default",
             )
         )
 
 
-def class_unused(survey: Survey) -> Iterator[Found]:
+def class_unused(survey: Survey) -> Iterator[AuditFinding]:
     """Find classes that no live pod, group or template names and that are not the default."""
     view = survey.view
     used = {use.class_name for use in survey.stored}
@@ -183,11 +184,13 @@ def class_unused(survey: Survey) -> Iterator[Found]:
     for name, found in view.classes.items():
         if name not in used and not found.globalDefault and not name.startswith(SYSTEM_PREFIX):
             ref = class_ref(name)
-            message = f"no live pod, group or template that was read names it{but}."
-            yield Found(CLASS_UNUSED.finding(ref, "", message, delete(ref)), "delete the classes nobody uses")
+            message = f"no live pod, group or template names it{but}."
+            yield AuditFinding(
+                CLASS_UNUSED.finding(ref, "", message, delete(ref)), "delete the unused classes"
+            )
 
 
-def top_class_share(survey: Survey) -> Iterator[Found]:
+def top_class_share(survey: Survey) -> Iterator[AuditFinding]:
     """Find the highest class in use if it has at least half of the pods, system classes excluded."""
     levels: dict[int, int] = defaultdict(int)
     names: dict[int, set[str]] = defaultdict(set)
@@ -204,13 +207,13 @@ def top_class_share(survey: Survey) -> Iterator[Found]:
     share = 100 * levels[top] // pods
     named = sorted(name for name in names[top] if name)
     if share >= _TOP_SHARE_PERCENT and named:
-        yield Found(
+        yield AuditFinding(
             TOP_CLASS_SHARE.finding(
                 class_ref(named[0]),
                 "",
                 f"{share}% of pods ({levels[top]:,} of {pods:,}, system classes left out) have the highest "
                 f"priority in use, {top} ({listed(named)}).",
-                "move what may wait to a lower class; an allow-list of classes by namespace keeps it so",
+                "move workloads that can wait to a lower class, and allow classes by namespace",
             )
         )
 
@@ -225,7 +228,7 @@ def _stale(survey: Survey, name: str, stored: int | None) -> bool:
     return resolved is not None and resolved.value != stored
 
 
-def _pods_by_class(survey: Survey, uses: Iterable[Stored]) -> dict[str, list[Pod]]:
+def _pods_by_class(survey: Survey, uses: Iterable[StoredValues]) -> dict[str, list[Pod]]:
     by_class: dict[str, list[Pod]] = defaultdict(list)
     for use, pods in survey.pods_of(uses).items():
         by_class[use.class_name].extend(pods)

@@ -7,8 +7,8 @@ shell.
 from collections.abc import Sequence
 from shlex import quote
 
-from podium.findings import ObjectRef
-from podium.wording import SHOWN, listed
+from podium.api.findings import ObjectRef
+from podium.text import SHOWN, listed
 
 _RESTARTABLE = {"Deployment": "deployment", "StatefulSet": "statefulset", "DaemonSet": "daemonset"}
 _RESOURCES = {"Pod": "pod", "PodGroup": "podgroup", "Workload": "workload", "PriorityClass": "priorityclass"}
@@ -37,7 +37,7 @@ def recreate(owners: Sequence[ObjectRef]) -> str:
     parts = [
         f"kubectl rollout restart {_RESTARTABLE[owner.kind]}/{quote(owner.name)}{_in(owner.namespace)}"
         if owner.kind in _RESTARTABLE
-        else f"delete {owner} and apply it again"
+        else f"delete and recreate {owner}"
         for owner in owners[:SHOWN]
     ]
     more = [f"the same for {len(owners) - SHOWN:,} more"] if len(owners) > SHOWN else []

@@ -2,12 +2,14 @@
 
 from collections.abc import Iterator
 
+from podium.api.findings import Severity
+from podium.api.podrequests import CPU
 from podium.api.reads import Kind
-from podium.findings import Severity
+from podium.rules.audit.capacity import MILLI
 from podium.rules.audit.commands import delete
-from podium.rules.audit.survey import Found, Survey
+from podium.rules.audit.survey import AuditFinding, Survey
 from podium.rules.rule import Rule
-from podium.wording import count, listed
+from podium.text import count, listed
 
 _MEMBERS = frozenset({Kind.POD, Kind.POD_GROUP})
 
@@ -15,21 +17,22 @@ GANG_TOO_FEW_PODS = Rule(
     id="gang-too-few-pods",
     severity=Severity.WARNING,
     title="A gang has fewer live pods than its minCount",
-    why="Members are held back until minCount of them exist, and no event says so.",
+    why="Members are not scheduled until minCount of them exist, and no event reports it.",
     source="kube-scheduler (GangScheduling, PreEnqueue)",
     needs=_MEMBERS,
 )
 GANG_TOO_LARGE = Rule(
     id="gang-too-large",
     severity=Severity.ERROR,
-    title="A gang would not fit the cluster even if it were empty",
-    why="minCount members must run at once. Counted by the nodes' allocatable, without taints and affinity.",
+    title="A gang does not fit even the empty cluster",
+    why="minCount members must run at once. The check uses the nodes' allocatable, without taints "
+    "and affinity.",
     source="KEP-4671 (gang scheduling)",
     needs=_MEMBERS | {Kind.NODE},
 )
 
 
-def gang_too_few_pods(survey: Survey) -> Iterator[Found]:
+def gang_too_few_pods(survey: Survey) -> Iterator[AuditFinding]:
     """Find gangs below minCount, unless the missing members have finished: then the gang has run."""
     for each in survey.groups:
         group = each.group
@@ -42,11 +45,13 @@ def gang_too_few_pods(survey: Survey) -> Iterator[Found]:
             fix = "create the missing pods, or lower minCount (mutable from v1alpha3 on)"
         else:
             message = f"no pod references it, and minCount is {least}."
-            fix = f"create its pods, or, if it was left behind: {delete(each.ref)}"
-        yield Found(GANG_TOO_FEW_PODS.finding(each.ref, "spec.schedulingPolicy.gang.minCount", message, fix))
+            fix = f"create its pods, or delete an orphaned group: {delete(each.ref)}"
+        yield AuditFinding(
+            GANG_TOO_FEW_PODS.finding(each.ref, "spec.schedulingPolicy.gang.minCount", message, fix)
+        )
 
 
-def gang_too_large(survey: Survey) -> Iterator[Found]:
+def gang_too_large(survey: Survey) -> Iterator[AuditFinding]:
     """Find gangs of which minCount members can never run at once."""
     nodes = count(survey.capacity.nodes, "schedulable node")
     for each in survey.groups:
@@ -55,30 +60,30 @@ def gang_too_large(survey: Survey) -> Iterator[Found]:
             continue
         if short.resource:
             message = (
-                f"its members ask for {short.need:,} {short.resource}; there are {short.room:,} on {nodes}."
+                f"its members request {short.need:,} {short.resource}; {short.room:,} available on {nodes}."
             )
         else:
             asked = listed(
-                [f"{_amount(amount)} {name}" for name, amount in sorted(short.request.items()) if amount]
+                [f"{_amount(name, amount)} {name}" for name, amount in sorted(short.request.items())]
             )
             message = (
-                f"{short.need:,} of its pods must run at once, each asking for {asked or 'nothing'}; "
-                f"there is room for {short.room:,} on {nodes} when empty."
+                f"{short.need:,} of its pods must run at once, each with requests of "
+                f"{asked or 'nothing'}; there is room for {short.room:,} on {nodes} when empty."
             )
-        yield Found(
+        yield AuditFinding(
             GANG_TOO_LARGE.finding(
                 each.ref,
                 "spec.schedulingPolicy.gang.minCount",
                 message,
-                "lower minCount or what its pods request, uncordon nodes, or add some",
+                "lower minCount or the requests of its pods, or uncordon or add nodes",
             )
         )
 
 
-def _amount(billionths: int) -> str:
-    whole, rest = divmod(billionths, 10**9)
+def _amount(resource: str, amount: int) -> str:
+    whole, rest = divmod(amount, MILLI if resource == CPU else 1)
     if rest:
-        return f"{billionths // 10**6:,}m"
+        return f"{amount:,}m"
     for power, unit in ((40, "Ti"), (30, "Gi"), (20, "Mi")):
         if whole >= 2**power and whole % 2**power == 0:
             return f"{whole >> power:,}{unit}"

@@ -3,15 +3,15 @@
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from podium.api.findings import Severity
 from podium.api.groups import DisruptionMode, PodGroup, Template
 from podium.api.membership import GroupKey
+from podium.api.priority import HIGHEST_USER_PRIORITY, SYSTEM_CLASSES
 from podium.api.reads import Kind
-from podium.findings import Severity
-from podium.priority import HIGHEST_USER_PRIORITY, SYSTEM_CLASSES
 from podium.rules.audit.commands import delete
-from podium.rules.audit.survey import Found, Survey
+from podium.rules.audit.survey import AuditFinding, Survey
 from podium.rules.rule import Rule
-from podium.wording import count, listed, some
+from podium.text import count, listed, some
 
 GROUP_MISSING = Rule(
     id="group-missing",
@@ -25,26 +25,26 @@ GROUP_TERMINATING = Rule(
     id="group-terminating",
     severity=Severity.ERROR,
     title="A PodGroup with live pods is being deleted",
-    why="Its finalizer keeps it while a live pod references it, so a new group of that name cannot be made. "
-    "From 1.38 on new pods that reference it are refused.",
+    why="Its finalizer keeps it while a live pod references it, so a new group of that name cannot "
+    "be created. From 1.38 on new pods that reference it are refused.",
     source="kube-apiserver and controller (PodGroupProtection)",
     needs=frozenset({Kind.POD, Kind.POD_GROUP}),
 )
 GROUP_UNLIKE_TEMPLATE = Rule(
     id="group-unlike-template",
     severity=Severity.WARNING,
-    title="A PodGroup is unlike its Workload's template",
-    why="Nothing copies or compares a template: a controller that forgets its class makes groups of the "
-    "default class.",
+    title="A PodGroup differs from its Workload's template",
+    why="The API server neither copies nor compares the template: a controller that omits the "
+    "class creates groups of the default class.",
     source="KEP-5710 (controllers are expected to copy); removed check, kubernetes/kubernetes#139008",
     needs=frozenset({Kind.POD_GROUP, Kind.WORKLOAD}),
 )
 BASIC_WITH_GROUP_DISRUPTION = Rule(
     id="basic-with-group-disruption",
     severity=Severity.WARNING,
-    title="A basic group is disrupted all together",
-    why="KEP-5710 promised to refuse the pair and no release does: one victim takes members down that "
-    "never needed each other.",
+    title="A basic group is preempted as a whole",
+    why="KEP-5710 specifies that this combination is refused, but no release refuses it. One "
+    "victim then evicts members that do not depend on each other.",
     source="KEP-5710",
     needs=frozenset({Kind.POD_GROUP}),
 )
@@ -60,8 +60,8 @@ V1ALPHA2_REMOVED = Rule(
     id="v1alpha2-removed",
     severity=Severity.ERROR,
     title="An object is stored as scheduling.k8s.io/v1alpha2",
-    why="Kubernetes 1.37 does not serve v1alpha2; objects stored in it must be gone before the upgrade. "
-    "Checked where the audit speaks for 1.37 or later.",
+    why="Kubernetes 1.37 does not serve v1alpha2; objects stored in it must be deleted before the "
+    "upgrade. Checked for 1.37 and later.",
     source="kubernetes/kubernetes#140184",
     needs=frozenset({Kind.POD_GROUP}),
 )
@@ -69,32 +69,32 @@ TEMPLATE_PRIORITIES_DIFFER = Rule(
     id="template-priorities-differ",
     severity=Severity.ERROR,
     title="Templates of one Workload have different priorities",
-    why="Kubernetes 1.37 refuses such a Workload, and every update of one that is stored; so does Podium "
-    "with its own. Of native ones it is checked where the audit speaks for 1.37 or later.",
+    why="Kubernetes 1.37 refuses such a Workload, and every update of a stored one; so does Podium "
+    "for its own. Native Workloads are checked for 1.37 and later.",
     source="kube-apiserver 1.37 (validation of Workload)",
     needs=frozenset({Kind.WORKLOAD}),
 )
 
 
-def group_missing(survey: Survey) -> Iterator[Found]:
+def group_missing(survey: Survey) -> Iterator[AuditFinding]:
     """Find groups that live pods reference and that were not read."""
     for each in survey.groups:
         if each.group is None and each.stored:
             staying = each.staying
             names = some(pod.metadata.name or "" for pod in staying)
             owners = some(str(owner) for owner in survey.owners(staying)) or "the pods"
-            yield Found(
+            yield AuditFinding(
                 GROUP_MISSING.finding(
                     each.ref,
                     "",
-                    f"it does not exist; referenced by {count(len(staying), 'live pod')}: {names}.",
+                    f"it does not exist, but it is referenced by {count(len(staying), 'live pod')}: {names}.",
                     f"create PodGroup {each.key.name} in namespace {each.key.namespace}, "
                     f"or recreate {owners} without the reference",
                 )
             )
 
 
-def group_terminating(survey: Survey) -> Iterator[Found]:
+def group_terminating(survey: Survey) -> Iterator[AuditFinding]:
     """Find groups that are being deleted while live pods reference them."""
     for each in survey.groups:
         since = each.group.metadata.deletionTimestamp if each.group is not None else None
@@ -105,18 +105,18 @@ def group_terminating(survey: Survey) -> Iterator[Found]:
             effect = (
                 f" Kubernetes {survey.kubernetes} refuses new pods that reference it." if refusing else ""
             )
-            yield Found(
+            yield AuditFinding(
                 GROUP_TERMINATING.finding(
                     each.ref,
                     "metadata.deletionTimestamp",
-                    f"it is being deleted since {since}, still referenced by "
+                    f"deletion started {since}, but it is still referenced by "
                     f"{count(len(staying), 'live pod')}: {names}.{effect}",
-                    "let its pods finish or delete them; the group goes with the last of them",
+                    "wait for its pods or delete them; the group is deleted after the last pod",
                 )
             )
 
 
-def group_unlike_template(survey: Survey) -> Iterator[Found]:
+def group_unlike_template(survey: Survey) -> Iterator[AuditFinding]:
     """Find groups that differ from their template in a field that the template sets."""
     for each in survey.groups:
         ref = each.group.template_ref if each.group is not None else None
@@ -131,23 +131,25 @@ def group_unlike_template(survey: Survey) -> Iterator[Found]:
             for field, have, want in differences(each.group, template)
         ]
         if unlike:
-            yield Found(
+            yield AuditFinding(
                 GROUP_UNLIKE_TEMPLATE.finding(
                     each.ref,
                     "spec",
-                    f"it is unlike template {template.name} of {workload.ref}: {'; '.join(unlike)}.",
-                    f"{delete(each.ref)}, and let its controller make it from the template again",
+                    f"it differs from template {template.name} of {workload.ref}: {'; '.join(unlike)}.",
+                    f"{delete(each.ref)}; its controller recreates it from the template",
                 )
             )
 
 
-def basic_with_group_disruption(survey: Survey) -> Iterator[Found]:
+def basic_with_group_disruption(survey: Survey) -> Iterator[AuditFinding]:
     """Find basic groups, and basic templates, with the disruption mode PodGroup (all)."""
-    fix = "give it a gang policy, or disruption mode Pod ({single: {}} from v1alpha3 on)"
+    fix = "set a gang policy, or disruption mode Pod ({single: {}} from v1alpha3 on)"
     for group in survey.view.groups.values():
         if group.min_count is None and group.disruption_mode is DisruptionMode.POD_GROUP:
-            message = "its policy is basic, yet one disrupted member takes all of them down."
-            yield Found(BASIC_WITH_GROUP_DISRUPTION.finding(group.ref, "spec.disruptionMode", message, fix))
+            message = "its policy is basic, but one disrupted member disrupts all of them."
+            yield AuditFinding(
+                BASIC_WITH_GROUP_DISRUPTION.finding(group.ref, "spec.disruptionMode", message, fix)
+            )
     for workload in survey.view.workloads.values():
         for path, template in workload.templates.items():
             if template.composite:
@@ -155,28 +157,32 @@ def basic_with_group_disruption(survey: Survey) -> Iterator[Found]:
             if template.min_count is None and template.disruption_mode is DisruptionMode.POD_GROUP:
                 message = f"the policy of template {template.name} is basic, its disruption mode PodGroup."
                 field = f"{path}.disruptionMode"
-                yield Found(BASIC_WITH_GROUP_DISRUPTION.finding(workload.ref, field, message, fix))
+                yield AuditFinding(BASIC_WITH_GROUP_DISRUPTION.finding(workload.ref, field, message, fix))
 
 
-def system_class_on_group(survey: Survey) -> Iterator[Found]:
+def system_class_on_group(survey: Survey) -> Iterator[AuditFinding]:
     """Find groups and templates that name a class that groups cannot have."""
     fix = f"name a class of at most {HIGHEST_USER_PRIORITY}"
     for group in survey.view.groups.values():
         if group.priority_class_name in SYSTEM_CLASSES:
             message = (
-                f"no group can have class {group.priority_class_name}: the API server refuses its value."
+                f"the API server refuses groups of class {group.priority_class_name}: its value is too high."
             )
-            yield Found(SYSTEM_CLASS_ON_GROUP.finding(group.ref, "spec.priorityClassName", message, fix))
+            yield AuditFinding(
+                SYSTEM_CLASS_ON_GROUP.finding(group.ref, "spec.priorityClassName", message, fix)
+            )
     for workload in survey.view.workloads.values():
         for path, template in workload.templates.items():
             if template.priority_class_name in SYSTEM_CLASSES:
-                message = f"every group made from template {template.name} is refused for its class "
-                message += f"{template.priority_class_name}."
+                message = (
+                    f"the API server refuses groups of template {template.name}: "
+                    f"class {template.priority_class_name} has a value that is too high."
+                )
                 field = f"{path}.priorityClassName"
-                yield Found(SYSTEM_CLASS_ON_GROUP.finding(workload.ref, field, message, fix))
+                yield AuditFinding(SYSTEM_CLASS_ON_GROUP.finding(workload.ref, field, message, fix))
 
 
-def v1alpha2_removed(survey: Survey) -> Iterator[Found]:
+def v1alpha2_removed(survey: Survey) -> Iterator[AuditFinding]:
     """Find native objects in the version that 1.37 removes."""
     if survey.minor < 37:
         return
@@ -186,10 +192,10 @@ def v1alpha2_removed(survey: Survey) -> Iterator[Found]:
         if ref.apiVersion == "scheduling.k8s.io/v1alpha2":
             message = f"Kubernetes {survey.kubernetes} does not serve {ref.apiVersion}."
             fix = f"podium convert --to scheduling.k8s.io/v1beta1; {delete(ref)} before the upgrade"
-            yield Found(V1ALPHA2_REMOVED.finding(ref, "apiVersion", message, fix), remedy)
+            yield AuditFinding(V1ALPHA2_REMOVED.finding(ref, "apiVersion", message, fix), remedy)
 
 
-def template_priorities_differ(survey: Survey) -> Iterator[Found]:
+def template_priorities_differ(survey: Survey) -> Iterator[AuditFinding]:
     """Find Workloads whose templates do not share one class and one integer, compared as upstream does."""
     for key, workload in survey.view.workloads.items():
         if key.native and survey.minor < 37:
@@ -200,13 +206,13 @@ def template_priorities_differ(survey: Survey) -> Iterator[Found]:
         if len(kinds) > 1:
             parts = [f"{_priority(*kind)} ({some(names)})" for kind, names in kinds.items()]
             refusing = f"Kubernetes {survey.kubernetes}" if key.native else "Podium"
-            yield Found(
+            yield AuditFinding(
                 TEMPLATE_PRIORITIES_DIFFER.finding(
                     workload.ref,
                     "spec",
                     f"its templates have {len(kinds)} priorities: {listed(sorted(parts))}. "
                     f"{refusing} refuses the Workload.",
-                    "give all templates one priorityClassName, or make a Workload for each priority",
+                    "set one priorityClassName in all templates, or create a Workload for each priority",
                 )
             )
 
@@ -230,12 +236,12 @@ def differences(group: PodGroup, template: Template) -> list[Difference]:
         Difference("priority", group.priority, template.priority),
         Difference("preemptionPolicy", group.preemption_policy, template.preemption_policy),
         Difference("disruptionMode", group.disruption_mode, template.disruption_mode),
-        Difference("schedulingPolicy", _policy(group.min_count), _policy(template.min_count)),
+        Difference("schedulingPolicy", _policy_text(group.min_count), _policy_text(template.min_count)),
     )
     return [each for each in pairs if each.want is not None and each.want != each.have]
 
 
-def _policy(min_count: int | None) -> str:
+def _policy_text(min_count: int | None) -> str:
     return "basic" if min_count is None else f"gang with minCount {min_count}"
 
 

@@ -3,13 +3,13 @@
 from collections.abc import Iterator
 
 from podium.api.core import PODIUM_SCHEDULER
+from podium.api.findings import Severity
 from podium.api.groups import GROUP_LABEL
 from podium.api.reads import Kind
-from podium.findings import Severity
 from podium.rules.audit.commands import delete_pods, templates_of
-from podium.rules.audit.survey import Found, Survey
+from podium.rules.audit.survey import AuditFinding, Survey
 from podium.rules.rule import Rule
-from podium.wording import count, listed, some
+from podium.text import count, listed, some
 
 _MEMBERS = frozenset({Kind.POD, Kind.POD_GROUP})
 
@@ -17,8 +17,8 @@ POD_OLDER_THAN_GROUP = Rule(
     id="pod-older-than-group",
     severity=Severity.WARNING,
     title="A pod is older than its group",
-    why="Pod and group resolve their class each on its own, at creation. A pod that was there first, or that "
-    "outlived a group of the same name, keeps the integer of its day.",
+    why="Pod and group each resolve their class at creation. A pod that is older than the group, "
+    "or that belonged to an earlier group of the same name, keeps its old priority.",
     source="kubernetes/kubernetes#139914: the link is by name, without a UID",
     needs=_MEMBERS,
 )
@@ -26,16 +26,16 @@ SCHEDULER_NAME_MIXED = Rule(
     id="scheduler-name-mixed",
     severity=Severity.ERROR,
     title="Members of a group name different schedulers",
-    why="A group is placed by one scheduler in one cycle. kube-scheduler 1.36 counts its own pods and those "
-    "already placed towards minCount; 1.37 counts its own only, and refuses what is left once another "
-    "scheduler has placed a member.",
+    why="One scheduler places a group in one cycle. kube-scheduler 1.36 counts its own pods and "
+    "those already placed towards minCount. kube-scheduler 1.37 counts its own only, and refuses "
+    "the remaining pods once another scheduler has placed a member.",
     source="kube-scheduler 1.36.3 and 1.37.0 (run)",
     needs=_MEMBERS,
 )
 SCHEDULER_IGNORES_GROUP = Rule(
     id="scheduler-ignores-group",
     severity=Severity.ERROR,
-    title="Members of a Podium group are scheduled by a scheduler that does not read it",
+    title="Members of a Podium group use a scheduler that does not read it",
     why="Only podium-scheduler reads scheduling.podium.dev; any other places the pods one by one, without "
     "the group's minimum, priority or disruption mode.",
     source="Podium: membership by label",
@@ -45,13 +45,13 @@ MEMBERSHIP_CONFLICT = Rule(
     id="membership-conflict",
     severity=Severity.WARNING,
     title="A pod's label and its field name different groups",
-    why="Where the native API is served, spec.schedulingGroup wins and the label is not looked at.",
+    why="If the native API is served, spec.schedulingGroup is used and the label is ignored.",
     source="Podium: membership",
     needs=frozenset({Kind.POD}),
 )
 
 
-def pod_older_than_group(survey: Survey) -> Iterator[Found]:
+def pod_older_than_group(survey: Survey) -> Iterator[AuditFinding]:
     """Find groups with live members that were created before them."""
     for each in survey.groups:
         born = each.group.metadata.creationTimestamp if each.group is not None else None
@@ -60,7 +60,7 @@ def pod_older_than_group(survey: Survey) -> Iterator[Found]:
         older = sorted(
             pod.metadata.name or "" for pod in each.staying if (pod.metadata.creationTimestamp or born) < born
         )
-        yield Found(
+        yield AuditFinding(
             POD_OLDER_THAN_GROUP.finding(
                 each.ref,
                 "metadata.creationTimestamp",
@@ -71,7 +71,7 @@ def pod_older_than_group(survey: Survey) -> Iterator[Found]:
         )
 
 
-def scheduler_name_mixed(survey: Survey) -> Iterator[Found]:
+def scheduler_name_mixed(survey: Survey) -> Iterator[AuditFinding]:
     """Find groups whose live members name several schedulers."""
     for each in survey.groups:
         if each.group is None or len(each.schedulers) < 2:
@@ -83,7 +83,7 @@ def scheduler_name_mixed(survey: Survey) -> Iterator[Found]:
         if not each.key.native or survey.minor <= 35:
             effect = "No scheduler sees the whole group, so its minimum may never be met."
         elif each.torn(survey.minor):
-            effect = f"Kubernetes {survey.kubernetes} does not schedule the group as it stands."
+            effect = f"Kubernetes {survey.kubernetes} does not schedule the group."
         elif survey.minor == 36:
             effect = "Each scheduler places its own part, without the group's priority or mode for the rest."
         else:
@@ -94,7 +94,7 @@ def scheduler_name_mixed(survey: Survey) -> Iterator[Found]:
             else max(by_name, key=lambda name: (len(by_name[name]), name))
         )
         owners = survey.owners(pod for pod in each.staying if pod.scheduler != wanted)
-        yield Found(
+        yield AuditFinding(
             SCHEDULER_NAME_MIXED.finding(
                 each.ref,
                 "",
@@ -104,7 +104,7 @@ def scheduler_name_mixed(survey: Survey) -> Iterator[Found]:
         )
 
 
-def scheduler_ignores_group(survey: Survey) -> Iterator[Found]:
+def scheduler_ignores_group(survey: Survey) -> Iterator[AuditFinding]:
     """Find Podium groups with live members that podium-scheduler does not schedule."""
     for each in survey.groups:
         if each.key.native or each.group is None or each.schedulers <= {PODIUM_SCHEDULER}:
@@ -112,7 +112,7 @@ def scheduler_ignores_group(survey: Survey) -> Iterator[Found]:
         ignored = [pod for pod in each.staying if pod.scheduler != PODIUM_SCHEDULER]
         others = listed(sorted(each.schedulers - {PODIUM_SCHEDULER}))
         names = some(pod.metadata.name or "" for pod in ignored)
-        yield Found(
+        yield AuditFinding(
             SCHEDULER_IGNORES_GROUP.finding(
                 each.ref,
                 "",
@@ -124,7 +124,7 @@ def scheduler_ignores_group(survey: Survey) -> Iterator[Found]:
         )
 
 
-def membership_conflict(survey: Survey) -> Iterator[Found]:
+def membership_conflict(survey: Survey) -> Iterator[AuditFinding]:
     """Find native groups with live members whose Podium label names another group."""
     for each in survey.groups:
         if not each.labelled_otherwise:
@@ -136,7 +136,7 @@ def membership_conflict(survey: Survey) -> Iterator[Found]:
             if label and label != each.key.name:
                 labelled.setdefault(label, []).append(pod.metadata.name or "")
         parts = [f"{label} ({some(labelled[label])})" for label in sorted(labelled)]
-        yield Found(
+        yield AuditFinding(
             MEMBERSHIP_CONFLICT.finding(
                 each.ref,
                 f"metadata.labels[{GROUP_LABEL}]",

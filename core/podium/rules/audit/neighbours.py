@@ -4,23 +4,23 @@ from collections import defaultdict
 from collections.abc import Iterator
 
 from podium.api.core import Pod
+from podium.api.findings import ObjectRef, Severity
 from podium.api.foreign import KueueWorkload
+from podium.api.priority import HIGHEST_USER_PRIORITY, NEVER, effective_policy
 from podium.api.reads import Kind
-from podium.findings import ObjectRef, Severity
-from podium.inference import JOBSET_NAME, KUEUE_GROUP, KUEUE_WORKLOAD, role
-from podium.priority import HIGHEST_USER_PRIORITY, NEVER, effective_policy
+from podium.cluster.reader import Name
+from podium.groups.inferred import JOBSET_NAME, KUEUE_GROUP, KUEUE_WORKLOAD, role
 from podium.rules.audit.commands import recreate, templates_of
-from podium.rules.audit.survey import Found, Survey
+from podium.rules.audit.survey import AuditFinding, Survey
 from podium.rules.rule import Rule
-from podium.view import Name
-from podium.wording import count, some
+from podium.text import count, some
 
 KUEUE_PRIORITY_DIFFERS = Rule(
     id="kueue-priority-differs",
     severity=Severity.WARNING,
-    title="Kueue's priority is not that of its pods",
-    why="Kueue queues and evicts by its Workload's priority, the scheduler preempts by the pods': what one "
-    "of them protects, the other takes.",
+    title="Kueue's priority differs from that of its pods",
+    why="Kueue queues and evicts by its Workload's priority; the scheduler preempts by the pods' "
+    "priority. One can evict pods that the other protects.",
     source="kubernetes-sigs/kueue#14413",
     needs=frozenset({Kind.KUEUE_WORKLOAD, Kind.POD}),
 )
@@ -28,8 +28,8 @@ BARE_POD_VICTIMS = Rule(
     id="bare-pod-victims",
     severity=Severity.INFO,
     title="Running pods that can be preempted have no controller",
-    why="A preempted pod is deleted, and nothing makes a pod without a controller again. Counted are pods "
-    "below the highest priority in use that may preempt, system classes left out.",
+    why="A preempted pod is deleted, and a pod without a controller is not recreated. The check "
+    "counts pods below the highest preempting priority in use, without system classes.",
     source="KAI-Scheduler#84, kubeflow/trainer#3316",
     needs=frozenset({Kind.POD}),
 )
@@ -37,15 +37,15 @@ INFERRED_PRIORITY_DIFFERS = Rule(
     id="inferred-priority-differs",
     severity=Severity.WARNING,
     title="Pods that belong together have different priorities",
-    why="No PodGroup was read. The part with the lower integer is the first victim and stops the rest; "
-    "once a PodGroup is made, Kubernetes 1.37 does not schedule it. Groups are inferred from labels and "
-    "owners.",
+    why="They name no PodGroup. The pods with the lower priority are the first victims and stop the "
+    "others; with a PodGroup, Kubernetes 1.37 does not schedule them. Groups are inferred from "
+    "labels and owners.",
     source="kubeflow/trainer#4084, kubernetes-sigs/lws#979",
     needs=frozenset({Kind.POD}),
 )
 
 
-def kueue_priority_differs(survey: Survey) -> Iterator[Found]:
+def kueue_priority_differs(survey: Survey) -> Iterator[AuditFinding]:
     """Find Kueue Workloads whose priority differs from that of their live pods."""
     workloads = survey.view.kueue_workloads
     if not workloads:
@@ -63,19 +63,19 @@ def kueue_priority_differs(survey: Survey) -> Iterator[Found]:
     for key, differing in pods.items():
         workload = workloads[key]
         values = sorted({pod.spec.priority or 0 for pod in differing})
-        yield Found(
+        yield AuditFinding(
             KUEUE_PRIORITY_DIFFERS.finding(
                 ObjectRef(workload.apiVersion, workload.kind, *key),
                 "spec.priority",
                 f"Kueue queues it by {workload.spec.priority or 0}; the scheduler preempts "
                 f"{count(len(differing), 'live pod')} of it by {' and '.join(map(str, values))}: "
                 f"{some(pod.metadata.name or '' for pod in differing)}.",
-                f"give the WorkloadPriorityClass and {templates_of(survey.owners(differing))} one value",
+                f"use one value in the WorkloadPriorityClass and {templates_of(survey.owners(differing))}",
             )
         )
 
 
-def bare_pod_victims(survey: Survey) -> Iterator[Found]:
+def bare_pod_victims(survey: Survey) -> Iterator[AuditFinding]:
     """Find, for each namespace, running pods without a controller that a class in use can preempt."""
     preempting = [use for use in survey.stored if effective_policy(use.policy) != NEVER]
     values = [use.priority or 0 for use in preempting]
@@ -86,38 +86,39 @@ def bare_pod_victims(survey: Survey) -> Iterator[Found]:
         if top is not None and pod.spec.nodeName and not leaving and (pod.spec.priority or 0) < top:
             bare[pod.metadata.namespace or ""].append(pod)
     for namespace, pods in bare.items():
-        yield Found(
+        yield AuditFinding(
             BARE_POD_VICTIMS.finding(
                 ObjectRef("v1", "Namespace", "", namespace),
                 "",
-                f"{count(len(pods), 'running pod')} without a controller can be preempted by priority {top}, "
-                f"and nothing would replace what is lost: {some(pod.metadata.name or '' for pod in pods)}.",
-                "run them from a Job or Deployment, or give them a class that is not preempted",
+                f"{count(len(pods), 'running pod')} without a controller can be preempted by "
+                f"priority {top}, and would not be recreated: "
+                f"{some(pod.metadata.name or '' for pod in pods)}.",
+                "run them from a Job or Deployment, or use a class that is not preempted",
             ),
             "run bare pods from a Job or Deployment",
         )
 
 
-def inferred_priority_differs(survey: Survey) -> Iterator[Found]:
+def inferred_priority_differs(survey: Survey) -> Iterator[AuditFinding]:
     """Find pods that belong together by their labels and differ in priority; they are listed by role."""
     for each in survey.inferred:
         axis = each.divergence.priority
         parts: dict[tuple[str, int], list[str]] = defaultdict(list)
         for pod in each.present:
             parts[role(pod), pod.spec.priority or 0].append(pod.metadata.name or "")
-        said = "; ".join(
+        differences = "; ".join(
             f"{f'{part} ' if part else ''}{priority} ({some(names)})"
             for (part, priority), names in sorted(parts.items())
         )
         names = {name for differing in axis.differing for name in differing.live}
         owners = survey.owners(pod for pod in each.present if pod.metadata.name in names)
         fix = f"name one class in {templates_of(owners)}"
-        yield Found(
+        yield AuditFinding(
             INFERRED_PRIORITY_DIFFERS.finding(
                 each.ref,
                 "",
                 f"most of its {count(each.divergence.members, 'pod')} have priority {axis.expected}, "
-                f"{axis.live} another: {said}.",
+                f"{axis.live} another: {differences}.",
                 f"{fix}; then {recreate(owners)}" if owners else fix,
             )
         )

@@ -14,26 +14,26 @@ from typing import NamedTuple
 import msgspec
 
 from podium.api.core import Pod
+from podium.api.findings import Finding, ObjectRef
 from podium.api.groups import GROUP_LABEL, NATIVE_GROUP, PODIUM_GROUP, PodGroup
 from podium.api.membership import GroupKey, group_name
 from podium.api.meta import OwnerReference
 from podium.api.minors import WORKLOAD_VERSIONS
 from podium.api.reads import Kind
-from podium.divergence import Divergence, judge
-from podium.findings import Finding, ObjectRef
-from podium.inference import infer
-from podium.rules.audit.capacity import Capacity, Shape, Shortfall
-from podium.view import View
+from podium.cluster.reader import ClusterReader
+from podium.groups.divergence import Divergence, measure_divergence
+from podium.groups.inferred import infer
+from podium.rules.audit.capacity import ClusterCapacity, PodShape, Shortfall
 
 
-class Found(NamedTuple):
+class AuditFinding(NamedTuple):
     """A finding, and the remedy that findings of one cause share (empty: the finding's own fix)."""
 
     finding: Finding
     remedy: str = ""
 
 
-class Stored(msgspec.Struct, eq=False, gc=False):
+class StoredValues(msgspec.Struct, eq=False, gc=False):
     """The stored values that members of one group should share; one object for each combination."""
 
     class_name: str
@@ -62,21 +62,21 @@ class SurveyedGroup(msgspec.Struct, gc=False):
     leaving: int = 0
     oldest: str = "~"
     labelled_otherwise: bool = False
-    first_stored: Stored | None = None
-    other_stored: set[Stored] | None = None
-    first_shape: Shape | None = None
-    other_shapes: dict[Shape, int] | None = None
+    first_stored: StoredValues | None = None
+    other_stored: set[StoredValues] | None = None
+    first_shape: PodShape | None = None
+    other_shapes: dict[PodShape, int] | None = None
     divergence: Divergence | None = None
     shortfall: Shortfall | None = None
 
     @property
-    def stored(self) -> list[Stored]:
+    def stored(self) -> list[StoredValues]:
         """Return the stored values of the staying members; empty if no member stays."""
         first = [self.first_stored] if self.first_stored is not None else []
         return first + list(self.other_stored or ())
 
     @property
-    def shapes(self) -> dict[Shape, int]:
+    def shapes(self) -> dict[PodShape, int]:
         """Return the number of live members by request, if sizes matter."""
         others = self.other_shapes or {}
         first = {} if self.first_shape is None else {self.first_shape: self.live - sum(others.values())}
@@ -130,20 +130,22 @@ class Survey:
     read.
     """
 
-    def __init__(self, view: View, minor: int, *, selected: bool = False) -> None:
+    def __init__(self, view: ClusterReader, minor: int, *, selected: bool = False) -> None:
         self.view = view
         self.minor = minor
         self.selected = selected
         self.kubernetes = f"1.{minor}"
-        self.capacity = Capacity(view.nodes.values())
+        self.capacity = ClusterCapacity(view.nodes.values(), minor)
+        # Live pods without a controller, and live pods that name no group.
         self.uncontrolled: list[Pod] = []
+        self.ungrouped: list[Pod] = []
         self._chains: dict[tuple[str, OwnerReference], tuple[ObjectRef, ...]] = {}
         self._groups: dict[tuple[bool, str, str], SurveyedGroup] = {
             key: self._group(key, group) for key, group in view.groups.items()
         }
         self.stored = self._walk()
         self.groups = list(self._groups.values())
-        self._judge()
+        self._compare()
 
     def read(self, kind: Kind) -> bool:
         """Return whether a kind was read: only then does an empty collection mean that none exist."""
@@ -155,10 +157,10 @@ class Survey:
         group = NATIVE_GROUP if key.native else PODIUM_GROUP
         return ObjectRef(f"{group}/{version}", "PodGroup", key.namespace, key.name)
 
-    def pods_of(self, uses: Iterable[Stored]) -> dict[Stored, list[Pod]]:
+    def pods_of(self, uses: Iterable[StoredValues]) -> dict[StoredValues, list[Pod]]:
         """Return the live pods that store these combinations of class and integer."""
         wanted = {(use.class_name, use.priority): use for use in uses}
-        found: dict[Stored, list[Pod]] = {use: [] for use in wanted.values()}
+        found: dict[StoredValues, list[Pod]] = {use: [] for use in wanted.values()}
         if wanted:
             for pod in self.view.pods.values():
                 use = wanted.get((pod.spec.priorityClassName or "", pod.spec.priority))
@@ -188,20 +190,17 @@ class Survey:
 
     @cached_property
     def inferred(self) -> list[InferredGroup]:
-        """Return the divergent groups that pods seem to form, if there is no PodGroup at all."""
-        if self.view.groups:
-            return []
-        live = (pod for pod in self.view.pods.values() if not pod.finished)
+        """Return the divergent groups that pods without a PodGroup seem to form."""
         groups = []
-        for ref, pods in infer(live, self.view.owners).items():
+        for ref, pods in infer(self.ungrouped, self.view.owners).items():
             if len(pods) > 1:
-                divergence = judge(None, pods)
+                divergence = measure_divergence(None, pods)
                 if divergence.priority.divergent:
                     groups.append(InferredGroup(ref, pods, divergence))
         return groups
 
-    def _walk(self) -> list[Stored]:
-        all_stored: dict[tuple[str | None, int | None, str | None, str | None], Stored] = {}
+    def _walk(self) -> list[StoredValues]:
+        all_stored: dict[tuple[str | None, int | None, str | None, str | None], StoredValues] = {}
         native_served = self.view.native_served
         for pod in self.view.pods.values():
             if pod.finished:
@@ -210,18 +209,20 @@ class Survey:
             key = (spec.priorityClassName, spec.priority, spec.preemptionPolicy, spec.schedulerName)
             stored = all_stored.get(key)
             if stored is None:
-                stored = Stored(key[0] or "", key[1], key[2], pod.scheduler, pod)
+                stored = StoredValues(key[0] or "", key[1], key[2], pod.scheduler, pod)
                 all_stored[key] = stored
             stored.pods += 1
             owners = metadata.ownerReferences
             if not owners or not (owners[0].controller or metadata.controller()):
                 self.uncontrolled.append(pod)
             named = group_name(metadata, spec, native_served=native_served)
-            if named is not None:
+            if named is None:
+                self.ungrouped.append(pod)
+            else:
                 self._count(pod, named, stored)
         return list(all_stored.values())
 
-    def _count(self, pod: Pod, named: tuple[bool, str], stored: Stored) -> None:
+    def _count(self, pod: Pod, named: tuple[bool, str], stored: StoredValues) -> None:
         metadata = pod.metadata
         native, name = named
         key = (native, metadata.namespace or "", name)
@@ -258,7 +259,7 @@ class Survey:
             sized=group is not None and group.min_count is not None and self.read(Kind.NODE),
         )
 
-    def _judge(self) -> None:
+    def _compare(self) -> None:
         """Compare each group with samples of its members first.
 
         If the samples of all stored combinations show no difference, no member differs.
@@ -267,15 +268,15 @@ class Survey:
         for each in self.groups:
             if each.group is None:
                 continue
-            divergence = judge(each.group, [stored.sample for stored in each.stored], classes)
+            divergence = measure_divergence(each.group, [stored.sample for stored in each.stored], classes)
             if divergence.priority.differing or divergence.policy.differing:
-                divergence = judge(each.group, each.present, classes)
+                divergence = measure_divergence(each.group, each.present, classes)
             each.divergence = divergence
             if each.sized and each.group.min_count is not None:
                 each.shortfall = self.capacity.shortfall(each.shapes, each.group.min_count)
 
 
-def _controllers(view: View, owner: OwnerReference | None, namespace: str) -> Iterator[ObjectRef]:
+def _controllers(view: ClusterReader, owner: OwnerReference | None, namespace: str) -> Iterator[ObjectRef]:
     # The API allows no cycle of owners; the limit keeps a broken dump from an endless loop.
     for _ in range(10):
         if owner is None:

@@ -16,7 +16,7 @@ from podium.rules.audit import (
     templates,
     tolerations,
 )
-from podium.rules.audit.survey import Found, Survey
+from podium.rules.audit.survey import AuditFinding, Survey
 from podium.rules.rule import Rule
 
 
@@ -27,7 +27,7 @@ class Part(StrEnum):
     SELECTION = "what a label selector matches"
 
 
-class Check(NamedTuple):
+class AuditCheck(NamedTuple):
     """A rule and its function.
 
     The rule does not run without the kinds in `rule.needs`; it also uses the kinds in `also` if they were
@@ -36,7 +36,7 @@ class Check(NamedTuple):
     """
 
     rule: Rule
-    run: Callable[[Survey], Iterator[Found]]
+    run: Callable[[Survey], Iterator[AuditFinding]]
     also: frozenset[Kind] = frozenset()
     misled_by: frozenset[Part] = frozenset()
 
@@ -46,36 +46,36 @@ _WORKLOADS = frozenset({Kind.WORKLOAD})
 _SELECTION = frozenset({Part.SELECTION})
 _ANY_PART = frozenset(Part)
 
-CHECKS: tuple[Check, ...] = (
-    Check(divergent.POD_PRIORITY_DIFFERS, divergent.pod_priority_differs),
-    Check(members.SCHEDULER_NAME_MIXED, members.scheduler_name_mixed),
-    Check(members.SCHEDULER_IGNORES_GROUP, members.scheduler_ignores_group),
-    Check(groups.GROUP_MISSING, groups.group_missing, misled_by=_SELECTION),
-    Check(groups.GROUP_TERMINATING, groups.group_terminating),
-    Check(classes.CLASS_MISSING, classes.class_missing, _GROUPS),
-    Check(classes.CLASS_VALUE_CHANGED, classes.class_value_changed, _GROUPS),
-    Check(groups.TEMPLATE_PRIORITIES_DIFFER, groups.template_priorities_differ),
-    Check(groups.V1ALPHA2_REMOVED, groups.v1alpha2_removed, _WORKLOADS),
-    Check(gangs.GANG_TOO_LARGE, gangs.gang_too_large),
-    Check(divergent.PREEMPTION_POLICY_DIFFERS, divergent.preemption_policy_differs),
-    Check(members.POD_OLDER_THAN_GROUP, members.pod_older_than_group),
-    Check(members.MEMBERSHIP_CONFLICT, members.membership_conflict),
-    Check(gangs.GANG_TOO_FEW_PODS, gangs.gang_too_few_pods, misled_by=_SELECTION),
-    Check(groups.GROUP_UNLIKE_TEMPLATE, groups.group_unlike_template),
-    Check(groups.BASIC_WITH_GROUP_DISRUPTION, groups.basic_with_group_disruption, _WORKLOADS),
-    Check(groups.SYSTEM_CLASS_ON_GROUP, groups.system_class_on_group, _WORKLOADS),
-    Check(classes.DEFAULT_CLASS_DUPLICATE, classes.default_class_duplicate),
-    Check(classes.DEFAULT_CLASS_MISSING, classes.default_class_missing),
-    Check(tolerations.TOLERATION_UNREADABLE, tolerations.toleration_unreadable),
-    Check(tolerations.TOLERATION_WITHOUT_EFFECT, tolerations.toleration_without_effect),
-    Check(tolerations.TOLERATION_CONTRADICTS, tolerations.toleration_prefix),
-    Check(templates.TEMPLATE_CLASS_MISSING, templates.template_class_missing, _WORKLOADS),
-    Check(templates.TEMPLATE_PRIORITY_WRITTEN, templates.template_priority_written),
-    Check(neighbours.KUEUE_PRIORITY_DIFFERS, neighbours.kueue_priority_differs),
-    Check(neighbours.INFERRED_PRIORITY_DIFFERS, neighbours.inferred_priority_differs),
-    Check(classes.CLASS_UNUSED, classes.class_unused, _GROUPS | _WORKLOADS, misled_by=_ANY_PART),
-    Check(classes.TOP_CLASS_SHARE, classes.top_class_share, misled_by=_ANY_PART),
-    Check(neighbours.BARE_POD_VICTIMS, neighbours.bare_pod_victims),
+CHECKS: tuple[AuditCheck, ...] = (
+    AuditCheck(divergent.POD_PRIORITY_DIFFERS, divergent.pod_priority_differs),
+    AuditCheck(members.SCHEDULER_NAME_MIXED, members.scheduler_name_mixed),
+    AuditCheck(members.SCHEDULER_IGNORES_GROUP, members.scheduler_ignores_group),
+    AuditCheck(groups.GROUP_MISSING, groups.group_missing, misled_by=_SELECTION),
+    AuditCheck(groups.GROUP_TERMINATING, groups.group_terminating),
+    AuditCheck(classes.CLASS_MISSING, classes.class_missing, _GROUPS),
+    AuditCheck(classes.CLASS_VALUE_CHANGED, classes.class_value_changed, _GROUPS),
+    AuditCheck(groups.TEMPLATE_PRIORITIES_DIFFER, groups.template_priorities_differ),
+    AuditCheck(groups.V1ALPHA2_REMOVED, groups.v1alpha2_removed, _WORKLOADS),
+    AuditCheck(gangs.GANG_TOO_LARGE, gangs.gang_too_large),
+    AuditCheck(divergent.PREEMPTION_POLICY_DIFFERS, divergent.preemption_policy_differs),
+    AuditCheck(members.POD_OLDER_THAN_GROUP, members.pod_older_than_group),
+    AuditCheck(members.MEMBERSHIP_CONFLICT, members.membership_conflict),
+    AuditCheck(gangs.GANG_TOO_FEW_PODS, gangs.gang_too_few_pods, misled_by=_SELECTION),
+    AuditCheck(groups.GROUP_UNLIKE_TEMPLATE, groups.group_unlike_template),
+    AuditCheck(groups.BASIC_WITH_GROUP_DISRUPTION, groups.basic_with_group_disruption, _WORKLOADS),
+    AuditCheck(groups.SYSTEM_CLASS_ON_GROUP, groups.system_class_on_group, _WORKLOADS),
+    AuditCheck(classes.DEFAULT_CLASS_DUPLICATE, classes.default_class_duplicate),
+    AuditCheck(classes.DEFAULT_CLASS_MISSING, classes.default_class_missing),
+    AuditCheck(tolerations.TOLERATION_UNREADABLE, tolerations.toleration_unreadable),
+    AuditCheck(tolerations.TOLERATION_WITHOUT_EFFECT, tolerations.toleration_without_effect),
+    AuditCheck(tolerations.TOLERATION_CONTRADICTS, tolerations.toleration_prefix),
+    AuditCheck(templates.TEMPLATE_CLASS_MISSING, templates.template_class_missing, _WORKLOADS),
+    AuditCheck(templates.TEMPLATE_PRIORITY_WRITTEN, templates.template_priority_written),
+    AuditCheck(neighbours.KUEUE_PRIORITY_DIFFERS, neighbours.kueue_priority_differs),
+    AuditCheck(neighbours.INFERRED_PRIORITY_DIFFERS, neighbours.inferred_priority_differs),
+    AuditCheck(classes.CLASS_UNUSED, classes.class_unused, _GROUPS | _WORKLOADS, misled_by=_ANY_PART),
+    AuditCheck(classes.TOP_CLASS_SHARE, classes.top_class_share, misled_by=_ANY_PART),
+    AuditCheck(neighbours.BARE_POD_VICTIMS, neighbours.bare_pod_victims),
 )
 
 RULES: tuple[Rule, ...] = tuple(check.rule for check in CHECKS)
@@ -87,35 +87,37 @@ def unknown_rule(name: str) -> str:
     if name in known:
         return ""
     close = get_close_matches(name, known, n=1)
-    hint = f"Did you mean {close[0]}?" if close else "docs/rules.md has them all."
-    return f"there is no rule {name!r}. {hint}"
+    hint = f"Did you mean {close[0]}?" if close else "docs/rules.md lists all rules."
+    return f"rule {name!r} does not exist. {hint}"
 
 
 _INTRODUCTION = """\
-A rule has one severity, unless a configuration gives it another (docs/ci.md). A rule does not run where a
-kind it needs could not be read, and the report then says so: an absent or forbidden kind is never taken for
-an empty one. Live pods are those that have neither succeeded nor failed; a nil integer is 0.
+A rule has one severity, unless a configuration sets another ([ci.md](ci.md)). If a kind that a rule
+needs could not be read, the rule does not run, and the report says so. Absent or forbidden kinds never
+count as empty ones. Live pods are those that have neither succeeded nor failed. A nil integer is 0.
 
-The report speaks for one Kubernetes minor: the one named with `--kubernetes`, else the API server's, else
-that of the newest kubelet (a control plane is never older than its kubelets).
+The report is for one Kubernetes minor: that of `--kubernetes`, else the API server's, else the newest
+kubelet's. A control plane is never older than its kubelets.
 
-It opens with what will not be scheduled on that minor. From 1.36 on that is a native group that does not
-exist, is a gang too large for the cluster, or is torn between schedulers; from 1.37 on also one whose pods
-differ from it in priority or disagree in preemptionPolicy. Podium's own groups count when they are missing or
-too large. A group counts with all its live pods and their devices (resources whose name has a domain,
-such as `nvidia.com/gpu`), those that run today too: they run until they are evicted or start again.
+It begins with the groups that will not be scheduled on that minor. From 1.36 on these are missing native
+groups, gangs that are too large for the cluster, and groups whose pods name several schedulers. From
+1.37 on they are also groups whose pods have another priority, or disagree in preemptionPolicy. Podium's
+own groups count if they are missing or too large. A group counts with all its live pods and their
+devices (resources whose name has a domain, such as `nvidia.com/gpu`). Running pods count too: they run
+until an eviction or a restart.
 
-Where no PodGroup was read, groups are inferred from the labels and owners of Job, JobSet, LeaderWorkerSet (by
-replica), TrainJob, the training operator's jobs, Kueue pod groups, coscheduling and Volcano, and marked
-`source: inferred`. The integer that most pods have is then the expected one."""
+Pods that name no PodGroup form inferred groups, by their labels and owners. The sources are Job, JobSet,
+LeaderWorkerSet (by replica), TrainJob, the training operator's jobs, Kueue, coscheduling and Volcano.
+They have `source: inferred`, and the most frequent integer is the expected one."""
 
 
 def markdown() -> str:
     """Return docs/rules.md; a test keeps the file equal to it."""
     lines = [
-        "# What `podium audit` checks",
+        "# Audit rules",
         "",
-        "Made from the rule table by `python -m podium.rules.audit.table`; edit the rules, not this file.",
+        "Every rule of `podium audit`: severity, reason, inputs and source. The rule table generates this",
+        "page: edit the rules, and run `make docs`.",
         "",
         _INTRODUCTION,
         "",

@@ -2,50 +2,51 @@
 
 from collections.abc import Iterator
 
-from podium.api.foreign import Owner
+from podium.api.findings import ObjectRef, Severity
+from podium.api.foreign import PodOwner
+from podium.api.priority import resolve
 from podium.api.reads import Kind
-from podium.findings import ObjectRef, Severity
-from podium.priority import resolve
 from podium.rules.audit.commands import create_class
-from podium.rules.audit.survey import Found, Survey
+from podium.rules.audit.survey import AuditFinding, Survey
 from podium.rules.rule import Rule
 
 TEMPLATE_CLASS_MISSING = Rule(
     id="template-class-missing",
     severity=Severity.WARNING,
     title="A template names a PriorityClass that does not exist",
-    why="The API server refuses every pod, and every group, that is made from it; the object that holds the "
-    "template is accepted and looks healthy until then.",
+    why="The API server refuses every pod and group created from it. The object with the template "
+    "is accepted and looks healthy until then.",
     source="kube-apiserver (Priority admission); templates are not looked at",
     needs=frozenset({Kind.PRIORITY_CLASS, Kind.OWNER}),
 )
 TEMPLATE_PRIORITY_WRITTEN = Rule(
     id="template-priority-written",
     severity=Severity.WARNING,
-    title="A pod template writes `priority:` as a number",
-    why="The API server computes the number and refuses pods that bring another one: the template breaks "
-    "when its class is recreated or a global default is introduced.",
+    title="A pod template sets `priority:` to a number",
+    why="The API server computes the priority and refuses pods with another value. So the template "
+    "breaks when its class is recreated or a global default is added.",
     source="kubernetes/kubernetes#102724",
     needs=frozenset({Kind.OWNER}),
 )
 
 
-def template_class_missing(survey: Survey) -> Iterator[Found]:
+def template_class_missing(survey: Survey) -> Iterator[AuditFinding]:
     """Find pod templates, and templates of Workloads, whose class cannot be resolved."""
     for ref, field, name in _template_classes(survey):
         if resolve(survey.view.classes, name) is None:
-            yield Found(
+            yield AuditFinding(
                 TEMPLATE_CLASS_MISSING.finding(
                     ref,
                     field,
-                    f"PriorityClass {name} does not exist: what is made from this template is refused.",
+                    f"PriorityClass {name} does not exist: the API server refuses pods and groups of "
+                    "this template.",
                     f"{create_class(name, '<integer>')}, or name another class",
                 ),
                 f"create PriorityClass {name}, or name another class where it is named",
             )
 
 
-def template_priority_written(survey: Survey) -> Iterator[Found]:
+def template_priority_written(survey: Survey) -> Iterator[AuditFinding]:
     """Find pod templates that set the integer."""
     for owner in made_by_people(survey):
         for path, template in owner.templates.items():
@@ -53,14 +54,15 @@ def template_priority_written(survey: Survey) -> Iterator[Found]:
             if spec is None or spec.priority is None:
                 continue
             if spec.priorityClassName:
-                fix = f"remove {path}.spec.priority: PriorityClass {spec.priorityClassName} gives the number"
+                fix = f"remove {path}.spec.priority: PriorityClass {spec.priorityClassName} sets the value"
             else:
                 fix = f"remove {path}.spec.priority and name a priorityClassName"
-            yield Found(
+            yield AuditFinding(
                 TEMPLATE_PRIORITY_WRITTEN.finding(
                     owner.ref,
                     f"{path}.spec.priority",
-                    f"priority {spec.priority} is written out; pods are refused once the class has another.",
+                    f"priority {spec.priority} is set explicitly; pods are refused if the class has "
+                    "another value.",
                     fix,
                 ),
                 "remove `priority:` from pod templates and name a priorityClassName",
@@ -78,7 +80,7 @@ def _template_classes(survey: Survey) -> Iterator[tuple[ObjectRef, str, str]]:
                 yield workload.ref, f"{path}.priorityClassName", group.priority_class_name
 
 
-def made_by_people(survey: Survey) -> Iterator[Owner]:
+def made_by_people(survey: Survey) -> Iterator[PodOwner]:
     """Yield the owners that no other known owner created: a Deployment's ReplicaSet only repeats it."""
     owners = survey.view.owners
     for owner in owners.values():

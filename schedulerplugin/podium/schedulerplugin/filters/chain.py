@@ -7,7 +7,7 @@ order of the filters and which part of a shape each filter reads.
 
 Most shapes are concerned by few filters, so that is computed once for each shape. The part that only depends
 on nodes is one mask. Filters that look at other pods run only if the shape, or a pod around it, has such a
-term (see `brought`).
+term (see `existingterms`).
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -19,27 +19,27 @@ from podium.api.core import Namespace
 from podium.api.selectors import Selector
 from podium.schedulerplugin.arrays import Bools, Rows
 from podium.schedulerplugin.deadline import NEVER, Deadline
-from podium.schedulerplugin.filters.brought import Brought
+from podium.schedulerplugin.filters.counters import DomainCounters, SelectorCounters, required_labels
+from podium.schedulerplugin.filters.existingterms import ExistingTerms
 from podium.schedulerplugin.filters.nodes import (
     VOLUME_FILTERS,
-    DeclaredFeatures,
-    Kept,
-    NamedNodes,
-    NodeAffinity,
-    TaintToleration,
+    DeclaredFeaturesFilter,
+    NamedNodesFilter,
+    NodeAffinityFilter,
+    NodeCache,
+    TaintTolerationFilter,
     node_filters,
 )
-from podium.schedulerplugin.filters.nominated import Nominated
+from podium.schedulerplugin.filters.nominated import NominatedPods
 from podium.schedulerplugin.filters.podaffinity import (
-    ExistingAntiAffinity,
-    PodAffinity,
-    PodAntiAffinity,
+    ExistingAntiAffinityFilter,
+    PodAffinityFilter,
+    PodAntiAffinityFilter,
     labels_of,
 )
-from podium.schedulerplugin.filters.ports import HostPorts
-from podium.schedulerplugin.filters.resources import Resources
-from podium.schedulerplugin.filters.spread import TopologyLabels, TopologySpread
-from podium.schedulerplugin.filters.tallies import Asked, Tallies, pins
+from podium.schedulerplugin.filters.ports import HostPortsFilter
+from podium.schedulerplugin.filters.resources import ResourcesFilter
+from podium.schedulerplugin.filters.spread import TopologyLabelsFilter, TopologySpreadFilter
 from podium.schedulerplugin.shapes import Shape
 from podium.schedulerplugin.snapshot import Snapshot
 
@@ -64,19 +64,19 @@ class Refusals(NamedTuple):
         """The sentence of kube-scheduler."""
         if not self.nodes:
             return "no nodes available to schedule pods"
-        said = ", ".join(map(_counted, self.reasons))
-        if any(reason == NamedNodes.CONFLICT for reason, _, _ in self.reasons):
+        refusal = ", ".join(map(_counted, self.reasons))
+        if any(reason == NamedNodesFilter.CONFLICT for reason, _, _ in self.reasons):
             # Found before any node is checked, so no nodes are counted.
-            said = NamedNodes.CONFLICT
-        return f"0/{self.nodes} nodes are available: {said}."
+            refusal = NamedNodesFilter.CONFLICT
+        return f"0/{self.nodes} nodes are available: {refusal}."
 
 
 class _Filter(Protocol):
     def mask(self, shape: Shape) -> Bools: ...
-    def why(self, shape: Shape, row: int) -> str | None: ...
+    def reason(self, shape: Shape, row: int) -> str | None: ...
 
 
-class _Look(NamedTuple):
+class _ShapeFilters(NamedTuple):
     """The parts of the filters that concern one shape, valid until nodes, terms or resources change."""
 
     shape: Shape
@@ -86,7 +86,7 @@ class _Look(NamedTuple):
 
 
 class Chain:
-    """All filters of one snapshot, in kube-scheduler's order; `namespaces` may change (see `forget`).
+    """All filters of one snapshot, in kube-scheduler's order; `namespaces` may change.
 
     Shapes are compared by identity: pass those of the snapshot, not copies. A trial changes no answer
     permanently.
@@ -98,86 +98,86 @@ class Chain:
         self.namespaces = namespaces
         nodes = node_filters(snapshot, reserved)
         volumes = [each(snapshot) for each in VOLUME_FILTERS]
-        self.asked = asked = Asked(snapshot)
-        self.node_affinity = next(each for each in nodes if isinstance(each, NodeAffinity))
-        self.taints = next(each for each in nodes if isinstance(each, TaintToleration))
-        self.resources = Resources(snapshot)
-        self._ports = HostPorts(snapshot)
-        self.nominated = Nominated(snapshot)
-        self.spread = TopologySpread(asked, self.node_affinity, self.taints, self.nominated)
-        self.near = PodAffinity(asked, namespaces, self.nominated)
-        self._apart = PodAntiAffinity(asked, namespaces)
-        self._existing = ExistingAntiAffinity(snapshot, namespaces)
-        self._repelled = Brought(snapshot, namespaces, lambda shape: shape.pod_anti_affinity)
-        labels, features = TopologyLabels(snapshot), DeclaredFeatures(snapshot)
+        self.asked = asked = SelectorCounters(snapshot)
+        self.node_affinity = next(each for each in nodes if isinstance(each, NodeAffinityFilter))
+        self.taints = next(each for each in nodes if isinstance(each, TaintTolerationFilter))
+        self.resources = ResourcesFilter(snapshot)
+        self._ports = HostPortsFilter(snapshot)
+        self.nominated = NominatedPods(snapshot)
+        self.spread = TopologySpreadFilter(asked, self.node_affinity, self.taints, self.nominated)
+        self.pod_affinity = PodAffinityFilter(asked, namespaces, self.nominated)
+        self._pod_anti_affinity = PodAntiAffinityFilter(asked, namespaces)
+        self._existing = ExistingAntiAffinityFilter(snapshot, namespaces)
+        self._anti_affinity_terms = ExistingTerms(snapshot, namespaces, lambda shape: shape.pod_anti_affinity)
+        labels, features = TopologyLabelsFilter(snapshot), DeclaredFeaturesFilter(snapshot)
         self._static: tuple[_Filter, ...] = (*nodes, *volumes, labels, features)
-        affinity = (self.near, self._apart, self._existing)
+        affinity = (self.pod_affinity, self._pod_anti_affinity, self._existing)
         self._ordered: tuple[_Filter, ...] = (
             *nodes, self._ports, self.resources, *volumes, self.spread, labels, *affinity,
             features,
         )  # fmt: skip
-        self._masks = Kept[Bools](snapshot)
-        self._names = Kept[Rows](snapshot)
-        self._looks: dict[int, _Look] = {}
-        # The versions of nodes, shapes, resources and terms for which `_looks` are valid.
-        self._looked_at = (-1, -1, -1, -1)
+        self._masks = NodeCache[Bools](snapshot)
+        self._names = NodeCache[Rows](snapshot)
+        self._by_shape: dict[int, _ShapeFilters] = {}
+        # The versions of nodes, shapes, resources and terms for which `_by_shape` are valid.
+        self._version = (-1, -1, -1, -1)
 
     @property
-    def tallies(self) -> tuple[Tallies[Any], ...]:
-        """All tallies of the filters."""
-        return self.asked, self._ports.tallies, self._existing.tallies
+    def counters(self) -> tuple[DomainCounters[Any], ...]:
+        """All counters of the filters."""
+        return self.asked, self._ports.counters, self._existing.counters
 
-    def expect(self, shape_ids: Iterable[int]) -> None:
+    def announce(self, shape_ids: Iterable[int]) -> None:
         """Announce that pods of these shapes are about to be placed; call it before any check of them."""
-        self._repelled.expect(shape_ids)
+        self._anti_affinity_terms.announce(shape_ids)
 
-    def settle(self) -> None:
+    def drop_idle(self) -> None:
         """Forget the announced pods; call it before a plan is tried."""
-        self._repelled.settle()
+        self._anti_affinity_terms.drop_idle()
 
-    def mask(self, shape: Shape) -> Bools:
+    def feasible(self, shape: Shape) -> Bools:
         """Return the node rows on which a pod of a shape may run now."""
-        return self.roomy(shape) & self.neighbours(shape)
+        return self.with_room(shape) & self.neighbours(shape)
 
-    def roomy(self, shape: Shape) -> Bools:
+    def with_room(self, shape: Shape) -> Bools:
         """Return the node rows that suit a shape and have room for it, apart from other pods' terms."""
-        return self._look(shape).static & self.resources.mask(shape)
+        return self._filters_for(shape).static & self.resources.mask(shape)
 
     def neighbours(self, shape: Shape) -> Bools:
         """Return the node rows where no other pod excludes one of the shape: ports, spread, pod affinity."""
         free = np.ones(len(self.snapshot.alive), np.bool_)
-        for each in self._look(shape).neighbours:
+        for each in self._filters_for(shape).neighbours:
             free &= each.mask(shape)
         return free
 
     def fits(self, shape: Shape, row: int) -> bool:
         """Return whether a pod of a shape may run on one node row now; no other node is checked."""
-        look = self._look(shape)
-        if not (look.static.item(row) and look.has_room(row)):
+        filters = self._filters_for(shape)
+        if not (filters.static.item(row) and filters.has_room(row)):
             return False
-        return not look.neighbours or all(each.why(shape, row) is None for each in look.neighbours)
+        return not filters.neighbours or all(each.reason(shape, row) is None for each in filters.neighbours)
 
-    def why(self, shape: Shape, row: int) -> tuple[str, ...]:
+    def reasons(self, shape: Shape, row: int) -> tuple[str, ...]:
         """Return the reasons of the first filter that refuses a node row; empty if the pod fits."""
         for each in self._ordered:
-            said = each.why(shape, row)
-            if said is not None:
-                return self.resources.reasons(shape, row) if each is self.resources else (said,)
+            refusal = each.reason(shape, row)
+            if refusal is not None:
+                return self.resources.reasons(shape, row) if each is self.resources else (refusal,)
         return ()
 
-    def plain(self, shape: Shape) -> bool:
+    def resources_only(self, shape: Shape) -> bool:
         """Return whether only nodes and room decide for a shape, wherever the snapshot's pods run."""
-        return not self._look(shape).neighbours
+        return not self._filters_for(shape).neighbours
 
     def static(self, shape: Shape) -> Bools:
         """Return the node rows that suit a shape and are large enough when empty."""
-        return self._look(shape).static & self.resources.resolvable(shape)
+        return self._filters_for(shape).static & self.resources.resolvable(shape)
 
-    def suits(self, shape: Shape, row: int) -> bool:
+    def suits_node(self, shape: Shape, row: int) -> bool:
         """Return whether one node row is in `static`."""
-        return self._look(shape).static.item(row) and self.resources.resolvable_at(shape, row)
+        return self._filters_for(shape).static.item(row) and self.resources.resolvable_at(shape, row)
 
-    def settled(
+    def regardless_of(
         self, shape: Shape, others: Sequence[Shape], deadline: Deadline = NEVER
     ) -> tuple[Bools, Bools]:
         """Return the node rows where no filter on other pods ever refuses, and those where one always does.
@@ -187,10 +187,10 @@ class Chain:
         """
         accepted = np.ones(len(self.snapshot.alive), np.bool_)
         refused = ~accepted
-        for each in self._look(shape).neighbours:
+        for each in self._filters_for(shape).neighbours:
             mask = each.mask(shape)
-            if each is self.spread or each is self.near:
-                deadline.check()
+            if each is self.spread or each is self.pod_affinity:
+                deadline.enforce()
                 if self._counted(shape, others, deadline):
                     accepted[:] = False
                     continue
@@ -204,12 +204,12 @@ class Chain:
         for constraint in shape.spread:
             means = constraint.selector.matches if constraint.selector is not None else lambda _: False
             for other in _with_pins(constraint.selector, beside):
-                deadline.check()
+                deadline.enforce()
                 if means(dict(other.labels)):
                     return True
         for term in shape.pod_affinity:
             for other in _with_pins(term.selector, others):
-                deadline.check()
+                deadline.enforce()
                 around = labels_of(self.namespaces.get(other.namespace))
                 if term.matches(other.namespace, around, dict(other.labels)):
                     return True
@@ -218,9 +218,9 @@ class Chain:
     def refusals(self, shape: Shape, within: Bools | None = None) -> Refusals:
         """Return why nodes (those `within`) are refused, as kube-scheduler reports it."""
         asked = self.snapshot.alive if within is None else self.snapshot.alive & within
-        return self.told(asked, self.refused(shape, asked))
+        return self.refusals_of(asked, self.refused_rows(shape, asked))
 
-    def told(self, asked: Bools, refused: Iterable[tuple[str, Bools]]) -> Refusals:
+    def refusals_of(self, asked: Bools, refused: Iterable[tuple[str, Bools]]) -> Refusals:
         """Return the refusals for reasons with the rows that each refuses; `asked` are the rows checked."""
         order = self.by_name()
         reasons = []
@@ -238,13 +238,13 @@ class Chain:
             "names", lambda: np.array([row for _, row in sorted(snapshot.row.items())], np.intp)
         )
 
-    def forget(self) -> None:
+    def reload_namespaces(self) -> None:
         """Reload the namespaces: one came, went or changed its labels."""
-        for each in (self.near, self._apart, self._existing):
-            each.forget()
-        self._looks = {}
+        for each in (self.pod_affinity, self._pod_anti_affinity, self._existing):
+            each.reload_namespaces()
+        self._by_shape = {}
 
-    def refused(self, shape: Shape, asked: Bools) -> Iterator[tuple[str, Bools]]:
+    def refused_rows(self, shape: Shape, asked: Bools) -> Iterator[tuple[str, Bools]]:
         """Yield the rows that each filter is the first to refuse, by its reason."""
         left = asked.copy()
         for each in self._ordered:
@@ -256,40 +256,45 @@ class Chain:
                 for reason, short in self.resources.short(shape).items():
                     yield reason, refused & short
             else:
-                yield each.why(shape, int(refused.argmax())) or "", refused
+                yield each.reason(shape, int(refused.argmax())) or "", refused
 
-    def _look(self, shape: Shape) -> _Look:
+    def _filters_for(self, shape: Shape) -> _ShapeFilters:
         snapshot = self.snapshot
-        now = (snapshot.node_revision, snapshot.shapes_met, snapshot.layout, self._repelled.version)
-        if now != self._looked_at or len(self._looks) >= _SHAPES:
-            self._looks, self._looked_at = {}, now
-        look = self._looks.get(id(shape))
-        if look is None:
-            static = self._masks.get(on_nodes(shape), lambda: self._suiting(shape))
-            has_room, concerned = self.resources.fits_at(shape), tuple(self._concerned(shape))
-            look = self._looks[id(shape)] = _Look(shape, static, has_room, concerned)
-        return look
+        now = (
+            snapshot.node_revision,
+            snapshot.next_shape_id,
+            snapshot.layout,
+            self._anti_affinity_terms.version,
+        )
+        if now != self._version or len(self._by_shape) >= _SHAPES:
+            self._by_shape, self._version = {}, now
+        filters = self._by_shape.get(id(shape))
+        if filters is None:
+            static = self._masks.get(node_constraints(shape), lambda: self._suitable(shape))
+            has_room, neighbours = self.resources.fits_at(shape), tuple(self._neighbour_filters(shape))
+            filters = self._by_shape[id(shape)] = _ShapeFilters(shape, static, has_room, neighbours)
+        return filters
 
-    def _suiting(self, shape: Shape) -> Bools:
+    def _suitable(self, shape: Shape) -> Bools:
         suiting = self.snapshot.alive.copy()
         for each in self._static:
             suiting &= each.mask(shape)
         return suiting
 
-    def _concerned(self, shape: Shape) -> Iterator[_Filter]:
+    def _neighbour_filters(self, shape: Shape) -> Iterator[_Filter]:
         if shape.ports:
             yield self._ports
         if shape.spread:
             yield self.spread
         if shape.pod_affinity:
-            yield self.near
+            yield self.pod_affinity
         if shape.pod_anti_affinity:
-            yield self._apart
-        if self._repelled.concern(shape):
+            yield self._pod_anti_affinity
+        if self._anti_affinity_terms.matches(shape):
             yield self._existing
 
 
-def on_nodes(shape: Shape) -> tuple[object, ...]:
+def node_constraints(shape: Shape) -> tuple[object, ...]:
     """Return the part of a shape that decides which nodes suit it, apart from other pods."""
     labels = tuple(each.topology_key for each in shape.spread)
     affinity = (shape.selector, shape.node_required)
@@ -303,7 +308,7 @@ def _counted(reason: tuple[str, int, tuple[str, ...]]) -> str:
 
 def _with_pins(selector: Selector | None, shapes: Sequence[Shape]) -> Iterable[Shape]:
     """Return the shapes that a selector may match, judged by one label that it names."""
-    marks = pins(selector)
+    marks = required_labels(selector)
     if marks is None:
         return shapes
     return [shape for shape in shapes if any(mark in shape.labels for mark in marks)]

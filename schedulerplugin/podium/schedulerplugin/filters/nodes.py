@@ -4,8 +4,8 @@ Nothing here depends on other pods. So an answer holds until a node changes, and
 share it. Each filter keeps its masks by the part of a shape that it reads. A requirement is evaluated once
 for each distinct value of a label, and a toleration once for each distinct set of taints. The results are
 then looked up for all nodes at once. A requirement on a label that no node has needs no look at nodes. No
-preemption resolves these refusals. Semantics and texts are those of kube-scheduler 1.36 and 1.37 with their
-default gates (no Lt and Gt in tolerations). node_filters and VOLUME_FILTERS have its order.
+preemption resolves these refusals. Semantics and texts are those of kube-scheduler 1.36 and 1.37.
+Their default gates hold (no Lt and Gt in tolerations). node_filters and VOLUME_FILTERS have its order.
 """
 
 from abc import ABC, abstractmethod
@@ -17,9 +17,9 @@ import numpy.typing as npt
 
 from podium.api.groups import RESERVED
 from podium.api.schedulable import Taint
-from podium.api.selectors import NodeSelectorTerm, Requirement
+from podium.api.selectors import NodeRequirement, Requirement
 from podium.schedulerplugin.arrays import Bools
-from podium.schedulerplugin.shapes import Shape, Toleration
+from podium.schedulerplugin.shapes import Shape, ShapeToleration
 from podium.schedulerplugin.snapshot import Snapshot
 
 T = TypeVar("T", bound=npt.NDArray[Any])
@@ -35,7 +35,7 @@ _KEEPS_OUT = ("NoSchedule", "NoExecute")
 _KEPT = 2**24
 
 
-class Kept(Generic[T]):
+class NodeCache(Generic[T]):
     """Answers about all nodes, each computed once for its key until a node changes.
 
     The oldest are dropped first.
@@ -72,87 +72,87 @@ class StaticFilter(ABC):
 
     def __init__(self, snapshot: Snapshot) -> None:
         self._snapshot = snapshot
-        self._kept = Kept[Bools](snapshot)
+        self._kept = NodeCache[Bools](snapshot)
 
     def mask(self, shape: Shape) -> Bools:
         """Return the node rows that pass for a shape; read only, and valid until a node changes."""
-        return self._kept.get(self._reads(shape), lambda: self._sealed(shape))
+        return self._kept.get(self._inputs(shape), lambda: self._sealed(shape))
 
-    def why(self, shape: Shape, row: int) -> str | None:
+    def reason(self, shape: Shape, row: int) -> str | None:
         """Return kube-scheduler's reason against a node row, None if it passes."""
         return None if self.mask(shape)[row] else self.REASON
 
     def _sealed(self, shape: Shape) -> Bools:
-        mask = self._snapshot.alive & self._passes(shape)
+        mask = self._snapshot.alive & self._feasible(shape)
         # Otherwise one caller's `&=` would change every later caller's answer.
         mask.flags.writeable = False
         return mask
 
     @abstractmethod
-    def _reads(self, shape: Shape) -> Hashable:
+    def _inputs(self, shape: Shape) -> Hashable:
         """Return the part of a shape that the answer depends on."""
 
     @abstractmethod
-    def _passes(self, shape: Shape) -> Bools:
+    def _feasible(self, shape: Shape) -> Bools:
         """Return the rows that pass; values for rows without a node do not matter."""
 
 
-class NamedNodes(StaticFilter):
+class NamedNodesFilter(StaticFilter):
     """The nodes that a pod's required affinity names, if each of its terms names some.
 
     kube-scheduler looks at no other node then, and reports so before any filter runs.
     """
 
-    PLUGIN = "NodeAffinity"
+    PLUGIN = "NodeAffinityFilter"
     REASON = "node(s) didn't satisfy plugin(s) [NodeAffinity]"
     CONFLICT = "pod affinity terms conflict"
 
-    def why(self, shape: Shape, row: int) -> str | None:
+    def reason(self, shape: Shape, row: int) -> str | None:
         """Return the reason against a node row; conflicting names have a text of their own."""
-        return self.CONFLICT if _named(shape) == set() else super().why(shape, row)
+        return self.CONFLICT if _named(shape) == set() else super().reason(shape, row)
 
-    def _reads(self, shape: Shape) -> Hashable:
+    def _inputs(self, shape: Shape) -> Hashable:
         return shape.node_required
 
-    def _passes(self, shape: Shape) -> Bools:
+    def _feasible(self, shape: Shape) -> Bools:
         names = _named(shape)
         return _everywhere(self._snapshot) if names is None else _rows(self._snapshot, names)
 
 
-class NodeName(StaticFilter):
+class NodeNameFilter(StaticFilter):
     """The node that a pod requests by name."""
 
-    PLUGIN = "NodeName"
+    PLUGIN = "NodeNameFilter"
     REASON = "node(s) didn't match the requested node name"
 
-    def _reads(self, shape: Shape) -> Hashable:
+    def _inputs(self, shape: Shape) -> Hashable:
         return shape.node_name
 
-    def _passes(self, shape: Shape) -> Bools:
+    def _feasible(self, shape: Shape) -> Bools:
         if shape.node_name is None:
             return _everywhere(self._snapshot)
         return _rows(self._snapshot, (shape.node_name,))
 
 
-class NodeUnschedulable(StaticFilter):
+class NodeUnschedulableFilter(StaticFilter):
     """Nodes that are not cordoned, or all for a pod that tolerates the taint of cordoned ones."""
 
-    PLUGIN = "NodeUnschedulable"
+    PLUGIN = "NodeUnschedulableFilter"
     REASON = "node(s) were unschedulable"
 
-    def _reads(self, shape: Shape) -> Hashable:
+    def _inputs(self, shape: Shape) -> Hashable:
         return shape.tolerations
 
-    def _passes(self, shape: Shape) -> Bools:
+    def _feasible(self, shape: Shape) -> Bools:
         if tolerates(shape.tolerations, UNSCHEDULABLE):
             return _everywhere(self._snapshot)
         return ~self._snapshot.unschedulable
 
 
-class Reserved(StaticFilter):
+class ReservedNodesFilter(StaticFilter):
     """Nodes with the label by which an administrator reserves nodes for Podium."""
 
-    PLUGIN = "Reserved"
+    PLUGIN = "ReservedNodesFilter"
     REASON = "node(s) were not reserved for Podium"
 
     def __init__(self, snapshot: Snapshot, label: str) -> None:
@@ -160,92 +160,92 @@ class Reserved(StaticFilter):
         key, equal, value = label.partition("=")
         self._label = Requirement(key, "In", (value,)) if equal else Requirement(key, "Exists", ())
 
-    def _reads(self, shape: Shape) -> Hashable:  # noqa: ARG002 - it is the same for all
+    def _inputs(self, shape: Shape) -> Hashable:  # noqa: ARG002 - it is the same for all
         return None
 
-    def _passes(self, shape: Shape) -> Bools:  # noqa: ARG002 - as above
+    def _feasible(self, shape: Shape) -> Bools:  # noqa: ARG002 - as above
         return _labelled(self._snapshot, self._label)
 
 
-class TaintToleration(StaticFilter):
+class TaintTolerationFilter(StaticFilter):
     """Nodes whose every NoSchedule and NoExecute taint is tolerated.
 
     On nodes `reserved` for Podium, all its pods tolerate the taint that excludes other pods. They do not
     tolerate NoExecute, because a kubelet would reject them.
     """
 
-    PLUGIN = "TaintToleration"
+    PLUGIN = "TaintTolerationFilter"
     REASON = "node(s) had untolerated taint(s)"
 
     def __init__(self, snapshot: Snapshot, *, reserved: bool = False) -> None:
         super().__init__(snapshot)
-        self._always = (Toleration(RESERVED, "Exists", effect="NoSchedule"),) if reserved else ()
+        self._always = (ShapeToleration(RESERVED, "Exists", effect="NoSchedule"),) if reserved else ()
 
-    def _reads(self, shape: Shape) -> Hashable:
+    def _inputs(self, shape: Shape) -> Hashable:
         return shape.tolerations
 
-    def _passes(self, shape: Shape) -> Bools:
+    def _feasible(self, shape: Shape) -> Bools:
         columns = self._snapshot.columns
         tolerations = shape.tolerations + self._always
         table = np.zeros(columns.taints.ids.size, np.bool_)
         for taints, set_id in columns.taints.ids.of.items():
-            table[set_id] = not keeping_out(tolerations, taints)
+            table[set_id] = not untolerated(tolerations, taints)
         return table[columns.taints.rows]
 
 
-class NodeAffinity(StaticFilter):
+class NodeAffinityFilter(StaticFilter):
     """Nodes that match both the node selector and one term of the required affinity."""
 
-    PLUGIN = "NodeAffinity"
+    PLUGIN = "NodeAffinityFilter"
     REASON = "node(s) didn't match Pod's node affinity/selector"
 
-    def _reads(self, shape: Shape) -> Hashable:
+    def _inputs(self, shape: Shape) -> Hashable:
         return shape.selector, shape.node_required
 
-    def _passes(self, shape: Shape) -> Bools:
+    def _feasible(self, shape: Shape) -> Bools:
         pairs = tuple(Requirement(key, "In", (value,)) for key, value in shape.selector)
-        passes = matching(self._snapshot, NodeSelectorTerm(pairs))
+        passes = matching(self._snapshot, NodeRequirement(pairs))
         if shape.node_required is not None:
             passes &= _any(self._snapshot, shape.node_required)
         return passes
 
 
-class VolumeNodeAffinity(StaticFilter):
+class VolumeNodeAffinityFilter(StaticFilter):
     """Nodes from which the volumes of all bound claims are reachable."""
 
     PLUGIN = "VolumeBinding"
     REASON = "node(s) didn't match PersistentVolume's node affinity"
 
-    def _reads(self, shape: Shape) -> Hashable:
+    def _inputs(self, shape: Shape) -> Hashable:
         return shape.volumes
 
-    def _passes(self, shape: Shape) -> Bools:
+    def _feasible(self, shape: Shape) -> Bools:
         return _each(self._snapshot, shape.volumes)
 
 
-class VolumeZone(StaticFilter):
+class VolumeZoneFilter(StaticFilter):
     """Nodes in the zones of the volumes of bound claims, by the volumes' labels."""
 
-    PLUGIN = "VolumeZone"
+    PLUGIN = "VolumeZoneFilter"
     REASON = "node(s) had no available volume zone"
 
-    def _reads(self, shape: Shape) -> Hashable:
+    def _inputs(self, shape: Shape) -> Hashable:
         return shape.zones
 
-    def _passes(self, shape: Shape) -> Bools:
+    def _feasible(self, shape: Shape) -> Bools:
         return _each(self._snapshot, shape.zones)
 
 
-class DeclaredFeatures(StaticFilter):
+class DeclaredFeaturesFilter(StaticFilter):
     """Nodes whose kubelet declares every feature that a pod requires."""
 
     PLUGIN = "NodeDeclaredFeatures"
     REASON = "node(s) didn't match Pod's required features"
 
-    def _reads(self, shape: Shape) -> Hashable:
+    def _inputs(self, shape: Shape) -> Hashable:
         return shape.features
 
-    def _passes(self, shape: Shape) -> Bools:
+    def _feasible(self, shape: Shape) -> Bools:
         if not shape.features:
             return _everywhere(self._snapshot)
         sets = self._snapshot.columns.features
@@ -255,7 +255,7 @@ class DeclaredFeatures(StaticFilter):
         return table[sets.rows]
 
 
-VOLUME_FILTERS = (VolumeNodeAffinity, VolumeZone)
+VOLUME_FILTERS = (VolumeNodeAffinityFilter, VolumeZoneFilter)
 
 
 def node_filters(snapshot: Snapshot, reserved: str = "") -> list[StaticFilter]:
@@ -263,23 +263,23 @@ def node_filters(snapshot: Snapshot, reserved: str = "") -> list[StaticFilter]:
 
     If some nodes are `reserved` (a label), that filter precedes all others.
     """
-    only = (Reserved(snapshot, reserved),) if reserved else ()
-    taints = TaintToleration(snapshot, reserved=bool(reserved))
-    named = NamedNodes(snapshot), NodeName(snapshot), NodeUnschedulable(snapshot)
-    return [*only, *named, taints, NodeAffinity(snapshot)]
+    only = (ReservedNodesFilter(snapshot, reserved),) if reserved else ()
+    taints = TaintTolerationFilter(snapshot, reserved=bool(reserved))
+    named = NamedNodesFilter(snapshot), NodeNameFilter(snapshot), NodeUnschedulableFilter(snapshot)
+    return [*only, *named, taints, NodeAffinityFilter(snapshot)]
 
 
-def tolerates(tolerations: tuple[Toleration, ...], taint: Taint) -> bool:
+def tolerates(tolerations: tuple[ShapeToleration, ...], taint: Taint) -> bool:
     """Return whether one of the tolerations covers a taint."""
     return any(toleration.tolerates(taint) for toleration in tolerations)
 
 
-def keeping_out(tolerations: tuple[Toleration, ...], taints: Iterable[Taint]) -> list[Taint]:
+def untolerated(tolerations: tuple[ShapeToleration, ...], taints: Iterable[Taint]) -> list[Taint]:
     """Return those of a node's taints that exclude a pod with these tolerations."""
     return [taint for taint in taints if taint.effect in _KEEPS_OUT and not tolerates(tolerations, taint)]
 
 
-def matching(snapshot: Snapshot, term: NodeSelectorTerm) -> Bools:
+def matching(snapshot: Snapshot, term: NodeRequirement) -> Bools:
     """Return the node rows that meet every expression of a term; all rows meet an empty term."""
     passes = _everywhere(snapshot)
     for requirement in term.expressions:
@@ -331,14 +331,14 @@ def _everywhere(snapshot: Snapshot) -> Bools:
     return np.ones(len(snapshot.alive), np.bool_)
 
 
-def _any(snapshot: Snapshot, terms: tuple[NodeSelectorTerm, ...]) -> Bools:
+def _any(snapshot: Snapshot, terms: tuple[NodeRequirement, ...]) -> Bools:
     passes = np.zeros(len(snapshot.alive), np.bool_)
     for term in terms:
         passes |= matching(snapshot, term)
     return passes
 
 
-def _each(snapshot: Snapshot, alternatives: tuple[tuple[NodeSelectorTerm, ...], ...]) -> Bools:
+def _each(snapshot: Snapshot, alternatives: tuple[tuple[NodeRequirement, ...], ...]) -> Bools:
     passes = _everywhere(snapshot)
     for terms in alternatives:
         passes &= _any(snapshot, terms)

@@ -3,7 +3,7 @@
 A nominated pod may come, or never. Filters that it can only make stricter (room, ports, anti-affinity) count
 it once. For affinity and spread it may be the pod that makes a node pass. So a node has to pass them with the
 nominated pods and without them, as in kube-scheduler (RunFilterPluginsWithNominatedPods). Nominated pods do
-not move during a decision. So the number that a tally counts is computed once, and the second answer is a
+not move during a decision. So the number that a counter counts is computed once, and the second answer is a
 subtraction.
 """
 
@@ -13,49 +13,49 @@ from collections.abc import Mapping
 import numpy as np
 
 from podium.schedulerplugin.arrays import Rows
-from podium.schedulerplugin.filters.tallies import Pods
-from podium.schedulerplugin.filters.tally import Tally
+from podium.schedulerplugin.filters.counter import DomainCounter
+from podium.schedulerplugin.filters.counters import PodSelection
 from podium.schedulerplugin.snapshot import Snapshot
 
 # Pods by domain: none.
-NOBODY: Mapping[int, int] = {}
+NO_PODS: Mapping[int, int] = {}
 
 
-class Nominated:
+class NominatedPods:
     """The nominated pods that count on a snapshot during one decision; none between decisions."""
 
     def __init__(self, snapshot: Snapshot) -> None:
         self._snapshot = snapshot
         self._rows: Rows = np.zeros(0, np.intp)
-        # By the identity of a tally, which is valid while the tally is held.
-        self._known: dict[int, tuple[Tally, Mapping[int, int]]] = {}
+        # By the identity of a counter, which is valid while the counter is held.
+        self._known: dict[int, tuple[DomainCounter, Mapping[int, int]]] = {}
 
-    def begin(self, rows: Rows) -> None:
+    def assume_all(self, rows: Rows) -> None:
         """Set the nominated pods; each is assumed on its node."""
         self._rows, self._known = rows, {}
 
-    def end(self) -> None:
+    def clear(self) -> None:
         """Clear the nominated pods."""
-        self.begin(np.zeros(0, np.intp))
+        self.assume_all(np.zeros(0, np.intp))
 
-    def counted(self, pods: tuple[Pods, ...], tally: Tally) -> Mapping[int, int]:
-        """Return how many nominated pods a tally of `pods` counts, by domain; only domains with some."""
+    def counted(self, pods: tuple[PodSelection, ...], counter: DomainCounter) -> Mapping[int, int]:
+        """Return how many nominated pods a counter of `pods` counts, by domain; only domains with some."""
         if not len(self._rows):
-            return NOBODY
-        known = self._known.get(id(tally))
+            return NO_PODS
+        known = self._known.get(id(counter))
         if known is None:
-            known = self._known[id(tally)] = (tally, self._count(pods, tally))
+            known = self._known[id(counter)] = (counter, self._count(pods, counter))
         return known[1]
 
-    def _count(self, pods: tuple[Pods, ...], tally: Tally) -> Mapping[int, int]:
-        snapshot, column = self._snapshot, tally.domains.column()
+    def _count(self, pods: tuple[PodSelection, ...], counter: DomainCounter) -> Mapping[int, int]:
+        snapshot, column = self._snapshot, counter.domains.column()
         meant: dict[int, bool] = {}
         counts: Counter[int] = Counter()
         for row in self._rows.tolist():
             shape_id, node = snapshot.shape.item(row), snapshot.node.item(row)
             if shape_id not in meant:
                 meant[shape_id] = all(each.match(snapshot.shapes[shape_id]) for each in pods)
-            stays = tally.terminating or not snapshot.terminating.item(row)
+            stays = counter.terminating or not snapshot.terminating.item(row)
             if meant[shape_id] and stays and node >= 0 and column.item(node) >= 0:
                 counts[column.item(node)] += 1
         return counts

@@ -7,15 +7,15 @@ conflicts with any other. Two different addresses do not conflict.
 import numpy as np
 
 from podium.schedulerplugin.arrays import Bools, Int32s
-from podium.schedulerplugin.filters.tallies import Carried, Plans, Tallies
-from podium.schedulerplugin.filters.tally import Domains, Tally
+from podium.schedulerplugin.filters.counter import DomainCounter, Domains
+from podium.schedulerplugin.filters.counters import DomainCounters, PerShape, TermCounters
 from podium.schedulerplugin.shapes import HostPort, Shape
 from podium.schedulerplugin.snapshot import Snapshot
 
 EVERY_ADDRESS = "0.0.0.0"  # noqa: S104 - a manifest's value; nothing is bound here
 
 
-class HostPorts:
+class HostPortsFilter:
     """The filter on one snapshot."""
 
     PLUGIN = "NodePorts"
@@ -25,42 +25,42 @@ class HostPorts:
         self._snapshot = snapshot
         self._row_numbers: Int32s = np.zeros(0, np.int32)
         own = Domains(self._rows, lambda: len(snapshot.alive))
-        self._taken: Carried[HostPort] = Carried(
+        self._taken: TermCounters[HostPort] = TermCounters(
             snapshot,
             keys=lambda shape: shape.ports,
             domains=lambda _: own,
             marks=lambda port: [(port.protocol, port.port)],
         )
-        self._plans = Plans(self._taken, self._conflicts)
+        self._plans = PerShape(self._taken, self._conflicts)
 
     @property
-    def tallies(self) -> Tallies[HostPort]:
-        """The tallies of the ports that pods hold."""
+    def counters(self) -> DomainCounters[HostPort]:
+        """The counters of the ports that pods hold."""
         return self._taken
 
     def mask(self, shape: Shape) -> Bools:
         """Return the node rows where no pod holds a port that a pod of the shape requests."""
         height = len(self._snapshot.alive)
         free = np.ones(height, np.bool_)
-        for tally in self._plans.of(shape):
-            tally.settle(self._snapshot.node_revision)
-            free &= tally.by_domain()[:height] == 0
+        for counter in self._plans.get(shape):
+            counter.refresh(self._snapshot.node_revision)
+            free &= counter.by_domain()[:height] == 0
         return free
 
-    def why(self, shape: Shape, row: int) -> str | None:
+    def reason(self, shape: Shape, row: int) -> str | None:
         """Return kube-scheduler's reason against a node row, or None."""
-        for tally in self._plans.of(shape):
-            tally.settle(self._snapshot.node_revision)
-            if row in tally.rows:
+        for counter in self._plans.get(shape):
+            counter.refresh(self._snapshot.node_revision)
+            if row in counter.rows:
                 return "node(s) didn't have free ports for the requested pod ports"
         return None
 
-    def _conflicts(self, shape: Shape) -> list[Tally]:
-        """Return the tallies of the pods that hold a port in conflict with a port of the shape."""
+    def _conflicts(self, shape: Shape) -> list[DomainCounter]:
+        """Return the counters of the pods that hold a port in conflict with a port of the shape."""
         return [
-            tally
+            counter
             for wanted in shape.ports
-            for held, tally in self._taken.candidates([(wanted.protocol, wanted.port)])
+            for held, counter in self._taken.candidates([(wanted.protocol, wanted.port)])
             if clash(wanted, held)
         ]
 

@@ -11,13 +11,13 @@ from collections.abc import Callable, Collection, Mapping
 
 import numpy as np
 
+from podium.api.podrequests import PODS
 from podium.schedulerplugin.arrays import Bools, Int64s, Rows
-from podium.schedulerplugin.requests import PODS
 from podium.schedulerplugin.shapes import Shape
 from podium.schedulerplugin.snapshot import Snapshot
 
 
-class Resources:
+class ResourcesFilter:
     """The filter on one snapshot; it caches nothing, because every placement changes its answers."""
 
     PLUGIN = "NodeResourcesFit"
@@ -130,7 +130,7 @@ class Resources:
         others = len(missing) - NAMED
         return missing[:NAMED], [f"Insufficient {others} other resources"] if others > 0 else []
 
-    def why(self, shape: Shape, row: int) -> str | None:
+    def reason(self, shape: Shape, row: int) -> str | None:
         """Return the reasons of one node row as one line, or None if a pod of the shape fits."""
         return ", ".join(self.reasons(shape, row)) or None
 

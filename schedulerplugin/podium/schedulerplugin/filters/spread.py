@@ -18,16 +18,16 @@ from typing import NamedTuple
 import numpy as np
 
 from podium.schedulerplugin.arrays import Bools, Int32s
-from podium.schedulerplugin.filters.nodes import Kept, NodeAffinity, TaintToleration
-from podium.schedulerplugin.filters.nominated import NOBODY, Nominated
-from podium.schedulerplugin.filters.tallies import Asked, Plans, Pods, Question
-from podium.schedulerplugin.filters.tally import Domains, Tally
+from podium.schedulerplugin.filters.counter import DomainCounter, Domains
+from podium.schedulerplugin.filters.counters import CountQuery, PerShape, PodSelection, SelectorCounters
+from podium.schedulerplugin.filters.nodes import NodeAffinityFilter, NodeCache, TaintTolerationFilter
+from podium.schedulerplugin.filters.nominated import NO_PODS, NominatedPods
 from podium.schedulerplugin.shapes import Shape, SpreadConstraint
 from podium.schedulerplugin.snapshot import Snapshot
 
 
-class Levels(Tally):
-    """A tally of pods that are to stay, which also knows how few the emptiest domain holds."""
+class SpreadCounter(DomainCounter):
+    """A counter of pods that are to stay, which also knows how few the emptiest domain holds."""
 
     def __init__(self, domains: Domains) -> None:
         super().__init__(domains, terminating=False)
@@ -36,7 +36,7 @@ class Levels(Tally):
         # The number of domains by their number of pods, so that the least is found without a search.
         self._holding: Counter[int] = Counter()
 
-    def least(self, min_domains: int, less: Mapping[int, int] = NOBODY) -> int:
+    def least(self, min_domains: int, less: Mapping[int, int] = NO_PODS) -> int:
         """Return the pods in the emptiest domain; 0 while there are fewer domains than `min_domains`.
 
         `less` is subtracted from the pods of some domains.
@@ -45,10 +45,10 @@ class Levels(Tally):
             return 0
         return min([self._least, *(self.counts.get(domain, 0) - fewer for domain, fewer in less.items())])
 
-    def settle(self, revision: int) -> None:
+    def refresh(self, revision: int) -> None:
         """Update to the current nodes, and count the domains that they are in."""
         changed = revision != self._revision
-        super().settle(revision)
+        super().refresh(revision)
         if not changed:
             return
         column = self.domains.column()
@@ -73,18 +73,20 @@ class Levels(Tally):
             self._least = min(self._holding)
 
 
-class SpreadTallies:
-    """The tallies of constraints, shared by all shapes that see the same nodes in the same way."""
+class SpreadCounters:
+    """The counters of constraints, shared by all shapes that see the same nodes in the same way."""
 
-    def __init__(self, asked: Asked, affinity: NodeAffinity, taints: TaintToleration) -> None:
+    def __init__(
+        self, asked: SelectorCounters, affinity: NodeAffinityFilter, taints: TaintTolerationFilter
+    ) -> None:
         self._snapshot = asked.snapshot
         self._asked = asked
         self._affinity = affinity
         self._taints = taints
-        self._columns = Kept[Int32s](asked.snapshot)
+        self._columns = NodeCache[Int32s](asked.snapshot)
 
-    def of(self, shape: Shape, constraints: tuple[SpreadConstraint, ...], which: int) -> Levels:
-        """Return the tally of one of a shape's constraints.
+    def counter(self, shape: Shape, constraints: tuple[SpreadConstraint, ...], which: int) -> SpreadCounter:
+        """Return the counter of one of a shape's constraints.
 
         The hard constraints are taken together, and so are the soft ones.
         """
@@ -102,7 +104,9 @@ class SpreadTallies:
             return self._columns.get(view, lambda: self._admitted(shape, constraint, keys))
 
         domains = Domains(column, lambda: self._snapshot.columns.values(key).size)
-        return self._asked.ask(Question((counted_by(shape, constraint),), view), lambda: Levels(domains))
+        return self._asked.counter_for(
+            CountQuery((counted_by(shape, constraint),), view), lambda: SpreadCounter(domains)
+        )
 
     def _admitted(self, shape: Shape, constraint: SpreadConstraint, keys: tuple[str, ...]) -> Int32s:
         """Return the domains of the nodes that count, -1 for the others."""
@@ -117,32 +121,36 @@ class SpreadTallies:
         return np.where(counts, snapshot.columns.column(constraint.topology_key), np.int32(-1))
 
 
-class Limit(NamedTuple):
+class SpreadLimit(NamedTuple):
     """A constraint of one shape: how many pods more than the emptiest a domain may hold beforehand."""
 
     key: str
-    pods: Pods
-    tally: Levels
+    pods: PodSelection
+    counter: SpreadCounter
     spare: int
     min_domains: int
 
-    def most(self, less: Mapping[int, int] = NOBODY) -> int:
+    def most(self, less: Mapping[int, int] = NO_PODS) -> int:
         """Return the pods that a domain may hold before one more comes, with `less` subtracted by domain."""
-        return self.spare + self.tally.least(self.min_domains, less)
+        return self.spare + self.counter.least(self.min_domains, less)
 
 
-class TopologySpread:
+class TopologySpreadFilter:
     """The skew of every constraint."""
 
     PLUGIN = "PodTopologySpread"
     RESOLVABLE = True
 
     def __init__(
-        self, asked: Asked, affinity: NodeAffinity, taints: TaintToleration, nominated: Nominated
+        self,
+        asked: SelectorCounters,
+        affinity: NodeAffinityFilter,
+        taints: TaintTolerationFilter,
+        nominated: NominatedPods,
     ) -> None:
         self._snapshot = asked.snapshot
-        self._tallies = SpreadTallies(asked, affinity, taints)
-        self._plans = Plans(asked, self._limits)
+        self._counters = SpreadCounters(asked, affinity, taints)
+        self._plans = PerShape(asked, self._limits)
         self._nominated = nominated
 
     def mask(self, shape: Shape) -> Bools:
@@ -150,38 +158,38 @@ class TopologySpread:
         snapshot = self._snapshot
         even = np.ones(len(snapshot.alive), np.bool_)
         labelled = even.copy()
-        for limit in self._plans.of(shape):
-            limit.tally.settle(snapshot.node_revision)
+        for limit in self._plans.get(shape):
+            limit.counter.refresh(snapshot.node_revision)
             column = snapshot.columns.column(limit.key)
             labelled &= column >= 0
             for less in self.runs(limit):
-                even &= ~labelled | (limit.tally.by_domain_without(less).take(column) <= limit.most(less))
+                even &= ~labelled | (limit.counter.by_domain_without(less).take(column) <= limit.most(less))
         return even
 
-    def why(self, shape: Shape, row: int) -> str | None:
+    def reason(self, shape: Shape, row: int) -> str | None:
         """Return kube-scheduler's reason against a node row, or None."""
-        for limit in self._plans.of(shape):
-            limit.tally.settle(self._snapshot.node_revision)
+        for limit in self._plans.get(shape):
+            limit.counter.refresh(self._snapshot.node_revision)
             domain = self._snapshot.columns.column(limit.key).item(row)
             if domain < 0:
                 return None
-            held = limit.tally.counts.get(domain, 0)
+            held = limit.counter.counts.get(domain, 0)
             if any(held - less.get(domain, 0) > limit.most(less) for less in self.runs(limit)):
                 return "node(s) didn't match pod topology spread constraints"
         return None
 
-    def runs(self, limit: Limit) -> Iterator[Mapping[int, int]]:
+    def runs(self, limit: SpreadLimit) -> Iterator[Mapping[int, int]]:
         """Yield the pods to leave out by domain: none, and then the nominated ones if some count."""
-        yield NOBODY
-        less = self._nominated.counted((limit.pods,), limit.tally)
+        yield NO_PODS
+        less = self._nominated.counted((limit.pods,), limit.counter)
         if less:
             yield less
 
-    def limits(self, shape: Shape) -> list[Limit]:
+    def limits(self, shape: Shape) -> list[SpreadLimit]:
         """Return the evaluated constraints of a shape."""
-        return self._plans.of(shape)
+        return self._plans.get(shape)
 
-    def _limits(self, shape: Shape) -> list[Limit]:
+    def _limits(self, shape: Shape) -> list[SpreadLimit]:
         # Pods on a node that lacks one of the keys do not count. With a key that no node has, no pods count.
         if not all(self._snapshot.columns.has(each.topology_key) for each in shape.spread):
             return []
@@ -189,21 +197,21 @@ class TopologySpread:
         limits = []
         for which, each in enumerate(shape.spread):
             itself = each.selector is not None and each.selector.matches(labels)
-            tally = self._tallies.of(shape, shape.spread, which)
+            counter = self._counters.counter(shape, shape.spread, which)
             spare = each.max_skew - itself
             pods = counted_by(shape, each)
-            limits.append(Limit(each.topology_key, pods, tally, spare, each.min_domains))
+            limits.append(SpreadLimit(each.topology_key, pods, counter, spare, each.min_domains))
         return limits
 
 
-def counted_by(shape: Shape, constraint: SpreadConstraint) -> Pods:
+def counted_by(shape: Shape, constraint: SpreadConstraint) -> PodSelection:
     """Return the pods that a constraint of a shape counts: none for a selector that selects everything."""
     selector = constraint.selector
-    nobody = selector is None or not selector.requirements
-    return Pods(frozenset((shape.namespace,)), None if nobody else selector)
+    empty = selector is None or not selector.requirements
+    return PodSelection(frozenset((shape.namespace,)), None if empty else selector)
 
 
-class TopologyLabels:
+class TopologyLabelsFilter:
     """The labels that constraints spread over."""
 
     PLUGIN = "PodTopologySpread"
@@ -219,7 +227,7 @@ class TopologyLabels:
             labelled &= self._snapshot.columns.column(each.topology_key) >= 0
         return labelled
 
-    def why(self, shape: Shape, row: int) -> str | None:
+    def reason(self, shape: Shape, row: int) -> str | None:
         """Return kube-scheduler's reason against a node row, or None."""
         columns = self._snapshot.columns
         if all(columns.column(each.topology_key).item(row) >= 0 for each in shape.spread):

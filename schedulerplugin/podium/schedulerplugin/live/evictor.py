@@ -16,11 +16,10 @@ from typing import NamedTuple
 from podium.api.meta import Condition
 from podium.errors import PodiumError
 from podium.kube.connection import RefusedError
-from podium.kube.fenced import LeaseOverError
-from podium.schedulerplugin.live.together import Job, together
-from podium.schedulerplugin.live.writes import GoneError, Writes
-from podium.schedulerplugin.scheduling.announcements import Announcements
+from podium.kube.preconditions import LeaseOverError
+from podium.schedulerplugin.live.writes import GoneError, Job, Writes, together
 from podium.schedulerplugin.scheduling.effects import Evict, PodRef, Unit
+from podium.schedulerplugin.scheduling.preemptions import Announcements
 
 # How often a delete is sent, for some seconds each time, while the API server is away: about a minute.
 _ROUNDS = 20
@@ -38,32 +37,32 @@ class Carried(NamedTuple):
     `error` is true if a write failed; it is false for a preemption that was no longer wanted. `unsure` is
     true if other victims may be terminating too, because a delete got no answer. That delete may be of the
     attempt that this one repeats. It is false once a delete was sent again in vain, because another plan may
-    then cost no more. `untold` are pods that stay, and whose marks could not be withdrawn.
+    then cost no more. `still_marked` are pods that stay, and whose marks could not be withdrawn.
     """
 
     deleted: tuple[PodRef, ...]
     failed: str = ""
     error: bool = False
     unsure: bool = False
-    untold: tuple[PodRef, ...] = ()
+    still_marked: tuple[PodRef, ...] = ()
 
 
 class Conditions(NamedTuple):
     """The conditions to write in this preemption; None where there is nothing to write or the pod is gone.
 
     `waiting` goes with a nomination. `target` is DisruptionTarget True (None: the victim has it already), and
-    `spared` is DisruptionTarget False. `group` marks a group, and returns whether the API server took the
+    `withdrawn` is DisruptionTarget False. `group` marks a group, and returns whether the API server took the
     write.
     """
 
     waiting: Callable[[PodRef], Condition | None]
     target: Callable[[PodRef], Condition | None]
-    spared: Callable[[PodRef], Condition | None]
+    withdrawn: Callable[[PodRef], Condition | None]
     group: Callable[[Unit], Awaitable[bool]]
 
 
 async def carry_out(
-    evict: Evict, first: Announcements, writes: Writes, told: Conditions, *, still: Still
+    evict: Evict, first: Announcements, writes: Writes, conditions: Conditions, *, still: Still
 ) -> Carried:
     """Write the announcements (`first`) and delete the victims; `still` is called before the first delete.
 
@@ -72,20 +71,20 @@ async def carry_out(
     Nominations and the marks of groups stay in every case; the caller removes them. If it is cancelled, the
     record stays for the next leader.
     """
-    return await _Preemption(evict, first, writes, told).carry_out(still)
+    return await _Preemption(evict, first, writes, conditions).carry_out(still)
 
 
 class _Preemption:
-    def __init__(self, evict: Evict, first: Announcements, writes: Writes, told: Conditions) -> None:
+    def __init__(self, evict: Evict, first: Announcements, writes: Writes, conditions: Conditions) -> None:
         self._evict = evict
         self._first = first
         self._writes = writes
-        self._told = told
+        self._conditions = conditions
         # Victims with a mark that are not known to be deleted, gone or unmarked.
         self._marked: dict[PodRef, None] = {}
         self._gone: set[PodRef] = set()
         self._deleted: list[PodRef] = []
-        self._untold: list[PodRef] = []
+        self._still_marked: list[PodRef] = []
         self._asked = self._unanswered = False
 
     async def carry_out(self, still: Still) -> Carried:
@@ -95,11 +94,16 @@ class _Preemption:
             deletions = [self._deletion(pod) for pod in self._evict.victims if pod not in self._gone]
             failed = await self._all(deletions[:-1]) or await self._all(deletions[-1:])
         if failed is not None or unwanted:
-            await self._spare()
+            await self._unmark()
         why = unwanted if failed is None else str(failed)
         unsure = not self._asked if self._evict.again else self._unanswered
-        untold = tuple(self._untold)
-        return Carried(tuple(self._deleted), why, error=failed is not None, unsure=unsure, untold=untold)
+        return Carried(
+            tuple(self._deleted),
+            why,
+            error=failed is not None,
+            unsure=unsure,
+            still_marked=tuple(self._still_marked),
+        )
 
     def _announcements(self) -> list[Job]:
         nominations = [self._nomination(pod, node) for pod, node in self._first.nominations]
@@ -108,7 +112,7 @@ class _Preemption:
         return [*nominations, *clears, *groups, *(self._mark(pod) for pod in self._first.marks)]
 
     def _nomination(self, pod: PodRef, node: str) -> Job:
-        return lambda: self._writes.nominate(pod, node, self._told.waiting(pod))
+        return lambda: self._writes.nominate(pod, node, self._conditions.waiting(pod))
 
     def _clear(self, pod: PodRef) -> Job:
         async def work() -> None:
@@ -119,7 +123,7 @@ class _Preemption:
     def _mark(self, pod: PodRef) -> Job:
         async def work() -> None:
             self._marked[pod] = None
-            condition = self._told.target(pod)
+            condition = self._conditions.target(pod)
             if condition is not None and not await _or_gone(self._writes.mark(pod, condition)):
                 self._marked.pop(pod, None)
                 self._gone.add(pod)
@@ -128,7 +132,7 @@ class _Preemption:
 
     def _mark_group(self, unit: Unit) -> Job:
         async def work() -> None:
-            if not await self._told.group(unit):
+            if not await self._conditions.group(unit):
                 failed = await self._all([self._mark(pod) for pod in unit.pods])
                 if failed is not None:
                     raise failed
@@ -161,23 +165,23 @@ class _Preemption:
             else:
                 return
 
-    async def _spare(self) -> None:
+    async def _unmark(self) -> None:
         """Withdraw the marks of the victims that stay, without waiting for a server that is away."""
 
         def job(pod: PodRef) -> Job:
             async def work() -> None:
-                condition = self._told.spared(pod)
+                condition = self._conditions.withdrawn(pod)
                 if condition is None:
                     return
                 try:
-                    if not self._untold:
+                    if not self._still_marked:
                         await self._writes.mark(pod, condition)
                         return
                 except GoneError:
                     return
                 except PodiumError:
                     pass
-                self._untold.append(pod)
+                self._still_marked.append(pod)
 
             return work
 

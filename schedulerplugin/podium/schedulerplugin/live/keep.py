@@ -14,15 +14,15 @@ from typing import Any, TypeVar
 import msgspec
 
 from podium.api.core import MIRROR
-from podium.api.foreign import Owner
+from podium.api.foreign import PodOwner
 from podium.api.groups import PodGroup
 from podium.api.meta import Condition, ObjectMeta
 from podium.api.schedulable import Schedulable, SchedulableNode, SchedulableSpec, SchedulableStatus, Volume
-from podium.schedulerplugin.podversions import CHECKPOINT
-from podium.schedulerplugin.preemption.target import FOR_ALL
+from podium.cluster.state import Readable
+from podium.schedulerplugin.preemption.target import PREEMPT_FOR_ALL
 from podium.schedulerplugin.preemption.units import PREEMPTION_CLASS, SHRINK
-from podium.schedulerplugin.scheduling.wait import DELAY_ANNOTATION
-from podium.state import Readable
+from podium.schedulerplugin.progress import CHECKPOINT
+from podium.schedulerplugin.scheduling.evictionlimits import DELAY_ANNOTATION
 
 _T = TypeVar("_T")
 
@@ -34,13 +34,13 @@ _KINDS, _TEXTS = 2**12, 2**14
 _LONGEST = 2**14
 # The annotations of a group that are read. Values are cut to _LONGEST_VALUE characters: the name of a class
 # has 253 at most, and a tenant may write 256 KiB.
-_OF_GROUPS = (CHECKPOINT, DELAY_ANNOTATION, FOR_ALL, PREEMPTION_CLASS, SHRINK)
+_OF_GROUPS = (CHECKPOINT, DELAY_ANNOTATION, PREEMPT_FOR_ALL, PREEMPTION_CLASS, SHRINK)
 _LONGEST_VALUE = 256
 # The conditions that are read: for tolerations, for victims, for resizes.
 _CONDITIONS = ("PodScheduled", "DisruptionTarget", "PodResizePending")
 
 
-def essential(obj: Readable) -> Readable:
+def transform(obj: Readable) -> Readable:
     """Return what is kept of an object that was just read. The object itself is changed."""
     match obj:
         case Schedulable():
@@ -52,9 +52,9 @@ def essential(obj: Readable) -> Readable:
             obj.metadata.annotations = None
         case PodGroup():
             obj.metadata.annotations = _annotations(obj.metadata, _OF_GROUPS)
-        case Owner():
+        case PodOwner():
             # Only its existence matters.
-            return Owner(ref=obj.ref, metadata=obj.metadata.identity(), templates={})
+            return PodOwner(ref=obj.ref, metadata=obj.metadata.identity(), templates={})
         case _:
             pass
     return obj
@@ -63,7 +63,7 @@ def essential(obj: Readable) -> Readable:
 def _metadata(metadata: ObjectMeta) -> None:
     metadata.annotations = _annotations(metadata, (CHECKPOINT, MIRROR))
     metadata.generateName = None
-    metadata.creationTimestamp = _text(metadata.creationTimestamp)
+    metadata.creationTimestamp = _shared_text(metadata.creationTimestamp)
     metadata.labels = _shared(metadata.labels)
     metadata.ownerReferences = _shared(metadata.ownerReferences)
     metadata.finalizers = _shared(metadata.finalizers)
@@ -81,13 +81,13 @@ def _spec(spec: SchedulableSpec) -> SchedulableSpec:
     # A volume with only the service account token has a name that is generated for each pod.
     spec.volumes = [each for each in spec.volumes or () if _binds(each)] or None
     shared = _shared(spec)
-    return shared if node is None else msgspec.structs.replace(shared, nodeName=_text(node))
+    return shared if node is None else msgspec.structs.replace(shared, nodeName=_shared_text(node))
 
 
 def _status(status: SchedulableStatus) -> None:
-    status.phase = _text(status.phase)
-    status.startTime = _text(status.startTime)
-    status.nominatedNodeName = _text(status.nominatedNodeName)
+    status.phase = _shared_text(status.phase)
+    status.startTime = _shared_text(status.startTime)
+    status.nominatedNodeName = _shared_text(status.nominatedNodeName)
     kept = [_condition(each) for each in status.conditions or () if each.type in _CONDITIONS]
     status.conditions = _shared(kept) if kept else None
     status.containerStatuses = _shared(status.containerStatuses)
@@ -98,8 +98,8 @@ def _status(status: SchedulableStatus) -> None:
 
 def _condition(condition: Condition) -> Condition:
     """Share the long texts of a condition, and return it."""
-    condition.message = _text(condition.message)
-    condition.lastTransitionTime = _text(condition.lastTransitionTime)
+    condition.message = _shared_text(condition.message)
+    condition.lastTransitionTime = _shared_text(condition.lastTransitionTime)
     return condition
 
 
@@ -115,7 +115,7 @@ def _shared(part: _T) -> _T:
     mark = _ENCODER.encode(part)
     if len(mark) > _LONGEST:
         return part
-    first = _first(type(part).__name__, mark)
+    first = _first_equal(type(part).__name__, mark)
     if not first:
         first.append(part)
     found: _T = first[0]
@@ -123,11 +123,11 @@ def _shared(part: _T) -> _T:
 
 
 @lru_cache(_KINDS)
-def _first(kind: str, mark: bytes) -> list[Any]:  # noqa: ARG001 - the arguments are the cache key
+def _first_equal(kind: str, mark: bytes) -> list[Any]:  # noqa: ARG001 - the arguments are the cache key
     return []
 
 
-def _text(text: str | None) -> str | None:
+def _shared_text(text: str | None) -> str | None:
     """Return the first of all texts that are equal to this one."""
     return text if text is None or len(text) > _LONGEST else _first_text(text)
 

@@ -15,32 +15,23 @@ from datetime import datetime
 from functools import partial
 from typing import Any
 
+from podium.api.eventdraft import EventDraft
 from podium.api.membership import GroupKey
 from podium.api.meta import Condition
-from podium.api.records import Mode
+from podium.api.records import PlanMode
 from podium.api.schedulable import Schedulable
 from podium.errors import PodiumError
 from podium.kube.connection import RefusedError
-from podium.kube.watching import Say
-from podium.note import Note
-from podium.schedulerplugin.live.binder import bind_all
+from podium.kube.reflector import Say
+from podium.runtime.worker import Worker
+from podium.schedulerplugin.history.records import STOPPED, ended, planned
+from podium.schedulerplugin.history.writer import History
 from podium.schedulerplugin.live.evictor import Conditions, carry_out
-from podium.schedulerplugin.live.history import History
-from podium.schedulerplugin.live.metrics import Metrics
+from podium.schedulerplugin.live.metrics import SchedulerMetrics
 from podium.schedulerplugin.live.status import Statuses
-from podium.schedulerplugin.live.together import Job, together
-from podium.schedulerplugin.live.writes import GoneError, TakenError, Writes
+from podium.schedulerplugin.live.writes import GoneError, Job, TakenError, Writes, bind_all, together
 from podium.schedulerplugin.preemption.intents import DISRUPTION_TARGET
-from podium.schedulerplugin.scheduling import notes
-from podium.schedulerplugin.scheduling.announcements import Announcements, announcements
-from podium.schedulerplugin.scheduling.conditions import (
-    SCHEDULER_ERROR,
-    UNSCHEDULABLE,
-    doomed,
-    same,
-    spared,
-    unscheduled,
-)
+from podium.schedulerplugin.scheduling import messages
 from podium.schedulerplugin.scheduling.effects import (
     Bind,
     Disagreed,
@@ -52,14 +43,21 @@ from podium.schedulerplugin.scheduling.effects import (
     Planned,
     PodRef,
     Rejected,
-    Report,
-    Spare,
+    ReportPending,
     TimedOut,
+    Unmark,
     entry_name,
 )
-from podium.schedulerplugin.scheduling.history import STOPPED, ended, planned
+from podium.schedulerplugin.scheduling.messages import (
+    SCHEDULER_ERROR,
+    UNSCHEDULABLE,
+    same_condition,
+    target_condition,
+    unscheduled_condition,
+    withdrawn_condition,
+)
+from podium.schedulerplugin.scheduling.preemptions import Announcements, announcements
 from podium.schedulerplugin.scheduling.scheduler import Scheduler
-from podium.service.worker import Worker
 
 # Writes in flight before no further step runs: some seconds of an API server's work. An effect has at most
 # `Writes.limit` of them at a time, however many pods it is about.
@@ -81,8 +79,8 @@ class Loop:
         *,
         statuses: Statuses,
         history: History,
-        metrics: Metrics,
-        emit: Callable[[Note], None],
+        metrics: SchedulerMetrics,
+        emit: Callable[[EventDraft], None],
         clock: Callable[[], float],
         now: Callable[[], datetime],
         say: Say,
@@ -100,7 +98,7 @@ class Loop:
         self._deciding = deciding
         self._suspects = suspects
         # Calls to the scheduler that wait for the end of the current step, each with its entry.
-        self._told: list[tuple[Key, Callable[[], None]]] = []
+        self._calls: list[tuple[Key, Callable[[], None]]] = []
         self._switched = False
         self._view = scheduler.engine.view
         self._writes = writes
@@ -111,12 +109,12 @@ class Loop:
         self._clock = clock
         self._now = now
         self._say = say
-        self._news = asyncio.Event()
+        self._wakeup = asyncio.Event()
         self._under_way = 0
 
     def wake(self) -> None:
         """Wake the loop, because something has changed."""
-        self._news.set()
+        self._wakeup.set()
 
     def switch(self) -> None:
         """Apply changed settings: before the next step, look at all entries that found no place."""
@@ -130,23 +128,23 @@ class Loop:
         """
         async with asyncio.TaskGroup() as tasks:
             begun = await self._guarded(
-                partial(self._scheduler.begin, suspects=self._suspects), self._moment()
+                partial(self._scheduler.initialize, suspects=self._suspects), self._moment()
             )
             for effect in begun:
-                if not isinstance(effect, Spare):
+                if not isinstance(effect, Unmark):
                     self._perform(effect, tasks)
             # Before anything is planned: a pod that is chosen as a victim after all must get its mark after
             # this.
             for effect in begun:
-                if isinstance(effect, Spare):
+                if isinstance(effect, Unmark):
                     self._statuses.withdraw(effect.groups)
-                    await self._spare(effect.pods)
+                    await self._unmark(effect.pods)
             while True:
-                self._news.clear()
+                self._wakeup.clear()
                 # Answers and changes that have waited for the last step go first.
                 await self._worker.idle()
-                told, self._told = self._told, []
-                for key, call in told:
+                calls, self._calls = self._calls, []
+                for key, call in calls:
                     self._call(key, call)
                 moment = self._moment()
                 if self._switched:
@@ -182,12 +180,12 @@ class Loop:
             return await self._worker.run(partial(work, moment))
         except Exception as error:  # noqa: BLE001 - any error: the next entry may be fine
             self._fail(self._scheduler.tried, error)
-            return self._scheduler.stumbled(moment)
+            return self._scheduler.on_error(moment)
 
-    def _tell(self, key: Key, call: Callable[[], None]) -> None:
+    def _call_when_idle(self, key: Key, call: Callable[[], None]) -> None:
         """Call the scheduler about an entry, now or when the current step has ended."""
         if self._worker.busy:
-            self._told.append((key, call))
+            self._calls.append((key, call))
         else:
             self._call(key, call)
         self.wake()
@@ -201,33 +199,33 @@ class Loop:
             self._scheduler.look_again(key, self._moment())
 
     def _fail(self, keys: Collection[Key], error: Exception) -> None:
-        said = "".join(traceback.format_exception(error))
-        self._say("scheduling failed: a bug", {"keys": str(list(keys)), "error": said})
+        trace = "".join(traceback.format_exception(error))
+        self._say("scheduling failed: a bug", {"keys": str(list(keys)), "error": trace})
         self._metrics.failed()
 
     async def _until_news(self, now: float) -> None:
         due = None if self._under_way >= _UNDER_WAY else self._scheduler.due(now)
         try:
             async with asyncio.timeout(None if due is None else max(0.0, due - now)):
-                await self._news.wait()
+                await self._wakeup.wait()
         except TimeoutError:
             pass
 
     def _perform(self, effect: Effect, tasks: asyncio.TaskGroup) -> None:
         match effect:
             case Bind():
-                self._begin(self._bind(effect), len(effect.pods), tasks)
+                self._start_writes(self._bind(effect), len(effect.pods), tasks)
             case Evict():
                 first = announcements(self._view, effect, self._scheduler.engine.settings.semantics)
                 self._statuses.began(effect, first)
-                self._begin(self._evict(effect, first), len(effect.victims), tasks)
-            case Report():
+                self._start_writes(self._evict(effect, first), len(effect.victims), tasks)
+            case ReportPending():
                 self._statuses.submit(effect)
             case Planned(evict):
-                self._history.append(planned(evict, self._view, self._now(), Mode.OBSERVED))
-            case Spare(pods, groups):
+                self._history.append(planned(evict, self._view, self._now(), PlanMode.OBSERVED))
+            case Unmark(pods, groups):
                 self._statuses.withdraw(groups)
-                self._begin(self._spare(pods), len(pods), tasks)
+                self._start_writes(self._unmark(pods), len(pods), tasks)
             case Held(evict, circle):
                 if circle:
                     self._say(
@@ -242,7 +240,7 @@ class Loop:
                 self._metrics.timed_out("podgroup" if isinstance(key, GroupKey) else "pod")
                 self._say("decision timed out", {"entry": entry_name(key), "seconds": seconds})
 
-    def _begin(self, work: Coroutine[Any, Any, None], pods: int, tasks: asyncio.TaskGroup) -> None:
+    def _start_writes(self, work: Coroutine[Any, Any, None], pods: int, tasks: asyncio.TaskGroup) -> None:
         """Start a task that writes to `pods` pods, and count its writes as in flight until it ends."""
         weight = min(pods, self._writes.limit)
         self._under_way += weight
@@ -256,14 +254,14 @@ class Loop:
     async def _bind(self, bind: Bind) -> None:
         await bind_all(self._writes, bind, partial(self._bound, bind))
         await self._worker.idle()
-        if isinstance(bind.key, GroupKey) and self._scheduler.entries.satisfied(bind.key):
+        if isinstance(bind.key, GroupKey) and self._scheduler.entry_pods.satisfied(bind.key):
             self._statuses.placed(bind.key, "All required pods have been successfully scheduled")
 
     def _bound(self, bind: Bind, pod: PodRef, node: str, error: PodiumError | None) -> None:
         if error is None:
-            self._tell(bind.key, partial(self._scheduler.binds.done, bind.key))
+            self._call_when_idle(bind.key, partial(self._scheduler.binds.done, bind.key))
             self._metrics.bound(pod, self._clock())
-            self._emit(notes.scheduled(pod, node))
+            self._emit(messages.scheduled_event(pod, node))
             return
         settled = isinstance(error, GoneError | TakenError)
         self._metrics.not_bound(pod, self._clock())
@@ -271,13 +269,13 @@ class Loop:
             self._say("not bound", {"pod": f"{pod.namespace}/{pod.name}", "node": node, "error": str(error)})
             why = error.message if isinstance(error, RefusedError) else str(error)
             message = f"binding to node {node} failed: {why}"
-            self._statuses.submit(Report(bind.key, (pod,), SCHEDULER_ERROR, message, ((pod, node),)))
+            self._statuses.submit(ReportPending(bind.key, (pod,), SCHEDULER_ERROR, message, ((pod, node),)))
         failed = partial(self._scheduler.binds.failed, bind.key, pod, node, settled=settled)
-        self._tell(bind.key, failed)
+        self._call_when_idle(bind.key, failed)
 
     async def _evict(self, evict: Evict, first: Announcements) -> None:
-        began, plan = self._clock(), planned(evict, self._view, self._now(), Mode.ENFORCED)
-        self._emit(notes.preempted(self._view, evict))
+        began, plan = self._clock(), planned(evict, self._view, self._now(), PlanMode.ENFORCED)
+        self._emit(messages.preempted_event(self._view, evict))
 
         async def still() -> str:
             await self._worker.idle()
@@ -303,7 +301,7 @@ class Loop:
             }
             self._say("a preemption was not carried out", fields)
             self._statuses.gave_up(evict, carried.deleted)
-            self._statuses.spare(carried.untold)
+            self._statuses.unmark(carried.still_marked)
         # The server's message names victims, which are other tenants' pods.
         why = _NOT_TAKEN if carried.error else carried.failed
 
@@ -313,7 +311,7 @@ class Loop:
             ):
                 self._statuses.submit(report)
 
-        self._tell(evict.key, end)
+        self._call_when_idle(evict.key, end)
 
     def _stays(self, ref: PodRef) -> bool:
         pod = self._view.pods.get(ref.key)
@@ -324,19 +322,21 @@ class Loop:
         name = self._scheduler.name
 
         def target(pod: Schedulable) -> Condition | None:
-            condition = doomed(name, evict.preemptor, pod, self._now())
+            condition = target_condition(name, evict.preemptor, pod, self._now())
             stored = pod.status.condition(DISRUPTION_TARGET) if pod.status is not None else None
             # An earlier process may have written it. A mark of our own may have been withdrawn since.
-            return None if evict.resumed and same(stored, condition) else condition
+            return None if evict.resumed and same_condition(stored, condition) else condition
 
         return Conditions(
-            waiting=self._of(lambda pod: unscheduled(UNSCHEDULABLE, evict.message, pod, self._now())),
-            target=self._of(target),
-            spared=self._of(self._spared),
+            waiting=self._condition_source(
+                lambda pod: unscheduled_condition(UNSCHEDULABLE, evict.message, pod, self._now())
+            ),
+            target=self._condition_source(target),
+            withdrawn=self._condition_source(self._withdrawn),
             group=partial(self._statuses.target, evict),
         )
 
-    def _of(
+    def _condition_source(
         self, condition: Callable[[Schedulable], Condition | None]
     ) -> Callable[[PodRef], Condition | None]:
         """Return a function that returns the condition of a pod, None if the pod is gone."""
@@ -348,21 +348,21 @@ class Loop:
 
         return say
 
-    def _spared(self, pod: Schedulable) -> Condition:
-        return spared(pod, self._now())
+    def _withdrawn(self, pod: Schedulable) -> Condition:
+        return withdrawn_condition(pod, self._now())
 
-    async def _spare(self, pods: tuple[PodRef, ...]) -> None:
+    async def _unmark(self, pods: tuple[PodRef, ...]) -> None:
         """Withdraw the marks of pods. A write that fails is queued for later."""
 
         def job(pod: PodRef) -> Job:
             async def work() -> None:
-                condition = self._of(self._spared)(pod)
+                condition = self._condition_source(self._withdrawn)(pod)
                 try:
                     if condition is not None:
                         await self._writes.mark(pod, condition)
                 except PodiumError as error:
                     self._say("a condition was not withdrawn", {"error": str(error)})
-                    self._statuses.spare((pod,))
+                    self._statuses.unmark((pod,))
 
             return work
 

@@ -7,7 +7,7 @@ there. There are no profiles. Labels are closed sets, never a pod, a group or a 
 Most values are read from the effects of a step, because the effects are what was decided.
 """
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable
 from itertools import product
 from typing import NamedTuple
 
@@ -16,8 +16,8 @@ from prometheus_client import CollectorRegistry, Counter, Histogram
 from podium.api.membership import GroupKey
 from podium.api.records import Agreement
 from podium.kube import events
+from podium.runtime.metrics import from_zero
 from podium.schedulerplugin.live.writes import RESULTS, WRITES
-from podium.schedulerplugin.scheduling.conditions import SCHEDULER_ERROR
 from podium.schedulerplugin.scheduling.effects import (
     Bind,
     Effect,
@@ -27,11 +27,11 @@ from podium.schedulerplugin.scheduling.effects import (
     Planned,
     PodRef,
     Rejected,
-    Report,
+    ReportPending,
 )
-from podium.service.metrics import Reading, from_zero
+from podium.schedulerplugin.scheduling.messages import SCHEDULER_ERROR
 
-_PREFIX = "podium_scheduler"
+PREFIX = "podium_scheduler"
 _TASK = "preemption"
 # Attempts from this number on share one label.
 _MANY = 15
@@ -66,7 +66,7 @@ class _Tried(NamedTuple):
     last: float
 
 
-class Metrics:
+class SchedulerMetrics:
     """The counters; all times are seconds of one clock that never goes back."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
@@ -79,69 +79,6 @@ class Metrics:
         self._scheduled = self._attempts.labels("scheduled")
         self._scheduled_seconds = self._durations.labels("scheduled")
         self._since_first_by = [self._since_first.labels(attempts) for attempts in _ATTEMPTS]
-
-    def read(
-        self,
-        *,
-        pending: Callable[[], Mapping[str, float]],
-        incoming: Callable[[], Mapping[tuple[str, str], float]],
-        evictions: Callable[[], tuple[int, int] | None],
-        nominated: Callable[[], tuple[int, int] | None],
-        gang_holds: Callable[[], Mapping[str, float]],
-        leads: Callable[[], bool],
-        cache_ages: Callable[[], Mapping[str, float]],
-    ) -> None:
-        """Register the sources of the values that others keep.
-
-        `pending` returns the number of waiting entries by pool (a group is one entry). `incoming` returns how
-        many ever entered a pool, by pool and event. `evictions` returns the limit of evictions and what is
-        left of it, None if that is unknown or there is no limit. `nominated` returns how many nominated pods
-        are ours and how many are not, None if that is unknown. `gang_holds` returns the holds that ended, by
-        result. `cache_ages` returns seconds by resource.
-        """
-        for reading in (
-            Reading(
-                f"{_PREFIX}_pending_pods",
-                "Lone pods and groups that wait, by pool.",
-                ("queue",),
-                lambda: {(pool,): number for pool, number in pending().items()},
-            ),
-            Reading(
-                f"{_PREFIX}_queue_incoming_pods_total",
-                "Lone pods and groups that came into a pool, by what brought them.",
-                ("queue", "event"),
-                lambda: {(pool, event): number for (pool, event), number in incoming().items()},
-            ),
-            Reading(
-                f"{_PREFIX}_evictions_limit",
-                "Units that may be evicted in a minute; none without a limit, and only the leader says it.",
-                (),
-                lambda: {} if (said := evictions()) is None else {(): said[0]},
-            ),
-            Reading(
-                f"{_PREFIX}_evictions_left",
-                "Units of that limit that may be evicted now.",
-                (),
-                lambda: {} if (said := evictions()) is None else {(): said[1]},
-            ),
-            Reading(
-                f"{_PREFIX}_nominated_pods",
-                "Pending pods for which a node is reserved, by whose they are; only the leader says it.",
-                ("scheduler",),
-                lambda: {} if (said := nominated()) is None else {("ours",): said[0], ("other",): said[1]},
-            ),
-            Reading(
-                f"{_PREFIX}_gang_holds_total",
-                "Times that a waiting gang held room, by how that ended.",
-                ("result",),
-                lambda: {(result,): number for result, number in gang_holds().items()},
-            ),
-            Reading(
-                f"{_PREFIX}_leader", "Whether this replica does the work.", (), lambda: {(): float(leads())}
-            ),
-            Reading.of_caches(cache_ages),
-        ):
-            self._registry.register(reading)
 
     def stepped(self, effects: Iterable[Effect], began: float, ended: float) -> None:
         """Count what a step of the scheduler decided."""
@@ -160,7 +97,7 @@ class Metrics:
                     if isinstance(key, GroupKey):
                         self._end_group("waiting_on_preemption", seconds)
                     self._count_victims(effect)
-                case Report(key) if not effect.gated:
+                case ReportPending(key) if not effect.gated:
                     planned.setdefault(key, False)
                     result = "error" if effect.reason == SCHEDULER_ERROR else "unschedulable"
                     self._refuse(effect.pods, result, began, seconds)
@@ -178,7 +115,7 @@ class Metrics:
                     pass
         self._algorithm.observe(seconds)
         for key, found in planned.items():
-            self._plan("podgroup" if isinstance(key, GroupKey) else "pod", seconds, found=found)
+            self._count_search("podgroup" if isinstance(key, GroupKey) else "pod", seconds, found=found)
 
     def bound(self, pod: PodRef, now: float) -> None:
         """Count a pod that was bound."""
@@ -248,7 +185,7 @@ class Metrics:
         self._group_attempts.labels(result).inc()
         self._group_durations.labels(result).observe(seconds)
 
-    def _plan(self, preemptor: str, seconds: float, *, found: bool) -> None:
+    def _count_search(self, preemptor: str, seconds: float, *, found: bool) -> None:
         """Count a search for victims. It follows a failed attempt, so the duration includes that attempt."""
         result = "Success" if found else "Unschedulable"
         self._evaluation.labels(preemptor, result).observe(seconds)
@@ -390,12 +327,14 @@ class Metrics:
 
     # Both methods take each label with all of its possible values.
 
-    def _counter(self, name: str, told: str, **labels: Iterable[str]) -> Counter:
-        made = Counter(f"{_PREFIX}_{name}", told, tuple(labels), registry=self._registry)
+    def _counter(self, name: str, description: str, **labels: Iterable[str]) -> Counter:
+        made = Counter(f"{PREFIX}_{name}", description, tuple(labels), registry=self._registry)
         return from_zero(made, product(*labels.values())) if labels else made
 
     def _histogram(
-        self, name: str, told: str, buckets: tuple[float, ...], **labels: Iterable[str]
+        self, name: str, description: str, buckets: tuple[float, ...], **labels: Iterable[str]
     ) -> Histogram:
-        made = Histogram(f"{_PREFIX}_{name}", told, tuple(labels), buckets=buckets, registry=self._registry)
+        made = Histogram(
+            f"{PREFIX}_{name}", description, tuple(labels), buckets=buckets, registry=self._registry
+        )
         return from_zero(made, product(*labels.values())) if labels else made

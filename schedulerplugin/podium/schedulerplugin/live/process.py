@@ -14,40 +14,41 @@ from datetime import datetime, timedelta
 from structlog.typing import FilteringBoundLogger
 
 from podium.api.minors import minor_of
+from podium.api.podrequests import LATEST
 from podium.api.reads import Kind
 from podium.api.schedulable import SCHEDULING_READS
 from podium.api.times import seconds as epoch_seconds
-from podium.kube.cluster import Cluster
+from podium.kube.cache import InformerCache
 from podium.kube.connection import Connection, connect
 from podium.kube.discovery import Served
-from podium.kube.events import Pace, Recorder
-from podium.schedulerplugin.live.history import History
-from podium.schedulerplugin.live.keep import essential
+from podium.kube.events import EventRecorder, Pace
+from podium.runtime import logs
+from podium.runtime import metrics as service_metrics
+from podium.runtime.garbagecollector import short_collections
+from podium.runtime.leaderelection import steady
+from podium.runtime.manager import ManagerOptions, ReplicaManager, Work, utc_now
+from podium.runtime.signals import Stop, stopping
+from podium.runtime.worker import Worker
+from podium.runtime.workqueue import Workqueue
+from podium.schedulerplugin.history.records import counted, recent, unfinished
+from podium.schedulerplugin.history.shadow import Shadow
+from podium.schedulerplugin.history.shadowing import Shadowing
+from podium.schedulerplugin.history.writer import History
+from podium.schedulerplugin.live.keep import transform
 from podium.schedulerplugin.live.loop import Loop
-from podium.schedulerplugin.live.metrics import Metrics
+from podium.schedulerplugin.live.metrics import SchedulerMetrics
+from podium.schedulerplugin.live.scraped import register_scraped
 from podium.schedulerplugin.live.selfcheck import DriftError, SelfCheck
-from podium.schedulerplugin.live.shadowing import Shadowing
 from podium.schedulerplugin.live.status import Statuses
-from podium.schedulerplugin.live.switch import Source, Switch
+from podium.schedulerplugin.live.switch import SettingsSource, Switch
 from podium.schedulerplugin.live.writes import Writes
-from podium.schedulerplugin.preemption.pinned import DAEMON_SET
-from podium.schedulerplugin.requests import LATEST
+from podium.schedulerplugin.preemption.protection import DAEMON_SET
 from podium.schedulerplugin.scheduling.effects import Key, entry_name, entry_of
+from podium.schedulerplugin.scheduling.evictionlimits import Restraint, Unfinished
 from podium.schedulerplugin.scheduling.gang_hold import HoldEnd
-from podium.schedulerplugin.scheduling.history import counted, recent, unfinished
 from podium.schedulerplugin.scheduling.live_engine import LiveEngine
-from podium.schedulerplugin.scheduling.restraint import Restraint, Unfinished
 from podium.schedulerplugin.scheduling.scheduler import Scheduler
-from podium.schedulerplugin.scheduling.settings import LiveSettings
-from podium.schedulerplugin.scheduling.shadow import Shadow
-from podium.service import logs
-from podium.service import metrics as service_metrics
-from podium.service.garbage import short_collections
-from podium.service.lease import steady
-from podium.service.queue import Queue
-from podium.service.replica import Options, Replica, Work, utc_now
-from podium.service.signals import Stop, stopping
-from podium.service.worker import Worker
+from podium.schedulerplugin.settings import LiveSettings
 
 COMPONENT = "podium-scheduler"
 # The kinds that decide where a pod may go, and which pods may be evicted for it.
@@ -77,42 +78,44 @@ def wanted(served: Served) -> bool:
     return served.read.kind is not Kind.OWNER or (served.api_version, served.kind) == DAEMON_SET
 
 
-async def run(options: Options, source: Source, log: FilteringBoundLogger) -> None:
+async def run(options: ManagerOptions, source: SettingsSource, log: FilteringBoundLogger) -> None:
     """Schedule until asked to stop.
 
     Raises PodiumError when it cannot begin, and when the lease is lost.
     """
-    switch = Switch(source, sleep=asyncio.sleep, say=logs.teller(log))
+    switch = Switch(source, sleep=asyncio.sleep, say=logs.event_logger(log))
     async with AsyncExitStack() as stack:
         stop = stack.enter_context(stopping())
         stack.enter_context(short_collections())
         worker = stack.enter_context(Worker())
         connection = await stack.enter_async_context(connect(options.kubeconfig, options.context))
-        replica = Replica(connection, COMPONENT, options, log)
+        replica = ReplicaManager(connection, COMPONENT, options, log)
         await _Process(connection, replica, switch, worker).serve(stop)
 
 
 class _Process:
     """The parts that every replica has, each created once."""
 
-    def __init__(self, connection: Connection, replica: Replica, switch: Switch, worker: Worker) -> None:
+    def __init__(
+        self, connection: Connection, replica: ReplicaManager, switch: Switch, worker: Worker
+    ) -> None:
         self._connection = connection
         self._worker = worker
         self._replica = replica
         self._switch = switch
         self._registry = service_metrics.new_registry()
-        self._metrics = Metrics(self._registry)
-        self._cluster = Cluster(
+        self._metrics = SchedulerMetrics(self._registry)
+        self._cluster = InformerCache(
             connection,
             KINDS,
             reads=SCHEDULING_READS,
-            keep=essential,
+            transform=transform,
             only=wanted,
             idle=worker.idle,
             say=replica.say,
         )
         service_metrics.read_cluster(self._registry, self._cluster)
-        self._recorder = Recorder(
+        self._recorder = EventRecorder(
             connection,
             self._live().scheduler_name,
             replica.name,
@@ -129,14 +132,15 @@ class _Process:
         self._writes: Writes | None = None
         self._scheduler: Scheduler | None = None
         self._restraint: Restraint | None = None
-        self._metrics.read(
+        register_scraped(
+            self._registry,
             pending=self._pending,
             incoming=worker.between(self._incoming),
             evictions=worker.between(
                 lambda: None if self._restraint is None else self._restraint.room(steady())
             ),
             nominated=worker.between(
-                lambda: None if self._scheduler is None else self._scheduler.entries.nominated()
+                lambda: None if self._scheduler is None else self._scheduler.entry_pods.nominated()
             ),
             gang_holds=worker.between(self._gang_holds),
             leads=lambda: replica.remaining() > 0,
@@ -154,11 +158,16 @@ class _Process:
                 "events": self._recorder.run,
                 "configuration": self._switch.run,
             },
-            missing=lambda: self._cluster.waits() + self._cluster.refused(),
+            missing=lambda: self._cluster.waits() + self._cluster.denied_resources(),
             registry=self._registry,
             undecodable=self._cluster.undecodable,
             stuck=self._worker.stuck,
         )
+
+    def _illegal(self, problem: str) -> None:
+        """Report an entry whose phase was corrected."""
+        self._replica.say("entry phase corrected: a bug", {"error": problem})
+        self._metrics.failed()
 
     def _pending(self) -> Mapping[str, float]:
         depths = {} if self._scheduler is None else self._scheduler.queue.depths()
@@ -202,7 +211,7 @@ class _Process:
             # Compute the units now. Otherwise the first decision computes them, within its time budget.
             for for_group in (False, True):
                 engine.units(for_group=for_group, now=epoch_seconds(utc_now()))
-            return Scheduler(engine, self._live, restraint, clock=steady)
+            return Scheduler(engine, self._live, restraint, clock=steady, illegal=self._illegal)
 
         # Creating a large engine takes seconds. Between its end and the registration of all observers nothing
         # is awaited, so no change is lost.
@@ -226,7 +235,7 @@ class _Process:
             now=utc_now,
             say=self._replica.say,
             worker=self._worker,
-            deciding=lambda keys: self._replica.note(" ".join(map(entry_name, keys))),
+            deciding=lambda keys: self._replica.set_note(" ".join(map(entry_name, keys))),
             suspects=suspects,
         )
         shadowing = Shadowing(
@@ -302,7 +311,11 @@ class _Process:
             return "there is no lease to say how a process before ended"
         if not self._replica.orderly:
             return "a leader before did not give its lease back"
-        return "there was no lease, though somebody has led before" if self._replica.first and evicted else ""
+        return (
+            "there was no lease, though somebody has led before"
+            if self._replica.created_lease and evicted
+            else ""
+        )
 
     def _say_doubt(self, why: str) -> None:
         """Log why nothing is evicted at first, if there is a limit."""
@@ -322,7 +335,7 @@ class _Process:
         )
 
     def _new_statuses(self, live: LiveSettings, writes: Writes) -> Statuses:
-        queue = Queue[Key](
+        queue = Workqueue[Key](
             clock=steady,
             sleep=asyncio.sleep,
             random=chance.random,

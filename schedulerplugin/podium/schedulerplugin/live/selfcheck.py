@@ -9,14 +9,14 @@ import traceback
 from collections.abc import Callable
 from functools import partial
 
+from podium.cluster.state import Observer, Readable
 from podium.errors import PodiumError
 from podium.kube.connection import Sleep
-from podium.kube.watching import Say
+from podium.kube.reflector import Say
+from podium.runtime.worker import Worker
 from podium.schedulerplugin.comparer import Comparer
-from podium.schedulerplugin.live.metrics import Metrics
+from podium.schedulerplugin.live.metrics import SchedulerMetrics
 from podium.schedulerplugin.scheduling.scheduler import Scheduler
-from podium.service.worker import Worker
-from podium.state import Observer, Readable
 
 _PAUSE_SECONDS = 1.0
 # At this rate 5,000 nodes take 17 minutes, and a step takes 5 ms of the worker's thread.
@@ -35,7 +35,7 @@ class SelfCheck:
     def __init__(
         self,
         worker: Worker,
-        metrics: Metrics,
+        metrics: SchedulerMetrics,
         *,
         clock: Callable[[], float],
         sleep: Sleep,

@@ -11,13 +11,13 @@ from typing import NamedTuple
 
 from podium.errors import PodiumError
 from podium.kube.connection import Sleep
-from podium.kube.watching import Say
-from podium.schedulerplugin.scheduling.settings import LiveSettings, differences
+from podium.kube.reflector import Say
+from podium.schedulerplugin.settings import LiveSettings, differences
 
 _LOOK_SECONDS = 1.0
 
 
-class Source(NamedTuple):
+class SettingsSource(NamedTuple):
     """The source of settings: `read` returns them or raises PodiumError, `path` is the file to watch."""
 
     read: Callable[[], LiveSettings]
@@ -27,7 +27,7 @@ class Source(NamedTuple):
 class Switch:
     """Keeps the current settings, `now`, first read from the source; `run` follows the file."""
 
-    def __init__(self, source: Source, *, sleep: Sleep, say: Say) -> None:
+    def __init__(self, source: SettingsSource, *, sleep: Sleep, say: Say) -> None:
         """Read the settings. Raises PodiumError if the file is wrong."""
         # Called after a change; does nothing until a scheduler runs.
         self.changed: Callable[[], None] = lambda: None

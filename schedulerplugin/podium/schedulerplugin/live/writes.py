@@ -6,6 +6,10 @@ because the second one is refused; there the pod is read to learn whether the fi
 
 No decision waits for a delete, a mark or a nomination. A failure that lasts is raised as it is, and the
 caller handles it.
+
+The pods of one decision are bound at the same time (`bind_all`). All of them are assumed on their nodes
+already, so nothing waits for a bind. A bind that fails does not stop the others. Bound members stay bound
+(they are never evicted to undo a decision), and more bound members are better than fewer.
 """
 
 import asyncio
@@ -16,13 +20,13 @@ from urllib.parse import quote
 
 import msgspec
 
+from podium.api.findings import ObjectRef
 from podium.api.groups import SCHEDULER_MANAGER
 from podium.api.meta import Condition
 from podium.errors import PodiumError
-from podium.findings import ObjectRef
 from podium.kube.backoff import Backoff
 from podium.kube.connection import Connection, RefusedError, Sleep
-from podium.kube.fenced import (
+from podium.kube.preconditions import (
     LeaseOverError,
     StaleError,
     condition_value,
@@ -31,7 +35,7 @@ from podium.kube.fenced import (
     group_path,
 )
 from podium.kube.reading import decode
-from podium.schedulerplugin.scheduling.effects import PodRef
+from podium.schedulerplugin.scheduling.effects import Bind, PodRef
 
 _ATTEMPTS = 5
 # Status codes of a server that is in trouble or too busy. Every other answer is final.
@@ -283,3 +287,57 @@ class Writes:
 
 def _path(pod: PodRef) -> str:
     return f"/api/v1/namespaces/{quote(pod.namespace, safe='')}/pods/{quote(pod.name, safe='')}"
+
+
+Job = Callable[[], Awaitable[None]]
+
+
+async def together(jobs: Sequence[Job], width: int) -> PodiumError | None:
+    """Run jobs in order, up to `width` at a time; return the first error, after which no job starts.
+
+    Jobs that are running by then are awaited, because their result is known only at their end.
+    """
+    left = iter(jobs)
+    failed: PodiumError | None = None
+
+    async def work() -> None:
+        nonlocal failed
+        for job in left:
+            try:
+                await job()
+            except PodiumError as error:
+                failed = failed or error
+            if failed is not None:
+                return
+
+    workers = min(len(jobs), width)
+    if workers == 1:
+        await work()
+    elif workers:
+        async with asyncio.TaskGroup() as tasks:
+            for _ in range(workers):
+                tasks.create_task(work())
+    return failed
+
+
+Done = Callable[[PodRef, str, PodiumError | None], None]
+
+
+async def bind_all(writes: Writes, bind: Bind, done: Done) -> None:
+    """Bind the pods.
+
+    `done` is called with each pod, its node and the error (None if bound), as soon as they are known.
+    """
+
+    def job(pod: PodRef, node: str) -> Job:
+        async def work() -> None:
+            failed: PodiumError | None = None
+            try:
+                await writes.bind(pod, node)
+            except PodiumError as error:
+                failed = error
+            done(pod, node, failed)
+
+        return work
+
+    await together([job(pod, node) for pod, node in bind.pods], writes.limit)

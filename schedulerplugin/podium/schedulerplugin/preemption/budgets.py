@@ -15,18 +15,14 @@ from typing import NamedTuple
 import numpy as np
 
 from podium.api.core import PodDisruptionBudget
-from podium.api.meta import LabelSelector
-from podium.api.selectors import Selector
-from podium.findings import ObjectRef
+from podium.api.findings import ObjectRef
+from podium.cluster.reader import Name
 from podium.schedulerplugin.arrays import Bools, Int32s, Int64s, Rows, grown
 from podium.schedulerplugin.deadline import NEVER, Deadline
-from podium.schedulerplugin.overlay import NO_SHAPE
-from podium.schedulerplugin.preemption.covering import NamespaceBudgets, parsed
-from podium.schedulerplugin.preemption.spending import Spending
+from podium.schedulerplugin.preemption.budgetsets import BudgetSets, TrackedBudget, ranges
+from podium.schedulerplugin.preemption.intents import PendingDisruptions
 from podium.schedulerplugin.preemption.units import Units
-from podium.schedulerplugin.shapes import Shape
 from podium.schedulerplugin.snapshot import Problem, Snapshot
-from podium.view import Name
 
 
 class Charge(Enum):
@@ -40,14 +36,6 @@ class Charge(Enum):
     UNIT_STOPS = auto()
 
 
-class _Budget(NamedTuple):
-    """The fields that are kept of a budget; the selector is None if it counts no pod."""
-
-    read: PodDisruptionBudget
-    selector: Selector | None
-    wrong: str | None
-
-
 class _Charges(NamedTuple):
     """The charges of potential victims: the position of the victim among those given, and a budget id."""
 
@@ -55,38 +43,25 @@ class _Charges(NamedTuple):
     budgets: Rows
 
 
-class BudgetIndex:
+class BudgetIndex(BudgetSets):
     """The budgets of a cluster by id, and which of them count which pods of a snapshot.
 
     `names` gives namespace and name by id; ids of deleted budgets are reused. The answers follow the snapshot
-    automatically, and budgets through `apply`. `spending` counts disruptions that no status shows yet.
+    automatically, and budgets through `apply`. `disruptions` counts disruptions that no status shows yet.
     """
 
-    def __init__(self, snapshot: Snapshot, spending: Spending | None = None) -> None:
-        self._spending = spending or Spending()
-        self._spent_at = 0
-        self.names: list[Name] = []
-        self._snapshot = snapshot
+    def __init__(self, snapshot: Snapshot, disruptions: PendingDisruptions | None = None) -> None:
+        super().__init__(snapshot)
+        self._pending = disruptions or PendingDisruptions()
+        self._pending_at = 0
         self._ids: dict[Name, int] = {}
         self._free: list[int] = []
-        self._budgets: dict[int, _Budget] = {}
         # The disruptions that the statuses allow, and how many of them are left.
         self._granted: Int64s = np.zeros(0, np.int64)
         self._left: Int64s = np.zeros(0, np.int64)
-        self._namespaces: dict[str, NamespaceBudgets] = {}
         self._problems: dict[int, list[Problem]] = {}
         # Budgets with pods that are not charged, by id.
         self._excused: dict[int, tuple[Name, ...]] = {}
-        # Sets of budgets by number. The set of a pod row is valid while the pod has the shape stored beside
-        # it.
-        self._sets: dict[tuple[int, ...], int] = {(): 0}
-        self._set_of: Int32s = np.zeros(0, np.int32)
-        self._shape_of: Int32s = np.zeros(0, np.int32)
-        self._stale: set[str] = set()
-        # The sets one after another, and the start and length of each.
-        self._flat: Rows = np.zeros(0, np.intp)
-        self._begins: Rows = np.zeros(1, np.intp)
-        self._sizes: Rows = np.zeros(1, np.intp)
 
     def apply(self, before: PodDisruptionBudget | None, after: PodDisruptionBudget | None) -> None:
         """Apply one change of a budget."""
@@ -97,14 +72,14 @@ class BudgetIndex:
             self._remove(name)
             return
         if before is not None:
-            self._spending.written(name)
-        self._put(name, after)
+            self._pending.budget_written(name)
+        self._set_budget(name, after)
 
     @property
     def _allowed(self) -> Int64s:
         """The number of disruptions left in each budget, by id."""
-        if self._spent_at != self._spending.revision:
-            self._spent_at = self._spending.revision
+        if self._pending_at != self._pending.revision:
+            self._pending_at = self._pending.revision
             for budget_id in self._budgets:
                 self._count(budget_id)
         return self._left
@@ -113,7 +88,7 @@ class BudgetIndex:
         """Return the problems of the budgets, by object."""
         return sorted(problem for problems in self._problems.values() for problem in problems)
 
-    def of(self, pod_rows: Rows) -> dict[Name, int]:
+    def charges(self, pod_rows: Rows) -> dict[Name, int]:
         """Return how many of these pods would be charged to each budget, by name."""
         budgets, counts = np.unique(self._charges(pod_rows).budgets, return_counts=True)
         names = (self.names[each] for each in budgets.tolist())
@@ -200,6 +175,13 @@ class BudgetIndex:
         violating[entries[charged > self._allowed[budgets]]] = True
         return violating
 
+    def violating_alone(self, leads: Rows, units: Units) -> Bools:
+        """Return for each unit whether it violates a budget even if no other unit is evicted."""
+        entries, budgets, counts = self._charges_of_units(leads, units, with_surplus=True)
+        violating = np.zeros(len(leads), np.bool_)
+        violating[entries[counts > self._allowed[budgets]]] = True
+        return violating
+
     def scarce(self, leads: Rows, units: Units) -> tuple[list[list[tuple[int, int]]], list[int]]:
         """Return the charges of each unit (budget, pods), and how many disruptions each budget has left.
 
@@ -237,7 +219,7 @@ class BudgetIndex:
         """Return the charges of units: a unit's position, a budget, and how many of its pods that counts."""
         several = units.size[leads] > 1
         if with_surplus:
-            several |= units.above[leads] > 0
+            several |= units.surplus_count[leads] > 0
         alone = np.flatnonzero(~several)
         own = self._charges(leads[alone])
         ones = np.ones(len(own.positions), np.int64)
@@ -246,20 +228,20 @@ class BudgetIndex:
         # A unit occurs on each of its nodes, and its pods are read once.
         among = np.flatnonzero(several)
         distinct, which = np.unique(leads[among], return_inverse=True)
-        rows, numbers = units.going_with(distinct) if with_surplus else units.members_of(distinct)
+        rows, numbers = units.evicted_with(distinct) if with_surplus else units.members_of(distinct)
         charges = self._charges(rows)
         owner = np.repeat(np.arange(len(distinct)), numbers)[charges.positions]
         height = len(self.names)
         pairs, counts = np.unique(owner * height + charges.budgets, return_counts=True)
         sizes = np.bincount(pairs // max(height, 1), minlength=len(distinct))
-        at = _ranges((np.cumsum(sizes) - sizes)[which], sizes[which])
+        at = ranges((np.cumsum(sizes) - sizes)[which], sizes[which])
         return (
             np.concatenate([alone[own.positions], np.repeat(among, sizes[which])]),
             np.concatenate([own.budgets, pairs[at] % max(height, 1)]),
             np.concatenate([ones, counts[at]]),
         )
 
-    def _put(self, name: Name, budget: PodDisruptionBudget) -> None:
+    def _set_budget(self, name: Name, budget: PodDisruptionBudget) -> None:
         budget_id = self._ids.get(name)
         selector = budget.spec.selector if budget.spec is not None else None
         if budget_id is None:
@@ -290,8 +272,8 @@ class BudgetIndex:
             self._excused[budget_id] = tuple((name[0], pod) for pod in status.disruptedPods)
 
     def _count(self, budget_id: int) -> None:
-        taken = self._spending.taken(self.names[budget_id])
-        self._left[budget_id] = max(self._granted.item(budget_id) - taken, 0)
+        pending = self._pending.count(self.names[budget_id])
+        self._left[budget_id] = max(self._granted.item(budget_id) - pending, 0)
 
     def _remove(self, name: Name) -> None:
         budget_id = self._ids.pop(name, None)
@@ -303,32 +285,13 @@ class BudgetIndex:
         del self._budgets[budget_id]
         self._free.append(budget_id)
 
-    def _select(
-        self, budget_id: int, namespace: str, budget: PodDisruptionBudget, given: LabelSelector | None
-    ) -> None:
-        """Register a budget with its namespace, so that the pods it counts find it."""
-        selector, wrong = parsed(given)
-        self._budgets[budget_id] = _Budget(budget, selector, wrong)
-        if selector is not None:
-            self._snapshot.labels.hold((selector,))
-            self._namespaces.setdefault(namespace, NamespaceBudgets()).add(selector, budget_id)
-            self._stale.add(namespace)
-
-    def _unselect(self, budget_id: int) -> None:
-        selector = self._budgets[budget_id].selector
-        if selector is not None:
-            self._snapshot.labels.release((selector,))
-            namespace = self.names[budget_id][0]
-            self._namespaces[namespace].discard(selector, budget_id)
-            self._stale.add(namespace)
-
     def _charges(self, pod_rows: Rows) -> _Charges:
         """Return the charges of pods, in the order of the pods, then of the budgets' names."""
         self._settle(pod_rows)
         sets = self._set_of[pod_rows]
         sizes = self._sizes[sets]
         positions = np.repeat(np.arange(len(pod_rows)), sizes)
-        budgets = self._flat[_ranges(self._begins[sets], sizes)]
+        budgets = self._flat[ranges(self._begins[sets], sizes)]
         if self._excused:
             height = len(self.names)
             find = self._snapshot.pod_row.get
@@ -361,7 +324,7 @@ class BudgetIndex:
         stops = units[charges.positions] if charge is Charge.UNIT_STOPS else charges.positions
         each = zip(charges.positions.tolist(), charges.budgets.tolist(), stops.tolist(), strict=True)
         for position, budget_id, until in each:
-            deadline.check()
+            deadline.enforce()
             if until == stopped:
                 continue
             left[budget_id] -= 1
@@ -370,66 +333,13 @@ class BudgetIndex:
                 stopped = until
         return over
 
-    def _settle(self, pod_rows: Rows) -> None:
-        """Update the sets of these pods: after a new shape, or a change of a budget in the namespace."""
-        snapshot = self._snapshot
-        snapshot.reveal()
-        size = len(snapshot.shape)
-        if len(self._set_of) < size:
-            self._set_of = grown(self._set_of, size)
-            self._shape_of = grown(self._shape_of, size, NO_SHAPE)
-        if self._stale:
-            shapes = [each for each, shape in snapshot.shapes.items() if shape.namespace in self._stale]
-            self._shape_of[np.isin(self._shape_of, shapes)] = NO_SHAPE
-            self._stale.clear()
-        shape_ids = snapshot.shape[pod_rows]
-        unknown = self._shape_of[pod_rows] != shape_ids
-        if unknown.any():
-            rows, shape_ids = pod_rows[unknown], shape_ids[unknown]
-            distinct, which = np.unique(shape_ids, return_inverse=True)
-            sets = [self._set(self._match(snapshot.shapes[each])) for each in distinct.tolist()]
-            self._set_of[rows] = np.array(sets, np.int32)[which]
-            self._shape_of[rows] = shape_ids
-            self._lay_out()
-
-    def _match(self, shape: Shape) -> tuple[int, ...]:
-        """Return the budgets that count pods of a shape, by name."""
-        namespace = self._namespaces.get(shape.namespace)
-        if namespace is None or not shape.labelled:
-            return ()
-        labels = dict(shape.labels)
-        found = []
-        for budget_id in namespace.candidates(shape):
-            selector = self._budgets[budget_id].selector
-            if selector is not None and selector.matches(labels):
-                found.append(budget_id)
-        return tuple(sorted(found, key=self.names.__getitem__))
-
-    def _set(self, budgets: tuple[int, ...]) -> int:
-        return self._sets.setdefault(budgets, len(self._sets))
-
-    def _lay_out(self) -> None:
-        """Write all sets into the arrays."""
-        if len(self._sizes) == len(self._sets):
-            return
-        self._sizes = np.fromiter(map(len, self._sets), np.intp, len(self._sets))
-        self._begins = np.cumsum(self._sizes) - self._sizes
-        self._flat = np.array([each for budgets in self._sets for each in budgets], np.intp)
-
-
-def _ranges(begins: Rows, sizes: Rows) -> Rows:
-    """Return the numbers from each start on, as many as its size, one range after the other."""
-    before = np.cumsum(sizes) - sizes
-    numbers: Rows = np.arange(int(sizes.sum())) + np.repeat(begins - before, sizes)
-    return numbers
-
 
 def _by_digits(numbers: Rows | Int32s, limit: int) -> Rows:
     """Return the stable order of numbers below a limit; a narrow type takes a fraction of the time."""
     return np.argsort(numbers.astype(np.min_scalar_type(limit)), kind="stable")
 
 
-def _problems(name: Name, budget: _Budget) -> Iterator[Problem]:
+def _problems(name: Name, budget: TrackedBudget) -> Iterator[Problem]:
     ref = ObjectRef("policy/v1", "PodDisruptionBudget", *name)
     if budget.wrong is not None:
         yield Problem(ref, "spec.selector", f"{budget.wrong}, so the budget counts no pod")

@@ -1,9 +1,13 @@
-"""Counts how many pods of a preemptor have room while units leave and return.
+"""Counts the pods of a preemptor that have room while units leave and return, and packs pods that differ.
 
-A search asks this most often. A placement answers it exactly and takes milliseconds. Here only the resources
-of the nodes that suit the preemptor count. Pods with equal requests are one kind. For one kind the answer is
-a sum over nodes, which one unit changes by a few terms. Several kinds are packed, the largest pods first and
-on the tightest nodes.
+A search asks for the room most often. A placement answers it exactly and takes milliseconds. Here only the
+resources of the nodes that suit the preemptor count. Pods with equal requests are one kind. For one kind the
+answer is a sum over nodes, which one unit changes by a few terms. Several kinds are packed, the largest pods
+first and on the tightest nodes.
+
+Packing also places pods. They are placed in the order of their priority, age and name, each on the node with
+the best score. A group whose members differ may find no place in that order, and one in another order: a
+small member takes the only empty node. Then its members are packed, and every filter checks the result.
 """
 
 from collections.abc import Iterator, Sequence
@@ -12,16 +16,21 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from podium.schedulerplugin.arrays import Bools, Int64s
+from podium.schedulerplugin.arrays import Bools, Int64s, Rows
+from podium.schedulerplugin.deadline import Deadline
+from podium.schedulerplugin.filters.chain import Chain
+from podium.schedulerplugin.filters.podaffinity import labels_of
+from podium.schedulerplugin.shapes import Shape
+from podium.schedulerplugin.snapshot import Snapshot
 
 # Up to this many kinds are packed in every order; of more kinds, only the largest come first.
 _ALL_ORDERS = 3
 
 # The resources of one pod of a unit on one node: the position of the node, and the amount of each resource.
-Held = tuple[int, tuple[int, ...]]
+PodUsage = tuple[int, tuple[int, ...]]
 
 
-class Kind(NamedTuple):
+class PodKind(NamedTuple):
     """`number` pods with the same requests (`amounts`), on `nodes` (a mask over the positions).
 
     One node may hold `most` of them.
@@ -33,7 +42,7 @@ class Kind(NamedTuple):
     most: int
 
 
-class Capacity(Protocol):
+class PodCapacity(Protocol):
     """The room for a preemptor while units leave and return.
 
     `step` is roughly what an answer costs. `unlimited` says that more pods than are wanted are counted.
@@ -42,28 +51,28 @@ class Capacity(Protocol):
     step: int
     unlimited: bool
 
-    def leave(self, pods: Sequence[Held]) -> None:
+    def remove(self, pods: Sequence[PodUsage]) -> None:
         """Free the room of these pods."""
 
-    def come(self, pods: Sequence[Held]) -> None:
+    def restore(self, pods: Sequence[PodUsage]) -> None:
         """Take the room of these pods again."""
 
-    def pods(self) -> int:
+    def pod_count(self) -> int:
         """Return how many pods of the preemptor have room."""
 
 
-def capacity(free: list[Int64s], kinds: list[Kind]) -> Capacity:
+def capacity(free: list[Int64s], kinds: list[PodKind]) -> PodCapacity:
     """Return the capacity of nodes with so much `free` of each resource, by position."""
-    return OneKind(free, kinds[0]) if len(kinds) == 1 else SeveralKinds(free, kinds)
+    return OneKindCapacity(free, kinds[0]) if len(kinds) == 1 else MixedCapacity(free, kinds)
 
 
-class OneKind:
+class OneKindCapacity:
     """The capacity for pods that are alike: exact where nothing but resources and nodes decide."""
 
     step = 1
     unlimited = True
 
-    def __init__(self, free: list[Int64s], kind: Kind) -> None:
+    def __init__(self, free: list[Int64s], kind: PodKind) -> None:
         self._most = kind.most
         asked = [at for at, amount in enumerate(kind.amounts) if amount]
         self._asked = [(at, kind.amounts[at]) for at in asked]
@@ -72,7 +81,7 @@ class OneKind:
         self._slots = [self._count(node) for node in range(len(self._free))]
         self._pods = sum(self._slots)
 
-    def leave(self, pods: Sequence[Held]) -> None:
+    def remove(self, pods: Sequence[PodUsage]) -> None:
         """Free the room of these pods."""
         for node, amounts in pods:
             left = self._free[node]
@@ -80,7 +89,7 @@ class OneKind:
                 left[at] += amount
             self._changed(node)
 
-    def come(self, pods: Sequence[Held]) -> None:
+    def restore(self, pods: Sequence[PodUsage]) -> None:
         """Take the room of these pods again."""
         for node, amounts in pods:
             left = self._free[node]
@@ -88,7 +97,7 @@ class OneKind:
                 left[at] -= amount
             self._changed(node)
 
-    def pods(self) -> int:
+    def pod_count(self) -> int:
         """Return how many pods of the preemptor have room."""
         return self._pods
 
@@ -107,29 +116,29 @@ class OneKind:
         return max(slots, 0)
 
 
-class SeveralKinds:
+class MixedCapacity:
     """The capacity for pods of several kinds: how many a packing finds room for."""
 
     step = 5
     unlimited = False
 
-    def __init__(self, free: list[Int64s], kinds: list[Kind]) -> None:
+    def __init__(self, free: list[Int64s], kinds: list[PodKind]) -> None:
         self._free = np.array(free, np.int64).reshape(len(free), len(kinds[0].nodes))
         self._kinds = kinds
         self._wanted = sum(kind.number for kind in kinds)
         self._orders = list(_orders(kinds, self._free.max(axis=1, initial=1)))
 
-    def leave(self, pods: Sequence[Held]) -> None:
+    def remove(self, pods: Sequence[PodUsage]) -> None:
         """Free the room of these pods."""
         for node, amounts in pods:
             self._free[:, node] += amounts
 
-    def come(self, pods: Sequence[Held]) -> None:
+    def restore(self, pods: Sequence[PodUsage]) -> None:
         """Take the room of these pods again."""
         for node, amounts in pods:
             self._free[:, node] -= amounts
 
-    def pods(self) -> int:
+    def pod_count(self) -> int:
         """Return how many pods of the preemptor have room."""
         alone = sum(min(int(slots(self._free, kind).sum()), kind.number) for kind in self._kinds)
         if alone < self._wanted:
@@ -141,13 +150,13 @@ class SeveralKinds:
                 break
         return best
 
-    def packing(self) -> list[tuple[Kind, Int64s]]:
+    def packing(self) -> list[tuple[PodKind, Int64s]]:
         """Return how many pods of each kind go to each node, in the order that places the most."""
         found = [list(packed(self._free, order)) for order in self._orders]
         return max(found, key=lambda each: sum(int(taken.sum()) for _, taken in each))
 
 
-def slots(free: Sequence[Int64s] | Int64s, kind: Kind) -> Int64s:
+def slots(free: Sequence[Int64s] | Int64s, kind: PodKind) -> Int64s:
     """Return how many pods of a kind, and no others, have room on each node."""
     most = np.where(kind.nodes, kind.most, 0)
     for left, amount in zip(free, kind.amounts, strict=True):
@@ -156,7 +165,7 @@ def slots(free: Sequence[Int64s] | Int64s, kind: Kind) -> Int64s:
     return np.maximum(most, 0)
 
 
-def packed(free: Int64s, order: Sequence[Kind]) -> Iterator[tuple[Kind, Int64s]]:
+def packed(free: Int64s, order: Sequence[PodKind]) -> Iterator[tuple[PodKind, Int64s]]:
     """Yield how many pods of each kind go to each node, kind by kind, on the tightest nodes first."""
     left = free.copy()
     for at, kind in enumerate(order):
@@ -171,10 +180,10 @@ def packed(free: Int64s, order: Sequence[Kind]) -> Iterator[tuple[Kind, Int64s]]
         yield kind, taken
 
 
-def _orders(kinds: list[Kind], largest: Int64s) -> Iterator[list[Kind]]:
+def _orders(kinds: list[PodKind], largest: Int64s) -> Iterator[list[PodKind]]:
     """Yield the orders in which kinds are packed: the largest first, then others while there are few."""
 
-    def share(kind: Kind) -> float:
+    def share(kind: PodKind) -> float:
         parts = zip(kind.amounts, largest.tolist(), strict=True)
         return max((amount / max(int(most), 1) for amount, most in parts), default=0.0)
 
@@ -184,3 +193,102 @@ def _orders(kinds: list[Kind], largest: Int64s) -> Iterator[list[Kind]]:
         for order in permutations(largest_first):
             if any(one is not other for one, other in zip(order, largest_first, strict=True)):
                 yield list(order)
+
+
+# If a preemptor has more kinds of pods, they are not packed: time grows with the kinds, which a tenant
+# chooses.
+MOST_KINDS = 32
+_HOST = "kubernetes.io/hostname"
+
+
+class PodKinds(NamedTuple):
+    """The pods to place by kind: `rows` of each, and the `kinds` over the positions of `nodes` (node rows).
+
+    `resources` are the positions of the resources that any of them requests.
+    """
+
+    rows: list[list[int]]
+    kinds: list[PodKind]
+    nodes: Rows
+    resources: list[int]
+
+    def free(self, snapshot: Snapshot) -> list[Int64s]:
+        """Return the free room of each resource by node, without preemption."""
+        return [snapshot.allocatable[at][self.nodes] - snapshot.used[at][self.nodes] for at in self.resources]
+
+
+def asked(shape: Shape) -> Shape:
+    """Return the part of a plain shape that decides where it fits."""
+    return shape._replace(labels=(), scored=(0, 0))
+
+
+def kinds_of(chain: Chain, rows: Sequence[int], needed: int, within: Bools | None) -> PodKinds | None:
+    """Return the kinds of the `needed` pods with the least requests, first of equals; None for too many."""
+    snapshot = chain.snapshot
+    by_shape: dict[Shape, list[int]] = {}
+    for row in _smallest(snapshot, rows, needed):
+        shape = snapshot.shapes[snapshot.shape.item(row)]
+        by_shape.setdefault(asked(shape) if chain.resources_only(shape) else shape, []).append(row)
+    if len(by_shape) > MOST_KINDS:
+        return None
+    masks = [chain.static(snapshot.shapes[snapshot.shape.item(each[0])]) for each in by_shape.values()]
+    if within is not None:
+        masks = [mask & within for mask in masks]
+    # By name, because a search takes the first of equal nodes.
+    order = chain.by_name()
+    nodes = order[np.logical_or.reduce(masks)[order]]
+    # A pod that requests a resource that no node offers suits no node.
+    names = sorted({name for shape in by_shape for name, _ in shape.requests if name in snapshot.resource})
+    kinds = [
+        PodKind(
+            tuple(dict(shape.requests).get(name, 0) for name in names),
+            len(mine),
+            mask[nodes],
+            1 if _alone(chain, shape) else len(mine),
+        )
+        for (shape, mine), mask in zip(by_shape.items(), masks, strict=True)
+    ]
+    return PodKinds(list(by_shape.values()), kinds, nodes, [snapshot.resource[name] for name in names])
+
+
+def place_packed(
+    chain: Chain, rows: Sequence[int], needed: int, within: Bools | None, deadline: Deadline
+) -> dict[int, int]:
+    """Pack pods of several kinds, and assume those that every filter accepts; return node rows by pod row."""
+    found = kinds_of(chain, rows, needed, within)
+    placed: dict[int, int] = {}
+    if found is None or len(found.kinds) < 2:
+        return placed
+    snapshot = chain.snapshot
+    left = {id(kind): list(mine) for kind, mine in zip(found.kinds, found.rows, strict=True)}
+    for kind, taken in MixedCapacity(found.free(snapshot), found.kinds).packing():
+        for at in np.repeat(found.nodes, taken).tolist():
+            deadline.enforce()
+            row = left[id(kind)].pop(0)
+            if chain.fits(snapshot.shapes[snapshot.shape.item(row)], at):
+                snapshot.assume(row, at)
+                placed[row] = at
+    return placed
+
+
+def _smallest(snapshot: Snapshot, rows: Sequence[int], needed: int) -> Sequence[int]:
+    if needed >= len(rows):
+        return rows
+    most = {name: int(snapshot.allocatable[at].max(initial=1)) for name, at in snapshot.resource.items()}
+
+    def share(row: int) -> float:
+        shape = snapshot.shapes[snapshot.shape.item(row)]
+        return max((amount / max(most.get(name, 1), 1) for name, amount in shape.requests), default=0.0)
+
+    return sorted(rows, key=share)[:needed]
+
+
+def _alone(chain: Chain, shape: Shape) -> bool:
+    """Return whether pods of a shape exclude each other from one host."""
+    if shape.ports:
+        return True
+    around = labels_of(chain.namespaces.get(shape.namespace))
+    return any(
+        term.topology_key == _HOST and term.matches(shape.namespace, around, dict(shape.labels))
+        for term in shape.pod_anti_affinity
+    )

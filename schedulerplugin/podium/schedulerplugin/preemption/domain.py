@@ -1,9 +1,9 @@
-"""Preemption in one domain, the same for a pod on a node and a gang on a cluster.
+"""Plans preemption in one domain: a node for a pod, the cluster for a group.
 
-Under `kep` the plan is that of least harm (`leastharm`). kube-scheduler's releases take all units of lower
-priority away; if the preemptor fits then, as many as possible are given back where it still fits beside them:
-first those whose loss would violate a budget, then the others, the most important first. What was decided
-about each unit is kept on the way, so an explanation is no second path.
+Under `kep` the plan is that of least harm (`leastharm`). kube-scheduler's releases remove all units of lower
+priority. If the preemptor fits then, they reprieve as many units as possible beside it. Units whose eviction
+would violate a budget come first, then the others, the most important first. The result for each unit is
+kept, so an explanation needs no second search.
 """
 
 from enum import StrEnum
@@ -13,24 +13,24 @@ import numpy as np
 
 from podium.schedulerplugin.arrays import Bools, Int64s, Rows
 from podium.schedulerplugin.preemption.budgets import BudgetIndex, Charge
+from podium.schedulerplugin.preemption.dryrun import Domain, DryRun, NodeDryRun
 from podium.schedulerplugin.preemption.harm import Harm, harm
 from podium.schedulerplugin.preemption.leastharm import least_harm
 from podium.schedulerplugin.preemption.outcome import Semantics
 from podium.schedulerplugin.preemption.search import EFFORT, NODE_EFFORT
-from podium.schedulerplugin.preemption.stage import Domain, NodeStage, Stage
 from podium.schedulerplugin.settings import Budgets, Settings
 
 # Added to every priority in the sum over victims, so that more victims are worse even below zero.
 SHIFT = 2**31
 
 
-class Fate(StrEnum):
-    """What became of a unit that might have been taken."""
+class UnitResult(StrEnum):
+    """The result for a potential victim."""
 
-    TAKEN = "taken"
+    VICTIM = "victim"
     # The preemptor fits beside it.
-    STAYS = "stays"
-    # The same, and its loss would violate a budget.
+    REPRIEVED = "reprieved"
+    # The same, and its eviction would violate a budget.
     BUDGET = "budget"
     # The preemptor fits without any unit of so high a priority.
     ABOVE = "above"
@@ -39,22 +39,22 @@ class Fate(StrEnum):
 
 
 class Cost(NamedTuple):
-    """What a plan costs, to be compared: kube-scheduler's five steps in their order; less is better."""
+    """The cost of a plan: kube-scheduler's five steps in their order; less is better."""
 
     violations: int
     highest: int
     total: int
     pods: int
-    # Negative, for victims that started later are the better ones.
+    # Negative, because victims that started later are better.
     earliest: int
 
 
-# What plans are compared by: harm under `kep`, the steps of kube-scheduler under its releases' rules.
+# The value by which plans are compared: Harm under `kep`, Cost under the rules of kube-scheduler's releases.
 Score = Harm | Cost
 
 
-class Found(NamedTuple):
-    """A plan in one domain: rows of leads and pods are those of the snapshot as it is now."""
+class DomainPlan(NamedTuple):
+    """A plan in one domain, by rows of the snapshot as it is now."""
 
     domain: Domain
     placed: dict[int, int]
@@ -62,53 +62,55 @@ class Found(NamedTuple):
     minimal: int
     violating: frozenset[int]
     cost: Score
-    fates: dict[int, Fate]
+    results: dict[int, UnitResult]
 
 
 class DomainPlanner:
-    """Plans for the preemptor of a stage at one moment (`now`, in seconds), domain by domain.
+    """Plans for the preemptor of a dry run at one moment (`now`, in seconds), domain by domain.
 
-    `potential` says by lead which units may be taken at all. The snapshot is in a trial of the caller's, with
-    what else is to be counted (nominated pods) or not (leaving ones) already so. `charge` is how budgets are.
+    `potential` marks the potential victims by lead. The caller has begun a trial of the snapshot, has assumed
+    the nominated pods and has removed the leaving ones. `charge` is how budgets are charged.
     """
 
     def __init__(
-        self, stage: Stage, budgets: BudgetIndex, settings: Settings, now: int, effort: int = EFFORT
+        self, dry_run: DryRun, budgets: BudgetIndex, settings: Settings, now: int, effort: int = EFFORT
     ) -> None:
         """`effort` is that of the search for the least harm (see `search`)."""
         self._effort = effort
-        self.stage = stage
-        self.units = stage.units
+        self.dry_run = dry_run
+        self.units = dry_run.units
         self.now = now
         self._budgets = budgets
         self._settings = settings
-        self.charge = charge(settings.semantics, group=stage.preemptor.group)
+        self.charge = charge(settings.semantics, group=dry_run.preemptor.group)
         self.potential = self._potential()
 
-    def plan(self, domain: Domain, leads: Rows, *, only_room: bool = False) -> Found | None:
-        """Plan in a domain, None where it is infeasible or nobody may be taken.
+    def plan(self, domain: Domain, leads: Rows, *, only_room: bool = False) -> DomainPlan | None:
+        """Return the plan in a domain; None if it is infeasible or there is no potential victim.
 
-        `leads` are the units, in any order, that may be taken and have a pod in the domain. `only_room` says
-        of a node that nothing but room can refuse the preemptor there, whoever goes.
+        `leads` are the potential victims with a pod in the domain, in any order. `only_room` is for a node.
+        It says that only room can refuse the preemptor there, whatever is evicted.
         """
-        self.stage.deadline.check()
+        self.dry_run.deadline.enforce()
         ordered = self.units.ordered(self.units.with_surplus(leads), self.now)
         if self.semantics is Semantics.KEP:
             return self._of_least_harm(domain, ordered, only_room=only_room)
         violations = self._violations(ordered)
-        stage = NodeStage(self.stage, domain.node) if only_room and domain.node is not None else self.stage
-        found = _Attempt(self, stage, domain, ordered, violations).plan()
+        dry_run = (
+            NodeDryRun(self.dry_run, domain.node) if only_room and domain.node is not None else self.dry_run
+        )
+        found = _VictimSelection(self, dry_run, domain, ordered, violations).select()
         strict = self._settings.budgets is Budgets.STRICT
         if not strict or found is None or not found.cost.violations:
             return found
-        # The plan that spares what it can still violates a budget: without those units, or not at all.
+        # The plan violates a budget although it reprieves what it can. So it must do without those units.
         safe = violations == 0
-        found = _Attempt(self, stage, domain, ordered[safe], violations[safe]).plan()
+        found = _VictimSelection(self, dry_run, domain, ordered[safe], violations[safe]).select()
         if found is not None:
-            found.fates.update(dict.fromkeys(ordered[~safe].tolist(), Fate.STRICT))
+            found.results.update(dict.fromkeys(ordered[~safe].tolist(), UnitResult.STRICT))
         return found
 
-    def _of_least_harm(self, domain: Domain, ordered: Rows, *, only_room: bool) -> Found | None:
+    def _of_least_harm(self, domain: Domain, ordered: Rows, *, only_room: bool) -> DomainPlan | None:
         """Return the plan of least harm; one that violates budgets only if no plan was found without."""
         found = self._searched(domain, ordered, only_room=only_room)
         if found is not None and found.cost.violations:
@@ -116,46 +118,46 @@ class DomainPlanner:
             other = self._searched(domain, safe, only_room=only_room)
             if other is not None and other.cost < found.cost:
                 held = ordered[~np.isin(ordered, safe)]
-                other.fates.update(dict.fromkeys(held.tolist(), self._by_budget))
+                other.results.update(dict.fromkeys(held.tolist(), self._by_budget))
                 found = other
             if found.cost.violations and self._settings.budgets is Budgets.STRICT:
                 return None
         return found
 
     @property
-    def _by_budget(self) -> Fate:
-        return Fate.STRICT if self._settings.budgets is Budgets.STRICT else Fate.BUDGET
+    def _by_budget(self) -> UnitResult:
+        return UnitResult.STRICT if self._settings.budgets is Budgets.STRICT else UnitResult.BUDGET
 
-    def _searched(self, domain: Domain, ordered: Rows, *, only_room: bool) -> Found | None:
+    def _searched(self, domain: Domain, ordered: Rows, *, only_room: bool) -> DomainPlan | None:
         if not len(ordered):
             return None
         effort = self._effort if domain.node is None else min(self._effort, NODE_EFFORT)
         least = least_harm(
-            self.stage, self._budgets, domain, ordered, self.now, only_room=only_room, effort=effort
+            self.dry_run, self._budgets, domain, ordered, self.now, only_room=only_room, effort=effort
         )
         if least is None:
             return None
         victims = least.victims
         violations = self._violations(victims)
         cost = harm(self.units, victims, int(violations.sum()), self.now)
-        fates = dict.fromkeys(ordered.tolist(), Fate.STAYS)
+        results = dict.fromkeys(ordered.tolist(), UnitResult.REPRIEVED)
         minimal = cost.highest if cost.highest is not None else -SHIFT
         above = ordered[self.units.priority[ordered] > minimal]
-        fates.update(dict.fromkeys(above.tolist(), Fate.ABOVE))
+        results.update(dict.fromkeys(above.tolist(), UnitResult.ABOVE))
         held = self._budgets.holding(ordered, victims, self.units)
-        fates.update(dict.fromkeys(held.tolist(), self._by_budget))
-        fates.update(dict.fromkeys(victims.tolist(), Fate.TAKEN))
+        results.update(dict.fromkeys(held.tolist(), self._by_budget))
+        results.update(dict.fromkeys(victims.tolist(), UnitResult.VICTIM))
         violating = frozenset(victims[violations > 0].tolist())
-        return Found(domain, least.placed, victims, minimal, violating, cost, fates)
+        return DomainPlan(domain, least.placed, victims, minimal, violating, cost, results)
 
     def cost(self, victims: Rows, violations: int) -> Cost:
-        """Give what taking these units costs; kube-scheduler's releases look at the pods' own integers."""
-        units, snapshot = self.units, self.stage.snapshot
+        """Return the cost of evicting these units; kube-scheduler's releases use the pods' own priorities."""
+        units, snapshot = self.units, self.dry_run.snapshot
         if not len(victims):
             return Cost(0, 0, 0, 0, 0)
         rows = units.all_members(victims)
         priority = snapshot.priority[rows].astype(np.int64)
-        if units.rule.guarded:
+        if units.rule.protects:
             priority = np.repeat(units.priority[victims], units.size[victims])
         start = np.minimum(snapshot.start[rows], self.now)
         earliest = int(start[priority == priority.max()].min())
@@ -163,74 +165,81 @@ class DomainPlanner:
 
     def _potential(self) -> Bools:
         units = self.units
-        # Who has been moved in a trial is no victim a second time.
-        stands: Bools = self.stage.snapshot.node == units.at
-        may: Bools = stands & units.open_to(self.stage.preemptor.priority, self.now)
+        # A pod that was moved in this trial is not a victim a second time.
+        stands: Bools = self.dry_run.snapshot.node == units.node
+        may: Bools = stands & units.preemptable_by(self.dry_run.preemptor.priority, self.now)
         units.hold_cores(may)
         return may
 
     def _violations(self, ordered: Rows) -> Int64s:
-        """Give for each unit how many of its pods would take a budget below what it allows."""
+        """Return for each unit how many of its pods would take a budget below what it allows."""
         numbers = np.repeat(np.arange(len(ordered)), self.units.size[ordered])
-        self.stage.deadline.check()
+        self.dry_run.deadline.enforce()
         members = self.units.all_members(ordered)
-        return self._budgets.violations(members, numbers, self.charge, self.stage.deadline)
+        return self._budgets.violations(members, numbers, self.charge, self.dry_run.deadline)
 
     @property
     def semantics(self) -> Semantics:
-        """Whose rules decide."""
+        """The semantics of the plan."""
         return self._settings.semantics
 
 
-class _Attempt:
-    """One run of the algorithm: `ordered` are the potential victims, the most important first."""
+class _VictimSelection:
+    """kube-scheduler's selection of victims among `ordered` units, the most important first."""
 
     def __init__(
-        self, planner: DomainPlanner, stage: Stage, domain: Domain, ordered: Rows, violations: Int64s
+        self, planner: DomainPlanner, dry_run: DryRun, domain: Domain, ordered: Rows, violations: Int64s
     ) -> None:
         self.planner = planner
-        self.stage = stage
+        self.dry_run = dry_run
         self.domain = domain
         self.ordered = ordered
         self.violations = violations
-        self.fates: dict[int, Fate] = {}
+        self.results: dict[int, UnitResult] = {}
 
-    def plan(self) -> Found | None:
-        """Take all away, see whether the preemptor fits, and give back what can be."""
+    def select(self) -> DomainPlan | None:
+        """Remove all potential victims; if the preemptor fits then, reprieve as many as possible."""
         if not len(self.ordered):
             return None
-        with self.stage.trial():
-            self.stage.lift(self.ordered)
-            with self.stage.trial():
-                placed = self.stage.place(self.domain)
+        with self.dry_run.trial():
+            self.dry_run.remove(self.ordered)
+            with self.dry_run.trial():
+                placed = self.dry_run.place(self.domain)
                 if placed is None:
                     return None
-                return self._as_released(placed)
+                return self._reprieve(placed)
 
-    def _as_released(self, placed: dict[int, int]) -> Found:
-        """Reprieve as kube-scheduler does: those that violate budgets first, no search for N."""
-        stage, violates = self.stage, self.violations > 0
-        anew = self.planner.semantics is Semantics.V1_36 and self.domain.node is None
-        for leads, fate in ((self.ordered[violates], Fate.BUDGET), (self.ordered[~violates], Fate.STAYS)):
-            again = stage.reprieve_anew(leads, placed, self.domain) if anew else stage.reprieve(leads, placed)
-            self.fates.update(dict.fromkeys(again, fate))
-        if anew:
-            stage.snapshot.lift_many(np.fromiter(placed, np.intp, len(placed)))
-            placed = stage.place(self.domain) or placed
-        victims = self.ordered[~np.isin(self.ordered, list(self.fates))]
+    def _reprieve(self, placed: dict[int, int]) -> DomainPlan:
+        """Reprieve as kube-scheduler does: units that violate budgets first, without a search for N."""
+        dry_run, violates = self.dry_run, self.violations > 0
+        new_placement = self.planner.semantics is Semantics.V1_36 and self.domain.node is None
+        for leads, result in (
+            (self.ordered[violates], UnitResult.BUDGET),
+            (self.ordered[~violates], UnitResult.REPRIEVED),
+        ):
+            again = (
+                dry_run.reprieve_with_new_placement(leads, placed, self.domain)
+                if new_placement
+                else dry_run.reprieve(leads, placed)
+            )
+            self.results.update(dict.fromkeys(again, result))
+        if new_placement:
+            dry_run.snapshot.remove_many(np.fromiter(placed, np.intp, len(placed)))
+            placed = dry_run.place(self.domain) or placed
+        victims = self.ordered[~np.isin(self.ordered, list(self.results))]
         highest = self.planner.units.priority[victims].max(initial=-SHIFT)
         return self._found(placed, victims, int(highest))
 
-    def _found(self, placed: dict[int, int], victims: Rows, minimal: int) -> Found:
+    def _found(self, placed: dict[int, int], victims: Rows, minimal: int) -> DomainPlan:
         taken = np.isin(self.ordered, victims)
-        self.fates.update(dict.fromkeys(victims.tolist(), Fate.TAKEN))
+        self.results.update(dict.fromkeys(victims.tolist(), UnitResult.VICTIM))
         violating = frozenset(self.ordered[taken & (self.violations > 0)].tolist())
         cost = self.planner.cost(victims, int(self.violations[taken].sum()))
-        return Found(self.domain, placed, victims, minimal, violating, cost, self.fates)
+        return DomainPlan(self.domain, placed, victims, minimal, violating, cost, self.results)
 
 
 def charge(semantics: Semantics, *, group: bool) -> Charge:
-    """Give which budgets a pod charges that has taken one below what it allows, for a lone pod or a group."""
+    """Return where charging stops after a budget is exceeded, for a lone pod or a group as preemptor."""
     if semantics is Semantics.V1_37:
         return Charge.POD_STOPS
     if semantics is Semantics.V1_36 and group:

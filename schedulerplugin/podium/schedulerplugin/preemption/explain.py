@@ -12,18 +12,17 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from podium.api.findings import Finding, ObjectRef, Severity
+from podium.api.podrequests import PODS
+from podium.api.priority import HIGHEST_USER_PRIORITY
 from podium.api.times import LAST_SECOND, written_at
-from podium.findings import Finding, ObjectRef, Severity
-from podium.priority import HIGHEST_USER_PRIORITY
 from podium.schedulerplugin.arrays import Bools, Rows
-from podium.schedulerplugin.preemption import toleration
-from podium.schedulerplugin.preemption.decision import Decision
-from podium.schedulerplugin.preemption.domain import Fate
-from podium.schedulerplugin.preemption.naming import Said
-from podium.schedulerplugin.preemption.obstacles import Obstacles
+from podium.schedulerplugin.preemption.decision import Decision, Obstacles
+from podium.schedulerplugin.preemption.domain import UnitResult
 from podium.schedulerplugin.preemption.outcome import (
     HarmLevel,
     NodeReason,
+    ObjectNamer,
     Outcome,
     Placed,
     Plan,
@@ -31,26 +30,30 @@ from podium.schedulerplugin.preemption.outcome import (
     UnitPod,
     UnitVerdict,
 )
-from podium.schedulerplugin.preemption.protection import class_findings
-from podium.schedulerplugin.preemption.target import Wanted
-from podium.schedulerplugin.preemption.toleration import FOREVER, scheduled_at
-from podium.schedulerplugin.preemption.units import NO_UNIT
-from podium.schedulerplugin.requests import PODS
+from podium.schedulerplugin.preemption.protection import (
+    FOREVER,
+    class_findings,
+    scheduled_at,
+    scheduled_time_problem,
+    unknown_grant,
+)
+from podium.schedulerplugin.preemption.target import PlacementTarget
+from podium.schedulerplugin.preemption.unitarrays import NO_UNIT
 from podium.schedulerplugin.snapshot import Problem
-from podium.wording import count, listed, some
+from podium.text import count, listed, some
 
 if TYPE_CHECKING:
     # The engine imports this module. The values that it keeps are all that explanations need.
     from podium.schedulerplugin.engine import Engine
 
 # The most units that are reported as spared: those on the preemptor's nodes, the most important first.
-_SPARED = 1000
+_MAX_SPARED = 1000
 # The most placements of the preemptor for which the refusal beside a victim is computed.
-_ASKED = 16
-_BY_BUDGET = (Fate.BUDGET, Fate.STRICT)
+_MAX_CHECKED = 16
+_BY_BUDGET = (UnitResult.BUDGET, UnitResult.STRICT)
 
 
-class _Beside(NamedTuple):
+class _Refusal(NamedTuple):
     """Why a pod is refused, and whether the reason is room: resources, or places for pods."""
 
     why: str
@@ -60,19 +63,19 @@ class _Beside(NamedTuple):
 class Explainer:
     """Explains one decision, made at `now` (seconds) by an engine that has not changed since."""
 
-    def __init__(self, engine: "Engine", decision: Decision, now: int, said: Said) -> None:
+    def __init__(self, engine: "Engine", decision: Decision, now: int, namer: ObjectNamer) -> None:
         self._engine = engine
         self._snapshot = engine.snapshot
         self._decision = decision
         self._now = now
-        self._said = said
-        self._wanted = decision.wanted
-        even_so = decision.even_so
-        self._refusals = decision.refusals if even_so is None else even_so.refusals
-        grouped = self._wanted is not None and self._wanted.group is not None
+        self._namer = namer
+        self._target = decision.target
+        obstacles = decision.obstacles
+        self._refusals = decision.refusals if obstacles is None else obstacles.refusals
+        grouped = self._target is not None and self._target.group is not None
         self._units, _ = engine.units(for_group=grouped, now=now)
 
-    def plan(self) -> Plan:
+    def explained_plan(self) -> Plan:
         """Return the plan with all its explanations."""
         decision = self._decision
         chosen = decision.chosen
@@ -96,18 +99,18 @@ class Explainer:
             return None
         harm = self._engine.harm(chosen, self._units, self._now)
         levels = tuple(HarmLevel(level.priority, level.units, level.pods) for level in harm.levels)
-        return PlanHarm(harm.violations, levels, harm.work)
+        return PlanHarm(harm.violations, levels, harm.lost_seconds)
 
     def _message(self) -> str:
         decision = self._decision
-        wanted, refusals = self._wanted, self._refusals
-        if wanted is None or decision.outcome is Outcome.NOT_ELIGIBLE:
+        target, refusals = self._target, self._refusals
+        if target is None or decision.outcome is Outcome.NOT_ELIGIBLE:
             return decision.why if refusals is None else f"{decision.why.rstrip('.')}. {refusals.message}"
-        if decision.even_so is not None:
-            return self._even_so(wanted, decision.even_so)
-        where = self._where(wanted)
+        if decision.obstacles is not None:
+            return self._obstacles_message(target, decision.obstacles)
+        where = self._where(target)
         if decision.awaited:
-            names = [self._pod_said(row) for row in decision.awaited]
+            names = [self._pod_name(row) for row in decision.awaited]
             gone = f"{count(len(names), 'pod')} that {'is' if len(names) == 1 else 'are'} leaving already"
             return f"{where} once {gone} {'has' if len(names) == 1 else 'have'} gone: {some(names)}"
         if decision.chosen is None:
@@ -119,32 +122,36 @@ class Explainer:
         what = pods if not groups else f"{pods}, {count(groups, 'whole group')} among them"
         return f"{where} after preempting {what}"
 
-    def _even_so(self, wanted: Wanted, obstacles: Obstacles) -> str:
+    def _obstacles_message(self, target: PlacementTarget, obstacles: Obstacles) -> str:
         """Return what refuses the preemptor even without all units that may be preempted."""
-        if not (self._units.priority[self._leads()] < wanted.priority).any():
+        if not (self._units.priority[self._leads()] < target.priority).any():
             return f"nothing has a lower priority: {obstacles.message}"
         elsewhere = obstacles.elsewhere
         if elsewhere is None:
             return f"even without all that may be preempted: {obstacles.message}"
-        names = [self._unit_said(lead) for lead in elsewhere.units.tolist()]
+        names = [self._unit_name(lead) for lead in elsewhere.units.tolist()]
         example = f"For node {self._node(elsewhere.node)} that would be {some(names)}."
         return f"even without all that may be preempted on the same node: {obstacles.message} {example}"
 
-    def _unit_said(self, lead: int) -> str:
+    def _unit_name(self, lead: int) -> str:
         """Return a unit's name and the nodes of its pods."""
-        nodes = {self._node(node) for node in self._units.at[self._units.members(lead)].tolist()}
-        return f"{self._said(*self._units.object_of(lead))} on {some(nodes)}"
+        nodes = {self._node(node) for node in self._units.node[self._units.members(lead)].tolist()}
+        return f"{self._namer(*self._units.object_of(lead))} on {some(nodes)}"
 
-    def _where(self, wanted: Wanted) -> str:
+    def _where(self, target: PlacementTarget) -> str:
         placed = self._decision.placed
-        if wanted.group is None:
+        if target.group is None:
             return f"fits on node {self._node(next(iter(placed.values())))}"
-        return f"{len(placed)} of {count(len(wanted.rows), 'pending pod')} fit"
+        return f"{len(placed)} of {count(len(target.rows), 'pending pod')} fit"
 
     def _placements(self) -> Iterator[Placed]:
-        for row, node in sorted(self._decision.placed.items(), key=lambda each: self._names(each[0])):
+        for row, node in self._placed_by_name():
             namespace, name = self._names(row)
             yield Placed(f"{namespace}/{name}", self._node(node))
+
+    def _placed_by_name(self) -> list[tuple[int, int]]:
+        """Return the preemptor's pods and their nodes (rows), by the names of the pods."""
+        return sorted(self._decision.placed.items(), key=lambda each: self._names(each[0]))
 
     def _victim(self, lead: int) -> UnitVerdict:
         chosen = self._decision.chosen
@@ -156,16 +163,16 @@ class Explainer:
         chosen, core = self._decision.chosen, self._units.core.item(lead)
         if chosen is not None and (chosen.found.victims == core).any():
             return "its group is preempted as a whole"
-        wants, requests, resource = self._wants, self._snapshot.requests, self._snapshot.resource
+        lacking, requests, resource = self._lacking, self._snapshot.requests, self._snapshot.resource
         members = self._units.members(lead)
         held: set[str] = set()
         nodes: set[str] = set()
-        for row, node in zip(members.tolist(), self._units.at[members].tolist(), strict=True):
-            for name in wants.get(node, ()):
+        for row, node in zip(members.tolist(), self._units.node[members].tolist(), strict=True):
+            for name in lacking.get(node, ()):
                 if requests[resource[name]].item(row):
                     held.add(name)
                     nodes.add(self._node(node))
-        beside = self._beside.get(lead) if self._constrained or not held else None
+        beside = self._refusal_beside.get(lead) if self._constrained or not held else None
         if held and (beside is None or beside.room):
             return f"its {listed(sorted(held))} on {some(nodes)} {'is' if len(held) == 1 else 'are'} needed"
         return "the preemptor cannot stand beside it" + ("" if beside is None else f": {beside.why}")
@@ -175,46 +182,48 @@ class Explainer:
         """Whether a filter other than room may refuse one of the preemptor's pods."""
         snapshot, chain = self._snapshot, self._engine.placer.chain
         shapes = {snapshot.shape.item(row) for row in self._decision.placed}
-        return not all(chain.plain(snapshot.shapes[each]) for each in shapes)
+        return not all(chain.resources_only(snapshot.shapes[each]) for each in shapes)
 
     @cached_property
-    def _beside(self) -> dict[int, _Beside]:
+    def _refusal_beside(self) -> dict[int, _Refusal]:
         """The refusal of a preemptor's pod if one victim stays, by lead; none if several victims cause it."""
         snapshot, units, chosen = self._snapshot, self._units, self._decision.chosen
         assert chosen is not None
-        kinds = sorted({(snapshot.shape.item(row), node) for row, node in self._decision.placed.items()})
+        kinds = list(dict.fromkeys((snapshot.shape.item(row), node) for row, node in self._placed_by_name()))
         found = {}
         with snapshot.trial():
-            snapshot.lift_many(units.all_members(chosen.found.victims))
+            snapshot.remove_many(units.all_members(chosen.found.victims))
             before = {kind: self._refused(*kind) for kind in kinds}
             for lead in chosen.found.victims.tolist():
                 own = units.members(lead)
-                near = set(units.at[own].tolist())
+                near = set(units.node[own].tolist())
                 with snapshot.trial():
-                    snapshot.assume_many(own, units.at[own])
+                    snapshot.assume_many(own, units.node[own])
                     asked = [kind for kind in kinds if kind[1] in near] or kinds
-                    after = ((kind, self._refused(*kind)) for kind in asked[:_ASKED])
+                    after = ((kind, self._refused(*kind)) for kind in asked[:_MAX_CHECKED])
                     refused = next((beside for kind, beside in after if beside != before[kind]), None)
                 if refused is not None:
                     found[lead] = refused
         return found
 
-    def _refused(self, shape_id: int, node: int) -> _Beside:
+    def _refused(self, shape_id: int, node: int) -> _Refusal:
         """Return the refusal of a pod of a shape on a node."""
         chain, shape = self._engine.placer.chain, self._snapshot.shapes[shape_id]
-        why = chain.why(shape, node)
-        return _Beside(", ".join(why), why == chain.resources.reasons(shape, node))
+        why = chain.reasons(shape, node)
+        return _Refusal(", ".join(why), why == chain.resources.reasons(shape, node))
 
     @cached_property
-    def _wants(self) -> dict[int, set[str]]:
+    def _lacking(self) -> dict[int, set[str]]:
         """The resources that the preemptor's pods lack without preemption, by the node they are placed on."""
         snapshot = self._snapshot
-        wants: dict[int, Counter[str]] = {}
+        lacking: dict[int, Counter[str]] = {}
         for row, node in self._decision.placed.items():
-            wants.setdefault(node, Counter()).update(dict(snapshot.shapes[snapshot.shape.item(row)].requests))
+            lacking.setdefault(node, Counter()).update(
+                dict(snapshot.shapes[snapshot.shape.item(row)].requests)
+            )
         return {
             node: {name for name, amount in sums.items() if name != PODS and self._free(node, name) < amount}
-            for node, sums in wants.items()
+            for node, sums in lacking.items()
         }
 
     def _free(self, node: int, name: str) -> int:
@@ -223,24 +232,24 @@ class Explainer:
 
     def _spared(self) -> Iterator[UnitVerdict]:
         """Yield the units of lower priority that stay: on the preemptor's nodes, or protected on any node."""
-        wanted, decision = self._wanted, self._decision
-        if wanted is None or decision.outcome is Outcome.FITS or decision.awaited or self._refusals is None:
+        target, decision = self._target, self._decision
+        if target is None or decision.outcome is Outcome.FITS or decision.awaited or self._refusals is None:
             return
-        fates = decision.chosen.found.fates if decision.chosen is not None else {}
-        lower = self._in_question(wanted, fates)
-        told = 0
+        results = decision.chosen.found.results if decision.chosen is not None else {}
+        lower = self._questioned_units(target, results)
+        reported = 0
         for lead in self._units.ordered(lower, self._now).tolist():
-            fate = fates.get(lead)
-            if fate is Fate.TAKEN:
+            result = results.get(lead)
+            if result is UnitResult.VICTIM:
                 continue
-            if told == _SPARED:
+            if reported == _MAX_SPARED:
                 return
-            reason = self._why_spared(lead, fate)
+            reason = self._why_spared(lead, result)
             if reason:
-                told += 1
-                yield self._verdict(lead, reason, violates=fate in _BY_BUDGET)
+                reported += 1
+                yield self._verdict(lead, reason, violates=result in _BY_BUDGET)
 
-    def _in_question(self, wanted: Wanted, fates: dict[int, Fate]) -> Rows:
+    def _questioned_units(self, target: PlacementTarget, results: dict[int, UnitResult]) -> Rows:
         """Return the units of lower priority for which a reader would ask why they stay.
 
         These are the units beside the preemptor. For a group, whose domain is the cluster, the protected
@@ -249,42 +258,42 @@ class Explainer:
         units, decision = self._units, self._decision
         if decision.chosen is None:
             leads = self._leads()
-            return leads[units.priority[leads] < wanted.priority]
+            return leads[units.priority[leads] < target.priority]
         on = [self._snapshot.pods_on(node) for node in sorted(set(decision.placed.values()))]
         found = np.unique(units.lead[np.concatenate(on)])
-        if wanted.group is not None:
+        if target.group is not None:
             leads = self._leads()
-            protected = leads[units.guard[leads] | self._exempt[leads]]
-            by_budget = [lead for lead, fate in fates.items() if fate in _BY_BUDGET]
+            protected = leads[units.protected[leads] | self._exempt[leads]]
+            by_budget = [lead for lead, result in results.items() if result in _BY_BUDGET]
             found = np.unique(np.concatenate([found, protected, np.array(by_budget, np.intp)]))
         found = found[found != NO_UNIT].astype(np.intp)
-        lower: Rows = found[units.priority[found] < wanted.priority]
+        lower: Rows = found[units.priority[found] < target.priority]
         return lower
 
     @cached_property
     def _exempt(self) -> Bools:
         """The units that tolerate the preemptor, by lead."""
-        assert self._wanted is not None
-        return self._units.exempt(self._wanted.priority, self._now)
+        assert self._target is not None
+        return self._units.exempt(self._target.priority, self._now)
 
-    def _why_spared(self, lead: int, fate: Fate | None) -> str:
+    def _why_spared(self, lead: int, result: UnitResult | None) -> str:
         chosen = self._decision.chosen
-        match fate:
-            case Fate.STAYS:
+        match result:
+            case UnitResult.REPRIEVED:
                 return "the preemptor fits beside it"
-            case Fate.ABOVE:
+            case UnitResult.ABOVE:
                 assert chosen is not None
                 return f"it is enough to take units of priority {chosen.found.minimal} or lower"
-            case Fate.BUDGET:
+            case UnitResult.BUDGET:
                 return f"the preemptor fits beside it, and {self._budget(lead)}"
-            case Fate.STRICT:
+            case UnitResult.STRICT:
                 return f"{self._budget(lead)}, and budgets are strict"
             case _:
-                return self._units.why_guarded(lead, self._said) or self._tolerates(lead)
+                return self._units.why_protected(lead, self._namer) or self._tolerates(lead)
 
     def _budget(self, lead: int) -> str:
-        counted = self._engine.budgets.of(self._units.members(lead))
-        names = [self._said("PodDisruptionBudget", *name) for name in counted]
+        counted = self._engine.budgets.charges(self._units.members(lead))
+        names = [self._namer("PodDisruptionBudget", *name) for name in counted]
         return f"its loss would violate a PodDisruptionBudget ({some(names)})"
 
     def _tolerates(self, lead: int) -> str:
@@ -292,8 +301,12 @@ class Explainer:
         if not self._exempt.item(lead):
             return ""
         units = self._units
-        name, minimum, until = units.class_name(lead), units.minimum.item(lead), units.until.item(lead)
-        doubt = toleration.doubt(self._engine.view.classes.get(name), name)
+        name, minimum, until = (
+            units.class_name(lead),
+            units.exempt_below.item(lead),
+            units.exempt_until.item(lead),
+        )
+        doubt = unknown_grant(self._engine.view.classes.get(name), name)
         held = f"its PriorityClass tolerates preemption by priorities below {minimum}"
         if doubt:
             others = f"priorities from {minimum}" if minimum <= HIGHEST_USER_PRIORITY else "system classes"
@@ -302,7 +315,7 @@ class Explainer:
             return f"{held} until {written_at(until)}"
         pending = [row for row in units.members(lead).tolist() if self._scheduled(row) is None]
         if pending and not doubt:
-            return f"{held}, and {self._pod_said(pending[0])} is not scheduled yet"
+            return f"{held}, and {self._pod_name(pending[0])} is not scheduled yet"
         return held if doubt else f"{held} for ever"
 
     def _scheduled(self, row: int) -> int | None:
@@ -312,7 +325,7 @@ class Explainer:
     def _verdict(self, lead: int, reason: str, *, violates: bool) -> UnitVerdict:
         kind, namespace, name = self._units.object_of(lead)
         members = self._units.members(lead)
-        where = zip(members.tolist(), self._units.at[members].tolist(), strict=True)
+        where = zip(members.tolist(), self._units.node[members].tolist(), strict=True)
         return UnitVerdict(
             kind=kind,
             namespace=namespace,
@@ -328,8 +341,8 @@ class Explainer:
         snapshot, engine = self._snapshot, self._engine
         problems: list[Problem] = [*snapshot.problems(), *engine.budgets.problems()]
         leads = self._leads()
-        lower = leads if self._wanted is None else leads[self._units.priority[leads] < self._wanted.priority]
-        if self._units.rule.guarded:
+        lower = leads if self._target is None else leads[self._units.priority[leads] < self._target.priority]
+        if self._units.rule.protects:
             for name in filter(None, self._units.class_names(lower)):
                 yield from class_findings(name, engine.view.classes)
             problems += self._bad_times(lower)
@@ -347,7 +360,7 @@ class Explainer:
     def _overdue(self) -> Iterator[Problem]:
         """Yield the pods that should have left their nodes."""
         units = self._units
-        overdue = units.leaving & ~units.going(self._now)
+        overdue = units.leaving & ~units.freeing(self._now)
         for row in sorted(np.flatnonzero(overdue).tolist(), key=self._names):
             ref = ObjectRef("v1", "Pod", *self._names(row))
             why = "it is being deleted and has not left in time, so its room counts as taken until it is gone"
@@ -356,10 +369,10 @@ class Explainer:
     def _bad_times(self, leads: Rows) -> Iterator[Problem]:
         """Yield unreadable times of units that a class with a toleration exempts; only there they matter."""
         units = self._units
-        for lead in leads[units.until[leads] == FOREVER].tolist():
+        for lead in leads[units.exempt_until[leads] == FOREVER].tolist():
             for row in units.members(lead).tolist():
                 pod = self._snapshot.pods[row]
-                problem = toleration.problem(pod) if pod is not None else None
+                problem = scheduled_time_problem(pod) if pod is not None else None
                 if problem is not None:
                     yield problem
 
@@ -371,8 +384,8 @@ class Explainer:
         assert pod is not None
         return pod.metadata.namespace or "", pod.metadata.name or ""
 
-    def _pod_said(self, row: int) -> str:
-        return self._said("Pod", *self._names(row))
+    def _pod_name(self, row: int) -> str:
+        return self._namer("Pod", *self._names(row))
 
     def _node(self, row: int) -> str:
         return self._snapshot.names[row] or ""

@@ -1,28 +1,28 @@
-"""Harm: the one score by which plans are compared, a pod's on a node and a group's on the cluster alike.
+"""Harm: the score by which plans are compared, for a pod on a node and for a group on the cluster.
 
-KEP-5710 asks to minimize the cost of preemptions and leaves most of that cost open. Podium compares, in
-this order, and less is better:
+KEP-5710 asks to minimize the cost of preemptions and leaves most of that cost open. Podium compares in this
+order, and less is better:
 
-1. pods that are evicted beyond what PodDisruptionBudgets allow, because their owners asked for that limit;
-2. the highest priority among the victims (the KEP's N), because a priority is a promise about order;
-3. for each priority from the highest: the work that is lost (accelerator-seconds since the start, or since
-   the checkpoint that the workload declares, `podversions.CHECKPOINT`), because accelerators are scarce and
-   simulated weeks lose least of them so; then the units that go, and then their pods, for a unit restarts as
-   a whole;
-4. the start of the victims at the top: a later one is less;
-5. the pods that the victims would preempt in turn (the KEP's second principle; see `choice`).
+1. The pods that are evicted beyond what PodDisruptionBudgets allow. Their owners asked for that limit.
+2. The highest priority among the victims (the KEP's N). A priority is a promise about order.
+3. For each priority from the highest: the work that is lost, then the units, then their pods. Work is counted
+   in accelerator-seconds since the start, or since the checkpoint that the workload declares (`CHECKPOINT`).
+   Accelerators are scarce, and simulated weeks lose the least work with this order. Units count before pods,
+   because a unit restarts as a whole.
+4. The start of the victims of the highest priority. A later start is less harm.
+5. The pods that the recreated victims would preempt in turn (the KEP's second principle; see `choice`).
 """
 
 from typing import NamedTuple
 
 import numpy as np
 
+from podium.api.podrequests import is_device
 from podium.schedulerplugin.arrays import Int64s, Rows
-from podium.schedulerplugin.devices import is_device
 from podium.schedulerplugin.preemption.units import Units
 from podium.schedulerplugin.snapshot import Snapshot
 
-# What counts of one pod: so many accelerators, for so many seconds. Sums over a cluster then fit 64 bits.
+# The most accelerators and seconds that count for one pod. Sums over a cluster then fit 64 bits.
 _MOST_DEVICES, _MOST_SECONDS = 2**12, 2**31
 # Bits of a weight, for each priority: work above units above pods.
 _WORK, _COUNT = 80, 32
@@ -38,7 +38,7 @@ class Level(NamedTuple):
 
 
 class Harm(NamedTuple):
-    """What a plan costs; `levels` come from the highest priority down.
+    """The harm of one plan; `levels` come from the highest priority down.
 
     `earliest` is the negative start (seconds) of the oldest pod among the victims of the highest priority.
     """
@@ -48,18 +48,18 @@ class Harm(NamedTuple):
     earliest: int
 
     @property
-    def work(self) -> int:
+    def lost_seconds(self) -> int:
         """The accelerator-seconds that are lost."""
         return sum(level.work for level in self.levels)
 
     @property
     def highest(self) -> int | None:
-        """The highest priority among the victims (N), None where there is no victim."""
+        """The highest priority among the victims (N), None if there is no victim."""
         return self.levels[0].priority if self.levels else None
 
     @property
     def pods(self) -> int:
-        """The pods that go."""
+        """The number of pods to evict."""
         return sum(level.pods for level in self.levels)
 
 
@@ -79,8 +79,8 @@ def harm(units: Units, victims: Rows, violations: int, now: int) -> Harm:
 
 def work_lost(units: Units, leads: Rows, now: int, *, with_surplus: bool = False) -> Int64s:
     """Return the accelerator-seconds that the eviction of each unit loses; a core's may be `with_surplus`."""
-    rows, sizes = units.going_with(leads) if with_surplus else units.members_of(leads)
-    work = accelerators(units.snapshot, rows) * np.clip(now - units.since[rows], 0, _MOST_SECONDS)
+    rows, sizes = units.evicted_with(leads) if with_surplus else units.members_of(leads)
+    work = accelerators(units.snapshot, rows) * np.clip(now - units.work_since[rows], 0, _MOST_SECONDS)
     ends = np.cumsum(sizes)
     sums = np.concatenate(([0], np.cumsum(work)))
     lost: Int64s = sums[ends] - sums[ends - sizes]

@@ -1,19 +1,96 @@
-"""Keeps a live scheduler's decisions that the API server does not show yet: reservations and marked victims.
+"""Keeps a live scheduler's decisions that the API server does not show yet, and judges pods that are leaving.
 
-The writes of a plan take time until the server shows them, and every decision in between must count with
-both. A status is also no proof: any writer of pods/status can set a nominated node or the condition
-DisruptionTarget. So a live scheduler uses its own decisions as long as it knows them. It counts only pods as
-terminating that are being deleted, or that it has marked itself. A what-if query (no Intents) can only use
-the statuses.
+The writes of a plan take time until the server shows them. Every decision in
+between must count the nominated nodes, the marked victims and the used disruptions. A status is also no
+proof: any writer of pods/status can set a nominated node or the condition DisruptionTarget. So a live
+scheduler uses its own decisions as long as it knows them. It counts only pods as terminating that are being
+deleted, or that it has marked itself. A what-if query (no Intents) can only use the statuses.
+
+A preemptor counts on the room of terminating pods at no cost. But such a pod may stay: its process hangs in a
+system call, a finalizer keeps it, or its grace period is years. So the room counts as free for a limited
+time, and then as taken until the pod is gone. A grace period beyond the limit says that the pod does not
+leave soon. If its owner deleted the pod, a preemptor does not wait at all. It does wait, to the limit, for a
+pod that a preemption marked. Another preemption in its place would have more pods killed for the same room.
 """
 
 from collections.abc import Iterable
 
+import msgspec
+
 from podium.api.core import Pod
-from podium.api.meta import Condition
+from podium.api.meta import Condition, instant
 from podium.api.schedulable import Schedulable
-from podium.schedulerplugin.preemption.spending import Spending
-from podium.view import Name
+from podium.api.times import seconds
+from podium.cluster.reader import Name
+from podium.schedulerplugin.preemption.protection import FOREVER
+
+# A pod that did not count as healthy leaves its budgets unchanged: nothing is written when it terminates.
+_WAIT_SECONDS = 10
+
+
+class PendingDisruptions:
+    """The charges of our victims, by names of budgets and UIDs of pods; `revision` grows with each change."""
+
+    def __init__(self) -> None:
+        self.revision = 0
+        self._uids: dict[Name, set[str]] = {}
+        self._budgets: dict[str, set[Name]] = {}
+        # Pods seen to terminate, and pods seen to be gone with the second of the next `expire` (None: not
+        # yet).
+        self._terminating: set[str] = set()
+        self._deleted: dict[str, int | None] = {}
+
+    def charge(self, uid: str, budgets: Iterable[Name]) -> None:
+        """Count a pod that is to be evicted."""
+        for name in budgets:
+            self.revision += 1
+            self._uids.setdefault(name, set()).add(uid)
+            self._budgets.setdefault(uid, set()).add(name)
+
+    def terminating(self, uid: str) -> None:
+        """Record that a pod was seen being deleted."""
+        if uid in self._budgets:
+            self._terminating.add(uid)
+
+    def deleted(self, uid: str) -> None:
+        """Record that a pod was seen to be gone."""
+        if uid in self._budgets:
+            self._terminating.add(uid)
+            self._deleted.setdefault(uid, None)
+
+    def release(self, uid: str) -> None:
+        """Count a pod no more: it stays, or no budget will show its eviction."""
+        for name in tuple(self._budgets.get(uid, ())):
+            self._drop_disruption(uid, name)
+
+    def budget_written(self, budget: Name) -> None:
+        """Record that a budget was written: it includes all pods seen to terminate before."""
+        for uid in self._terminating & self._uids.get(budget, set()):
+            self._drop_disruption(uid, budget)
+
+    def count(self, budget: Name) -> int:
+        """Return how many disruptions of a budget are not in its status."""
+        return len(self._uids.get(budget, ()))
+
+    def expire(self, second: int) -> None:
+        """Stop waiting for budgets that are not written within _WAIT_SECONDS."""
+        for uid, since in tuple(self._deleted.items()):
+            if since is None:
+                self._deleted[uid] = second
+            elif not 0 <= second - since < _WAIT_SECONDS:
+                self.release(uid)
+
+    def _drop_disruption(self, uid: str, budget: Name) -> None:
+        self.revision += 1
+        self._uids[budget].discard(uid)
+        if not self._uids[budget]:
+            del self._uids[budget]
+        self._budgets[uid].discard(budget)
+        if not self._budgets[uid]:
+            del self._budgets[uid]
+            self._terminating.discard(uid)
+            self._deleted.pop(uid, None)
+
 
 # The condition that a kube-scheduler or Podium writes on a victim before it deletes it.
 DISRUPTION_TARGET, BY_SCHEDULER = "DisruptionTarget", "PreemptionByScheduler"
@@ -27,47 +104,49 @@ class Intents:
 
     def __init__(self) -> None:
         # The charges of marked victims to budgets.
-        self.spending = Spending()
+        self.disruptions = PendingDisruptions()
         self._nominated: dict[Name, tuple[str, str]] = {}
-        self._doomed: set[str] = set()
+        self._marked: set[str] = set()
 
     def nominate(self, pod: Name, uid: str, node: str) -> None:
         """Reserve a node for a pod, whatever its status says from now on; empty for none."""
         self._nominated[pod] = (uid, node)
 
-    def doom(self, uids: Iterable[str]) -> None:
+    def mark_for_deletion(self, uids: Iterable[str]) -> None:
         """Count pods as terminating."""
-        self._doomed.update(uids)
+        self._marked.update(uids)
 
-    def spare(self, uids: Iterable[str]) -> None:
+    def unmark(self, uids: Iterable[str]) -> None:
         """Count pods as terminating no more, unless they are being deleted."""
         for uid in uids:
-            self._doomed.discard(uid)
-            self.spending.release(uid)
+            self._marked.discard(uid)
+            self.disruptions.release(uid)
 
     def nomination(self, pod: Schedulable) -> str:
         """Return the node that is reserved for a pod, empty for none."""
         known = self._nominated.get(_name(pod))
-        return known[1] if known is not None and known[0] == (pod.metadata.uid or "") else stored(pod)
+        return (
+            known[1] if known is not None and known[0] == (pod.metadata.uid or "") else stored_nomination(pod)
+        )
 
     def leaving(self, pod: Pod) -> bool:
         """Return whether a pod is being deleted, or was marked by this scheduler."""
-        return pod.metadata.deletionTimestamp is not None or (pod.metadata.uid or "") in self._doomed
+        return pod.metadata.deletionTimestamp is not None or (pod.metadata.uid or "") in self._marked
 
     def follow(self, before: Schedulable | None, after: Schedulable | None) -> None:
         """Forget the decisions that a change of a pod has settled: it is bound, or gone."""
         lives = after is not None and not after.finished
         if after is not None and after.metadata.deletionTimestamp is not None:
-            self.spending.going(after.metadata.uid or "")
+            self.disruptions.terminating(after.metadata.uid or "")
         if before is not None and (not lives or after is None or after.metadata.uid != before.metadata.uid):
-            self._doomed.discard(before.metadata.uid or "")
-            self.spending.gone(before.metadata.uid or "")
+            self._marked.discard(before.metadata.uid or "")
+            self.disruptions.deleted(before.metadata.uid or "")
             self._nominated.pop(_name(before), None)
         elif after is not None and after.spec.nodeName:
             self._nominated.pop(_name(after), None)
 
 
-def stored(pod: Schedulable) -> str:
+def stored_nomination(pod: Schedulable) -> str:
     """Return the nominated node in a pod's status, empty for none."""
     return (pod.status.nominatedNodeName if pod.status is not None else None) or ""
 
@@ -93,3 +172,30 @@ def preempts(condition: Condition) -> bool:
 
 def _name(pod: Schedulable) -> Name:
     return pod.metadata.namespace or "", pod.metadata.name or ""
+
+
+# Seconds beyond the deletion time. The kubelet kills the containers at that time, and has a minute to unmount
+# volumes and to delete the pod.
+LATE_SECONDS = 60
+# Seconds from the deletion on. No longer grace period counts, because pods' owners choose it. Cluster
+# Autoscaler, too, waits 600 s for the pods of a node (its --max-graceful-termination-sec).
+LONGEST_GRACE_SECONDS = 600
+
+
+def free_until(pod: Schedulable) -> int:
+    """Return the first second since 1970 at which the room of a leaving pod counts as taken again.
+
+    FOREVER for a pod that a preemption has marked and that is not being deleted yet. 0 if the deletion time
+    cannot be read, or if the grace period is too long and no preemption marked the pod.
+    """
+    metadata = pod.metadata
+    if metadata.deletionTimestamp is None:
+        return FOREVER
+    try:
+        end = seconds(instant(metadata.deletionTimestamp))
+    except msgspec.ValidationError:
+        return 0
+    excess = max(0, (metadata.deletionGracePeriodSeconds or 0) - LONGEST_GRACE_SECONDS)
+    if excess and not is_preempted(pod):
+        return 0
+    return end - excess + LATE_SECONDS

@@ -1,28 +1,210 @@
-"""Preemption in one domain by least harm: the rules of `kep`, for a pod on a node and a group on a cluster.
+"""Plans preemption in one domain with the least harm: the rules of `kep`, for a pod or a group.
 
-KEP-5710 takes away all units of lower priority, places the preemptor on what then looks empty, and gives
-back what does not stand in its way. It leaves open where the preemptor is placed, and that decides how many
-units go. Here the units that go are found first (`search`), by what their loss costs (`harm`), and the
-preemptor is placed on the room that they leave. Where more than resources can refuse a pod, the placement
-checks what was found; if it fails, units leave in order until a placement exists, and then return beside it.
+KEP-5710 removes all units of lower priority, places the preemptor, and reprieves the units that still fit. It
+leaves open where the preemptor is placed, and that decides how many units are evicted. Here the victims are
+found first (`search`), by the harm of their eviction. Then the preemptor is placed on the room that they
+leave. If more than resources can refuse a pod, the placement checks the victims. If it fails, units leave in
+order until a placement exists. Then units return, the most important first, where they still fit beside it.
+
+A cluster has a hundred thousand pods, and a search moves them one by one. So the units are a pool of arrays
+first. If there are many, the search uses only those on the nodes that are cheapest to free. It takes enough
+of them to leave several times the room needed.
 """
 
 from typing import NamedTuple
 
 import numpy as np
 
-from podium.schedulerplugin.arrays import Rows
+from podium.schedulerplugin.arrays import Bools, Int64s, Rows
 from podium.schedulerplugin.preemption.budgets import BudgetIndex
-from podium.schedulerplugin.preemption.capacity import capacity
-from podium.schedulerplugin.preemption.pool import candidates, narrowed, pool_of
-from podium.schedulerplugin.preemption.search import Search
-from podium.schedulerplugin.preemption.stage import Domain, Stage
+from podium.schedulerplugin.preemption.capacity import PodKinds, PodUsage, capacity, slots
+from podium.schedulerplugin.preemption.dryrun import Domain, DryRun
+from podium.schedulerplugin.preemption.harm import weights, work_lost
+from podium.schedulerplugin.preemption.search import Candidate, Search
+from podium.schedulerplugin.preemption.unitarrays import NO_UNIT
+from podium.schedulerplugin.preemption.units import Units
 
-# So many placements are tried to find how many units have to leave.
+# Of more pods than this, the search looks only at units on the nodes that are cheapest to free.
+_MANY = 4096
+# Those nodes have room for this many times the pods needed, and are at least this many.
+_TIMES, _NODES = 2, 64
+
+
+class UnitPool(NamedTuple):
+    """Units (`leads`, the most important first), and their pods on nodes that suit the preemptor.
+
+    Of each pod `owner` is the position of its unit, and `node` that of its node. `amounts` has one array for
+    each resource that the preemptor requests. `free` is the room by node with every unit in place.
+    """
+
+    leads: Rows
+    free: list[Int64s]
+    owner: Int64s
+    node: Int64s
+    amounts: list[Int64s]
+
+    def room(self, away: Bools) -> list[Int64s]:
+        """Return the room by node once the units `away` (by position) have left."""
+        here = away[self.owner]
+        rooms = [free.copy() for free in self.free]
+        for room, amounts in zip(rooms, self.amounts, strict=True):
+            np.add.at(room, self.node[here], amounts[here])
+        return rooms
+
+    def only(self, units: Bools) -> "UnitPool":
+        """Return the pool of these units (by position); the others stay in place."""
+        here = units[self.owner]
+        numbers = np.cumsum(units) - 1
+        return self._replace(
+            leads=self.leads[units],
+            owner=numbers[self.owner[here]],
+            node=self.node[here],
+            amounts=[amounts[here] for amounts in self.amounts],
+        )
+
+
+def pool_of(units: Units, leads: Rows, kinds: PodKinds) -> UnitPool:
+    """Return the pool of units, the most important first, around a preemptor."""
+    snapshot = units.snapshot
+    position = np.full(len(snapshot.alive), -1, np.int64)
+    position[kinds.nodes] = np.arange(len(kinds.nodes))
+    rows = units.all_members(leads)
+    owner = np.repeat(np.arange(len(leads)), units.size[leads])
+    node = position[units.node[rows]]
+    here = node >= 0
+    amounts = [snapshot.requests[at][rows[here]] for at in kinds.resources]
+    return UnitPool(leads, kinds.free(snapshot), owner[here], node[here], amounts)
+
+
+def narrowed(pool: UnitPool, units: Units, kinds: PodKinds, budgets: BudgetIndex, now: int) -> UnitPool:
+    """Return a pool that is small enough to search, with room for the preemptor if there was any."""
+    if len(pool.owner) <= _MANY:
+        return pool
+    pool = _within_budgets(pool, units, kinds, budgets)
+    pool = _of_least_priority(pool, units, kinds)
+    return _on_cheapest_nodes(pool, units, kinds, now)
+
+
+def candidates(
+    pool: UnitPool, units: Units, kinds: PodKinds, budgets: BudgetIndex, now: int
+) -> tuple[list[Candidate], list[int]]:
+    """Return the candidates of a search, and the disruptions left in each budget that they name."""
+    usage: list[list[PodUsage]] = [[] for _ in pool.leads]
+    pods = zip(*(amounts.tolist() for amounts in pool.amounts), strict=True)
+    for owner, node, amounts in zip(pool.owner.tolist(), pool.node.tolist(), pods, strict=True):
+        usage[owner].append((node, amounts))
+    charges, allowed = budgets.scarce(pool.leads, units)
+    useful = np.bincount(pool.owner, _usefulness(pool, kinds), len(pool.leads))
+    found = [
+        Candidate(*each)
+        for each in zip(
+            usage,
+            weights(units, pool.leads, now),
+            units.priority[pool.leads].tolist(),
+            useful.tolist(),
+            charges,
+            _surplus(pool, units),
+            strict=True,
+        )
+    ]
+    return found, allowed
+
+
+def _surplus(pool: UnitPool, units: Units) -> list[list[int]]:
+    """Return the positions of the surplus of each unit."""
+    found: list[list[int]] = [[] for _ in pool.leads]
+    cores = units.core[pool.leads]
+    above = np.flatnonzero(cores != NO_UNIT).tolist()
+    if above:
+        position = {lead: at for at, lead in enumerate(pool.leads.tolist())}
+        for at in above:
+            # A pool with a core has all of its surplus, but it may have surplus without its core.
+            core = position.get(cores.item(at))
+            if core is not None:
+                found[core].append(at)
+    return found
+
+
+def _usefulness(pool: UnitPool, kinds: PodKinds) -> Int64s:
+    """Return for each pod roughly how many pods of the preemptor fit in its room.
+
+    Only resources that a node is short of count; if it is short of none, all requested ones count.
+    """
+    largest = max(kinds.kinds, key=lambda kind: kind.amounts)
+    least = np.full(len(pool.owner), np.inf)
+    short_of = np.full(len(pool.owner), np.inf)
+    for free, amounts, wanted in zip(pool.free, pool.amounts, largest.amounts, strict=True):
+        if not wanted:
+            continue
+        part = amounts / wanted
+        least = np.minimum(least, part)
+        short_of = np.where((free < wanted)[pool.node], np.minimum(short_of, part), short_of)
+    part = np.where(np.isinf(short_of), least, short_of)
+    return np.minimum(part, largest.most) * largest.nodes[pool.node]
+
+
+def _enough(pool: UnitPool, kinds: PodKinds, away: Bools) -> bool:
+    """Return whether each kind alone has room for its pods."""
+    room = pool.room(away)
+    return all(int(slots(room, kind).sum()) >= kind.number for kind in kinds.kinds)
+
+
+def _within_budgets(pool: UnitPool, units: Units, kinds: PodKinds, budgets: BudgetIndex) -> UnitPool:
+    """Return the units, the least important first, that budgets allow to evict, if they are enough."""
+    backwards = pool.leads[::-1]
+    numbers = np.repeat(np.arange(len(backwards)), units.size[backwards])
+    allowed = budgets.violations(units.all_members(backwards), numbers)[::-1] == 0
+    allowed = np.isin(pool.leads, units.without_held_cores(pool.leads[allowed]))
+    return pool.only(allowed) if not allowed.all() and _enough(pool, kinds, allowed) else pool
+
+
+def _of_least_priority(pool: UnitPool, units: Units, kinds: PodKinds) -> UnitPool:
+    """Return the units of the lowest priorities that are enough."""
+    priority = units.priority[pool.leads]
+    levels = np.unique(priority)
+    low, high = 0, len(levels) - 1
+    while low < high:
+        middle = (low + high) // 2
+        if _enough(pool, kinds, priority <= levels[middle]):
+            high = middle
+        else:
+            low = middle + 1
+    return pool.only(priority <= levels[low])
+
+
+def _on_cheapest_nodes(pool: UnitPool, units: Units, kinds: PodKinds, now: int) -> UnitPool:
+    """Return the units with a pod on the nodes that lose least for the room they give."""
+    if len(pool.owner) <= _MANY:
+        return pool
+    priority = units.priority[pool.leads]
+    levels, level = np.unique(priority, return_inverse=True)
+    # A unit outweighs all units of lower priority on its nodes; each of its pods has a share of the weight.
+    # Of one priority the work decides.
+    work = work_lost(units, pool.leads, now)
+    importance = 0.001 + work / max(int(work.max(initial=0)), 1)
+    loss = (importance * 0.001 ** (len(levels) - 1 - level) / units.size[pool.leads])[pool.owner]
+    lost = np.bincount(pool.node, loss, len(kinds.nodes))
+    empty = pool.room(np.ones(len(pool.leads), np.bool_))
+    chosen = np.zeros(len(kinds.nodes), np.bool_)
+    for kind in kinds.kinds:
+        there = slots(pool.free, kind)
+        gain = slots(empty, kind) - there
+        price = np.where(gain > 0, lost / np.maximum(gain, 1), np.inf)
+        order = np.argsort(price, kind="stable")
+        order = order[gain[order] > 0]
+        missing = max(kind.number - int(there.sum()), 0) * _TIMES
+        width = int(np.searchsorted(np.cumsum(gain[order]), missing)) + 1
+        chosen[order[: max(width, _NODES)]] = True
+    kept = np.zeros(len(pool.leads), np.bool_)
+    kept[pool.owner[chosen[pool.node]]] = True
+    return pool.only(np.isin(pool.leads, units.with_surplus(pool.leads[kept])))
+
+
+# The number of placements in the binary search for the number of units that have to leave.
 _HALVINGS = 6
 
 
-class Least(NamedTuple):
+class LeastHarmPlan(NamedTuple):
     """The units to evict (`victims`, the most important first), and a placement once they have left."""
 
     placed: dict[int, int]
@@ -30,7 +212,7 @@ class Least(NamedTuple):
 
 
 def least_harm(
-    stage: Stage,
+    dry_run: DryRun,
     budgets: BudgetIndex,
     domain: Domain,
     ordered: Rows,
@@ -38,65 +220,67 @@ def least_harm(
     *,
     only_room: bool,
     effort: int,
-) -> Least | None:
+) -> LeastHarmPlan | None:
     """Return the plan, None where the preemptor finds no place though all units have left.
 
     `ordered` are the units that may go, the most important first. `only_room` says that nothing but resources
     and nodes can refuse the preemptor in this domain. `effort` is that of the search.
     """
     one = domain.node is not None and not only_room
-    if (one or stage.has_company) and not _fits_without(stage, domain, ordered):
-        # The specification asks this first: no unit goes for a preemptor with affinity to one that may go.
+    if (one or dry_run.has_pod_affinity) and not _fits_without(dry_run, domain, ordered):
+        # The KEP checks this first: no unit is evicted for a preemptor with affinity to a potential victim.
         return None
-    found = _by_resources(stage, budgets, domain, ordered, now=now, effort=effort)
+    found = _by_resources(dry_run, budgets, domain, ordered, now=now, effort=effort)
     if found is not None:
-        with stage.trial():
-            stage.lift(found)
-            placed = stage.place(domain)
+        with dry_run.trial():
+            dry_run.remove(found)
+            placed = dry_run.place(domain)
         if placed is not None:
-            return Least(placed, found)
-    if found is None and (only_room or stage.monotone):
+            return LeastHarmPlan(placed, found)
+    if found is None and (only_room or dry_run.monotone):
         return None
-    return _by_leaving(stage, domain, ordered, found if found is not None else ordered[:0])
+    return _by_leaving(dry_run, domain, ordered, found if found is not None else ordered[:0])
 
 
 def _by_resources(
-    stage: Stage, budgets: BudgetIndex, domain: Domain, ordered: Rows, *, now: int, effort: int
+    dry_run: DryRun, budgets: BudgetIndex, domain: Domain, ordered: Rows, *, now: int, effort: int
 ) -> Rows | None:
     """Return the units to evict as far as resources decide, None if all are too few, or kinds too many."""
-    kinds, units = stage.kinds(domain), stage.units
+    kinds, units = dry_run.kinds(domain), dry_run.units
     if kinds is None:
         return None
     pool = narrowed(pool_of(units, ordered, kinds), units, kinds, budgets, now)
     found, allowed = candidates(pool, units, kinds, budgets, now)
     room = capacity(pool.room(np.ones(len(pool.leads), np.bool_)), kinds.kinds)
-    victims = Search(found, room, stage.preemptor.needed, allowed, stage.deadline, effort=effort).least()
+    victims = Search(found, room, dry_run.preemptor.needed, allowed, dry_run.deadline, effort=effort).least()
     return None if victims is None else pool.leads[victims]
 
 
-def _by_leaving(stage: Stage, domain: Domain, ordered: Rows, first: Rows) -> Least | None:
+def _by_leaving(dry_run: DryRun, domain: Domain, ordered: Rows, first: Rows) -> LeastHarmPlan | None:
     """Have units leave in order, those of `first` before all others, until the preemptor is placed.
 
     Then they return, the most important first, where they do not stand in its way.
     """
     leaving = np.concatenate([first, ordered[~np.isin(ordered, first)][::-1]])
-    enough = _enough(stage, domain, leaving, len(first))
+    enough = _units_to_remove(dry_run, domain, leaving, len(first))
     if enough is None:
         return None
     gone = ordered[np.isin(ordered, leaving[:enough])]
-    with stage.trial():
-        stage.lift(gone)
-        placed = stage.place(domain)
+    with dry_run.trial():
+        dry_run.remove(gone)
+        placed = dry_run.place(domain)
         assert placed is not None, "it was placed a moment ago"
-        stays = stage.reprieve(gone, placed)
-        return Least(placed, ordered[np.isin(ordered, stage.units.with_surplus(gone[~np.isin(gone, stays)]))])
+        stays = dry_run.reprieve(gone, placed)
+        return LeastHarmPlan(
+            placed, ordered[np.isin(ordered, dry_run.units.with_surplus(gone[~np.isin(gone, stays)]))]
+        )
 
 
-def _enough(stage: Stage, domain: Domain, leaving: Rows, failed: int) -> int | None:
+def _units_to_remove(dry_run: DryRun, domain: Domain, leaving: Rows, failed: int) -> int | None:
     """Return how many units have to leave, None if all are too few, as `failed` of them are known to be."""
 
     def fits(number: int) -> bool:
-        return _fits_without(stage, domain, leaving[:number])
+        return _fits_without(dry_run, domain, leaving[:number])
 
     if not fits(len(leaving)):
         return None
@@ -118,8 +302,8 @@ def _enough(stage: Stage, domain: Domain, leaving: Rows, failed: int) -> int | N
     return high
 
 
-def _fits_without(stage: Stage, domain: Domain, gone: Rows) -> bool:
+def _fits_without(dry_run: DryRun, domain: Domain, gone: Rows) -> bool:
     """Return whether the preemptor finds a place once these units have left."""
-    with stage.trial():
-        stage.lift(gone)
-        return stage.place(domain) is not None
+    with dry_run.trial():
+        dry_run.remove(gone)
+        return dry_run.place(domain) is not None

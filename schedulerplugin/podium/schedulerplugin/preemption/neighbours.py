@@ -16,21 +16,21 @@ import numpy as np
 from podium.schedulerplugin.arrays import Bools, Int32s, Rows
 from podium.schedulerplugin.deadline import Deadline
 from podium.schedulerplugin.filters.chain import Chain
-from podium.schedulerplugin.filters.podaffinity import labels_of, looked_for
+from podium.schedulerplugin.filters.counters import PodSelection, required_labels
+from podium.schedulerplugin.filters.podaffinity import labels_of, selected_pods
 from podium.schedulerplugin.filters.ports import clash
-from podium.schedulerplugin.filters.spread import Limit
-from podium.schedulerplugin.filters.tallies import Pods, pins
+from podium.schedulerplugin.filters.spread import SpreadLimit
 from podium.schedulerplugin.shapes import PodTerm, Shape
 
 
-class _Even(NamedTuple):
+class _SpreadLimit(NamedTuple):
     """A spread constraint of some members: where pods count, and how many more a domain may hold.
 
     `before` gives by domain the most members that are counted there when one of these is placed. `hosts` are
     the domains where any member counts.
     """
 
-    limit: Limit
+    limit: SpreadLimit
     column: Int32s
     before: dict[int, int]
     hosts: frozenset[int]
@@ -48,144 +48,146 @@ class Neighbours:
         for row, node in placed.items():
             self._nodes[snapshot.shape.item(row)].append(node)
         self._shapes = {shape_id: snapshot.shapes[shape_id] for shape_id in self._nodes}
-        self._constraints = self._evens()
+        self._constraints = self._spread_limits()
         self._version = chain.asked.version
-        self._company = {
-            tuple(looked_for(term, chain.namespaces) for term in shape.pod_affinity): shape
+        self._affinity_terms = {
+            tuple(selected_pods(term, chain.namespaces) for term in shape.pod_affinity): shape
             for shape in self._shapes.values()
             if shape.pod_affinity
         }
 
-    def repelled(self, rows: Rows, nodes: Int32s) -> Bools:
+    def excluded(self, rows: Rows, nodes: Int32s) -> Bools:
         """Return which pods on these nodes keep out a member where it was placed, or are kept out by one."""
-        kinds = _Kinds(self._snapshot.shapes, self._snapshot.shape[rows])
-        repelled = np.zeros(len(rows), np.bool_)
-        for term, hosts in self._apart().items():
-            self._deadline.check()
-            meant = kinds.of(looked_for(term, self._chain.namespaces))
-            if len(meant):
-                repelled[meant] |= self._share(term.topology_key, hosts)[nodes[meant]]
-        for term, theirs in kinds.carrying().items():
-            self._deadline.check()
-            hosts = self._meant_by(term)
+        kinds = _PodsByShape(self._snapshot.shapes, self._snapshot.shape[rows])
+        excluded = np.zeros(len(rows), np.bool_)
+        for term, hosts in self._anti_affinity_terms().items():
+            self._deadline.enforce()
+            selected = kinds.positions(selected_pods(term, self._chain.namespaces))
+            if len(selected):
+                excluded[selected] |= self._in_same_domain(term.topology_key, hosts)[nodes[selected]]
+        for term, owners in kinds.carrying().items():
+            self._deadline.enforce()
+            hosts = self._selected_by(term)
             if hosts:
-                repelled[theirs] |= self._share(term.topology_key, hosts)[nodes[theirs]]
+                excluded[owners] |= self._in_same_domain(term.topology_key, hosts)[nodes[owners]]
         if any(shape.ports for shape in self._shapes.values()):
-            repelled |= self._same_port(kinds, nodes)
-        return repelled
+            excluded |= self._port_conflicts(kinds, nodes)
+        return excluded
 
     def counted(self, rows: Rows, nodes: Int32s) -> Bools:
         """Return which pods count on these nodes in a spread constraint of a member, or as its company."""
-        kinds = _Kinds(self._snapshot.shapes, self._snapshot.shape[rows])
+        kinds = _PodsByShape(self._snapshot.shapes, self._snapshot.shape[rows])
         counted = np.zeros(len(rows), np.bool_)
-        for even in self._constraints:
-            self._deadline.check()
-            meant = kinds.of(even.limit.pods)
-            counted[meant] |= self._counts(even, rows[meant], nodes[meant])
-        for pods in self._company:
-            self._deadline.check()
-            counted[kinds.of(*pods)] = True
+        for spread in self._constraints:
+            self._deadline.enforce()
+            selected = kinds.positions(spread.limit.pods)
+            counted[selected] |= self._counts(spread, rows[selected], nodes[selected])
+        for pods in self._affinity_terms:
+            self._deadline.enforce()
+            counted[kinds.positions(*pods)] = True
         return counted
 
-    def takes(self, rows: Rows, nodes: Int32s) -> bool:
+    def admits(self, rows: Rows, nodes: Int32s) -> bool:
         """Return whether the members fit beside more pods, and count these pods if they do.
 
         Call it while the members count nowhere.
         """
         snapshot = self._snapshot
-        known = self._evenly(rows, nodes)
+        known = self._spread_allows(rows, nodes)
         if known is False:
             return False
-        lonely = any(self._chain.near.alone(shape) for shape in self._company.values())
+        first_matches = any(
+            self._chain.pod_affinity.is_first_match(shape) for shape in self._affinity_terms.values()
+        )
         with snapshot.trial() as kept:
             snapshot.assume_many(rows, nodes)
-            if (known is None or lonely) and not self._places():
+            if (known is None or first_matches) and not self._can_place_again():
                 return False
-            kept.keep()
+            kept.commit()
         return True
 
-    def _evenly(self, rows: Rows, nodes: Int32s) -> bool | None:
+    def _spread_allows(self, rows: Rows, nodes: Int32s) -> bool | None:
         """Return whether spread constraints allow more pods; None if all members must be placed to know."""
         known: bool | None = True
         asked = self._chain.asked
-        asked.hand_out()
+        asked.flush()
         if asked.version != self._version:
-            self._version, self._constraints = asked.version, self._evens()
-        for even in self._constraints:
-            allowed = self._allows(even, rows, nodes)
+            self._version, self._constraints = asked.version, self._spread_limits()
+        for spread in self._constraints:
+            allowed = self._allows(spread, rows, nodes)
             if allowed is False:
                 return False
             known = None if allowed is None else known
         return known
 
-    def _allows(self, even: _Even, rows: Rows, nodes: Int32s) -> bool | None:
+    def _allows(self, spread: _SpreadLimit, rows: Rows, nodes: Int32s) -> bool | None:
         """Return whether one constraint allows them; None if the emptiest domain may be another one."""
-        limit, tally = even.limit, even.limit.tally
+        limit, counter = spread.limit, spread.limit.counter
         shapes, shape_of = self._snapshot.shapes, self._snapshot.shape
         mine = [limit.pods.match(shapes[shape_of.item(row)]) for row in rows.tolist()]
         here = np.array(mine, np.bool_)
-        here[here] = self._counts(even, rows[here], nodes[here])
-        domains, numbers = np.unique(even.column[nodes[here]], return_counts=True)
+        here[here] = self._counts(spread, rows[here], nodes[here])
+        domains, numbers = np.unique(spread.column[nodes[here]], return_counts=True)
         more = dict(zip(domains.tolist(), numbers.tolist(), strict=True))
-        tally.settle(self._snapshot.node_revision)
+        counter.refresh(self._snapshot.node_revision)
         most = limit.most()
         within = all(
-            tally.counts.get(domain, 0) + number + even.before[domain] <= most
+            counter.counts.get(domain, 0) + number + spread.before[domain] <= most
             for domain, number in more.items()
-            if domain in even.before
+            if domain in spread.before
         )
-        if within and more and self._chain.nominated.counted((limit.pods,), tally):
+        if within and more and self._chain.nominated.counted((limit.pods,), counter):
             # The constraint has to hold without the nominated pods too.
             return None
         # More pods can only raise the emptiest domain, and then the constraint allows more.
-        if within or self._stays_emptiest(even, more):
+        if within or self._stays_emptiest(spread, more):
             return within
         return None
 
-    def _stays_emptiest(self, even: _Even, more: Mapping[int, int]) -> bool:
+    def _stays_emptiest(self, spread: _SpreadLimit, more: Mapping[int, int]) -> bool:
         """Return whether a domain without members and without these pods is, and stays, the emptiest."""
-        tally = even.limit.tally
-        least = tally.least(even.limit.min_domains)
-        if tally.domains_now < even.limit.min_domains:
+        counter = spread.limit.counter
+        least = counter.least(spread.limit.min_domains)
+        if counter.domains_now < spread.limit.min_domains:
             return True
-        raised = even.hosts | more.keys()
-        return tally.holding(least) > sum(tally.counts.get(domain, 0) == least for domain in raised)
+        raised = spread.hosts | more.keys()
+        return counter.holding(least) > sum(counter.counts.get(domain, 0) == least for domain in raised)
 
-    def _places(self) -> bool:
+    def _can_place_again(self) -> bool:
         """Place the members where they were, as far as spread and affinity decide; return whether all fit."""
         snapshot = self._snapshot
-        filters = (self._chain.spread, self._chain.near)
+        filters = (self._chain.spread, self._chain.pod_affinity)
         with snapshot.trial():
             for row, node in self._placed.items():
-                self._deadline.check()
+                self._deadline.enforce()
                 shape = snapshot.shapes[snapshot.shape.item(row)]
-                if any(each.why(shape, node) is not None for each in filters):
+                if any(each.reason(shape, node) is not None for each in filters):
                     return False
                 snapshot.assume(row, node)
         return True
 
-    def _counts(self, even: _Even, rows: Rows, nodes: Int32s) -> Bools:
+    def _counts(self, spread: _SpreadLimit, rows: Rows, nodes: Int32s) -> Bools:
         """Return which matching pods a constraint counts on these nodes: none that is terminating."""
-        counts: Bools = ~self._snapshot.terminating[rows] & (even.column[nodes] >= 0)
+        counts: Bools = ~self._snapshot.terminating[rows] & (spread.column[nodes] >= 0)
         return counts
 
-    def _evens(self) -> list[_Even]:
+    def _spread_limits(self) -> list[_SpreadLimit]:
         """Return the constraints of the members; equal constraints of several members occur once."""
-        found: dict[tuple[object, ...], _Even] = {}
+        found: dict[tuple[object, ...], _SpreadLimit] = {}
         for shape in self._shapes.values():
             for limit in self._chain.spread.limits(shape):
                 if _key(limit) not in found:
-                    found[_key(limit)] = self._even(limit)
+                    found[_key(limit)] = self._spread_limit(limit)
         return list(found.values())
 
-    def _even(self, limit: Limit) -> _Even:
+    def _spread_limit(self, limit: SpreadLimit) -> _SpreadLimit:
         snapshot = self._snapshot
-        limit.tally.settle(snapshot.node_revision)
-        column, own = limit.tally.domains.column(), snapshot.columns.column(limit.key)
+        limit.counter.refresh(snapshot.node_revision)
+        column, own = limit.counter.domains.column(), snapshot.columns.column(limit.key)
         members: dict[int, int] = defaultdict(int)
         before: dict[int, int] = {}
         for row, node in self._placed.items():
-            self._deadline.check()
+            self._deadline.enforce()
             shape = snapshot.shapes[snapshot.shape.item(row)]
             domain = own.item(node)
             if any(_key(each) == _key(limit) for each in self._chain.spread.limits(shape)):
@@ -194,9 +196,9 @@ class Neighbours:
             if counts and column.item(node) >= 0:
                 members[domain] += 1
         hosts = frozenset(domain for domain, number in members.items() if number)
-        return _Even(limit, column, before, hosts)
+        return _SpreadLimit(limit, column, before, hosts)
 
-    def _apart(self) -> dict[PodTerm, list[int]]:
+    def _anti_affinity_terms(self) -> dict[PodTerm, list[int]]:
         """Return the anti-affinity terms of the members, with the nodes of the members that have them."""
         apart: dict[PodTerm, list[int]] = defaultdict(list)
         for shape_id, shape in self._shapes.items():
@@ -204,10 +206,10 @@ class Neighbours:
                 apart[term] += self._nodes[shape_id]
         return apart
 
-    def _meant_by(self, term: PodTerm) -> list[int]:
+    def _selected_by(self, term: PodTerm) -> list[int]:
         """Return the nodes of the members that a term of other pods matches."""
         hosts = []
-        marks = pins(term.selector)
+        marks = required_labels(term.selector)
         for shape_id, shape in self._shapes.items():
             if marks is None or any(mark in shape.labels for mark in marks):
                 around = labels_of(self._chain.namespaces.get(shape.namespace))
@@ -215,7 +217,7 @@ class Neighbours:
                     hosts += self._nodes[shape_id]
         return hosts
 
-    def _share(self, key: str, hosts: Iterable[int]) -> Bools:
+    def _in_same_domain(self, key: str, hosts: Iterable[int]) -> Bools:
         """Return for each node row whether it shares a domain of a topology key with any of some nodes."""
         column = self._snapshot.columns.column(key)
         # One additional entry, which the domain -1 finds.
@@ -225,7 +227,7 @@ class Neighbours:
         share: Bools = shared[column]
         return share
 
-    def _same_port(self, kinds: "_Kinds", nodes: Int32s) -> Bools:
+    def _port_conflicts(self, kinds: "_PodsByShape", nodes: Int32s) -> Bools:
         """Return which pods have a host port that a member has on the same node."""
         held: dict[int, list[Shape]] = defaultdict(list)
         for shape_id, shape in self._shapes.items():
@@ -234,15 +236,15 @@ class Neighbours:
         hosts = np.zeros(len(self._snapshot.alive), np.bool_)
         hosts[list(held)] = True
         same = np.zeros(len(nodes), np.bool_)
-        for shape, theirs in kinds.each():
-            for at in theirs[hosts[nodes[theirs]]].tolist() if shape.ports else ():
-                self._deadline.check()
+        for shape, owners in kinds.each():
+            for at in owners[hosts[nodes[owners]]].tolist() if shape.ports else ():
+                self._deadline.enforce()
                 mine = (port for each in held[nodes.item(at)] for port in each.ports)
                 same[at] = any(clash(port, other) for port in mine for other in shape.ports)
         return same
 
 
-class _Kinds:
+class _PodsByShape:
     """Positions of pods by shape, so that facts of a shape are computed once."""
 
     def __init__(self, shapes: Mapping[int, Shape], shape_ids: Int32s) -> None:
@@ -256,9 +258,9 @@ class _Kinds:
         for at, shape in enumerate(self._shapes):
             yield shape, self._order[self._bounds[at] : self._bounds[at + 1]]
 
-    def of(self, *pods: Pods) -> Rows:
+    def positions(self, *pods: PodSelection) -> Rows:
         """Return the positions of the pods that are in all of `pods`."""
-        marks = next((found for each in pods if (found := pins(each.selector)) is not None), None)
+        marks = next((found for each in pods if (found := required_labels(each.selector)) is not None), None)
         return self._positions(
             at
             for at, shape in enumerate(self._shapes)
@@ -279,6 +281,6 @@ class _Kinds:
         return np.concatenate(parts) if parts else np.zeros(0, np.intp)
 
 
-def _key(limit: Limit) -> tuple[object, ...]:
+def _key(limit: SpreadLimit) -> tuple[object, ...]:
     """Return a key that is equal for constraints with the same limits on a domain."""
-    return limit.tally, limit.spare, limit.min_domains
+    return limit.counter, limit.spare, limit.min_domains

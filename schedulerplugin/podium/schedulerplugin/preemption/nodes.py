@@ -14,10 +14,11 @@ import numpy as np
 
 from podium.schedulerplugin.arrays import Bools, Int32s, Int64s, Rows, grown
 from podium.schedulerplugin.deadline import Deadline
-from podium.schedulerplugin.podversions import NO_START
 from podium.schedulerplugin.preemption.domain import SHIFT, Cost
 from podium.schedulerplugin.preemption.harm import Harm, Level, work_lost
-from podium.schedulerplugin.preemption.units import NO_UNIT, Units
+from podium.schedulerplugin.preemption.unitarrays import NO_UNIT
+from podium.schedulerplugin.preemption.units import Units
+from podium.schedulerplugin.progress import NO_START
 from podium.schedulerplugin.shapes import Shape
 from podium.schedulerplugin.snapshot import Snapshot
 
@@ -30,9 +31,9 @@ NOT_ENOUGH = 2**62
 class NodeTable:
     """Pods of units by node, `pods[k]` holding every node's k-th from the least important (NO_UNIT: no more).
 
-    `leads` and `priority` are those of the pods. `held` is the number of pods of each node. `long` marks
-    nodes with too many for the table, `paired` those with several pods of one unit. Pods of one unit are
-    beside each other. Call `refresh` after that of the units.
+    `leads` and `priority` are those of the pods. `pod_count` is the number of pods of each node. `long` marks
+    nodes with too many for the table, `repeats_unit` those with several pods of one unit. Pods of one unit
+    are beside each other. Call `refresh` after that of the units.
     """
 
     def __init__(self, units: Units) -> None:
@@ -41,8 +42,8 @@ class NodeTable:
         self.pods: Int32s = np.full((0, 0), NO_UNIT, np.int32)
         self.leads: Int32s = self.pods.copy()
         self.priority: Int64s = np.zeros((0, 0), np.int64)
-        self.held: Int32s = np.zeros(0, np.int32)
-        self.paired: Bools = np.zeros(0, np.bool_)
+        self.pod_count: Int32s = np.zeros(0, np.int32)
+        self.repeats_unit: Bools = np.zeros(0, np.bool_)
         self._requests: dict[int, Int64s] = {}
         # The layout of the snapshot's arrays with which `_requests` was read.
         self._layout = -1
@@ -54,7 +55,7 @@ class NodeTable:
     @property
     def long(self) -> Bools:
         """The nodes that the table does not hold."""
-        return self.held > LONGEST
+        return self.pod_count > LONGEST
 
     def requests(self, at: int) -> Int64s:
         """Return the requests of the table's pods for a resource, by its position."""
@@ -73,24 +74,24 @@ class NodeTable:
         if self._built is None or now < self._built or now > self._clipped:
             rows = np.flatnonzero(units.lead != NO_UNIT)
             self._clear(slice(None))
-            self._at[:] = units.at
+            self._at[:] = units.node
             self._clipped = NO_START
         elif not changed:
             self._built = now
             return
         else:
             touched = np.fromiter(changed, np.intp, len(changed))
-            nodes = np.unique(np.concatenate([self._at[touched], units.at[touched]]))
+            nodes = np.unique(np.concatenate([self._at[touched], units.node[touched]]))
             nodes = nodes[nodes >= 0]
-            self._at[touched] = units.at[touched]
+            self._at[touched] = units.node[touched]
             self._clear(nodes)
             rows = self._on(nodes)
         self._built = now
         self._fill(rows, now)
 
     def _clear(self, nodes: Rows | slice) -> None:
-        self.held[nodes] = 0
-        self.paired[nodes] = False
+        self.pod_count[nodes] = 0
+        self.repeats_unit[nodes] = False
         self.pods[:, nodes] = self.leads[:, nodes] = NO_UNIT
         for amounts in self._requests.values():
             amounts[:, nodes] = 0
@@ -112,12 +113,12 @@ class NodeTable:
         self._clipped = min(self._clipped, int(late.min())) if len(late) else self._clipped
         rank = np.empty(len(distinct), np.int64)
         rank[np.searchsorted(distinct, units.ordered(distinct, now))] = np.arange(len(distinct), 0, -1)
-        nodes = units.at[rows]
+        nodes = units.node[rows]
         order = np.lexsort((rows, rank[which], nodes))
         rows, nodes = rows[order], nodes[order]
         first = np.flatnonzero(np.concatenate(([True], nodes[1:] != nodes[:-1])))
         counts = np.diff(np.append(first, len(nodes)))
-        self.held[nodes[first]] = counts
+        self.pod_count[nodes[first]] = counts
         self._lengthen(min(int(counts.max()), LONGEST))
         place = np.arange(len(nodes)) - np.repeat(first, counts)
         fits = np.repeat(counts <= LONGEST, counts)
@@ -126,7 +127,7 @@ class NodeTable:
         self.leads[where] = units.lead[rows]
         self.priority[where] = units.priority[units.lead[rows]]
         twice = (units.lead[rows][1:] == units.lead[rows][:-1]) & (where[1][1:] == where[1][:-1])
-        self.paired[where[1][1:][twice]] = True
+        self.repeats_unit[where[1][1:][twice]] = True
         for at, amounts in self._requests.items():
             amounts[where] = self._snapshot.requests[at][rows]
 
@@ -138,7 +139,10 @@ class NodeTable:
         nodes, pods = len(self._snapshot.alive), len(self._units.lead)
         if self.pods.shape[1] != nodes:
             self._resize(len(self.pods), nodes)
-            self.held, self.paired = grown(self.held, nodes), grown(self.paired, nodes)
+            self.pod_count, self.repeats_unit = (
+                grown(self.pod_count, nodes),
+                grown(self.repeats_unit, nodes),
+            )
         if len(self._at) != pods:
             self._at = grown(self._at, pods, NO_UNIT)
 
@@ -150,23 +154,24 @@ class NodeTable:
         self._requests = {at: np.pad(amounts, more) for at, amounts in self._requests.items()}
 
 
-class Lists(NamedTuple):
+class VictimLists(NamedTuple):
     """Some nodes with the first entries of their lists: by place and node, as in the table.
 
-    `may` marks potential victims; `amounts` are of each resource that the preemptor requests.
+    `potential` marks potential victims; `amounts` are of each resource that the preemptor requests.
     """
 
     nodes: Rows
     leads: Int32s
     priority: Int64s
-    may: Bools
+    potential: Bools
     amounts: list[Int64s]
 
 
-class Sums:
+class VictimSums:
     """The arithmetic of one preempting pod over many nodes; `potential` marks potential victims by lead.
 
-    `barred` marks pods that are no victims on one node only, by place and node as in the table (None: none).
+    `excluded` marks pods that are no victims on one node only, by place and node as in the table (None:
+    none).
     """
 
     def __init__(
@@ -175,7 +180,7 @@ class Sums:
         self._table = table
         self._deadline = deadline
         self._units = units
-        self.barred: Bools | None = None
+        self.excluded: Bools | None = None
         # One additional entry, which an empty place (-1) finds.
         self._potential = np.append(potential, False)
         snapshot = units.snapshot
@@ -187,7 +192,7 @@ class Sums:
             )
         }
         # A resource that no node lacks decides nothing. Rows without a node lack every resource.
-        self._lacks = {at: lack for at, lack in lacks.items() if (snapshot.alive & (lack > 0)).any()}
+        self._missing = {at: lack for at, lack in lacks.items() if (snapshot.alive & (lack > 0)).any()}
 
     def levels(self, nodes: Bools, enough: Bools | None = None) -> Int64s:
         """Return the lowest sufficient priority by node.
@@ -200,24 +205,24 @@ class Sums:
         # Arrays are longer than needed; the spare part is skipped.
         width = int(nodes.nonzero()[0].max(initial=-1)) + 1
         open_still = nodes[:width] & ~table.long[:width]
-        held, enough = table.held[:width], enough[:width] if enough is not None else None
-        lacks = [lack[:width].copy() for lack in self._lacks.values()]
-        amounts = [table.requests(at)[:, :width] for at in self._lacks]
+        pod_count, enough = table.pod_count[:width], enough[:width] if enough is not None else None
+        lacks = [lack[:width].copy() for lack in self._missing.values()]
+        amounts = [table.requests(at)[:, :width] for at in self._missing]
         lowest = NOT_ENOUGH
         for depth in range(len(table.pods)):
-            self._deadline.check()
+            self._deadline.enforce()
             priority = table.priority[depth, :width]
             if lowest != NOT_ENOUGH:
                 open_still &= priority <= lowest
-            open_still &= held > depth
+            open_still &= pod_count > depth
             if not open_still.any():
                 return level
-            may = self._potential[table.leads[depth, :width]]
-            if self.barred is not None:
-                may &= ~self.barred[depth, :width]
-            fits = open_still & may
+            potential = self._potential[table.leads[depth, :width]]
+            if self.excluded is not None:
+                potential &= ~self.excluded[depth, :width]
+            fits = open_still & potential
             for at, each in enumerate(amounts):
-                lacks[at] -= np.where(may, each[depth], 0)
+                lacks[at] -= np.where(potential, each[depth], 0)
                 fits &= lacks[at] <= 0
             if not fits.any():
                 continue
@@ -228,17 +233,17 @@ class Sums:
                 lowest = min(lowest, int(priority[marked].min()))
         return level
 
-    def lists(self, nodes: Rows, depth: int) -> Lists:
+    def lists(self, nodes: Rows, depth: int) -> VictimLists:
         """Return the first entries of the lists of some nodes."""
         table = self._table
         leads = table.leads[:depth, nodes]
-        may = self._potential[leads]
-        if self.barred is not None:
-            may &= ~self.barred[:depth, nodes]
-        amounts = [table.requests(at)[:depth, nodes] for at in self._lacks]
-        return Lists(nodes, leads, table.priority[:depth, nodes], may, amounts)
+        potential = self._potential[leads]
+        if self.excluded is not None:
+            potential &= ~self.excluded[:depth, nodes]
+        amounts = [table.requests(at)[:depth, nodes] for at in self._missing]
+        return VictimLists(nodes, leads, table.priority[:depth, nodes], potential, amounts)
 
-    def bar(self, nodes: Rows, violating: Callable[[Rows, Int32s], Bools]) -> None:
+    def exclude(self, nodes: Rows, violating: Callable[[Rows, Int32s], Bools]) -> None:
         """Exclude on some nodes the units that `violating` finds to violate a budget there.
 
         `violating` is called with leads and their node rows, node by node and the most important first, each
@@ -252,109 +257,109 @@ class Sums:
         flags = np.zeros(leads.shape, np.bool_)
         flags[units] = violating(leads[units].astype(np.intp), on)
         for place in range(1, leads.shape[1]):
-            self._deadline.check()
+            self._deadline.enforce()
             same = (leads[:, place] == leads[:, place - 1]) & (leads[:, place] != NO_UNIT)
             flags[:, place] |= same & flags[:, place - 1]
-        self.barred = np.zeros(table.leads.shape, np.bool_)
-        self.barred[:, nodes] = flags.T[::-1]
+        self.excluded = np.zeros(table.leads.shape, np.bool_)
+        self.excluded[:, nodes] = flags.T[::-1]
 
     def depth(self, nodes: Bools, level: int) -> int:
         """Return the length of the lists of some nodes up to a priority."""
         table = self._table
         for depth in range(len(table.pods)):
-            self._deadline.check()
-            if not (nodes & (table.held > depth) & (table.priority[depth] <= level)).any():
+            self._deadline.enforce()
+            if not (nodes & (table.pod_count > depth) & (table.priority[depth] <= level)).any():
                 return depth
         return len(table.pods)
 
-    def cheapest(self, lists: Lists, level: int, now: int) -> tuple[Cost, Rows]:
+    def cheapest(self, lists: VictimLists, level: int, now: int) -> tuple[Cost, Rows]:
         """Reprieve on every node, the most important first; return the least cost, and its nodes.
 
         Exact if only room decides and no budget is in play, for nodes of one level, whose lists reach that
         far.
         """
         units, leads = self._units, lists.leads
-        taken = self._taken(lists, level)
-        size = np.where(taken, units.size[leads], 0).astype(np.int64)
+        victims = self._victims(lists, level)
+        size = np.where(victims, units.size[leads], 0).astype(np.int64)
         total = ((lists.priority + SHIFT) * size).sum(axis=0)
         at = np.flatnonzero(total == total.min())
         pods = size[:, at].sum(axis=0)
         at, pods = at[pods == pods.min()], int(pods.min())
         start = np.minimum(units.start[leads[:, at]], now)
-        first = np.where(taken[:, at] & (lists.priority[:, at] == level), start, NO_START).min(axis=0)
+        first = np.where(victims[:, at] & (lists.priority[:, at] == level), start, NO_START).min(axis=0)
         latest = int(first.max())
         cost = Cost(0, level, int(total.min()), pods, -latest)
         return cost, lists.nodes[at[first == latest]]
 
-    def least_harm(self, lists: Lists, level: int, now: int) -> tuple[Harm, Rows, bool]:
+    def least_harm(self, lists: VictimLists, level: int, now: int) -> tuple[Harm, Rows, bool]:
         """Reprieve on every node, the most important first; return the least harm, and its nodes.
 
         It holds for the same nodes as `cheapest`. A search on one node may find less, unless the last value
-        is True: one pod goes, and no pod that would go on any node loses work. Surplus that shares a node
-        with its core may count twice.
+        is True. True means that one pod is evicted, and that no possible victim on any node loses work.
+        Surplus that shares a node with its core may count twice.
         """
         units, leads = self._units, lists.leads
-        taken = self._taken(lists, level)
-        lost = np.zeros(taken.shape, np.int64)
-        lost[taken] = work_lost(units, leads[taken].astype(np.intp), now, with_surplus=True)
+        victims = self._victims(lists, level)
+        lost = np.zeros(victims.shape, np.int64)
+        lost[victims] = work_lost(units, leads[victims].astype(np.intp), now, with_surplus=True)
         at, levels = np.arange(len(lists.nodes)), []
-        for priority in np.unique(lists.priority[taken])[::-1].tolist():
-            here = taken[:, at] & (lists.priority[:, at] == priority)
+        for priority in np.unique(lists.priority[victims])[::-1].tolist():
+            here = victims[:, at] & (lists.priority[:, at] == priority)
             work = np.where(here, lost[:, at], 0).sum(axis=0)
             at, here, least = at[work == work.min()], here[:, work == work.min()], int(work.min())
-            number = np.where(here, 1 + units.above[leads[:, at]], 0).sum(axis=0)
+            number = np.where(here, 1 + units.surplus_count[leads[:, at]], 0).sum(axis=0)
             at, here, fewest = at[number == number.min()], here[:, number == number.min()], int(number.min())
-            pods = np.where(here, units.size[leads[:, at]] + units.above[leads[:, at]], 0).sum(axis=0)
+            pods = np.where(here, units.size[leads[:, at]] + units.surplus_count[leads[:, at]], 0).sum(axis=0)
             at = at[pods == pods.min()]
             if fewest:
                 levels.append(Level(priority, least, fewest, int(pods.min())))
-        going = taken[:, at]
+        going = victims[:, at]
         top = going & (lists.priority[:, at] == levels[0].priority)
         start = np.where(top, np.minimum(units.start[leads[:, at]], now), NO_START).min(axis=0)
         latest = int(start.max())
         found = Harm(0, tuple(levels), -latest)
         return found, lists.nodes[at[start == latest]], found.pods == 1 and not lost.any()
 
-    def fewest(self, lists: Lists, level: int) -> Int64s:
+    def fewest(self, lists: VictimLists, level: int) -> Int64s:
         """Return for each node a number of units of a priority that every plan there needs at least."""
         fewest = np.zeros(len(lists.nodes), np.int64)
-        lower, top = lists.may & (lists.priority < level), lists.may & (lists.priority == level)
-        for amounts, lack in zip(lists.amounts, self._lacks.values(), strict=True):
+        lower, top = lists.potential & (lists.priority < level), lists.potential & (lists.priority == level)
+        for amounts, lack in zip(lists.amounts, self._missing.values(), strict=True):
             missing = lack[lists.nodes] - np.where(lower, amounts, 0).sum(axis=0)
             largest = -np.sort(-np.where(top, amounts, 0), axis=0)
             fewest = np.maximum(fewest, (np.cumsum(largest, axis=0) < missing).sum(axis=0) + (missing > 0))
         return fewest
 
-    def _taken(self, lists: Lists, level: int) -> Bools:
+    def _victims(self, lists: VictimLists, level: int) -> Bools:
         """Return the victims, by place and node, one entry for each unit."""
-        may = lists.may & (lists.priority <= level)
-        amounts = [np.where(may, each, 0) for each in lists.amounts]
-        head = may
-        paired = np.flatnonzero(self._table.paired[lists.nodes])
-        if len(paired):
-            head = self._put_together(lists.leads, may, amounts, paired)
-        lacks = [lack[lists.nodes] for lack in self._lacks.values()]
+        potential = lists.potential & (lists.priority <= level)
+        amounts = [np.where(potential, each, 0) for each in lists.amounts]
+        head = potential
+        repeats_unit = np.flatnonzero(self._table.repeats_unit[lists.nodes])
+        if len(repeats_unit):
+            head = self._merge_units(lists.leads, potential, amounts, repeats_unit)
+        lacks = [lack[lists.nodes] for lack in self._missing.values()]
         slack = [each.sum(axis=0) - lack for each, lack in zip(amounts, lacks, strict=True)]
-        taken = np.zeros(may.shape, np.bool_)
-        for place in range(len(may) - 1, -1, -1):
-            self._deadline.check()
+        victims = np.zeros(potential.shape, np.bool_)
+        for place in range(len(potential) - 1, -1, -1):
+            self._deadline.enforce()
             stays = head[place].copy()
             for each, left in zip(amounts, slack, strict=True):
                 stays &= left >= each[place]
             slack = [
                 left - np.where(stays, each[place], 0) for each, left in zip(amounts, slack, strict=True)
             ]
-            taken[place] = head[place] & ~stays
-        return taken
+            victims[place] = head[place] & ~stays
+        return victims
 
     @staticmethod
-    def _put_together(leads: Int32s, may: Bools, amounts: list[Int64s], paired: Rows) -> Bools:
+    def _merge_units(leads: Int32s, potential: Bools, amounts: list[Int64s], repeats_unit: Rows) -> Bools:
         """Let the most important entry of each unit on a node stand for all; return those entries."""
-        head = may.copy()
-        same = (leads[:-1, paired] == leads[1:, paired]) & may[:-1, paired]
-        head[:-1, paired] &= ~same
+        head = potential.copy()
+        same = (leads[:-1, repeats_unit] == leads[1:, repeats_unit]) & potential[:-1, repeats_unit]
+        head[:-1, repeats_unit] &= ~same
         for place in np.flatnonzero(same.any(axis=1)).tolist():
-            here = paired[same[place]]
+            here = repeats_unit[same[place]]
             for each in amounts:
                 each[place + 1, here] += each[place, here]
                 each[place, here] = 0

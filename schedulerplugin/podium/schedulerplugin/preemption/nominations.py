@@ -18,18 +18,22 @@ _NO_NODE = -1
 
 
 class Nominations:
-    """The reservations of a snapshot's pods: `says` returns a pod's reserved node (empty: none).
+    """The reservations of a snapshot's pods: `nominated_node` returns a pod's reserved node (empty: none).
 
-    `worth` returns the priority of a pod's row. Call `note` when the pod, its priority or its reserved node
-    may have changed. A pod that counts on a node, because its bind is in flight, holds no other node.
+    `priority_of` returns the priority of a pod's row. Call `update` when the pod, its priority or its
+    reserved node may have changed. A pod that counts on a node, because its bind is in flight, holds no other
+    node.
     """
 
     def __init__(
-        self, snapshot: Snapshot, says: Callable[[Schedulable], str], worth: Callable[[int], int]
+        self,
+        snapshot: Snapshot,
+        nominated_node: Callable[[Schedulable], str],
+        priority_of: Callable[[int], int],
     ) -> None:
         self._snapshot = snapshot
-        self._says = says
-        self._worth = worth
+        self._nominated_node = nominated_node
+        self._priority_of = priority_of
         self._names: dict[int, str] = {}
         self._rows: dict[str, set[int]] = {}
         # By place: pod rows, node rows and priorities. When an entry is removed, the last entry takes its
@@ -38,43 +42,43 @@ class Nominations:
         self._pods: Rows = np.zeros(0, np.intp)
         self._nodes: Int32s = np.zeros(0, np.int32)
         self._priority: Int64s = np.zeros(0, np.int64)
-        self._nodes_at = snapshot.node_revision
+        self._nodes_revision = snapshot.node_revision
 
-    def note(self, row: int) -> None:
+    def update(self, row: int) -> None:
         """Update the reservation of the pod on a row, if there is one."""
         pod = self._snapshot.pods[row]
-        name = self._says(pod) if pod is not None and not pod.spec.nodeName else ""
+        name = self._nominated_node(pod) if pod is not None and not pod.spec.nodeName else ""
         if name != self._names.get(row, ""):
             self._drop(row)
             if name:
                 self._add(row, name)
         if name:
-            self._priority[self._place[row]] = self._worth(row)
+            self._priority[self._place[row]] = self._priority_of(row)
 
-    def note_all(self) -> None:
+    def update_all(self) -> None:
         """Update all reservations."""
         for row in tuple(self._names):
-            self.note(row)
+            self.update(row)
 
-    def in_step(self, row: int) -> bool:
+    def is_current(self, row: int) -> bool:
         """Return whether the data stored for a pod equals its current reservation."""
-        self._settle()
+        self._update_nodes()
         pod = self._snapshot.pods[row]
-        name = self._says(pod) if pod is not None and not pod.spec.nodeName else ""
+        name = self._nominated_node(pod) if pod is not None and not pod.spec.nodeName else ""
         place = self._place.get(row)
         if not name or place is None:
             return place is None and not name and row not in self._names
         stored = (self._pods.item(place), self._nodes.item(place), self._priority.item(place))
-        expected = (row, self._snapshot.row.get(name, _NO_NODE), self._worth(row))
+        expected = (row, self._snapshot.row.get(name, _NO_NODE), self._priority_of(row))
         return self._names.get(row) == name and row in self._rows.get(name, ()) and stored == expected
 
-    def of(self, row: int) -> str:
+    def node_of(self, row: int) -> str:
         """Return the node reserved for a pod, even if the node is unknown; empty for none."""
         return self._names.get(row, "") if self._snapshot.node.item(row) < 0 else ""
 
-    def counted(self, priority: int, but: Collection[int]) -> tuple[Rows, Int32s]:
+    def holding(self, priority: int, but: Collection[int]) -> tuple[Rows, Int32s]:
         """Return the pods of no lower priority that hold a node, except those in `but`; and the node rows."""
-        self._settle()
+        self._update_nodes()
         held = len(self._place)
         pods, nodes = self._pods[:held], self._nodes[:held]
         counts = (self._priority[:held] >= priority) & (nodes != _NO_NODE) & (self._snapshot.node[pods] < 0)
@@ -110,10 +114,10 @@ class Nominations:
             for array in (self._pods, self._nodes, self._priority):
                 array[place] = array[last]
 
-    def _settle(self) -> None:
+    def _update_nodes(self) -> None:
         """Look up the nodes again if some came or went."""
-        if self._nodes_at == self._snapshot.node_revision:
+        if self._nodes_revision == self._snapshot.node_revision:
             return
-        self._nodes_at = self._snapshot.node_revision
+        self._nodes_revision = self._snapshot.node_revision
         for row, place in self._place.items():
             self._nodes[place] = self._snapshot.row.get(self._names[row], _NO_NODE)

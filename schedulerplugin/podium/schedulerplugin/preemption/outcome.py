@@ -2,13 +2,23 @@
 
 These values are also the JSON of `podium whatif`, so the field names are those of the JSON. Names of pods are
 `namespace/name`. A plan contains everything that was decided, and nothing else is needed to explain it.
+
+A report for a tenant names objects of other namespaces by UID only. Names cannot be removed reliably from a
+finished sentence, because a name may be any word. So the code that writes a sentence gets a function that
+names objects, and `TenantNames` replaces names in values. Nodes and classes belong to the cluster and keep
+their names.
 """
 
+from collections.abc import Callable
 from enum import StrEnum
 
 import msgspec
 
-from podium.findings import Finding
+from podium.api.core import Pod, PodDisruptionBudget
+from podium.api.findings import Finding, ObjectRef
+from podium.api.groups import PodGroup
+from podium.api.membership import GroupKey
+from podium.cluster.reader import ClusterReader
 
 API_VERSION = "cli.podium.dev/v1"
 
@@ -115,3 +125,78 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     spared: tuple[UnitVerdict, ...] = ()
     nodes: tuple[NodeReason, ...] = ()
     findings: tuple[Finding, ...] = ()
+
+
+# Returns the words for an object of a kind (Pod, PodGroup, PodDisruptionBudget), namespace and name.
+ObjectNamer = Callable[[str, str, str], str]
+
+NO_UID = "(no UID)"
+_HIDDEN = "Something of it cannot be taken as it stands."
+
+_Named = Pod | PodGroup | PodDisruptionBudget
+
+
+def full_name(kind: str, namespace: str, name: str) -> str:  # noqa: ARG001 - a ObjectNamer takes it
+    """Return the plain name of an object: `namespace/name`."""
+    return f"{namespace}/{name}"
+
+
+class TenantNames:
+    """Names objects for one tenant: its own objects by name, those of other namespaces by UID."""
+
+    def __init__(self, view: ClusterReader, tenant: str) -> None:
+        self._view = view
+        self.tenant = tenant
+
+    def name(self, kind: str, namespace: str, name: str) -> str:
+        """Return the words for an object in a sentence (a ObjectNamer)."""
+        return f"{namespace}/{name}" if namespace == self.tenant else self.uid(kind, namespace, name)
+
+    def uid(self, kind: str, namespace: str, name: str) -> str:
+        """Return an object's UID, or words for none: manifests that never were on a server have none."""
+        found = self._find(kind, namespace, name)
+        return (found.metadata.uid if found is not None else None) or NO_UID
+
+    def redact_plan(self, plan: Plan) -> Plan:
+        """Return a plan with replaced identities; its sentences must be written with `name`."""
+        return msgspec.structs.replace(
+            plan,
+            placements=tuple(map(self._placement, plan.placements)),
+            victims=tuple(map(self.unit, plan.victims)),
+            spared=tuple(map(self.unit, plan.spared)),
+            findings=tuple(map(self.finding, plan.findings)),
+        )
+
+    def unit(self, unit: UnitVerdict) -> UnitVerdict:
+        """Return a unit with its pods, by UID if it is in another namespace."""
+        if unit.namespace == self.tenant:
+            return unit
+        pods = tuple(UnitPod(self.uid("Pod", unit.namespace, pod.name), pod.node) for pod in unit.pods)
+        name = self.uid(unit.kind, unit.namespace, unit.name)
+        return msgspec.structs.replace(unit, namespace="", name=name, pods=pods)
+
+    def finding(self, finding: Finding) -> Finding:
+        """Return a finding without names and quotes of other namespaces; the cluster's own stays."""
+        ref = finding.object
+        if ref.namespace in ("", self.tenant):
+            return finding
+        hidden = ObjectRef(ref.apiVersion, ref.kind, "", self.uid(ref.kind, ref.namespace, ref.name))
+        # A finding quotes the wrong value, which may be a label or any other text of another tenant.
+        return msgspec.structs.replace(finding, object=hidden, field="", message=_HIDDEN)
+
+    def _placement(self, placed: Placed) -> Placed:
+        namespace, _, name = placed.pod.partition("/")
+        return Placed(self.name("Pod", namespace, name), placed.node)
+
+    def _find(self, kind: str, namespace: str, name: str) -> _Named | None:
+        view = self._view
+        match kind:
+            case "Pod":
+                return view.pods.get((namespace, name))
+            case "PodGroup":
+                ours = view.groups.get(GroupKey(native=False, namespace=namespace, name=name))
+                return view.groups.get(GroupKey(native=True, namespace=namespace, name=name)) or ours
+            case "PodDisruptionBudget":
+                return view.budgets.get((namespace, name))
+            case _:
+                return None

@@ -1,9 +1,9 @@
-"""The search for the units whose eviction does the least harm, while the preemptor has room.
+"""Searches for the units whose eviction does the least harm while the preemptor has room.
 
-It begins with all units gone and gives back as many as it can, the most important first, which is the
-reprieve of KEP-5710 without a placement that was fixed before. Then it improves that: it takes one unit more,
-or all that keep one node from being free, and gives back others that are worth more. The number of steps is
-bounded by a number, not by time, so the same cluster has the same answer.
+It begins with all units removed and reprieves as many as it can, the most important first. That is the
+reprieve of KEP-5710, but without a placement that was fixed before. Then it improves the result by exchanges.
+An exchange evicts one more unit, or all units of a node, and reprieves others with a larger weight. The
+number of steps is bounded by a number and not by time, so the same cluster has the same answer.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -11,7 +11,7 @@ from itertools import combinations
 from typing import NamedTuple
 
 from podium.schedulerplugin.deadline import Deadline
-from podium.schedulerplugin.preemption.capacity import Capacity, Held
+from podium.schedulerplugin.preemption.capacity import PodCapacity, PodUsage
 
 # How many pods are moved to improve a plan. A pod takes a microsecond.
 EFFORT = 25_000
@@ -22,13 +22,14 @@ _SHARE = 1_024
 
 
 class Candidate(NamedTuple):
-    """A unit that may go: what its pods hold on nodes of the preemptor, and what its loss costs.
+    """A potential victim: the resources of its pods on nodes of the preemptor, and its weight.
 
-    `weight` is that of `harm.weights`; `charges` are numbers of pods by budget; `useful` is roughly how many
-    pods of the preemptor it makes room for. `surplus` are the positions of candidates that go if it goes.
+    `weight` is that of `harm.weights`. `charges` are numbers of pods by budget. `useful` is roughly the
+    number of the preemptor's pods that it makes room for. `surplus` are the positions of candidates that are
+    evicted with it.
     """
 
-    held: Sequence[Held]
+    usage: Sequence[PodUsage]
     weight: int
     priority: int
     useful: float
@@ -37,12 +38,12 @@ class Candidate(NamedTuple):
 
 
 class Search:
-    """One search; `allowed` says how many more pods each budget lets go."""
+    """One search; `allowed` is the number of disruptions that each budget still allows."""
 
     def __init__(
         self,
         candidates: Sequence[Candidate],
-        capacity: Capacity,
+        capacity: PodCapacity,
         needed: int,
         allowed: Sequence[int],
         deadline: Deadline,
@@ -50,15 +51,15 @@ class Search:
         effort: int = EFFORT,
     ) -> None:
         """`capacity` is that with all candidates gone. Without `effort` the first plan is the answer."""
-        self._most = effort
-        self._all = candidates
+        self._max_effort = effort
+        self._candidates = candidates
         self._capacity = capacity
         self._needed = needed
         self._deadline = deadline
-        self._gone = set(range(len(candidates)))
-        self._core = {above: at for at, each in enumerate(candidates) for above in each.surplus}
-        self._left = list(allowed)
-        self._over = 0
+        self._evicted = set(range(len(candidates)))
+        self._core_of = {above: at for at, each in enumerate(candidates) for above in each.surplus}
+        self._allowed = list(allowed)
+        self._violations = 0
         self._weight = 0
         self._effort = 0
         for each in candidates:
@@ -66,9 +67,9 @@ class Search:
 
     def least(self) -> list[int] | None:
         """Return the positions of the units to evict, None where all of them do not make enough room."""
-        if self._capacity.pods() < self._needed:
+        if self._capacity.pod_count() < self._needed:
             return None
-        found = self._best_start()
+        found = self._best_reprieve()
         self._set(found)
         self._effort = 0
         self._improve()
@@ -76,68 +77,70 @@ class Search:
 
     @property
     def _score(self) -> tuple[int, int]:
-        return self._over, self._weight
+        return self._violations, self._weight
 
-    def _best_start(self) -> list[int]:
+    def _best_reprieve(self) -> list[int]:
         """Return what is left to evict after the best of several ways to give units back."""
-        everyone = range(len(self._all))
-        by_weight = sorted(everyone, key=self._by_weight)
-        by_use = sorted(everyone, key=self._by_use)
-        by_price = sorted(everyone, key=self._by_price)
-        by_size = sorted(everyone, key=self._by_size)
-        useless = sorted(by_weight, key=lambda at: self._all[at].useful)
+        positions = range(len(self._candidates))
+        by_weight = sorted(positions, key=self._by_weight)
+        by_use = sorted(positions, key=self._by_use)
+        by_price = sorted(positions, key=self._by_price)
+        by_size = sorted(positions, key=self._by_size)
+        useless = sorted(by_weight, key=lambda at: self._candidates[at].useful)
         # Where budgets are short, their units return first, those that make least room before others.
         starts: list[tuple[list[int], list[int]]] = [([], by_weight), ([], by_use), ([], by_price)]
-        if not self._most:
+        if not self._max_effort:
             starts = starts[:1]
-        elif self._left:
+        elif self._allowed:
             orders = (by_weight, by_use, by_price)
             starts += [(first, order) for first in (by_weight, useless, by_size) for order in orders]
         best: tuple[tuple[int, int], list[int]] | None = None
         for first, order in starts:
-            self._set(everyone)
-            self._obey_budgets(first)
-            self._give_back(order)
+            self._set(positions)
+            self._reprieve_for_budgets(first)
+            self._reprieve(order)
             if best is None or self._score < best[0]:
                 best = self._score, self._victims()
         assert best is not None
         return best[1]
 
-    def _obey_budgets(self, order: Iterable[int]) -> None:
-        """Give back units, in order, as long as they take a budget beyond what it allows."""
+    def _reprieve_for_budgets(self, order: Iterable[int]) -> None:
+        """Return back units, in order, as long as they take a budget beyond what it allows."""
         for at in order:
-            if not self._over:
+            if not self._violations:
                 return
-            if at in self._gone and any(self._left[budget] < 0 for budget, _ in self._all[at].charges):
-                self._try_back(at)
+            if at in self._evicted and any(
+                self._allowed[budget] < 0 for budget, _ in self._candidates[at].charges
+            ):
+                self._try_reprieve(at)
 
-    def _give_back(self, order: Sequence[int]) -> None:
-        """Give back every unit, in order, without which there is room enough."""
+    def _reprieve(self, order: Sequence[int]) -> None:
+        """Return back every unit, in order, without which there is room enough."""
         for at in order:
-            if at in self._gone and self._try_back(at):
+            if at in self._evicted and self._try_reprieve(at):
                 # Surplus that came before its core in the order had to wait for it.
-                self._give_back([each for each in self._all[at].surplus if each in self._gone])
+                self._reprieve([each for each in self._candidates[at].surplus if each in self._evicted])
 
-    def _try_back(self, at: int) -> bool:
-        if self._core.get(at) in self._gone:
+    def _try_reprieve(self, at: int) -> bool:
+        if self._core_of.get(at) in self._evicted:
             return False
-        self._deadline.check()
+        self._deadline.enforce()
         self._effort += self._capacity.step
-        self._back(at)
-        if self._capacity.pods() >= self._needed:
+        self._put_back(at)
+        if self._capacity.pod_count() >= self._needed:
             return True
-        self._go(at)
+        self._evict(at)
         return False
 
     def _improve(self) -> None:
         """Exchange units for others while that makes the harm less."""
-        while self._effort < self._most and self._exchanged():
+        while self._effort < self._max_effort and self._exchanged():
             pass
 
     def _exchanged(self) -> bool:
         """Make the first exchange that lessens the harm; return whether there is one within the effort."""
         for group, pair in self._groups():
-            if self._effort >= self._most:
+            if self._effort >= self._max_effort:
                 break
             if self._exchange(group, pair=pair):
                 return True
@@ -145,39 +148,39 @@ class Search:
 
     def _groups(self) -> Iterator[tuple[list[int], bool]]:
         """Yield sets of units to take instead of others (one, all of a node, two), and whether it is two."""
-        top = max((self._all[at].priority for at in self._gone), default=None)
+        top = max((self._candidates[at].priority for at in self._evicted), default=None)
         if top is None:
             return
         staying = [
             at
-            for at, each in enumerate(self._all)
-            if at not in self._gone and (self._over or each.priority <= top)
+            for at, each in enumerate(self._candidates)
+            if at not in self._evicted and (self._violations or each.priority <= top)
         ]
         staying.sort(key=self._by_price, reverse=True)
         yield from (([at], False) for at in staying)
         by_node: dict[int, list[int]] = {}
         for at in staying:
-            for node in dict.fromkeys(node for node, _ in self._all[at].held):
+            for node in sorted({node for node, _ in self._candidates[at].usage}):
                 by_node.setdefault(node, []).append(at)
         several = [each for each in by_node.values() if len(each) > 1]
-        several.sort(key=lambda each: sum(self._all[at].weight for at in each))
+        several.sort(key=lambda each: sum(self._candidates[at].weight for at in each))
         yield from ((each, False) for each in several)
         yield from ((list(each), True) for each in combinations(staying, 2))
 
     def _exchange(self, group: list[int], *, pair: bool) -> bool:
         """Take a set of units and give back what that makes needless; undo it unless the harm is less."""
-        score, room = self._score, self._capacity.pods()
-        above = (each for at in group for each in self._all[at].surplus if each not in self._gone)
+        score, room = self._score, self._capacity.pod_count()
+        above = (each for at in group for each in self._candidates[at].surplus if each not in self._evicted)
         group = list(dict.fromkeys([*group, *above]))
         for at in group:
-            self._go(at)
-        if pair and self._capacity.pods() == room and self._capacity.unlimited:
+            self._evict(at)
+        if pair and self._capacity.pod_count() == room and self._capacity.unlimited:
             # Two that make room for no pod more rarely let a third return.
             for at in group:
-                self._back(at)
+                self._put_back(at)
             return False
         taken = self._victims()
-        before = sorted(self._gone.difference(group))
+        before = sorted(self._evicted.difference(group))
         self._effort += len(taken)
         # Those that were to go return first, or only the dearest of them does before any of the set.
         dearest = sorted(before, key=self._by_weight)[:1]
@@ -188,11 +191,11 @@ class Search:
         ]
         if len(group) > 1:
             attempts.append(([], [*dearest, *sorted(group, key=self._by_use), *by_use]))
-        if self._over:
+        if self._violations:
             attempts += [(before, by_use), (taken, by_use)]
         for first, order in attempts:
-            self._obey_budgets(sorted(first, key=lambda at: self._all[at].useful))
-            self._give_back(order)
+            self._reprieve_for_budgets(sorted(first, key=lambda at: self._candidates[at].useful))
+            self._reprieve(order)
             if self._score < score:
                 return True
             self._set(taken)
@@ -200,47 +203,47 @@ class Search:
         return False
 
     def _by_weight(self, at: int) -> tuple[float, ...]:
-        return (-self._all[at].weight,)
+        return (-self._candidates[at].weight,)
 
     def _by_price(self, at: int) -> tuple[float, ...]:
-        one = self._all[at]
+        one = self._candidates[at]
         return -one.priority, -one.weight * _SHARE // (1 + int(one.useful * _SHARE))
 
     def _by_size(self, at: int) -> tuple[float, ...]:
-        one = self._all[at]
-        return -one.priority, -len(one.held), -one.weight
+        one = self._candidates[at]
+        return -one.priority, -len(one.usage), -one.weight
 
     def _by_use(self, at: int) -> tuple[float, ...]:
-        one = self._all[at]
+        one = self._candidates[at]
         return -one.priority, one.useful, -one.weight
 
     def _victims(self) -> list[int]:
-        return sorted(self._gone)
+        return sorted(self._evicted)
 
     def _set(self, victims: Iterable[int]) -> None:
         wanted = set(victims)
-        for at in sorted(self._gone - wanted):
-            self._back(at)
-        for at in sorted(wanted - self._gone):
-            self._go(at)
+        for at in sorted(self._evicted - wanted):
+            self._put_back(at)
+        for at in sorted(wanted - self._evicted):
+            self._evict(at)
 
-    def _go(self, at: int) -> None:
-        one = self._all[at]
-        self._gone.add(at)
-        self._capacity.leave(one.held)
-        self._effort += len(one.held)
+    def _evict(self, at: int) -> None:
+        one = self._candidates[at]
+        self._evicted.add(at)
+        self._capacity.remove(one.usage)
+        self._effort += len(one.usage)
         self._count(one, 1)
 
-    def _back(self, at: int) -> None:
-        one = self._all[at]
-        self._gone.discard(at)
-        self._capacity.come(one.held)
-        self._effort += len(one.held)
+    def _put_back(self, at: int) -> None:
+        one = self._candidates[at]
+        self._evicted.discard(at)
+        self._capacity.restore(one.usage)
+        self._effort += len(one.usage)
         self._count(one, -1)
 
     def _count(self, one: Candidate, sign: int) -> None:
         self._weight += sign * one.weight
         for budget, pods in one.charges:
-            before = self._left[budget]
-            after = self._left[budget] = before - sign * pods
-            self._over += max(-after, 0) - max(-before, 0)
+            before = self._allowed[budget]
+            after = self._allowed[budget] = before - sign * pods
+            self._violations += max(-after, 0) - max(-before, 0)

@@ -1,9 +1,9 @@
 """Finds the priority and size that would evict a running pod or group, and what protects it.
 
 The answer uses the engine's own units, order of importance and budgets, so it agrees with the plan that would
-preempt the unit. kube-scheduler's releases give units back in a fixed order: those that violate a budget
-first, then by importance. So one amount on a node decides: the free room, and the room of the units that are
-given back later. `kep` chooses the least harm, so two amounts count. The unit is certainly spared up to the
+preempt the unit. The releases of kube-scheduler reprieve units in a fixed order: units that violate a budget
+first, then by importance. So one amount on a node decides: the free room and the room of the units that are
+reprieved later. `kep` chooses the least harm, so two amounts count. The unit is certainly spared up to the
 free room and the room of units of lower priority. It is certainly preempted above the free room and the room
 of all other units. Between the two the sizes of the units decide.
 """
@@ -16,18 +16,18 @@ import msgspec
 import numpy as np
 
 from podium.api.membership import GroupKey
+from podium.api.priority import NEVER, SYSTEM_CLASSES
 from podium.api.times import LAST_SECOND, seconds
+from podium.cluster.reader import ClusterReader, Name
 from podium.errors import PodiumError
-from podium.priority import NEVER, SYSTEM_CLASSES
 from podium.schedulerplugin.arrays import Bools, Int64s, Rows
 from podium.schedulerplugin.engine import Engine
-from podium.schedulerplugin.preemption import toleration
 from podium.schedulerplugin.preemption.domain import charge
-from podium.schedulerplugin.preemption.naming import plainly
-from podium.schedulerplugin.preemption.outcome import Semantics, UnitPod
-from podium.schedulerplugin.preemption.units import NO_UNIT, Units
+from podium.schedulerplugin.preemption.outcome import Semantics, UnitPod, full_name
+from podium.schedulerplugin.preemption.protection import scheduled_at, unknown_grant
+from podium.schedulerplugin.preemption.unitarrays import NO_UNIT
+from podium.schedulerplugin.preemption.units import Units
 from podium.schedulerplugin.settings import Budgets
-from podium.view import Name, View
 
 # No integer is above it, so a unit with this priority is never preempted.
 _HIGHEST = 2**31 - 1
@@ -35,7 +35,7 @@ _HIGHEST = 2**31 - 1
 Amounts = dict[str, int]  # milli for cpu, units for all else
 
 
-class Held(msgspec.Struct, frozen=True):
+class ExemptPod(msgspec.Struct, frozen=True):
     """A pod that is exempt from preemptors below `minimum`, until seconds since 1970, or forever (None).
 
     `scheduled` is false for one that is exempt because it does not count as scheduled.
@@ -47,7 +47,7 @@ class Held(msgspec.Struct, frozen=True):
     scheduled: bool
 
 
-class Budgeted(msgspec.Struct, frozen=True):
+class BudgetCharge(msgspec.Struct, frozen=True):
     """A budget that counts `charged` pods of the unit, and its `allowed` disruptions now."""
 
     name: str
@@ -60,7 +60,7 @@ class Budgeted(msgspec.Struct, frozen=True):
         return self.charged > self.allowed
 
 
-class Room(msgspec.Struct, frozen=True):
+class NodeRoom(msgspec.Struct, frozen=True):
     """A node of the unit, and the requests with which a lone pod of the minimal priority preempts the unit.
 
     A pod that requests no more than `spared` does not preempt the unit. A pod that requests more than
@@ -94,13 +94,13 @@ class Threat(msgspec.Struct, frozen=True, kw_only=True):
     doubt: str
     minimal: int | None
     later: int | None
-    tolerations: tuple[Held, ...]
-    budgets: tuple[Budgeted, ...]
-    rooms: tuple[Room, ...]
+    tolerations: tuple[ExemptPod, ...]
+    budgets: tuple[BudgetCharge, ...]
+    rooms: tuple[NodeRoom, ...]
     classes: tuple[tuple[str, int], ...]
 
 
-class _Subject(NamedTuple):
+class _Victim(NamedTuple):
     """The unit in question, by its lead.
 
     `one_by_one` is the number of units that its group is cut into, 0 if it is evicted as a whole.
@@ -118,14 +118,14 @@ def threat(engine: Engine, victim: Name | GroupKey, now: datetime) -> Threat:
     """
     second = seconds(now)
     units, _ = engine.units(for_group=isinstance(victim, GroupKey), now=second)
-    subject = _subject(engine, units, victim, second)
+    subject = _victim(engine, units, victim, second)
     lead = subject.lead
     budgets = tuple(_budgets(engine, units.members(lead)))
     priority = units.priority.item(lead)
-    protection = units.why_guarded(lead, plainly) or _protection(engine, priority, budgets)
-    held = tuple(_held(units, lead, second)) if not protection else ()
+    protection = units.why_protected(lead, full_name) or _protection(engine, priority, budgets)
+    exempt = tuple(_exempt_pods(units, lead, second)) if not protection else ()
     later = None if protection else priority + 1
-    minimal = later if later is None else max([later, *(each.minimum for each in held)])
+    minimal = later if later is None else max([later, *(each.minimum for each in exempt)])
     kind, namespace, name = units.object_of(lead)
     name_of_class = units.class_name(lead)
     rows = units.members(lead)
@@ -138,17 +138,17 @@ def threat(engine: Engine, victim: Name | GroupKey, now: datetime) -> Threat:
         pods=tuple(sorted((_pod(units, row) for row in rows.tolist()), key=lambda pod: pod.name)),
         one_by_one=subject.one_by_one,
         protection=protection,
-        doubt=toleration.doubt(engine.view.classes.get(name_of_class), name_of_class) if held else "",
+        doubt=unknown_grant(engine.view.classes.get(name_of_class), name_of_class) if exempt else "",
         minimal=minimal,
         later=later,
-        tolerations=held,
+        tolerations=exempt,
         budgets=budgets,
         rooms=tuple(_rooms(engine, units, lead, minimal, second)) if minimal is not None else (),
         classes=tuple(_classes(engine.view, minimal)) if minimal is not None else (),
     )
 
 
-def _subject(engine: Engine, units: Units, victim: Name | GroupKey, now: int) -> _Subject:
+def _victim(engine: Engine, units: Units, victim: Name | GroupKey, now: int) -> _Victim:
     snapshot = engine.snapshot
     if isinstance(victim, GroupKey):
         words = f"pod group {victim.namespace}/{victim.name}"
@@ -162,17 +162,17 @@ def _subject(engine: Engine, units: Units, victim: Name | GroupKey, now: int) ->
     if isinstance(victim, GroupKey):
         # The core is evicted last. A member that is a unit apart from its group is not considered.
         above = {lead for lead in leads if units.core.item(lead) != NO_UNIT}
-        leads = above or {lead for lead in leads if not units.apart.item(lead)}
+        leads = above or {lead for lead in leads if not units.single_member.item(lead)}
     if not leads:
         leaving = any(units.leaving.item(row) for row in rows)
         why = "is leaving already" if leaving else "runs on no node that is known"
         raise PodiumError(f"{words} {why}, so nothing can preempt it")
     ordered = units.ordered(np.array(sorted(leads), np.intp), now)
-    return _Subject(int(ordered[-1]), len(leads) if len(leads) > 1 or above else 0)
+    return _Victim(int(ordered[-1]), len(leads) if len(leads) > 1 or above else 0)
 
 
-def _protection(engine: Engine, priority: int, budgets: Iterable[Budgeted]) -> str:
-    """Return why no preemptor may evict an unguarded unit; empty if one may."""
+def _protection(engine: Engine, priority: int, budgets: Iterable[BudgetCharge]) -> str:
+    """Return why no preemptor may evict an unprotected unit; empty if one may."""
     if priority >= _HIGHEST:
         return "no priority is higher than its own"
     violated = [budget.name for budget in budgets if budget.violated]
@@ -181,46 +181,46 @@ def _protection(engine: Engine, priority: int, budgets: Iterable[Budgeted]) -> s
     return ""
 
 
-def _held(units: Units, lead: int, now: int) -> Iterator[Held]:
+def _exempt_pods(units: Units, lead: int, now: int) -> Iterator[ExemptPod]:
     """Yield the pods of a unit that is exempt."""
-    minimum, until = units.minimum.item(lead), units.until.item(lead)
-    if not units.rule.guarded or minimum <= units.priority.item(lead) + 1 or now >= until:
+    minimum, until = units.exempt_below.item(lead), units.exempt_until.item(lead)
+    if not units.rule.protects or minimum <= units.priority.item(lead) + 1 or now >= until:
         return
     ends = None if until > LAST_SECOND else until
     for row in units.members(lead).tolist():
         pod = units.snapshot.pods[row]
         assert pod is not None
-        scheduled = ends is not None or toleration.scheduled_at(pod) is not None
-        yield Held(pod.metadata.name or "", minimum, ends, scheduled)
+        scheduled = ends is not None or scheduled_at(pod) is not None
+        yield ExemptPod(pod.metadata.name or "", minimum, ends, scheduled)
 
 
-def _budgets(engine: Engine, rows: Rows) -> Iterator[Budgeted]:
-    for name, number in engine.budgets.of(rows).items():
+def _budgets(engine: Engine, rows: Rows) -> Iterator[BudgetCharge]:
+    for name, number in engine.budgets.charges(rows).items():
         status = engine.view.budgets[name].status
         allowed = max(status.disruptionsAllowed or 0, 0) if status is not None else 0
-        yield Budgeted(name[1], allowed, number)
+        yield BudgetCharge(name[1], allowed, number)
 
 
-def _rooms(engine: Engine, units: Units, lead: int, minimal: int, now: int) -> Iterator[Room]:
+def _rooms(engine: Engine, units: Units, lead: int, minimal: int, now: int) -> Iterator[NodeRoom]:
     """Yield the nodes of a unit, by name."""
     snapshot = units.snapshot
     own = units.members(lead)
     potential = _potential(units, lead, minimal, now)
     rows = units.all_members(potential)
     owners = np.repeat(potential, units.size[potential])
-    for node in sorted(set(units.at[own].tolist()), key=lambda row: snapshot.names[row] or ""):
-        ordered = units.ordered(np.unique(owners[units.at[rows] == node]), now)
-        frees = _sum(units, own[units.at[own] == node])
-        surely, at_most = _others(engine, units, lead, ordered)
-        spared, without = (_reach(units, node, frees, others) for others in (surely, at_most))
-        yield Room(snapshot.names[node] or "", spared, without, frees)
+    for node in sorted(set(units.node[own].tolist()), key=lambda row: snapshot.names[row] or ""):
+        ordered = units.ordered(np.unique(owners[units.node[rows] == node]), now)
+        frees = _sum(units, own[units.node[own] == node])
+        certain, possible = _units_preempted_first(engine, units, lead, ordered)
+        spared, without = (_available(units, node, frees, others) for others in (certain, possible))
+        yield NodeRoom(snapshot.names[node] or "", spared, without, frees)
 
 
-def _reach(units: Units, node: int, names: Iterable[str], others: Rows) -> Amounts:
+def _available(units: Units, node: int, names: Iterable[str], others: Rows) -> Amounts:
     """Return the free room of a node with the room of these units there."""
     snapshot = units.snapshot
     rows = units.all_members(others)
-    given = _sum(units, rows[units.at[rows] == node])
+    given = _sum(units, rows[units.node[rows] == node])
     at = {name: snapshot.resource[name] for name in names}
     return {
         name: snapshot.allocatable[row].item(node) - snapshot.used[row].item(node) + given.get(name, 0)
@@ -230,12 +230,12 @@ def _reach(units: Units, node: int, names: Iterable[str], others: Rows) -> Amoun
 
 def _potential(units: Units, lead: int, minimal: int, now: int) -> Rows:
     """Return the units that a preemptor of the minimal priority may evict, including this one."""
-    may = units.open_to(minimal, now)
+    may = units.preemptable_by(minimal, now)
     may[lead] = True
     return np.flatnonzero(may)
 
 
-def _others(engine: Engine, units: Units, lead: int, ordered: Rows) -> tuple[Rows, Rows]:
+def _units_preempted_first(engine: Engine, units: Units, lead: int, ordered: Rows) -> tuple[Rows, Rows]:
     """Return the units of a node that are certainly preempted before this one, and those that may be."""
     semantics = engine.settings.semantics
     if semantics is Semantics.KEP:
@@ -267,10 +267,10 @@ def _sum(units: Units, rows: Rows) -> Amounts:
 def _pod(units: Units, row: int) -> UnitPod:
     pod = units.snapshot.pods[row]
     assert pod is not None
-    return UnitPod(pod.metadata.name or "", units.snapshot.names[units.at.item(row)] or "")
+    return UnitPod(pod.metadata.name or "", units.snapshot.names[units.node.item(row)] or "")
 
 
-def _classes(view: View, minimal: int) -> Iterator[tuple[str, int]]:
+def _classes(view: ClusterReader, minimal: int) -> Iterator[tuple[str, int]]:
     """Yield the classes, lowest first, whose pods may evict the unit."""
     values = dict(SYSTEM_CLASSES)
     for name, found in view.classes.items():

@@ -1,36 +1,89 @@
-"""Tracks binds: their effect on the engine while they are in flight, and the retry after a failure.
+"""Tracks the nodes on which pods count before they are bound: reservations, and binds in flight.
+
+A reservation keeps a node for one pod, and out of reach of all others of no higher priority. So every entry
+that could use the room is notified when one ends. An entry that loses its node to a higher priority is looked
+at again.
 
 A pod is assumed on its node from the decision on. If the API server rejects the bind, the node is reserved
 for the pod instead. The pod is then tried first, because its group may be waiting for this pod alone. An
 entry whose binds fail repeatedly is tried less and less often.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
+from podium.cluster.reader import Name
 from podium.schedulerplugin.overlay import PENDING
 from podium.schedulerplugin.scheduling.changes import Changes
 from podium.schedulerplugin.scheduling.effects import Bind, Key, PodRef
-from podium.schedulerplugin.scheduling.entries import Entries
+from podium.schedulerplugin.scheduling.entry import Entry, EntryEvent, EntryPhase
+from podium.schedulerplugin.scheduling.entrypods import EntryPods
 from podium.schedulerplugin.scheduling.live_engine import LiveEngine
 from podium.schedulerplugin.scheduling.plans import ref_at
-from podium.schedulerplugin.scheduling.reservations import Reservations
+from podium.schedulerplugin.scheduling.queue import Queue
+
+
+class Reservations:
+    """The reservations of one scheduler, kept in its engine; other code writes status.nominatedNodeName."""
+
+    def __init__(self, engine: LiveEngine, changes: Changes, entry_pods: EntryPods) -> None:
+        self._engine = engine
+        self._changes = changes
+        self._entry_pods = entry_pods
+
+    def give(self, rows: Iterable[int], pods: Iterable[tuple[PodRef, str]]) -> None:
+        """Reserve nodes for pods of an entry, and end any other reservation of its rows."""
+        reserved = {pod.key: node for pod, node in pods}
+        for row in rows:
+            pod = ref_at(self._engine, row)
+            node, held = reserved.get(pod.key, ""), self._engine.nomination(row)
+            if held != node:
+                self._exchange(pod.key, held, node)
+
+    def cancel(self, rows: Iterable[int]) -> None:
+        """End the reservations of some rows."""
+        self.give(rows, ())
+
+    def outrank(self, pods: Iterable[PodRef]) -> None:
+        """End the reservations of pods of lower priority, which are looked at again."""
+        for pod in tuple(pods):
+            row = self._entry_pods.row(pod)
+            if row is None:
+                continue
+            self._exchange(pod.key, self._engine.nomination(row), "")
+            self._changes.touched.update(self._entry_pods.keys((row,)))
+
+    def overtaken(self, placed: Mapping[int, int]) -> None:
+        """Look again at the entries whose nodes others are placed on (node rows by pod row)."""
+        for node in set(placed.values()):
+            others = (row for row in self._engine.nominated_on(node) if row not in placed)
+            self._changes.touched.update(self._entry_pods.keys(others))
+
+    def _exchange(self, pod: Name, held: str, node: str) -> None:
+        """Replace the node reserved for a pod; either may be empty."""
+        self._changes.count_on(pod, held)
+        self._engine.nominate(pod, node)
+        self._changes.count_on(pod, node)
 
 
 class Binds:
     """The binds of one scheduler."""
 
     def __init__(
-        self, engine: LiveEngine, entries: Entries, *, changes: Changes, reservations: Reservations
+        self,
+        engine: LiveEngine,
+        entry_pods: EntryPods,
+        *,
+        changes: Changes,
+        reservations: Reservations,
+        queue: Queue,
     ) -> None:
         self._engine = engine
-        self._entries = entries
+        self._entry_pods = entry_pods
         self._changes = changes
         self._reservations = reservations
-        # How many binds of an entry failed in a row, and the entries to be retried.
-        self._failures: dict[Key, int] = {}
-        self._retried: set[Key] = set()
+        self._records = queue.entries
 
-    def begin(self, key: Key, placed: Mapping[int, int]) -> Bind:
+    def assume(self, key: Key, placed: Mapping[int, int]) -> Bind:
         """Assume pods (rows) of an entry on nodes (rows), and return the bind to be carried out."""
         engine = self._engine
         names = engine.snapshot.names
@@ -39,12 +92,16 @@ class Binds:
         for row, node in placed.items():
             engine.assume(row, node)
         for ref, name in pods:
-            self._changes.sent(ref.key, name)
+            self._changes.bind_sent(ref.key, name)
+        self._records[key].binding += len(pods)
         return Bind(key, pods)
 
     def done(self, key: Key) -> None:
         """Record that a pod of an entry was bound."""
-        self._failures.pop(key, None)
+        entry = self._records[key]
+        entry.binding -= 1
+        entry.bind_failures = 0
+        self._answered(entry)
 
     def failed(self, key: Key, pod: PodRef, node: str, *, settled: bool) -> None:
         """Record that a bind failed; `settled` means that no retry is needed (the pod is gone or bound).
@@ -52,34 +109,44 @@ class Binds:
         The pod was assumed on its node until now. From now on the node is reserved for it, and it is tried
         first.
         """
-        row, snapshot = self._entries.row(pod), self._engine.snapshot
-        if row is not None:
-            self._changes.returned(pod.key, node)
-        if row is None or snapshot.node.item(row) not in (PENDING, snapshot.row.get(node)):
-            # Its node was deleted meanwhile, and the pod is assumed on another.
-            return
-        self._engine.forget(row)
-        if settled:
+        entry = self._records[key]
+        entry.binding -= 1
+        if not self._forget_pod(pod, node):
+            # The pod is gone, or its node was deleted meanwhile and the pod is assumed on another.
+            pass
+        elif settled:
             # The watch will deliver the pod's new state. A retry before that would fail again.
-            self._failures.pop(key, None)
-            self._reservations.end((row,))
-            self._changes.mean(pod.key, "")
-            return
-        self._changes.touched.add(key)
-        self._engine.nominate(pod.key, node)
-        self._failures[key] = self._failures.get(key, 0) + 1
-        self._retried.add(key)
+            entry.bind_failures = 0
+            self._reservations.cancel(self._entry_pods.rows((pod,)))
+            self._changes.count_on(pod.key, "")
+        else:
+            self._engine.nominate(pod.key, node)
+            self._changes.touched.add(key)
+            entry.bind_failures += 1
+            entry.retry = True
+            if entry.phase is EntryPhase.BINDING:
+                self._records.move(entry, EntryEvent.FAIL)
+        self._answered(entry)
 
-    def again(self, key: Key) -> int:
-        """Return how many binds of an entry to be retried failed in a row; 0 for any other entry."""
-        if key not in self._retried:
-            return 0
-        self._retried.discard(key)
+    def retries(self, key: Key) -> int:
+        """Return how many binds of an entry failed in a row, 0 if none failed since the last call."""
+        entry = self._records[key]
+        retry, entry.retry = entry.retry, False
         # Another of its pods may have been bound since, which resets the count.
-        return self._failures.get(key, 1)
+        return max(1, entry.bind_failures) if retry else 0
 
-    def forget(self, key: Key) -> None:
-        """Forget an entry with no waiting pod. Its failures are kept as long as it has pods."""
-        self._retried.discard(key)
-        if not any(True for _ in self._entries.pods(key)):
-            self._failures.pop(key, None)
+    def _answered(self, entry: Entry) -> None:
+        """Delete the record of an entry without waiting pods after its last bind."""
+        if not entry.binding and entry.phase is EntryPhase.BINDING:
+            self._records.move(entry, EntryEvent.DROP)
+
+    def _forget_pod(self, pod: PodRef, node: str) -> bool:
+        """Count a pod on its node no more; return False if it did not count there any longer."""
+        row, snapshot = self._entry_pods.row(pod), self._engine.snapshot
+        if row is None:
+            return False
+        self._changes.bind_failed(pod.key, node)
+        if snapshot.node.item(row) not in (PENDING, snapshot.row.get(node)):
+            return False
+        self._engine.forget_pod(row)
+        return True

@@ -12,22 +12,21 @@ import numpy as np
 from podium.api.core import Namespace, PodDisruptionBudget, PriorityClass
 from podium.api.groups import PodGroup
 from podium.api.membership import GroupKey, key_of
+from podium.api.podrequests import resized
 from podium.api.schedulable import PersistentVolume, PersistentVolumeClaim, Schedulable, SchedulableNode
-from podium.divergence import reported
+from podium.cluster.reader import Name, group_of
+from podium.cluster.state import Readable
+from podium.groups.divergence import reported
 from podium.schedulerplugin.features import declared
 from podium.schedulerplugin.overlay import PENDING
-from podium.schedulerplugin.preemption.protection import protected
-from podium.schedulerplugin.preemption.toleration import exemption
+from podium.schedulerplugin.preemption.protection import exemption, protected
 from podium.schedulerplugin.rejections import rejected_for
-from podium.schedulerplugin.requests import resized
 from podium.schedulerplugin.scheduling.effects import Key
-from podium.schedulerplugin.scheduling.entries import Entries
+from podium.schedulerplugin.scheduling.entrypods import EntryPods
 from podium.schedulerplugin.scheduling.hints import Hints
 from podium.schedulerplugin.scheduling.live_engine import LiveEngine
 from podium.schedulerplugin.scheduling.plans import pod_ref
 from podium.schedulerplugin.settings import Budgets
-from podium.state import Readable
-from podium.view import Name, group_of
 
 
 class Changes:
@@ -37,7 +36,7 @@ class Changes:
     """
 
     def __init__(
-        self, engine: LiveEngine, hints: Hints, entries: Entries, *, waits: Callable[[Key], bool]
+        self, engine: LiveEngine, hints: Hints, entry_pods: EntryPods, *, waits: Callable[[Key], bool]
     ) -> None:
         """`waits` returns whether an entry is in the queue."""
         self.touched: set[Key] = set()
@@ -45,10 +44,10 @@ class Changes:
         self.gated = False
         self._engine = engine
         self._hints = hints
-        self._entries = entries
+        self._entry_pods = entry_pods
         self._waits = waits
         # The nodes on which pods without a node count: the bind is in flight, or the node is reserved.
-        self._meant: dict[Name, str] = {}
+        self._counted_on: dict[Name, str] = {}
         # Those of them whose binds are in flight. Such a bind may succeed even if the node is deleted
         # meanwhile.
         self._binding: dict[Name, str] = {}
@@ -81,20 +80,20 @@ class Changes:
             case _:
                 pass
 
-    def mean(self, pod: Name, node: str) -> None:
+    def count_on(self, pod: Name, node: str) -> None:
         """Record the node on which a pod counts that has none in the API server; empty ends this."""
-        left = self._meant.pop(pod, "")
+        left = self._counted_on.pop(pod, "")
         if node:
-            self._meant[pod] = node
+            self._counted_on[pod] = node
         if left and left != node:
             self._room(left, None)
 
-    def sent(self, pod: Name, node: str) -> None:
+    def bind_sent(self, pod: Name, node: str) -> None:
         """Record a bind in flight: the pod counts on any node that has that name by then."""
         self._binding[pod] = node
-        self.mean(pod, node)
+        self.count_on(pod, node)
 
-    def returned(self, pod: Name, node: str) -> None:
+    def bind_failed(self, pod: Name, node: str) -> None:
         """Record a failed bind: until now the pod took room from all others, and could not be evicted."""
         if self._binding.get(pod) == node:
             del self._binding[pod]
@@ -102,16 +101,16 @@ class Changes:
         if row is not None:
             self._hints.note_outranked(row, self._engine.priority_of(self._engine.snapshot.pod_row[pod]))
 
-    def doomed(self, rows: Iterable[int]) -> None:
+    def marked(self, rows: Iterable[int]) -> None:
         """Record pods (rows) that are marked for deletion."""
         for row in rows:
             pod = self._engine.snapshot.pods[row]
             if pod is not None:
                 self._leaving(pod)
 
-    def spared(self, rows: Collection[int]) -> None:
+    def unmarked(self, rows: Collection[int]) -> None:
         """Record pods (rows) that stay after all: each counts toward its group again, and may be evicted."""
-        self.touched.update(self._entries.keys(rows))
+        self.touched.update(self._entry_pods.keys(rows))
         self._hints.note_rules()
 
     def unanswered(self, rows: Iterable[int]) -> bool:
@@ -128,12 +127,12 @@ class Changes:
             before is not None
             and _nomination(before) not in ("", _place(after))
             # Our own decision takes precedence over the status.
-            and pod_ref(before).key not in self._meant
+            and pod_ref(before).key not in self._counted_on
         ):
             self._room(_nomination(before), before)
         if after is not None and _is_bound(after) and (before is None or not _is_bound(before)):
             self._hints.note_neighbour(after, left=False)
-            if pod_ref(after).key not in self._meant:
+            if pod_ref(after).key not in self._counted_on:
                 self._taken(after)
         self._settle(before, after)
         pods, same = [pod for pod in (before, after) if pod is not None], _says_the_same(before, after)
@@ -141,7 +140,7 @@ class Changes:
             for pod in pods:
                 self._member(pod)
         if not same or (after is not None and self._was_nominated(after)):
-            keys = {self._entries.key(pod) for pod in pods if self._entries.is_ours(pod)}
+            keys = {self._entry_pods.key(pod) for pod in pods if self._entry_pods.is_ours(pod)}
             # Changes of a pod that has a node, or needs none, matter only if other pods of its entry wait.
             begins = after is not None and not _is_bound(after) and not after.finished
             self.touched.update(key for key in keys if begins or self._waits(key))
@@ -158,15 +157,15 @@ class Changes:
         """Forget the assumed node of a pod that is bound or gone now."""
         pod = before if after is None else after
         name = pod_ref(pod).key if pod is not None else None
-        if name is None or (name not in self._meant and name not in self._binding):
+        if name is None or (name not in self._counted_on and name not in self._binding):
             return
         if after is None or after.finished or (before is not None and not _same_pod(before, after)):
             self._binding.pop(name, None)
-            self.mean(name, "")
+            self.count_on(name, "")
         elif _is_bound(after):
             self._binding.pop(name, None)
-            self.mean(name, after.spec.nodeName or "")
-            del self._meant[name]
+            self.count_on(name, after.spec.nodeName or "")
+            del self._counted_on[name]
             row = self._engine.snapshot.row.get(after.spec.nodeName or "")
             if row is not None:
                 # Until the bind was in the API server, no preemptor could evict the pod.
@@ -178,7 +177,7 @@ class Changes:
         The nomination counts until we have looked at the pod.
         """
         node, name = _nomination(pod), pod_ref(pod).key
-        if not node or self._meant.get(name) == node:
+        if not node or self._counted_on.get(name) == node:
             return False
         row = self._engine.snapshot.pod_row.get(name)
         return row is not None and self._engine.nomination(row) == node
@@ -199,12 +198,12 @@ class Changes:
             if before.metadata.labels != after.metadata.labels:
                 self._hints.note_neighbour(before, left=True)
                 self._hints.note_neighbour(after, left=False)
-                if self._entries.key(before) != self._entries.key(after):
+                if self._entry_pods.key(before) != self._entry_pods.key(after):
                     self._hints.note_rules()
         ended = after is not None and after.finished and not before.finished
-        if after is not None and ended and self._entries.is_ours(after) and rejected_for(after):
+        if after is not None and ended and self._entry_pods.is_ours(after) and rejected_for(after):
             self.rejected.append(after)
-            self.touched.add(self._entries.key(after))
+            self.touched.add(self._entry_pods.key(after))
 
     def _group(self, key: GroupKey) -> None:
         """Record a group that changed: its pods wait for it, or run and may be evicted now.
@@ -252,10 +251,10 @@ class Changes:
         gone = before.metadata.name if isinstance(before, SchedulableNode) else ""
         rows = self._engine.snapshot.pod_row
         for name, pod in self._engine.view.pods.items():
-            if isinstance(pod, Schedulable) and not _is_bound(pod) and self._entries.is_ours(pod):
+            if isinstance(pod, Schedulable) and not _is_bound(pod) and self._entry_pods.is_ours(pod):
                 row = rows.get(name)
                 if row is not None and gone in (self._engine.nomination(row), self._binding.get(name)):
-                    self.touched.add(self._entries.key(pod))
+                    self.touched.add(self._entry_pods.key(pod))
 
     def _return(self, name: str, node_row: int) -> None:
         """Assume pods again on a node that was recreated, if their binds to that name are in flight."""
@@ -264,7 +263,7 @@ class Changes:
             row = snapshot.pod_row.get(pod)
             if row is not None and snapshot.node.item(row) == PENDING:
                 self._engine.assume(row, node_row)
-                self.mean(pod, name)
+                self.count_on(pod, name)
 
 
 def _lowest(engine: LiveEngine, pod: Schedulable) -> int:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from podium.api.groups import NATIVE_GROUP, PODIUM_GROUP
 from podium.api.membership import GroupKey
-from podium.view import Name
+from podium.cluster.reader import Name
 
 # An entry, which is scheduled as one: a lone pod, or a group with all its pods.
 Key = Name | GroupKey
@@ -109,7 +109,7 @@ class Evict(NamedTuple):
         return tuple(pod for unit in self.units for pod in unit.pods)
 
 
-class Report(NamedTuple):
+class ReportPending(NamedTuple):
     """Report to pods, or all pods of a group, why they wait; `nominated` are the nodes reserved for some.
 
     A pod that is not in `nominated` has no reserved node any more. `gated` says that no attempt was made to
@@ -137,7 +137,7 @@ class Held(NamedTuple):
     circle: bool
 
 
-class Spare(NamedTuple):
+class Unmark(NamedTuple):
     """Withdraw marks of pods and groups that an earlier process wrote, and that no preemption needs."""
 
     pods: tuple[PodRef, ...]
@@ -165,4 +165,4 @@ class Disagreed(NamedTuple):
     condition: str
 
 
-Effect = Bind | Evict | Report | Planned | Held | Spare | Rejected | TimedOut | Disagreed
+Effect = Bind | Evict | ReportPending | Planned | Held | Unmark | Rejected | TimedOut | Disagreed

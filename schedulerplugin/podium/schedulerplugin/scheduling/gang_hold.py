@@ -25,13 +25,14 @@ from podium.api.times import written
 from podium.schedulerplugin.arrays import Bools
 from podium.schedulerplugin.deadline import Deadline, DecisionTimeoutError
 from podium.schedulerplugin.preemption.outcome import Semantics
-from podium.schedulerplugin.preemption.target import Wanted
+from podium.schedulerplugin.preemption.target import PlacementTarget
+from podium.schedulerplugin.scheduling.binds import Reservations
 from podium.schedulerplugin.scheduling.effects import Key, Moment, PodRef
-from podium.schedulerplugin.scheduling.entries import Entries
+from podium.schedulerplugin.scheduling.entry import Entries
+from podium.schedulerplugin.scheduling.entrypods import EntryPods
 from podium.schedulerplugin.scheduling.live_engine import LiveEngine
 from podium.schedulerplugin.scheduling.plans import ref_at
-from podium.schedulerplugin.scheduling.reservations import Reservations
-from podium.schedulerplugin.scheduling.settings import LiveSettings
+from podium.schedulerplugin.settings import LiveSettings
 
 # A gang that fails again and again pauses for at most 2 ** 5 times the length of a hold.
 _MOST_DOUBLINGS = 5
@@ -40,6 +41,7 @@ _MOST_DOUBLINGS = 5
 class HoldEnd(StrEnum):
     """Why a hold ended, as the metric `gang_holds_total` counts it."""
 
+    # The gang has nodes for all its pods. Some of them may wait for terminating pods.
     SCHEDULED = "scheduled"
     TIMED_OUT = "timed_out"
     WITHDRAWN = "withdrawn"
@@ -51,22 +53,22 @@ class GangHold:
     def __init__(
         self,
         engine: LiveEngine,
-        entries: Entries,
+        entry_pods: EntryPods,
         reservations: Reservations,
+        entries: Entries,
         live: Callable[[], LiveSettings],
     ) -> None:
         """Hold nothing."""
         self.ended: Counter[HoldEnd] = Counter()
         self.holder: Key | None = None
         self._engine = engine
-        self._entries = entries
+        self._entry_pods = entry_pods
         self._reservations = reservations
+        self._entries = entries
         self._live = live
         self._began: Moment | None = None
         # Before this time (seconds) no hold begins.
         self._rest = float("-inf")
-        # How often in a row the holds of a gang ran out, and before which time it begins no other.
-        self._failures: dict[Key, tuple[int, float]] = {}
         self._pods: tuple[PodRef, ...] = ()
         self._needed = 0
         self._priority = 0
@@ -86,13 +88,15 @@ class GangHold:
             return ""
         return written(self._began.now + timedelta(seconds=self._live().gang_hold_seconds))
 
-    def refused(self, key: Key, wanted: Wanted, moment: Moment, deadline: Deadline) -> bool:
+    def hold_after_refusal(
+        self, key: Key, wanted: PlacementTarget, moment: Moment, deadline: Deadline
+    ) -> bool:
         """Let a gang that found no place hold room, or hold on; return whether it holds."""
         if not self._may_hold(wanted):
-            self.end(key, moment.seconds)
+            self.release_for(key, moment.seconds)
         elif key == self.holder or self._may_begin(key, wanted, moment.seconds, deadline):
-            self._begin(key, wanted, moment)
-            self._take(None, deadline)
+            self._start_hold(key, wanted, moment)
+            self._reserve(None, deadline)
         return key == self.holder
 
     def grow(self, nodes: Collection[int], deadline: Deadline) -> bool:
@@ -102,7 +106,7 @@ class GangHold:
         """
         within = np.zeros(len(self._engine.snapshot.alive), np.bool_)
         within[list(nodes)] = True
-        before, held = self._take(within, deadline)
+        before, held = self._reserve(within, deadline)
         return before < self._needed <= held
 
     def give_way(self, priority: int, nodes: Iterable[int]) -> None:
@@ -110,34 +114,42 @@ class GangHold:
         if self.holder is None or priority <= self._priority:
             return
         nominated = (row for node in set(nodes) for row in self._engine.nominated_on(node))
-        self._reservations.end([row for row in nominated if self._entries.keys((row,)) == {self.holder}])
+        self._reservations.cancel(
+            [row for row in nominated if self._entry_pods.keys((row,)) == {self.holder}]
+        )
 
-    def blocks(self, wanted: Wanted, deadline: Deadline) -> bool:
+    def blocks(self, wanted: PlacementTarget, deadline: Deadline) -> bool:
         """Return whether an entry would fit now if nothing were held."""
         if self.holder is None or wanted.priority > self._priority:
             return False
         placed = self._engine.room_for(wanted.rows, wanted.priority, beside=self._rows(), deadline=deadline)
         return len(placed) >= wanted.needed
 
+    def comes_first(self, wanted: PlacementTarget) -> bool:
+        """Return whether room that terminating pods will free is for the gang, not for this entry.
+
+        An entry that has a reservation keeps it: it may have evicted the pods that terminate.
+        """
+        if self.holder is None or wanted.priority > self._priority:
+            return False
+        nomination, rows = self._engine.nomination, self._rows()
+        incomplete = sum(bool(nomination(row)) for row in rows) < self._needed
+        return incomplete and not any(row in rows or nomination(row) for row in wanted.rows)
+
     def time_out(self, now: float) -> Key:
         """End the hold, for its time has passed; return the gang."""
         key = self.holder
         assert key is not None, "there is a hold"
-        self._end(now, HoldEnd.TIMED_OUT)
+        self._end_hold(now, HoldEnd.TIMED_OUT)
         self._pause(key, now)
         return key
 
-    def end(self, key: Key, now: float, why: HoldEnd = HoldEnd.WITHDRAWN) -> None:
+    def release_for(self, key: Key, now: float, why: HoldEnd = HoldEnd.WITHDRAWN) -> None:
         """End the hold if it is that of an entry; this comes before other reservations for it."""
         if key == self.holder:
-            self._end(now, why)
+            self._end_hold(now, why)
 
-    def forget(self, key: Key, now: float) -> None:
-        """Forget an entry of which nothing waits any more."""
-        self.end(key, now)
-        self._failures.pop(key, None)
-
-    def _may_hold(self, wanted: Wanted) -> bool:
+    def _may_hold(self, wanted: PlacementTarget) -> bool:
         """Return whether an entry is of the kind that may hold room.
 
         Its pods must not count as more than the entry, or entries of higher priority would count the hold.
@@ -152,9 +164,10 @@ class GangHold:
             and all(engine.priority_of(row) <= wanted.priority for row in wanted.rows)
         )
 
-    def _may_begin(self, key: Key, wanted: Wanted, now: float, deadline: Deadline) -> bool:
+    def _may_begin(self, key: Key, wanted: PlacementTarget, now: float, deadline: Deadline) -> bool:
         """Return whether a gang may hold room from now on, perhaps in place of one of lower priority."""
-        if now < max(self._rest, self._failures.get(key, (0, now))[1]):
+        _, pause = self._entries[key].hold_failures or (0, now)
+        if now < max(self._rest, pause):
             return False
         if self.holder is not None and wanted.priority <= self._priority:
             return False
@@ -166,17 +179,17 @@ class GangHold:
             self._pause(key, now)
         return len(placed) >= wanted.needed
 
-    def _begin(self, key: Key, wanted: Wanted, moment: Moment) -> None:
+    def _start_hold(self, key: Key, wanted: PlacementTarget, moment: Moment) -> None:
         """Note what a gang needs; a gang that takes the place of another has the rest of its time."""
         if self.holder is not None and key != self.holder:
             self.ended[HoldEnd.WITHDRAWN] += 1
-            self._reservations.end(self._rows())
+            self._reservations.cancel(self._rows())
         self.holder = key
         self._began = self._began or moment
         self._pods = tuple(ref_at(self._engine, row) for row in wanted.rows)
         self._needed, self._priority = wanted.needed, wanted.priority
 
-    def _take(self, within: Bools | None, deadline: Deadline) -> tuple[int, int]:
+    def _reserve(self, within: Bools | None, deadline: Deadline) -> tuple[int, int]:
         """Reserve what is free on some nodes, or on all; return for how many pods room was held, and is."""
         engine, rows = self._engine, self._rows()
         nodes = {row: engine.snapshot.row.get(engine.nomination(row)) for row in rows}
@@ -197,16 +210,18 @@ class GangHold:
     def _rows(self) -> list[int]:
         """Return the rows of the gang's pods that still wait, in the order in which they are placed."""
         node = self._engine.snapshot.node
-        return [row for row in self._entries.rows(self._pods) if node.item(row) < 0]
+        return [row for row in self._entry_pods.rows(self._pods) if node.item(row) < 0]
 
-    def _end(self, now: float, why: HoldEnd) -> None:
+    def _end_hold(self, now: float, why: HoldEnd) -> None:
         assert self._began is not None, "there is a hold"
         rows, self._rest = self._rows(), now + (now - self._began.seconds)
         self.holder, self._began, self._pods = None, None, ()
         self.ended[why] += 1
-        self._reservations.end(rows)
+        self._reservations.cancel(rows)
 
     def _pause(self, key: Key, now: float) -> None:
         """Keep a gang from holding for a while: its hold ran out, or it would not fit on empty nodes."""
-        failures = min(self._failures.get(key, (0, now))[0] + 1, _MOST_DOUBLINGS)
-        self._failures[key] = failures, now + self._live().gang_hold_seconds * 2.0**failures
+        entry = self._entries[key]
+        before, _ = entry.hold_failures or (0, now)
+        failures = min(before + 1, _MOST_DOUBLINGS)
+        entry.hold_failures = failures, now + self._live().gang_hold_seconds * 2.0**failures

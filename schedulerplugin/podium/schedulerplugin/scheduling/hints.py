@@ -1,4 +1,4 @@
-"""Selects the unschedulable entries that are worth another attempt after the changes so far.
+"""Selects the unschedulable entries that should be tried again after the changes so far.
 
 Ten thousand pods may wait for room while the cluster changes hundreds of times a second. An attempt for each
 of them on each change would take all the time there is. Periodic attempts would leave room unused. So each
@@ -13,8 +13,14 @@ from itertools import chain
 from typing import NamedTuple, TypeVar
 
 from podium.api.schedulable import Schedulable
+from podium.schedulerplugin.scheduling.clusterevents import (
+    ClusterEvents,
+    Ground,
+    PodRequirements,
+    has_volumes,
+    helps,
+)
 from podium.schedulerplugin.scheduling.effects import Key
-from podium.schedulerplugin.scheduling.news import Ground, Kind, News, has_volumes, helps
 from podium.schedulerplugin.shapes import Shape
 
 _At = TypeVar("_At", bound=Hashable)
@@ -44,7 +50,7 @@ class Waiting(NamedTuple):
     reserved: tuple[Place, ...] = ()
 
 
-class Seen(NamedTuple):
+class ChangeCounts(NamedTuple):
     """The number of changes recorded, by what they may help."""
 
     places: int = 0
@@ -61,26 +67,27 @@ class Helped(NamedTuple):
     helped: list[Key]
 
 
-class _Held:
-    """The nodes that pods of one entry hold, and one of them that had no room at the last look."""
+class _Wait:
+    """The changes that one entry waits for."""
 
-    __slots__ = ("_full", "_own", "_places", "_priority")
+    __slots__ = ("_full", "_own", "left", "waiting")
 
     def __init__(self, waiting: Waiting) -> None:
-        self._places = waiting.reserved
-        self._priority = waiting.priority
+        self.waiting = waiting
+        # The awaited pods that are not gone yet.
+        self.left = set(waiting.awaited)
         self._own = frozenset(place.pod for place in waiting.reserved)
-        # The index of that place; None before the first look, and when all had room.
+        # The index of a reserved node without room; None before the first look, and when all had room.
         self._full: int | None = None
 
     def lands(self, rooms: Collection[int], ground: Ground) -> bool:
         """Return whether each pod fits on its node now; `rooms` are nodes that gained room since."""
-        places, first = self._places, self._full or 0
+        places, first = self.waiting.reserved, self._full or 0
         if self._full is not None and places[first].node not in rooms:
             return False
         for at in chain(range(first, len(places)), range(first)):
             place = places[at]
-            if not ground.has_room(place.shape, place.node, self._priority, self._own):
+            if not ground.has_room(place.shape, place.node, self.waiting.priority, self._own):
                 self._full = at
                 return False
         self._full = None
@@ -92,56 +99,50 @@ class Hints:
 
     def __init__(self) -> None:
         """Start with no waiting entry and no change."""
-        self._waiting: dict[Key, Waiting] = {}
-        self._kinds: dict[Kind, dict[Key, None]] = {}
-        self._left: dict[Key, set[str]] = {}
+        self._waiting: dict[Key, _Wait] = {}
+        # The keys by kind, by the UID of an awaited pod, and by the row of a reserved node.
+        self._kinds: dict[PodRequirements, dict[Key, None]] = {}
         self._awaiting: dict[str, dict[Key, None]] = {}
         self._holders: dict[int, dict[Key, None]] = {}
-        self._held: dict[Key, _Held] = {}
-        self._news = News()
-        self.seen = self._looked = Seen()
+        self._events = ClusterEvents()
+        self.seen = self._looked = ChangeCounts()
         self._reshaped = 0
 
     @property
-    def news(self) -> bool:
-        """Whether anything was recorded since the last look."""
+    def changed(self) -> bool:
+        """True if a change was recorded since the last look."""
         return self.seen != self._looked
 
     def changed_nodes(self) -> set[int]:
         """Return the nodes (rows) on which room came free or was taken since the last look."""
-        return {*self._news.rooms, *self._news.nodes, *self._news.taken}
+        return {*self._events.rooms, *self._events.nodes, *self._events.taken}
 
     def wait(self, key: Key, waiting: Waiting) -> None:
         """Record the changes that an entry waits for."""
         self.drop(key)
-        self._waiting[key] = waiting
+        self._waiting[key] = _Wait(waiting)
         for kind in _kinds(waiting):
             self._kinds.setdefault(kind, {})[key] = None
         for place in waiting.reserved:
             self._holders.setdefault(place.node, {})[key] = None
-        if waiting.reserved:
-            self._held[key] = _Held(waiting)
-        if waiting.awaited:
-            self._left[key] = set(waiting.awaited)
-            for uid in waiting.awaited:
-                self._awaiting.setdefault(uid, {})[key] = None
+        for uid in waiting.awaited:
+            self._awaiting.setdefault(uid, {})[key] = None
 
     def drop(self, key: Key) -> None:
         """Record that an entry waits no more."""
-        waiting = self._waiting.pop(key, None)
-        if waiting is None:
+        wait = self._waiting.pop(key, None)
+        if wait is None:
             return
-        for kind in _kinds(waiting):
+        for kind in _kinds(wait.waiting):
             _remove(self._kinds, kind, key)
-        self._held.pop(key, None)
-        for node in {place.node for place in waiting.reserved}:
+        for node in {place.node for place in wait.waiting.reserved}:
             _remove(self._holders, node, key)
-        for uid in self._left.pop(key, ()):
+        for uid in wait.left:
             _remove(self._awaiting, uid, key)
 
     def note_node(self, row: int) -> None:
         """Record a node that came, or changed in its capacity, its labels or its taints."""
-        self._news.nodes.add(row)
+        self._events.nodes.add(row)
         self.seen = self.seen._replace(places=self.seen.places + 1)
 
     def note_room(self, row: int, priority: int, *, protected: bool = False) -> None:
@@ -149,23 +150,23 @@ class Hints:
 
         `protected` says that no preemptor could have evicted it.
         """
-        self._note_level(self._news.rooms, row, priority, protected)
+        self._note_level(self._events.rooms, row, priority, protected)
 
     def note_leaving(self, row: int, priority: int, *, protected: bool = False) -> None:
         """Record that a pod on a node, of that priority or `protected`, was marked for deletion.
 
         Every preemptor counts on its room from now on. Those that could have evicted it counted on it before.
         """
-        self._note_level(self._news.leaving, row, priority, protected)
+        self._note_level(self._events.leaving, row, priority, protected)
 
     def note_taken(self, row: int) -> None:
         """Record that others use more room on a node than before: entries that hold the node look again."""
-        self._news.taken.add(row)
+        self._events.taken.add(row)
         self.seen = self.seen._replace(places=self.seen.places + 1)
 
     def note_victim(self, row: int, priority: int) -> None:
         """Record that a pod of that priority, which no preemptor could evict until now, came to a node."""
-        victims = self._news.victims
+        victims = self._events.victims
         victims[row] = min(priority, victims.get(row, priority))
         self.seen = self.seen._replace(places=self.seen.places + 1)
 
@@ -173,42 +174,42 @@ class Hints:
         """Record that a pod of that priority, so far not evictable, now only has a node reserved."""
         self.note_victim(row, priority)
         # Entries that may not preempt are checked for a fit.
-        self._news.rooms.setdefault(row, float("-inf"))
+        self._events.rooms.setdefault(row, float("-inf"))
 
     def note_gone(self, uid: str) -> None:
         """Record that a pod is gone for good."""
-        self._news.gone.add(uid)
+        self._events.gone.add(uid)
         self.seen = self.seen._replace(gone=self.seen.gone + 1)
 
     def note_neighbour(self, pod: Schedulable, *, left: bool) -> None:
         """Record a pod that came to a node or left one, or (both) whose labels changed."""
-        self._news.met(pod, left=left)
+        self._events.met(pod, left=left)
         self.seen = self.seen._replace(neighbours=self.seen.neighbours + 1)
 
     def note_neighbours(self) -> None:
         """Record that any pod may have other neighbours now, because labels of a namespace changed."""
-        self._news.anyone = True
+        self._events.anyone = True
         self.seen = self.seen._replace(neighbours=self.seen.neighbours + 1)
 
     def note_volumes(self) -> None:
         """Record a change of a claim or a volume."""
-        self._news.volumes = True
+        self._events.volumes = True
         self.seen = self.seen._replace(volumes=self.seen.volumes + 1)
 
     def note_rules(self) -> None:
         """Record a change in the rules on possible victims: a class, a budget, a group."""
-        self._news.rules = True
+        self._events.rules = True
         self.seen = self.seen._replace(rules=self.seen.rules + 1)
 
     def helped(self, ground: Ground) -> Helped:
         """Return the entries that the changes since the last look may have helped."""
-        if not self.news:
+        if not self.changed:
             return Helped([], [])
-        news, self._news = self._news, News()
+        events, self._events = self._events, ClusterEvents()
         self._looked = self.seen
         ready = dict.fromkeys(
             key
-            for uid in sorted(news.gone & self._awaiting.keys())
+            for uid in sorted(events.gone & self._awaiting.keys())
             for key in self._awaiting.pop(uid)
             if self._is_last(key, uid)
         )
@@ -216,15 +217,15 @@ class Hints:
         # The shapes kept here may be out of date: pending pods may have other shapes now.
         unsure, self._reshaped = ground.reshaped != self._reshaped, ground.reshaped
         for kind, keys in self._kinds.items():
-            if unsure or helps(news, kind, ground):
+            if unsure or helps(events, kind, ground):
                 helped.update(keys)
-        helped.update(dict.fromkeys(self._holding(news.nodes | news.taken)))
-        for key in self._holding(news.rooms):
-            if key not in helped and key not in ready and self._held[key].lands(news.rooms, ground):
+        helped.update(dict.fromkeys(self._holding(events.nodes | events.taken)))
+        for key in self._holding(events.rooms):
+            if key not in helped and key not in ready and self._waiting[key].lands(events.rooms, ground):
                 helped[key] = None
         return Helped(list(ready), [key for key in helped if key not in ready])
 
-    def missed(self, waiting: Waiting, seen: Seen) -> bool:
+    def missed(self, waiting: Waiting, seen: ChangeCounts) -> bool:
         """Return whether any change since `seen` might concern an entry that waits like this."""
         now = self.seen
         return (
@@ -247,15 +248,16 @@ class Hints:
 
     def _is_last(self, key: Key, uid: str) -> bool:
         """Remove a pod from those that an entry awaits; return whether it was the last."""
-        left = self._left[key]
+        left = self._waiting[key].left
         left.remove(uid)
-        if not left:
-            del self._left[key]
         return not left
 
 
-def _kinds(waiting: Waiting) -> list[Kind]:
-    return [Kind(shape, waiting.priority, waiting.may_preempt) for shape in dict.fromkeys(waiting.shapes)]
+def _kinds(waiting: Waiting) -> list[PodRequirements]:
+    return [
+        PodRequirements(shape, waiting.priority, waiting.may_preempt)
+        for shape in dict.fromkeys(waiting.shapes)
+    ]
 
 
 def _remove(index: dict[_At, dict[Key, None]], at: _At, key: Key) -> None:

@@ -13,21 +13,21 @@ from itertools import takewhile
 import numpy as np
 
 from podium.api.membership import GroupKey
+from podium.api.podrequests import LATEST
 from podium.api.schedulable import Schedulable
 from podium.api.times import seconds
+from podium.cluster.reader import ClusterReader, Name
 from podium.errors import PodiumError
 from podium.schedulerplugin.arrays import Bools, Rows
 from podium.schedulerplugin.deadline import NEVER, Deadline
 from podium.schedulerplugin.engine import Engine
 from podium.schedulerplugin.preemption.deciding import Decider
 from podium.schedulerplugin.preemption.decision import Decision
+from podium.schedulerplugin.preemption.dryrun import PreemptorPods
 from podium.schedulerplugin.preemption.intents import Intents
-from podium.schedulerplugin.preemption.stage import Preemptor
-from podium.schedulerplugin.preemption.target import Refused, Wanted
-from podium.schedulerplugin.requests import LATEST
+from podium.schedulerplugin.preemption.target import PlacementTarget, Unplaceable
 from podium.schedulerplugin.settings import Settings
 from podium.schedulerplugin.shapes import Shape
-from podium.view import Name, View
 
 
 class LiveEngine(Engine):
@@ -38,7 +38,7 @@ class LiveEngine(Engine):
 
     def __init__(
         self,
-        view: View,
+        view: ClusterReader,
         settings: Settings | None = None,
         minor: int = LATEST,
         intents: Intents | None = None,
@@ -60,8 +60,8 @@ class LiveEngine(Engine):
         every rule allows the eviction, and the preemptor must fit with exactly them gone. It raises as `plan`
         does.
         """
-        found = self.wanted(target)
-        if isinstance(found, Refused) or found.barred:
+        found = self.placement_target(target)
+        if isinstance(found, Unplaceable) or found.preemption_barred:
             return None
         second = seconds(now)
         units, _ = self.units(for_group=self._as_group(found), now=second, deadline=deadline)
@@ -80,7 +80,7 @@ class LiveEngine(Engine):
         rows: list[int] = []
         priority = 0
         for target in targets:
-            deadline.check()
+            deadline.enforce()
             found = self._lone(target)
             if found is None:
                 break
@@ -114,10 +114,10 @@ class LiveEngine(Engine):
         Nominated pods of no lower priority count, except these pods and those `beside` them. `within` limits
         the nodes. If `emptied`, no other pod is on any node. Raises DecisionTimeoutError after the deadline.
         """
-        self.snapshot.reveal()
+        self.snapshot.distinguish_labels()
         with self._trying():
             if emptied:
-                self.snapshot.lift_many(np.flatnonzero(self.snapshot.node >= 0))
+                self.snapshot.remove_many(np.flatnonzero(self.snapshot.node >= 0))
             else:
                 self._nominate(priority, {*rows, *beside})
             return self.placer.place_many(rows, within, deadline=deadline)
@@ -132,15 +132,15 @@ class LiveEngine(Engine):
         pods without a budget. It is also so if other pods decide where these may go, or if the next plan
         costs more.
         """
-        found, was, chosen = self._lone(target), before.wanted, before.chosen
+        found, was, chosen = self._lone(target), before.target, before.chosen
         if found is None or was is None or chosen is None or not chosen.then:
             return None
         victims, snapshot = chosen.found.victims, self.snapshot
         (row,), (first,) = found.rows, was.rows
         shape_id = snapshot.shape.item(row)
         alike = shape_id == snapshot.shape.item(first) and found[1:] == was[1:] and not self.nomination(row)
-        self.placer.expect(self._nominated.counted(found.priority, found.rows)[0])
-        if not alike or not self.placer.chain.plain(snapshot.shapes[shape_id]):
+        self.placer.announce(self._nominated.holding(found.priority, found.rows)[0])
+        if not alike or not self.placer.chain.resources_only(snapshot.shapes[shape_id]):
             return None
         if chosen.found.cost.pods != len(victims) or self.budgets.charged(victims).any():
             return None
@@ -150,15 +150,15 @@ class LiveEngine(Engine):
         with self._trying():
             for each in self._counted_on(node, found.priority, found.rows):
                 snapshot.assume(each, node)
-            if units.rule.guarded:
+            if units.rule.protects:
                 # In kube-scheduler's releases a terminating pod takes room, and is a victim like others.
                 on = snapshot.pods_on(node)
-                snapshot.lift_many(on[units.going(second)[on]])
-            preemptor = Preemptor(found.rows, found.needed, found.priority, group=False)
-            again = self.chooser(preemptor, second, deadline).next(chosen)
+                snapshot.remove_many(on[units.freeing(second)[on]])
+            preemptor = PreemptorPods(found.rows, found.needed, found.priority, group=False)
+            again = self.chooser(preemptor, second, deadline).next_equal(chosen)
         if again is None:
             return None
-        return before._replace(wanted=found, placed=dict(again.found.placed), chosen=again)
+        return before._replace(target=found, placed=dict(again.found.placed), chosen=again)
 
     def as_reserved(self, target: Name) -> int | None:
         """Return the node row that is reserved for a lone pod, if the pod fits there without preemption."""
@@ -182,7 +182,7 @@ class LiveEngine(Engine):
 
     def suits(self, shape: Shape, node_row: int) -> bool:
         """Return whether a node would take a pod of a shape if it were empty."""
-        return self.placer.chain.suits(shape, node_row)
+        return self.placer.chain.suits_node(shape, node_row)
 
     def has_room(self, shape: Shape, node_row: int, priority: int, beside: Collection[int]) -> bool:
         """Return whether a pod of a shape fits on a node now, nominated pods of no lower priority counted.
@@ -193,8 +193,8 @@ class LiveEngine(Engine):
         counted = self._counted_on(node_row, priority, beside)
         if not counted:
             return chain.fits(shape, node_row)
-        self.placer.expect(counted)
-        if chain.plain(shape):
+        self.placer.announce(counted)
+        if chain.resources_only(shape):
             return chain.fits(shape, node_row) and chain.resources.fits_beside(shape, node_row, counted)
         with self._trying():
             self._assume_nominated(np.array(counted, np.intp), np.full(len(counted), node_row, np.int32))
@@ -206,49 +206,49 @@ class LiveEngine(Engine):
 
     def roomy(self, shape: Shape, node_rows: Collection[int]) -> list[int]:
         """Return those of many nodes that have room for a shape now, without regard to reservations."""
-        return _among(node_rows, self.placer.chain.roomy(shape))
+        return _among(node_rows, self.placer.chain.with_room(shape))
 
     def nominated(self) -> Rows:
         """Return all pending pods with a reserved node that exists."""
-        rows, _ = self._nominated.counted(np.iinfo(np.int32).min, ())
+        rows, _ = self._nominated.holding(np.iinfo(np.int32).min, ())
         return rows
 
     def nominate(self, pod: Name, node: str) -> None:
         """Reserve a node for a pending pod from now on, whatever its status says; empty for none."""
         row = self.snapshot.pod_row[pod]
         # If the pod gives up a node, there is room for others.
-        (self._memo.forget if self._nominated.of(row) else self._memo.forget_plans)()
+        (self._cache.clear if self._nominated.node_of(row) else self._cache.clear_plans)()
         self.intents.nominate(pod, self.snapshot.uids[row], node)
-        self._nominated.note(row)
+        self._nominated.update(row)
 
     def avoid(self, pod: Schedulable, seconds: float) -> None:
         """Let pods with a rejected pod's requirements avoid its node for minutes from `seconds` on."""
-        self.placer.rejections.note(self.snapshot.shape_of(pod), pod.spec.nodeName or "", seconds)
+        self.placer.rejections.record(self.snapshot.shape_of(pod), pod.spec.nodeName or "", seconds)
 
-    def doom(self, rows: Collection[int]) -> None:
+    def mark_for_deletion(self, rows: Collection[int]) -> None:
         """Count pods as terminating from now on, because they are marked for deletion."""
-        self._memo.forget_plans()
+        self._cache.clear_plans()
         uids = self.snapshot.uids
-        self.intents.doom(uids[row] for row in rows)
+        self.intents.mark_for_deletion(uids[row] for row in rows)
         # Budgets already count a pod that is being deleted.
         stay = [row for row in rows if not self.snapshot.terminating.item(row)]
         for row, budgets in zip(stay, self.budgets.of_each(np.array(stay, np.intp)), strict=True):
-            self.intents.spending.charge(uids[row], budgets)
+            self.intents.disruptions.charge(uids[row], budgets)
         self._touch(rows)
 
-    def spare(self, rows: Collection[int]) -> None:
+    def unmark(self, rows: Collection[int]) -> None:
         """Count pods as terminating no more, unless they are being deleted."""
-        self._memo.forget_plans()
-        self.intents.spare(self.snapshot.uids[row] for row in rows)
+        self._cache.clear_plans()
+        self.intents.unmark(self.snapshot.uids[row] for row in rows)
         self._touch(rows)
 
     def assume(self, pod_row: int, node_row: int) -> None:
         """Count a pod on a node while its bind is in flight; the pod is no victim until the bind is seen."""
         self.snapshot.assume(pod_row, node_row)
 
-    def forget(self, pod_row: int) -> None:
+    def forget_pod(self, pod_row: int) -> None:
         """Count a pod where the API server has it again, because its bind failed."""
-        self.snapshot.forget(pod_row)
+        self.snapshot.forget_pod(pod_row)
 
     def _counted_on(self, node_row: int, priority: int, beside: Collection[int]) -> list[int]:
         """Return the pending pods of no lower priority that hold a node, except those `beside` (rows)."""
@@ -258,17 +258,17 @@ class LiveEngine(Engine):
             if row not in beside and self.priority_of(row) >= priority
         ]
 
-    def _lone(self, target: Name) -> Wanted | None:
+    def _lone(self, target: Name) -> PlacementTarget | None:
         """Return a pod that may be placed and is in no group; None for others."""
         try:
-            found = self.wanted(target)
+            found = self.placement_target(target)
         except PodiumError:
             return None
-        return found if isinstance(found, Wanted) and found.group is None else None
+        return found if isinstance(found, PlacementTarget) and found.group is None else None
 
-    def _waits(self, found: Wanted) -> bool:
-        kind = self._kind(found)
-        return kind is not None and self._memo.waits(kind)
+    def _waits(self, found: PlacementTarget) -> bool:
+        kind = self._cache_key(found)
+        return kind is not None and self._cache.known_not_to_fit(kind)
 
 
 def _among(rows: Collection[int], mask: Bools) -> list[int]:

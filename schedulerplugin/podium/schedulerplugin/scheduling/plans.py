@@ -11,7 +11,7 @@ from podium.api.records import CLUSTER
 from podium.api.schedulable import Schedulable
 from podium.schedulerplugin.engine import Engine
 from podium.schedulerplugin.preemption.decision import Decision
-from podium.schedulerplugin.preemption.target import Wanted
+from podium.schedulerplugin.preemption.target import PlacementTarget
 from podium.schedulerplugin.preemption.units import Units
 from podium.schedulerplugin.scheduling.effects import Evict, Key, PodRef, Preemptor, Unit
 from podium.schedulerplugin.scheduling.hints import Place, Waiting
@@ -37,7 +37,7 @@ def placements(engine: Engine, decision: Decision) -> tuple[tuple[PodRef, str], 
 
 def eviction(engine: Engine, key: Key, decision: Decision, now: int, message: str) -> Evict:
     """Return the preemption of a decision; `now` is the time of the decision in seconds."""
-    wanted, chosen = decision.wanted, decision.chosen
+    wanted, chosen = decision.target, decision.chosen
     assert wanted is not None
     assert chosen is not None
     units, _ = engine.units(for_group=wanted.group is not None, now=now)
@@ -52,11 +52,11 @@ def eviction(engine: Engine, key: Key, decision: Decision, now: int, message: st
         message=message,
         cleared=tuple(ref_at(engine, row) for row in outranked(engine, wanted, decision)),
         violations=harm.violations,
-        work=harm.work,
+        work=harm.lost_seconds,
     )
 
 
-def preemptor(engine: Engine, wanted: Wanted) -> Preemptor:
+def preemptor(engine: Engine, wanted: PlacementTarget) -> Preemptor:
     """Return the pod or group to be placed."""
     group = wanted.group
     if group is not None:
@@ -66,7 +66,7 @@ def preemptor(engine: Engine, wanted: Wanted) -> Preemptor:
     return Preemptor("pod", pod.namespace, pod.name, pod.uid, wanted.priority)
 
 
-def outranked(engine: Engine, wanted: Wanted, decision: Decision) -> Iterator[int]:
+def outranked(engine: Engine, wanted: PlacementTarget, decision: Decision) -> Iterator[int]:
     """Yield the pending pods of lower priority with a reservation on one of the nodes; they lose it.
 
     Only pods of the same scheduler: another scheduler withdraws its own reservations.

@@ -1,33 +1,34 @@
-"""Orders the keys to be tried, and decides when a key that found no place is tried again.
+"""Orders the entries to be tried, and decides when an entry that found no place is tried again.
 
-The order is by priority, then by how long a key has waited, never by the order of events. So two schedulers
-that see the same cluster try the same key. Only a key whose last decision took too long comes after all
-others. A key that found no place waits until a change may help it (`hints` decides that). An attempt on every
-change would cost more than everything else. A key that failed lately waits longer each time, so it cannot
-keep the others out. Upstream's queue (pkg/scheduler/backend/queue of kube-scheduler 1.37) has the same pools,
-waits and last resorts.
+The order is by priority, then by how long an entry has waited, never by the order of events. So two
+schedulers that see the same cluster try the same entry. Only an entry whose last decision took too long comes
+after all others. An entry that found no place waits until a change may help it (`hints` decides that). An
+attempt on every change would cost more than everything else. An entry that failed lately waits longer each
+time, so it cannot keep the others out. kube-scheduler's queue (pkg/scheduler/backend/queue of 1.37) has the
+same queues, waits and last resorts.
 
-A backoff delays a key, but never lets a key of lower priority take the room that woke it. A key in BACKOFF
-that was woken is tried early: before every key of lower priority, and as soon as no key is ACTIVE (KEP-5142).
-Each early attempt needs a wake of its own. Early attempts use at most a quarter of the time, because a gang
-with long decisions would otherwise starve the rest under steady changes. A key that failed with an error,
-such as a failed write or a decision over its time budget, is never tried early.
+A backoff delays an entry, but never lets an entry of lower priority take the room that woke it. An entry in
+BACKOFF that was woken is tried early: before every entry of lower priority, and as soon as no entry is ACTIVE
+(KEP-5142). Each early attempt needs a wake of its own. Early attempts use at most a quarter of the time,
+because a gang with long decisions would otherwise starve the rest under steady changes. An entry that failed
+with an error, such as a failed write or a decision over its time budget, is never tried early.
 
-A key that is being tried is in flight and in no pool. Changes that concern it meanwhile are remembered and
-count when it comes back; otherwise it might wait for an event that has passed.
+Changes that happen while an entry is IN_FLIGHT count when it is parked; otherwise it might wait for an event
+that has passed.
 
 All times are seconds of one steady clock. No operation costs more than O(log n).
 """
 
+import heapq
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from enum import StrEnum
 from types import MappingProxyType
+from typing import Any
 
 from podium.api.membership import GroupKey
 from podium.schedulerplugin.scheduling.effects import Key
-from podium.schedulerplugin.scheduling.hints import Hints, Seen, Waiting
-from podium.schedulerplugin.scheduling.ranked import Rank, Ranked
+from podium.schedulerplugin.scheduling.entry import QUEUED, Entries, Entry, EntryEvent, EntryPhase, Incoming
+from podium.schedulerplugin.scheduling.hints import Hints, Waiting
 
 # kube-scheduler's podInitialBackoffSeconds and podMaxBackoffSeconds.
 _FIRST_BACKOFF_SECONDS = 1.0
@@ -37,114 +38,115 @@ _EARLY_SHARE = 0.25
 _EARLY_BURST_SECONDS = 1.0
 # kube-scheduler's DefaultPodMaxInUnschedulablePodsDuration: after that a key is tried even without a hint.
 _FLUSH_SECONDS = 300.0
+# Superseded ranks that a heap may hold for each current one.
+_SLACK = 2
+
+_Rank = tuple[Any, ...]
+
+# The queue of the metric `pending_pods` in which an entry counts, by its phase.
+_POOLS = {
+    EntryPhase.ACTIVE: EntryPhase.ACTIVE,
+    EntryPhase.BACKOFF: EntryPhase.BACKOFF,
+    EntryPhase.UNSCHEDULABLE: EntryPhase.UNSCHEDULABLE,
+    EntryPhase.GATED: EntryPhase.GATED,
+    EntryPhase.PREEMPTING: EntryPhase.GATED,
+}
 
 
-class Pool(StrEnum):
-    """The pools of keys, named as in kube-scheduler's metric `pending_pods`."""
+class _Ranked:
+    """Keys by rank, the lowest first: a heap in which superseded ranks stay until they are reached.
 
-    ACTIVE = "active"
-    BACKOFF = "backoff"
-    UNSCHEDULABLE = "unschedulable"
-    GATED = "gated"
-
-
-class Event(StrEnum):
-    """The events that bring a key into a pool, named as in kube-scheduler's `queue_incoming_pods_total`.
-
-    CLUSTER_EVENT covers all of upstream's events that name a kind of change in the cluster.
+    An entry changes its rank several times for each attempt. Removing its old rank from the heap would cost
+    more than skipping it later, as long as superseded ranks do not pile up. Ranks differ from each other.
     """
 
-    ADDED = "UnscheduledPodAdd"
-    UPDATED = "UnscheduledPodUpdate"
-    FAILED = "ScheduleAttemptFailure"
-    BACKED_OFF = "BackoffComplete"
-    EARLY = "PopFromBackoffQ"
-    FLUSHED = "UnschedulableTimeout"
-    ACTIVATED = "ForceActivate"
-    CLUSTER_EVENT = "ClusterEvent"
+    def __init__(self) -> None:
+        self._ranks: dict[Key, _Rank] = {}
+        # The rank of every key, and some superseded ranks.
+        self._heap: list[tuple[_Rank, Key]] = []
 
+    def __contains__(self, key: Key) -> bool:
+        return key in self._ranks
 
-class _Entry:
-    """The state of one key; `pool` None is in flight."""
+    def set_rank(self, key: Key, rank: _Rank) -> None:
+        """Set the rank of a key, and replace the old one."""
+        self._ranks[key] = rank
+        if len(self._heap) > _SLACK * len(self._ranks) + _SLACK:
+            self._heap = [(rank, key) for key, rank in self._ranks.items()]
+            heapq.heapify(self._heap)
+        else:
+            heapq.heappush(self._heap, (rank, key))
 
-    __slots__ = (
-        *("again", "attempts", "early", "first", "heard", "last", "pool"),
-        *("priority", "seen", "since", "tried", "was_first"),
-    )
+    def discard(self, key: Key) -> None:
+        """Remove a key, if it is there."""
+        self._ranks.pop(key, None)
 
-    def __init__(self, priority: int, since: float) -> None:
-        self.priority = priority
-        self.since = since
-        self.pool: Pool | None = Pool.ACTIVE
-        # Tried before all others of its priority, once; `was_first` restores this for a key given back
-        # untried.
-        self.first = False
-        self.was_first = False
-        # Tried after all others of any priority, once.
-        self.last = False
-        # Whether the current attempt, or the next one, is early.
-        self.early = False
-        self.attempts = 0
-        # When the last attempt ended.
-        self.tried = float("-inf")
-        # The hints' counters when the key was popped, and the pool that a change since then asks for.
-        self.seen: Seen | None = None
-        self.again: Pool | None = None
-        # Whether a change that it waits for happened while it was GATED.
-        self.heard = False
+    def first(self) -> tuple[_Rank, Key] | None:
+        """Return the key of the lowest rank and that rank, None if there is none."""
+        while self._heap:
+            rank, key = self._heap[0]
+            if self._ranks.get(key) is rank:
+                return rank, key
+            heapq.heappop(self._heap)
+        return None
 
 
 class Queue:
-    """All keys to be scheduled, each in one pool or in flight; `hints` learns what each waits for.
+    """The entries of which pods wait; `hints` learns what each waits for.
 
-    Calls for an unknown key do nothing, because the key was dropped meanwhile.
+    Calls for an unknown key do nothing, because the entry was dropped meanwhile.
     """
 
-    def __init__(self, hints: Hints) -> None:
-        """Start empty."""
-        # The number of times that keys came into each pool, by event.
-        self.entered: Counter[tuple[Pool, Event]] = Counter()
+    def __init__(self, hints: Hints, entries: Entries | None = None) -> None:
+        """Start with the records of `entries`, none of them in the queue."""
+        # The number of times that entries came into each queue of `pending_pods`, by the reason.
+        self.entered: Counter[tuple[EntryPhase, Incoming]] = Counter()
+        self.entries = Entries() if entries is None else entries
         self._hints = hints
-        self._entries: dict[Key, _Entry] = {}
-        self._depths = dict.fromkeys(Pool, 0)
+        self._depths = dict.fromkeys(_POOLS.values(), 0)
         # ACTIVE keys in order, and the other keys by the time when they become ACTIVE anyway.
-        self._order = Ranked()
-        self._timers = Ranked()
+        self._order = _Ranked()
+        self._timers = _Ranked()
         # Woken keys in BACKOFF, in order.
-        self._woken = Ranked()
+        self._woken = _Ranked()
         # The time when the share of early attempts is balanced again.
         self._repaid = float("-inf")
 
     def __contains__(self, key: Key) -> bool:
-        return key in self._entries
+        return self._find(key) is not None
 
-    def put(self, key: Key, priority: int, since: float) -> None:
-        """Add a key with its priority and the start of its wait; a known key stays in its pool."""
-        entry = self._entries.get(key)
-        if entry is None:
-            entry = self._entries[key] = _Entry(priority, since)
-            self._depths[Pool.ACTIVE] += 1
-            self.entered[Pool.ACTIVE, Event.ADDED] += 1
-            self._rank(key, entry)
+    def enqueue(self, key: Key, priority: int, since: float) -> None:
+        """Add an entry with its priority and the start of its wait; a known entry keeps its phase."""
+        entry = self.entries.get(key)
+        if entry is None or entry.phase not in QUEUED:
+            entry = Entry(key) if entry is None else entry
+            entry.enqueue(priority, since)
+            self._enter(entry, EntryEvent.ADD, Incoming.ADDED)
             return
         changed = (entry.priority, entry.since) != (priority, since)
         entry.priority, entry.since = priority, since
-        if entry.pool is None:
-            self._remember(entry, Pool.BACKOFF)
-        elif entry.pool is Pool.ACTIVE and changed:
-            self._rank(key, entry)
+        if entry.phase is EntryPhase.ACTIVE and changed:
+            self._rank(entry)
         elif key in self._woken and changed:
-            self._woken.put(key, _place(key, entry))
+            self._woken.set_rank(key, _place(entry))
 
-    def drop(self, key: Key) -> None:
-        """Forget a key, because it is scheduled or gone."""
-        entry = self._entries.get(key)
+    def remove(self, key: Key) -> None:
+        """Take an entry out, because none of its pods waits; its record stays while binds are in flight."""
+        entry = self.entries.get(key)
+        if entry is not None and entry.phase is not EntryPhase.BINDING:
+            self._leave(entry)
+            entry.restart()
+            self.entries.move(entry, EntryEvent.BIND if entry.binding else EntryEvent.DROP)
+
+    def fail(self, key: Key) -> None:
+        """Take an entry out whose attempt ended with an error; the next look at its pods adds it again."""
+        entry = self._find(key)
         if entry is not None:
-            self._leave(key, entry)
-            del self._entries[key]
+            self._leave(entry)
+            self.entries.move(entry, EntryEvent.FAIL)
 
     def first(self, now: float) -> Key | None:
-        """Return the key to be tried next; None if no key is ACTIVE or may be tried early."""
+        """Return the entry to be tried next; None if no entry is ACTIVE or may be tried early."""
         self._settle(now)
         active, woken = self._order.first(), self._woken.first()
         if (
@@ -154,16 +156,17 @@ class Queue:
         ):
             return None if active is None else active[1]
         key = woken[1]
-        self._enter(key, self._entries[key], Pool.ACTIVE, Event.EARLY)
-        self._entries[key].early = True
+        self._enter(self.entries[key], EntryEvent.ACTIVATE, Incoming.EARLY)
+        self.entries[key].early = True
         return key
 
     def pop(self, now: float) -> Key | None:
-        """Return the key to be tried next; it is in flight from now on, and its attempts are counted up."""
+        """Return the entry to be tried next; it is IN_FLIGHT now, and its attempts are counted up."""
         key = self.first(now)
         if key is not None:
-            entry = self._entries[key]
-            self._leave(key, entry)
+            entry = self.entries[key]
+            self._leave(entry)
+            self.entries.move(entry, EntryEvent.POP)
             entry.attempts += 1
             entry.first, entry.was_first = False, entry.first
             entry.last = False
@@ -172,208 +175,195 @@ class Queue:
 
     def charge(self, keys: Iterable[Key], seconds: float, now: float) -> None:
         """Record the duration of an attempt that began now; if early and failed, it delays early ones."""
-        entries = [self._entries[key] for key in keys if key in self._entries]
+        entries = [entry for key in keys if (entry := self._find(key)) is not None]
         if any(entry.early for entry in entries):
             self._repaid = max(self._repaid, now) + seconds / _EARLY_SHARE
         for entry in entries:
             entry.early = False
 
     def give_back(self, key: Key) -> None:
-        """Put a key that was popped and not tried back in its place."""
-        entry = self._entries.get(key)
-        if entry is not None and entry.pool is None:
+        """Put an entry that was popped and not tried back in its place."""
+        entry = self.entries.get(key)
+        if entry is not None and entry.phase is EntryPhase.IN_FLIGHT:
             entry.attempts = max(0, entry.attempts - 1)
             entry.first = entry.first or entry.was_first
-            entry.pool, entry.seen, entry.again = Pool.ACTIVE, None, None
-            self._depths[Pool.ACTIVE] += 1
-            self._rank(key, entry)
+            entry.seen = None
+            self.entries.move(entry, EntryEvent.GIVE_BACK)
+            self._depths[EntryPhase.ACTIVE] += 1
+            self._rank(entry)
 
-    def keys(self, pool: Pool) -> list[Key]:
-        """Return the keys of a pool, unordered."""
-        return [key for key, entry in self._entries.items() if entry.pool is pool]
+    def keys(self, *phases: EntryPhase) -> list[Key]:
+        """Return the keys of the entries in some phases, unordered."""
+        return [key for key, entry in self.entries.items() if entry.phase in phases]
 
     def park(self, key: Key, waiting: Waiting, now: float, at: float | None = None) -> None:
-        """Let a key that found no place wait for changes that may help it, but no longer than until `at`.
+        """Let an entry that found no place wait for changes that may help it, but not longer than until `at`.
 
-        A key that is ACTIVE or in BACKOFF is tried again anyway and stays there. A key that was GATED is
-        tried at once if a change that it waited for happened meanwhile.
+        If a change that it waits for happened during the attempt, it is retried after its backoff. If one
+        happened during its preemption, it is tried at once.
         """
-        entry = self._entries.get(key)
-        if entry is None or entry.pool in (Pool.ACTIVE, Pool.BACKOFF):
+        entry = self.entries.get(key)
+        if entry is None or entry.phase not in (EntryPhase.IN_FLIGHT, EntryPhase.PREEMPTING):
             return
-        if entry.pool is None:
+        if entry.phase is EntryPhase.IN_FLIGHT:
+            entry.tried = now
             if entry.seen is not None and self._hints.missed(waiting, entry.seen):
-                self._remember(entry, Pool.BACKOFF)
-            if self._comes_back(key, entry, now):
+                self._retry(entry, Incoming.FAILED, now)
                 return
-        if entry.heard:
-            self._enter(key, entry, Pool.ACTIVE, Event.CLUSTER_EVENT)
+        if entry.helped:
+            self._enter(entry, EntryEvent.ACTIVATE, Incoming.CLUSTER_EVENT)
             return
         due = now + _FLUSH_SECONDS
-        self._enter(key, entry, Pool.UNSCHEDULABLE, Event.FAILED, due if at is None else min(at, due))
+        self._enter(entry, EntryEvent.PARK, Incoming.FAILED, due if at is None else min(at, due))
         self._hints.wait(key, waiting)
 
-    def gate(self, key: Key, now: float, waiting: Waiting | None = None) -> None:
-        """Hold a key back, whatever pool it is in, until it is opened or activated.
+    def gate(self, key: Key, now: float) -> None:
+        """Hold an entry back until it is opened or activated."""
+        entry = self._find(key)
+        if entry is not None and entry.phase is not EntryPhase.GATED:
+            incoming = self._incoming(entry, now)
+            self._enter(entry, EntryEvent.GATE, incoming, now + _FLUSH_SECONDS)
 
-        Changes that it is `waiting` for are remembered until it is parked.
-        """
-        entry = self._entries.get(key)
-        if entry is None or entry.pool is Pool.GATED:
-            return
-        if entry.pool is None and self._comes_back(key, entry, now):
-            return
-        event = Event.FAILED if entry.pool is None else Event.UPDATED
-        self._enter(key, entry, Pool.GATED, event, now + _FLUSH_SECONDS)
-        if waiting is not None:
+    def preempt(self, key: Key, waiting: Waiting, now: float) -> None:
+        """Hold an entry back while its preemption is in flight, and remember changes that it waits for."""
+        entry = self._find(key)
+        if entry is not None:
+            self._enter(entry, EntryEvent.PREEMPT, self._incoming(entry, now))
             self._hints.wait(key, waiting)
 
     def open(self, key: Key) -> None:
-        """Activate a key if it is GATED."""
-        entry = self._entries.get(key)
-        if entry is not None and entry.pool is None:
-            self._remember(entry, Pool.ACTIVE)
-        elif entry is not None and entry.pool is Pool.GATED:
-            self._enter(key, entry, Pool.ACTIVE, Event.UPDATED)
+        """Activate an entry that was held back."""
+        entry = self.entries.get(key)
+        if entry is not None and entry.phase in (EntryPhase.GATED, EntryPhase.PREEMPTING):
+            self._enter(entry, EntryEvent.ACTIVATE, Incoming.UPDATED)
 
     def back_off(self, key: Key, now: float, failures: int = 1) -> None:
-        """Retry a key that failed just now, after a backoff for at least `failures` attempts."""
-        entry = self._entries.get(key)
+        """Retry an entry that failed just now, after a backoff for at least `failures` attempts."""
+        entry = self._find(key)
         if entry is not None:
             entry.tried, entry.attempts = now, max(entry.attempts, failures)
-            self._again(key, entry, Pool.BACKOFF, Event.FAILED, now)
+            self._again(entry, Incoming.FAILED, now)
 
     def demote(self, key: Key) -> None:
-        """Try a key next time only when no other key is ACTIVE, whatever its priority."""
-        entry = self._entries.get(key)
+        """Try an entry next time only when no other entry is ACTIVE, whatever its priority."""
+        entry = self._find(key)
         if entry is not None:
             entry.last = True
-            if entry.pool is Pool.ACTIVE:
-                self._rank(key, entry)
+            if entry.phase is EntryPhase.ACTIVE:
+                self._rank(entry)
             elif key in self._woken:
-                self._woken.put(key, _place(key, entry))
+                self._woken.set_rank(key, _place(entry))
 
     def activate(self, key: Key, *, first: bool = False) -> None:
-        """Make a key ACTIVE without further waits; `first` puts it before all others of its priority."""
-        entry = self._entries.get(key)
+        """Make an entry ACTIVE without further waits; `first` puts it before all others of its priority."""
+        entry = self._find(key)
         if entry is None:
             return
         entry.first = entry.first or first
-        if entry.pool is None:
-            self._remember(entry, Pool.ACTIVE)
-        elif entry.pool is Pool.ACTIVE:
-            self._rank(key, entry)
+        if entry.phase is EntryPhase.ACTIVE:
+            self._rank(entry)
         else:
-            self._enter(key, entry, Pool.ACTIVE, Event.ACTIVATED)
+            self._enter(entry, EntryEvent.ACTIVATE, Incoming.ACTIVATED)
 
     def wake(self, keys: Iterable[Key], now: float) -> None:
-        """Retry UNSCHEDULABLE keys that a change may help: after their backoff, or early.
+        """Retry UNSCHEDULABLE entries that a change may help: after their backoff, or early.
 
-        GATED keys remember the change.
+        PREEMPTING entries remember the change.
         """
         for key in keys:
-            entry = self._entries.get(key)
-            if entry is None:
-                continue
-            if entry.pool is None:
-                self._remember(entry, Pool.BACKOFF)
-            elif entry.pool is Pool.GATED:
-                entry.heard = True
-            elif entry.pool is Pool.UNSCHEDULABLE:
-                self._retry(key, entry, Pool.BACKOFF, Event.CLUSTER_EVENT, now)
-
-    def forget(self, key: Key) -> None:
-        """Reset the backoff of a key, because a part of it was scheduled."""
-        entry = self._entries.get(key)
-        if entry is not None:
-            entry.attempts = 0
+            entry = self.entries.get(key)
+            if entry is not None and entry.phase is EntryPhase.PREEMPTING:
+                entry.helped = True
+            elif entry is not None and entry.phase is EntryPhase.UNSCHEDULABLE:
+                self._retry(entry, Incoming.CLUSTER_EVENT, now)
 
     def due(self, now: float) -> float | None:
-        """Return when the next key is to be tried without another event, not before `now`; None for never."""
+        """Return when the next entry is to be tried without another event, at least `now`; None for never."""
         found = self._timers.first()
         times = [] if found is None else [_time(found[0])]
         if self._woken.first() is not None and self._order.first() is None:
             times.append(self._early_from())
         return max(now, min(times)) if times else None
 
-    def pool_of(self, key: Key) -> Pool | None:
-        """Return the pool of a key; None if it is in flight or unknown."""
-        entry = self._entries.get(key)
-        return None if entry is None else entry.pool
+    def phase_of(self, key: Key) -> EntryPhase:
+        """Return the phase of an entry; NONE if it is unknown."""
+        entry = self.entries.get(key)
+        return EntryPhase.NONE if entry is None else entry.phase
 
-    def depths(self) -> Mapping[Pool, int]:
-        """Return the number of keys in each pool; keys in flight are in none."""
+    def depths(self) -> Mapping[EntryPhase, int]:
+        """Return the number of entries in each queue of the metric `pending_pods`."""
         return MappingProxyType(self._depths)
 
+    def _find(self, key: Key) -> Entry | None:
+        """Return the record of an entry that is in the queue."""
+        entry = self.entries.get(key)
+        return entry if entry is not None and entry.phase in QUEUED else None
+
     def _settle(self, now: float) -> None:
-        """Make ACTIVE the keys that are due."""
+        """Make ACTIVE the entries that are due."""
         while (found := self._timers.first()) is not None and _time(found[0]) <= now:
-            key = found[1]
-            entry = self._entries[key]
-            event = Event.BACKED_OFF if entry.pool is Pool.BACKOFF else Event.FLUSHED
-            self._enter(key, entry, Pool.ACTIVE, event)
+            entry = self.entries[found[1]]
+            backed_off = entry.phase is EntryPhase.BACKOFF
+            self._enter(entry, EntryEvent.ACTIVATE, Incoming.BACKED_OFF if backed_off else Incoming.FLUSHED)
 
     def _early_from(self) -> float:
         """Return when an early attempt may begin."""
         return self._repaid - _EARLY_BURST_SECONDS / _EARLY_SHARE
 
-    def _comes_back(self, key: Key, entry: _Entry, now: float) -> bool:
-        """Record the end of an attempt; if a change happened meanwhile, retry the key and return True."""
+    def _incoming(self, entry: Entry, now: float) -> Incoming:
+        """Return why an entry is held back, and record the end of its attempt, if there was one."""
+        if entry.phase is not EntryPhase.IN_FLIGHT:
+            return Incoming.UPDATED
         entry.tried = now
-        if entry.again is None:
-            return False
-        self._retry(key, entry, entry.again, Event.FAILED, now)
-        return True
+        return Incoming.FAILED
 
-    def _remember(self, entry: _Entry, pool: Pool) -> None:
-        """Remember the pool for a key in flight; ACTIVE takes precedence over BACKOFF."""
-        if entry.again is not Pool.ACTIVE:
-            entry.again = pool
+    def _retry(self, entry: Entry, incoming: Incoming, now: float) -> None:
+        """Retry an entry that a change may help."""
+        self._again(entry, incoming, now)
+        if entry.phase is EntryPhase.BACKOFF:
+            self._woken.set_rank(entry.key, _place(entry))
 
-    def _retry(self, key: Key, entry: _Entry, pool: Pool, event: Event, now: float) -> None:
-        """Retry a key that a change may help."""
-        self._again(key, entry, pool, event, now)
-        if entry.pool is Pool.BACKOFF:
-            self._woken.put(key, _place(key, entry))
-
-    def _again(self, key: Key, entry: _Entry, pool: Pool, event: Event, now: float) -> None:
-        """Retry a key: at once, or (BACKOFF) as soon as its backoff since the last attempt has ended."""
+    def _again(self, entry: Entry, incoming: Incoming, now: float) -> None:
+        """Retry an entry as soon as its backoff since the last attempt has ended."""
         ends = entry.tried + _backoff(entry.attempts)
-        if pool is Pool.BACKOFF and ends > now:
-            self._enter(key, entry, Pool.BACKOFF, event, ends)
+        if ends > now:
+            self._enter(entry, EntryEvent.BACK_OFF, incoming, ends)
         else:
-            self._enter(key, entry, Pool.ACTIVE, event)
+            self._enter(entry, EntryEvent.ACTIVATE, incoming)
 
-    def _enter(self, key: Key, entry: _Entry, pool: Pool, event: Event, due: float | None = None) -> None:
-        """Move a key to a pool; `due` is when it becomes ACTIVE by itself."""
-        self._leave(key, entry)
-        self.entered[pool, event] += 1
+    def _enter(self, entry: Entry, event: EntryEvent, incoming: Incoming, due: float | None = None) -> None:
+        """Change the phase of an entry; `due` is when it becomes ACTIVE by itself."""
+        self._leave(entry)
+        self.entries.move(entry, event)
+        pool = _POOLS[entry.phase]
+        self.entered[pool, incoming] += 1
         self._depths[pool] += 1
-        entry.pool, entry.seen, entry.again, entry.heard = pool, None, None, False
-        if due is None:
-            self._rank(key, entry)
+        entry.seen, entry.helped = None, False
+        if entry.phase is EntryPhase.ACTIVE:
+            self._rank(entry)
         else:
             entry.first = False
-            self._timers.put(key, (due, *_identity(key)))
+        if due is not None:
+            self._timers.set_rank(entry.key, (due, *_identity(entry.key)))
 
-    def _leave(self, key: Key, entry: _Entry) -> None:
-        """Take a key out of its pool."""
-        match entry.pool:
-            case None:
-                return
-            case Pool.ACTIVE:
-                self._order.drop(key)
-            case Pool.UNSCHEDULABLE | Pool.GATED:
+    def _leave(self, entry: Entry) -> None:
+        """Take an entry out of the order, the timers and the hints of its phase."""
+        if entry.phase not in _POOLS:
+            return
+        key = entry.key
+        match entry.phase:
+            case EntryPhase.ACTIVE:
+                self._order.discard(key)
+            case EntryPhase.BACKOFF:
+                self._woken.discard(key)
+                self._timers.discard(key)
+            case _:
                 self._hints.drop(key)
-                self._timers.drop(key)
-            case Pool.BACKOFF:
-                self._woken.drop(key)
-                self._timers.drop(key)
-        self._depths[entry.pool] -= 1
-        entry.pool = None
+                self._timers.discard(key)
+        self._depths[_POOLS[entry.phase]] -= 1
 
-    def _rank(self, key: Key, entry: _Entry) -> None:
-        self._order.put(key, _place(key, entry))
+    def _rank(self, entry: Entry) -> None:
+        self._order.set_rank(entry.key, _place(entry))
 
 
 def _backoff(attempts: int) -> float:
@@ -383,9 +373,9 @@ def _backoff(attempts: int) -> float:
     return min(_FIRST_BACKOFF_SECONDS * 2.0 ** min(attempts - 1, 10), _LAST_BACKOFF_SECONDS)
 
 
-def _place(key: Key, entry: _Entry) -> Rank:
-    """Return the rank of a key in the order in which keys are tried."""
-    return entry.last, -entry.priority, not entry.first, entry.since, *_identity(key)
+def _place(entry: Entry) -> _Rank:
+    """Return the rank of an entry in the order in which entries are tried."""
+    return entry.last, -entry.priority, not entry.first, entry.since, *_identity(entry.key)
 
 
 def _identity(key: Key) -> tuple[str, str, int]:
@@ -395,7 +385,7 @@ def _identity(key: Key) -> tuple[str, str, int]:
     return *key, 0
 
 
-def _time(rank: Rank) -> float:
+def _time(rank: _Rank) -> float:
     due = rank[0]
     assert isinstance(due, float)
     return due

@@ -1,0 +1,238 @@
+"""`podium audit`: read a cluster from files or live, audit it, and write one report in the requested format.
+
+The report may be compared with a baseline: an earlier report, or another input, which is then audited first.
+The report is complete before its first byte is written, and the exit code comes from the findings that count.
+Neither depends on the format.
+"""
+
+import sys
+from collections import Counter
+from collections.abc import Callable, Collection, Sequence, Sized
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+from typing import NamedTuple
+
+import click
+import msgspec
+
+from podium.api.findings import Finding
+from podium.api.reads import Kind
+from podium.api.times import written
+from podium.audit.baseline import Triage, baseline_of
+from podium.audit.report import API_VERSION, AuditReport, AuditSummary
+from podium.audit.run import MINORS, audit, choose_minor
+from podium.cli import inputs
+from podium.cli.main import EXIT_FINDINGS, examples
+from podium.cli.render.context import Context, FindingLocation
+from podium.cli.render.formats import FORMATS, render
+from podium.cli.render.output import Output, deliver, output_options, terminal
+from podium.cli.render.words import amounts
+from podium.cluster.state import ClusterState
+from podium.documents.load import Loaded, Origins, collector_paused
+from podium.errors import PodiumError
+from podium.rules.audit.table import RULES, unknown_rule
+from podium.rules.rule import Rule
+
+
+@click.command(
+    epilog=examples(
+        ("Audit all namespaces of the live cluster", "podium audit -A"),
+        (
+            "Audit a dump and write the findings as SARIF",
+            "podium audit -f cluster.json.gz -o sarif --output-file audit.sarif",
+        ),
+    )
+)
+@inputs.file_options
+@inputs.kube_options
+@output_options(*FORMATS)
+@click.option(
+    "--fail-on",
+    type=click.Choice(["error", "warning", "never"]),
+    default="error",
+    show_default=True,
+    help="Minimum severity for exit code 3.",
+)
+@click.option("--select", multiple=True, metavar="RULE", help="Run only this rule. Can be repeated.")
+@click.option("--ignore", multiple=True, metavar="RULE", help="Skip this rule. Can be repeated.")
+@click.option("--baseline", metavar="FILE", help="Earlier report (-o json) whose findings do not count.")
+@click.option(
+    "--diff",
+    nargs=2,
+    metavar="OLD NEW",
+    help="Count only the findings of NEW that OLD does not have. Both as for -f.",
+)
+@click.option(
+    "--config", metavar="FILE", help="File with an AuditConfiguration (severities, ignores; docs/ci.md)."
+)
+@click.option("--kubernetes", type=click.Choice(MINORS), help="Kubernetes minor.  [default: the server's]")
+def command(
+    *,
+    filenames: tuple[str, ...],
+    strict: bool,
+    kube: inputs.KubeOptions,
+    output: Output,
+    fail_on: str,
+    select: tuple[str, ...],
+    ignore: tuple[str, ...],
+    baseline: str | None,
+    diff: tuple[str, str] | None,
+    config: str | None,
+    kubernetes: str | None,
+) -> None:
+    """Find groups and pods that Kubernetes will not schedule, and groups whose pods differ from them.
+
+    Reads files (-f) or the live cluster, and writes nothing to it.
+
+    Exit code: 0 no findings, 3 findings at the --fail-on level or above, 2 usage error, 1 the command
+    failed. All formats give the same exit code.
+    """
+    judge = AuditRun(select, ignore, kubernetes)
+    judge.validate_rules()
+    before, after = ((), filenames) if diff is None else (diff[:1], diff[1:])
+    if before and (filenames or kube.given or baseline is not None):
+        raise click.UsageError(
+            "--diff reads OLD and NEW and excludes -f, --baseline and the flags of a live cluster."
+        )
+    inputs.stdin_once([*before, *after, *filter(None, (baseline, config))])
+    triage = _triage(config)
+    if before:
+        old = judge.report(inputs.load(before, kube, strict=strict), Triage(), before[0])
+        triage = msgspec.structs.replace(triage, baseline=baseline_of(old, before[0]))
+    elif baseline is not None:
+        triage = msgspec.structs.replace(triage, baseline=baseline_of(_read_report(baseline), baseline))
+    loaded = inputs.load(after, kube, strict=strict)
+    report = judge.report(loaded, triage, after[0] if before else "")
+    rules = judge.rules(triage)
+    with collector_paused():
+        text = render(report, output.format, _context(after, loaded, rules, output))
+    deliver(text, output.file)
+    if _fails(report.summary, fail_on):
+        sys.exit(EXIT_FINDINGS)
+
+
+class AuditRun(NamedTuple):
+    """The requested rules, and the minor to audit for, None for the input's own."""
+
+    select: Collection[str]
+    ignore: Collection[str]
+    kubernetes: str | None
+
+    def validate_rules(self) -> None:
+        """Raise click.UsageError for a rule that does not exist."""
+        for option, ids in (("--select", self.select), ("--ignore", self.ignore)):
+            for complaint in filter(None, map(unknown_rule, ids)):
+                raise click.UsageError(f"{option}: {complaint}")
+
+    def rules(self, triage: Triage) -> list[Rule]:
+        """Return the requested rules with their configured severities."""
+        return [
+            msgspec.structs.replace(rule, severity=triage.severities.get(rule.id, rule.severity))
+            for rule in RULES
+            if (not self.select or rule.id in self.select) and rule.id not in self.ignore
+        ]
+
+    def report(self, loaded: Loaded, triage: Triage, name: str) -> AuditReport:
+        """Return the audit of the input; stderr gets the minor, and the name of the input if it has one.
+
+        Raises click.UsageError if nothing was read that the audit looks at.
+        """
+        objects = _objects(loaded.state)
+        if not objects and Kind.POD in loaded.state.unread:
+            skipped = f" (skipped: {', '.join(amounts(loaded.skipped))})" if loaded.skipped else ""
+            raise click.UsageError(f"The input has no object that the audit reads{skipped}. Check the path.")
+        minor, chosen_by = _minor(self.kubernetes, loaded)
+        click.echo(f"podium: {name and f'{name}: '}Kubernetes {minor} ({chosen_by})", err=True)
+        with collector_paused(), loaded.origins.placed():
+            return audit(
+                loaded.state,
+                kubernetes=minor,
+                chosen_by=chosen_by,
+                objects=objects,
+                skipped=loaded.skipped,
+                select=self.select,
+                ignore=self.ignore,
+                namespace=loaded.scope.namespace,
+                selector=loaded.scope.selector,
+                triage=triage,
+            )
+
+
+def _triage(config: str | None) -> Triage:
+    today = datetime.now(UTC).date()
+    if config is None:
+        return Triage(today=today)
+    from podium.cli.config.auditfile import read_triage  # noqa: PLC0415 - an audit without a file needs no pydantic
+
+    return read_triage(config, today)
+
+
+def _read_report(path: str) -> AuditReport:
+    """Return a report that was written with -o json (or yaml). Raises PodiumError for any other file."""
+    documents = list(inputs.read_documents([path]))
+    document = documents[0]
+    if len(documents) != 1 or (document.apiVersion, document.kind) != (API_VERSION, "AuditReport"):
+        held = f"{len(documents)} objects" if len(documents) > 1 else f"{document.apiVersion} {document.kind}"
+        raise PodiumError(f"{path}: found {held}. Give a report of `podium audit -o json`")
+    return document.read(AuditReport)
+
+
+def _context(filenames: Sequence[str], loaded: Loaded, rules: Sequence[Rule], output: Output) -> Context:
+    """Return what a rendering needs from the terminal, the clock and the input."""
+    width, colour = terminal(to_file=output.file is not None)
+    return Context(
+        rules=rules,
+        input=inputs.source(filenames, loaded),
+        place=_places(filenames, loaded.origins),
+        version=version("podium-k8s"),
+        made=written(datetime.now(UTC)),
+        width=width,
+        colour=colour,
+    )
+
+
+def _minor(asked: str | None, loaded: Loaded) -> tuple[str, str]:
+    """Return the minor to audit for, and how it was chosen: the option, the API server, else the kubelets."""
+    if asked is not None:
+        return asked, "set by --kubernetes"
+    return choose_minor(loaded.state.nodes.values(), loaded.server)
+
+
+def _objects(state: ClusterState) -> dict[str, int]:
+    """Return the number of objects that were read, by kind."""
+    read: dict[Kind, Sized] = {
+        Kind.POD: state.pods,
+        Kind.NODE: state.nodes,
+        Kind.PRIORITY_CLASS: state.classes,
+        Kind.BUDGET: state.budgets,
+        Kind.POD_GROUP: state.groups,
+        Kind.WORKLOAD: state.workloads,
+        Kind.KUEUE_WORKLOAD: state.kueue_workloads,
+    }
+    counts = Counter({str(kind): len(objects) for kind, objects in read.items() if objects})
+    counts.update(ref.kind for ref in state.owners)
+    return dict(counts)
+
+
+def _places(filenames: Sequence[str], origins: Origins) -> Callable[[Finding], FindingLocation | None]:
+    """Return a function that finds findings in the input's files; lines are looked up on demand.
+
+    A finding on an object that is in no file, such as a missing group, is placed in the first file as a
+    whole.
+    """
+    whole = next((FindingLocation(name, None) for name in filenames if Path(name).is_file()), None)
+
+    def place(finding: Finding) -> FindingLocation | None:
+        origin = origins.get(finding.object)
+        if origin is None:
+            return whole
+        line = origins.line(finding.object, finding.field)
+        return None if line is None else FindingLocation(origin.file, line)
+
+    return place
+
+
+def _fails(summary: AuditSummary, fail_on: str) -> bool:
+    counted = {"error": summary.errors, "warning": summary.errors + summary.warnings, "never": 0}
+    return counted[fail_on] > 0

@@ -1,0 +1,47 @@
+"""`podium controller`: keep PodsNotMatchingPriority true, protect groups and make auto groups."""
+
+import click
+
+from podium.cli.config.processoptions import (
+    ElectionOptions,
+    LogOptions,
+    ProcessOptions,
+    leader_options,
+    log_options,
+    process_options,
+)
+from podium.cli.main import examples
+
+
+@click.command(
+    epilog=examples(
+        ("Run on the current context", "podium controller"),
+        (
+            "Run with a configuration file, without leader election",
+            "podium controller --config controller.yaml --no-leader-elect",
+        ),
+    )
+)
+@process_options(metrics_port=9091)
+@leader_options("podium-controller")
+@click.option("--config", metavar="FILE", help="File with a ControllerConfiguration.")
+@log_options
+def command(
+    *, process: ProcessOptions, election: ElectionOptions, config: str | None, log: LogOptions
+) -> None:
+    """Maintain the condition PodsNotMatchingPriority of every PodGroup.
+
+    Also keeps Podium's groups while they have members, and creates the groups that pods request with the
+    label scheduling.podium.dev/gang: auto.
+    """
+    election.check()
+    import uvloop  # noqa: PLC0415 - `--help` does not need it
+
+    from podium.cli.config.controllerfile import read_rules  # noqa: PLC0415 - as above
+    from podium.controllers.manager import Rules  # noqa: PLC0415 - as above
+    from podium.controllers.process import run  # noqa: PLC0415 - as above
+    from podium.runtime.manager import ManagerOptions  # noqa: PLC0415 - as above
+
+    options = ManagerOptions(**process._asdict(), **election._asdict())
+    rules = Rules() if config is None else read_rules(config)
+    uvloop.run(run(options, rules, log.logger()))

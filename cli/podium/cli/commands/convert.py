@@ -1,0 +1,101 @@
+"""`podium convert`: rewrite PodGroups, Workloads and their pods for another version or the other API.
+
+The input is read, converted and checked completely before the first byte is written, because a truncated
+manifest is worse than none.
+"""
+
+import sys
+
+import click
+
+from podium.api.convert import VERSIONS, ConversionNote, Converted, convert
+from podium.api.findings import group_of
+from podium.api.groups import NATIVE_GROUP, PODIUM_GROUP
+from podium.api.reads import READS, Kind
+from podium.api.regroup import regroup
+from podium.cli import inputs
+from podium.cli.main import EXIT_FINDINGS, examples
+from podium.cli.render.data import as_json
+from podium.cli.render.output import Output, deliver, output_options
+from podium.documents.split import Document
+from podium.documents.yamlwriter import dump_all
+
+_KINDS = ("PodGroup", "Workload", "CompositePodGroup")
+
+
+@click.command(
+    epilog=examples(
+        (
+            "Convert to the version that Kubernetes 1.37 stores",
+            "podium convert -f groups.yaml --to scheduling.k8s.io/v1beta1",
+        ),
+        (
+            "Convert to Podium's API, as JSON",
+            "podium convert -f groups.yaml --to scheduling.podium.dev/v1beta1 -o json",
+        ),
+    )
+)
+@inputs.file_options
+@click.option(
+    "--to",
+    "target",
+    required=True,
+    type=click.Choice(list(VERSIONS)),
+    metavar="GROUP/VERSION",
+    help=f"Target API version: {', '.join(VERSIONS)}.",
+)
+@output_options("yaml", "json")
+def command(filenames: tuple[str, ...], strict: bool, target: str, output: Output) -> None:
+    """Convert PodGroups and Workloads to another version or to the other API.
+
+    Pods and pod templates in the same input stay members of their groups. Other objects pass unchanged. Each
+    field that the target cannot carry is reported on stderr, and the exit code is then 3.
+    """
+    if not filenames:
+        raise click.UsageError("Missing option '-f' / '--filename'. Give a file, a folder, or - for stdin.")
+    results: list[tuple[Document, Converted]] = [
+        (document, _converted(document, target, strict=strict))
+        for document in inputs.read_documents(filenames)
+    ]
+    documents = [result.document for _, result in results]
+    if output.format == "yaml":
+        text = dump_all(documents)
+    elif len(documents) == 1:
+        text = as_json(documents[0])
+    else:
+        text = as_json({"apiVersion": "v1", "kind": "List", "items": documents})
+    deliver(text, output.file)
+    lost = False
+    for document, result in results:
+        for note in result.notes:
+            click.echo(_line(f"{document.origin}, {note.field}: {note.text}"), err=True)
+            lost = lost or note.lost
+    if lost:
+        sys.exit(EXIT_FINDINGS)
+
+
+def _line(text: str) -> str:
+    """Return a note as one line, whatever characters its field name contains."""
+    return "".join(char if char.isprintable() else ascii(char)[1:-1] for char in text)
+
+
+def _converted(document: Document, target: str, *, strict: bool) -> Converted:
+    """Return one document converted. Raises ReadError if it does not decode."""
+    api_version, kind = document.apiVersion, document.kind
+    read = READS.get((api_version, kind))
+    if read is not None:
+        # Decoded once, so that a wrong type is an error of the input, with its line.
+        document.read(read.type)
+        rewrite = convert if read.kind in (Kind.POD_GROUP, Kind.WORKLOAD) else regroup
+        return rewrite(document.value(), target)
+    value = document.value()
+    if group_of(api_version) in (NATIVE_GROUP, PODIUM_GROUP) and kind.removesuffix("List") in _KINDS:
+        if kind.endswith("List") and api_version in VERSIONS and "Composite" not in kind:
+            # An empty List of PodGroups or Workloads.
+            return Converted({**value, "apiVersion": target}, [])
+        if api_version != target:
+            text = f"{api_version} {kind} cannot be converted and is unchanged"
+            return Converted(value, [ConversionNote("apiVersion", text, lost=True)])
+    elif strict and kind != "List":
+        raise document.error(f"Podium does not read {api_version} {kind} (--strict)")
+    return Converted(value, [])

@@ -1,0 +1,109 @@
+"""`podium doctor`: check a cluster for Podium; each line has a fact and what to do about it."""
+
+import contextlib
+import functools
+import sys
+from datetime import UTC, datetime
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from podium.cli.inputs import KubeOptions, server_options
+from podium.cli.main import EXIT_FINDINGS, examples
+from podium.cli.render.data import document
+from podium.cli.render.output import Output, output_options
+from podium.cli.render.text import visible
+from podium.errors import PodiumError
+from podium.ops.doctor.check import CheckLevel, DoctorCheck
+from podium.text import count, listed
+
+if TYPE_CHECKING:
+    from podium.cli.render.text import Layout
+    from podium.ops.doctor.facts import ClusterFacts
+
+
+@click.command(
+    epilog=examples(
+        ("Check the cluster of the current context", "podium doctor"),
+        ("Print the checks as JSON", "podium doctor -o json"),
+    )
+)
+@server_options()
+@output_options("table", "json", "yaml")
+def command(kube: KubeOptions, output: Output) -> None:
+    """Check a cluster: server, installation, certificates, permissions, and other webhooks and schedulers.
+
+    Writes nothing. A check that needs a missing permission is reported as not made.
+
+    Exit code: 0 no problem, 3 problems, 2 usage error, 1 the command failed. All formats give the same exit
+    code.
+    """
+    import asyncio  # noqa: PLC0415 - `--help` does not need it
+
+    from podium.ops.doctor.diagnosis import diagnose  # noqa: PLC0415 - as above
+
+    facts = asyncio.run(_look(kube))
+    checks = diagnose(facts)
+    output.report(functools.partial(_table, checks), functools.partial(_document, checks, facts))
+    if any(each.level is CheckLevel.PROBLEM for each in checks):
+        sys.exit(EXIT_FINDINGS)
+
+
+async def _look(kube: KubeOptions) -> "ClusterFacts":
+    from podium.cli.installpolicies import administered, configured  # noqa: PLC0415 - as below
+    from podium.kube.connection import connect  # noqa: PLC0415 - the client takes 0.6 s to import
+    from podium.ops.doctor.facts import Installation  # noqa: PLC0415 - as above
+    from podium.ops.doctor.gather import gather  # noqa: PLC0415 - as above
+    from podium.ops.install import manifests  # noqa: PLC0415 - as above
+
+    # The manifests of an install with all components.
+    documents = manifests("scheduler", None)
+    async with connect(kube.kubeconfig, kube.context) as connection:
+        click.echo(f"podium: context {connection.context}, server {connection.server}", err=True)
+        # If no AdmissionPolicy can be read, the policies are those that Podium ships.
+        with contextlib.suppress(PodiumError):
+            documents = administered(documents, await configured(connection))
+        installation = Installation(documents)
+        return await gather(
+            connection, installation, cli=version("podium-k8s"), now=lambda: datetime.now(UTC)
+        )
+
+
+def _counts(checks: list[DoctorCheck]) -> dict[CheckLevel, int]:
+    return {level: sum(each.level is level for each in checks) for level in CheckLevel}
+
+
+def _document(checks: list[DoctorCheck], facts: "ClusterFacts") -> dict[str, Any]:
+    """Return the JSON contract, which docs/doctor.md describes."""
+    return document(
+        "DoctorReport",
+        server=facts.version,
+        podium=facts.cli,
+        summary={str(level): number for level, number in _counts(checks).items()},
+        checks=[
+            {"name": each.name, "level": str(each.level), "fact": each.fact, "fix": each.fix}
+            for each in checks
+        ],
+    )
+
+
+def _table(checks: list[DoctorCheck], layout: "Layout") -> str:
+    """Return the checks by level, the worst first, each with its fix below it."""
+    counts = _counts(checks)
+    bad = {"problem": "error", "warning": "warning"}
+    found = [count(number, level) for level, number in counts.items() if number and level in bad]
+    made = sum(each.made for each in checks)
+    unmade = f"; {count(len(checks) - made, 'check')} not made" if made < len(checks) else ""
+    layout.paragraph(f"{listed(found) or 'No problem'} in {count(made, 'check')}{unmade}.", style="bold")
+    for level, number in counts.items():
+        rows = []
+        for each in checks:
+            if each.level is level:
+                rows.append((each.name, visible(each.fact)))
+                if each.fix:
+                    rows.append(("", f"fix: {visible(each.fix)}"))
+        if number:
+            layout.heading("Well" if level == "ok" else f"{level}s")
+            layout.columns(("CHECK", "FACT"), rows)
+    return layout.text()

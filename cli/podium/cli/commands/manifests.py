@@ -1,0 +1,48 @@
+"""`podium manifests`: print what to apply to a cluster for a given policy; it applies nothing."""
+
+from collections.abc import Sequence
+
+import click
+
+from podium.cli.config.processoptions import OBJECT_NAME
+from podium.cli.config.webhookoptions import policy_of, policy_options
+from podium.cli.main import examples
+from podium.documents.yamlwriter import dump_all
+
+_KINDS = ("crds", "webhooks", "policies", "twin", "class-use")
+_SERVICE = ("podium-system", "podium-webhook")
+
+
+@click.command(
+    epilog=examples(
+        ("Apply the custom resources", "podium manifests crds | kubectl apply --server-side -f -"),
+        ("Print the policies of an AdmissionPolicy file", "podium manifests policies --config policy.yaml"),
+    )
+)
+@click.argument("what", type=click.Choice(_KINDS))
+@click.option(
+    "--service",
+    type=OBJECT_NAME,
+    default=_SERVICE,
+    show_default="podium-system/podium-webhook",
+    help="Service of the webhooks.",
+)
+@policy_options
+def command(
+    *, what: str, service: tuple[str, str], config: str | None, failure_policies: Sequence[tuple[str, str]]
+) -> None:
+    """Print manifests as YAML, for `kubectl apply --server-side -f -`.
+
+    \b
+    crds       the custom resources, with conversion by the webhooks
+    webhooks   the webhook configurations; the webhook process writes the caBundle
+    policies   ValidatingAdmissionPolicies for allowed classes and the group label
+               (part of every install)
+    twin       ValidatingAdmissionPolicies for the other rules that CEL can express
+    class-use  the verb `use` on a PriorityClass is required to name it
+    """  # noqa: D301 - \b keeps the lines of a paragraph
+    from podium.webhooks import manifests, registration  # noqa: PLC0415 - `--help` does not need it
+
+    options = registration.Options(failure=dict(failure_policies))
+    documents = manifests.documents(what, policy_of(config), service, options)
+    click.echo(dump_all(documents), nl=False)

@@ -1,0 +1,139 @@
+"""`podium migrate`: move groups from Podium's resources to the native ones of the same cluster, or back.
+
+Without --apply it only reads. With it every copy is created before its original is deleted, so the next run
+completes an interrupted one.
+"""
+
+import functools
+import sys
+from typing import TYPE_CHECKING
+
+import click
+import msgspec
+
+from podium.api.reads import Kind
+from podium.audit.run import MINORS, choose_minor
+from podium.cli import inputs
+from podium.cli.main import EXIT_FINDINGS, examples
+from podium.cli.render.data import document
+from podium.cli.render.migrate_table import migrate_table
+from podium.cli.render.output import Output, output_options, write_manifests
+from podium.cli.render.text import IN_WIDE
+from podium.errors import PodiumError
+from podium.ops.migrate import Api, Migration, MigrationState, plan_migration, target_version
+
+if TYPE_CHECKING:
+    from podium.api.findings import ObjectRef
+    from podium.cli.inputs import Scope
+    from podium.kube.connection import Connection
+    from podium.kube.listing import ReadProgress
+    from podium.ops.migrating import Done
+
+# The kinds that must be read completely to know which groups are in use.
+_NEEDED = (Kind.POD, Kind.POD_GROUP)
+_NEEDED_TO_WRITE = (*_NEEDED, Kind.WORKLOAD, Kind.OWNER)
+
+
+@click.command(
+    epilog=examples(
+        ("List the groups that can move to the native API", "podium migrate -A --to native"),
+        ("Move them", "podium migrate -A --to native --apply"),
+    )
+)
+@inputs.file_options
+@inputs.kube_options
+@click.option("--to", required=True, type=click.Choice([str(api) for api in Api]), help="Target API.")
+@click.option(
+    "--apply", "applies", is_flag=True, help="Carry out the migration. Without it nothing is written."
+)
+@click.option(
+    "--output-dir",
+    metavar="DIR",
+    type=click.Path(file_okay=False),
+    help="Output folder of the new manifests: moved/ for objects that move, held/ for objects in use.",
+)
+@output_options("table", "wide", "json", "yaml")
+def command(
+    *,
+    filenames: tuple[str, ...],
+    strict: bool,
+    kube: inputs.KubeOptions,
+    to: str,
+    applies: bool,
+    output_dir: str | None,
+    output: Output,
+) -> None:
+    """Move unused PodGroups and Workloads to the other API, and list the pods that use the rest.
+
+    No pod is deleted. Without --apply nothing is written.
+
+    Exit code: 0 every object moves or has moved; 3 some objects need a manual step; 2 usage error, 1 the
+    command failed. All formats give the same exit code.
+    """
+    if applies and filenames:
+        raise click.UsageError("--apply changes a live cluster and excludes -f.")
+    if kube.selector:
+        raise click.UsageError("-l would hide pods that use a group. Use -n to choose a namespace.")
+    loaded = inputs.load(filenames, kube, strict=strict, keep=(Kind.POD_GROUP, Kind.WORKLOAD))
+    migration, target = _plan_migration(loaded, Api(to), live=not filenames, applies=applies)
+    if output_dir is not None:
+        write_manifests(output_dir, migration.manifests)
+    items = migration.items
+    if applies:
+        done = _carry_out(kube, migration)
+        items = [
+            msgspec.structs.replace(each, **done[each.object]._asdict()) if each.object in done else each
+            for each in items
+        ]
+    source = inputs.source(filenames, loaded)
+    table = functools.partial(migrate_table, items, target=target, source=source, folder=output_dir)
+    whole = document("MigrationReport", target=target, items=msgspec.to_builtins(items))
+    output.report(table, lambda: whole, IN_WIDE)
+    if any(each.failed or each.state in (MigrationState.USED, MigrationState.STAYS) for each in items):
+        sys.exit(EXIT_FINDINGS)
+
+
+def _plan_migration(loaded: inputs.Loaded, to: Api, *, live: bool, applies: bool) -> tuple[Migration, str]:
+    """Return the plan, and the version to move to. Raises PodiumError if the input is not sufficient."""
+    state = loaded.state
+    for kind in _NEEDED_TO_WRITE if applies else _NEEDED:
+        if kind in state.unread and not _is_absent(kind, state.unread[kind]):
+            raise PodiumError(f"{kind}: {state.unread[kind]}. It is needed to find the groups in use")
+    if live and to is Api.NATIVE and not state.native_served:
+        raise PodiumError(
+            "the cluster does not serve the native Workload API. Enable it first: docs/upgrade.md"
+        )
+    if state.groups and not loaded.documents:
+        raise PodiumError(
+            "a dump does not hold whole objects. Run this on the live cluster, or on the output of "
+            "kubectl get -o yaml"
+        )
+    minor, _ = choose_minor(state.nodes.values(), loaded.server)
+    target = target_version(to, MINORS[minor])
+    with loaded.origins.placed():
+        return plan_migration(state, loaded.documents, target, MINORS[minor]), target
+
+
+def _is_absent(kind: Kind, why: str) -> bool:
+    """Return whether a kind was not read because it is not served, so no object of it uses a group."""
+    from podium.kube.discovery import NOT_SERVED  # noqa: PLC0415 - `--help` does not need it
+
+    return kind is not Kind.POD and why == NOT_SERVED
+
+
+def _carry_out(kube: inputs.KubeOptions, migration: Migration) -> "dict[ObjectRef, Done]":
+    """Write the changes of a plan. Raises PodiumError if the server does not answer."""
+
+    async def run(connection: "Connection", _: "Scope", watcher: "ReadProgress") -> "dict[ObjectRef, Done]":
+        from podium.kube.discovery import discover  # noqa: PLC0415 - a plan does not need it
+        from podium.ops.migrating import Migrator  # noqa: PLC0415 - as above
+
+        migrator = Migrator(connection, await discover(connection), watcher)
+        try:
+            await migrator.migrate(migration.moves)
+        except PodiumError as error:
+            done = f"{len(migrator.done)} of {len(migration.moves)} objects are done"
+            raise PodiumError(f"{error}; {done}. Run this again to continue") from None
+        return migrator.done
+
+    return inputs.ask_live(kube, run)

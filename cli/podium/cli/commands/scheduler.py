@@ -1,0 +1,76 @@
+"""`podium scheduler`: schedule gangs and preempt as workloads, beside kube-scheduler, until told to stop."""
+
+from typing import Literal
+
+import click
+
+from podium.cli.config.processoptions import (
+    ElectionOptions,
+    LogOptions,
+    ProcessOptions,
+    leader_options,
+    log_options,
+    process_options,
+)
+from podium.cli.main import examples
+
+
+class _Rate(click.ParamType[int | Literal["unlimited"]]):
+    """A number from 1, or unlimited."""
+
+    name = "N|unlimited"
+
+    def convert(
+        self, value: str | int, param: click.Parameter | None, ctx: click.Context | None
+    ) -> int | Literal["unlimited"]:
+        """Return the number or the word."""
+        if value == "unlimited":
+            return "unlimited"
+        return click.IntRange(min=1)(value, param, ctx)
+
+
+@click.command(
+    epilog=examples(
+        ("Run on the current context", "podium scheduler"),
+        (
+            "Run with a configuration file and at most 6 evicted units a minute",
+            "podium scheduler --config scheduler.yaml --evictions-per-minute 6",
+        ),
+    )
+)
+@process_options(metrics_port=9092)
+@leader_options("podium-scheduler")
+@click.option(
+    "--config",
+    metavar="FILE",
+    help="File with a SchedulerConfiguration; changes of its switches take effect at run time.",
+)
+@click.option(
+    "--evictions-per-minute",
+    type=_Rate(),
+    help="Maximum number of units evicted in any minute; overrides the file.  [default: unlimited]",
+)
+@log_options
+def command(
+    *,
+    process: ProcessOptions,
+    election: ElectionOptions,
+    config: str | None,
+    evictions_per_minute: int | Literal["unlimited"] | None,
+    log: LogOptions,
+) -> None:
+    """Schedule the pods whose schedulerName is podium-scheduler, whole groups at once.
+
+    Pods of lower priority are evicted for those of higher priority, unless the configuration sets
+    `preemption: observe` or `preemption: off`.
+    """
+    election.check()
+    import uvloop  # noqa: PLC0415 - `--help` does not need it
+
+    from podium.cli.config.schedulerfile import source  # noqa: PLC0415 - as above
+    from podium.runtime.manager import ManagerOptions  # noqa: PLC0415 - as above
+    from podium.schedulerplugin.live.process import run  # noqa: PLC0415 - as above
+
+    options = ManagerOptions(**process._asdict(), **election._asdict())
+    settings = source(config, evictions_per_minute)
+    uvloop.run(run(options, settings, log.logger()))

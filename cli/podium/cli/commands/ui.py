@@ -1,0 +1,83 @@
+"""`podium ui`: groups, divergences, preemptions and plans as pages on this machine, for the caller alone.
+
+The pages have the content of `why`, `whatif`, `audit` and `report` for the same input, linked to each other.
+Nothing is written to a cluster, and only the browser with the link gets an answer.
+"""
+
+import asyncio
+import secrets
+import sys
+import webbrowser
+from datetime import UTC, datetime
+from importlib.metadata import version
+from typing import TYPE_CHECKING
+
+import click
+
+from podium.cli import inputs
+from podium.cli.main import examples
+
+if TYPE_CHECKING:
+    from podium.cli.ui.reading import ClusterSource
+    from podium.documents.load import Scope
+    from podium.kube.connection import Connection
+    from podium.kube.listing import ReadProgress
+
+
+@click.command(
+    epilog=examples(
+        ("Serve the pages of a dump", "podium ui -f cluster.json.gz"),
+        ("Serve one namespace of the live cluster on port 8080", "podium ui -n team-a --port 8080"),
+    )
+)
+@inputs.file_options
+@inputs.server_options(inputs.namespace_option("Namespace to read. By default all."))
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65535),
+    default=0,
+    show_default=True,
+    help="Port to listen on; 0 for any free port.",
+)
+@click.option("--open/--no-open", "opens", default=False, help="Open the browser.  [default: no-open]")
+def command(
+    *, filenames: tuple[str, ...], strict: bool, kube: inputs.KubeOptions, port: int, opens: bool
+) -> None:
+    """Serve pages on loopback until Ctrl-C: groups, divergences, preemption history, what-if plans.
+
+    Reads files (-f) or, at each page request, the live cluster, with get and list requests only. The printed
+    link admits one browser. Other users of this machine and other web sites are refused.
+    """
+    if filenames:
+        kube.refuse_with_files()
+        from podium.cli.ui.reading import Files  # noqa: PLC0415 - `--help` does not need numpy
+
+        asyncio.run(_serve(Files(filenames, strict=strict), port, opens=opens))
+        return
+
+    async def ask(connection: "Connection", scope: "Scope", watcher: "ReadProgress") -> None:
+        from podium.cli.ui.reading import LiveSource  # noqa: PLC0415 - as above
+
+        await _serve(LiveSource(connection, scope, watcher), port, opens=opens)
+
+    inputs.ask_live(kube._replace(all_namespaces=kube.namespace is None), ask)
+
+
+async def _serve(source: "ClusterSource", port: int, *, opens: bool) -> None:
+    from podium.cli.ui.shell import Secrets, Site  # noqa: PLC0415 - as above
+    from podium.runtime import logs  # noqa: PLC0415 - as above
+    from podium.runtime.signals import stopping  # noqa: PLC0415 - as above
+
+    site = Site(source, lambda: datetime.now(UTC), version("podium-k8s"))
+    await site.check_source()
+    logs.configure("text", "warning", sys.stderr)
+    with stopping() as stop:
+        server, guard = await site.serve(port, Secrets(*(secrets.token_urlsafe(32) for _ in Secrets._fields)))
+        try:
+            click.echo(guard.link)
+            click.echo("podium: open this link in your browser; stop with Ctrl-C", err=True)
+            if opens and not await asyncio.to_thread(webbrowser.open, guard.passing_link):
+                click.echo("podium: no browser found; open the link yourself", err=True)
+            await stop.asked.wait()
+        finally:
+            await server.close()

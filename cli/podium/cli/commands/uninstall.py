@@ -1,0 +1,57 @@
+"""`podium uninstall`: remove Podium from a cluster, in an order in which no write is refused meanwhile."""
+
+import sys
+import time
+
+import click
+
+from podium.cli import inputs
+from podium.cli.installing import say
+from podium.cli.main import EXIT_FINDINGS, examples
+
+
+@click.command(
+    epilog=examples(
+        ("Remove Podium and keep its groups", "podium uninstall"),
+        ("Remove Podium and its groups without a prompt", "podium uninstall --delete-groups --yes"),
+    )
+)
+@click.option(
+    "--delete-groups", is_flag=True, help="Also delete Podium's groups, Workloads and PreemptionRecords."
+)
+@click.option("--yes", is_flag=True, help="Skip the confirmation prompt.")
+@inputs.server_options()
+def command(*, delete_groups: bool, yes: bool, kube: inputs.KubeOptions) -> None:
+    """Remove Podium from the cluster, with the namespace podium-system and everything in it.
+
+    The webhook registration goes first, so no write is refused meanwhile. Custom resources are kept unless
+    --delete-groups is given, and so is the namespace if it holds some. The status of groups keeps only that
+    they were scheduled. If it is interrupted, run it again.
+
+    Exit code 3: the API server kept some objects.
+    """
+    import asyncio  # noqa: PLC0415 - `--help` does not need it
+
+    from podium.kube.connection import connect  # noqa: PLC0415 - as above
+    from podium.ops import uninstalling  # noqa: PLC0415 - as above
+
+    async def run() -> None:
+        async with connect(kube.kubeconfig, kube.context) as connection:
+            say(f"context {connection.context}, server {connection.server}")
+            planned = await uninstalling.look(connection, delete_groups=delete_groups)
+            for step in planned.steps:
+                click.echo(str(step))
+            for each in planned.kept:
+                click.echo(f"keep {each}")
+            if not planned.steps:
+                say("nothing to remove")
+                return
+            if not yes:
+                click.confirm("Continue?", abort=True, err=True)
+            left = await uninstalling.carry_out(connection, planned, say=say, clock=time.monotonic)
+            for each in left:
+                say(each)
+            if left:
+                sys.exit(EXIT_FINDINGS)
+
+    asyncio.run(run())

@@ -1,0 +1,278 @@
+"""`podium whatif`: the victims of a pod or group or, with --victim, the preemptors that threaten it.
+
+Nothing is written to a cluster. The scheduler's own engine makes the plan, so an answer from a dump is what
+would happen in that cluster. This module only reads, chooses defaults, and shows the result.
+"""
+
+import functools
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import click
+
+from podium.api.schedulable import SCHEDULING_READS
+from podium.api.times import written
+from podium.cli import inputs, naming, whatifinput
+from podium.cli.config.schedulersettings import of_file
+from podium.cli.main import EXIT_FINDINGS, examples
+from podium.cli.render.data import whatif_document
+from podium.cli.render.output import Output, deliver, output_options
+from podium.cli.render.text import Layout
+from podium.cli.render.whatif_page import whatif_page
+from podium.cli.render.whatif_table import whatif_table
+from podium.cli.render.whatif_words import Basis, PageOrigin, WhatIf
+from podium.cli.whatifinput import Assumptions, PlanTime, Target, assume
+from podium.cluster.reader import ClusterReader, Name
+from podium.documents.load import Loaded, collector_paused
+from podium.documents.split import Document
+from podium.schedulerplugin.preemption.outcome import Outcome, Plan, Semantics, TenantNames, full_name
+from podium.text import count
+
+if TYPE_CHECKING:
+    from podium.ops.expand import Expansion
+
+_GOOD = (Outcome.FITS, Outcome.FITS_AFTER_PREEMPTION)
+
+
+class WhatIfOptions(NamedTuple):
+    """The options of the query, as given."""
+
+    add: str | None
+    pod: str | None
+    group: str | None
+    victim: str | None
+    within: str | None
+    kind: str | None
+    now: str | None
+    semantics: str | None
+    config: str | None
+    max_victims: int | None
+    tenant: str | None
+
+    def check(self) -> None:
+        """Raise click.UsageError for options that exclude each other."""
+        given = sum(name is not None for name in (self.pod, self.group, self.victim))
+        if given > 1:
+            raise click.UsageError("--pod, --group and --victim exclude each other.")
+        if self.within and not given:
+            raise click.UsageError("-n needs --pod, --group or --victim.")
+        if self.kind is not None and self.victim is None:
+            raise click.UsageError("--kind needs --victim.")
+
+
+_OPTIONS = (
+    click.option(
+        "--add",
+        metavar="FILE",
+        help="File with objects to add to the cluster: pods, groups, or their workloads.",
+    ),
+    click.option("--pod", metavar="[NS/]NAME", help="Pending pod to plan for."),
+    click.option("--group", metavar="[NS/]NAME", help="Pending PodGroup to plan for."),
+    click.option(
+        "--victim", metavar="[NS/]NAME", help="Running pod or PodGroup; shows which priority preempts it."
+    ),
+    naming.within_option,
+    click.option(
+        "--kind",
+        type=click.Choice(["pod", "group"]),
+        help="Kind of --victim, if a pod and a PodGroup have the name.",
+    ),
+    click.option("--now", metavar="TIME", help="Time of the plan, such as 2026-01-31T12:00:00Z."),
+    click.option(
+        "--semantics",
+        type=click.Choice([str(each) for each in Semantics]),
+        help="Preemption rules: of the KEP, of a kube-scheduler release, or pod by pod.  [default: the "
+        "cluster's version]",
+    ),
+    click.option(
+        "--config", metavar="FILE", help="File with a WhatIfConfiguration (budgets, victims, divergence)."
+    ),
+    click.option(
+        "--max-victims",
+        type=click.IntRange(0),
+        metavar="N",
+        help="Maximum number of preempted pods; exit code 3 above it.",
+    ),
+    click.option(
+        "--tenant",
+        metavar="NS",
+        help="Namespace of the reader; objects of other namespaces are shown by UID only.",
+    ),
+)
+
+
+def whatif_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the options of the query as one parameter, `options`."""
+    return inputs.gathered(function, _OPTIONS, "options", WhatIfOptions)
+
+
+class WhatIfQuery(NamedTuple):
+    """The query and its input: without files, the live cluster."""
+
+    files: Sequence[str]
+    options: WhatIfOptions
+    pod: Name | None = None
+    group: Name | None = None
+    victim: Name | None = None
+
+
+class WhatIfAnswer(NamedTuple):
+    """An answer in every format, of which one is written, and the exit code."""
+
+    document: dict[str, Any]
+    table: Callable[[Layout], str]
+    page: Callable[[PageOrigin], str]
+    code: int
+
+
+@click.command(
+    epilog=examples(
+        ("Plan for a manifest in the cluster of a dump", "podium whatif -f cluster.yaml --add urgent.yaml"),
+        (
+            "Show which priority preempts a running group",
+            "podium whatif -f cluster.json.gz --victim team-vision/train-00",
+        ),
+    )
+)
+@inputs.file_options
+@inputs.server_options()
+@whatif_options
+@output_options("table", "json", "yaml", "html")
+def command(
+    *,
+    filenames: tuple[str, ...],
+    strict: bool,
+    kube: inputs.KubeOptions,
+    options: WhatIfOptions,
+    output: Output,
+) -> None:
+    """Show whether a pending pod or group fits, on which nodes, and which pods it preempts.
+
+    With --victim, show which priority preempts a running pod or group. Reads files (-f) or the live cluster,
+    and writes nothing to it.
+
+    Exit code: 0 the pod or group fits, with or without preemption; 3 it does not fit, or more pods than
+    --max-victims are preempted; 2 usage error, 1 the command failed. All formats give the same exit code.
+    """
+    options.check()
+    inputs.stdin_once([*filenames, options.add or "", options.config or ""])
+    full = naming.Naming(options.within, options.tenant, kube, live=not filenames).full
+    given = {"pod": options.pod, "group": options.group, "victim": options.victim}
+    names = {option: full(f"--{option}", name) for option, name in given.items() if name is not None}
+    question = WhatIfQuery(filenames, options, **names)
+    # A part of a cluster would show free room where there is none.
+    kube = kube._replace(all_namespaces=not filenames)
+    loaded = inputs.load(filenames, kube, strict=strict, reads=SCHEDULING_READS)
+    whatifinput.check_whole(loaded)
+    moment = whatifinput.moment(options.now, loaded.state, datetime.now(UTC), live=not filenames)
+    with collector_paused(), loaded.origins.placed():
+        added = _add(options.add, loaded, moment)
+        if question.victim is not None:
+            answer = _threat(question, question.victim, loaded, moment)
+        else:
+            answer = _plan(question, loaded, moment, added)
+    if output.format == "html":
+        deliver(answer.page(PageOrigin(version("podium-k8s"), written(datetime.now(UTC)))), output.file)
+    else:
+        output.report(answer.table, lambda: answer.document)
+    if answer.code:
+        sys.exit(answer.code)
+
+
+def _plan(question: WhatIfQuery, loaded: Loaded, moment: PlanTime, added: Iterable[Target]) -> WhatIfAnswer:
+    """Return the plan for the preemptor. Raises PodiumError."""
+    from podium.schedulerplugin.engine import plan  # noqa: PLC0415 - `--help` does not need numpy
+
+    tenant = question.options.tenant
+    target = whatifinput.choose_target(question.pod, question.group, added, loaded.state, tenant)
+    assumed = _assumed(question, target, loaded, moment)
+    rules, settings = assumed.rules, assumed.chosen.settings
+    whatifinput.check_group(target, loaded.state, rules.semantics)
+    names = TenantNames(loaded.state, tenant) if tenant is not None else None
+    namer = names.name if names is not None else full_name
+    made = plan(loaded.state, target, moment.at, settings, minor=rules.minor, namer=namer)
+    basis = assumed.basis(inputs.source(question.files, loaded), loaded)
+    report = report_of(made, target, loaded.state, basis)
+    if names is not None:
+        report = report._replace(plan=names.redact_plan(made))
+    return WhatIfAnswer(
+        whatif_document(report.plan),
+        functools.partial(whatif_table, report),
+        functools.partial(whatif_page, report),
+        _code(report, question.options.max_victims),
+    )
+
+
+def report_of(made: Plan, target: Target, view: ClusterReader, basis: Basis) -> WhatIf:
+    """Return a plan with the preemptor's name, its cost, and the basis of the answer."""
+    return WhatIf(made, whatifinput.words(target), accelerators(made, view.pods), basis)
+
+
+def _code(report: WhatIf, max_victims: int | None) -> int:
+    if report.plan.outcome not in _GOOD:
+        return EXIT_FINDINGS
+    harm = report.plan.harm
+    if max_victims is None or harm is None or harm.pods <= max_victims:
+        return 0
+    pods = count(harm.pods, "pod")
+    click.echo(f"podium: {pods} would be preempted, more than --max-victims {max_victims:,}", err=True)
+    return EXIT_FINDINGS
+
+
+def _threat(question: WhatIfQuery, victim: Name, loaded: Loaded, moment: PlanTime) -> WhatIfAnswer:
+    """Return what threatens the named victim. Raises PodiumError."""
+    from podium.cli.render import threat as faces  # noqa: PLC0415 - as above
+    from podium.schedulerplugin.engine import Engine  # noqa: PLC0415 - as above
+    from podium.schedulerplugin.preemption.threat import threat  # noqa: PLC0415 - as above
+
+    target = whatifinput.find_victim(victim, question.options.kind, loaded.state)
+    assumed = _assumed(question, target, loaded, moment)
+    engine = Engine(loaded.state, assumed.chosen.settings, assumed.rules.minor)
+    found = threat(engine, target, moment.at)
+    basis = assumed.basis(inputs.source(question.files, loaded), loaded)
+    return WhatIfAnswer(
+        faces.threat_document(found),
+        functools.partial(faces.threat_table, found, basis),
+        functools.partial(faces.threat_page, found, basis),
+        0,
+    )
+
+
+def _assumed(question: WhatIfQuery, target: Target, loaded: Loaded, moment: PlanTime) -> Assumptions:
+    semantics, given = question.options.semantics, of_file(question.options.config)
+    live = not question.files
+    assumed = assume(target, loaded, moment, given, live=live, semantics=semantics)
+    click.echo(f"podium: semantics {assumed.rules.semantics} ({assumed.rules.why})", err=True)
+    return assumed
+
+
+def _add(file: str | None, loaded: Loaded, moment: PlanTime) -> Sequence[Target]:
+    """Add the objects of --add to the state, and return the groups and pods to plan for."""
+    if file is None:
+        return ()
+    expansion = brought(inputs.read_documents([file]), loaded, moment)
+    for note in expansion.notes:
+        click.echo(f"podium: {note}", err=True)
+    for added in expansion.objects:
+        loaded.state.apply(added)
+    return expansion.targets
+
+
+def brought(documents: Iterable[Document], loaded: Loaded, moment: PlanTime) -> "Expansion":
+    """Return what documents would add to the cluster, after its own admission. Raises PodiumError."""
+    from podium.ops.expand import expand  # noqa: PLC0415 - few plans add objects
+    from podium.rules.admission import Profile  # noqa: PLC0415 - as above
+
+    minor, _ = whatifinput.server_minor(loaded)
+    profile = Profile(kubernetes=f"1.{minor}", rules="podium", workload_api=loaded.state.native_served)
+    return expand(documents, loaded.state, moment.text, profile, loaded.labels)
+
+
+def accelerators(plan: Plan, pods: Mapping[tuple[str, str], object]) -> dict[str, int]:
+    """Return the devices of a plan's victims, by resource."""
+    from podium.api.podrequests import devices  # noqa: PLC0415 - as the engine
+
+    return devices(pods.get((unit.namespace, named.name)) for unit in plan.victims for named in unit.pods)

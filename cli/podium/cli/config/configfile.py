@@ -1,0 +1,67 @@
+"""Read Podium's own configuration files: one document each; unknown fields are errors with their place."""
+
+from typing import Any, TypeVar
+
+import pydantic
+
+from podium.cli.inputs import read_documents
+from podium.errors import PodiumError
+from podium.rules.names import label_value, qualified_name
+from podium.text import one_line
+
+M = TypeVar("M", bound="Strict")
+
+
+class Strict(pydantic.BaseModel):
+    """A part of a file; unknown fields are errors."""
+
+    model_config = pydantic.ConfigDict(extra="forbid")
+
+
+def unquoted(value: Any) -> Any:
+    """Return "off" for false, because a YAML reader turns `off` into a boolean."""
+    return "off" if value is False else value
+
+
+def node_label(text: str) -> str:
+    """Return the text if it is a node label, KEY or KEY=VALUE. Raises ValueError."""
+    key, equals, value = text.partition("=")
+    complaints = qualified_name(key) + (label_value(value) if equals else [])
+    if complaints:
+        raise ValueError(f"{text!r} is not a label, KEY or KEY=VALUE: {complaints[0]}")
+    return text
+
+
+def read_config(path: str, model: type[M]) -> M:
+    """Return a file as `model`. Raises PodiumError for a wrong kind, several documents or a wrong field."""
+    documents = list(read_documents([path]))
+    if len(documents) != 1:
+        kind = model.model_fields["kind"].annotation
+        wanted = getattr(kind, "__args__", ("document",))[0]
+        raise PodiumError(f"{path}: found {len(documents)} documents. Give one {wanted}")
+    document = documents[0]
+    try:
+        return model.model_validate(document.value())
+    except pydantic.ValidationError as error:
+        message, field = _first_error(error)
+        raise document.error(message, field) from None
+
+
+def config_of(where: str, text: str, model: type[M]) -> M:
+    """Return a file's text as `model`. Raises PodiumError for invalid YAML or a wrong field."""
+    import yaml  # noqa: PLC0415 - also imported for --help of the commands
+
+    try:
+        return model.model_validate(yaml.load(text, yaml.CSafeLoader))
+    except yaml.YAMLError as error:
+        raise PodiumError(f"{where}: not YAML: {one_line(str(error))}") from None
+    except pydantic.ValidationError as error:
+        message, field = _first_error(error)
+        raise PodiumError(f"{where}: {field}: {message}" if field else f"{where}: {message}") from None
+
+
+def _first_error(error: pydantic.ValidationError) -> tuple[str, str]:
+    """Return the first error, and its field."""
+    first = error.errors()[0]
+    steps = (f"[{step}]" if isinstance(step, int) else f".{step}" for step in first["loc"])
+    return first["msg"].removeprefix("Value error, "), "".join(steps).removeprefix(".")

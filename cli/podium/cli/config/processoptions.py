@@ -1,0 +1,121 @@
+"""The options that all processes share: the cluster, the address of the probes, leader election, logging."""
+
+import sys
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import click
+
+from podium.cli.inputs import Parsed, gathered
+from podium.rules.names import dns_label, dns_subdomain
+
+if TYPE_CHECKING:
+    from structlog.typing import FilteringBoundLogger
+
+Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
+
+
+def _object_name(text: str) -> tuple[str, str]:
+    namespace, _, name = text.partition("/")
+    if dns_label(namespace) or dns_subdomain(name):
+        raise ValueError(f"{text} is not of the form NAMESPACE/NAME")
+    return namespace, name
+
+
+OBJECT_NAME = Parsed("NAMESPACE/NAME", _object_name)
+
+
+class ProcessOptions(NamedTuple):
+    """The cluster, and the address of the probes; the fields are those of a process's settings."""
+
+    kubeconfig: str | None
+    context: str | None
+    bind: str
+    metrics_port: int
+
+
+class ElectionOptions(NamedTuple):
+    """Whether the process takes part in leader election, and its Lease; fields as in ManagerOptions."""
+
+    elects: bool
+    lease: tuple[str, str] | None
+
+    def check(self) -> None:
+        """Raise a usage error for a Lease without leader election."""
+        if self.lease is not None and not self.elects:
+            raise click.UsageError("--lease has no effect with --no-leader-elect. Drop one of them.")
+
+
+class LogOptions(NamedTuple):
+    """The format (None: by the kind of stderr) and the minimum level of logs."""
+
+    log_format: str | None
+    log_level: str
+
+    def logger(self) -> "FilteringBoundLogger":
+        """Configure all logging by the options, and return a logger."""
+        from podium.runtime import logs  # noqa: PLC0415 - `--help` does not need it
+
+        as_text = sys.stderr.isatty() if self.log_format is None else self.log_format == "text"
+        return logs.configure("text" if as_text else "json", self.log_level)
+
+
+def process_options(metrics_port: int) -> Decorator:
+    """Add --kubeconfig, --context, --bind and --metrics-port as `process`; the argument is the default."""
+    options = (
+        click.option(
+            "--kubeconfig",
+            metavar="FILE",
+            help="Path of the kubeconfig. In a pod the service account is used by default.",
+        ),
+        click.option("--context", metavar="NAME", help="Context in the kubeconfig."),
+        click.option(
+            "--bind", default="127.0.0.1", show_default=True, metavar="ADDRESS", help="Address to listen on."
+        ),
+        click.option(
+            "--metrics-port",
+            type=click.IntRange(0, 65535),
+            default=metrics_port,
+            show_default=True,
+            help="Port of /livez, /readyz, /metrics and /undecodable, without TLS.",
+        ),
+    )
+    return lambda function: gathered(function, options, "process", ProcessOptions)
+
+
+def leader_options(component: str) -> Decorator:
+    """Add --leader-elect/--no-leader-elect and --lease as `election`; `component` names the default Lease."""
+    options = (
+        click.option(
+            "--leader-elect/--no-leader-elect",
+            "elects",
+            default=True,
+            show_default=True,
+            help="Elect a leader among the replicas; only the leader works.",
+        ),
+        click.option(
+            "--lease",
+            type=OBJECT_NAME,
+            help=f"Lease of the leader election.  [default: {component} in the context's namespace]",
+        ),
+    )
+    return lambda function: gathered(function, options, "election", ElectionOptions)
+
+
+def log_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Add --log-format and --log-level as one parameter, `log`."""
+    options = (
+        click.option(
+            "--log-format",
+            type=click.Choice(["json", "text"]),
+            help="Log format.  [default: text on a terminal, else json]",
+        ),
+        click.option(
+            "--log-level",
+            type=click.Choice(["debug", "info", "warning", "error"]),
+            default="info",
+            show_default=True,
+            help="Minimum log level.",
+        ),
+    )
+    return gathered(function, options, "log", LogOptions)

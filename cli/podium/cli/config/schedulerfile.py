@@ -1,0 +1,103 @@
+"""The file that says how to schedule and what preemption may do; docs/scheduler.md explains it.
+
+apiVersion: config.podium.dev/v1
+kind: SchedulerConfiguration
+preemption: observe
+evictionsPerMinute: 5
+reservedNodes: scheduling.podium.dev/reserved
+"""
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+import pydantic
+
+from podium.api.core import PODIUM_SCHEDULER
+from podium.cli.config.configfile import Strict, node_label, read_config, unquoted
+from podium.cli.config.resourceweights import DEFAULT, ResourceWeights, weights_of
+from podium.cli.inputs import STDIN_NAME
+from podium.rules.names import dns_label
+from podium.schedulerplugin.live.switch import SettingsSource
+from podium.schedulerplugin.preemption.outcome import Semantics
+from podium.schedulerplugin.scores import Strategy
+from podium.schedulerplugin.settings import Budgets, DivergencePolicy, LiveSettings, PreemptionMode, Settings
+
+# What --evictions-per-minute may say beside a number.
+UNLIMITED: Literal["unlimited"] = "unlimited"
+
+
+def _namespace(text: str) -> str:
+    if complaints := dns_label(text):
+        raise ValueError(f"{text!r} is not a valid namespace: {complaints[0]}")
+    return text
+
+
+class SchedulerModel(Strict):
+    """The whole file."""
+
+    apiVersion: Literal["config.podium.dev/v1"]
+    kind: Literal["SchedulerConfiguration"]
+    schedulerName: Annotated[str, pydantic.Field(min_length=1)] = PODIUM_SCHEDULER
+    "Pods with this `spec.schedulerName` are scheduled."
+    preemption: Annotated[PreemptionMode, pydantic.BeforeValidator(unquoted)] = PreemptionMode.ENFORCE
+    "Preemptions are carried out (enforce), only planned and recorded (observe), or not planned (off)."
+    evictionsPerMinute: Annotated[pydantic.StrictInt, pydantic.Field(ge=1)] | None = None
+    ("Maximum number of units (a group, or a pod without a group) evicted in any minute; null for no limit.")
+    evict: Literal["own", "any"] = "own"
+    "Victims: pods of this scheduler (own), or of all schedulers (any)."
+    reservedNodes: Annotated[str, pydantic.AfterValidator(node_label)] | None = None
+    "A label, KEY or KEY=VALUE: only nodes with this label are used."
+    shadow: pydantic.StrictBool = False
+    "Also plan preemptions for pods of other schedulers, and compare."
+    divergencePolicy: DivergencePolicy = DivergencePolicy.NO_PREEMPTION
+    "Permitted actions of a group whose pods have another priority: docs/preemption.md."
+    semantics: Semantics = Semantics.KEP
+    "Rules of preemption, of the KEP or of a kube-scheduler release: docs/preemption.md."
+    budgets: Budgets = Budgets.BEST_EFFORT
+    "Whether a PodDisruptionBudget may be violated if there is no other way."
+    strategy: Strategy = Strategy.LEAST_ALLOCATED
+    "Preferred nodes: the emptiest, or the fullest."
+    weights: ResourceWeights = DEFAULT
+    """Weights of cpu and memory in that score, and of accelerators in packing: docs/scheduler.md."""
+    preemptionPriority: pydantic.StrictBool = False
+    "Whether the annotation scheduling.podium.dev/preemption-priority-class is used."
+    recordsNamespace: Annotated[str, pydantic.AfterValidator(_namespace)] | None = None
+    "Namespace of the PreemptionRecords; null for the context's namespace, in a pod its own."
+    decisionTimeoutSeconds: Annotated[float, pydantic.Field(ge=0.1, le=60)] = 1.0
+    """Time budget of one decision. An entry that exceeds it is tried again after all others."""
+    gangHoldSeconds: Annotated[pydantic.StrictInt, pydantic.Field(ge=0, le=86_400)] = 0
+    "How long a gang that does not fit reserves freed resources; 0 for never."
+
+    def settings(self) -> LiveSettings:
+        """Give the file as the scheduler takes it."""
+        return LiveSettings(
+            engine=Settings(
+                semantics=self.semantics,
+                budgets=self.budgets,
+                divergence=self.divergencePolicy,
+                strategy=self.strategy,
+                weights=weights_of(self.weights),
+                evict_only=self.schedulerName if self.evict == "own" else None,
+                preemption_priority=self.preemptionPriority,
+                reserved=self.reservedNodes or "",
+            ),
+            scheduler_name=self.schedulerName,
+            mode=self.preemption,
+            shadow=self.shadow,
+            evictions_a_minute=self.evictionsPerMinute,
+            records_namespace=self.recordsNamespace or "",
+            decision_seconds=self.decisionTimeoutSeconds,
+            gang_hold_seconds=self.gangHoldSeconds,
+        )
+
+
+def source(path: str | None, evictions: int | Literal["unlimited"] | None = None) -> SettingsSource:
+    """Give where settings come from: a file, or none; `evictions` (a minute) prevails over what it says."""
+
+    def read() -> LiveSettings:
+        settings = LiveSettings() if path is None else read_config(path, SchedulerModel).settings()
+        if evictions is None:
+            return settings
+        return settings._replace(evictions_a_minute=None if evictions == UNLIMITED else evictions)
+
+    return SettingsSource(read, None if path is None or path == STDIN_NAME else Path(path))

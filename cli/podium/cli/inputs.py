@@ -1,0 +1,341 @@
+"""The shared parts of commands that read a cluster: -f, kubectl's flags, -o, and loading.
+
+YAML and the client are imported only when needed, so that `--help` and small files stay fast.
+"""
+
+import functools
+import re
+import sys
+from collections.abc import Callable, Collection, Coroutine, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+
+import click
+
+from podium.api.groups import NATIVE_GROUP
+from podium.api.reads import READS, Kind, Reads
+from podium.documents.load import ClusterInfo, Loaded, Loader, Origins, Scope, collector_paused, load_state
+from podium.documents.split import Document, split
+from podium.errors import NoKubeconfigError, PodiumError
+from podium.text import some
+
+if TYPE_CHECKING:
+    from podium.kube.connection import Connection
+    from podium.kube.discovery import Discovery
+    from podium.kube.listing import Collector, Page, Progress, ReadProgress
+
+__all__ = ["Loaded", "Origins", "Scope", "load_state"]
+
+C = TypeVar("C", bound="Collector")
+T = TypeVar("T")
+
+STDIN_NAME = "-"
+STDIN = "<stdin>"
+_NAMESPACE = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
+_EXTENSIONS = (".json", ".yaml", ".yml")
+
+
+def file_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Add -f/--filename (`filenames`) and --strict (`strict`), and a hint at -f if there is no kubeconfig."""
+
+    @functools.wraps(function)
+    def hinting(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return function(*args, **kwargs)
+        except NoKubeconfigError as error:
+            raise PodiumError(f"{error}, or read a dump or manifests with -f FILE") from None
+
+    decorated = click.option(
+        "--strict",
+        is_flag=True,
+        help="Reject input of kinds that Podium does not read. By default "
+        "such objects are counted and skipped.",
+    )(hinting)
+    return click.option(
+        "-f",
+        "--filename",
+        "filenames",
+        multiple=True,
+        metavar="FILE|DIR|-",
+        callback=lambda _context, _parameter, names: stdin_once(names),
+        help="Input file, folder (without subfolders) or - for stdin; JSON, YAML or gzip. Can be repeated.",
+    )(decorated)
+
+
+def stdin_once(names: Sequence[str]) -> Sequence[str]:
+    """Return the names unchanged. Raises click.UsageError if standard input would be read twice."""
+    if names.count(STDIN_NAME) > 1:
+        raise click.UsageError("Standard input (-) is given twice. Give it once.")
+    return names
+
+
+class KubeOptions(NamedTuple):
+    """The cluster, and the part of it, by kubectl's flags; None is not given."""
+
+    kubeconfig: str | None = None
+    context: str | None = None
+    namespace: str | None = None
+    all_namespaces: bool = False
+    selector: str | None = None
+
+    @property
+    def given(self) -> bool:
+        """Return whether any flag was given."""
+        return self != KubeOptions()
+
+    def refuse_with_files(self) -> None:
+        """Raise click.UsageError if any flag was given: with -f no live cluster is read."""
+        if self.given:
+            raise click.UsageError(
+                "-f reads files and excludes the flags of a live cluster "
+                "(--kubeconfig, --context, -n, -A, -l)."
+            )
+
+
+def gathered(
+    function: Callable[..., Any],
+    options: Sequence[Callable[..., Any]],
+    parameter: str,
+    made: type[tuple[Any, ...]],
+) -> Callable[..., Any]:
+    """Add options as one parameter: a NamedTuple, `made`, whose fields have their names.
+
+    A field without an option keeps its default.
+    """
+    names: tuple[str, ...] = made._fields  # type: ignore[attr-defined] # no type says "a NamedTuple"
+
+    @functools.wraps(function)
+    def gathering(*args: Any, **kwargs: Any) -> Any:
+        values = {name: kwargs.pop(name) for name in names if name in kwargs}
+        return function(*args, **kwargs, **{parameter: made(**values)})
+
+    return functools.reduce(lambda decorated, option: option(decorated), reversed(options), gathering)
+
+
+class Parsed(click.ParamType[T]):
+    """An option's type whose values are parsed by a function; its ValueError is a usage error."""
+
+    def __init__(self, name: str, parse: Callable[[str], T]) -> None:
+        self.name = name
+        self._parse = parse
+
+    def convert(self, value: str | T, param: click.Parameter | None, ctx: click.Context | None) -> T:
+        """Return the parsed value; one that is parsed already stays."""
+        if not isinstance(value, str):
+            return value
+        try:
+            return self._parse(value)
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+
+
+def _namespace(_context: click.Context, _parameter: click.Parameter, name: str | None) -> str | None:
+    if name and not _NAMESPACE.fullmatch(name):
+        raise click.UsageError(f"-n: {name!r} is not a valid namespace name.")
+    return name
+
+
+def namespace_option(
+    words: str, parameter: str = "namespace"
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Return -n/--namespace as a `parameter`; `words` are its help."""
+    return click.option("-n", "--namespace", parameter, metavar="NAME", callback=_namespace, help=words)
+
+
+SERVER_OPTIONS = (
+    click.option("--kubeconfig", metavar="FILE", help="Path of the kubeconfig."),
+    click.option("--context", metavar="NAME", help="Context in the kubeconfig."),
+)
+
+
+def server_options(*more: Callable[..., Any]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Add the flags that select a cluster, and others of KubeOptions, as one parameter, `kube`."""
+
+    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
+        return gathered(function, (*SERVER_OPTIONS, *more), "kube", KubeOptions)
+
+    return decorate
+
+
+def kube_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Add kubectl's flags for a live cluster as one parameter, `kube`: KubeOptions."""
+
+    @functools.wraps(function)
+    def checked(*args: Any, kube: KubeOptions, **kwargs: Any) -> Any:
+        if kube.namespace is not None and kube.all_namespaces:
+            raise click.UsageError("-n and -A exclude each other.")
+        return function(*args, kube=kube, **kwargs)
+
+    return server_options(
+        namespace_option("Namespace to read. By default the context's."),
+        click.option("-A", "--all-namespaces", is_flag=True, help="Read all namespaces."),
+        click.option("-l", "--selector", metavar="LABELS", help="Label selector of the objects to read."),
+    )(checked)
+
+
+def read_documents(filenames: Sequence[str]) -> Iterator[Document]:
+    """Yield the objects of every file, folder (without subfolders, as kubectl) and stdin, in the given order.
+
+    Raises PodiumError for unreadable input, and for a file or folder without objects.
+    """
+    for filename in filenames:
+        empty = True
+        for name, data in _files(filename):
+            for document in split(data, name):
+                empty = False
+                yield document
+        if empty:
+            raise PodiumError(f"{STDIN if filename == STDIN_NAME else filename}: no Kubernetes object found")
+
+
+def load(
+    filenames: Sequence[str],
+    kube: KubeOptions,
+    *,
+    strict: bool,
+    reads: Reads = READS,
+    keep: Collection[Kind] = (),
+) -> Loaded:
+    """Return the content of the files if any are named, else of the live cluster.
+
+    Whole documents are kept for the kinds in `keep`.
+    """
+    if not filenames:
+        return load_live(kube, reads, keep)
+    kube.refuse_with_files()
+    return load_state(read_documents(filenames), strict=strict, reads=reads, keep=keep)
+
+
+def source(filenames: Sequence[str], loaded: Loaded) -> str:
+    """Return the source and the scope of the input in words."""
+    names = ["standard input" if name == STDIN_NAME else name for name in filenames]
+    where = some(names) if names else f"the live cluster ({loaded.server})"
+    return f"{where}, {loaded.scope.partial}" if loaded.scope.partial else where
+
+
+def load_live(kube: KubeOptions, reads: Reads = READS, keep: Collection[Kind] = ()) -> Loaded:
+    """Return a live cluster, read by get and list only; context and server go to stderr.
+
+    Raises PodiumError.
+    """
+    with collector_paused():
+        live, info = read_live(kube, lambda discovery: LiveLoader(discovery, reads, keep), reads)
+    check_read(info, reads)
+    live.loader.describe(info)
+    return live.loader.done()
+
+
+def read_live(
+    kube: KubeOptions, begin: "Callable[[Discovery], C]", reads: Reads = READS
+) -> "tuple[C, ClusterInfo]":
+    """Read a live cluster into the collector that `begin` makes. Raises PodiumError."""
+
+    async def read(
+        connection: "Connection", scope: Scope, watcher: "ReadProgress"
+    ) -> "tuple[C, ClusterInfo]":
+        from podium.kube.listing import check_namespace, read_cluster  # noqa: PLC0415 - as in `ask_live`
+
+        await check_namespace(connection, scope)
+        return await read_cluster(connection, scope, watcher, begin, reads)
+
+    return ask_live(kube, read)
+
+
+def check_read(info: ClusterInfo, reads: Reads) -> None:
+    """Raise PodiumError if no kind could be read.
+
+    A report on a part of a cluster says what is missing; a report on nothing would look like a good result.
+    """
+    from podium.kube.discovery import NOT_SERVED  # noqa: PLC0415 - as in `ask_live`
+
+    kinds = {read.kind for read in reads.values()}
+    if kinds <= info.unread.keys():
+        refused = [why for kind, why in info.unread.items() if kind in kinds and why != NOT_SERVED]
+        # The reason for a kind of several resources contains as many sentences.
+        reason = min(refused, key=lambda why: (len(why), why))
+        more = f" and {len(refused) - 1} more" if len(refused) > 1 else ""
+        raise PodiumError(
+            f"access denied to all resources: {reason}{more}. The needed permissions are in docs/dump.md"
+        )
+
+
+def ask_live(
+    kube: KubeOptions, ask: "Callable[[Connection, Scope, ReadProgress], Coroutine[Any, Any, T]]"
+) -> T:
+    """Return the result of `ask` for a live cluster, over one connection, for the scope of the flags.
+
+    Context and server go to stderr. Raises PodiumError.
+    """
+    import asyncio  # noqa: PLC0415 - a third of the import time of this module, and files do not need it
+
+    from podium.kube.connection import connect  # noqa: PLC0415 - the client takes 0.6 s to import
+
+    async def asked() -> T:
+        terminal = TerminalProgress()
+        async with connect(kube.kubeconfig, kube.context) as connection:
+            namespace = "" if kube.all_namespaces else kube.namespace or connection.namespace
+            where = f"namespace {namespace}" if namespace else "all namespaces"
+            terminal.say(f"context {connection.context}, server {connection.server}, {where}")
+            try:
+                return await ask(connection, Scope(namespace, kube.selector or ""), terminal)
+            finally:
+                terminal.clear()
+
+    return asyncio.run(asked())
+
+
+class LiveLoader:
+    """Adds pages to the index."""
+
+    def __init__(self, discovery: "Discovery", reads: Reads, keep: Collection[Kind] = ()) -> None:
+        native_served = discovery.serves(NATIVE_GROUP, "PodGroup")
+        self.loader = Loader(native_served=native_served, reads=reads, keep=keep)
+
+    def add_page(self, page: "Page") -> None:
+        self.loader.mark_listed(page.served.read.kind)
+        for document in page.documents:
+            self.loader.add(document)
+
+
+class TerminalProgress:
+    """Reports progress on stderr; counts are shown only on a terminal."""
+
+    def __init__(self) -> None:
+        self._counts = sys.stderr.isatty()
+
+    def progress(self, progress: "Progress") -> None:
+        """Show the number of objects of a kind."""
+        if self._counts:
+            total = f" of about {progress.read + progress.remaining:,}" if progress.remaining else ""
+            click.echo(
+                f"\r\x1b[Kreading {progress.served.resource}: {progress.read:,}{total}", err=True, nl=False
+            )
+
+    def say(self, line: str) -> None:
+        """Write another message on its own line."""
+        self.clear()
+        click.echo(f"podium: {line}", err=True)
+
+    def clear(self) -> None:
+        """Remove the displayed counts."""
+        if self._counts:
+            click.echo("\r\x1b[K", err=True, nl=False)
+
+
+def _files(filename: str) -> Iterator[tuple[str, bytes]]:
+    if filename == STDIN_NAME:
+        yield STDIN, sys.stdin.buffer.read()
+        return
+    if not filename:
+        raise PodiumError("empty file name. Give a file, a folder, or - for stdin")
+    path = Path(filename)
+    try:
+        if not path.is_dir():
+            yield filename, path.read_bytes()
+            return
+        for entry in sorted(path.iterdir()):
+            plain = entry.name.removesuffix(".gz")
+            if plain.endswith(_EXTENSIONS) and entry.is_file():
+                yield str(entry), entry.read_bytes()
+    except OSError as error:
+        raise PodiumError(f"{error.filename or filename}: read failed: {error.strerror}") from None

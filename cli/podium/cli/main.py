@@ -1,0 +1,156 @@
+"""The entry point of `podium` and `kubectl podium`: lists the commands, imports only the one that runs.
+
+Exit codes are the same for every command and every output format. They are 0 clean, 3 findings or refusals, 2
+usage (click's own), 1 the tool failed.
+"""
+
+import importlib
+import os
+import sys
+from itertools import groupby
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import click
+
+from podium.errors import PodiumError
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
+EXIT_FAILED = 1
+EXIT_FINDINGS = 3
+# The variable with which a shell asks for completions.
+COMPLETE = "_PODIUM_COMPLETE"
+_MODULES = "podium.cli.commands."
+
+
+class CommandEntry(NamedTuple):
+    """A command that is not imported yet: its section and its line in --help."""
+
+    section: str
+    help: str
+
+
+_CHECK, _EXPLAIN, _DEPLOY, _SERVE, _FILES, _OTHER = (
+    "Check",
+    "Troubleshooting",
+    "Deploy",
+    "Server",
+    "File",
+    "Other",
+)
+# In the order of --help. The module of a command is podium.cli.commands.NAME.
+COMMANDS: dict[str, CommandEntry] = {
+    "audit": CommandEntry(_CHECK, "Find groups and pods that will not be scheduled"),
+    "admit": CommandEntry(_CHECK, "Show what admission does to a manifest, and why"),
+    "whatif": CommandEntry(_CHECK, "Show which pods a pod or group would preempt, and why"),
+    "preflight": CommandEntry(_CHECK, "Show what a Kubernetes upgrade breaks, and what to do"),
+    "why": CommandEntry(_EXPLAIN, "Show why a pod or group waits, and what preempted it"),
+    "report": CommandEntry(_EXPLAIN, "Summarize recent preemptions"),
+    "doctor": CommandEntry(_EXPLAIN, "Check a cluster and its Podium installation"),
+    "ui": CommandEntry(_EXPLAIN, "Serve groups, divergences and preemptions as web pages"),
+    "install": CommandEntry(_DEPLOY, "Install Podium into a cluster"),
+    "upgrade": CommandEntry(_DEPLOY, "Upgrade an installation to this version"),
+    "uninstall": CommandEntry(_DEPLOY, "Remove Podium from a cluster"),
+    "manifests": CommandEntry(_DEPLOY, "Print custom resources, webhook configurations and policies"),
+    "migrate": CommandEntry(_DEPLOY, "Move groups between Podium's API and the native API"),
+    "webhook": CommandEntry(_SERVE, "Serve admission and conversion webhooks"),
+    "controller": CommandEntry(_SERVE, "Maintain conditions, finalizers and automatic groups"),
+    "scheduler": CommandEntry(_SERVE, "Schedule and preempt whole groups, beside kube-scheduler"),
+    "convert": CommandEntry(_FILES, "Convert PodGroups and Workloads to another API version"),
+    "dump": CommandEntry(_FILES, "Write the state of a cluster to a file that can be shared"),
+    "cluster": CommandEntry(_OTHER, "Start and stop a real control plane on this machine"),
+    "completion": CommandEntry(_OTHER, "Print a shell completion script"),
+}
+
+
+def examples(*each: tuple[str, str]) -> str:
+    """Return the epilog of a command's help: per example a comment and a command line."""
+    lines = (f"  # {what}\n  {line}" for what, line in each)
+    return "\b\nExamples:\n" + "\n".join(lines)
+
+
+class LazyGroup(click.Group):
+    """A group that imports a command's module when the command is called, so `--help` stays fast."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
+        """Return the names of all commands, in the order of the table."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
+        """Return one command after importing it, or None for click's own "no such command"."""
+        if cmd_name not in COMMANDS:
+            return None
+        command = importlib.import_module(_MODULES + cmd_name).command
+        assert isinstance(command, click.Command)
+        return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Return the requested command; for an unknown name, fail with the closest known one."""
+        if args[0] not in COMMANDS:
+            from difflib import get_close_matches  # noqa: PLC0415 - few calls are wrong
+
+            for meant in get_close_matches(args[0], COMMANDS, n=1):
+                ctx.fail(f"No such command {args[0]!r}. Did you mean {meant}?")
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
+        """Write the commands of each section from the table alone, in columns of one width."""
+        widest = max(map(len, COMMANDS))
+        for section, entries in groupby(COMMANDS.items(), key=lambda each: each[1].section):
+            with formatter.section(f"{section} Commands"):
+                formatter.write_dl([(name.ljust(widest), entry.help) for name, entry in entries])
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> "list[CompletionItem[Any]]":
+        """Return completions of commands from the table alone, and of options as click does."""
+        from click.shell_completion import CompletionItem  # noqa: PLC0415 - only when a shell asks
+
+        found = [
+            CompletionItem(name, help=entry.help)
+            for name, entry in COMMANDS.items()
+            if name.startswith(incomplete)
+        ]
+        return found + click.Command.shell_complete(self, ctx, incomplete)
+
+
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="podium-k8s", prog_name="podium")
+def command() -> None:
+    """Admission, priority and preemption for Kubernetes workloads."""
+
+
+def main() -> None:
+    """Run the command line; a PodiumError becomes one line and exit code 1."""
+    _open_closed_streams()
+    try:
+        if COMPLETE in os.environ:
+            importlib.import_module(_MODULES + "completion")
+        command(prog_name=_program_name(sys.argv[0]), complete_var=COMPLETE)
+    except PodiumError as error:
+        click.echo(f"podium: {error}", err=True)
+        sys.exit(EXIT_FAILED)
+    except OSError as error:
+        # Either the reader of our output exited (`podium ... | head`), which needs no message, or a disk is
+        # full. Data left in the buffer would fail again at the end of the process.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if not isinstance(error, BrokenPipeError):
+            click.echo(f"podium: {error}", err=True)
+        sys.exit(EXIT_FAILED)
+
+
+def _open_closed_streams() -> None:
+    """Replace streams that were closed before the start (`>&-`), for which Python has None.
+
+    Standard input becomes empty. Standard output becomes unwritable, because requested output that cannot be
+    written is an error.
+    """
+    if sys.stdin is None:
+        sys.stdin = open(os.devnull)  # noqa: SIM115, PTH123 - open as long as the process
+    if sys.stdout is None:
+        sys.stdout = open(os.open(os.devnull, os.O_RDONLY), "w")  # noqa: SIM115, PTH123 - as above
+
+
+def _program_name(argv0: str) -> str:
+    return "kubectl podium" if os.path.basename(argv0).startswith("kubectl-") else "podium"  # noqa: PTH119

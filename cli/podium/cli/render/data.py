@@ -1,0 +1,49 @@
+"""JSON and YAML of every report: one envelope, one order of keys."""
+
+from typing import Any
+
+import msgspec
+
+from podium.audit.report import API_VERSION, AuditReport
+from podium.documents.yamlwriter import dump_all
+from podium.schedulerplugin.preemption.outcome import Plan
+
+
+def audit_document(report: AuditReport) -> dict[str, Any]:
+    """Return the audit's JSON contract as one document."""
+    return document(
+        "AuditReport",
+        summary=msgspec.to_builtins(report.summary),
+        findings=[finding.as_json() for finding in report.findings],
+        groups=msgspec.to_builtins(report.groups),
+        known=[finding.as_json() for finding in report.known],
+        ignored=[finding.as_json() for finding in report.ignored],
+        gone=[finding.as_json() for finding in report.gone],
+    )
+
+
+def whatif_document(plan: Plan) -> dict[str, Any]:
+    """Return the JSON contract of `podium whatif`; docs/whatif.md describes it."""
+    findings = [finding.as_json() for finding in plan.findings]
+    return document("WhatIfReport", **as_builtins(plan) | {"findings": findings})
+
+
+def as_builtins(value: msgspec.Struct) -> dict[str, Any]:
+    """Return the fields of a report, converted through JSON, which has only lists."""
+    fields: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(value))
+    return fields
+
+
+def document(kind: str, **body: Any) -> dict[str, Any]:
+    """Return a report's parts in the envelope that every command's JSON and YAML have."""
+    return {"apiVersion": API_VERSION, "kind": kind, **body}
+
+
+def as_json(value: dict[str, Any]) -> str:
+    """Return a document as JSON, indented by two, with a newline at the end."""
+    return msgspec.json.format(msgspec.json.encode(value), indent=2).decode() + "\n"
+
+
+def as_text(value: dict[str, Any], output: str) -> str:
+    """Return a document in the format `output`, `json` or `yaml`."""
+    return as_json(value) if output == "json" else dump_all([value])

@@ -1,0 +1,138 @@
+"""`podium report` on a terminal: a summary, then victims and preemptors, and where plans differed."""
+
+from collections.abc import Sequence
+
+from podium.api.records import Party, PlanMode, RecordedPlan
+from podium.cli.render.text import Layout, visible
+from podium.cli.render.words import amounts
+from podium.schedulerplugin.history.summary import Amount, ModeSums, Share, Summary
+from podium.text import accelerator_time, count, listed
+
+# Maximum lengths of the lists in the table; docs/history.md states these numbers.
+SHARES = 10
+PLANS = 5
+
+_NOTHING = Amount(0, 0)
+_DID: dict[str, str] = {
+    PlanMode.ENFORCED: "Preemption evicted",
+    PlanMode.OBSERVED: "Preemption (observed only) would have evicted",
+    PlanMode.SHADOW: "For pods of other schedulers, Podium would have evicted",
+}
+
+
+def history_table(summary: Summary, layout: Layout) -> str:
+    """Return the summary in the layout's width."""
+    layout.paragraph(f"{count(summary.plans, 'plan')} from {summary.since} to {summary.until}.", style="bold")
+    for sums in summary.modes:
+        layout.paragraph(visible(mode_line(sums)))
+    if line := agreement_line(summary):
+        layout.paragraph(visible(line))
+    if summary.cycles:
+        circles = count(len(summary.cycles), "cycle")
+        layout.paragraph(f"Workloads evicted each other in {circles}.", style="error")
+    if summary.begins > summary.since:
+        layout.paragraph(
+            f"The records begin at {summary.begins}; earlier preemptions are not known.", style="dim"
+        )
+    _shares(layout, "Preempted pods, by namespace", "NAMESPACE", summary.victims)
+    _shares(layout, "Preemptors, by namespace", "NAMESPACE", summary.preemptors)
+    _shares(layout, "Preempted pods, by priority", "PRIORITY", summary.priorities)
+    _agreements(layout, summary)
+    _differing(layout, summary.differing)
+    _failed(layout, summary.failed)
+    _cycles(layout, summary)
+    return layout.text()
+
+
+def mode_line(sums: ModeSums) -> str:
+    """Return a sentence on what all plans of a mode evicted, or would have."""
+    taken = [count(sums.pods, "pod"), *amounts(sums.accelerators)]
+    units = f"{count(sums.units, 'unit')} ({', '.join(taken)})"
+    parts = [f"{_DID[sums.mode]} {units} in {count(sums.plans, 'plan')}"]
+    if sums.failed:
+        parts.append(f"{sums.failed:,} failed")
+    if sums.acceleratorSeconds:
+        parts.append(f"{accelerator_time(sums.acceleratorSeconds)} of work lost")
+    if sums.violations:
+        parts.append(f"{count(sums.violations, 'pod')} in violation of a PodDisruptionBudget")
+    return f"{'; '.join(parts)}."
+
+
+def agreement_line(summary: Summary) -> str:
+    """Return how the shadow's plans compare with the actions of other schedulers, in numbers."""
+    if not summary.agreements:
+        return ""
+    parts = [f"{each.plans:,} {each.agreement}" for each in summary.agreements]
+    theirs = sum(each.theirPods for each in summary.agreements)
+    return f"Compared with the other schedulers: {listed(parts)}; they evicted {count(theirs, 'pod')}."
+
+
+def party(each: Party) -> str:
+    """Return the name of a pod or group."""
+    return f"{each.kind} {each.namespace}/{each.name}"
+
+
+def _shares(layout: Layout, title: str, what: str, shares: Sequence[Share]) -> None:
+    # A mode without plans has no columns.
+    modes = [mode for mode in PlanMode if any(_mode_amount(each, mode) != _NOTHING for each in shares)]
+
+    def row(share: Share) -> list[str | int]:
+        of_modes = [_mode_amount(share, mode) for mode in modes]
+        return [share.name, *(number for each in of_modes for number in (each.units, each.pods))]
+
+    header = [what, *(name for mode in modes for name in (f"{mode.upper()} UNITS", "PODS"))]
+    right = (0,) if what == "PRIORITY" else ()
+    layout.listing(title, header, shares, row, limit=SHARES, right=right)
+
+
+def _mode_amount(share: Share, mode: PlanMode) -> Amount:
+    return {
+        PlanMode.ENFORCED: share.enforced,
+        PlanMode.OBSERVED: share.observed,
+        PlanMode.SHADOW: share.shadow,
+    }[mode]
+
+
+def _agreements(layout: Layout, summary: Summary) -> None:
+    layout.listing(
+        "Podium's plans and the other schedulers' preemptions",
+        ("AGREEMENT", "PLANS", "PODS OF PODIUM'S PLANS", "PODS OF OTHERS"),
+        summary.agreements,
+        lambda each: (each.agreement, each.plans, each.pods, each.theirPods),
+    )
+
+
+def _differing(layout: Layout, plans: Sequence[RecordedPlan]) -> None:
+    def row(plan: RecordedPlan) -> tuple[str | int, ...]:
+        whom = party(plan.preemptor)
+        return plan.time, whom, plan.agreement, plan.podCount, plan.theirPods, _units(plan)
+
+    header = ("TIME", "FOR", "AGREEMENT", "PODS", "THEIRS", "PODIUM'S PLAN")
+    layout.listing("Differences, newest first", header, plans, row, limit=PLANS)
+
+
+def _units(plan: RecordedPlan) -> str:
+    """Return the names of a plan's first units, and the number of the others."""
+    shown = [party(unit) for unit in plan.units[:2]]
+    more = plan.unitCount - len(shown)
+    return ", ".join([*shown, f"{more:,} more"] if more > 0 else shown) or "none"
+
+
+def _failed(layout: Layout, plans: Sequence[RecordedPlan]) -> None:
+    layout.listing(
+        "Failed preemptions, newest first",
+        ("TIME", "FOR", "PODS EVICTED", "WHY"),
+        plans,
+        lambda plan: (plan.time, party(plan.preemptor), plan.podCount, plan.message),
+        limit=PLANS,
+    )
+
+
+def _cycles(layout: Layout, summary: Summary) -> None:
+    layout.listing(
+        "Eviction cycles",
+        ("ROUNDS", "LAST", "CYCLE"),
+        summary.cycles,
+        lambda each: (each.rounds, each.last, " > ".join([*each.workloads, each.workloads[0]])),
+        limit=SHARES,
+    )

@@ -1,0 +1,157 @@
+"""`podium whatif` as one HTML file: the domain as nodes, each with the pods that come and those evicted."""
+
+from collections.abc import Callable, Iterable, Sequence
+
+from podium.api.findings import Finding
+from podium.cli.render.html import finding_item, first_of, section, table, text, tiles, whole
+from podium.cli.render.whatif_words import (
+    PageOrigin,
+    WhatIf,
+    harm_line,
+    nodes_heading,
+    outcome_line,
+    pods_words,
+    rules_line,
+    unit_name,
+    unknown_line,
+)
+from podium.schedulerplugin.preemption.outcome import NodeReason, Outcome, Plan, UnitVerdict
+from podium.text import count
+
+# Maximum lengths of the lists on the page; docs/whatif.md states these numbers.
+CARDS = 200  # Nodes in the domain view.
+PODS = 30  # Of one kind on one node.
+UNITS = 300  # Victims and spared units.
+REASONS = 50
+FINDINGS = 50
+
+_BADGE = ' <span class="badge warning">violates a budget</span>'
+
+
+def whatif_page(report: WhatIf, made: PageOrigin) -> str:
+    """Return the whole page."""
+    footer = (
+        f"Made by podium {text(made.version)} on {text(made.made)}, from {text(report.basis.input)}.\n"
+        "Long lists are cut; <code>podium whatif -o json</code> has everything."
+    )
+    header = f"<header>\n{verdict(report, 'h1')}\n</header>"
+    return whole(f"Podium whatif: {outcome_line(report)}", header, plan_sections(report.plan), footer)
+
+
+def _name(unit: UnitVerdict) -> str:
+    return text(unit_name(unit))
+
+
+def plan_sections(plan: Plan, *, named: Callable[[UnitVerdict], str] = _name) -> list[str]:
+    """Return the lists of a plan, empty texts for those without entries; `named` writes a unit's name."""
+    spared = "Spared units, and why"
+    return [
+        _domain(plan),
+        _units("victims", "Victims", "Preempted units, and why", plan.victims, named),
+        _units("spared", "Spared", spared, plan.spared, named),
+        _reasons(nodes_heading(plan), plan.nodes),
+        _findings(plan.findings),
+    ]
+
+
+def verdict(report: WhatIf, heading: str) -> str:
+    """Return the first lines of a plan, and its numbers; `heading` is the element of the outcome."""
+    plan, harm = report.plan, report.plan.harm
+    unknown = unknown_line(report.basis)
+    good = plan.outcome in (Outcome.FITS, Outcome.FITS_AFTER_PREEMPTION)
+    numbers = [
+        ("info", "pod", "placed", len(plan.placements)),
+        ("blocked", "unit", "preempted", harm.units if harm else 0),
+        ("blocked", "pod", "preempted", harm.pods if harm else 0),
+        ("blocked", "accelerator", "they hold", sum(report.held.values())),
+        ("warning", "pod", "against a budget", harm.violations if harm else 0),
+    ]
+    return "\n".join(
+        [
+            f'<p class="eyebrow">{text(rules_line(report.basis))}</p>',
+            f'<{heading} class="{"clear" if good else "blocked"}">{text(outcome_line(report))}</{heading}>',
+            f'<p class="caution">{text(unknown)}</p>' if unknown else "",
+            f"<p>{text(harm_line(report))}</p>",
+            f"<p>{text(plan.message)}</p>",
+            tiles(numbers),
+        ]
+    )
+
+
+class _Card:
+    """A node: pods that are placed, pods that are evicted, and candidates that are spared."""
+
+    def __init__(self) -> None:
+        self.placed: list[str] = []
+        self.victims: list[str] = []
+        self.spared: list[str] = []
+
+
+def _domain(plan: Plan) -> str:
+    cards: dict[str, _Card] = {}
+    for placed in plan.placements:
+        cards.setdefault(placed.node, _Card()).placed.append(placed.pod)
+    for name, node in _pods(plan.victims):
+        cards.setdefault(node, _Card()).victims.append(name)
+    for name, node in _pods(plan.spared):
+        if node in cards:
+            cards[node].spared.append(name)
+    shown = list(cards.items())[:CARDS]
+    key = (
+        '<p class="key"><ins>is placed</ins> <del>is preempted</del> <span>could be preempted, and '
+        "is spared</span></p>"
+    )
+    body = "\n".join([key, '<ul class="nodes">', *(_card(*each) for each in shown), "</ul>"])
+    return section("domain", "The domain", body + first_of(len(cards), CARDS)) if cards else ""
+
+
+def _card(node: str, card: _Card) -> str:
+    lines = [
+        *(f"<li><ins>{text(name)}</ins></li>" for name in card.placed[:PODS]),
+        _more(len(card.placed), "is placed", "are placed"),
+        *(f"<li><del>{text(name)}</del></li>" for name in card.victims[:PODS]),
+        _more(len(card.victims), "is preempted", "are preempted"),
+        *(f"<li>{text(name)}</li>" for name in card.spared[:PODS]),
+        _more(len(card.spared), "stays", "stay"),
+    ]
+    numbers = f"{len(card.placed):,} in, {len(card.victims):,} out"
+    title = f'<h3>{text(node)}</h3> <span class="note">{numbers}</span>'
+    return f'<li class="node">{title}<ul>{"".join(lines)}</ul></li>'
+
+
+def _more(total: int, one: str, many: str) -> str:
+    rest = total - PODS
+    return f'<li class="cut">{rest:,} more {one if rest == 1 else many}</li>' if rest > 0 else ""
+
+
+def _pods(units: Iterable[UnitVerdict]) -> Iterable[tuple[str, str]]:
+    for unit in units:
+        for pod in unit.pods:
+            yield (f"{unit.namespace}/{pod.name}" if unit.namespace else pod.name), pod.node
+
+
+def _units(
+    name: str, title: str, caption: str, units: Sequence[UnitVerdict], named: Callable[[UnitVerdict], str]
+) -> str:
+    def row(unit: UnitVerdict) -> tuple[str, ...]:
+        named_unit = f'{named(unit)} <span class="note">{text(unit.kind)}</span>'
+        badge = _BADGE if unit.violatesBudget else ""
+        return named_unit + badge, str(unit.priority), text(pods_words(unit.pods)), text(unit.reason)
+
+    header = ("Unit", "Priority", "Pods", "Why")
+    body = table(caption, header, units, row, limit=UNITS, numbers=(1,), kind="units")
+    return section(name, f"{title}: {count(len(units), 'unit')}", body)
+
+
+def _reasons(heading: str, nodes: Sequence[NodeReason]) -> str:
+    def row(each: NodeReason) -> tuple[int, str, str]:
+        return each.count, text(each.reason), text(", ".join(each.examples))
+
+    header = ("Nodes", "Reason", "Examples")
+    return section("nodes", heading, table("Filter results by reason", header, nodes, row, limit=REASONS))
+
+
+def _findings(findings: Sequence[Finding]) -> str:
+    rows = "".join(map(finding_item, findings[:FINDINGS]))
+    body = f'<ul class="findings">{rows}</ul>{first_of(len(findings), FINDINGS)}'
+    return section("findings", "Findings", body) if findings else ""

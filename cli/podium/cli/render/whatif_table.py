@@ -1,0 +1,85 @@
+"""`podium whatif` on a terminal: three lines, then victims, spared, nodes and findings, each list limited."""
+
+from collections.abc import Sequence
+
+from podium.api.findings import Finding
+from podium.cli.render.text import Layout, visible
+from podium.cli.render.whatif_words import (
+    WhatIf,
+    harm_line,
+    nodes_heading,
+    outcome_line,
+    pods_words,
+    rules_line,
+    unit_name,
+    unknown_line,
+)
+from podium.schedulerplugin.preemption.outcome import Outcome, Placed, UnitVerdict
+from podium.text import count, some
+
+# Maximum lengths of the lists in the table; docs/whatif.md states these numbers.
+PLACED = 10  # Nodes with pods of the preemptor.
+VICTIMS = 20
+SPARED = 10
+NODES = 10  # Reasons.
+FINDINGS = 5
+
+_STYLES = {Outcome.DOES_NOT_FIT: "error", Outcome.NOT_ELIGIBLE: "error"}
+
+
+def whatif_table(report: WhatIf, layout: Layout) -> str:
+    """Return the report in the layout's width."""
+    plan = report.plan
+    layout.paragraph(visible(rules_line(report.basis)), style="dim")
+    layout.paragraph(visible(outcome_line(report)), style=_STYLES.get(plan.outcome, "bold"))
+    layout.paragraph(visible(harm_line(report)))
+    layout.paragraph(visible(plan.message))
+    if unknown := unknown_line(report.basis):
+        layout.paragraph(visible(unknown), style="warning")
+    _placements(layout, plan.placements)
+    _units(layout, "Victims", plan.victims, VICTIMS)
+    _units(layout, "Spared", plan.spared, SPARED)
+    layout.listing(
+        nodes_heading(plan),
+        ("NODES", "REASON", "SUCH AS"),
+        plan.nodes,
+        lambda each: (each.count, each.reason, ", ".join(each.examples)),
+        limit=NODES,
+    )
+    _findings(layout, plan.findings)
+    return layout.text()
+
+
+def _placements(layout: Layout, placements: Sequence[Placed]) -> None:
+    nodes: dict[str, list[str]] = {}
+    for placed in placements:
+        nodes.setdefault(placed.node, []).append(placed.pod)
+
+    def row(node: str) -> tuple[str | int, ...]:
+        return node, len(nodes[node]), some(nodes[node])
+
+    layout.listing("Where it goes", ("NODE", "PODS", "NAMES"), list(nodes), row, limit=PLACED)
+
+
+def _units(layout: Layout, title: str, units: Sequence[UnitVerdict], limit: int) -> None:
+    # Most units have no budget, and the other columns need the width.
+    budget = any(unit.violatesBudget for unit in layout.first(units, limit))
+
+    def row(unit: UnitVerdict) -> tuple[str, ...]:
+        violated = ("violated" if unit.violatesBudget else "",) * budget
+        return unit.kind, unit_name(unit), str(unit.priority), pods_words(unit.pods), *violated, unit.reason
+
+    header = ("KIND", "NAME", "PRIORITY", "PODS", *("BUDGET",) * budget, "WHY")
+    layout.listing(f"{title}: {count(len(units), 'unit')}", header, units, row, limit=limit, right=(2,))
+
+
+def _findings(layout: Layout, findings: Sequence[Finding]) -> None:
+    if not findings:
+        return
+    layout.heading("Findings")
+    for finding in layout.first(findings, FINDINGS):
+        layout.paragraph(
+            visible(f"{finding.object} {finding.field}: {finding.message}"), hang="  ", style=finding.severity
+        )
+        layout.paragraph(visible(f"fix: {finding.fix}"), indent="  ", hang="  ")
+    layout.cut(findings, FINDINGS)

@@ -1,0 +1,146 @@
+"""The sentences of `podium whatif`, shared by the table and the page: three lines before any list.
+
+The first states the outcome and the place, the second the cost for others, the third the reason, or an
+alternative. Every name in them comes from outside, so a format escapes these sentences.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from podium.cli.render.words import amounts
+from podium.schedulerplugin.preemption.outcome import (
+    HarmLevel,
+    Outcome,
+    Plan,
+    Semantics,
+    UnitPod,
+    UnitVerdict,
+)
+from podium.text import accelerator_time, count, listed, some
+
+# Maximum number of priorities in the harm line; lower ones are added up.
+_LEVELS = 3
+
+SEMANTICS: Mapping[Semantics, str] = {
+    Semantics.KEP: "KEP-5710 as Podium's scheduler implements it",
+    Semantics.V1_36: "kube-scheduler 1.36 with the Workload API",
+    Semantics.V1_37: "kube-scheduler 1.37 with the Workload API",
+    Semantics.PODS: "kube-scheduler without the Workload API, pod by pod",
+}
+_OUTCOMES: Mapping[Outcome, str] = {
+    Outcome.FITS: "fits without preemption",
+    Outcome.FITS_AFTER_PREEMPTION: "fits after preemption",
+    Outcome.DOES_NOT_FIT: "does not fit",
+    Outcome.NOT_ELIGIBLE: "is not eligible",
+}
+
+
+class Basis(NamedTuple):
+    """The basis of an answer: the semantics and the time, each with how it was chosen, and the input.
+
+    `unknown` lists the kinds that were not in the input, each with the reason. `settings` is a sentence with
+    the settings and their source; empty for kube-scheduler's rules.
+    """
+
+    semantics: Semantics
+    rules_why: str
+    now: str
+    now_why: str
+    input: str
+    unknown: Sequence[str] = ()
+    settings: str = ""
+
+
+class PageOrigin(NamedTuple):
+    """The origin of a page: Podium's version, and the time (RFC 3339)."""
+
+    version: str
+    made: str
+
+
+class WhatIf(NamedTuple):
+    """A plan with the additional data for its reader.
+
+    `preemptor` is a name in words. `held` are the accelerators of the victims, by resource.
+    """
+
+    plan: Plan
+    preemptor: str
+    held: Mapping[str, int]
+    basis: Basis
+
+
+def rules_line(basis: Basis) -> str:
+    """Return the semantics, the time and the settings, and how each was chosen."""
+    by = (
+        f"Rules: {SEMANTICS[basis.semantics]} (semantics {basis.semantics}: {basis.rules_why}). "
+        f"Time: {basis.now} ({basis.now_why})."
+    )
+    return f"{by} {basis.settings}" if basis.settings else by
+
+
+def unknown_line(basis: Basis) -> str:
+    """Return the data that the answer lacks, or an empty text."""
+    return f"Not read and left out: {'; '.join(basis.unknown)}." if basis.unknown else ""
+
+
+def outcome_line(report: WhatIf) -> str:
+    """Return what happens to the preemptor, and where."""
+    plan = report.plan
+    outcome = f"{report.preemptor} {_OUTCOMES[plan.outcome]}"
+    if not plan.placements:
+        return f"{outcome}."
+    nodes = {placed.node for placed in plan.placements}
+    if len(plan.placements) == 1:
+        return f"{outcome}, on node {plan.placements[0].node}."
+    where = f"node {', '.join(nodes)}" if len(nodes) == 1 else f"nodes {some(nodes)}"
+    return f"{outcome}: {count(len(plan.placements), 'pod')} on {where}."
+
+
+def harm_line(report: WhatIf) -> str:
+    """Return the plan's cost for others: units and pods by priority, work, budgets."""
+    harm = report.plan.harm
+    if harm is None:
+        return "No pod is preempted."
+    held = ", ".join(amounts(report.held))
+    lost = (
+        f"{accelerator_time(harm.acceleratorSeconds)} of work lost"
+        if harm.acceleratorSeconds
+        else "no work lost"
+    )
+    on = f"{lost} on {held}" if held else "no accelerators"
+    against = f"{count(harm.violations, 'pod')} in violation of a PodDisruptionBudget"
+    budgets = against if harm.violations else "no budget violated"
+    return f"Harm: {_levels(harm.levels)}; {on}; {budgets}."
+
+
+def _levels(levels: Sequence[HarmLevel]) -> str:
+    """Return the number of units and pods of each priority; of many priorities the highest."""
+    shown = levels if len(levels) <= _LEVELS + 1 else levels[:_LEVELS]
+    parts = [f"{_victims(level.units, level.pods)} of priority {level.priority}" for level in shown]
+    if rest := levels[len(shown) :]:
+        units, pods = sum(level.units for level in rest), sum(level.pods for level in rest)
+        parts.append(f"{_victims(units, pods)} of lower priorities")
+    return listed(parts)
+
+
+def _victims(units: int, pods: int) -> str:
+    return f"{count(units, 'unit')} ({count(pods, 'pod')})"
+
+
+def nodes_heading(plan: Plan) -> str:
+    """Return a heading for the reasons by node: with the present pods, or without all possible victims."""
+    if plan.outcome is Outcome.DOES_NOT_FIT:
+        return "Why preemption does not help"
+    return "Why it does not fit without preemption"
+
+
+def unit_name(unit: UnitVerdict) -> str:
+    """Return the name of a unit; a unit in a hidden namespace has a UID as its name."""
+    return f"{unit.namespace}/{unit.name}" if unit.namespace else unit.name
+
+
+def pods_words(pods: Sequence[UnitPod]) -> str:
+    """Return the number of a unit's pods, and their nodes."""
+    nodes = {pod.node for pod in pods}
+    return f"{len(pods):,} on {some(nodes)}"

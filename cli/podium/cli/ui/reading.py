@@ -1,0 +1,140 @@
+"""Cache readings of the cluster for `podium ui`: one is made for a request, and kept for some seconds.
+
+Listing a large cluster takes long, so a reading is kept for ten times its duration; the user can request a
+new one. Files are read once, and again on request.
+"""
+
+import asyncio
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Protocol
+
+from podium.api.events import EVENT_READS
+from podium.api.schedulable import SCHEDULING_READS
+from podium.cli import inputs, whyinput
+from podium.cli.ui.desk import Desk
+from podium.documents.load import Scope
+from podium.errors import PodiumError
+
+if TYPE_CHECKING:
+    from podium.kube.connection import Connection
+    from podium.kube.listing import ReadProgress
+
+# The minimum time for which a reading of a cluster is kept, and the multiple of its duration.
+KEPT, KEPT_TIMES = timedelta(seconds=5), 10
+
+Clock = Callable[[], datetime]
+
+
+class ClusterSource(Protocol):
+    """The input; `live` says whether it changes by itself."""
+
+    live: bool
+
+    async def reach(self) -> None:
+        """Raise PodiumError if there is nothing to read."""
+
+    async def read(self, clock: Clock) -> Desk:
+        """Return a full reading. Raises PodiumError."""
+
+    async def hear(self, desk: Desk, namespace: str) -> None:
+        """Add the events of a namespace to a reading, once. Raises PodiumError."""
+
+
+class Files:
+    """Files, with their events if they contain some."""
+
+    live = False
+
+    def __init__(self, names: tuple[str, ...], *, strict: bool) -> None:
+        self._names = names
+        self._strict = strict
+        self._begun = False
+
+    async def reach(self) -> None:
+        """Do nothing: reading the files shows whether they are readable."""
+
+    async def read(self, clock: Clock) -> Desk:
+        """Return the content of the files; standard input is read only once."""
+        if self._begun and inputs.STDIN_NAME in self._names:
+            raise PodiumError("standard input can be read only once. Restart podium ui to read again")
+        self._begun = True
+        read = whyinput.from_files(self._names, strict=self._strict)
+        return Desk(read, clock(), inputs.source(self._names, read.near), live=False)
+
+    async def hear(self, desk: Desk, namespace: str) -> None:
+        """Do nothing: their events were read with the rest."""
+
+
+class LiveSource:
+    """A live cluster, or a namespace of it, by get and list only."""
+
+    live = True
+
+    def __init__(self, connection: "Connection", scope: Scope, watcher: "ReadProgress") -> None:
+        self._connection = connection
+        self._scope = scope
+        self._watcher = watcher
+
+    async def reach(self) -> None:
+        """Read the list of served APIs."""
+        from podium.kube.discovery import discover  # noqa: PLC0415 - files do without
+        from podium.kube.listing import check_namespace  # noqa: PLC0415 - as above
+
+        await check_namespace(self._connection, self._scope)
+        await discover(self._connection, SCHEDULING_READS)
+
+    async def read(self, clock: Clock) -> Desk:
+        """Return the listed objects."""
+        read = await whyinput.whole_cluster(self._connection, self._scope, self._watcher)
+        return Desk(read, clock(), inputs.source((), read.near), live=True)
+
+    async def hear(self, desk: Desk, namespace: str) -> None:
+        """Add the events of a namespace."""
+        if namespace not in desk.events:
+            scope = Scope(namespace)
+            past, missing = await whyinput.past_of(self._connection, scope, self._watcher, EVENT_READS)
+            desk.events[namespace] = past.events, missing
+
+
+class SourceCache:
+    """Keeps the newest reading of a source.
+
+    A reading continues if its requester has gone. Otherwise a browser that reloads its page would restart a
+    long reading each time, and never see its end.
+    """
+
+    def __init__(self, source: ClusterSource, clock: Clock) -> None:
+        self.source = source
+        self._clock = clock
+        self._desk: Desk | None = None
+        self._until = clock()
+        self._reading: asyncio.Task[Desk] | None = None
+
+    async def check_source(self) -> None:
+        """Check that there is something to read, before any request; files are read. Raises PodiumError."""
+        await self.source.reach()
+        if not self.source.live:
+            await self.desk()
+
+    async def desk(self, *, again: bool = False) -> Desk:
+        """Return a recent reading; requests during a reading share it. Raises PodiumError."""
+        if self._reading is None:
+            good = not self.source.live or self._clock() < self._until
+            if self._desk is not None and not again and good:
+                return self._desk
+            self._reading = asyncio.create_task(self._read())
+            self._reading.add_done_callback(self._ended)
+        return await asyncio.shield(self._reading)
+
+    async def _read(self) -> Desk:
+        began = self._clock()
+        desk = await self.source.read(self._clock)
+        self._until = desk.at + max((desk.at - began) * KEPT_TIMES, KEPT)
+        self._desk = desk
+        return desk
+
+    def _ended(self, reading: asyncio.Task[Desk]) -> None:
+        self._reading = None
+        if not reading.cancelled():
+            reading.exception()  # Marks the exception as retrieved; awaiting requests still get it.

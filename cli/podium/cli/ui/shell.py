@@ -1,0 +1,225 @@
+"""`podium ui` as a process: a server on loopback that renders each page from a reading of the cluster.
+
+It listens on 127.0.0.1 alone and only reads. `guard` decides on access, the desk and the pages on content.
+Any problem with the input becomes a page that says what, where and what to do.
+"""
+
+from collections.abc import Awaitable, Callable
+from functools import partial
+from http import HTTPStatus
+from typing import NamedTuple
+from urllib.parse import urlencode
+
+import click
+
+from podium.api.times import written
+from podium.cli.naming import full_name
+from podium.cli.render.html import content_security_policy
+from podium.cli.ui import frame, threatened
+from podium.cli.ui.desk import Desk
+from podium.cli.ui.diverging import diverging
+from podium.cli.ui.frame import Here, PageContext
+from podium.cli.ui.guard import HEADERS, Guard, Refusal
+from podium.cli.ui.history import history
+from podium.cli.ui.one import one
+from podium.cli.ui.overview import overview
+from podium.cli.ui.planning import ACTION, Form, PlanAnswer, entered, planning, validate_form
+from podium.cli.ui.reading import Clock, ClusterSource, SourceCache
+from podium.errors import PodiumError
+from podium.runtime.limits import Limits
+from podium.runtime.messages import HTTPRequest, HTTPResponse, Route
+from podium.runtime.server import HTTPServer
+from podium.why.model import RunState
+
+HOST = "127.0.0.1"
+# A form contains a manifest, percent-encoded.
+FORM_BYTES = 4 << 20
+# For one user's browser; a large cluster takes minutes to list.
+LIMITS = Limits(connections=64, waiting=32, default_seconds=900.0, longest_seconds=900.0)
+
+_FORM = "application/x-www-form-urlencoded"
+_HTML = {**HEADERS, "Content-Type": "text/html; charset=utf-8"}
+
+_BEGIN = "open the overview"
+_UNHEARD = {
+    404: ("page not found", "check the address, or open the overview"),
+    405: ("method not allowed", "send forms with their button, or open the overview"),
+    413: (f"the form holds more than {FORM_BYTES >> 20} MiB", "go back and use podium whatif --add FILE"),
+    500: ("podium failed, which is a bug", "the terminal of podium ui shows the error"),
+    504: ("the cluster took too long to answer", "load this page again, or see one namespace: podium ui -n"),
+}
+
+Make = Callable[[Desk, Here, PageContext], Awaitable[str]]
+
+
+class Secrets(NamedTuple):
+    """The secret values; see `guard`."""
+
+    token: str
+    passing: str
+    session: str
+
+
+class Site:
+    """The pages of one source, and the access to them; `version` is Podium's."""
+
+    def __init__(self, source: ClusterSource, clock: Clock, version: str) -> None:
+        self._keeper = SourceCache(source, clock)
+        self._clock = clock
+        self._version = version
+        self._guard: Guard
+
+    async def serve(self, port: int, secrets: Secrets) -> tuple[HTTPServer, Guard]:
+        """Listen (port 0 is any free one), and return the server and the guard with its links.
+
+        Raises PodiumError.
+        """
+        server = HTTPServer(self._routes(), LIMITS, lambda _why: None, worded=_unheard)
+        await server.start(HOST, port)
+        self._guard = Guard(server.port, **secrets._asdict())
+        return server, self._guard
+
+    async def check_source(self) -> None:
+        """Check that there is something to show. Raises PodiumError."""
+        await self._keeper.check_source()
+
+    def _routes(self) -> dict[str, Route]:
+        pages: dict[str, Make] = {
+            "/": self._overview,
+            "/group": partial(self._one, "group"),
+            "/pod": partial(self._one, "pod"),
+            "/divergences": self._divergences,
+            "/history": self._history,
+            "/whatif": self._whatif,
+            threatened.PATH: self._threats,
+        }
+        return {
+            **{path: Route("GET", partial(self._answer, make)) for path, make in pages.items()},
+            ACTION: Route("POST", self._planned, content_type=_FORM, body_limit=FORM_BYTES),
+        }
+
+    # Requests.
+
+    async def _answer(self, make: Make, ask: HTTPRequest) -> HTTPResponse:
+        refused = self._guard.strange(ask, posted=False)
+        if refused is not None:
+            return _refusal_page(refused)
+        try:
+            query = frame.fields(ask.query)
+        except ValueError:
+            return _refusal_page(Refusal(400, "this address cannot be read", _BEGIN))
+        if ask.path == "/" and "token" in query:
+            return self._entered(query["token"])
+        refused = self._guard.known(ask)
+        if refused is not None:
+            return _refusal_page(refused)
+        return await self._made(Here(ask.path, query), make)
+
+    async def _planned(self, ask: HTTPRequest) -> HTTPResponse:
+        refused = self._guard.strange(ask, posted=True) or self._guard.known(ask)
+        if refused is not None:
+            return _refusal_page(refused)
+        try:
+            form = entered(frame.fields(ask.body.decode(errors="replace")))
+        except ValueError:
+            return _refusal_page(Refusal(400, "this form cannot be read", "enter it again under What if"))
+        here = Here("/whatif", {name: value for name, value in form._asdict().items() if name != "manifest"})
+        return await self._made(here, partial(self._answered, form))
+
+    def _entered(self, token: str) -> HTTPResponse:
+        refused = self._guard.enters(token)
+        if refused is not None:
+            return _refusal_page(refused)
+        # Not a redirect: after one, a browser that came from another site would not send the cookie.
+        headers = {"Set-Cookie": self._guard.cookie, "Refresh": "0; url=/"}
+        return _page(frame.entry(), headers=headers)
+
+    async def _made(self, here: Here, make: Make) -> HTTPResponse:
+        again = "again" in here.query
+        try:
+            desk = await self._keeper.desk(again=again)
+        except PodiumError as error:
+            return _refusal_page(Refusal(502, str(error), "correct it, then reload this page"))
+        if again:
+            query = urlencode(
+                {name: value for name, value in here.query.items() if name != "again" and value}
+            )
+            return HTTPResponse(
+                303, b"", {**HEADERS, "Location": f"{here.path}?{query}" if query else here.path}
+            )
+        around = self._around(desk)
+        try:
+            return _page(await make(desk, here, around))
+        except (PodiumError, click.UsageError) as error:
+            return _page(frame.problem(_error_text(error), here, around), 404)
+
+    def _around(self, desk: Desk) -> PageContext:
+        age = int((self._clock() - desk.at).total_seconds())
+        return PageContext(desk.source, written(desk.at), age, self._version, desk.live, desk.unknown)
+
+    # Pages.
+
+    async def _overview(self, desk: Desk, here: Here, around: PageContext) -> str:
+        return overview(desk.census, here, around, desk.reason)
+
+    async def _divergences(self, desk: Desk, here: Here, around: PageContext) -> str:
+        return diverging(desk.divergences, here, around)
+
+    async def _history(self, desk: Desk, here: Here, around: PageContext) -> str:
+        missing = [each for each in desk.read.unknown if each.startswith("PreemptionRecord")]
+        around = around._replace(unknown=missing)
+        return history(desk.plans, desk.summary, desk.read.known, here, around)
+
+    async def _one(self, kind: str, desk: Desk, here: Here, around: PageContext) -> str:
+        name = full_name("name", here.query.get("name", ""))
+        await self._keeper.source.hear(desk, name[0])
+        explained = desk.explain(kind, name, self._clock())
+        assert explained.account is not None, "a missing object is an error"
+        report = desk.report(explained.planned) if explained.planned is not None else None
+        now = self._clock() if desk.live else None
+        return one(explained.account, desk.kin(kind, name), report, now, here, around)
+
+    async def _whatif(self, desk: Desk, here: Here, around: PageContext) -> str:
+        return await self._answered(entered(here.query), desk, here, around)
+
+    async def _answered(self, form: Form, desk: Desk, here: Here, around: PageContext) -> str:
+        answer = PlanAnswer()
+        if not form.empty:
+            try:
+                validate_form(form)
+                answer = desk.plan(form, self._clock())
+            except (PodiumError, click.UsageError) as error:
+                answer = PlanAnswer(error=_error_text(error))
+        return planning(form, answer, desk.named(RunState.WAITING), here, around)
+
+    async def _threats(self, desk: Desk, here: Here, around: PageContext) -> str:
+        answer = threatened.ThreatAnswer()
+        if name := here.query.get("name", "").strip():
+            try:
+                answer = threatened.ThreatAnswer(desk.threat(here.query.get("kind", ""), name, self._clock()))
+            except (PodiumError, click.UsageError) as error:
+                answer = threatened.ThreatAnswer(error=_error_text(error))
+        return threatened.threatened(answer, desk.named(RunState.RUNNING), here, around)
+
+
+def _page(html: str, status: int = 200, headers: dict[str, str] | None = None) -> HTTPResponse:
+    given = {
+        **_HTML,
+        "Content-Security-Policy": f"{content_security_policy(served=True)}; frame-ancestors 'none'",
+        **(headers or {}),
+    }
+    return HTTPResponse(status, html.encode("utf-8", "backslashreplace"), given)
+
+
+def _unheard(status: int) -> HTTPResponse:
+    """Return the answer to a request that reached no page; it contains nothing of a cluster."""
+    why, fix = _UNHEARD.get(status, (f"this was not answered: {HTTPStatus(status).phrase.lower()}", _BEGIN))
+    return _refusal_page(Refusal(status, why, fix))
+
+
+def _refusal_page(refusal: Refusal) -> HTTPResponse:
+    return _page(frame.refusal(*refusal), refusal.status)
+
+
+def _error_text(error: PodiumError | click.UsageError) -> str:
+    return error.format_message() if isinstance(error, click.UsageError) else str(error)

@@ -1,0 +1,41 @@
+"""The page of `podium whatif --victim`: what would evict a running pod or group, and what protects it.
+
+The page of a running object links here; the form is for users who have only a name.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from podium.cli.render.html import section
+from podium.cli.render.threat import threat_sections, threat_verdict
+from podium.cli.render.whatif_words import Basis
+from podium.cli.ui.frame import Here, PageContext, complaint, named_input, object_link, page
+from podium.schedulerplugin.preemption.threat import Threat
+
+# Maximum number of running groups and pods in the form; docs/ui.md states the number.
+OFFERED = 300
+PATH = "/threats"
+
+
+class ThreatAnswer(NamedTuple):
+    """The result: the threat and its basis, or an error; neither without a name."""
+
+    found: tuple[Threat, Basis] | None = None
+    error: str = ""
+
+
+def threatened(answer: ThreatAnswer, offered: Sequence[str], here: Here, around: PageContext) -> str:
+    """Return the page; `offered` are the running pods and groups."""
+    asked = _form(here.query.get("name", ""), answer.error, offered)
+    if answer.found is None:
+        return page("Threats", here, around, "<h1>What can preempt it?</h1>", [asked])
+    threat, basis = answer.found
+    see = f"<p>See {object_link(threat.kind, threat.namespace, threat.name)}.</p>"
+    sections = [*threat_sections(threat), section("again", "Ask again", asked)]
+    return page("Threats", here, around, f"{threat_verdict(threat, basis)}\n{see}", sections)
+
+
+def _form(name: str, error: str, offered: Sequence[str]) -> str:
+    field = named_input("Running group or pod", "name", name, offered[:OFFERED], wrong=bool(error))
+    form = f'<form class="ask" method="get" action="{PATH}">\n{field}\n<button>Ask</button>\n</form>'
+    return f"{complaint(error)}\n{form}"

@@ -1,0 +1,320 @@
+"""The defaults of a plan: its time, the semantics, and the pod or group to plan for.
+
+A dump is from the past, and a cluster's version and gates decide who preempts whom. Each choice therefore
+comes with words that tell a reader how it was made.
+"""
+
+import re
+from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime
+from typing import NamedTuple
+
+import click
+import msgspec
+
+from podium.api.core import DEFAULT_SCHEDULER, Pod
+from podium.api.membership import GroupKey, membership
+from podium.api.meta import instant
+from podium.api.minors import WORKLOAD_VERSIONS, minor_of, nearest
+from podium.api.reads import Kind
+from podium.api.schedulable import Schedulable
+from podium.api.times import written
+from podium.audit.run import choose_minor
+from podium.cli.config.schedulersettings import (
+    ChosenSettings,
+    OverridingSettings,
+    choose_settings,
+    of_scheduler,
+)
+from podium.cli.render.whatif_words import Basis
+from podium.cluster.reader import ClusterReader, Name
+from podium.documents.load import NOT_IN_INPUT, Loaded
+from podium.errors import PodiumError
+from podium.kube.discovery import NOT_SERVED
+from podium.schedulerplugin.preemption.outcome import Semantics
+from podium.text import some
+
+Target = Name | GroupKey
+
+_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
+# The kinds that a plan reads beside nodes.
+_PLANNED_WITH = (
+    *(Kind.POD, Kind.POD_GROUP, Kind.PRIORITY_CLASS, Kind.BUDGET),
+    *(Kind.NAMESPACE, Kind.CLAIM, Kind.VOLUME),
+)
+# The minor that each kube-scheduler release uses for its arithmetic.
+_NAMED_MINORS = {Semantics.V1_36: 36, Semantics.V1_37: 37}
+# Maximum number of pending groups and pods in an error.
+_NAMED = 5
+
+
+class PlanTime(NamedTuple):
+    """The time of a plan, in UTC, and its source."""
+
+    at: datetime
+    why: str
+
+    @property
+    def text(self) -> str:
+        """Return the time in RFC 3339, as in objects."""
+        return written(self.at)
+
+
+class ChosenSemantics(NamedTuple):
+    """The semantics, how they were chosen, and the minor for the arithmetic."""
+
+    semantics: Semantics
+    why: str
+    minor: int
+
+
+class Assumptions(NamedTuple):
+    """The assumptions of an answer: the time, the semantics, and the settings of the target's scheduler."""
+
+    moment: PlanTime
+    rules: ChosenSemantics
+    chosen: ChosenSettings
+
+    def basis(self, source: str, loaded: Loaded) -> Basis:
+        """Return the basis of an answer; `source` is the input in words."""
+        (at, at_why), (semantics, why, _) = self.moment, self.rules
+        unknown = not_known(loaded)
+        return Basis(semantics, why, written(at), at_why, source, unknown, self.chosen.sentence)
+
+
+def moment(asked: str | None, view: ClusterReader, clock: datetime, *, live: bool) -> PlanTime:
+    """Return the time: as requested, now for a live cluster, else the newest in the input.
+
+    Raises click.UsageError for an invalid time.
+    """
+    if asked is not None:
+        parsed = _parsed(asked)
+        if parsed is None:
+            raise click.UsageError(f"--now: {asked!r} is not a time, such as 2026-01-31T12:00:00Z.")
+        return PlanTime(parsed, "set by --now")
+    if live:
+        return PlanTime(clock, "the time of reading")
+    for text in sorted(set(_times(view)), reverse=True):
+        newest = _parsed(text)
+        if newest is not None:
+            return PlanTime(newest, "the newest time in the input")
+    return PlanTime(clock, "now, because the input has no time")
+
+
+def _times(view: ClusterReader) -> Iterator[str]:
+    """Yield every time of a past event in the input, as written."""
+    for pod in view.pods.values():
+        status = pod.status if isinstance(pod, Schedulable) else None
+        yield from _written(pod.metadata.creationTimestamp, status.startTime if status is not None else None)
+        for condition in (status.conditions if status is not None else None) or ():
+            yield from _written(condition.lastTransitionTime)
+    for objects in (view.groups, view.nodes, view.budgets, view.classes):
+        yield from _written(*(each.metadata.creationTimestamp for each in objects.values()))
+
+
+def _written(*times: str | None) -> Iterator[str]:
+    return (time for time in times if time is not None and _TIME.fullmatch(time))
+
+
+def _parsed(text: str) -> datetime | None:
+    """Return a parsed time, or None if it is invalid or outside the years that can be written in UTC."""
+    try:
+        return instant(text).astimezone(UTC)
+    except (msgspec.ValidationError, OverflowError):
+        return None
+
+
+def server_minor(loaded: Loaded) -> tuple[int, str]:
+    """Return the nearest minor to the server's that serves the Workload API, and how it is known."""
+    served = minor_of(loaded.server)
+    if served is None:
+        named, why = choose_minor(loaded.state.nodes.values())
+        served = minor_of(named)
+        assert served is not None
+    else:
+        why = f"the API server is {loaded.server}"
+    known = minor_of(nearest(served, WORKLOAD_VERSIONS))
+    assert known is not None
+    return known, why if known == served else f"{why}; 1.{known} is the nearest known minor"
+
+
+def workload_api(loaded: Loaded, *, live: bool) -> str | None:
+    """Return why the cluster does not serve the native Workload API, or None if it does.
+
+    A live server says so itself. A dump shows it by its native groups, and by pods that name one.
+    """
+    state = loaded.state
+    if live:
+        return None if state.native_served else "the cluster does not serve the Workload API"
+    if state.unread.get(Kind.POD_GROUP) == NOT_SERVED:
+        return "the cluster of the dump does not serve the Workload API"
+    if any(key.native for key in state.groups) or any(key.native for key in state.referenced_groups()):
+        return None
+    return "no object of the Workload API in the input"
+
+
+def choose_rules(asked: str | None, target: Target, loaded: Loaded, *, live: bool) -> ChosenSemantics:
+    """Return the semantics: as requested, Podium's scheduler's for its pods, else the cluster's own."""
+    minor, version = server_minor(loaded)
+    if asked is not None:
+        semantics = Semantics(asked)
+        return ChosenSemantics(semantics, "set by --semantics", _NAMED_MINORS.get(semantics, minor))
+    name = scheduler(target, loaded.state)
+    own = of_scheduler(name, loaded)
+    if own is not None:
+        semantics = own.live.engine.semantics
+        why = f"its scheduler is {name}" if semantics is Semantics.KEP else f"{own.source}, for {name}"
+        return ChosenSemantics(semantics, why, _NAMED_MINORS.get(semantics, minor))
+    closed = workload_api(loaded, live=live)
+    if closed is not None:
+        return ChosenSemantics(Semantics.PODS, closed, minor)
+    return ChosenSemantics(Semantics(f"1.{minor}"), version, minor)
+
+
+def assume(
+    target: Target,
+    loaded: Loaded,
+    moment: PlanTime,
+    given: OverridingSettings | None = None,
+    *,
+    live: bool,
+    semantics: str | None = None,
+) -> Assumptions:
+    """Return the assumptions for a target; `given` settings and `semantics` override its scheduler's."""
+    rules = choose_rules(semantics, target, loaded, live=live)
+    chosen = choose_settings(rules, scheduler(target, loaded.state), loaded, given)
+    return Assumptions(moment, rules, chosen)
+
+
+def scheduler(target: Target, view: ClusterReader) -> str:
+    """Return the scheduler of a pod, or of the first of a group's pods by name."""
+    if isinstance(target, GroupKey):
+        members = view.members(target)
+        pod = members[min(members)] if members else None
+    else:
+        pod = view.pods.get(target)
+    return pod.scheduler if pod is not None else DEFAULT_SCHEDULER
+
+
+def find_group(view: ClusterReader, name: Name) -> GroupKey | None:
+    """Return the key of a group by name, native first, including groups that only pods name, or None."""
+    for native in (True, False):
+        key = GroupKey(native, *name)
+        if key in view.groups or view.members(key):
+            return key
+    return None
+
+
+def choose_target(
+    pod: Name | None, group: Name | None, added: Iterable[Target], view: ClusterReader, tenant: str | None
+) -> Target:
+    """Return the preemptor: the named pod or group, else the added one.
+
+    With a `tenant` only objects in its namespace are named. Raises PodiumError with the possible choices.
+    """
+    named = pod or group
+    if named is not None:
+        target = find_group(view, named) if group is not None else named if named in view.pods else None
+        if target is None:
+            kind = Kind.POD_GROUP if group is not None else Kind.POD
+            raise PodiumError(f"{_not_found(view, named, kind)}; {_pending(view, tenant)}")
+        return target
+    candidates = [each for each in added if tenant is None or namespace_of(each) == tenant]
+    if len(candidates) == 1:
+        return candidates[0]
+    if candidates:
+        several = some(map(words, candidates), _NAMED)
+        raise PodiumError(f"--add brings {several}. Choose one with --group or --pod")
+    raise PodiumError(f"no target: use --pod or --group; {_pending(view, tenant)}")
+
+
+def find_victim(name: Name, kind: str | None, view: ClusterReader) -> Target:
+    """Return a pod or group by name. Raises PodiumError, and click.UsageError if both exist."""
+    pod = name if name in view.pods and kind != "group" else None
+    group = find_group(view, name) if kind != "pod" else None
+    if pod is not None and group is not None:
+        raise click.UsageError(f"--victim: {'/'.join(name)} is a pod and a PodGroup. Choose one with --kind.")
+    found = pod or group
+    if found is None:
+        kinds = {"pod": (Kind.POD,), "group": (Kind.POD_GROUP,)}
+        raise PodiumError(_not_found(view, name, *kinds.get(kind or "", (Kind.POD, Kind.POD_GROUP))))
+    return found
+
+
+def check_group(target: Target, view: ClusterReader, semantics: Semantics) -> None:
+    """Raise PodiumError for members of a group that may exist and was not read.
+
+    If the cluster serves no PodGroups, the group does not exist, and the engine reports that.
+    """
+    if isinstance(target, GroupKey):
+        key: GroupKey | None = target
+    else:
+        pod = view.pods.get(target) if semantics is not Semantics.PODS else None
+        key = membership(pod, native_served=view.native_served) if pod is not None else None
+    if key is None or key in view.groups or view.unread.get(Kind.POD_GROUP, NOT_SERVED) == NOT_SERVED:
+        return
+    prefix = "" if isinstance(target, GroupKey) else f"{words(target)} is in a group, but "
+    missing = _not_found(view, key[1:], Kind.POD_GROUP)
+    raise PodiumError(f"{prefix}{missing}; add podgroups to the input, or get permission to list them")
+
+
+def _not_found(view: ClusterReader, name: Name, *kinds: Kind) -> str:
+    """Return that no object of these kinds has the name, with the kinds that were not read and why."""
+    unread = "; ".join(f"{kind}: {view.unread[kind]}" for kind in kinds if kind in view.unread)
+    what = " or ".join(kind.lower() if kind is Kind.POD else kind for kind in kinds)
+    return f"{what} {'/'.join(name)} not found{f' ({unread})' if unread else ''}"
+
+
+def namespace_of(target: Target) -> str:
+    """Return the namespace of a preemptor."""
+    return target.namespace if isinstance(target, GroupKey) else target[0]
+
+
+def words(target: Target) -> str:
+    """Return kind and name of a preemptor: `PodGroup team-a/train`."""
+    if isinstance(target, GroupKey):
+        return f"PodGroup {target.namespace}/{target.name}"
+    return f"Pod {target[0]}/{target[1]}"
+
+
+def _pending(view: ClusterReader, tenant: str | None) -> str:
+    """Return some of the pending groups and pods in words."""
+    groups, pods = set(), set()
+    for name, pod in view.pods.items():
+        if (tenant is not None and name[0] != tenant) or not _waits(pod):
+            continue
+        key = membership(pod, native_served=view.native_served)
+        if key is None:
+            pods.add("/".join(name))
+        else:
+            groups.add(f"{key.namespace}/{key.name}")
+    parts = [
+        f"pending {what}: {some(names, _NAMED)}"
+        for what, names in (("groups", groups), ("pods", pods))
+        if names
+    ]
+    return "; ".join(parts) or f"no pod is pending{f' in {tenant}' if tenant is not None else ''}"
+
+
+def _waits(pod: Pod) -> bool:
+    return not (pod.spec.nodeName or pod.finished or pod.metadata.deletionTimestamp)
+
+
+def check_whole(loaded: Loaded) -> None:
+    """Raise PodiumError if a plan for the input would be wrong, as for a part of the cluster."""
+    if loaded.scope.partial:
+        part = loaded.scope.partial
+        raise PodiumError(f"the input holds {part}; a plan needs all pods of the cluster (podium dump -A)")
+    unread = loaded.state.unread
+    for kind in (Kind.NODE, Kind.POD):
+        why = unread.get(kind)
+        if why is not None and why != NOT_IN_INPUT:
+            raise PodiumError(f"a plan needs every {kind}: {why}")
+    if Kind.NODE in unread or not loaded.state.nodes:
+        raise PodiumError("the input has no nodes. Add them with -f")
+
+
+def not_known(loaded: Loaded, kinds: Iterable[Kind] = _PLANNED_WITH) -> list[str]:
+    """Return the kinds that an answer lacks (by default those of a plan), each with the reason."""
+    unread = loaded.state.unread
+    return [f"{kind}: {unread[kind]}" for kind in kinds if unread.get(kind, NOT_SERVED) != NOT_SERVED]

@@ -1,0 +1,93 @@
+"""The conditions for a ready cluster, and the one-line reason if it is not ready.
+
+There are no fixed sleeps: each component is polled until it answers, it dies, or the deadline passes. The
+deadline is generous for slow machines, and a dead process is noticed at once.
+"""
+
+import contextlib
+import http.client
+import re
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+from podium.controlplane import nodes
+from podium.controlplane.client import Client
+from podium.controlplane.components import CERTIFICATES, ETCD_SOCKET, SERVER_CERTIFICATE, log
+from podium.controlplane.process import wait_until
+from podium.controlplane.state import ControlPlaneState, access
+from podium.errors import PodiumError
+
+# Ready after about 4 s on an idle machine; a machine that builds at the same time needs much longer.
+_READY_SECONDS = 120.0
+_LAST_LINES = 3
+_LINE_CHARACTERS = 300
+
+# The prefixes of important log lines in klog, cobra, the Go runtime and etcd.
+_GRAVE = re.compile(r'^(F\d{4} |E\d{4} |[Ee]rror: |panic: |fatal error: |\{"level":"(error|panic|fatal)")')
+
+
+def wait_for(folder: Path, state: ControlPlaneState, component: str) -> None:
+    """Wait until a started component is ready. Raises PodiumError if it ends or takes too long."""
+    wait_while_alive(folder, state, component, _probe(folder, state, component))
+
+
+def wait_for_pods(folder: Path, state: ControlPlaneState) -> None:
+    """Wait until the default namespace admits pods and every existing node can take them."""
+    with contextlib.closing(access(folder, state.settings).client()) as client:
+
+        def account_exists() -> bool:
+            return client.request("GET", "/api/v1/namespaces/default/serviceaccounts/default")[0] == 200
+
+        def nodes_are_ready() -> bool:
+            return not nodes.unready(client.request("GET", "/api/v1/nodes")[1]["items"])
+
+        wait_while_alive(folder, state, "kube-controller-manager", account_exists)
+        wait_while_alive(folder, state, "kwok", nodes_are_ready)
+
+
+def wait_while_alive(
+    folder: Path, state: ControlPlaneState, component: str, ready: Callable[[], bool]
+) -> None:
+    """Wait until `ready` returns True. Raises PodiumError if any component of the cluster ends first."""
+    dead: list[str] = []
+
+    def settled() -> bool:
+        dead[:] = [name for name in state.components if not state.runs(name)]
+        return bool(dead) or ready()
+
+    if not wait_until(settled, seconds=_READY_SECONDS):
+        raise PodiumError(
+            f"{component} is not ready after {_READY_SECONDS:.0f} s: {_last_words(folder, component)}"
+        )
+    if dead:
+        raise PodiumError(f"{dead[0]} ended while starting: {_last_words(folder, dead[0])}")
+
+
+def grave_lines(lines: Iterable[str]) -> list[str]:
+    """Return the last lines of a log that report an error, or just the last ones if none does."""
+    filled = [line.strip()[:_LINE_CHARACTERS] for line in lines if line.strip()]
+    return ([line for line in filled if _GRAVE.match(line)] or filled)[-_LAST_LINES:]
+
+
+def _last_words(folder: Path, component: str) -> str:
+    path = folder / log(component)
+    lines = grave_lines(path.read_text(encoding="utf-8", errors="replace").splitlines())
+    return f"{' | '.join(lines) or 'it wrote nothing'}; log: {path}"
+
+
+def _probe(folder: Path, state: ControlPlaneState, component: str) -> Callable[[], bool]:
+    if component == "etcd":
+        return (folder / ETCD_SOCKET).exists
+    if component == "kube-apiserver":
+        reach = access(folder, state.settings)._replace(authority=folder / SERVER_CERTIFICATE)
+        return lambda: _answers(reach.client, "/readyz")
+    url = f"https://127.0.0.1:{state.settings.ports[component]}"
+    authority = folder / CERTIFICATES / f"{component}.crt"
+    return lambda: _answers(lambda: Client(url, "", authority), "/healthz")
+
+
+def _answers(connect: Callable[[], Client], path: str) -> bool:
+    # Not ready: no certificate, no listener, or a connection that is closed during start-up.
+    with contextlib.suppress(OSError, http.client.HTTPException), contextlib.closing(connect()) as client:
+        return client.request("GET", path)[0] == 200
+    return False

@@ -1,0 +1,110 @@
+"""Read the objects of a file that is added to a cluster.
+
+Each object has a name and is unique, and the number of pods is limited.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple, TypeVar
+
+import msgspec
+
+from podium.api.findings import ObjectError, ObjectRef, group_of
+from podium.api.foreign import OWNERS, OwnerObject
+from podium.api.meta import ObjectMeta
+from podium.api.reads import Kind, Read
+from podium.api.schedulable import SCHEDULING_READS
+from podium.documents.load import CLUSTER_INFO, CLUSTER_SCOPED
+from podium.documents.split import Document
+from podium.ops.makers import MOST_PODS, generated, size_of, uid_of
+
+T = TypeVar("T")
+
+
+class Added(NamedTuple):
+    """An object of the file: its read, and the whole object with a name, namespace, uid and age."""
+
+    document: Document
+    read: Read
+    value: dict[str, Any]
+
+    @property
+    def ref(self) -> ObjectRef:
+        """Return its identity."""
+        meta = self.value["metadata"]
+        return ObjectRef(
+            self.document.apiVersion, self.document.kind, meta.get("namespace", ""), meta["name"]
+        )
+
+    def typed(self) -> Any:
+        """Return the object decoded by its read."""
+        return msgspec.convert(self.value, self.read.type)
+
+    def owner(self) -> OwnerObject:
+        """Return an owner of pods as a whole object."""
+        kind = OWNERS[self.document.apiVersion, self.document.kind]
+        owner: OwnerObject = msgspec.convert(self.value, kind.type)
+        return owner
+
+    def placed(self, function: Callable[..., T], *arguments: Any) -> T:
+        """Call a function with this object; an ObjectError becomes a ReadError of this document."""
+        try:
+            return function(*arguments)
+        except ObjectError as error:
+            raise self.document.error(error.problem, error.field) from None
+
+
+def read_added(documents: Iterable[Document], now: str) -> tuple[list[Added], list[str]]:
+    """Return the objects that plans depend on, and notes on the objects that were ignored. Raises ReadError.
+
+    An object without a name gets the name that a server would generate. An object without an age gets the age
+    of `now`.
+    """
+    found: dict[tuple[str, str, str, str], Added] = {}
+    others: Counter[str] = Counter()
+    for document in documents:
+        read = SCHEDULING_READS.get((document.apiVersion, document.kind))
+        if read is None:
+            if (document.apiVersion, document.kind) != CLUSTER_INFO and not document.kind.endswith("List"):
+                others[f"{document.apiVersion} {document.kind}"] += 1
+            continue
+        added = _named(document, read, now, len(found))
+        ref = added.ref
+        known = found.setdefault((group_of(ref.apiVersion), ref.kind, ref.namespace, ref.name), added)
+        if known is not added:
+            where = known.document.origin
+            raise document.error(f"{ref} is in the input twice, first in {where}. Remove one")
+    _check_size(found.values())
+    listed = ", ".join(f"{number:,} {kind}" for kind, number in sorted(others.items()))
+    return list(found.values()), [f"skipped, no plan depends on them: {listed}"] if others else []
+
+
+def _named(document: Document, read: Read, now: str, index: int) -> Added:
+    typed: Any = document.read(read.type)
+    meta: ObjectMeta = typed.metadata
+    namespace = "" if read.kind in CLUSTER_SCOPED else meta.namespace or "default"
+    if not meta.name and not meta.generateName:
+        raise document.error("is missing. Give the object a name", "metadata.name")
+    name = meta.name or generated(meta.generateName or "", namespace, index)
+    value = document.value()
+    # An object that was taken from a server is added as a new object.
+    sent = {
+        key: each for key, each in value["metadata"].items() if key not in ("resourceVersion", "namespace")
+    }
+    sent |= {"name": name, "uid": meta.uid or uid_of(document.kind, namespace, name)}
+    sent |= {"creationTimestamp": meta.creationTimestamp or now}
+    sent |= {"namespace": namespace} if namespace else {}
+    return Added(document, read, {**value, "metadata": sent})
+
+
+def _check_size(added: Iterable[Added]) -> None:
+    """Raise an error if the file would create too many pods, before any pod is created."""
+    total = 0
+    for each in added:
+        if each.read.kind is Kind.OWNER:
+            total += each.placed(size_of, each.owner())
+        elif each.read.kind is Kind.POD:
+            total += 1
+        if total > MOST_PODS:
+            problem = f"{each.ref} brings the file to {total:,} pods. The maximum is {MOST_PODS:,}"
+            raise each.document.error(problem)

@@ -1,0 +1,251 @@
+"""The I/O of the doctor: send each request to the API server once, with a timeout, and return the answers.
+
+Nothing is written. Requests other than get and list leave no trace: a SubjectAccessReview, and the creation
+of one group as a dry run. There are no retries on a busy server, and a timeout is an answer too.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterable, Mapping
+from datetime import datetime
+from email.utils import parsedate_to_datetime
+from typing import Any, TypeVar
+
+import msgspec
+
+from podium.api.groups import PODIUM_GROUP
+from podium.documents.split import split
+from podium.errors import PodiumError
+from podium.groups.autogroups import API_VERSION
+from podium.kube.connection import Connection, RefusedError
+from podium.kube.connection import RawResponse as Reply
+from podium.kube.discovery import version_of
+from podium.ops.doctor import neighbours, registration, rights, server
+from podium.ops.doctor.facts import (
+    DEFINITIONS,
+    Answer,
+    Clock,
+    ClusterFacts,
+    CreateDryRun,
+    Document,
+    Installation,
+    Probe,
+    UnreadDocument,
+)
+from podium.runtime.health import Named
+from podium.text import cut, one_line
+
+K = TypeVar("K")
+
+_SECONDS = 10.0
+# If a network policy drops packets to a pod, there is never an answer.
+_PROBE_SECONDS = 3.0
+_AT_ONCE = 8
+# More replicas than an installation has, and the maximum number of webhooks to check.
+_MOST = 12
+# Maximum length of a refusal in bytes; some quote a whole certificate.
+_LONGEST = 300
+_OLDER = f"{PODIUM_GROUP}/v1alpha2"
+_REVIEWS = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
+
+
+async def gather(
+    connection: Connection, installation: Installation, *, cli: str, now: Callable[[], datetime]
+) -> ClusterFacts:
+    """Return the facts of a cluster. Raises PodiumError if the server does not return its version."""
+    before = now()
+    try:
+        async with asyncio.timeout(_SECONDS):
+            reply = await connection.answer("GET", "/version")
+    except TimeoutError:
+        raise PodiumError(f"{connection.server}: GET /version: no answer within {_SECONDS:.0f} s") from None
+    clock = Clock(before + (now() - before) / 2, _date(reply.headers))
+    if reply.code != 200:
+        raise RefusedError(connection.server, "GET /version", reply.code, "", reply.message)
+    version = version_of(connection.server, reply.body)
+    asker = _Asker(connection)
+    facts = ClusterFacts(
+        installation=installation,
+        cli=cli,
+        version=str(version),
+        clock=clock,
+        answers=await asker.read(installation.paths()),
+    )
+    facts = msgspec.structs.replace(facts, scheduler=_settings(facts))
+    answers = await asker.read(_further(facts))
+    wanted = rights.wanted(installation, facts.processes)
+    reviews = {each: rights.review(each, installation.namespace) for each in wanted}
+    return msgspec.structs.replace(
+        facts,
+        answers={**facts.answers, **answers},
+        rights={right: _allowed(answer) for right, answer in (await asker.post(_REVIEWS, reviews)).items()},
+        probes=await asker.probes(facts),
+        trial=await asker.trial(facts),
+    )
+
+
+class _Asker:
+    """Sends several requests at once."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._room = asyncio.Semaphore(_AT_ONCE)
+
+    async def read(self, paths: Iterable[str]) -> dict[str, Answer]:
+        """Return the answers at some paths; of a Secret only the certificates."""
+        found = await self._all({path: ("GET", path, None) for path in paths})
+        return {path: _document(path, reply) for path, reply in found.items()}
+
+    async def post(self, path: str, bodies: Mapping[K, Document]) -> dict[K, Answer]:
+        """Send some documents to a path, and return the answers."""
+        found = await self._all({key: ("POST", path, body) for key, body in bodies.items()})
+        return {key: _document(path, reply) for key, reply in found.items()}
+
+    async def probes(self, facts: ClusterFacts) -> dict[str, Probe]:
+        """Return the answers of the processes, through the API server's proxy."""
+        ports = {
+            each["metadata"]["name"]: _metrics_port(each)
+            for each in facts.items(facts.installation.pods_path)[:_MOST]
+            if (each.get("status") or {}).get("phase") == "Running"
+        }
+        pods = {name: f"{facts.installation.itself}/pods/{name}:{port}/proxy" for name, port in ports.items()}
+        ready = await self._ask(pods, "/readyz")
+        answering = {name: pods[name] for name in pods if isinstance(ready[name], Reply)}
+        metrics = await self._ask(answering, "/metrics")
+        undecodable = await self._ask(answering, "/undecodable")
+        return {
+            name: Probe(
+                {} if isinstance(reply, Reply) and reply.code == 200 else _is_denied(reply),
+                _ages(metrics.get(name)),
+                _named(undecodable.get(name)),
+            )
+            for name, reply in ready.items()
+        }
+
+    async def trial(self, facts: ClusterFacts) -> CreateDryRun | None:
+        """Create a group in a dry run, in the version that needs conversion if it is served."""
+        definition = facts.document(f"{DEFINITIONS}/podgroups.{PODIUM_GROUP}")
+        if definition is None:
+            return None
+        served = {each["name"] for each in definition["spec"]["versions"] if each["served"]}
+        version = _OLDER if _OLDER.rpartition("/")[2] in served else API_VERSION
+        there = facts.document(facts.installation.itself) is not None
+        namespace = facts.installation.namespace if there else "default"
+        group = {
+            "apiVersion": version,
+            "kind": "PodGroup",
+            "metadata": {"generateName": "podium-doctor-"},
+            "spec": {"schedulingPolicy": {"basic": {}}},
+        }
+        path = f"/apis/{version}/namespaces/{namespace}/podgroups?dryRun=All"
+        return CreateDryRun(version, (await self.post(path, {"": group}))[""])
+
+    async def _ask(self, pods: Mapping[str, str], path: str) -> dict[str, Reply | UnreadDocument]:
+        """Send a request to processes by name, at a path behind the proxy path of each."""
+        asked = {name: ("GET", f"{proxy}{path}", None) for name, proxy in pods.items()}
+        return await self._all(asked, _PROBE_SECONDS)
+
+    async def _all(
+        self, asked: Mapping[K, tuple[str, str, Document | None]], seconds: float = _SECONDS
+    ) -> dict[K, Reply | UnreadDocument]:
+        replies = await asyncio.gather(*(self._one(*each, seconds) for each in asked.values()))
+        return dict(zip(asked, replies, strict=True))
+
+    async def _one(
+        self, method: str, path: str, body: Document | None, seconds: float
+    ) -> Reply | UnreadDocument:
+        async with self._room:
+            try:
+                async with asyncio.timeout(seconds):
+                    return await self._connection.answer(method, path, body)
+            except TimeoutError:
+                return UnreadDocument(0, f"no answer within {seconds:.0f} s")
+            except PodiumError as error:
+                return UnreadDocument(0, str(error))
+
+
+def _further(facts: ClusterFacts) -> set[str]:
+    """Return the paths to read next, from what was found."""
+    services = {each.service for each in neighbours.in_our_way(facts) if each.service is not None}
+    services |= {
+        (facts.installation.namespace, each["metadata"]["name"])
+        for each in facts.installation.documents_of("Service")
+    }
+    return {
+        *server.native_paths(facts),
+        *neighbours.mutator_paths(facts),
+        *(registration.slices_path(*each) for each in sorted(services)[:_MOST]),
+        *filter(None, (registration.secret_path(facts), neighbours.nodes_path(facts))),
+    }
+
+
+def _document(path: str, reply: Reply | UnreadDocument) -> Answer:
+    if isinstance(reply, UnreadDocument) or not 200 <= reply.code < 300:
+        return _is_denied(reply)
+    try:
+        document = msgspec.json.decode(reply.body, type=dict[str, Any])
+    except msgspec.DecodeError as error:
+        return UnreadDocument(0, f"GET {path}: unexpected answer: {error}")
+    if "/secrets/" in path:
+        kept = {name: value for name, value in (document.get("data") or {}).items() if name == "tls.crt"}
+        return {**document, "data": kept}
+    return document
+
+
+def _is_denied(reply: Reply | UnreadDocument) -> UnreadDocument:
+    if isinstance(reply, UnreadDocument):
+        return reply
+    message = cut(one_line(reply.message), _LONGEST)
+    return UnreadDocument(reply.code, message or f"the server answered {reply.code}")
+
+
+def _allowed(answer: Answer) -> bool | UnreadDocument:
+    return bool((answer.get("status") or {}).get("allowed")) if isinstance(answer, dict) else answer
+
+
+def _date(headers: Mapping[str, str]) -> datetime | None:
+    try:
+        return parsedate_to_datetime(headers.get("Date", ""))
+    except ValueError:
+        return None
+
+
+def _metrics_port(pod: Document) -> int:
+    ports = [port for each in pod["spec"]["containers"] for port in each.get("ports") or ()]
+    return next((int(each["containerPort"]) for each in ports if each.get("name") == "metrics"), 0)
+
+
+def _ages(reply: Reply | UnreadDocument | None) -> dict[str, float]:
+    """Return the ages of caches from metrics; empty if there are no metrics."""
+    from prometheus_client.parser import text_string_to_metric_families  # noqa: PLC0415 - `--help` needs none
+
+    if not isinstance(reply, Reply) or reply.code != 200:
+        return {}
+    try:
+        return {
+            sample.labels["resource"]: sample.value
+            for family in text_string_to_metric_families(reply.body.decode(errors="replace"))
+            for sample in family.samples
+            if sample.name == "podium_cache_age_seconds"
+        }
+    except ValueError:
+        return {}
+
+
+def _named(reply: Reply | UnreadDocument | None) -> list[Named]:
+    """Return the objects that a process cannot decode; none if an older process does not report them."""
+    if not isinstance(reply, Reply) or reply.code != 200:
+        return []
+    try:
+        return msgspec.json.decode(reply.body, type=list[Named])
+    except msgspec.DecodeError:
+        return []
+
+
+def _settings(facts: ClusterFacts) -> dict[str, Any]:
+    """Return the scheduler's file in its ConfigMap; empty if there is none, or it cannot be read."""
+    data = (facts.document(facts.installation.settings) or {}).get("data") or {}
+    try:
+        documents = [each for text in data.values() for each in split(text.encode(), "podium-scheduler")]
+        return documents[0].value() if documents else {}
+    except PodiumError:
+        return {}

@@ -1,0 +1,255 @@
+"""Podium's own processes: whether they run, have one version, have a leader, and have fresh caches."""
+
+import re
+from collections import defaultdict
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+
+from podium.api.meta import instant
+from podium.ops.doctor.check import DoctorCheck, note, ok, problem, warning
+from podium.ops.doctor.facts import ClusterFacts, Document, lasting, policy_path, unseen
+from podium.runtime.health import Named
+from podium.text import count, listed, some
+
+# The API server sends at least a bookmark to each cache every minute.
+_STALE_SECONDS = 180.0
+# Maximum number of objects that are listed by name.
+_MOST_NAMED = 10
+# The prefix of the answer of a process that is not ready (podium.runtime.health).
+_NOT_READY = "not ready: "
+# The times of a Lease are in parts of seconds or in whole seconds, and a write takes some time.
+_APART = timedelta(seconds=5)
+# A label on namespaces that limits the pods they accept.
+_RESTRICTED = "pod-security.kubernetes.io/enforce"
+_TAG = re.compile(r":([^:/@]+)(?:@|$)")
+
+
+def installed(facts: ClusterFacts) -> Iterator[DoctorCheck]:
+    """Yield checks of the installed processes and their version."""
+    name, place = "installed", facts.installation
+    if (unread := facts.unread(place.deployments)) is not None:
+        yield unseen(name, f"the Deployments of {place.namespace} were", unread)
+        return
+    if not facts.processes:
+        fact = f"no process of Podium in {place.namespace}: only the command line is used"
+        if facts.registered:
+            fact = f"webhooks are registered, but no process of Podium is in {place.namespace}"
+        fix = "podium install, for admission and the reconciler; add --mode scheduler for the scheduler"
+        yield note(name, fact, fix)
+        return
+    missing = [each for each in ("webhook", "controller") if each not in facts.processes]
+    if missing:
+        fact = f"no Deployment podium-{' and no podium-'.join(missing)} in {place.namespace}"
+        yield problem(name, fact, "podium install")
+    else:
+        mode = "with the scheduler" if "scheduler" in facts.processes else "admission and reconciler"
+        yield ok(name, f"installed in {place.namespace}: {mode}")
+    yield from _versions(facts)
+    yield from _namespace(facts)
+
+
+def _versions(facts: ClusterFacts) -> Iterator[DoctorCheck]:
+    """Yield a check of the processes' image versions against each other and this command's version."""
+    name = "versions"
+    images = {
+        each: deployment["spec"]["template"]["spec"]["containers"][0]["image"]
+        for each, deployment in facts.processes.items()
+    }
+    if len(set(images.values())) > 1:
+        fact = listed([f"{each} runs {image}" for each, image in images.items()])
+        yield warning(name, fact, "use one version for all: podium install")
+        return
+    image = next(iter(images.values()))
+    tag = _TAG.search(image)
+    if tag is None or tag[1] != facts.cli:
+        fact = f"the processes run {image}, this command is podium {facts.cli}"
+        yield note(name, fact, "use the command of that version; these checks are of this version")
+    else:
+        yield ok(name, f"the processes and this command are podium {facts.cli}")
+
+
+def _namespace(facts: ClusterFacts) -> Iterator[DoctorCheck]:
+    there = facts.document(facts.installation.itself)
+    if there is not None and (there["metadata"].get("labels") or {}).get(_RESTRICTED) != "restricted":
+        namespace = facts.installation.namespace
+        fact = f"namespace {namespace} does not enforce PodSecurity restricted, which Podium's pods satisfy"
+        yield note("namespace", fact, f"kubectl label namespace {namespace} {_RESTRICTED}=restricted")
+
+
+def deployments(facts: ClusterFacts) -> Iterator[DoctorCheck]:
+    """Yield a check of the replicas of each Deployment."""
+    namespace = facts.installation.namespace
+    for component, deployment in facts.processes.items():
+        name = f"podium-{component}"
+        wanted = deployment["spec"].get("replicas", 1)
+        available = (deployment.get("status") or {}).get("availableReplicas", 0)
+        fact = f"Deployment {namespace}/{name} has {available} of {wanted} pods available"
+        if available >= wanted > 1:
+            yield ok("deployment", fact)
+            continue
+        why = _trouble(facts, component, deployment)
+        describe = f"kubectl -n {namespace} describe pods -l app.kubernetes.io/component={component}"
+        if wanted == 1 and available:
+            fix = f"kubectl -n {namespace} scale deployment {name} --replicas=2"
+            yield warning("deployment", f"{fact}: no other replica can take over", fix)
+        else:
+            check = warning if available else problem
+            yield check("deployment", f"{fact}{f': {why}' if why else ''}", describe)
+
+
+def _component(pod: Document) -> str:
+    return str((pod["metadata"].get("labels") or {}).get("app.kubernetes.io/component", ""))
+
+
+def _trouble(facts: ClusterFacts, component: str, deployment: Document) -> str:
+    """Return why a Deployment lacks pods: they are not created, not scheduled or not started."""
+    pods = [each for each in facts.items(facts.installation.pods_path) if _component(each) == component]
+    for each in (deployment.get("status") or {}).get("conditions") or ():
+        if each["type"] == "ReplicaFailure" and each["status"] == "True":
+            return str(each.get("message", ""))
+    for pod in pods:
+        status = pod.get("status") or {}
+        for each in status.get("conditions") or ():
+            if each["type"] == "PodScheduled" and each["status"] == "False" and each.get("message"):
+                return str(each["message"])
+        for container in status.get("containerStatuses") or ():
+            waiting = (container.get("state") or {}).get("waiting")
+            if waiting:
+                return f"{waiting.get('reason', '')}: {waiting.get('message', '')}".strip(": ")
+    return "" if pods or facts.unread(facts.installation.pods_path) else "no pod was created"
+
+
+def leases(facts: ClusterFacts) -> Iterator[DoctorCheck]:
+    """Yield checks of the leaders: the holder, whether it renews its Lease, and whether its clock is right.
+
+    The API server records the time of a write to a Lease by its own clock; renewTime is by the holder's
+    clock.
+    """
+    name = "leader"
+    led = [each for each in ("controller", "scheduler") if each in facts.processes]
+    if not led:
+        return
+    if (unread := facts.unread(facts.installation.leases)) is not None:
+        yield unseen(name, "the Leases were", unread)
+        return
+    found = {each["metadata"]["name"]: each for each in facts.items(facts.installation.leases)}
+    for component in led:
+        title = f"podium-{component}"
+        logs = f"kubectl -n {facts.installation.namespace} logs deployment/{title}: see `lease not reached`"
+        lease = found.get(title)
+        holder = (lease or {}).get("spec", {}).get("holderIdentity")
+        if lease is None or not holder:
+            yield problem(name, f"no leader: Lease {title} has no holder", logs)
+            continue
+        yield from _leader(facts, title, lease, logs)
+
+
+def _leader(facts: ClusterFacts, title: str, lease: Document, logs: str) -> Iterator[DoctorCheck]:
+    spec = lease["spec"]
+    noted = _noted(lease)
+    renewed = instant(spec["renewTime"]) if spec.get("renewTime") else noted
+    age = facts.clock.now - (noted or renewed or facts.clock.now)
+    holder = f"{spec['holderIdentity']} holds Lease {title}"
+    lasts = timedelta(seconds=spec.get("leaseDurationSeconds", 15))
+    if age > lasts + _APART:
+        fact = f"{spec['holderIdentity']} held Lease {title}, and has not renewed it for {lasting(age)}"
+        yield problem("leader", f"{fact}: no leader", logs)
+        return
+    yield ok("leader", f"{holder}, renewed {lasting(age)} ago")
+    apart = renewed - noted if renewed is not None and noted is not None else timedelta()
+    if abs(apart) > _APART:
+        which = "ahead of" if apart > timedelta() else "behind"
+        fact = f"the clock of {spec['holderIdentity']} is {lasting(abs(apart))} {which} the API server's"
+        yield warning("clock", fact, "synchronize the clock of its node by NTP")
+
+
+def _noted(lease: Document) -> datetime | None:
+    """Return when the API server last recorded a write to a Lease's spec, in whole seconds."""
+    times = [
+        instant(each["time"])
+        for each in lease["metadata"].get("managedFields") or ()
+        if "time" in each and "f:spec" in (each.get("fieldsV1") or {})
+    ]
+    return max(times, default=None)
+
+
+def probes(facts: ClusterFacts) -> Iterator[DoctorCheck]:
+    """Yield checks of the probes of each process, as far as the API server can reach it."""
+    namespace = facts.installation.namespace
+    silent: dict[str, list[str]] = defaultdict(list)
+    for pod, probe in sorted(facts.probes.items()):
+        logs = f"kubectl -n {namespace} logs {pod}"
+        old = {resource: age for resource, age in probe.ages.items() if age > _STALE_SECONDS}
+        if old:
+            worst = lasting(timedelta(seconds=max(old.values())))
+            fact = f"{pod} has no update of {some(old)} for up to {worst}"
+            yield problem("cache", fact, f"{logs}: see `watch failed`")
+        if isinstance(probe.ready, dict):
+            known = f", {count(len(probe.ages), 'cache')} fresh" if probe.ages and not old else ""
+            yield ok("process", f"{pod} is ready{known}")
+        elif probe.ready.why.startswith(_NOT_READY):
+            yield problem("process", f"{pod} reports: {probe.ready.why}", logs)
+        else:
+            silent[probe.ready.why].append(pod)
+    for why, pods in silent.items():
+        fact = f"{some(pods)} {'was' if len(pods) == 1 else 'were'} not reached: {why}"
+        forward = f"kubectl -n {namespace} port-forward pod/{pods[0]} 9000:metrics"
+        yield note("process", fact, f"{forward}, and curl localhost:9000/readyz")
+
+
+def undecodable(facts: ClusterFacts) -> Iterator[DoctorCheck]:
+    """Yield a check of the objects that a process cannot decode."""
+    pods: dict[Named, list[str]] = defaultdict(list)
+    for pod, probe in sorted(facts.probes.items()):
+        for named in probe.undecodable:
+            pods[named].append(pod)
+    for named, by in list(pods.items())[:_MOST_NAMED]:
+        name = f"{named.namespace}/{named.name}" if named.namespace else named.name
+        fact = f"{some(by)} cannot decode {named.resource} {name}: {named.error}"
+        place = f"-n {named.namespace} " if named.namespace else ""
+        get = f"kubectl {place}get {named.resource} {named.name} -o json"
+        fix = f"{get} shows it. Correct or delete it; until then its last known state is used"
+        yield warning("undecodable", fact, fix)
+    if len(pods) > _MOST_NAMED:
+        fact = f"{count(len(pods) - _MOST_NAMED, 'more object')} cannot be decoded"
+        yield warning("undecodable", fact, "see the logs at `object not decodable`")
+    ready = [pod for pod, probe in facts.probes.items() if isinstance(probe.ready, dict)]
+    if ready and not pods:
+        yield ok("undecodable", f"every object can be decoded by {some(ready)}")
+
+
+def preemption(facts: ClusterFacts) -> Iterator[DoctorCheck]:
+    """Yield a check of the scheduler's preemption mode."""
+    if "scheduler" not in facts.processes:
+        return
+    settings = facts.installation.settings
+    if (unread := facts.unread(settings)) is not None:
+        yield unseen("preemption", "the scheduler's settings were", unread)
+    elif facts.scheduler:
+        mode = facts.scheduler.get("preemption", "enforce")
+        # A YAML reader turns `off` into a boolean.
+        mode = "off" if mode is False else mode
+        limit = facts.scheduler.get("evictionsPerMinute")
+        rate = f"at most {limit} evictions a minute" if limit else "without a limit"
+        effects = {"enforce": f"evicts, {rate}", "observe": "plans and records, evicts no pod"}
+        fact = f"preemption: {mode}; podium-scheduler {effects.get(mode, 'evicts no pod')}"
+        unlimited = mode == "enforce" and not limit
+        if unlimited:
+            yield warning("preemption", fact, "set evictionsPerMinute in ConfigMap podium-scheduler")
+        else:
+            yield ok("preemption", fact)
+
+
+def policies(facts: ClusterFacts) -> Iterator[DoctorCheck]:
+    """Yield checks of whether the API server limits each account to the writes of its process."""
+    for process in facts.processes:
+        ours = [each for each in facts.installation.policies if each.startswith(f"podium-{process}-")]
+        missing = [each for each in ours if facts.document(policy_path(each)) is None]
+        if (unread := facts.unread(*map(policy_path, ours))) is not None:
+            yield unseen("policies", f"the policies of podium-{process} were", unread)
+        elif missing:
+            fact = f"podium-{process} is not restricted by ValidatingAdmissionPolicy {some(missing)}"
+            mode = " --mode scheduler" if process == "scheduler" else ""
+            yield warning("policies", fact, f"podium install{mode}")
+        elif ours:
+            yield ok("policies", f"podium-{process} is restricted by {some(ours)}")

@@ -1,0 +1,99 @@
+"""The rights of each process' account, from the API server, against those in the manifests.
+
+Roles and bindings that look right may be overruled (another authorizer, an edited role). No roles are
+therefore read here: the API server is asked about each right.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterator
+
+from podium.ops.doctor.check import DoctorCheck, ok, problem
+from podium.ops.doctor.facts import ClusterFacts, Document, Installation, Right, UnreadDocument, given, unseen
+from podium.text import count, some
+
+# The rights that the webhook needs only if it issues its certificates itself.
+_OWN_CERTIFICATES = (
+    "secrets",
+    "mutatingwebhookconfigurations",
+    "validatingwebhookconfigurations",
+    "customresourcedefinitions",
+)
+
+
+def wanted(installation: Installation, processes: dict[str, Document]) -> list[Right]:
+    """Return each right that the accounts of these Deployments need."""
+    accounts = {each["spec"]["template"]["spec"].get("serviceAccountName", "") for each in processes.values()}
+    roles = {
+        (each["kind"], each["metadata"]["name"]): each["rules"]
+        for each in installation.documents_of("ClusterRole", "Role")
+    }
+    webhook = processes.get("webhook")
+    own = webhook is not None and bool(given(webhook, "--cert-secret"))
+    found = [
+        Right(subject["name"], binding["metadata"].get("namespace", ""), group, resource, name, verb)
+        for binding in installation.documents_of("ClusterRoleBinding", "RoleBinding")
+        for subject in binding["subjects"]
+        if subject["name"] in accounts
+        for rule in roles[binding["roleRef"]["kind"], binding["roleRef"]["name"]]
+        for group in rule["apiGroups"]
+        for resource in rule["resources"]
+        for name in rule.get("resourceNames", [""])
+        for verb in rule["verbs"]
+    ]
+    return [each for each in found if own or each.resource not in _OWN_CERTIFICATES]
+
+
+def review(right: Right, namespace: str) -> Document:
+    """Return the SubjectAccessReview of a right; `namespace` is the namespace of the accounts."""
+    return {
+        "apiVersion": "authorization.k8s.io/v1",
+        "kind": "SubjectAccessReview",
+        "spec": {
+            "user": f"system:serviceaccount:{namespace}:{right.account}",
+            "groups": [
+                "system:serviceaccounts",
+                f"system:serviceaccounts:{namespace}",
+                "system:authenticated",
+            ],
+            "resourceAttributes": attributes(right),
+        },
+    }
+
+
+def attributes(right: Right) -> dict[str, str]:
+    """Return a right in the form of an access review."""
+    resource, _, subresource = right.resource.partition("/")
+    found = {
+        "namespace": right.namespace,
+        "verb": right.verb,
+        "group": right.group,
+        "resource": resource,
+        "subresource": subresource,
+        "name": right.name,
+    }
+    return {name: value for name, value in found.items() if value}
+
+
+def rights(facts: ClusterFacts) -> Iterator[DoctorCheck]:
+    """Yield a check of the missing rights of each account."""
+    by_account: dict[str, dict[Right, bool | UnreadDocument]] = defaultdict(dict)
+    for right, answer in facts.rights.items():
+        by_account[right.account][right] = answer
+    for account, answers in sorted(by_account.items()):
+        unread = next((each for each in answers.values() if isinstance(each, UnreadDocument)), None)
+        lacking = [right for right, allowed in answers.items() if allowed is False]
+        if lacking:
+            fact = f"account {account} lacks {count(len(lacking), 'right')}: {some(map(words, lacking))}"
+            yield problem("rights", fact, "podium install, which applies the roles again")
+        elif unread is not None:
+            yield unseen("rights", f"the rights of account {account} were", unread)
+        else:
+            yield ok("rights", f"account {account} has the {count(len(answers), 'right')} it needs")
+
+
+def words(right: Right) -> str:
+    """Return a right in words: `patch pods/status in team-a`."""
+    resource = f"{right.resource}.{right.group}" if right.group else right.resource
+    name = f" {right.name}" if right.name else ""
+    where = f" in {right.namespace}" if right.namespace else ""
+    return f"{right.verb} {resource}{name}{where}"

@@ -1,0 +1,343 @@
+"""The pods that a controller would create for an object, so that a plan can include objects not yet created.
+
+Names, labels and owners are those that the controllers write, as far as scheduling reads them. They decide
+the gang of a pod, the selectors that count it, and its position in the order. Where a controller picks random
+letters, they are derived from the owner's name here, so the same file gives the same pods.
+
+Sources: the Job, StatefulSet and ReplicaSet controllers of Kubernetes 1.37; kubernetes-sigs/jobset and lws.
+"""
+
+import hashlib
+import uuid
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+import msgspec
+
+from podium.api.findings import ObjectError, ObjectRef
+from podium.api.foreign import (
+    EXCLUSIVE,
+    CronJob,
+    JobSet,
+    JobSetSpec,
+    JobTemplate,
+    LeaderWorkerSet,
+    LeaderWorkerSetSpec,
+    OwnerObject,
+    ReplicatedJob,
+    SimpleOwner,
+    TemplateSpec,
+)
+from podium.api.meta import OwnerReference
+from podium.api.schedulable import ClaimSource, SchedulableSpec, Volume
+from podium.api.v1alpha2 import reference
+from podium.groups import inferred
+from podium.groups.autogroups import JOBSET_INDEX
+
+# More pods than this in one file are probably a mistake, and would take the planner minutes.
+MOST_PODS = 20_000
+
+# An annotation and label of the Job controller on pods: the pod's completion index.
+COMPLETION_INDEX = "batch.kubernetes.io/job-completion-index"
+_CONTROLLER_UIDS = ("batch.kubernetes.io/controller-uid", "controller-uid")
+_JOBSET = "jobset.sigs.k8s.io"
+_LWS = "leaderworkerset.sigs.k8s.io"
+# An annotation with which pods wait for other pods and then follow them, so no single plan covers all.
+_JOBSET_EXCLUSIVE = "alpha.jobset.sigs.k8s.io/exclusive-topology"
+_LWS_EXCLUSIVE = (EXCLUSIVE, f"{_LWS}/subgroup-exclusive-topology")
+
+_NO_PLAN = "orders its pods, which plans do not support. Add the pods themselves"
+
+# apimachinery's letters of generated names, the length of the suffix, and the maximum length of the base.
+_LETTERS = "bcdfghjklmnpqrstvwxz2456789"
+_SUFFIX = 5
+_GENERATED_BASE = 58
+_HASH = 10
+
+
+class Copy(NamedTuple):
+    """A pod of a template: its name, and its labels in addition to the template's."""
+
+    name: str
+    labels: dict[str, str]
+
+
+class Batch(NamedTuple):
+    """Pods of one template (a field path in the owner) that one controller creates.
+
+    `role` is the name of a JobSet's role, `replica` the index in a LeaderWorkerSet. `claims` are the volumes
+    for which a StatefulSet creates claims named `<volume>-<pod>`.
+    """
+
+    template: str
+    controller: OwnerReference
+    copies: tuple[Copy, ...]
+    role: str = ""
+    replica: int | None = None
+    claims: tuple[str, ...] = ()
+
+
+class Made(NamedTuple):
+    """The pods that are created at once for an object, and notes on the rest."""
+
+    batches: tuple[Batch, ...]
+    notes: tuple[str, ...]
+
+
+def uid_of(kind: str, namespace: str, name: str) -> str:
+    """Return the uid of an object that no server has stored, always the same for the same name."""
+    return str(uuid.uuid5(uuid.NAMESPACE_URL, f"{kind}/{namespace}/{name}"))
+
+
+def generated(base: str, namespace: str, index: int = 0) -> str:
+    """Return a name as generateName would; the index selects one of the 27^5 suffixes, all different."""
+    base = base[:_GENERATED_BASE]
+    seed = int.from_bytes(hashlib.sha256(f"{namespace}/{base}".encode()).digest()[:8])
+    return base + _letters(seed + index, _SUFFIX)
+
+
+def with_claims(spec: SchedulableSpec, claims: tuple[str, ...], pod: str) -> SchedulableSpec:
+    """Return a pod spec with the pod's own claims in place of the volumes of their names."""
+    if not claims:
+        return spec
+    volumes = [Volume(name=name, persistentVolumeClaim=ClaimSource(f"{name}-{pod}")) for name in claims]
+    others = [volume for volume in spec.volumes or () if volume.name not in claims]
+    return msgspec.structs.replace(spec, volumes=[*volumes, *others])
+
+
+def size_of(owner: OwnerObject) -> int:
+    """Return the number of pods that would be created at once, in constant time. Raises ObjectError."""
+    ref = reference(owner.apiVersion, owner.kind, owner.metadata)
+    for field, number in _numbers(owner):
+        if number is not None and number < 0:
+            raise ObjectError(ref, field, f"is {number}, which is less than 0")
+    match owner:
+        case SimpleOwner(kind="Deployment" | "ReplicaSet" | "StatefulSet"):
+            return _default(owner.spec.replicas if owner.spec is not None else None)
+        case SimpleOwner(kind="Job") | JobSet() | LeaderWorkerSet():
+            gangs, pods = owner.gangs()
+            if gangs and not pods and isinstance(owner, LeaderWorkerSet):
+                raise ObjectError(
+                    ref, "spec.leaderWorkerTemplate.size", "is 0, but the leader is a pod. Use at least 1"
+                )
+            return gangs * pods
+        case CronJob():
+            raise ObjectError(ref, "spec.jobTemplate", "creates its Jobs later. Add the Job instead")
+        case _:
+            raise ObjectError(ref, "spec.template", f"the pods of a {owner.kind} depend on the nodes")
+
+
+def made_by(owner: OwnerObject, document: Mapping[str, Any]) -> Made:
+    """Return the pods of an owner that was decoded from `document`. Raises ObjectError.
+
+    The owner must have a name, and its `size_of` must be within the limit.
+    """
+    ref = reference(owner.apiVersion, owner.kind, owner.metadata)
+    number = size_of(owner)
+    match owner:
+        case JobSet():
+            return _jobset(ref, owner, document)
+        case LeaderWorkerSet():
+            return _leader_worker_set(ref, owner, document)
+        case SimpleOwner(kind="Job"):
+            indexed = _at(document, "spec", "completionMode") == "Indexed"
+            batch = _job(ref, "spec.template", number, {}, indexed=indexed)
+            suspended = owner.spec is not None and bool(owner.spec.suspend)
+            return Made((batch,), (_suspended(ref),) * suspended)
+        case SimpleOwner(kind="StatefulSet"):
+            return Made((_stateful(ref, document, number),), ())
+        case _:
+            return Made((_replicas(ref, number),), ())
+
+
+def _numbers(owner: OwnerObject) -> Iterator[tuple[str, int | None]]:
+    """Yield the fields that set numbers of pods, with their values."""
+    match owner:
+        case SimpleOwner(spec=TemplateSpec() as spec):
+            yield from _counts("spec", spec)
+        case JobSet(spec=JobSetSpec() as spec):
+            for index, role in enumerate(spec.replicatedJobs or ()):
+                path = f"spec.replicatedJobs[{index}]"
+                yield f"{path}.replicas", role.replicas
+                if role.template is not None and role.template.spec is not None:
+                    yield from _counts(f"{path}.template.spec", role.template.spec)
+        case LeaderWorkerSet(spec=LeaderWorkerSetSpec() as spec):
+            yield "spec.replicas", spec.replicas
+            if spec.leaderWorkerTemplate is not None:
+                yield "spec.leaderWorkerTemplate.size", spec.leaderWorkerTemplate.size
+        case _:
+            return
+
+
+def _counts(path: str, spec: TemplateSpec) -> Iterator[tuple[str, int | None]]:
+    for field in ("replicas", "parallelism", "completions"):
+        yield f"{path}.{field}", getattr(spec, field)
+
+
+def _suspended(ref: ObjectRef) -> str:
+    return f"{ref} is suspended and has no pods. Remove spec.suspend to plan for them"
+
+
+def _job(ref: ObjectRef, template: str, number: int, labels: Mapping[str, str], *, indexed: bool) -> Batch:
+    """Return the pods of a Job; pods of an Indexed Job have an index."""
+    common = {
+        **labels,
+        **dict.fromkeys(_CONTROLLER_UIDS, uid_of(ref.kind, ref.namespace, ref.name)),
+        inferred.JOB_NAME: ref.name,
+        inferred.JOB_NAME_OLD: ref.name,
+    }
+    if indexed:
+        copies = [_indexed(ref, common, index) for index in range(number)]
+    else:
+        copies = [Copy(generated(f"{ref.name}-", ref.namespace, index), common) for index in range(number)]
+    return Batch(template, _reference(ref), tuple(copies))
+
+
+def _indexed(ref: ObjectRef, common: Mapping[str, str], index: int) -> Copy:
+    place = f"-{index}-"
+    name = generated(ref.name[: _GENERATED_BASE - len(place)] + place, ref.namespace)
+    return Copy(name, {**common, COMPLETION_INDEX: str(index)})
+
+
+def _replicas(ref: ObjectRef, number: int) -> Batch:
+    """Return the pods of a ReplicaSet, or of the ReplicaSet that a Deployment creates."""
+    labels = {}
+    if ref.kind == "Deployment":
+        seed = int.from_bytes(hashlib.sha256(str(ref).encode()).digest()[:8])
+        labels["pod-template-hash"] = _letters(seed, _HASH)
+        ref = ObjectRef(
+            ref.apiVersion, "ReplicaSet", ref.namespace, f"{ref.name}-{labels['pod-template-hash']}"
+        )
+    copies = [Copy(generated(f"{ref.name}-", ref.namespace, index), labels) for index in range(number)]
+    return Batch("spec.template", _reference(ref), tuple(copies))
+
+
+def _stateful(ref: ObjectRef, document: Mapping[str, Any], number: int) -> Batch:
+    first = _at(document, "spec", "ordinals", "start") or 0
+    if not isinstance(first, int) or first < 0:
+        raise ObjectError(ref, "spec.ordinals.start", "is not an initial number of pods")
+    copies = [_ordinal(ref.name, first + index) for index in range(number)]
+    claims = _claims(ref, document, "spec")
+    return Batch("spec.template", _reference(ref), tuple(copies), claims=claims)
+
+
+def _ordinal(stateful_set: str, ordinal: int, labels: Mapping[str, str] | None = None) -> Copy:
+    name = f"{stateful_set}-{ordinal}"
+    own = {"statefulset.kubernetes.io/pod-name": name, "apps.kubernetes.io/pod-index": str(ordinal)}
+    return Copy(name, {**(labels or {}), **own})
+
+
+def _claims(ref: ObjectRef, document: Mapping[str, Any], *path: str) -> tuple[str, ...]:
+    """Return the names of the volumes for which claims are created."""
+    field = f"{'.'.join(path)}.volumeClaimTemplates"
+    templates = _at(document, *path, "volumeClaimTemplates")
+    names: list[str] = []
+    for index, template in enumerate(templates if isinstance(templates, list) else ()):
+        name = _at(template, "metadata", "name")
+        if not isinstance(name, str):
+            raise ObjectError(ref, f"{field}[{index}].metadata.name", "is missing or not text")
+        names.append(name)
+    return tuple(names)
+
+
+def _jobset(ref: ObjectRef, owner: JobSet, document: Mapping[str, Any]) -> Made:
+    """Return the pods of the roles that wait for no other role."""
+    spec = owner.spec
+    if spec is None or spec.suspend:
+        return Made((), () if spec is None else (_suspended(ref),))
+    _refuse_keys(ref, "metadata.annotations", owner.metadata.annotations, (_JOBSET_EXCLUSIVE,))
+    first = {id(role) for role in spec.initial_roles()}
+    batches: list[Batch] = []
+    later: list[str] = []
+    for position, role in enumerate(spec.replicatedJobs or ()):
+        if id(role) in first:
+            sent = document["spec"]["replicatedJobs"][position]
+            batches += _role(ref, role, f"spec.replicatedJobs[{position}]", sent)
+        elif role.size():
+            later.append(role.name or "")
+    note = f"{ref}: not planned for, because they start after other roles: {', '.join(later)}"
+    return Made(tuple(batches), (note,) if later else ())
+
+
+def _role(ref: ObjectRef, role: ReplicatedJob, path: str, sent: Mapping[str, Any]) -> Iterator[Batch]:
+    """Yield the pods of the Jobs of a role; its Jobs are Indexed by default."""
+    job = role.template or JobTemplate()
+    annotations = job.metadata.annotations if job.metadata is not None else None
+    _refuse_keys(ref, f"{path}.template.metadata.annotations", annotations, (_JOBSET_EXCLUSIVE,))
+    indexed = (_at(sent, "template", "spec", "completionMode") or "Indexed") == "Indexed"
+    replicas = _default(role.replicas)
+    for index in range(replicas):
+        labels = {
+            inferred.JOBSET_NAME: ref.name,
+            inferred.JOBSET_ROLE: role.name or "",
+            JOBSET_INDEX: str(index),
+            f"{_JOBSET}/replicatedjob-replicas": str(replicas),
+            f"{_JOBSET}/restart-attempt": "0",
+        }
+        made = ObjectRef("batch/v1", "Job", ref.namespace, f"{ref.name}-{role.name}-{index}")
+        number = (job.spec or TemplateSpec()).at_once()
+        batch = _job(made, f"{path}.template.spec.template", number, labels, indexed=indexed)
+        yield batch._replace(role=role.name or "")
+
+
+def _leader_worker_set(ref: ObjectRef, owner: LeaderWorkerSet, document: Mapping[str, Any]) -> Made:
+    """Return the leaders of every replica, and the workers unless they wait for their leader."""
+    pair = owner.spec.leaderWorkerTemplate if owner.spec is not None else None
+    if pair is None:
+        return Made((), ())
+    _refuse_keys(ref, "metadata.annotations", owner.metadata.annotations, _LWS_EXCLUSIVE)
+    if (_at(document, "spec", "groupPlacementPolicy", "type") or "None") != "None":
+        raise ObjectError(ref, "spec.groupPlacementPolicy", _NO_PLAN)
+    workers = "spec.leaderWorkerTemplate.workerTemplate"
+    leaders = workers if pair.leaderTemplate is None else "spec.leaderWorkerTemplate.leaderTemplate"
+    claims = _claims(ref, document, "spec", "leaderWorkerTemplate")
+    replicas, at_once = owner.gangs()
+    batches: list[Batch] = []
+    for replica in range(replicas):
+        name = f"{ref.name}-{replica}"
+        labels = {inferred.LWS_NAME: ref.name, inferred.LWS_GROUP: str(replica)}
+        own = [{**labels, inferred.LWS_WORKER: str(place)} for place in range(at_once)]
+        for template, stateful_set, copies in (
+            (leaders, ref.name, [_ordinal(ref.name, replica, own[0])]),
+            (workers, name, [_ordinal(name, place, own[place]) for place in range(1, at_once)]),
+        ):
+            controller = _reference(ObjectRef("apps/v1", "StatefulSet", ref.namespace, stateful_set))
+            batches.append(Batch(template, controller, tuple(copies), replica=replica, claims=claims))
+    waiting = replicas > 0 and _default(pair.size) > at_once
+    return Made(
+        tuple(batches),
+        (f"{ref}: workers are not planned for, because they start after their leader",) * waiting,
+    )
+
+
+def _at(value: object, *steps: str) -> Any:
+    """Return the value at a path of an untyped document, or None if the path does not exist."""
+    for step in steps:
+        value = value.get(step) if isinstance(value, dict) else None
+    return value
+
+
+def _refuse_keys(
+    ref: ObjectRef, field: str, annotations: Mapping[str, str] | None, keys: tuple[str, ...]
+) -> None:
+    for key in keys:
+        if annotations and annotations.get(key):
+            raise ObjectError(ref, f"{field}[{key}]", _NO_PLAN)
+
+
+def _reference(ref: ObjectRef) -> OwnerReference:
+    uid = uid_of(ref.kind, ref.namespace, ref.name)
+    return OwnerReference(ref.apiVersion, ref.kind, ref.name, uid, controller=True)
+
+
+def _default(number: int | None) -> int:
+    return 1 if number is None else number
+
+
+def _letters(number: int, count: int) -> str:
+    """Return a number in the letters of generated names."""
+    text = ""
+    for _ in range(count):
+        number, digit = divmod(number, len(_LETTERS))
+        text += _LETTERS[digit]
+    return text

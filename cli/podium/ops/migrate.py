@@ -1,0 +1,339 @@
+"""Plan the move of groups between Podium's resources and the native ones, from the present objects alone.
+
+A group moves only while it is not in use: it is copied, then deleted. A group is in use if a live pod is a
+member, or if a pod template names it. It is also in use if a controller created it and would create it again.
+In that case a user must first change and restart the owner, because the group of a pod cannot be changed. No
+record is needed: an interrupted run leaves copies beside their originals, and the next run sees both and
+continues.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from enum import StrEnum
+from typing import NamedTuple
+from urllib.parse import quote
+
+import msgspec
+
+from podium.api.convert import STORED, Fields, convert
+from podium.api.findings import ObjectRef, group_of
+from podium.api.groups import (
+    GROUP_LABEL,
+    NATIVE_GROUP,
+    PODIUM_GROUP,
+    DisruptionMode,
+    PodGroup,
+    Template,
+    Workload,
+)
+from podium.api.membership import GroupKey, group_name
+from podium.api.meta import ObjectMeta
+from podium.api.minors import WORKLOAD_VERSIONS
+from podium.cluster.reader import ClusterReader
+from podium.documents.split import Document
+from podium.rules.audit.survey import Survey
+from podium.rules.audit.templates import made_by_people
+from podium.text import some
+
+# The folders of manifests: the objects that move, and the objects in use.
+MOVED, HELD = "moved", "held"
+
+# The field with the group of a pod or a pod template.
+FIELD = "spec.schedulingGroup.podGroupName"
+LABEL = f"metadata.labels[{GROUP_LABEL}]"
+
+
+class Api(StrEnum):
+    """The API whose resources are meant; the value is its name."""
+
+    NATIVE = "native"
+    PODIUM = "podium"
+
+
+class MigrationState(StrEnum):
+    """The planned step for an object."""
+
+    MOVES = "moves"
+    COPIED = "is copied"  # Copied already; the original is deleted.
+    USED = "in use"
+    LEAVING = "being deleted"
+    STAYS = "cannot move"
+
+
+class Item(msgspec.Struct, frozen=True, kw_only=True):
+    """An object and its plan.
+
+    `copied` says whether a copy exists. `users` must be changed and restarted, or must finish, before the
+    object can move. `why` is any other reason why it cannot move. `done` says what a run did with it, and
+    `failed` that the object did not reach its planned state.
+    """
+
+    object: ObjectRef
+    becomes: ObjectRef
+    state: MigrationState
+    copied: bool
+    pods: int = 0
+    users: list[str] = []
+    why: str = ""
+    done: str = ""
+    failed: bool = False
+
+
+class Move(NamedTuple):
+    """The writes for an item: its copy, and the deletion of the original as it was read.
+
+    `copied` is the UID of an existing copy. `workload` is the Workload from which a group was made, if any.
+    `owners` are its references to Workloads of the old API, whose copies have other UIDs.
+    """
+
+    item: Item
+    meta: ObjectMeta
+    copy: Fields
+    copied: str
+    copies: bool
+    workload: str
+    owners: list[Fields]
+
+    @property
+    def deletes(self) -> bool:
+        """Return whether the original is deleted."""
+        return self.item.state in (MigrationState.MOVES, MigrationState.COPIED)
+
+
+class Migration(NamedTuple):
+    """A plan: all items, the writes for some of them, and the manifests by file path in the folder."""
+
+    items: list[Item]
+    moves: list[Move]
+    manifests: dict[str, list[Fields]]
+
+
+def target_version(to: Api, minor: int) -> str:
+    """Return the best version of an API for Kubernetes 1.`minor`."""
+    if to is Api.PODIUM:
+        return STORED
+    known = min(max(minor, min(WORKLOAD_VERSIONS)), max(WORKLOAD_VERSIONS))
+    return f"{NATIVE_GROUP}/{WORKLOAD_VERSIONS[known][0]}"
+
+
+def plan_migration(
+    view: ClusterReader, documents: Mapping[ObjectRef, Document], target: str, minor: int
+) -> Migration:
+    """Plan to move every group and Workload of the other API to the version `target`.
+
+    `documents` are the whole objects of both kinds; Kubernetes is 1.`minor`.
+    """
+    planner = _Planner(view, documents, target, minor)
+    groups = [planner.group(key) for key in sorted(view.groups) if planner.moves(key)]
+    made: dict[tuple[str, str], list[Move]] = defaultdict(list)
+    for move in groups:
+        made[move.item.object.namespace, move.workload].append(move)
+    workloads = [
+        planner.workload(key, made[key.namespace, key.name])
+        for key in sorted(view.workloads)
+        if planner.moves(key)
+    ]
+    moves = sorted(
+        [*workloads, *groups],
+        key=lambda move: (move.item.object.namespace, move.item.object.kind != "Workload", move.item.object),
+    )
+    manifests: dict[str, list[Fields]] = defaultdict(list)
+    for move in moves:
+        if not move.copied and move.item.state in (MigrationState.MOVES, MigrationState.USED):
+            folder = MOVED if move.copies else HELD
+            manifests[f"{folder}/{quote(move.item.object.namespace, safe='')}.yaml"].append(move.copy)
+    return Migration([move.item for move in moves], moves, dict(manifests))
+
+
+class _Planner:
+    """Plans objects one by one; Workloads after the groups that were made from them."""
+
+    def __init__(
+        self, view: ClusterReader, documents: Mapping[ObjectRef, Document], target: str, minor: int
+    ) -> None:
+        self._view = view
+        self._documents = documents
+        self._target = target
+        self._to_native = group_of(target) == NATIVE_GROUP
+        self._survey = Survey(view, minor)
+        self._surveyed = {each.key: each for each in self._survey.groups}
+        self._templates = self._templated()
+        self._owned = self._owners_of_things()
+
+    def moves(self, key: GroupKey) -> bool:
+        """Return whether an object belongs to the other API."""
+        return key.native is not self._to_native
+
+    def group(self, key: GroupKey) -> Move:
+        """Plan a group."""
+        group = self._view.groups[key]
+        there = self._view.groups.get(key._replace(native=self._to_native))
+        pods = self._surveyed[key].present
+        bare = [f"Pod {pod.metadata.name}" for pod in pods if self._survey.owner(pod) is None]
+        users = {str(owner) for owner in self._survey.owners(pods)} | self._templates[key] | set(bare)
+        copy, owners, why = self._copy(group.ref)
+        users |= self._makers(group.metadata)
+        workload = group.template_ref.workload if group.template_ref is not None else ""
+        why = why or self._workload_stays(key._replace(name=workload))
+        if there is not None and not self._same_group(group, there):
+            why = f"{there.ref.apiVersion} has another object of this name"
+        item = self._item(group, users, why, copied=there is not None, pods=len(pods))
+        return Move(
+            item,
+            group.metadata,
+            copy,
+            _uid(there),
+            copies=item.state is MigrationState.MOVES,
+            workload=workload,
+            owners=owners,
+        )
+
+    def workload(self, key: GroupKey, groups: Iterable[Move]) -> Move:
+        """Plan a Workload, which stays as long as any group that was made from it."""
+        workload = self._view.workloads[key]
+        there = self._view.workloads.get(key._replace(native=self._to_native))
+        staying = [
+            each for each in groups if not each.deletes and each.item.state is not MigrationState.LEAVING
+        ]
+        copy, owners, why = self._copy(workload.ref)
+        if there is not None and not self._same_workload(workload, there):
+            why = f"{there.ref.apiVersion} has another object of this name"
+        makers = self._makers(workload.metadata)
+        users = {str(each.item.object) for each in staying} | makers
+        item = self._item(workload, users, why, copied=there is not None)
+        # Groups that move need their Workload in the new API, even if other groups stay.
+        wanted = item.state is MigrationState.USED and not makers and any(each.copies for each in groups)
+        return Move(
+            item,
+            workload.metadata,
+            copy,
+            _uid(there),
+            copies=there is None and (wanted or item.state is MigrationState.MOVES),
+            workload="",
+            owners=owners,
+        )
+
+    def _item(
+        self, thing: PodGroup | Workload, users: set[str], why: str, *, copied: bool, pods: int = 0
+    ) -> Item:
+        ref, meta = thing.ref, thing.metadata
+        if meta.deletionTimestamp is not None:
+            held = some(meta.finalizers or ())
+            state, why = MigrationState.LEAVING, f"until its finalizers are removed: {held}" if held else ""
+        elif why:
+            state = MigrationState.STAYS
+        elif users:
+            state = MigrationState.USED
+        else:
+            state = MigrationState.COPIED if copied else MigrationState.MOVES
+        becomes = ObjectRef(self._target, ref.kind, ref.namespace, ref.name)
+        return Item(
+            object=ref, becomes=becomes, state=state, copied=copied, pods=pods, users=sorted(users), why=why
+        )
+
+    def _copy(self, ref: ObjectRef) -> tuple[Fields, list[Fields], str]:
+        """Return the copy, its references that need a new UID, and what the copy cannot express."""
+        document = self._documents[ref].value()
+        copy, notes = convert(document, self._target)
+        lost = [note for note in notes if note.lost and note.field != "metadata.ownerReferences"]
+        owners = [
+            {key: value for key, value in owner.items() if key != "uid"} | {"apiVersion": self._target}
+            for owner in document["metadata"].get("ownerReferences") or ()
+            if group_of(owner.get("apiVersion") or "") == ref.group
+        ]
+        written = _without_nulls({key: value for key, value in copy.items() if key != "status"})
+        return written, owners, "; ".join(f"{note.field}: {note.text}" for note in lost)
+
+    def _makers(self, meta: ObjectMeta) -> set[str]:
+        """Return the controller that would recreate an object, and the objects that it owns.
+
+        A Workload as controller would not recreate it. Dependents would be deleted with the object.
+        """
+        makers = self._owned[meta.uid] if meta.uid else set[str]()
+        maker = meta.controller()
+        if maker is None or group_of(maker.apiVersion) in (NATIVE_GROUP, PODIUM_GROUP):
+            return makers
+        return {*makers, str(ObjectRef(maker.apiVersion, maker.kind, meta.namespace or "", maker.name))}
+
+    def _workload_stays(self, key: GroupKey) -> str:
+        """Return why a Workload cannot move with its group; empty if it can, or does not exist."""
+        workload = self._view.workloads.get(key)
+        if workload is None:
+            return ""
+        there = self._view.workloads.get(key._replace(native=self._to_native))
+        if there is not None:
+            return "" if self._same_workload(workload, there) else f"its {workload.ref} cannot move"
+        why = self._copy(workload.ref)[2] or self._makers(workload.metadata)
+        return f"its {workload.ref} cannot move" if why else ""
+
+    def _same_group(self, one: PodGroup, other: PodGroup) -> bool:
+        same = _meant(one) == _meant(other) and one.template_ref == other.template_ref
+        return same and self._rest(one.ref) == self._rest(other.ref)
+
+    def _same_workload(self, one: Workload, other: Workload) -> bool:
+        def templates(workload: Workload) -> list[tuple[object, ...]]:
+            return [(each.name, each.composite, *_meant(each)) for each in workload.templates.values()]
+
+        return templates(one) == templates(other) and self._rest(one.ref) == self._rest(other.ref)
+
+    def _rest(self, ref: ObjectRef) -> list[object]:
+        return _unread(self._documents[ref].value())
+
+    def _templated(self) -> dict[GroupKey, set[str]]:
+        """Return the owners whose pod templates name each group."""
+        found: dict[GroupKey, set[str]] = defaultdict(set)
+        for owner in made_by_people(self._survey):
+            for template in owner.templates.values():
+                named = group_name(template.metadata, template.spec, native_served=self._view.native_served)
+                if named is not None:
+                    found[GroupKey(named[0], owner.ref.namespace, named[1])].add(str(owner.ref))
+        return found
+
+    def _owners_of_things(self) -> dict[str, set[str]]:
+        """Return the pods and pod owners by the UIDs of their owners."""
+        found: dict[str, set[str]] = defaultdict(set)
+        for pod in self._view.pods.values():
+            for owner in pod.metadata.ownerReferences or ():
+                found[owner.uid].add(f"Pod {pod.metadata.name}")
+        for each in self._view.owners.values():
+            for owner in each.metadata.ownerReferences or ():
+                found[owner.uid].add(str(each.ref))
+        return found
+
+
+def _uid(copy: PodGroup | Workload | None) -> str:
+    return "" if copy is None else copy.metadata.uid or "?"
+
+
+def _meant(template: Template | PodGroup) -> tuple[object, ...]:
+    """Return the properties that a scheduler reads; a nil integer is 0, no mode is DisruptionMode.POD."""
+    return (
+        template.min_count,
+        template.disruption_mode or DisruptionMode.POD,
+        template.priority_class_name,
+        template.priority or 0,
+        template.preemption_policy,
+    )
+
+
+def _unread(document: Fields) -> list[object]:
+    """Return the parts of a spec that the neutral forms of group and Workload only name or leave out."""
+    spec = _without_nulls(document.get("spec") or {})
+    parts = [spec, *spec.get("podGroupTemplates", ())]
+    rest = [
+        [part.get(name) or None for name in ("schedulingConstraints", "resourceClaims")] for part in parts
+    ]
+    return [spec.get("controllerRef"), *rest]
+
+
+def _without_nulls(value: Fields) -> Fields:
+    """Return the value without nulls, which have no meaning here and which CRD schemas refuse."""
+    return {
+        key: _without_nulls(inner)
+        if isinstance(inner, dict)
+        else [_without_nulls(each) if isinstance(each, dict) else each for each in inner]
+        if isinstance(inner, list)
+        else inner
+        for key, inner in value.items()
+        if inner is not None
+    }

@@ -1,0 +1,172 @@
+"""Carry out a migration: create the copies first, then delete the originals that are not in use.
+
+A group is always in at least one API, so a run can be interrupted at any point and repeated. A delete names
+the object that was planned (its UID and resourceVersion), and happens only after the pods were read again. No
+pod is changed.
+"""
+
+from collections.abc import Sequence
+from itertools import groupby
+from typing import Any, NamedTuple
+from urllib.parse import quote
+
+import msgspec
+
+from podium.api.convert import Fields
+from podium.api.core import Pod
+from podium.api.findings import ObjectRef
+from podium.api.groups import NATIVE_GROUP
+from podium.api.membership import GroupKey, membership
+from podium.documents.load import Scope
+from podium.errors import PodiumError
+from podium.kube.connection import Connection, RefusedError
+from podium.kube.discovery import Discovery
+from podium.kube.listing import ReadProgress, list_all
+from podium.ops.migrate import Move
+
+MANAGER = "podium-migrate"
+
+
+class Done(NamedTuple):
+    """The action on an object, in words; `failed` means that it did not reach its planned state."""
+
+    done: str
+    failed: bool = False
+
+
+class _Used(NamedTuple):
+    """The groups and owners of pods: the groups of live pods, and the UIDs of the owners of any pod."""
+
+    groups: set[GroupKey]
+    owners: set[str]
+
+
+class Migrator:
+    """A migration run on one server."""
+
+    def __init__(self, connection: Connection, discovery: Discovery, watcher: ReadProgress) -> None:
+        """Create a run.
+
+        `discovery` has all kinds that Podium reads, `watcher` receives a line for each write.
+        """
+        self._connection = connection
+        self._discovery = discovery
+        self._watcher = watcher
+        self.done: dict[ObjectRef, Done] = {}
+
+    async def migrate(self, moves: Sequence[Move]) -> None:
+        """Carry out a plan, one namespace after another; `done` has the result for each object.
+
+        An object that the server refuses is skipped, and the rest continues. Raises PodiumError if the server
+        does not answer, or does not serve the target version. The next run continues from the present state.
+        """
+        for namespace, here in groupby(moves, key=lambda move: move.item.object.namespace):
+            await self._namespace(namespace, list(here))
+
+    async def _namespace(self, namespace: str, moves: Sequence[Move]) -> None:
+        """Copy Workloads, then groups; delete groups, then Workloads."""
+        workloads = [move for move in moves if move.item.object.kind == "Workload"]
+        groups = [move for move in moves if move.item.object.kind != "Workload"]
+        uids = {move.item.object.name: move.copied for move in workloads if move.copied}
+        for move in (*workloads, *groups):
+            if move.copies:
+                await self._copy(move, uids)
+        if not any(move.deletes for move in moves):
+            return
+        used = await self._used(namespace)
+        for move in groups:
+            if move.deletes and not self._failed(move):
+                await self._delete(move, used)
+        staying = {move.workload for move in groups if move.deletes and self._failed(move)}
+        for move in workloads:
+            if move.deletes and move.item.object.name in staying and not self._failed(move):
+                self._report_note(move, "copied; some of its groups still exist", failed=True)
+            elif move.deletes and not self._failed(move):
+                await self._delete(move, used)
+
+    async def _copy(self, move: Move, uids: dict[str, str]) -> None:
+        """Apply a copy; `uids` are the UIDs of the copied Workloads by name, and get this one's UID."""
+        name = move.item.object.name
+        if move.workload and move.workload not in uids and self._was_refused(move):
+            self._report_note(
+                move, f"not copied, because Workload {move.workload} was not copied", failed=True
+            )
+            return
+        document = _owned(move, uids)
+        try:
+            body = await self._connection.apply(self._path(move.item.becomes), document, manager=MANAGER)
+        except RefusedError as refused:
+            self._report_note(move, f"not copied: {refused.message or refused}", failed=True)
+            return
+        self._report_note(move, "copied")
+        if move.item.object.kind == "Workload":
+            uids[name] = msgspec.json.decode(body, type=dict[str, Any])["metadata"]["uid"]
+
+    async def _delete(self, move: Move, used: _Used) -> None:
+        """Delete an original, unless a pod needs it now."""
+        ref, meta = move.item.object, move.meta
+        key = GroupKey(ref.group == NATIVE_GROUP, ref.namespace, ref.name)
+        if (ref.kind == "PodGroup" and key in used.groups) or meta.uid in used.owners:
+            self._report_note(move, "copied; a pod uses it now", failed=True)
+            return
+        moment = {"uid": meta.uid, "resourceVersion": meta.resourceVersion}
+        try:
+            await self._connection.send("DELETE", self._path(ref), {"preconditions": moment})
+        except RefusedError as refused:
+            if refused.code == 409:
+                self._report_note(move, "copied; changed since it was read. Run this again", failed=True)
+                return
+            if refused.code != 404:
+                self._report_note(move, f"copied, not deleted: {refused.message or refused}", failed=True)
+                return
+        self._report_note(move, "moved" if move.copies else "the copy existed; deleted")
+
+    async def _used(self, namespace: str) -> _Used:
+        """Read the pods of a namespace as they are now."""
+        pods = [each for each in self._discovery.served if each.plural == "pods"]
+        native = self._discovery.serves(NATIVE_GROUP, "PodGroup")
+        found = _Used(set(), set())
+        only = self._discovery._replace(served=pods)
+        async for page in list_all(self._connection, only, Scope(namespace), self._watcher):
+            if page.unread:
+                raise PodiumError(f"Pod: {page.unread}. They are needed to find the groups in use")
+            for document in page.documents:
+                pod = document.read(Pod)
+                found.owners.update(owner.uid for owner in pod.metadata.ownerReferences or ())
+                key = membership(pod, native_served=native)
+                if key is not None and not pod.finished:
+                    found.groups.add(key)
+        return found
+
+    def _path(self, ref: ObjectRef) -> str:
+        for served in self._discovery.served:
+            if (served.api_version, served.kind) == (ref.apiVersion, ref.kind):
+                return f"{served.path(ref.namespace)}/{quote(ref.name, safe='')}"
+        raise PodiumError(
+            f"the cluster does not serve {ref.apiVersion} {ref.kind}. Enable it first: docs/upgrade.md"
+        )
+
+    def _was_refused(self, move: Move) -> bool:
+        ref = move.item.object
+        done = self.done.get(ObjectRef(ref.apiVersion, "Workload", ref.namespace, move.workload))
+        return done is not None and done.failed
+
+    def _failed(self, move: Move) -> bool:
+        done = self.done.get(move.item.object)
+        return done is not None and done.failed
+
+    def _report_note(self, move: Move, text: str, *, failed: bool = False) -> None:
+        self.done[move.item.object] = Done(text, failed)
+        self._watcher.say(f"{move.item.object}: {text}")
+
+
+def _owned(move: Move, uids: dict[str, str]) -> Fields:
+    """Return the copy with references to those of its owners that were copied too."""
+    owners = [{**owner, "uid": uids[owner["name"]]} for owner in move.owners if owner.get("name") in uids]
+    if not owners:
+        return move.copy
+    metadata = move.copy["metadata"]
+    return {
+        **move.copy,
+        "metadata": {**metadata, "ownerReferences": [*metadata.get("ownerReferences", ()), *owners]},
+    }

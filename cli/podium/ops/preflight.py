@@ -1,0 +1,289 @@
+"""The effect of an upgrade of Kubernetes: a comparison of two audits, and `convert` for removed versions.
+
+This module has no rules. A group stops scheduling with the upgrade if the audit counts it as blocked on the
+target minor and not on the current one. A finding is new if the audit does not report the same for the
+current minor. Each rule therefore states what it knows of a minor in one place, and preflight needs no change
+for the next minor.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from enum import StrEnum
+from shlex import quote
+from typing import NamedTuple
+from urllib.parse import quote as escaped
+
+import msgspec
+
+from podium.api.convert import Fields, convert
+from podium.api.findings import Finding, ObjectRef, Severity
+from podium.api.membership import GroupKey
+from podium.api.minors import WORKLOAD_VERSIONS
+from podium.audit.blocked import blocked, blocked_groups
+from podium.audit.report import Blocked, FixShare, NotChecked
+from podium.audit.run import MINORS, fix_shares, run_rules
+from podium.cluster.reader import ClusterReader
+from podium.documents.split import Document
+from podium.rules.audit.groups import V1ALPHA2_REMOVED
+from podium.rules.audit.survey import AuditFinding, Survey, SurveyedGroup
+from podium.rules.audit.table import CHECKS
+from podium.text import count, some
+
+# The folders of manifests: the present objects, which are deleted, and the new objects.
+OLD, NEW = "old", "new"
+_REMOVED = V1ALPHA2_REMOVED.id
+
+
+class When(StrEnum):
+    """The time at which a step is taken."""
+
+    BEFORE = "before"
+    UPGRADE = "upgrade"
+    AFTER = "after"
+
+
+class Stopped(msgspec.Struct, frozen=True):
+    """A group that is no longer scheduled, its present pods, and the owners of its pods."""
+
+    object: ObjectRef
+    has: Blocked
+    owners: list[str]
+
+
+class Remade(msgspec.Struct, frozen=True, kw_only=True):
+    """An object that the target does not serve and that must be recreated as `target`.
+
+    `stored` says that it came from a server, which keeps it until its `pods` (live ones) are gone. `manifest`
+    is the new object's file in the folder, empty if the input does not hold the whole old object. `lost`
+    lists in sentences what the new object cannot express.
+    """
+
+    object: ObjectRef
+    target: str
+    stored: bool
+    pods: int
+    owners: list[str]
+    manifest: str
+    lost: list[str]
+
+
+class MigrationStep(msgspec.Struct, frozen=True):
+    """A task for the user, and its commands, if commands can do it."""
+
+    when: When
+    what: str
+    commands: list[str] = []
+
+
+class Preflight(msgspec.Struct, frozen=True, kw_only=True):
+    """The effect of an upgrade from `current` to `target` (minors).
+
+    `currentBy` says how `current` was found.
+    """
+
+    current: str
+    currentBy: str
+    target: str
+    stops: Blocked
+    stopped: list[Stopped]
+    findings: list[Finding]
+    remade: list[Remade]
+    steps: list[MigrationStep]
+    notChecked: list[NotChecked]
+
+    @property
+    def breaks(self) -> bool:
+        """Return whether a group stops scheduling, or an object can no longer be stored."""
+        return bool(self.stopped) or any(each.severity is Severity.ERROR for each in self.findings)
+
+
+class PreflightPlan(NamedTuple):
+    """A report, and its manifests: documents by file path in the folder."""
+
+    report: Preflight
+    manifests: dict[str, list[Fields]]
+
+
+def preflight(
+    view: ClusterReader,
+    documents: Mapping[ObjectRef, Document],
+    *,
+    current: str,
+    current_by: str,
+    target: str,
+    folder: str | None,
+    namespace: str = "",
+    selector: str = "",
+) -> PreflightPlan:
+    """Compare two of the audit's MINORS on one view, and plan the upgrade.
+
+    `documents` are the whole objects of groups and Workloads, as far as the input holds them. `folder` is the
+    place of their manifests in the printed commands. `namespace` and `selector` are the part that was read.
+    Raises ObjectError for an invalid quantity.
+    """
+    before, after = (Survey(view, MINORS[minor], selected=bool(selector)) for minor in (current, target))
+    today, then = (run_rules(survey, CHECKS, namespace, selector) for survey in (before, after))
+    brought = _brought(today.found, then.found, current, target)
+    known = {each.key for each in blocked_groups(before)}
+    stopping = [each for each in blocked_groups(after) if each.key not in known]
+    remade, manifests = _remade(after, brought, documents)
+    recreated = {each.object for each in remade}
+    kept = [each for each in brought if each.finding.object not in recreated]
+    rest = [each for each in brought if each.finding.object in recreated and each.finding.rule != _REMOVED]
+    report = Preflight(
+        current=current,
+        currentBy=current_by,
+        target=target,
+        stops=blocked(after, stopping)[0],
+        stopped=[Stopped(each.ref, blocked(after, [each])[0], _owners(after, each)) for each in stopping],
+        findings=[each.finding for each in brought],
+        remade=remade,
+        steps=_steps(fix_shares(kept), fix_shares(rest), remade, (current, target), folder),
+        notChecked=then.not_checked,
+    )
+    return PreflightPlan(report, manifests)
+
+
+def _brought(
+    today: Iterable[AuditFinding], then: Iterable[AuditFinding], current: str, target: str
+) -> list[AuditFinding]:
+    """Return the findings of the target that differ from those of the current minor in more than its name."""
+
+    def identity(found: AuditFinding, minor: str) -> tuple[object, ...]:
+        finding, ref = found.finding, found.finding.object
+        words = finding.message.replace(f"Kubernetes {minor}", "Kubernetes")
+        return finding.rule, ref.group, ref.kind, ref.namespace, ref.name, finding.field, words
+
+    known = {identity(each, current) for each in today}
+    return [each for each in then if identity(each, target) not in known]
+
+
+def _owners(survey: Survey, each: SurveyedGroup) -> list[str]:
+    """Return the owners of the live pods of a group; a pod without an owner is listed itself."""
+    bare = sorted(f"Pod {pod.metadata.name}" for pod in each.present if survey.owner(pod) is None)
+    return [str(owner) for owner in survey.owners(each.present)] + bare
+
+
+def _remade(
+    survey: Survey, brought: Iterable[AuditFinding], documents: Mapping[ObjectRef, Document]
+) -> tuple[list[Remade], dict[str, list[Fields]]]:
+    """Convert the objects that the target does not serve.
+
+    Workloads come first, because 1.36 requires them before their groups.
+    """
+    refs = [each.finding.object for each in brought if each.finding.rule == _REMOVED]
+    surveyed = {each.key: each for each in survey.groups}
+    newest = max(WORKLOAD_VERSIONS)
+    group_version = WORKLOAD_VERSIONS[min(survey.minor, newest)][0]
+    remade = []
+    manifests: dict[str, list[Fields]] = defaultdict(list)
+    for ref in sorted(refs, key=lambda ref: (ref.namespace, ref.kind != "Workload", ref.name)):
+        target = f"{ref.group}/{group_version}"
+        file, lost, stored = "", list[str](), True
+        if ref in documents:
+            document = documents[ref].value()
+            new, notes = convert(document, target)
+            lost = [f"{note.field}: {note.text}" for note in notes if note.lost]
+            stored = "uid" in (document.get("metadata") or {})
+            name = f"{escaped(ref.namespace, safe='')}.yaml"
+            file = f"{NEW}/{name}"
+            manifests[file].append(_unsettled(new))
+            if stored:
+                manifests[f"{OLD}/{name}"].append(document)
+        group = surveyed.get(GroupKey(True, ref.namespace, ref.name)) if ref.kind == "PodGroup" else None
+        remade.append(
+            Remade(
+                object=ref,
+                target=target,
+                stored=stored,
+                pods=len(group.present) if group is not None else 0,
+                owners=_owners(survey, group) if group is not None else [],
+                manifest=file,
+                lost=lost,
+            )
+        )
+    return remade, dict(manifests)
+
+
+def _unsettled(document: Fields) -> Fields:
+    """Return a document without the fields that the server sets on creation: status and a group's priority.
+
+    The priority was resolved from the class when the group was created. If the class has changed since, a
+    server refuses the old value.
+    """
+    spec = document.get("spec")
+    if document["kind"] == "PodGroup" and spec is not None:
+        document = {**document, "spec": {key: value for key, value in spec.items() if key != "priority"}}
+    return {key: value for key, value in document.items() if key != "status"}
+
+
+def _steps(
+    fixes: Iterable[FixShare],
+    recreate_fixes: Iterable[FixShare],
+    remade: Sequence[Remade],
+    minors: tuple[str, str],
+    folder: str | None,
+) -> list[MigrationStep]:
+    """Return the tasks of the user in order; empty if the upgrade has no effect.
+
+    `recreate_fixes` are the fixes for recreated objects, which are applied when the objects are recreated.
+    """
+    steps = [MigrationStep(When.BEFORE, f"{each.fix} ({_clears(each)})") for each in fixes]
+    stored = [each for each in remade if each.stored]
+    holding = {owner for each in stored for owner in each.owners}
+    if not steps and not remade:
+        return []
+    if remade:
+        steps += _before(remade, holding, recreate_fixes, folder)
+    current, target = (MINORS[minor] for minor in minors)
+    between = [name for name, minor in MINORS.items() if current < minor <= target]
+    serving = f"; it has to serve {remade[0].target}" if remade else ""
+    steps.append(
+        MigrationStep(When.UPGRADE, f"upgrade the control plane to {', then to '.join(between)}{serving}")
+    )
+    new = f"{quote(folder or 'DIR')}/{NEW}"
+    if stored:
+        steps.append(MigrationStep(When.AFTER, "recreate the objects", [f"kubectl create -f {new}"]))
+    if len(stored) < len(remade):
+        steps.append(MigrationStep(When.AFTER, f"copy the manifests of {new} to your repository"))
+    if holding:
+        steps.append(MigrationStep(When.AFTER, f"restart the stopped workloads: {some(holding)}"))
+    return steps
+
+
+def _before(
+    remade: Sequence[Remade], holding: set[str], fixes: Iterable[FixShare], folder: str | None
+) -> list[MigrationStep]:
+    """Return the steps before the upgrade for objects that must be recreated."""
+    steps = []
+    where = quote(folder or "DIR")
+    if any(not each.manifest for each in remade):
+        # An object that is deleted without its manifest is lost.
+        what = "run preflight on the live cluster, because a dump does not hold whole objects"
+        steps.append(MigrationStep(When.BEFORE, what))
+    if folder is None:
+        steps.append(MigrationStep(When.BEFORE, "write the manifests: run this again with --output-dir DIR"))
+    if holding:
+        what = "the API server keeps their groups until these pods are gone"
+        steps.append(MigrationStep(When.BEFORE, f"stop {some(holding)}, or wait for the end: {what}"))
+    steps += [
+        MigrationStep(
+            When.BEFORE, f"in {where}/{NEW}, and while the pods are stopped: {each.fix} ({_clears(each)})"
+        )
+        for each in fixes
+    ]
+    stored = [each.object for each in remade if each.stored]
+    if stored:
+        group, _, version = stored[0].apiVersion.partition("/")
+        resources = ",".join(f"{plural}.{version}.{group}" for plural in ("podgroups", "workloads"))
+        commands = [
+            f"kubectl delete --wait=false -f {where}/{OLD}",
+            f"kubectl get {resources} --all-namespaces",
+        ]
+        what = f"delete all {count(len(stored), 'object')} of {stored[0].apiVersion}"
+        steps.append(MigrationStep(When.BEFORE, what, commands))
+    return steps
+
+
+def _clears(share: FixShare) -> str:
+    return f"clears {count(share.clears, 'finding')} of {share.rule}"

@@ -1,0 +1,302 @@
+"""Reduce objects to what may leave the cluster: the fields that Podium reads, without private texts.
+
+A dump is made to be sent to others. The reads already leave out environments, arguments and images. This
+module also removes annotations and free text that Podium does not read, and labels that nothing in the dump
+selects by. Nodes and volumes keep all labels, because pods may select by them. With pseudonyms every name
+that users gave is replaced too. The same name always has the same pseudonym, so references still match. Only
+the holder of this dump's key can check a guess.
+
+Every text field of every read is in one of the tables below; a test finds a field that is in none.
+"""
+
+import base64
+import hashlib
+import hmac
+import re
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+import msgspec
+
+from podium.api.core import ClaimedAmount, PodDisruptionBudgetStatus, SchedulingGate
+from podium.api.events import PREEMPTED_BY, PREEMPTOR, Event
+from podium.api.foreign import OWNERS
+from podium.api.groups import GROUP_LABEL
+from podium.api.meta import Condition, LabelSelector, LabelSelectorRequirement, ObjectMeta, OwnerReference
+from podium.api.priority import SYSTEM_CLASSES, SYSTEM_PREFIX, TOLERATION_PREFIXES
+from podium.api.records import CLUSTER, Owner, RecordedPlan
+from podium.api.schedulable import (
+    BIND_COMPLETED,
+    ContainerPort,
+    NodeSelectorRequirement,
+    PersistentVolume,
+    PodAffinityTerm,
+    SchedulableNode,
+    SchedulableSpec,
+    Taint,
+    Toleration,
+    TopologySpreadConstraint,
+)
+from podium.api.v1alpha2 import ControllerRef, TopologyConstraint
+from podium.groups import autogroups, inferred
+
+Rename = Callable[[str], str]
+
+
+def _words(text: str) -> frozenset[str]:
+    """Return the words of a table as a set."""
+    return frozenset(text.split())
+
+
+# Labels and annotations whose values are names of objects, or an index among them.
+NAMING_KEYS = frozenset(
+    (
+        GROUP_LABEL,
+        inferred.COSCHEDULING_GROUP,
+        inferred.JOBSET_NAME,
+        inferred.JOBSET_ROLE,
+        inferred.JOB_NAME,
+        inferred.JOB_NAME_OLD,
+        inferred.KUEUE_GROUP,
+        inferred.KUEUE_ROLE,
+        inferred.KUEUE_WORKLOAD,
+        inferred.LWS_GROUP,
+        inferred.LWS_NAME,
+        inferred.LWS_WORKER,
+        inferred.TRAINING_JOB,
+        inferred.TRAINING_ROLE,
+        inferred.TRAINJOB_STEP,
+        inferred.VOLCANO_GROUP,
+        inferred.VOLCANO_JOB,
+        inferred.VOLCANO_TASK,
+    )
+)
+# Keys, or prefixes of keys, whose values are numbers, digests and Podium's own words.
+_PLAIN_KEYS = (
+    inferred.KUEUE_ROLE_HASH,
+    *TOLERATION_PREFIXES,
+    BIND_COMPLETED,
+    autogroups.AUTO_LABEL,
+    autogroups.DISRUPTION_LABEL,
+    autogroups.NAMESPACE_LABEL,
+    autogroups.SCHEDULER_LABEL,
+    autogroups.JOBSET_INDEX,
+)
+
+CLASS_FIELD = "priorityClassName"
+NAME_FIELDS = _words("""
+    name namespace uid nodeName podGroupName workloadName podGroupTemplateName templateName
+    parentCompositePodGroupName resourceClaimName resourceClaimTemplateName schedulerName claimName volumeName
+    nominatedNodeName component reportingComponent
+""")
+FREE_TEXT_FIELDS = frozenset(("description", "message"))
+# Conditions in which schedulers and kubelets report why a pod or group waits, or was evicted.
+TELLING = frozenset(("PodScheduled", "PodGroupScheduled", "PodGroupInitiallyScheduled", "DisruptionTarget"))
+PLAIN_FIELDS = _words("""
+    apiVersion apiGroup kind resourceVersion creationTimestamp deletionTimestamp lastTransitionTime
+    preemptionPolicy restartPolicy startupPolicy startupPolicyOrder disruptionMode phase kubeletVersion
+    minAvailable maxUnavailable operator type status reason requests limits overhead allocatable
+    allocatedResources resources quantity basic protocol effect whenUnsatisfiable nodeAffinityPolicy
+    nodeTaintsPolicy accessModes startTime firstTimestamp eventTime time mode result agreement accelerators
+    action bindMountOptions declaredFeatures
+""")
+
+# The only field of a node that a selector may name.
+_NAME_OF_NODE = "metadata.name"
+
+# Kinds of well-known owners.
+_OWNERS = frozenset(kind for _, kind in OWNERS)
+
+# Addresses that mean all addresses of a node.
+_ANY_ADDRESS = frozenset(("", "0.0.0.0", "::"))  # noqa: S104 - compared with, not listened on
+
+# Names that reveal nothing about a cluster: those of Kubernetes and of well-known projects.
+_COMMON = frozenset(SYSTEM_CLASSES) | _words("""
+    default kube-system kube-public kube-node-lease default-scheduler podium-scheduler volcano kai-scheduler
+    koord-scheduler yunikorn scheduler-plugins-scheduler kubelet taint-eviction-controller chief evaluator
+    driver executor head launcher leader main master node ps worker workers
+""")
+_KNOWN_GROUPS = re.compile(
+    r"(?:|apps|batch|(?:.*\.)?(?:(?:x-)?k8s\.io|kubernetes\.io|podium\.dev|kubeflow\.org|volcano\.sh|ray\.io))"
+)
+
+
+def pseudonyms(key: bytes) -> Rename:
+    """Return the function that replaces names under one key; the result is a valid name and label value."""
+
+    def rename(name: str) -> str:
+        if not name or name in _COMMON or name.isdecimal():
+            return name
+        digest = hmac.new(key, name.encode(), hashlib.sha256).digest()
+        return "n" + base64.b32encode(digest)[:12].decode().lower()
+
+    return rename
+
+
+# Fields whose value is a label key (or is spelled like one), and fields whose value is a label value.
+_KEY_FIELDS = (
+    (SchedulingGate, "name"),
+    (TopologyConstraint, "key"),
+    (LabelSelectorRequirement, "key"),
+    (NodeSelectorRequirement, "key"),
+    (Toleration, "key"),
+    (Taint, "key"),
+    (PodAffinityTerm, "topologyKey"),
+    (TopologySpreadConstraint, "topologyKey"),
+)
+_KEYS_FIELDS = (
+    (ObjectMeta, "finalizers"),
+    (PodAffinityTerm, "matchLabelKeys"),
+    (PodAffinityTerm, "mismatchLabelKeys"),
+    (TopologySpreadConstraint, "matchLabelKeys"),
+)
+_VALUE_FIELDS = ((Toleration, "value"), (Taint, "value"))
+_VALUES_FIELDS = (
+    (LabelSelectorRequirement, "values"),
+    (NodeSelectorRequirement, "values"),
+    (PodAffinityTerm, "namespaces"),
+)
+
+
+class Filter:
+    """Turns a read into its shareable part. Without `rename` names stay unchanged.
+
+    With `past`, messages of schedulers and kubelets on pods and groups are shared too; with `rename` as well,
+    only preemptor and victim remain of them. Owner kinds that a record names stay unchanged if they are in
+    `kinds`.
+    """
+
+    def __init__(
+        self,
+        label_keys: frozenset[str],
+        rename: Rename | None,
+        *,
+        past: bool = False,
+        kinds: frozenset[str] = frozenset(),
+    ) -> None:
+        self._label_keys = NAMING_KEYS | label_keys
+        self._past = past
+        self._pseudonyms = rename is not None
+        self._rename = rename or (lambda name: name)
+        self.special: Mapping[tuple[type, str], Callable[[Any], Any]] = {
+            (ObjectMeta, "generateName"): lambda name: f"{self._rename(name.rstrip('-'))}-",
+            (ObjectMeta, "labels"): self._known_labels,
+            (ObjectMeta, "annotations"): self._known_labels,
+            (SchedulableNode, "metadata"): self._placed,
+            (PersistentVolume, "metadata"): self._placed,
+            (LabelSelector, "matchLabels"): self._labels,
+            (SchedulableSpec, "nodeSelector"): self._labels,
+            **dict.fromkeys(_KEY_FIELDS, self._key),
+            **dict.fromkeys(_KEYS_FIELDS, self._keys),
+            **dict.fromkeys(_VALUE_FIELDS, self._rename),
+            **dict.fromkeys(_VALUES_FIELDS, self._names),
+            (ContainerPort, "hostIP"): self._address,
+            # A resource name, as in the keys of requests.
+            (ClaimedAmount, "name"): lambda name: name,
+            (RecordedPlan, "domain"): lambda domain: domain if domain == CLUSTER else self._rename(domain),
+            (Owner, "kind"): lambda kind: kind if kind in _OWNERS or kind in kinds else self._rename(kind),
+            (PodDisruptionBudgetStatus, "disruptedPods"): lambda pods: {
+                self._rename(name): time for name, time in pods.items()
+            },
+        }
+
+    def share(self, value: Any) -> Any:
+        """Return the value in JSON form, without its unset fields."""
+        if isinstance(value, list | tuple):
+            return [self.share(item) for item in value]
+        if not isinstance(value, msgspec.Struct):
+            return value
+        shared = {}
+        for field in value.__struct_fields__:
+            part = getattr(value, field)
+            if part is not None and field not in FREE_TEXT_FIELDS:
+                shared[field] = self._field(type(value), field, part)
+        if isinstance(value, OwnerReference | ControllerRef):
+            shared |= self._foreign(value)
+        if self._past and (words := self._words(value)):
+            shared["message"] = words
+        return shared
+
+    def name(self, text: str) -> str:
+        """Return a name, or its pseudonym."""
+        return self._rename(text)
+
+    def _field(self, owner: type, field: str, value: Any) -> Any:
+        special = self.special.get((owner, field))
+        if special is not None:
+            return special(value)
+        if field in NAME_FIELDS:
+            return self._rename(value)
+        if field == CLASS_FIELD:
+            # A rule reads the prefix: only Kubernetes may create such a class.
+            return value if value.startswith(SYSTEM_PREFIX) else self._rename(value)
+        return self.share(value)
+
+    def _words(self, value: msgspec.Struct) -> str:
+        """Return the message of an object on waiting or eviction; under pseudonyms only the names in it."""
+        telling = isinstance(value, Event | RecordedPlan) or (
+            isinstance(value, Condition) and value.type in TELLING
+        )
+        message: str = (getattr(value, "message", None) if telling else None) or ""
+        if not self._pseudonyms:
+            return message
+        if isinstance(value, Event) and (found := PREEMPTED_BY.match(message)):
+            return f"Preempted by {found[1]} {self._rename(found[2])} on node {self._rename(found[3])}"
+        scheduler, colon, rest = message.partition(": preempting")
+        if not (isinstance(value, Condition) and colon):
+            return ""
+        found = PREEMPTOR.search(rest)
+        preemptor = f"{found[1]} (UID {self._rename(found[2])})" if found else "pod"
+        return f"{self._rename(scheduler)}: preempting to accommodate a higher priority {preemptor}"
+
+    def _known_labels(self, labels: dict[str, str]) -> dict[str, str]:
+        return self._labels(
+            {key: value for key, value in labels.items() if key in self._label_keys or _is_plain(key)}
+        )
+
+    def _labels(self, labels: dict[str, str]) -> dict[str, str]:
+        return {
+            self._key(key): value if _is_plain(key) else self._rename(value) for key, value in labels.items()
+        }
+
+    def _placed(self, metadata: ObjectMeta) -> Any:
+        """Return metadata with all labels of a node or a volume, because pods may select by them."""
+        shared = self.share(metadata)
+        return shared | {"labels": self._labels(metadata.labels)} if metadata.labels else shared
+
+    def _names(self, names: list[str]) -> list[str]:
+        return [self._rename(name) for name in names]
+
+    def _keys(self, keys: list[str]) -> list[str]:
+        return [self._key(key) for key in keys]
+
+    def _address(self, address: str) -> str:
+        return address if address in _ANY_ADDRESS else self._rename(address)
+
+    def _key(self, key: str) -> str:
+        domain, slash, _ = key.rpartition("/")
+        known = key in NAMING_KEYS or key == _NAME_OF_NODE or (slash and _KNOWN_GROUPS.fullmatch(domain))
+        return key if known else self._rename(key)
+
+    def _foreign(self, owner: OwnerReference | ControllerRef) -> dict[str, str]:
+        """Return the pseudonyms for a kind that is not well known; nothing for a well-known kind."""
+        if isinstance(owner, OwnerReference):
+            group, slash, version = owner.apiVersion.rpartition("/")
+            renamed = {"apiVersion": f"{self._rename(group)}.example{slash}{version}"}
+        else:
+            group = owner.apiGroup or ""
+            renamed = {"apiGroup": f"{self._rename(group)}.example"}
+        if not self._pseudonyms or _KNOWN_GROUPS.fullmatch(group):
+            return {}
+        return {**renamed, "kind": self._rename(owner.kind or "")}
+
+
+def known_kinds(objects: Iterable[Any]) -> frozenset[str]:
+    """Return the owner kinds of well-known projects; a kind that a record names must be one of these."""
+    owners = (owner for value in objects for owner in value.metadata.ownerReferences or ())
+    kinds = {(owner.kind, owner.apiVersion.rpartition("/")[0]) for owner in owners}
+    return frozenset(kind for kind, group in kinds if _KNOWN_GROUPS.fullmatch(group))
+
+
+def _is_plain(key: str) -> bool:
+    return key.startswith(_PLAIN_KEYS)

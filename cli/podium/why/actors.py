@@ -1,0 +1,54 @@
+"""The actors that can end a pod, in words, and what to do about each.
+
+From outside they look alike (the pod is gone), but each needs a different response.
+"""
+
+from collections.abc import Mapping
+
+from podium.why.model import By
+
+# `it` is the pod or group; {scheduler} is the name of the scheduler.
+WORDS: Mapping[By, str] = {
+    By.PODIUM: "Podium's scheduler preempted it",
+    By.PODIUM_OBSERVED: "Podium's scheduler would have preempted it",
+    By.KUBE_SCHEDULER: "kube-scheduler preempted it",
+    By.SCHEDULER: "{scheduler} preempted it",
+    By.EVICTION_API: "it was evicted through the eviction API",
+    By.KUBELET_PRESSURE: "the kubelet evicted it because its node ran short of a resource",
+    By.KUBELET_CRITICAL: "the kubelet preempted it for a critical pod",
+    By.KUBELET_SHUTDOWN: "the kubelet terminated it because its node shut down",
+    By.KUBELET: "the kubelet terminated it",
+    By.TAINT_MANAGER: "the taint manager deleted it",
+    By.POD_GC: "the pod garbage collector deleted it",
+    By.OTHER: "it was disrupted",
+    By.DELETED: "it was deleted; its grace period is running",
+}
+_AGAIN = "its controller, if any, creates a replacement, which waits in the queue"
+_SHIELD = "podium whatif --victim shows which priority preempts it"
+FIXES: Mapping[By, str] = {
+    By.PODIUM: f"{_AGAIN}; a higher class or a preemption toleration protects it: {_SHIELD}",
+    By.PODIUM_OBSERVED: "no pod was deleted: the scheduler runs with `preemption: observe`",
+    By.KUBE_SCHEDULER: f"{_AGAIN}; a higher class protects it: {_SHIELD}",
+    By.SCHEDULER: f"{_AGAIN}; a higher class protects it: {_SHIELD}",
+    By.EVICTION_API: (
+        "a client requested it (kubectl drain, an autoscaler, a descheduler): the API server's "
+        "audit log names the client, and a PodDisruptionBudget limits the number at a time"
+    ),
+    By.KUBELET_PRESSURE: (
+        "its node ran out of memory, disk or PIDs: request what the pod uses. Pods that use more "
+        "than they request are evicted first, whatever their priority"
+    ),
+    By.KUBELET_CRITICAL: (
+        "a static or critical system pod needed its resources on that node: reserve more for "
+        "system pods there"
+    ),
+    By.KUBELET_SHUTDOWN: "the pod is not the cause: check why the node was shut down",
+    By.KUBELET: "kubectl describe pod and the events of its node give the reason",
+    By.TAINT_MANAGER: (
+        "its node has a NoExecute taint that it does not tolerate, or no longer tolerates (not "
+        "ready, unreachable, set by hand): check the node"
+    ),
+    By.POD_GC: "its node no longer exists, or the pod was orphaned on it: check the node pool",
+    By.OTHER: "check the component that set the condition DisruptionTarget",
+    By.DELETED: "a client or its controller deleted it: the API server's audit log names which",
+}

@@ -1,0 +1,343 @@
+"""Build the report on one pod or group: its state, effective priority, reasons for waiting, and evictions.
+
+Pure: the input is a WhyInput, the result an Account. The account names the unread kinds, so missing data is
+not taken for good news. A report needs only the namespace of the queried object and the cluster's classes.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+from podium.api.core import Pod
+from podium.api.groups import DisruptionMode, PodGroup
+from podium.api.membership import GroupKey, key_of, membership
+from podium.api.reads import Kind
+from podium.api.schedulable import Schedulable
+from podium.cluster.reader import ClusterReader, Name
+from podium.groups.divergence import measure_divergence
+from podium.schedulerplugin.engine import Engine
+from podium.schedulerplugin.preemption.intents import DISRUPTION_TARGET
+from podium.schedulerplugin.preemption.outcome import Plan
+from podium.schedulerplugin.preemption.target import Blocker, PlacementTarget, Unplaceable
+from podium.schedulerplugin.scheduling.evictioncycles import identity_of_group, workload_of
+from podium.schedulerplugin.settings import Settings
+from podium.schedulerplugin.volumes import claims_of
+from podium.text import count, listed
+from podium.why.disruptions import STORED, Known, Past, Victim, departures, gains
+from podium.why.effectivepriority import JudgedGroup, Law, of_group, of_pod
+from podium.why.model import (
+    Account,
+    By,
+    Counted,
+    Departure,
+    EvictionPreemptor,
+    Of,
+    Prospect,
+    RunState,
+    Subject,
+    Wait,
+)
+from podium.why.pending import NOT_READ, MissingInput, Pending, waits
+
+Target = Name | GroupKey
+# A caller that queries many objects of one cluster caches its engines.
+Begin = Callable[[ClusterReader, Settings, int], Engine]
+
+# Maximum number of node reasons in a prospect: they fit one line, and the first apply to most nodes.
+_REASONS = 5
+
+
+class WhyInput(NamedTuple):
+    """The data read for the report on one pod or group.
+
+    `view` holds at least its namespace, except for the kinds in `unread`. `known` says for which namespaces
+    names may be shown, and `name_of` finds a preemptor by its UID. `unknown` lists what could not be read,
+    each with the reason. `minor` is the minor version of the engine's arithmetic; `engine` makes an engine
+    for a view. `settings` names the settings in `law` and their source.
+    """
+
+    view: ClusterReader
+    unread: frozenset[str]
+    past: Past
+    known: Known
+    name_of: Callable[[str], EvictionPreemptor | None]
+    unknown: tuple[str, ...]
+    law: Law
+    minor: int
+    engine: Begin = Engine
+    settings: str = ""
+
+
+def explain_target(target: Target, reading: WhyInput) -> Account | None:
+    """Return the report on a pod (namespace, name) or a group, or None if no source mentions it."""
+    if isinstance(target, GroupKey):
+        return _of_group(target, reading)
+    pod = reading.view.pods.get(target)
+    if pod is None:
+        return _gone(Victim("Pod", *target), reading)
+    assert isinstance(pod, Schedulable), "the view holds what scheduling reads"
+    return _of_pod(pod, reading)
+
+
+def wants_room(account: Account) -> bool:
+    """Return whether only room in the cluster is missing, so that a plan would add information."""
+    other = (*Blocker, NOT_READ)
+    return account.state is RunState.WAITING and not any(each.cause in other for each in account.waiting)
+
+
+def unnamed(account: Account) -> bool:
+    """Return whether a preemptor in the report is known by its UID only."""
+    return any(each.preemptor is not None and not each.preemptor.name for each in account.departures)
+
+
+def namespaces(account: Account) -> set[str]:
+    """Return the other namespaces that the report names."""
+    found = {each.preemptor.namespace for each in account.departures if each.preemptor is not None}
+    return found - {"", account.object.namespace}
+
+
+def prospect(plan: Plan) -> Prospect:
+    """Return the outcome of a plan in numbers; only `podium whatif` names the victims."""
+    return Prospect(
+        semantics=plan.semantics,
+        outcome=plan.outcome,
+        message=plan.message,
+        units=len(plan.victims),
+        pods=sum(len(unit.pods) for unit in plan.victims),
+        nodeReasons=tuple(f"{count(each.count, 'node')}: {each.reason}" for each in plan.nodes[:_REASONS]),
+    )
+
+
+def names(views: Iterable[ClusterReader]) -> Callable[[str], EvictionPreemptor | None]:
+    """Return a function that finds pods and groups by UID in the views."""
+    found: dict[str, EvictionPreemptor] = {}
+    for view in views:
+        for (namespace, name), pod in view.pods.items():
+            uid, priority = pod.metadata.uid or "", pod.spec.priority or 0
+            found[uid] = EvictionPreemptor(
+                kind="Pod", namespace=namespace, name=name, uid=uid, priority=priority
+            )
+        for key, group in view.groups.items():
+            uid, priority = group.metadata.uid or "", group.priority or 0
+            found[uid] = EvictionPreemptor(
+                kind="PodGroup", namespace=key.namespace, name=key.name, uid=uid, priority=priority
+            )
+    found.pop("", None)
+    return found.get
+
+
+def state_of(pod: Schedulable) -> RunState:
+    """Return the state of a pod."""
+    if pod.finished:
+        return RunState.FINISHED
+    target = pod.status.condition(DISRUPTION_TARGET) if pod.status is not None else None
+    if pod.metadata.deletionTimestamp is not None or (target is not None and target.status == "True"):
+        return RunState.LEAVING
+    return RunState.RUNNING if pod.spec.nodeName else RunState.WAITING
+
+
+def group_state(by_state: Mapping[RunState, Sequence[Pod]]) -> RunState:
+    """Return the state of a group: waiting if any member waits or there are no members."""
+    for state in (RunState.WAITING, RunState.RUNNING, RunState.LEAVING, RunState.FINISHED):
+        if by_state.get(state):
+            return state
+    return RunState.WAITING
+
+
+def _of_pod(pod: Schedulable, reading: WhyInput) -> Account:
+    view = reading.view
+    name = (pod.metadata.namespace or "", pod.metadata.name or "")
+    key = membership(pod, native_served=view.native_served)
+    group = view.groups.get(key) if key is not None else None
+    workload = workload_of(view, pod)
+    victims = [Victim("Pod", *name, pod.metadata.uid or "", workload)]
+    if group is not None and key is not None:
+        uid = group.metadata.uid or ""
+        victims.append(Victim("PodGroup", key.namespace, key.name, uid, workload, Of.GROUP))
+    gone = departures([pod], group, victims, reading.past, reading.known, reading.name_of)
+    state = state_of(pod)
+    waiting = _waits(name, Pending([pod]), reading) if state is RunState.WAITING else ()
+    subject = Subject(
+        kind="Pod",
+        namespace=name[0],
+        name=name[1],
+        uid=pod.metadata.uid or "",
+        about=tuple(_about(pod, key, reading)),
+    )
+    counted = of_pod(
+        pod, _judged(group, view) if group is not None else _groupless(key, reading), reading.law
+    )
+    return _account(subject, state, counted, waiting, gone, victims, reading)
+
+
+def _of_group(key: GroupKey, reading: WhyInput) -> Account | None:
+    view = reading.view
+    group, members = view.groups.get(key), list(view.members(key).values())
+    uid = (group.metadata.uid if group is not None else None) or ""
+    workload = identity_of_group(group) if group is not None else None
+    victim = Victim("PodGroup", key.namespace, key.name, uid, workload)
+    if group is None and not members:
+        return _gone(victim, reading)
+    pods = [pod for pod in members if isinstance(pod, Schedulable)]
+    by_state: dict[RunState, list[Schedulable]] = defaultdict(list)
+    for pod in pods:
+        by_state[state_of(pod)].append(pod)
+    pending = Pending(by_state[RunState.WAITING], group)
+    victims = [
+        victim,
+        *(Victim("Pod", key.namespace, pod.metadata.name or "", pod.metadata.uid or "") for pod in pods),
+    ]
+    gone = departures(pods, group, victims, reading.past, reading.known, reading.name_of)
+    state = group_state(by_state)
+    waiting = _waits(key, pending, reading) if state is RunState.WAITING else ()
+    subject = Subject(
+        kind="PodGroup",
+        namespace=key.namespace,
+        name=key.name,
+        uid=uid,
+        about=tuple(_about_group(group, by_state)),
+    )
+    counted = of_group(_judged(group, view), reading.law) if group is not None else None
+    return _account(subject, state, counted, waiting, gone, victims, reading)
+
+
+def _gone(victim: Victim, reading: WhyInput) -> Account | None:
+    """Return the report on an object that does not exist, from events and records; None if there are none."""
+    victims = [victim]
+    gone = departures((), None, victims, reading.past, reading.known, reading.name_of)
+    gone_subject = Subject(kind=victim.kind, namespace=victim.namespace, name=victim.name)
+    account = _account(gone_subject, RunState.GONE, None, (), gone, victims, reading)
+    return account if account.departures or account.gains else None
+
+
+def _account(  # noqa: PLR0917 - the parts of an account, in its order
+    subject: Subject,
+    state: RunState,
+    counted: Counted | None,
+    waiting: Sequence[Wait],
+    gone: tuple[Departure, ...],
+    victims: Sequence[Victim],
+    reading: WhyInput,
+) -> Account:
+    return Account(
+        object=subject,
+        state=state,
+        summary=_summary(subject, state, waiting, gone),
+        since=next((each.since for each in waiting if each.since), ""),
+        priority=counted,
+        waiting=tuple(waiting),
+        departures=gone,
+        gains=gains(victims, reading.past.records),
+        unknown=reading.unknown,
+        settings=reading.settings,
+    )
+
+
+def _waits(target: Target, pending: Pending, reading: WhyInput) -> tuple[Wait, ...]:
+    view = reading.view
+    found = _verdict(target, pending, reading)
+    nodes: defaultdict[str, list[Pod]] = defaultdict(list)
+    for pod in view.pods.values():
+        nodes[pod.spec.nodeName or ""].append(pod)
+    return tuple(waits(pending, found, nodes))
+
+
+def _verdict(
+    target: Target, pending: Pending, reading: WhyInput
+) -> PlacementTarget | Unplaceable | MissingInput:
+    """Return the engine's verdict, or Unread if something it depends on was not read."""
+    view, pods = reading.view, pending.pods
+    native = view.native_served
+    key = target if isinstance(target, GroupKey) else membership(pods[0], native_served=native)
+    if key is not None and key not in view.groups and Kind.POD_GROUP in reading.unread:
+        return MissingInput("its group was", "podgroups")
+    if isinstance(target, GroupKey) and target not in view.groups:
+        named = f"{count(len(pods), 'pod')} name{'s' if len(pods) == 1 else ''} it"
+        return Unplaceable(f"{named}, but the group does not exist", Blocker.GROUP_MISSING)
+    found = reading.engine(view, reading.law.settings, reading.minor).placement_target(target)
+    if (
+        not isinstance(found, Unplaceable)
+        or found.cause is not Blocker.NOT_JUDGED
+        or not any(map(claims_of, pods))
+    ):
+        return found
+    volumes = reading.unread & {Kind.CLAIM, Kind.VOLUME}
+    return (
+        MissingInput("its volumes were", "persistentvolumeclaims and persistentvolumes") if volumes else found
+    )
+
+
+def _judged(group: PodGroup, view: ClusterReader) -> JudgedGroup:
+    return JudgedGroup(group, measure_divergence(group, view.members(key_of(group)).values(), view.classes))
+
+
+def _groupless(key: GroupKey | None, reading: WhyInput) -> str:
+    """Return the reason why only the pod's own priority is used."""
+    if key is None:
+        return "it is in no group: its own priority counts"
+    if Kind.POD_GROUP in reading.unread:
+        return "its group was not read, so whether its own priority counts is not known"
+    return "its group does not exist: its own priority counts until it does"
+
+
+def _about(pod: Schedulable, key: GroupKey | None, reading: WhyInput) -> Iterable[str]:
+    if pod.spec.nodeName:
+        began = (pod.status.startTime if pod.status is not None else None) or ""
+        yield f"on node {pod.spec.nodeName}{f' since {began}' if began else ''}"
+    yield f"scheduled by {pod.scheduler}"
+    owner = pod.metadata.controller()
+    if owner is not None:
+        yield f"created by {owner.kind} {pod.metadata.namespace}/{owner.name}"
+    if key is not None:
+        group = reading.view.groups.get(key)
+        none = "was not read" if Kind.POD_GROUP in reading.unread else "does not exist"
+        about = _size(group) if group is not None else none
+        yield f"member of PodGroup {key.namespace}/{key.name} ({about})"
+
+
+def _about_group(group: PodGroup | None, by_state: Mapping[RunState, Sequence[Schedulable]]) -> Iterable[str]:
+    words = {
+        RunState.RUNNING: ("runs", "run"),
+        RunState.WAITING: ("waits", "wait"),
+        RunState.LEAVING: ("is terminating", "are terminating"),
+        RunState.FINISHED: ("has ended", "have ended"),
+    }
+    pods = [pod for state in words for pod in by_state.get(state, ())]
+    parts = [
+        f"{len(by_state[state])} {one if len(by_state[state]) == 1 else many}"
+        for state, (one, many) in words.items()
+        if by_state.get(state)
+    ]
+    yield f"{count(len(pods), 'pod')}{f': {listed(parts)}' if parts else ''}"
+    schedulers = sorted({pod.scheduler for pod in pods})
+    if schedulers:
+        yield f"scheduled by {listed(schedulers)}"
+    if group is not None:
+        whole = group.disruption_mode is DisruptionMode.POD_GROUP
+        yield f"{_size(group)}; preempted {'as a whole' if whole else 'pod by pod'}"
+
+
+def _size(group: PodGroup) -> str:
+    return "no minCount" if group.min_count is None else f"minCount {group.min_count}"
+
+
+def _summary(subject: Subject, state: RunState, waiting: Sequence[Wait], gone: Sequence[Departure]) -> str:
+    """Return the report in one sentence."""
+    own = next((each for each in gone if each.of is Of.ITSELF and each.by is not By.PODIUM_OBSERVED), None)
+    if own is not None and state is not RunState.GONE and not STORED.intersection(own.told):
+        own = None  # The group was recreated after its eviction.
+    ended = "" if own is None else f": {own.words}{f' at {own.time}' if own.time else ''}"
+    ended += f" for {own.preemptor}" if own is not None and own.preemptor is not None else ""
+    match state:
+        case RunState.WAITING if waiting:
+            return f"{subject} waits: {waiting[0].message.rstrip('.')}."
+        case RunState.WAITING:
+            return f"{subject} waits."
+        case RunState.RUNNING:
+            return f"{subject} runs."
+        case RunState.LEAVING:
+            return f"{subject} is terminating{ended}."
+        case RunState.FINISHED:
+            return f"{subject} has ended{ended}."
+        case RunState.GONE:
+            return f"{subject} no longer exists{ended}."

@@ -1,0 +1,85 @@
+"""The read-only protocol through which rules and reports read the cluster, so pure code needs no index."""
+
+from collections.abc import Mapping
+from typing import Protocol
+
+from podium.api.core import Namespace, Node, Pod, PodDisruptionBudget, PriorityClass
+from podium.api.findings import ObjectRef
+from podium.api.foreign import KueueWorkload, PodOwner
+from podium.api.groups import PodGroup, Workload
+from podium.api.membership import GroupKey, membership
+from podium.api.schedulable import PersistentVolume, PersistentVolumeClaim
+
+Name = tuple[str, str]  # namespace, name
+
+
+class ClusterReader(Protocol):
+    """A read-only cluster; a reader does not await while reading, so the data it sees is consistent."""
+
+    @property
+    def revision(self) -> int:
+        """Return a number that grows with every change."""
+
+    @property
+    def native_served(self) -> bool:
+        """Return whether the API server stores Pod.spec.schedulingGroup."""
+
+    @property
+    def unread(self) -> Mapping[str, str]:
+        """Return the kinds that could not be read, each with the reason."""
+
+    @property
+    def classes(self) -> Mapping[str, PriorityClass]:
+        """Return PriorityClasses by name."""
+
+    @property
+    def nodes(self) -> Mapping[str, Node]:
+        """Return Nodes by name."""
+
+    @property
+    def namespaces(self) -> Mapping[str, Namespace]:
+        """Return Namespaces by name."""
+
+    @property
+    def pods(self) -> Mapping[Name, Pod]:
+        """Return Pods by namespace and name."""
+
+    @property
+    def groups(self) -> Mapping[GroupKey, PodGroup]:
+        """Return PodGroups by key."""
+
+    @property
+    def workloads(self) -> Mapping[GroupKey, Workload]:
+        """Return Workloads by key."""
+
+    @property
+    def budgets(self) -> Mapping[Name, PodDisruptionBudget]:
+        """Return PodDisruptionBudgets by namespace and name."""
+
+    @property
+    def claims(self) -> Mapping[Name, PersistentVolumeClaim]:
+        """Return PersistentVolumeClaims by namespace and name; read for scheduling only."""
+
+    @property
+    def volumes(self) -> Mapping[str, PersistentVolume]:
+        """Return PersistentVolumes by name; read for scheduling only."""
+
+    @property
+    def kueue_workloads(self) -> Mapping[Name, KueueWorkload]:
+        """Return Kueue's own Workloads by namespace and name."""
+
+    @property
+    def owners(self) -> Mapping[ObjectRef, PodOwner]:
+        """Return the owners of pods, by identity."""
+
+    def members(self, key: GroupKey) -> Mapping[str, Pod]:
+        """Return the pods, by name, that reference a group: all of them, including finished pods."""
+
+    def referenced_groups(self) -> Mapping[GroupKey, Mapping[str, Pod]]:
+        """Return the members of every group that a pod references, whether the group exists or not."""
+
+
+def group_of(view: ClusterReader, pod: Pod) -> PodGroup | None:
+    """Return the group of a pod, or None if the pod is in no group or the group does not exist."""
+    key = membership(pod, native_served=view.native_served)
+    return None if key is None else view.groups.get(key)

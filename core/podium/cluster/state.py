@@ -1,0 +1,196 @@
+"""The cluster as one index, fed object by object from a dump or from informers.
+
+A dump only adds objects; informers also replace and remove them, and an API may appear or disappear while
+they run. There is one mutable ClusterState and many readers, each through the read-only protocol
+`podium.cluster.reader.ClusterReader`. `revision` grows with every change, and observers are called with each
+changed object. A kind that could not be read is in `unread`, with the reason: missing objects never prove
+that none exist.
+"""
+
+from collections.abc import Callable, Hashable, Mapping
+from typing import Any
+
+from podium.api.core import Namespace, Node, Pod, PodDisruptionBudget, PriorityClass
+from podium.api.findings import ObjectRef
+from podium.api.foreign import KueueWorkload, PodOwner
+from podium.api.groups import NATIVE_GROUP, PodGroup, Workload
+from podium.api.membership import GroupKey, membership
+from podium.api.schedulable import PersistentVolume, PersistentVolumeClaim
+from podium.cluster.reader import Name
+
+Core = Pod | Node | Namespace | PriorityClass | PodDisruptionBudget
+Storage = PersistentVolumeClaim | PersistentVolume
+Readable = Core | Storage | PodGroup | Workload | KueueWorkload | PodOwner
+Observer = Callable[[Readable | None, Readable | None], None]
+# Receives the exception of an observer, and the object of the change.
+Failed = Callable[[Exception, Readable], None]
+
+
+class ClusterState:
+    """The one index; `native_served` says whether the API server stores Pod.spec.schedulingGroup.
+
+    Only `serve_native` sets it, because membership depends on it.
+    """
+
+    def __init__(
+        self, *, native_served: bool, unread: Mapping[str, str] | None = None, failed: Failed | None = None
+    ) -> None:
+        """Create an empty index.
+
+        `failed` receives the exceptions of observers; without it the change raises them.
+        """
+        self._failed = failed
+        self.revision = 0
+        self.native_served = native_served
+        self.unread: dict[str, str] = dict(unread or {})
+        self.classes: dict[str, PriorityClass] = {}
+        self.nodes: dict[str, Node] = {}
+        self.namespaces: dict[str, Namespace] = {}
+        self.pods: dict[Name, Pod] = {}
+        self.groups: dict[GroupKey, PodGroup] = {}
+        self.workloads: dict[GroupKey, Workload] = {}
+        self.budgets: dict[Name, PodDisruptionBudget] = {}
+        self.claims: dict[Name, PersistentVolumeClaim] = {}
+        self.volumes: dict[str, PersistentVolume] = {}
+        self.kueue_workloads: dict[Name, KueueWorkload] = {}
+        self.owners: dict[ObjectRef, PodOwner] = {}
+        self._members: dict[GroupKey, dict[str, Pod]] = {}
+        self._observers: list[Observer] = []
+
+    def members(self, key: GroupKey) -> Mapping[str, Pod]:
+        """Return the pods, by name, that reference a group: all of them, including finished pods."""
+        return self._members.get(key, {})
+
+    def referenced_groups(self) -> Mapping[GroupKey, Mapping[str, Pod]]:
+        """Return the members of every group that a pod references, whether the group exists or not."""
+        return self._members
+
+    def observe(self, observer: Observer) -> None:
+        """Call an observer with (before, after) for every change of an object, after readers see it.
+
+        `before` is None for a new object, `after` None for a removed object. If the native field starts or
+        stops counting, the observer gets (pod, pod) for each pod whose group may change. Observers are called
+        inside the change: they are cheap and never change the state. An exception of an observer does not
+        keep others from being called.
+        """
+        self._observers.append(observer)
+
+    def unobserve(self, observer: Observer) -> None:
+        """Stop calling an observer."""
+        self._observers.remove(observer)
+
+    def holds(self, obj: Readable) -> bool:
+        """Return whether there is an object of the same identity."""
+        index, key = self._place(obj)
+        return key in index
+
+    def apply(self, obj: Readable) -> None:
+        """Add an object, or replace the one of the same identity."""
+        self.revision += 1
+        index, key = self._place(obj)
+        before = index.get(key)
+        index[key] = obj
+        if isinstance(obj, Pod):
+            self._join(before, obj)
+        self._tell(before, obj)
+
+    def remove(self, obj: Readable) -> None:
+        """Remove the object of the same identity; if there is none, nothing changes."""
+        index, key = self._place(obj)
+        before = index.pop(key, None)
+        if before is None:
+            return
+        self.revision += 1
+        if isinstance(before, Pod):
+            self._leave(before)
+        self._tell(before, None)
+
+    def copy(self) -> "ClusterState":
+        """Return another state with the same objects and no observers."""
+        copy = ClusterState(native_served=self.native_served, unread=self.unread)
+        indices = (
+            *(self.classes, self.nodes, self.namespaces, self.groups, self.workloads, self.pods),
+            *(self.budgets, self.claims, self.volumes, self.kueue_workloads, self.owners),
+        )
+        for index in indices:
+            for each in index.values():
+                copy.apply(each)
+        return copy
+
+    def serve_native(self, served: bool) -> None:
+        """Set whether the API server stores the native field now; observers get every pod again."""
+        if served == self.native_served:
+            return
+        self.revision += 1
+        self.native_served = served
+        self._members.clear()
+        for pod in self.pods.values():
+            self._join(None, pod)
+        for pod in self.pods.values():
+            self._tell(pod, pod)
+
+    def note_unread(self, unread: Mapping[str, str]) -> None:
+        """Set the kinds that cannot be read now, each with the reason."""
+        if unread != self.unread:
+            self.revision += 1
+            self.unread = dict(unread)
+
+    def _place(self, obj: Readable) -> tuple[dict[Any, Any], Hashable]:
+        """Return the index for an object, and its key in that index."""
+        name = (obj.metadata.namespace or "", obj.metadata.name or "")
+        match obj:
+            case Pod():
+                return self.pods, name
+            case PodGroup():
+                return self.groups, _group_key(obj)
+            case Workload():
+                return self.workloads, _group_key(obj)
+            case Node():
+                return self.nodes, name[1]
+            case Namespace():
+                return self.namespaces, name[1]
+            case PriorityClass():
+                return self.classes, name[1]
+            case PodDisruptionBudget():
+                return self.budgets, name
+            case PersistentVolumeClaim():
+                return self.claims, name
+            case PersistentVolume():
+                return self.volumes, name[1]
+            case KueueWorkload():
+                return self.kueue_workloads, name
+            case PodOwner():
+                return self.owners, obj.ref
+
+    def _tell(self, before: Readable | None, after: Readable | None) -> None:
+        obj = after if after is not None else before
+        assert obj is not None
+        for observer in self._observers:
+            try:
+                observer(before, after)
+            except Exception as error:
+                if self._failed is None:
+                    raise
+                self._failed(error, obj)
+
+    def _join(self, before: Pod | None, pod: Pod) -> None:
+        """Add a pod to its group, and remove it from its previous group if that differs."""
+        key = membership(pod, native_served=self.native_served)
+        if before is not None and membership(before, native_served=self.native_served) != key:
+            self._leave(before)
+        if key is not None:
+            self._members.setdefault(key, {})[pod.metadata.name or ""] = pod
+
+    def _leave(self, pod: Pod) -> None:
+        key = membership(pod, native_served=self.native_served)
+        if key is None:
+            return
+        members = self._members[key]
+        del members[pod.metadata.name or ""]
+        if not members:
+            del self._members[key]
+
+
+def _group_key(obj: PodGroup | Workload) -> GroupKey:
+    native = obj.native if isinstance(obj, PodGroup) else obj.ref.group == NATIVE_GROUP
+    return GroupKey(native, obj.ref.namespace, obj.ref.name)

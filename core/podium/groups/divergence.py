@@ -1,0 +1,266 @@
+"""Compare the priority of a group with its members': the one comparison that four callers share.
+
+Upstream compares integers only: 1.36 silently uses the group's, 1.37 refuses the whole group. The condition
+PodsNotMatchingPriority of the first drafts of KEP-5710 was never built. The audit, admission, the reconciler
+that sets this condition and the scheduler that reads it must agree. They therefore all use this comparison.
+
+The scheduler also reads the condition. A True from any writer withholds preemption, a False grants nothing
+(`doubt`). A status is late and may be forged, so it can only make the scheduler more careful.
+
+Members are pods of the group's namespace that reference the group and are not finished. A nil integer is 0, a
+nil preemptionPolicy is PreemptLowerPriority. A terminating member is listed, but alone it makes no group
+divergent: it is leaving.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from enum import StrEnum
+from typing import Generic, TypeVar
+
+import msgspec
+
+from podium.api.core import Pod, PriorityClass
+from podium.api.groups import PodGroup
+from podium.api.priority import PREEMPT_LOWER_PRIORITY, effective_policy
+from podium.text import count, some
+
+# The condition that the reconciler sets on groups, and its reason for a group that stores no integer.
+PODS_NOT_MATCHING_PRIORITY = "PodsNotMatchingPriority"
+GROUP_UNRESOLVED = "GroupUnresolved"
+
+V = TypeVar("V", int, str)
+
+
+class DivergenceCause(StrEnum):
+    """The reason why a pod and its group have different priorities, from the data stored in both."""
+
+    # The same class name, but another integer.
+    CLASS_RECREATED = "class-recreated"
+    # One side has the default class; the other was created when there was no default.
+    DEFAULT_CHANGED = "default-changed"
+    # The two sides name different classes.
+    OTHER_CLASS = "other-class"
+    # A class is named, but its integer was never stored.
+    UNRESOLVED = "unresolved"
+    # The pod was resolved before its group was created.
+    POD_OLDER = "pod-older"
+
+
+class Differing(msgspec.Struct, Generic[V], frozen=True):
+    """The members that share one unexpected value; names in order."""
+
+    value: V
+    live: tuple[str, ...]
+    terminating: tuple[str, ...] = ()
+
+
+class Axis(msgspec.Struct, Generic[V], frozen=True):
+    """A property that members must share, and the members with another value, largest value first."""
+
+    expected: V
+    differing: tuple[Differing[V], ...] = ()
+
+    @property
+    def divergent(self) -> bool:
+        """Return whether a member that is not leaving differs."""
+        return any(each.live for each in self.differing)
+
+    @property
+    def lowest(self) -> V:
+        """Return the lowest of the expected value and the values of members that are not leaving."""
+        lowest = self.expected
+        for each in self.differing:
+            lowest = min(lowest, each.value) if each.live else lowest
+        return lowest
+
+    @property
+    def live(self) -> int:
+        """Return the number of members that differ and are not leaving."""
+        return sum(len(each.live) for each in self.differing)
+
+
+class Explanation(msgspec.Struct, frozen=True, order=True):
+    """A cause, the pods' class that it concerns (empty for none), and the live pods it explains, sorted."""
+
+    cause: DivergenceCause
+    class_name: str
+    pods: tuple[str, ...]
+
+
+class Divergence(msgspec.Struct, frozen=True, kw_only=True):
+    """The result of the comparison for one group; `causes` explain the priority axis only.
+
+    `schedulers` are the schedulerNames of the members that are not leaving, in order, if members differ in
+    anything. Each scheduler decides the consequence.
+    """
+
+    members: int
+    priority: Axis[int]
+    policy: Axis[str]
+    causes: tuple[Explanation, ...] = ()
+    schedulers: tuple[str, ...] = ()
+
+
+def measure_divergence(
+    group: PodGroup | None,
+    members: Iterable[Pod],
+    classes: Mapping[str, PriorityClass] | None = None,
+) -> Divergence:
+    """Compare members with their group; finished pods are ignored.
+
+    Without a group (an inferred group) the most common integer among the members is expected, and the larger
+    of two equally common ones. A group has no preemptionPolicy if it was created while the gate
+    PodGroupPreemptionPolicy was off. Its members must then agree among themselves, as in kube-scheduler 1.37.
+    `classes` (None: not read) only help to explain.
+    """
+    present = [pod for pod in members if not pod.finished]
+    priorities = [pod.spec.priority or 0 for pod in present]
+    policies = [effective_policy(pod.spec.preemptionPolicy) for pod in present]
+    priority = _axis(present, priorities, None if group is None else group.priority or 0, 0)
+    policy = _axis(
+        present, policies, None if group is None else group.preemption_policy, PREEMPT_LOWER_PRIORITY
+    )
+    causes = _explain(group, present, classes or {}) if group is not None and priority.divergent else ()
+    schedulers: set[str] = set()
+    if priority.divergent or policy.divergent:
+        schedulers = {pod.scheduler for pod in present if pod.metadata.deletionTimestamp is None}
+    return Divergence(
+        members=len(present),
+        priority=priority,
+        policy=policy,
+        causes=causes,
+        schedulers=tuple(sorted(schedulers)),
+    )
+
+
+def unresolved(group: PodGroup) -> bool:
+    """Return whether a group names a PriorityClass but stores no integer."""
+    return bool(group.priority_class_name) and group.priority is None
+
+
+def reported(group: PodGroup) -> str:
+    """Return the status of the condition: True, False, Unknown (of an unresolved group), or empty."""
+    for each in group.conditions:
+        if each.type == PODS_NOT_MATCHING_PRIORITY:
+            known = each.status in {"True", "False"} or (
+                each.status == "Unknown" and each.reason == GROUP_UNRESOLVED
+            )
+            return (each.status or "") if known else ""
+    return ""
+
+
+def doubt(group: PodGroup, divergence: Divergence) -> str:
+    """Return why the priority of a group is in doubt, or an empty text.
+
+    The stored pods and group come first, then the condition, from any writer and for any observed generation.
+    """
+    if divergence.priority.divergent:
+        return "not all of its pods have its priority"
+    if unresolved(group):
+        return "its PriorityClass was never resolved to a priority"
+    status = reported(group)
+    return f"its condition {PODS_NOT_MATCHING_PRIORITY} is {status}" if status in {"True", "Unknown"} else ""
+
+
+def disagreement(group: PodGroup, divergence: Divergence) -> str:
+    """Return the status of the condition if it contradicts the stored pods and group, else empty."""
+    status = reported(group)
+    own = divergence.priority.divergent or unresolved(group)
+    return status if status and own is (status == "False") else ""
+
+
+def sentence(divergence: Divergence, shown: int | None = None) -> str:
+    """Return a sentence on the differing pods, for a condition or a finding.
+
+    For example: `2 of 8 pods do not have priority 1000: 0 (a, b)`. Of more than `shown` values the most
+    common are listed, and the others counted.
+    """
+    return _sentence(divergence.priority, divergence.members, "priority", shown)
+
+
+def policy_sentence(divergence: Divergence, shown: int | None = None) -> str:
+    """Return a sentence on the pods with another preemptionPolicy, in the same form."""
+    return _sentence(divergence.policy, divergence.members, "preemptionPolicy", shown)
+
+
+def _axis(present: list[Pod], values: list[V], expected: V | None, unset: V) -> Axis[V]:
+    """Return one axis; `values` are the members' in the same order. Without members nothing differs."""
+    if expected is None:
+        expected = _commonest(present, values) if len(set(values)) > 1 else next(iter(values), unset)
+    if values.count(expected) == len(values):
+        return Axis(expected)
+    live: dict[V, list[str]] = {}
+    leaving: dict[V, list[str]] = {}
+    for pod, value in zip(present, values, strict=True):
+        if value != expected:
+            side = live if pod.metadata.deletionTimestamp is None else leaving
+            side.setdefault(value, []).append(pod.metadata.name or "")
+    differing = []
+    others: list[V] = sorted(live.keys() | leaving.keys(), reverse=True)
+    for other in others:
+        names = tuple(sorted(live.get(other, ()))), tuple(sorted(leaving.get(other, ())))
+        differing.append(Differing(other, *names))
+    return Axis(expected, tuple(differing))
+
+
+def _commonest(present: list[Pod], values: list[V]) -> V:
+    staying = [
+        value for pod, value in zip(present, values, strict=True) if pod.metadata.deletionTimestamp is None
+    ]
+    counts = Counter(staying or values)
+    most = max(counts.values())
+    return max(value for value, number in counts.items() if number == most)
+
+
+def _sentence(axis: Axis[V], members: int, what: str, shown: int | None) -> str:
+    ranked = sorted(axis.differing, key=lambda each: -len(each.live))[:shown]
+    live_values = {each.value for each in ranked if each.live}
+    values = "; ".join(
+        f"{each.value} ({some(each.live)})" for each in axis.differing if each.value in live_values
+    )
+    rest = axis.live - sum(len(each.live) for each in ranked)
+    others = f"; {count(rest, 'pod')} with other values" if rest else ""
+    leaving = sum(len(each.terminating) for each in axis.differing)
+    also = f"; {leaving} more, terminating" if leaving else ""
+    do = "does" if axis.live == 1 else "do"
+    return (
+        f"{axis.live} of {count(members, 'pod')} {do} not have {what} {axis.expected}: {values}{others}{also}"
+    )
+
+
+def _explain(
+    group: PodGroup, present: list[Pod], classes: Mapping[str, PriorityClass]
+) -> tuple[Explanation, ...]:
+    expected = group.priority or 0
+    born = group.metadata.creationTimestamp or ""
+    found: dict[tuple[DivergenceCause, str], list[str]] = {}
+    for pod in present:
+        if (pod.spec.priority or 0) == expected or pod.metadata.deletionTimestamp is not None:
+            continue
+        name = pod.metadata.name or ""
+        class_name = pod.spec.priorityClassName or ""
+        cause = _cause(group, pod, class_name, classes)
+        if cause is not None:
+            found.setdefault((cause, class_name), []).append(name)
+        if (pod.metadata.creationTimestamp or born) < born:
+            found.setdefault((DivergenceCause.POD_OLDER, class_name), []).append(name)
+    return tuple(sorted(Explanation(*which, tuple(sorted(names))) for which, names in found.items()))
+
+
+def _cause(
+    group: PodGroup, pod: Pod, class_name: str, classes: Mapping[str, PriorityClass]
+) -> DivergenceCause | None:
+    if (class_name and pod.spec.priority is None) or (group.priority_class_name and group.priority is None):
+        return DivergenceCause.UNRESOLVED
+    if class_name == group.priority_class_name:
+        return DivergenceCause.CLASS_RECREATED if class_name else None
+    if class_name and group.priority_class_name:
+        return DivergenceCause.OTHER_CLASS
+    # A side without a class was created when there was no default. The side that has the present default is
+    # therefore the later one.
+    named = classes.get(class_name or group.priority_class_name)
+    return (
+        DivergenceCause.DEFAULT_CHANGED
+        if named is not None and named.globalDefault
+        else DivergenceCause.OTHER_CLASS
+    )

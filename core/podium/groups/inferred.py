@@ -1,0 +1,129 @@
+"""Groups without a PodGroup: pods that belong together by the labels of well-known projects.
+
+Most clusters have gangs without a PodGroup. The pods alone show which groups will diverge once PodGroups are
+created. A pod is in one group only: the unit that an explicit gang label names, else the largest unit that
+its controllers name. This is not a fact about scheduling, so reports mark such groups `inferred`.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+from podium.api.core import Pod
+from podium.api.findings import ObjectRef
+from podium.api.foreign import PodOwner
+
+# kubernetes-sigs/lws: every pod has labels for its set, its replica and its index; index 0 is the leader.
+LWS_NAME = "leaderworkerset.sigs.k8s.io/name"
+LWS_GROUP = "leaderworkerset.sigs.k8s.io/group-index"
+LWS_WORKER = "leaderworkerset.sigs.k8s.io/worker-index"
+# kubeflow/trainer: a TrainJob runs as a JobSet of the same name; the label names the step of a pod.
+TRAINJOB_STEP = "trainer.kubeflow.org/trainjob-ancestor-step"
+# volcano-sh/apis: set as annotations, and in newer releases as labels too.
+VOLCANO_JOB = "volcano.sh/job-name"
+VOLCANO_TASK = "volcano.sh/task-spec"
+VOLCANO_GROUP = "scheduling.k8s.io/group-name"
+# kubernetes-sigs/jobset
+JOBSET_NAME = "jobset.sigs.k8s.io/jobset-name"
+JOBSET_ROLE = "jobset.sigs.k8s.io/replicatedjob-name"
+# kubernetes-sigs/kueue: plain pods that are admitted together, and the name of a pod's role in its Workload.
+KUEUE_GROUP = "kueue.x-k8s.io/pod-group-name"
+KUEUE_ROLE = "kueue.x-k8s.io/podset"
+KUEUE_ROLE_HASH = "kueue.x-k8s.io/role-hash"
+# Kueue sets the Workload of a pod on the pod if topology or a prebuilt Workload needs it.
+KUEUE_WORKLOAD = "kueue.x-k8s.io/workload"
+# kubernetes-sigs/scheduler-plugins, coscheduling
+COSCHEDULING_GROUP = "scheduling.x-k8s.io/pod-group"
+# kubeflow/training-operator (v1): PyTorchJob, MPIJob and related kinds; the label does not tell which.
+TRAINING_JOB = "training.kubeflow.org/job-name"
+TRAINING_ROLE = "training.kubeflow.org/replica-type"
+# kubernetes/kubernetes, the Job controller: the current label, and the label before 1.27.
+JOB_NAME = "batch.kubernetes.io/job-name"
+JOB_NAME_OLD = "job-name"
+
+
+class _Source(NamedTuple):
+    """A label whose value names the group; an annotation counts too if the project also writes it there."""
+
+    key: str
+    api_version: str
+    kind: str
+    annotation: bool = False
+
+
+# The first of these on a pod names its group: labels that schedulers use for gangs come before owner labels.
+_SOURCES = (
+    _Source(COSCHEDULING_GROUP, "scheduling.x-k8s.io/v1alpha1", "PodGroup"),
+    _Source(KUEUE_GROUP, "kueue.x-k8s.io/v1beta1", "Workload"),
+    _Source(VOLCANO_JOB, "batch.volcano.sh/v1alpha1", "Job", annotation=True),
+    _Source(JOBSET_NAME, "jobset.x-k8s.io/v1alpha2", "JobSet"),
+    _Source(TRAINING_JOB, "kubeflow.org/v1", "Job"),
+    _Source(VOLCANO_GROUP, "scheduling.volcano.sh/v1beta1", "PodGroup", annotation=True),
+    _Source(JOB_NAME, "batch/v1", "Job"),
+    _Source(JOB_NAME_OLD, "batch/v1", "Job"),
+)
+_ROLES = (JOBSET_ROLE, VOLCANO_TASK, TRAINING_ROLE, KUEUE_ROLE, TRAINJOB_STEP)
+_TRAINJOB = ("trainer.kubeflow.org/v1alpha1", "TrainJob")
+
+_Identity = tuple[str, str, str, str]  # apiVersion, kind, namespace, name
+
+
+def infer(pods: Iterable[Pod], owners: Mapping[ObjectRef, PodOwner]) -> dict[ObjectRef, list[Pod]]:
+    """Return the groups that pods seem to form; a pod without a known label is in none.
+
+    A LeaderWorkerSet forms one group per replica, with the name of its leader (`serve-0`). `owners` tell a
+    JobSet that a TrainJob created from an independent JobSet.
+    """
+    found: dict[_Identity, list[Pod]] = {}
+    for pod in pods:
+        identity = _identity(pod)
+        if identity is not None:
+            found.setdefault(identity, []).append(pod)
+    groups: dict[ObjectRef, list[Pod]] = {}
+    for identity, members in found.items():
+        groups.setdefault(_made_by(ObjectRef(*identity), owners), []).extend(members)
+    return groups
+
+
+def role(pod: Pod) -> str:
+    """Return a pod's role in its owner (`launcher`, `worker`), or the empty string."""
+    labels = pod.metadata.labels or {}
+    place = labels.get(LWS_WORKER)
+    if place is not None:
+        return "leader" if place == "0" else "worker"
+    annotations = pod.metadata.annotations or {}
+    for key in _ROLES:
+        name = labels.get(key) or annotations.get(key)
+        if name:
+            return name
+    return annotations.get(KUEUE_ROLE_HASH, "")
+
+
+def _identity(pod: Pod) -> _Identity | None:
+    metadata = pod.metadata
+    labels = metadata.labels or {}
+    annotations = metadata.annotations
+    namespace = metadata.namespace or ""
+    index = labels.get(LWS_GROUP)
+    if index is not None and LWS_NAME in labels:
+        return "leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet", namespace, f"{labels[LWS_NAME]}-{index}"
+    for key, api_version, kind, annotation in _SOURCES:
+        name = labels.get(key)
+        if not name and annotation and annotations:
+            name = annotations.get(key)
+        if name:
+            if key == JOBSET_NAME and TRAINJOB_STEP in labels:
+                return (*_TRAINJOB, namespace, name)
+            return api_version, kind, namespace, name
+    owner = metadata.controller()
+    if owner is None or (owner.apiVersion, owner.kind) != ("batch/v1", "Job"):
+        return None
+    return owner.apiVersion, owner.kind, namespace, owner.name
+
+
+def _made_by(ref: ObjectRef, owners: Mapping[ObjectRef, PodOwner]) -> ObjectRef:
+    """Return the TrainJob of a JobSet that a TrainJob created, else the object itself."""
+    made = owners.get(ref)
+    parent = made.metadata.controller() if made is not None else None
+    if ref.kind == "JobSet" and parent is not None and parent.kind == "TrainJob":
+        return ObjectRef(parent.apiVersion, parent.kind, ref.namespace, parent.name)
+    return ref

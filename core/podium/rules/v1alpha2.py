@@ -1,0 +1,67 @@
+"""Protection for the field that v1alpha2 lacks, in the annotation `convert.KEPT` that replaces it there.
+
+A client of v1alpha2 sees preemptionPolicy as an annotation, which no schema can protect. The rules of the
+field in v1beta1 are therefore applied to the annotation here. A new group gets the policy of its class,
+another policy is refused, and the policy is immutable. An update without the annotation keeps the stored
+value, because a client that knows only v1alpha2 did not mean to unset it.
+"""
+
+from typing import Any
+
+from podium.api import priority
+from podium.api.convert import KEPT, kept_text, restorable
+from podium.rules import fields, podgroup, workload
+from podium.rules.context import RuleContext
+from podium.rules.fields import FieldError
+from podium.rules.schema import Document
+
+_POLICY = "preemptionPolicy"
+
+
+def patch(case: RuleContext, new: Document) -> list[dict[str, Any]]:
+    """Return the operations that write the annotation, none if it is right.
+
+    Raises Refused for another policy than the class's.
+    """
+    text = _wanted(case, new) if case.version == "v1alpha2" else None
+    if text is None:
+        return []
+    if (case.request.object.get("metadata") or {}).get("annotations") is None:
+        return [{"op": "add", "path": "/metadata/annotations", "value": {KEPT: text}}]
+    return [{"op": "add", "path": f"/metadata/annotations/{KEPT.replace('/', '~1')}", "value": text}]
+
+
+def _wanted(case: RuleContext, new: Document) -> str | None:
+    """Return the value that the annotation should have, or None to leave it unchanged."""
+    if case.request.old is not None:
+        return None if KEPT in _annotations(new) else _annotations(case.request.old).get(KEPT)
+    if case.ref.kind != "PodGroup":
+        return None
+    found = priority.resolve(case.view.classes, new["spec"].get("priorityClassName", ""))
+    assert found is not None
+    given = restorable(case.request.object).get(_POLICY)
+    podgroup.check_policy(case, given, found.preemption_policy)
+    return None if given is not None else kept_text({_POLICY: found.preemption_policy})
+
+
+def _annotations(document: Document) -> Document:
+    return (document.get("metadata") or {}).get("annotations") or {}
+
+
+def check(case: RuleContext, new: Document, old: Document | None) -> list[FieldError]:
+    """Return errors for an update that changes the stored policy; paths are v1beta1's."""
+    if old is None or case.version != "v1alpha2":
+        return []
+    after, before = restorable(new), restorable(old)
+    if case.ref.kind == "PodGroup":
+        changed = ["spec"] if after.get(_POLICY) != before.get(_POLICY) else []
+        cause = podgroup.FIXED
+    else:
+        cause = workload.FIXED
+        now, then = after.get("podGroupTemplates", {}), before.get("podGroupTemplates", {})
+        changed = [
+            f"spec.podGroupTemplates[{index}]"
+            for index, template in enumerate(new["spec"]["podGroupTemplates"] or ())
+            if now.get(template["name"], {}) != then.get(template["name"], {})
+        ]
+    return [fields.invalid(cause, f"{path}.{_POLICY}", None, "field is immutable") for path in changed]

@@ -1,0 +1,46 @@
+"""The wording of counts, lists of names and quoted messages, shared by conditions, findings and reports."""
+
+from collections.abc import Iterable, Sequence
+
+# Readers need a few names to recognise the case, and the total for its size.
+SHOWN = 3
+ELLIPSIS = "…"
+
+
+def count(number: int, noun: str) -> str:
+    """Return a count with its noun: `1 group`, `1,312 groups`."""
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
+def accelerator_time(seconds: int) -> str:
+    """Return an amount of work: `12.5 accelerator-hours`, in seconds if it is less than 0.1 hours."""
+    if seconds < 360:
+        return count(seconds, "accelerator-second")
+    return f"{seconds / 3600:,.1f} accelerator-hours"
+
+
+def listed(parts: Sequence[str]) -> str:
+    """Return the parts joined as in a sentence: `a`, `a and b`, `a, b and c`."""
+    return f"{', '.join(parts[:-1])} and {parts[-1]}" if len(parts) > 1 else "".join(parts)
+
+
+def some(names: Iterable[str], shown: int = SHOWN) -> str:
+    """Return the first few names in order, and the number of the others: `a, b, c and 4 more`."""
+    ordered = sorted(names)
+    if len(ordered) <= shown:
+        return ", ".join(ordered)
+    return f"{', '.join(ordered[:shown])} and {len(ordered) - shown:,} more"
+
+
+def cut(text: str, limit: int) -> str:
+    """Return at most `limit` bytes of UTF-8, cut between characters; a cut text ends in an ellipsis."""
+    encoded = text.encode(errors="replace")
+    if len(encoded) <= limit:
+        return encoded.decode()
+    room = limit - len(ELLIPSIS.encode())
+    return encoded[:room].decode(errors="ignore") + ELLIPSIS if room > 0 else ""
+
+
+def one_line(text: str) -> str:
+    """Return a message of another program as one line."""
+    return " ".join(text.split())

@@ -1,0 +1,1 @@
+"""The running scheduler: carries out the effects of `scheduling` against the API server."""

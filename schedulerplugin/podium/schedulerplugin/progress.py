@@ -1,0 +1,58 @@
+"""The progress of a pod: when it started and last saved its work, and which of its versions decide nothing.
+
+Most changes of a pod only report its progress. The snapshot keeps such a version and changes no array.
+"""
+
+import msgspec
+
+from podium.api.groups import PODIUM_GROUP
+from podium.api.meta import ObjectMeta, instant
+from podium.api.podrequests import resized
+from podium.api.schedulable import Schedulable
+
+# An annotation on a pod, or on its group: the time (RFC 3339) of the last checkpoint. A time after the start
+# only makes a victim cheaper, so a false one protects no workload.
+CHECKPOINT = f"{PODIUM_GROUP}/checkpointed-at"
+# The checkpoint time of an object without one, or with an unreadable one: before any start.
+NO_CHECKPOINT = -(2**63)
+# The start of a pod that has not started: later than any.
+NO_START = 2**63 - 1
+
+
+def start_of(pod: Schedulable) -> tuple[int, str]:
+    """Return when a pod started (seconds since 1970, or NO_START), and an error in its startTime."""
+    started = _started(pod)
+    try:
+        return int(instant(started).timestamp()) if started else NO_START, ""
+    except msgspec.ValidationError:
+        return NO_START, f"{started!r} is not a time such as 2026-01-31T12:00:00Z"
+
+
+def checkpoint(metadata: ObjectMeta) -> int:
+    """Return when a pod or a group says that it saved its work (seconds since 1970), or NO_CHECKPOINT."""
+    text = (metadata.annotations or {}).get(CHECKPOINT)
+    try:
+        return int(instant(text).timestamp()) if text else NO_CHECKPOINT
+    except msgspec.ValidationError:
+        return NO_CHECKPOINT
+
+
+def same_for_scheduling(was: Schedulable | None, pod: Schedulable) -> bool:
+    """Return whether only the reported status of a pod changed, as in most changes.
+
+    A pod that is applied again unchanged must be read again, because its claims changed.
+    """
+    if was is None or was is pod or was.spec != pod.spec:
+        return False
+    before, after = was.metadata, pod.metadata
+    return (
+        (before.uid, before.deletionTimestamp) == (after.uid, after.deletionTimestamp)
+        and before.labels == after.labels
+        and checkpoint(before) == checkpoint(after)
+        and _started(was) == _started(pod)
+        and resized(was) == resized(pod)
+    )
+
+
+def _started(pod: Schedulable) -> str | None:
+    return pod.status.startTime if pod.status is not None else None

@@ -1,0 +1,1 @@
+"""The scheduling queue and its decisions: pure code that returns effects as values."""

@@ -1,0 +1,170 @@
+"""Records the changes since the last look, and answers which unschedulable pods they may help.
+
+Recording a change is O(1), because there are hundreds a second; their effect is computed for all of them at
+once. The answer may wrongly be yes (one useless attempt, after a backoff), but never wrongly no. Where the
+exact answer costs more than an attempt, it is yes.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+from itertools import chain
+from typing import NamedTuple, Protocol
+
+from podium.api.schedulable import Schedulable
+from podium.schedulerplugin.shapes import PodTerm, Shape
+
+# Up to this many nodes are checked one by one; of more, those without room are filtered at once.
+_FEW_PLACES = 32
+# The most nodes checked for one kind of pods; more cost as much as an attempt.
+_MOST_PLACES = 256
+_MOST_NEIGHBOURS = 32
+# A label of nodes: if it is the topology key, each node is a domain.
+_HOSTNAME = "kubernetes.io/hostname"
+
+_Labels = tuple[tuple[str, str], ...]
+
+
+class Ground(Protocol):
+    """The cluster as hints query it; the engine implements this."""
+
+    @property
+    def reshaped(self) -> int:
+        """The number of times that pending pods got other shapes without a change of the pods."""
+
+    def suits(self, shape: Shape, node_row: int) -> bool:
+        """Return whether a node would take such a pod if it were empty."""
+
+    def has_room(self, shape: Shape, node_row: int, priority: int, beside: Collection[int]) -> bool:
+        """Return whether such a pod fits on a node now.
+
+        Pods that a node is reserved for count there, except those of lower priority or in `beside` (rows).
+        """
+
+    def suitable(self, shape: Shape, node_rows: Collection[int]) -> Sequence[int]:
+        """Return those of many nodes that would take such a pod if they were empty."""
+
+    def roomy(self, shape: Shape, node_rows: Collection[int]) -> Sequence[int]:
+        """Return those of many nodes that have room for such a pod now, without regard to reservations."""
+
+
+class PodRequirements(NamedTuple):
+    """All fields that decide whether a change helps a pod."""
+
+    shape: Shape
+    priority: int
+    may_preempt: bool
+
+
+class ClusterEvents:
+    """The changes since the last look; recording one is O(1)."""
+
+    __slots__ = (
+        "anyone",
+        "gone",
+        "leaving",
+        "neighbours",
+        "nodes",
+        "repelled",
+        "rooms",
+        "rules",
+        "taken",
+        "victims",
+        "volumes",
+    )
+
+    def __init__(self) -> None:
+        self.nodes: set[int] = set()
+        # The nodes on which pods freed room, with their highest priority (infinite for a protected pod).
+        self.rooms: dict[int, float] = {}
+        # The nodes with terminating pods that still take room, with the highest priority, as above.
+        self.leaving: dict[int, float] = {}
+        # The nodes with new pods that took room without a decision of this scheduler.
+        self.taken: set[int] = set()
+        # The nodes with new pods that may be evicted, and the lowest priority among the pods.
+        self.victims: dict[int, int] = {}
+        self.gone: set[str] = set()
+        # Namespace and labels of pods that came, left or changed; `anyone` stands for any pods.
+        self.neighbours: set[tuple[str, _Labels]] = set()
+        self.anyone = False
+        # A pod is gone that kept others out of more than its node.
+        self.repelled = False
+        self.volumes = False
+        self.rules = False
+
+    def met(self, pod: Schedulable, *, left: bool) -> None:
+        """Record a pod that came or changed, or `left`."""
+        if len(self.neighbours) < _MOST_NEIGHBOURS:
+            labels = tuple(sorted((pod.metadata.labels or {}).items()))
+            self.neighbours.add((pod.metadata.namespace or "", labels))
+        else:
+            self.anyone = True
+        if left and _repels(pod):
+            self.repelled = True
+
+
+def helps(events: ClusterEvents, kind: PodRequirements, ground: Ground) -> bool:
+    """Return whether one of the changes may have helped pods of a kind."""
+    shape = kind.shape
+    if (
+        events.repelled
+        or (events.rules and kind.may_preempt)
+        or (events.volumes and has_volumes(shape))
+        or (bool(events.nodes) and _looks_around(shape))
+        or _sees(shape, events)
+    ):
+        return True
+    # A preemptor has counted on the room of its possible victims. Once they are gone, that helps only a pod
+    # that fits at once.
+    blocked: set[int] = set()
+    if kind.may_preempt:
+        left = chain(events.rooms.items(), events.leaving.items())
+        blocked = {row for row, level in left if level >= kind.priority}
+        blocked |= {row for row, level in events.victims.items() if level < kind.priority}
+    may_suit, may_fit = blocked | events.nodes, events.rooms.keys() - blocked
+    if len(may_suit) <= _FEW_PLACES:
+        if any(ground.suits(shape, row) for row in may_suit):
+            return True
+    elif ground.suitable(shape, may_suit):
+        return True
+    rows = may_fit if len(may_fit) <= _FEW_PLACES else ground.roomy(shape, may_fit)
+    return len(rows) > _MOST_PLACES or any(ground.has_room(shape, row, kind.priority, ()) for row in rows)
+
+
+def has_volumes(shape: Shape) -> bool:
+    """Return whether claims decide where a pod may go; a part in `missing` may be a claim."""
+    return bool(shape.volumes or shape.zones or shape.missing)
+
+
+def _looks_around(shape: Shape) -> bool:
+    """Return whether other pods, by their labels, decide where a pod may go."""
+    return bool(shape.spread or shape.pod_affinity or shape.pod_anti_affinity)
+
+
+def _sees(shape: Shape, events: ClusterEvents) -> bool:
+    """Return whether pods that came, left or changed match a term of a pod."""
+    if not _looks_around(shape):
+        return False
+    return events.anyone or any(
+        _sees_one(shape, namespace, dict(labels)) for namespace, labels in events.neighbours
+    )
+
+
+def _sees_one(shape: Shape, namespace: str, labels: Mapping[str, str]) -> bool:
+    if namespace == shape.namespace and any(
+        each.selector is not None and each.selector.matches(labels) for each in shape.spread
+    ):
+        return True
+    return any(_means(term, namespace, labels) for term in (*shape.pod_affinity, *shape.pod_anti_affinity))
+
+
+def _means(term: PodTerm, namespace: str, labels: Mapping[str, str]) -> bool:
+    """Return whether a term may match a pod; a term with a namespace selector may match any namespace."""
+    within = namespace in term.namespaces or term.namespace_selector is not None
+    return within and term.selector is not None and term.selector.matches(labels)
+
+
+def _repels(pod: Schedulable) -> bool:
+    """Return whether a pod keeps others out of more than its own node."""
+    affinity = pod.spec.affinity
+    apart = affinity.podAntiAffinity if affinity is not None else None
+    terms = apart.requiredDuringSchedulingIgnoredDuringExecution if apart is not None else None
+    return any(term.topologyKey != _HOSTNAME for term in terms or ())

@@ -1,0 +1,393 @@
+"""Decides whether a planned preemption may be carried out now: every condition except room.
+
+A plan says what would help the preemptor. Whether it is carried out is another question, with one reason at a
+time against it: preemption is switched off or only observed, an autoscaler still has time to add nodes, the
+same workloads evicted each other lately, or the eviction rate is used up.
+
+The delay for an autoscaler is set by PriorityClass. A group may wait longer, because it only delays its own
+start. It may not wait less, because the victims are not its own.
+
+The rate limits how many units may be evicted in any minute, so that a wrong class on a large group, or a bug,
+does not empty a cluster before a person looks. A bucket that refills while nothing happens
+(`podium.kube.backoff.Rate`, which protects API servers) would let twice as many go within one minute. The
+evictions of a process that was killed are known only as far as they had been recorded. But that process kept
+to the limit. So if nothing is evicted for a minute after it, the limit holds, however often a process is
+killed. A plan is carried out whole or not at all. A plan with more units than the limit waits for an empty
+window, so it is never starved. It then uses as many minutes of quota as its units need.
+"""
+
+import math
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import datetime, timedelta
+from enum import Enum, auto
+from typing import Final, NamedTuple
+
+import msgspec
+
+from podium.api import durations
+from podium.api.core import PriorityClass
+from podium.api.groups import PODIUM_GROUP, PodGroup
+from podium.api.meta import instant
+from podium.api.schedulable import Schedulable
+from podium.api.times import seconds, written
+from podium.schedulerplugin.preemption.decision import Decision
+from podium.schedulerplugin.preemption.intents import free_until
+from podium.schedulerplugin.preemption.protection import FOREVER
+from podium.schedulerplugin.preemption.target import PlacementTarget
+from podium.schedulerplugin.scheduling import messages
+from podium.schedulerplugin.scheduling.effects import Evict, Key, Moment
+from podium.schedulerplugin.scheduling.entry import Entry
+from podium.schedulerplugin.scheduling.evictioncycles import (
+    Evictions,
+    Identity,
+    identity_of_group,
+    workload_of,
+)
+from podium.schedulerplugin.scheduling.live_engine import LiveEngine
+from podium.schedulerplugin.scheduling.messages import POD_SCHEDULED, UNSCHEDULABLE
+from podium.schedulerplugin.settings import LiveSettings, PreemptionMode
+from podium.text import count
+
+# An annotation on a PodGroup or a PriorityClass: the delay of evictions after room was first missing.
+DELAY_ANNOTATION: Final = f"{PODIUM_GROUP}/preemption-delay"
+_LONGEST: Final = timedelta(hours=24)
+_MINUTE: Final = 60.0
+# The pause after a failed preemption that had deleted pods, doubled each time in a row.
+_FIRST_PAUSE_SECONDS, _LAST_PAUSE_SECONDS = 10.0, 1800.0
+
+
+class Delay(NamedTuple):
+    """The time to wait before the first eviction, and in sentences the problems of the annotations."""
+
+    length: timedelta
+    problem: str = ""
+
+
+def preemption_delay(group: PodGroup | None, found: PriorityClass | None) -> Delay:
+    """Return the longer of the delays in the annotations of a group and of the preemptor's class.
+
+    An annotation that cannot be read is ignored.
+    """
+    problems: list[str] = []
+    lengths = [timedelta(0)]
+    for kind, obj in (("PodGroup", group), ("PriorityClass", found)):
+        annotations = obj.metadata.annotations if obj is not None else None
+        text = annotations.get(DELAY_ANNOTATION) if annotations else None
+        if obj is None or text is None:
+            continue
+        length = durations.seconds(text)
+        if length is not None and length <= _LONGEST.total_seconds():
+            lengths.append(timedelta(seconds=length))
+            continue
+        problems.append(
+            f"The annotation {DELAY_ANNOTATION} of {kind} {obj.metadata.name} is ignored: {text[:40]!r} is no"
+            " duration of at most 24h, such as 90s, 5m or 1h30m."
+        )
+    return Delay(max(lengths), " ".join(problems))
+
+
+def window_end(since: datetime, length: timedelta) -> datetime | None:
+    """Return when the first eviction may be, for a preemptor without room since `since`; None for at once."""
+    return since + length if length else None
+
+
+class EvictionRate:
+    """The times of evictions in seconds of one clock; limits are units a minute, at least 1, or None."""
+
+    def __init__(self) -> None:
+        """Start with no evictions."""
+        # The time from which each unit counts, in order. The units of a plan beyond its limit count from
+        # later minutes.
+        self._times: list[float] = []
+        # The time until which any limit counts as reached.
+        self._closed = -math.inf
+
+    def wait(self, limit: int | None, units: int, now: float) -> float:
+        """Return the seconds until a plan of that many units may be carried out, 0 for now."""
+        if limit is None:
+            return 0.0
+        over = self._over(now)
+        excess = len(self._times) - over + min(units, limit) - limit
+        free = self._closed if excess <= 0 else max(self._closed, self._times[over + excess - 1] + _MINUTE)
+        # The sums of fractions are not exact.
+        return round(free - now, 6) if free > now else 0.0
+
+    def left(self, limit: int, now: float) -> int:
+        """Return how many units, one by one, may be evicted now."""
+        return 0 if self.closed(now) else max(0, limit - len(self._times) + self._over(now))
+
+    def charge(self, limit: int | None, units: int, now: float) -> list[float]:
+        """Record a plan of that many units that is carried out; return when each counts from."""
+        at_once = units if limit is None else limit
+        del self._times[: self._over(now)]
+        times = [now + _MINUTE * (unit // at_once) for unit in range(units)]
+        self.restore(times)
+        return times
+
+    def withdraw(self, times: Iterable[float]) -> list[float]:
+        """Remove recorded times, and return those of them that were still known."""
+        known = []
+        for time in times:
+            at = bisect_left(self._times, time)
+            if self._times[at : at + 1] == [time]:
+                known.append(self._times.pop(at))
+        return known
+
+    def restore(self, times: Sequence[float]) -> None:
+        """Record the times of units, in order."""
+        later = not self._times or not times or times[0] >= self._times[-1]
+        self._times += times
+        # Without a limit there are thousands of times, and all come at the end.
+        if not later:
+            self._times.sort()
+
+    def close(self, now: float) -> None:
+        """Count any limit as reached for a minute, because earlier evictions are unknown."""
+        self._closed = now + _MINUTE
+
+    def closed(self, now: float) -> bool:
+        """Return whether any limit counts as reached."""
+        return now < self._closed
+
+    def _over(self, now: float) -> int:
+        """Return how many of the times no longer count."""
+        return bisect_right(self._times, now, key=lambda time: time + _MINUTE)
+
+
+class Why(Enum):
+    """The reasons not to carry out a preemption."""
+
+    OFF = auto()
+    WINDOW = auto()
+    OBSERVED = auto()
+    FAILED = auto()
+    CIRCLE = auto()
+    RATE = auto()
+
+
+class Hold(NamedTuple):
+    """Why not now, and when to look again (seconds of the steady clock; None: when something changes)."""
+
+    kind: Why
+    why: str
+    until: float | None = None
+
+
+class Unfinished(NamedTuple):
+    """An unfinished preemption of an earlier process: units by UID, and since when (our clock) they count."""
+
+    units: frozenset[str]
+    at: float
+
+
+class Restraint:
+    """Holds preemptions of one scheduler back, and remembers those that it allowed."""
+
+    def __init__(self, live: Callable[[], LiveSettings]) -> None:
+        self._live = live
+        self._rate = EvictionRate()
+        self._evictions = Evictions()
+        # The entries that wait for the rate: the priority, and until when.
+        self._owed: dict[Key, tuple[int, float]] = {}
+        # The unfinished preemptions of an earlier process, by the preemptor's UID.
+        self._unfinished: Mapping[str, Unfinished] = {}
+
+    def restore(
+        self,
+        evicted: Iterable[tuple[float, Identity, Identity]],
+        units: Sequence[float],
+        unfinished: Mapping[str, Unfinished],
+    ) -> None:
+        """Restore the evictions of an earlier process, in order: time, preemptor and victim of each.
+
+        `units` are the times from which units count, for the rate.
+        `unfinished` preemptions, by the preemptor's UID, are included. Each counts once if it is resumed.
+        """
+        for at, by, of in evicted:
+            self._evictions.record(by, of, at)
+        self._rate.restore(units)
+        self._unfinished = unfinished
+
+    def doubt(self, now: float) -> None:
+        """Start after a process whose last evictions are unknown: nothing is evicted for a minute."""
+        self._rate.close(now)
+
+    def doubts(self, now: float) -> bool:
+        """Return whether that minute still runs; a leader that follows within it must start in doubt too."""
+        return self._rate.closed(now)
+
+    def room(self, now: float) -> tuple[int, int] | None:
+        """Return the limit of evictions and what is left of it now, None without a limit."""
+        limit = self._live().evictions_a_minute
+        return None if limit is None else (limit, self._rate.left(limit, now))
+
+    def hold(
+        self, engine: LiveEngine, entry: Entry, evict: Evict, wanted: PlacementTarget, moment: Moment
+    ) -> Hold | None:
+        """Return why a preemption that was just planned must wait; None if it may be carried out now."""
+        live, now = self._live(), moment.seconds
+        self._owed.pop(entry.key, None)
+        if live.mode is PreemptionMode.OFF:
+            return Hold(Why.OFF, "it is switched off")
+        since = note_no_room(engine, entry, wanted, moment)
+        until = window_end(since, _preemption_delay(engine, wanted))
+        if until is not None and until > moment.now:
+            pause = (until - moment.now).total_seconds()
+            return Hold(
+                Why.WINDOW,
+                f"waiting until {written(until)} for new nodes before anything is evicted",
+                now + pause,
+            )
+        going = messages.victim_count(evict)
+        if live.mode is PreemptionMode.OBSERVE:
+            return Hold(Why.OBSERVED, f"{going} would be evicted, but preemption is only observed")
+        # A preemption that is made again deletes no other victims.
+        hold = None if evict.again else self._regretted(engine, entry, evict, wanted, now)
+        if hold is not None:
+            return hold
+        pause = self._rated(entry, evict, wanted.priority, now)
+        if pause > 0:
+            self._owed[entry.key] = wanted.priority, now + pause
+            why = (
+                f"{going} will be evicted when the rate of {live.evictions_a_minute} units a minute allows it"
+            )
+            return Hold(Why.RATE, why, now + pause)
+        return None
+
+    def took(
+        self, engine: LiveEngine, entry: Entry, evict: Evict, wanted: PlacementTarget, moment: Moment
+    ) -> None:
+        """Record that a preemption is carried out, after `hold` returned None."""
+        limit, units = self._live().evictions_a_minute, len(evict.units)
+        entry.counted = self._rate.charge(limit, units, moment.seconds)
+        if evict.again or self._left(evict) is not None:
+            return
+        for by, of in _pairs(engine, evict, wanted):
+            self._evictions.record(by, of, moment.seconds)
+
+    def gave_up(self, entry: Entry, now: float, *, deleted: bool) -> None:
+        """Record that a preemption failed, and whether pods had been `deleted` for it by then.
+
+        If one victim cannot be evicted (a policy forbids it), each attempt would evict the others in vain.
+        """
+        if deleted:
+            times = 1 if entry.eviction_failures is None else entry.eviction_failures[0] + 1
+            pause = min(_FIRST_PAUSE_SECONDS * 2.0 ** min(times, 10), _LAST_PAUSE_SECONDS)
+            entry.eviction_failures = times, now + pause
+
+    def done(self, key: Key) -> None:
+        """Record that an entry waits no more."""
+        self._owed.pop(key, None)
+
+    def _regretted(
+        self, engine: LiveEngine, entry: Entry, evict: Evict, wanted: PlacementTarget, now: float
+    ) -> Hold | None:
+        """Return why earlier preemptions speak against one: they failed, or the victims evicted it before."""
+        times, until = entry.eviction_failures or (0, now)
+        if until > now:
+            why = f"it failed {count(times, 'time')} after pods were evicted for it: backing off"
+            return Hold(Why.FAILED, why, until)
+        pause = max(
+            (self._evictions.wait(by, of, now) for by, of in _pairs(engine, evict, wanted)), default=0.0
+        )
+        if pause > 0:
+            why = (
+                f"{messages.victim_count(evict)} would be evicted, which evicted it: "
+                f"backing off for {math.ceil(pause)} s"
+            )
+            return Hold(Why.CIRCLE, why, now + pause)
+        return None
+
+    def _rated(self, entry: Entry, evict: Evict, priority: int, now: float) -> float:
+        """Return the seconds until the rate allows a plan, 0 for now; plans that wait already go first.
+
+        Otherwise small plans would take each unit as it becomes free, and a large plan would wait forever.
+        Units that an earlier attempt counted are counted once, from now on if the plan is allowed.
+        """
+        limit, units = self._live().evictions_a_minute, len(evict.units)
+        left = self._left(evict)
+        before = entry.counted if evict.again else [] if left is None else [left.at] * units
+        counted = self._rate.withdraw(before[-units:])
+        if limit is None:
+            return 0.0
+        ahead = (until - now for other, until in self._owed.values() if other >= priority)
+        pause = max(self._rate.wait(limit, units, now), *ahead, 0.0)
+        if pause > 0:
+            self._rate.restore(counted)
+        return pause
+
+    def _left(self, evict: Evict) -> Unfinished | None:
+        """Return the unfinished preemption that a preemption resumes, if it has no other units.
+
+        A lone pod preempts lone pods without a record, so its preemption is planned again.
+        """
+        resumes = evict.resumed or evict.preemptor.kind == "pod"
+        left = self._unfinished.get(evict.preemptor.uid) if resumes else None
+        return left if left is not None and left.units.issuperset(unit.uid for unit in evict.units) else None
+
+
+def note_no_room(engine: LiveEngine, entry: Entry, wanted: PlacementTarget, moment: Moment) -> datetime:
+    """Record that an entry found no room, and return since when; its window for new nodes starts then."""
+    if entry.no_room_since is None:
+        reported = (_unscheduled_since(engine.snapshot.pods[row]) for row in wanted.rows)
+        entry.no_room_since = min([moment.now, *(time for time in reported if time is not None)])
+    return entry.no_room_since
+
+
+def expiry(engine: LiveEngine, wanted: PlacementTarget, moment: Moment) -> float | None:
+    """Return when the next toleration that blocks a preemptor ends, in seconds of the steady clock."""
+    now = seconds(moment.now)
+    units, _ = engine.units(for_group=wanted.group is not None, now=now)
+    lower = units.is_lead & (units.priority < wanted.priority)
+    ends = units.exempt_until[lower & units.exempt(wanted.priority, now)]
+    if not len(ends):
+        return None
+    return moment.seconds + max(0.0, int(ends.min()) - moment.now.timestamp())
+
+
+def overdue(engine: LiveEngine, decision: Decision, moment: Moment) -> float | None:
+    """Return when the first of the awaited pods is no longer counted on, in seconds of the steady clock."""
+    pods = (engine.snapshot.pods[row] for row in decision.awaited)
+    ends = [end for pod in pods if pod is not None and (end := free_until(pod)) != FOREVER]
+    return moment.seconds + max(0.0, min(ends) - moment.now.timestamp()) if ends else None
+
+
+def _unscheduled_since(pod: Schedulable | None) -> datetime | None:
+    """Return since when a pod's status reports no room; None if it does not, or has no time."""
+    if pod is None or pod.status is None:
+        return None
+    condition, created = pod.status.condition(POD_SCHEDULED), pod.metadata.creationTimestamp
+    if condition is None or (condition.status, condition.reason) != ("False", UNSCHEDULABLE):
+        return None
+    try:
+        changed = instant(condition.lastTransitionTime or "")
+        # Any writer of a status can write any time, but only the server sets the creation time.
+        return max(changed, instant(created)) if created else changed
+    except msgspec.ValidationError:
+        return None
+
+
+def _preemption_delay(engine: LiveEngine, wanted: PlacementTarget) -> timedelta:
+    """Return how long a preemptor waits for an autoscaler; for a lone pod its class decides."""
+    group, classes = wanted.group, engine.view.classes
+    if group is not None:
+        return preemption_delay(group, classes.get(group.priority_class_name)).length
+    pod = engine.snapshot.pods[wanted.rows[0]]
+    name = pod.spec.priorityClassName if pod is not None else None
+    return preemption_delay(None, classes.get(name or "")).length
+
+
+def _pairs(engine: LiveEngine, evict: Evict, wanted: PlacementTarget) -> Iterator[tuple[Identity, Identity]]:
+    """Yield the workloads of the preemptor and of each victim."""
+    view = engine.view
+    group = wanted.group
+    by = (
+        identity_of_group(group)
+        if group is not None
+        else workload_of(view, view.pods.get(evict.nominations[0][0].key))
+    )
+    for unit in evict.units:
+        of = workload_of(view, view.pods.get(unit.pods[0].key))
+        if by is not None and of is not None:
+            yield by, of

@@ -1,0 +1,241 @@
+"""Builds all that the scheduler says to users: conditions, messages and events, in kube-scheduler's form.
+
+Tools read the conditions: autoscalers read PodScheduled, the Job controller reads DisruptionTarget. So types
+and reasons are those of Kubernetes (core/v1; scheduling v1alpha2 and v1beta1). Where kube-scheduler writes no
+condition, this scheduler writes none: a pod that is gated before it is queued keeps what the API server
+wrote. A group's conditions are always given all together, because a server-side apply that leaves out a
+condition removes it.
+
+A message is `0/N nodes are available: ...` (what refuses the entry without preemption) and `preemption: ...`
+(the result of the search for victims). Pods of other tenants are counted, never named.
+
+One event reports a preemption, where kube-scheduler writes one for each victim. The event is in the namespace
+of the first victim. Its readers need not know anything of the preemptor's namespace, so the preemptor is
+named by its UID. The same event has the same token in every process and every time.
+"""
+
+from collections.abc import Iterable
+from datetime import datetime
+from typing import Final, Literal, NamedTuple
+
+import msgspec
+
+from podium.api.eventdraft import EventDraft
+from podium.api.findings import ObjectRef
+from podium.api.groups import GROUP_SCHEDULED, INITIALLY_SCHEDULED, NATIVE_GROUP, PodGroup
+from podium.api.membership import GroupKey
+from podium.api.meta import Condition, ObjectMeta, timed
+from podium.api.schedulable import Schedulable
+from podium.cluster.reader import ClusterReader
+from podium.rules.podgroup import MAX_MESSAGE
+from podium.schedulerplugin.preemption.decision import Decision
+from podium.schedulerplugin.preemption.intents import BY_SCHEDULER, DISRUPTION_TARGET
+from podium.schedulerplugin.preemption.outcome import Outcome
+from podium.schedulerplugin.scheduling.effects import Evict, PodRef, Preemptor, Unit
+from podium.text import accelerator_time, count, cut
+
+POD_SCHEDULED = "PodScheduled"
+
+SCHEDULED = "Scheduled"
+UNSCHEDULABLE = "Unschedulable"
+# Not a lack of room: something cannot be evaluated.
+SCHEDULER_ERROR = "SchedulerError"
+
+
+class Attempt(NamedTuple):
+    """The result of an attempt at a group: `reason` is one of the three above."""
+
+    reason: str
+    message: str
+
+
+def same_condition(stored: Condition | None, wanted: Condition) -> bool:
+    """Return whether a stored condition says what is wanted; upstream rewrites it for no other reason."""
+    return stored is not None and (stored.status, stored.reason, stored.message) == (
+        wanted.status,
+        wanted.reason,
+        wanted.message,
+    )
+
+
+def unscheduled_condition(reason: str, message: str, pod: Schedulable, now: datetime) -> Condition:
+    """Return the condition PodScheduled False for a stored pod, with the reason why it waits."""
+    return _of_pod(Condition(POD_SCHEDULED, "False", reason, message), pod, now)
+
+
+def target_condition(scheduler: str, preemptor: Preemptor, pod: Schedulable, now: datetime) -> Condition:
+    """Return the condition DisruptionTarget True of a victim; `scheduler` is our schedulerName."""
+    message = target_message(scheduler, preemptor)
+    return _of_pod(Condition(DISRUPTION_TARGET, "True", BY_SCHEDULER, message), pod, now)
+
+
+def withdrawn_condition(pod: Schedulable, now: datetime) -> Condition:
+    """Return the condition DisruptionTarget False of a pod that was a victim and stays."""
+    message = "The preemption was given up before this pod was deleted."
+    return _of_pod(Condition(DISRUPTION_TARGET, "False", BY_SCHEDULER, message), pod, now)
+
+
+def target_message(scheduler: str, preemptor: Preemptor) -> str:
+    """Return kube-scheduler's message with the preemptor's UID.
+
+    A victim's owner need not know whose preemptor it is.
+    """
+    return f"{scheduler}: preempting to accommodate a higher priority {preemptor.kind} (UID {preemptor.uid})"
+
+
+def group_conditions(
+    group: PodGroup,
+    stored: Iterable[Condition],
+    now: datetime,
+    *,
+    attempt: Attempt | None = None,
+    target: str | None = None,
+) -> tuple[Condition, ...]:
+    """Return all conditions of ours that a group shall have; `stored` are those that it has.
+
+    Without an `attempt` or a `target` (a message; empty ends the old one), the stored condition stays. A
+    group that was scheduled once stays scheduled, whatever happens to its pods. A group that is scheduled
+    again is no target any more.
+    """
+    kind = _initially(group)
+    had = {condition.type: condition for condition in stored}
+    scheduled, targeted = had.get(kind), had.get(DISRUPTION_TARGET)
+    if attempt is not None and (scheduled is None or scheduled.status != "True"):
+        status = "True" if attempt.reason == SCHEDULED else "False"
+        scheduled = _settled(Condition(kind, status, *attempt), group.metadata, scheduled, now)
+    if target:
+        wanted = Condition(DISRUPTION_TARGET, "True", BY_SCHEDULER, target)
+        targeted = _settled(wanted, group.metadata, targeted, now)
+    elif target is not None or (attempt is not None and attempt.reason == SCHEDULED):
+        targeted = None
+    return tuple(condition for condition in (scheduled, targeted) if condition is not None)
+
+
+def ours(group: PodGroup) -> tuple[Condition, ...]:
+    """Return the conditions of a group that this scheduler owns."""
+    kinds = (_initially(group), DISRUPTION_TARGET)
+    return tuple(condition for condition in group.conditions if condition.type in kinds)
+
+
+def group_of(view: ClusterReader, unit: Unit) -> PodGroup | None:
+    """Return the group of a unit, None if the unit is a pod or the group is gone."""
+    if unit.kind != "PodGroup":
+        return None
+    for native in (True, False):
+        group = view.groups.get(GroupKey(native, unit.namespace, unit.name))
+        if group is not None and group.metadata.uid == unit.uid:
+            return group
+    return None
+
+
+def _initially(group: PodGroup) -> str:
+    return GROUP_SCHEDULED if group.ref.apiVersion == f"{NATIVE_GROUP}/v1alpha2" else INITIALLY_SCHEDULED
+
+
+def _of_pod(wanted: Condition, pod: Schedulable, now: datetime) -> Condition:
+    stored = pod.status.condition(wanted.type or "") if pod.status is not None else None
+    return _settled(wanted, pod.metadata, stored, now)
+
+
+def _settled(wanted: Condition, meta: ObjectMeta, stored: Condition | None, now: datetime) -> Condition:
+    """Return a condition as it is written. Native groups have no generation to observe."""
+    message = cut(wanted.message or "", MAX_MESSAGE)
+    settled = msgspec.structs.replace(wanted, message=message, observedGeneration=meta.generation)
+    return timed(settled, stored, now)
+
+
+# kube-scheduler's text.
+_NO_VICTIMS = "No preemption victims found for incoming preemptor."
+
+
+def refusal(decision: Decision) -> str:
+    """Return why an entry does not fit and, if preemption was considered, why preemption does not help."""
+    now = "" if decision.refusals is None else decision.refusals.message
+    if decision.outcome is Outcome.NOT_ELIGIBLE:
+        return " ".join(part for part in (now, f"preemption: {decision.why}") if part)
+    if decision.obstacles is not None:
+        even_so = decision.obstacles.message
+        return f"{now} preemption: {even_so if even_so != now else _NO_VICTIMS}"
+    return now
+
+
+def awaiting(decision: Decision) -> str:
+    """Return the message of an entry that only waits for pods that are terminating already."""
+    now = "" if decision.refusals is None else decision.refusals.message
+    number = len(decision.awaited)
+    return (
+        f"{now} preemption: waiting for {count(number, 'pod')} that {'is' if number == 1 else 'are'} leaving"
+    )
+
+
+def victim_count(evict: Evict) -> str:
+    """Return the number of victims, in words."""
+    groups = sum(unit.kind == "PodGroup" for unit in evict.units)
+    pods = count(len(evict.victims), "pod")
+    return pods if not groups else f"{pods}, {count(groups, 'whole group')} among them,"
+
+
+def timed_out(budget: float) -> str:
+    """Return the message of an entry whose decision exceeded the time budget, in seconds."""
+    return (
+        f"no decision within {budget:g} s (decisionTimeoutSeconds): too many combinations of nodes, victims "
+        "and constraints; the scheduler tries again after all other pods"
+    )
+
+
+def holding(until: str) -> str:
+    """Return the sentence for a gang that holds room until a time."""
+    return f"This gang holds room as it comes free, until {until} (gangHoldSeconds)."
+
+
+def behind(until: str) -> str:
+    """Return the sentence for an entry that may not use the room that a gang holds until a time."""
+    return f"A waiting gang holds some of the free room until {until}."
+
+
+def not_for_held_room(until: str) -> str:
+    """Return why no pod is evicted for an entry that would fit without the room that a gang holds."""
+    return f"no pod goes, for the room is free and a waiting gang holds it until {until}"
+
+
+FAILED: Final = "FailedScheduling"
+PREEMPTED: Final = "Preempted"
+
+
+def scheduled_event(pod: PodRef, node: str) -> EventDraft:
+    """Return the event of a pod that was bound."""
+    text = f"Successfully assigned {pod.namespace}/{pod.name} to {node}"
+    return _event(pod, "Normal", SCHEDULED, "Binding", text)
+
+
+def failed_event(pod: PodRef, message: str) -> EventDraft:
+    """Return the event of a pod that found no place."""
+    return _event(pod, "Warning", FAILED, "Scheduling", message)
+
+
+def preempted_event(view: ClusterReader, evict: Evict) -> EventDraft:
+    """Return the event of a preemption, about its first unit: the group if the view has it, else its pod."""
+    preemptor, unit = evict.preemptor, evict.units[0]
+    gone = f"{count(len(evict.victims), 'pod')} in {count(len(evict.units), 'unit')}"
+    lost = f", {accelerator_time(evict.work)} lost" if evict.work else ""
+    text = f"Preempted by {preemptor.kind} {preemptor.uid} on node {evict.domain}, {gone}{lost}"
+    group = group_of(view, unit)
+    note = _event(unit.pods[0], "Normal", PREEMPTED, "Preempting", text)
+    # A leader that resumes the plan counts only the remaining victims.
+    note = msgspec.structs.replace(note, token=f"{unit.uid}/{PREEMPTED}/{preemptor.uid}")
+    return note if group is None else msgspec.structs.replace(note, regarding=group.ref, uid=unit.uid)
+
+
+def _event(
+    pod: PodRef, kind: Literal["Normal", "Warning"], reason: str, action: str, text: str
+) -> EventDraft:
+    return EventDraft(
+        regarding=ObjectRef("v1", "Pod", pod.namespace, pod.name),
+        uid=pod.uid,
+        resource_version="",
+        type=kind,
+        reason=reason,
+        action=action,
+        text=text,
+        token=f"{pod.uid}/{reason}/{text}",
+    )

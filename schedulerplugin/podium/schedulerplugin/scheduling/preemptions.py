@@ -1,0 +1,314 @@
+"""Tracks preemptions in flight, from the decision until the task that carries them out has ended.
+
+Later decisions count a preemption as done: its nodes are reserved, and its victims are terminating. The
+preemptor is not tried meanwhile, because it would preempt twice; changes of it are kept until the end. What
+was not carried out is taken back.
+
+Between a plan and the first delete there are writes, which take milliseconds or, on a server in trouble,
+minutes. Any premise of the plan may have changed by then: the mode, the preemptor, its nodes, and the rules
+that protect the victims. A preemptor may be recreated pods of the same names by now, or a group of lower
+priority. So `objection` checks the plan again before the first delete.
+
+A preemption with fewer writes is faster, so `announcements` chooses the writes before the first delete by
+their readers. Two readers cannot wait. The next leader resumes from a record if this process ends between two
+deletes. A controller decides by the condition DisruptionTarget of a pod that ends: a Job's podFailurePolicy
+does not count it as a failure. All other writes only inform, and `live.status` makes them if the preemption
+lasts.
+
+A lone pod that preempts lone pods needs no record under the semantics `kep`. The room of the deleted pods
+counts as free for the next leader, and no other plan costs less than the rest of this one. The rules of
+kube-scheduler's releases do not have this property, so under those rules everything is announced as
+kube-scheduler does.
+
+`begun` reads that record after a takeover: the remaining victims of each preemption. It is only a hint. A
+tenant that may write the status of a pod or of a group can write one, and the cluster has changed since. So
+it only says which plan to look at first, and that plan has to pass every check of a new one. A plan that does
+not pass is withdrawn, and planning starts from nothing.
+"""
+
+import re
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+import numpy as np
+
+from podium.api.membership import GroupKey
+from podium.api.meta import Condition
+from podium.api.schedulable import Schedulable
+from podium.api.times import seconds
+from podium.cluster.reader import ClusterReader
+from podium.errors import PodiumError
+from podium.schedulerplugin.preemption.intents import (
+    DISRUPTION_TARGET,
+    LONGEST_GRACE_SECONDS,
+    is_preempted,
+    preempts,
+)
+from podium.schedulerplugin.preemption.outcome import Semantics
+from podium.schedulerplugin.preemption.target import PlacementTarget, Unplaceable
+from podium.schedulerplugin.preemption.unitarrays import NO_UNIT
+from podium.schedulerplugin.scheduling.binds import Reservations
+from podium.schedulerplugin.scheduling.changes import Changes
+from podium.schedulerplugin.scheduling.effects import Evict, Key, Moment, PodRef, Unit, Unmark
+from podium.schedulerplugin.scheduling.entry import EntryPhase, Preemption
+from podium.schedulerplugin.scheduling.entrypods import EntryPods
+from podium.schedulerplugin.scheduling.hints import Hints
+from podium.schedulerplugin.scheduling.live_engine import LiveEngine
+from podium.schedulerplugin.scheduling.messages import group_of
+from podium.schedulerplugin.scheduling.plans import ref_at, waiting
+from podium.schedulerplugin.scheduling.queue import Queue
+from podium.schedulerplugin.settings import PreemptionMode
+
+# The API groups of controllers that read no condition of a pod but Ready: ReplicaSet, StatefulSet, DaemonSet
+# and ReplicationController. Any other controller may read others.
+_INDIFFERENT = ("apps/v1", "v1")
+# The UID at the end of the message of a mark.
+_UID = re.compile(r"\(UID ([^()\s]+)\)$")
+
+
+class Preemptions:
+    """The preemptions in flight of one scheduler, by the preemptor's entry; each entry has at most one."""
+
+    def __init__(
+        self,
+        engine: LiveEngine,
+        entry_pods: EntryPods,
+        *,
+        changes: Changes,
+        hints: Hints,
+        reservations: Reservations,
+        queue: Queue,
+    ) -> None:
+        self._engine = engine
+        self._entry_pods = entry_pods
+        self._changes = changes
+        self._hints = hints
+        self._reservations = reservations
+        self._queue = queue
+
+    def __contains__(self, key: Key) -> bool:
+        """Return whether an entry has a preemption in flight."""
+        return self._queue.phase_of(key) is EntryPhase.PREEMPTING
+
+    def start(self, evict: Evict, rows: Iterable[int], now: float) -> None:
+        """Count a preemption for these pods (rows) as done: nodes reserved, victims terminating."""
+        self._reservations.outrank(evict.cleared)
+        self._reservations.give(rows, evict.nominations)
+        victims = self._entry_pods.rows(evict.victims)
+        self._engine.mark_for_deletion(victims)
+        self._changes.marked(victims)
+        entry = self._queue.entries[evict.key]
+        entry.unsure = ()
+        entry.preemption = Preemption(evict, self._hints.seen.rules)
+        # The changes that could help the preemptor if the preemption fails.
+        awaited = frozenset(pod.uid for pod in evict.victims)
+        waits_for = waiting(
+            self._engine, self._entry_pods.preemptors(evict), evict.preemptor.priority, awaited=awaited
+        )
+        self._queue.preempt(evict.key, waits_for, now)
+
+    def unsure(self, key: Key) -> list[int]:
+        """Return the pods (rows) that may be terminating for a failed preemption and are not seen to be."""
+        terminating = self._engine.snapshot.terminating
+        rows = self._entry_pods.rows(self._queue.entries[key].unsure)
+        return [row for row in rows if not terminating.item(row)]
+
+    def touch(self, key: Key) -> None:
+        """Remember that a preemptor changed; it is looked at when its preemption ends."""
+        preemption = self._queue.entries[key].preemption
+        assert preemption is not None, "a preemption is in flight"
+        preemption.changed = True
+
+    def objection(self, key: Key, mode: PreemptionMode, moment: Moment) -> str:
+        """Return why no victim may be deleted, empty if all may be; the text contains no name of a victim."""
+        entry = self._queue.entries.get(key)
+        preemption = None if entry is None else entry.preemption
+        if preemption is None:
+            return "it has ended"
+        if mode is not PreemptionMode.ENFORCE:
+            return f"the mode of preemption is {mode} now"
+        evict = preemption.evict
+        try:
+            found = self._engine.placement_target(key)
+        except PodiumError as error:
+            return str(error)
+        if isinstance(found, Unplaceable):
+            return found.why
+        if found.preemption_barred:
+            return found.preemption_barred
+        if found.priority < evict.preemptor.priority:
+            return "its priority is lower now"
+        rules_changed = preemption.rules != self._hints.seen.rules
+        if rules_changed and not _may_go(self._engine, self._entry_pods, evict, moment):
+            return "some of its victims may not be evicted any more"
+        return _unplaced(self._engine, self._entry_pods, evict, found)
+
+    def finish(self, key: Key) -> Evict:
+        """End a preemption; all victims count as deleted unless `take_back` is called.
+
+        The caller must change the phase of the entry.
+        """
+        entry = self._queue.entries[key]
+        preemption, entry.preemption = entry.preemption, None
+        assert preemption is not None, "a preemption is in flight"
+        if preemption.changed:
+            self._changes.touched.add(key)
+        return preemption.evict
+
+    def take_back(self, evict: Evict, deleted: Iterable[PodRef], *, unsure: bool) -> None:
+        """Undo a failed preemption: victims that were not deleted stay, and no node is reserved.
+
+        If `unsure`, some of them may be terminating. The next plan should be the same, because another plan
+        might evict more pods than necessary.
+        """
+        gone = frozenset(deleted)
+        left = tuple(pod for pod in evict.victims if pod not in gone)
+        if unsure:
+            self._queue.entries[evict.key].unsure = left
+        kept = self._entry_pods.rows(left)
+        self._engine.unmark(kept)
+        self._changes.unmarked(kept)
+        self._reservations.cancel(self._entry_pods.preemptors(evict))
+
+
+def _unplaced(engine: LiveEngine, entry_pods: EntryPods, evict: Evict, found: PlacementTarget) -> str:
+    """Return why the preemptor cannot use the room; empty if it can."""
+    snapshot, here = engine.snapshot, 0
+    wanted = set(found.rows)
+    for pod, name in evict.nominations:
+        row, node = entry_pods.row(pod), snapshot.row.get(name)
+        if row is None or row not in wanted:
+            continue
+        here += 1
+        if node is None or engine.nomination(row) != name:
+            return f"node {name} is not reserved for it any more"
+        if not engine.suits(snapshot.shapes[snapshot.shape.item(row)], node):
+            return f"node {name} does not suit it any more"
+    return "" if here >= found.needed else "the pods that it was begun for are gone"
+
+
+def _may_go(engine: LiveEngine, entry_pods: EntryPods, evict: Evict, moment: Moment) -> bool:
+    """Return whether the rules still allow the eviction of the remaining victims."""
+    now, going = seconds(moment.now), engine.snapshot.terminating
+    rows = [row for row in entry_pods.rows(evict.victims) if not going.item(row)]
+    # A pod marked for deletion is in no unit, so the marks are lifted during the check.
+    engine.unmark(rows)
+    units, _ = engine.units(for_group=isinstance(evict.key, GroupKey), now=now)
+    leads = np.unique(units.lead[rows])
+    leads = leads[leads != NO_UNIT]
+    lawful = units.preemptable_by(evict.preemptor.priority, now)[leads].all() and not engine.forbids(
+        units, leads
+    )
+    engine.mark_for_deletion(rows)
+    return bool(lawful)
+
+
+class Announcements(NamedTuple):
+    """Nominations, victims to be marked, and groups to be marked in place of their pods."""
+
+    nominations: tuple[tuple[PodRef, str], ...]
+    marks: tuple[PodRef, ...]
+    groups: tuple[Unit, ...]
+
+
+def announcements(view: ClusterReader, evict: Evict, semantics: Semantics) -> Announcements:
+    """Return what must be written before the first delete of a preemption."""
+    if semantics is not Semantics.KEP:
+        return Announcements(evict.nominations, evict.victims, ())
+    recorded = evict.preemptor.kind != "pod" or any(len(unit.pods) > 1 for unit in evict.units)
+    marks: list[PodRef] = []
+    groups: list[Unit] = []
+    for unit in evict.units:
+        as_group = recorded and group_of(view, unit) is not None
+        if as_group:
+            groups.append(unit)
+        by_pod = recorded and not as_group
+        marks += [ref for ref in unit.pods if by_pod or _is_read(view, ref)]
+    return Announcements((), tuple(marks), tuple(groups))
+
+
+def _is_read(view: ClusterReader, ref: PodRef) -> bool:
+    """Return whether a reader decides by the mark of a pod: its controller, or Podium if it ends slowly."""
+    pod = view.pods.get(ref.key)
+    if not isinstance(pod, Schedulable):
+        return False
+    controller = pod.metadata.controller()
+    if controller is not None and controller.apiVersion not in _INDIFFERENT:
+        return True
+    return (pod.spec.terminationGracePeriodSeconds or 0) > LONGEST_GRACE_SECONDS
+
+
+class Begun(NamedTuple):
+    """The pods that were to be evicted for one preemptor, by its UID, and were not deleted.
+
+    `rows` are the pods, of which `marked` have the condition themselves; `groups` are those that have it.
+    """
+
+    preemptor: str
+    rows: tuple[int, ...]
+    marked: tuple[int, ...]
+    groups: tuple[GroupKey, ...]
+
+    def withdrawn(self, engine: LiveEngine) -> Unmark:
+        """Return the effect that withdraws the marks."""
+        return Unmark(tuple(ref_at(engine, row) for row in self.marked), self.groups)
+
+
+def begun(engine: LiveEngine, scheduler: str, now: int) -> Iterator[Begun]:
+    """Yield what a scheduler of that name had begun, by preemptor; pods that are being deleted are left out.
+
+    Only conditions in that scheduler's own form count, which names the preemptor at its end. `now` is in
+    seconds since 1970.
+    """
+    marked: dict[str, list[int]] = {}
+    snapshot = engine.snapshot
+    for _, row in sorted(snapshot.pod_row.items()):
+        pod = snapshot.pods[row]
+        if snapshot.terminating.item(row) or snapshot.node.item(row) < 0 or not is_preempted(pod):
+            continue
+        condition = pod.status.condition(DISRUPTION_TARGET) if pod is not None and pod.status else None
+        uid = _preemptor(condition, scheduler)
+        if uid:
+            marked.setdefault(uid, []).append(row)
+    groups: dict[str, list[GroupKey]] = {}
+    members: dict[str, list[int]] = {}
+    for key, uid in _marked_groups(engine, scheduler):
+        rows = _unit(engine, key, now)
+        if rows:
+            groups.setdefault(uid, []).append(key)
+            members.setdefault(uid, []).extend(rows)
+    for uid in sorted(marked.keys() | groups.keys()):
+        own = marked.get(uid, [])
+        rows = sorted({*own, *members.get(uid, ())})
+        yield Begun(uid, tuple(rows), tuple(own), tuple(groups.get(uid, ())))
+
+
+def _marked_groups(engine: LiveEngine, scheduler: str) -> Iterator[tuple[GroupKey, str]]:
+    """Yield the marked groups, each with the preemptor's UID.
+
+    The rules of kube-scheduler's releases mark each pod, and a group's condition there may be from long ago.
+    """
+    if engine.settings.semantics is not Semantics.KEP:
+        return
+    for key, group in sorted(engine.view.groups.items()):
+        condition = next((each for each in group.conditions if preempts(each)), None)
+        uid = _preemptor(condition, scheduler)
+        if uid:
+            yield key, uid
+
+
+def _unit(engine: LiveEngine, key: GroupKey, now: int) -> list[int]:
+    """Return the pods of a group that exist and are evicted together; empty if they are not."""
+    units, _ = engine.units(for_group=True, now=now)
+    rows = engine.snapshot.pod_row
+    found = [row for name in engine.view.members(key) if (row := rows.get((key.namespace, name))) is not None]
+    leads = {units.lead.item(row) for row in found} - {NO_UNIT}
+    whole = (lead for lead in leads if units.object_of(lead)[0] == "PodGroup")
+    return [row for lead in whole for row in units.members(lead).tolist()]
+
+
+def _preemptor(condition: Condition | None, scheduler: str) -> str:
+    """Return the UID of the preemptor that a condition names; empty for a condition of another form."""
+    message = (condition.message if condition is not None else None) or ""
+    uid = _UID.search(message)
+    return uid[1] if uid is not None and message.startswith(f"{scheduler}: ") else ""

@@ -1,0 +1,53 @@
+"""The servers that parity is judged on, a pair a minor for all modules."""
+
+import contextlib
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from tests.support.parity import scene
+from tests.support.parity.case import VERSIONS
+from tests.support.parity.sides import Side, Sides
+from tests.support.servers import exclusive
+from tests.support.webhooks.running import running
+
+from podium.api.groups import NATIVE_GROUP, PODIUM_GROUP
+from podium.controlplane.releases import RELEASES, Release
+
+_IDS = [release.version for release in RELEASES.values()]
+
+
+@pytest.fixture(scope="session", params=RELEASES.values(), ids=_IDS)
+def sides(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sides]:
+    """Native kinds of a server with the Workload API, and Podium's kinds of one without."""
+    folder = tmp_path_factory.mktemp("webhook")
+    with (
+        _pair(request.param, PODIUM_GROUP) as pair,
+        running(pair.podium.server, folder, scene.config(folder, scene.POLICY)),
+    ):
+        scene.prepare(pair)
+        yield pair
+
+
+@pytest.fixture(scope="session", params=RELEASES.values(), ids=_IDS)
+def gated(request: pytest.FixtureRequest) -> Iterator[Sides]:
+    """Native kinds of two servers with the Workload API; the second is for Podium's webhooks."""
+    with _pair(request.param, NATIVE_GROUP) as pair:
+        yield pair
+
+
+@contextlib.contextmanager
+def _pair(release: Release, group: str) -> Iterator[Sides]:
+    """Start two servers side by side; the second has the Workload API if native kinds are written to it."""
+    groups = (NATIVE_GROUP, group)
+    with contextlib.ExitStack() as stack, ThreadPoolExecutor() as pool:
+        starting = pool.map(
+            lambda name: stack.enter_context(exclusive(release, workload_api=name == NATIVE_GROUP)), groups
+        )
+        version = VERSIONS[release.minor]
+        yield Sides(
+            *(
+                Side(server, server.client, name, version)
+                for server, name in zip(starting, groups, strict=True)
+            )
+        )

@@ -1,0 +1,77 @@
+"""Podium's kinds answer as native ones do: every row, by every way of writing, explained ones excepted."""
+
+import contextlib
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from queue import SimpleQueue
+
+import pytest
+from tests.support.parity.case import Case, group, workload
+from tests.support.parity.cases import cases
+from tests.support.parity.compare import Exchange, exchanges
+from tests.support.parity.explained import EXPLAINED, explained
+from tests.support.parity.scene import NAMESPACE, set_default, unset_default
+from tests.support.parity.sides import Sides, Way
+from tests.support.servers import FULL
+
+pytestmark = pytest.mark.server
+
+# Enough to wait for the servers side by side; a webhook holds a request whose class it does not know yet.
+_THREADS = 6
+
+
+def test_every_row_is_answered_alike(sides: Sides) -> None:
+    """Verdict, code, reason, text and stored object are equal, or explained; every reason is needed."""
+    used: set[str] = set()
+    wrong: list[str] = []
+    for exchange in _all(sides):
+        rest, names = explained(exchange)
+        used.update(names)
+        if not rest.equal:
+            wrong.append(f"{rest}\n  after {', '.join(names) or 'nothing'}")
+    assert not wrong, f"{sides}: {len(wrong)} differ\n" + "\n".join(wrong[:20])
+    minor = sides.native.server.release.minor
+    assert {explanation.name for explanation in EXPLAINED if minor in explanation.minors} <= used
+
+
+def _all(sides: Sides) -> Iterator[Exchange]:
+    by_default: defaultdict[str, list[Case]] = defaultdict(list)
+    for case in cases(sides.native.server.release.minor):
+        by_default[case.default].append(case)
+    yield from _side_by_side(sides, by_default.pop(""))
+    for name, under in by_default.items():
+        set_default(sides, name)
+        yield from _side_by_side(sides, under)
+        unset_default(sides, name)
+
+
+def _side_by_side(sides: Sides, rows: Iterable[Case]) -> Iterator[Exchange]:
+    """Send several cases at a time to the servers, each over its own connections."""
+    free: SimpleQueue[Sides] = SimpleQueue()
+
+    def tried(numbered: tuple[int, Case]) -> list[Exchange]:
+        own = free.get()
+        try:
+            return list(exchanges(own, NAMESPACE, numbered[1], numbered[0], full=FULL))
+        finally:
+            free.put(own)
+
+    with contextlib.ExitStack() as stack, ThreadPoolExecutor(_THREADS) as pool:
+        for _ in range(_THREADS):
+            free.put(stack.enter_context(sides.anew()))
+        for made in pool.map(tried, enumerate(rows)):
+            yield from made
+
+
+def test_a_put_makes_nothing(sides: Sides) -> None:
+    """G31: where there is no object a PUT is 404 on both."""
+    metadata = {"name": "nowhere", "namespace": NAMESPACE}
+    for document in (group(), workload()):
+        kind = "PodGroup" if "schedulingPolicy" in document["spec"] else "Workload"
+        native, podium = (
+            side.write(Way.REPLACE_BLINDLY, {"kind": kind, "metadata": metadata, **document})
+            for side in sides
+        )
+        assert native == podium
+        assert native.code == 404

@@ -1,0 +1,171 @@
+"""Under kube-scheduler's rules the engine gives the answers of real kube-schedulers, recorded and live."""
+
+import itertools
+import re
+from collections import Counter
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+
+import msgspec
+import pytest
+from tests.support.preemption.differential import driver, recording
+from tests.support.preemption.differential.compare import compared, refused
+from tests.support.preemption.differential.explained import EXPLAINED
+from tests.support.preemption.differential.generator import case
+from tests.support.seeds import seed as new_seed
+from tests.support.servers import ENOUGH, FULL, exclusive
+
+from podium.controlplane.releases import NEWEST, RELEASES, Release
+
+_SAMPLE = 16
+_SEED = new_seed()
+# How often a scheduler is asked again that does not answer as we do.
+_ASKED_AGAIN = 4
+# Of a hundred cases, how many may hang on which of equal nodes was taken in a way that was not tried.
+_OPEN_PERCENT = 3
+_DIFFERENCES = Path(__file__).parents[3] / "docs" / "differences.md"
+
+each_release = pytest.mark.parametrize(
+    "release", RELEASES.values(), ids=[item.version for item in RELEASES.values()]
+)
+
+
+@cache
+def _recording(release: Release) -> recording.Recording:
+    return recording.read(recording.path_of(release.version))
+
+
+@each_release
+def test_the_engine_does_what_kube_scheduler_did(release: Release) -> None:
+    """The same outcome, victims and nodes, except for the list in docs/differences.md."""
+    recorded = _recording(release)
+    cases = [compared(recorded.header, one) for one in recorded.cases]
+    wrong = [str(one) for one in cases if one.differs]
+    assert not wrong, f"Kubernetes {release.version}:\n" + "\n".join(wrong)
+    # Little may be left open, so that agreement means something.
+    left = [str(one) for one in cases if one.is_open]
+    assert len(left) * 100 <= _OPEN_PERCENT * len(cases), "\n".join(left)
+    used = {one.explained for one in cases if one.explained}
+    assert used == {each.name for each in EXPLAINED if each.minor == release.minor}
+
+
+@each_release
+def test_a_recording_has_every_kind_of_case(release: Release) -> None:
+    """It has the requested number of cases of its release: pods and groups, with and without success."""
+    recorded = _recording(release)
+    assert (recorded.header.version, recorded.header.minor) == (release.version, release.minor)
+    assert len(recorded.cases) == recording.CASES
+    ends = Counter((one.preemptor[0], one.end) for one in recorded.cases)
+    assert all(ends[kind, end] for kind in ("Pod", "PodGroup") for end in ("bound", "preempts", "waits"))
+
+
+@pytest.mark.parametrize("what", ["victims", "nodes", "end"])
+def test_a_changed_recording_differs(what: str) -> None:
+    """A recording with one change no longer agrees."""
+    recorded = _recording(NEWEST)
+    one = next(each for each in recorded.cases if each.preemptor[0] == "Pod" and len(each.answer.victims) > 1)
+    nodes = [each["metadata"]["name"] for each in one.objects if each["kind"] == "Node"]
+    other = next(name for name in nodes if name not in one.answer.nominated.values())
+    answer = {
+        "victims": msgspec.structs.replace(one.answer, victims=one.answer.victims[1:]),
+        "nodes": msgspec.structs.replace(one.answer, nominated=dict.fromkeys(one.answer.nominated, other)),
+        "end": recording.Answer(message="0/3 nodes are available: 3 Insufficient cpu."),
+    }[what]
+    assert compared(recorded.header, one).agrees
+    assert compared(recorded.header, msgspec.structs.replace(one, answer=answer)).differs
+
+
+@each_release
+def test_cases_avoid_random_choices_of_the_scheduler(release: Release) -> None:
+    """No two pods start at once; in 1.36 a group's pending pods are alike; a number gives one case."""
+    for index in range(60):
+        one = case(1, index, release.minor)
+        assert one == case(1, index, release.minor)
+        pods = [each for each in one.objects if each["kind"] == "Pod"]
+        starts = [each["status"]["startTime"] for each in pods if "nodeName" in each["spec"]]
+        assert len(starts) == len(set(starts)), index
+        pending = [each["spec"]["containers"] for each in pods if "nodeName" not in each["spec"]]
+        assert release.minor != "1.36" or all(each == pending[0] for each in pending), index
+
+
+def test_every_explanation_is_documented() -> None:
+    """docs/differences.md has a line for each, and no other."""
+    section = _DIFFERENCES.read_text(encoding="utf-8").partition("## Preemption")[2]
+    assert re.findall(r"^- \*\*([a-z-]+)\*\*", section, re.MULTILINE) == [each.name for each in EXPLAINED]
+
+
+@each_release
+def test_the_engine_refuses_nodes_for_the_same_reasons(release: Release) -> None:
+    """As many nodes for each reason as in kube-scheduler's message, with and without preemption."""
+    recorded = _recording(release)
+    counted = 0
+    for one in recorded.cases:
+        if one.preemptor[0] == "Pod" and one.answer.message:
+            server, ours = refused(recorded.header, one)
+            assert server == ours, one.namespace
+            counted += 1
+    assert counted > len(recorded.cases) // 4
+
+
+@pytest.mark.server
+@each_release
+def test_the_engine_does_what_a_live_kube_scheduler_does(release: Release) -> None:
+    """With new cases in every run; PODIUM_SEED repeats a run."""
+    _assert_the_same(release, range(recording.CASES if FULL else _SAMPLE))
+
+
+@pytest.mark.server
+@pytest.mark.parametrize("minor", ENOUGH)
+def test_without_gates_groups_are_pods(minor: str) -> None:
+    """A scheduler that does not know groups evicts single pods of them, as `--semantics pods` does."""
+    pods = (index for index in itertools.count() if case(_SEED, index, minor).preemptor[0] == "Pod")
+    _assert_the_same(RELEASES[minor], list(itertools.islice(pods, _SAMPLE // 2)), gates=False)
+
+
+def test_an_answer_that_changes_between_runs_is_no_difference(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A case that the scheduler answers differently in a second run is no difference."""
+    recorded = _recording(NEWEST)
+    one = next(each for each in recorded.cases if each.preemptor[0] == "Pod" and len(each.answer.victims) > 1)
+    wrong = msgspec.structs.replace(one, answer=msgspec.structs.replace(one.answer, victims=[]))
+    answers = iter([wrong, one])
+
+    def asked(_release: Release, _indices: Sequence[int], *, gates: bool) -> recording.Recording:
+        assert gates
+        return recording.Recording(header=recorded.header, cases=[next(answers, wrong)])
+
+    monkeypatch.setattr(f"{__name__}._asked", asked)
+    _assert_the_same(NEWEST, [0])
+    with pytest.raises(AssertionError, match="PODIUM_SEED"):
+        _assert_the_same(NEWEST, [0])
+
+
+def _asked(release: Release, indices: Sequence[int], *, gates: bool) -> recording.Recording:
+    with exclusive(release) as server:
+        return driver.record(server, _SEED, indices, gates=gates)
+
+
+def _assert_the_same(release: Release, indices: Sequence[int], *, gates: bool = True) -> None:
+    """Run cases on a live scheduler, and repeat the cases whose answers differ from ours.
+
+    1.36 starts each trial at the node where the last one ended. So pods with anti-affinity may be spared in
+    one run and not in the next. If an answer changes from run to run, it is random. Only an answer that stays
+    the same is compared with ours.
+    """
+    recorded = _asked(release, indices, gates=gates)
+    header = recorded.header
+    wrong = {
+        index: each
+        for index, one in zip(indices, recorded.cases, strict=True)
+        if (each := compared(header, one)).differs
+    }
+    for _ in range(_ASKED_AGAIN):
+        if wrong:
+            again = _asked(release, [*wrong], gates=gates)
+            wrong = {
+                index: each
+                for (index, each), one in zip(wrong.items(), again.cases, strict=True)
+                if compared(header, one).server == each.server
+            }
+    told = "\n".join(str(each) for each in wrong.values())
+    assert not wrong, f"Kubernetes {header.version}, PODIUM_SEED={header.seed}:\n{told}"

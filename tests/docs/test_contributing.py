@@ -1,0 +1,60 @@
+"""The worked examples of CONTRIBUTING.md run, and its targets exist."""
+
+import re
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+from tests.support.audit.builders import cluster, findings, priority_class
+from tests.support.docs.pages import ROOT
+
+from podium.cli import main
+from podium.rules.audit import table
+from podium.rules.audit.table import AuditCheck
+
+_TEXT = (ROOT / "CONTRIBUTING.md").read_text("utf-8")
+
+
+def _example(section: str) -> dict[str, Any]:
+    """Return the names that the first Python block of a section defines."""
+    block = re.search(
+        r"^```python\n(.*?)^```", _TEXT.partition(f"\n## {section}\n")[2], re.MULTILINE | re.DOTALL
+    )
+    assert block is not None
+    names: dict[str, Any] = {}
+    exec(block[1], names)
+    return names
+
+
+def test_the_rule_of_the_page_finds_a_short_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    names = _example("Add an audit rule")
+    rule = names["CLASS_SHORT_NAME"]
+    monkeypatch.setattr(
+        "podium.audit.run.CHECKS", (*table.CHECKS, AuditCheck(rule, names["class_short_name"]))
+    )
+    monkeypatch.setattr("podium.audit.run.RULES", (*table.RULES, rule), raising=False)
+    found = findings(rule.id, cluster(priority_class("a", 1), priority_class("gold", 2)))
+    assert [each.object.name for each in found] == ["a"]
+
+
+def test_the_command_of_the_page_runs() -> None:
+    """It has the exit codes of all commands."""
+    command = _example("Add a command")["command"]
+    assert CliRunner().invoke(command, ["train"]).stdout == "train: 5 characters\n"
+    assert CliRunner().invoke(command, ["x" * 64]).exit_code == main.EXIT_FINDINGS
+
+
+def test_every_target_of_the_page_exists() -> None:
+    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE))
+    assert set(re.findall(r"`make ([a-z-]+)`", _TEXT)) <= targets
+
+
+def test_each_workflow_runs_make_targets_and_pinned_actions() -> None:
+    """A step that runs something runs a target of the Makefile; git is the one exception."""
+    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE))
+    for path in sorted((ROOT / ".github" / "workflows").glob("*.yaml")):
+        text = path.read_text("utf-8")
+        for used in re.findall(r"uses: (.*)", text):
+            assert re.fullmatch(r"[\w./-]+@[0-9a-f]{40} # v[\d.]+", used), used
+        for line in re.findall(r"run: (.*)", text):
+            assert line.startswith("git ") or set(line.removeprefix("make ").split()) <= targets, line

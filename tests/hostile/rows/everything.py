@@ -1,6 +1,0 @@
-"""The whole table."""
-
-from tests.hostile.rows import amounts, gangs, sizes, states, terms
-from tests.hostile.table import Row
-
-ROWS: tuple[Row, ...] = (*sizes.ROWS, *amounts.ROWS, *terms.ROWS, *gangs.ROWS, *states.ROWS)

@@ -1,0 +1,73 @@
+"""docs/ui.md names where lists are cut as the code does; its commands, the README's and the help's run."""
+
+import re
+import shlex
+import urllib.request
+from pathlib import Path
+
+import pytest
+from tests.support.docs.help import UI
+from tests.support.servers import Server
+from tests.support.ui.running import serving
+
+from podium.cli.ui import frame, history, one, overview, planning, threatened
+
+ROOT = Path(__file__).parents[4]
+DOCS = (ROOT / "docs" / "ui.md").read_text("utf-8")
+README = (ROOT / "README.md").read_text("utf-8")
+CUTS = {
+    "groups, pods, members, plans of the history on a page": frame.ROWS,
+    "priorities": overview.LEVELS,
+    "who made it go; preemptions for it": one.DEPARTURES,
+    "victims of a plan in the history": history.UNITS,
+    "pending groups and pods that the form offers, and running ones": planning.OFFERED,
+}
+LINES = [
+    shlex.split(line, comments=True)[2:]
+    for line in (
+        *re.findall(r"^(?:    |\$ )(podium ui\b.*)$", f"{DOCS}\n{README}", re.MULTILINE),
+        *(line.replace("cluster.json.gz", "examples/training-1.37.json.gz") for line in UI),
+    )
+]
+OFFLINE = [line for line in LINES if "-f" in line]
+LIVE = [line for line in LINES if "-f" not in line]
+
+
+def test_cuts_are_documented() -> None:
+    """The table has the code's numbers and no others."""
+    text = DOCS.partition("Long lists are cut")[2].partition("\n##")[0]
+    rows = [line for line in text.splitlines() if line.startswith("| ")][2:]
+    assert rows == [f"| {what} | {shown} |" for what, shown in CUTS.items()]
+    assert one.GAINS == one.DEPARTURES
+    assert threatened.OFFERED == planning.OFFERED
+    assert planning.MANIFEST == 1 << 20
+    assert "A manifest is 1 MiB\nat most" in DOCS
+
+
+def opens(link: str) -> bool:
+    with urllib.request.urlopen(link) as answer:
+        return bool(answer.status == 200)
+
+
+@pytest.mark.parametrize("line", OFFLINE, ids=" ".join)
+def test_offline_commands_run(line: list[str]) -> None:
+    with serving(*line) as link:
+        assert opens(link)
+
+
+@pytest.mark.server
+def test_live_commands_run(server_137: Server) -> None:
+    assert LIVE
+    # Another test may have created it.
+    server_137.request("POST", "/api/v1/namespaces", {"metadata": {"name": "team-a"}})
+    for line in LIVE:
+        with serving(*line, KUBECONFIG=str(server_137.kubeconfig)) as link:
+            assert opens(link)
+
+
+def test_the_screenshots_are_there_and_small() -> None:
+    """Every picture of the page is checked in; `make screenshots` takes them."""
+    names = re.findall(r"!\[[^\]]+\]\(([^)]+)\)", DOCS)
+    assert len(names) == 4
+    for name in names:
+        assert 0 < (ROOT / "docs" / name).stat().st_size < 200_000

@@ -1,0 +1,105 @@
+"""The HTML page of `podium whatif`: the domain as nodes, self-contained, hostile names inert."""
+
+import os
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, expect
+from tests.support.browser import CONTRAST, opened
+from tests.support.render.sample import HOSTILE
+from tests.support.whatif import sample
+from tests.unit.cli.render.test_page import Reader
+
+from podium.cli.render import whatif_page as page
+from podium.cli.render.whatif_words import PageOrigin, WhatIf
+
+MADE = PageOrigin("1.0", "2026-11-21T12:00:00Z")
+REPORTS = {
+    "costly": sample.costly(HOSTILE),
+    "fits": sample.fits(),
+    "hopeless": sample.hopeless(),
+    "large": sample.large(600),
+}
+
+
+@pytest.mark.parametrize("report", REPORTS.values(), ids=list(REPORTS))
+def test_page_is_whole_and_loads_nothing(report: WhatIf) -> None:
+    """Every tag is closed, there is no script, no handler, and nothing that names the outside."""
+    reader = Reader(page.whatif_page(report, MADE))
+    names = {name for _, attributes in reader.tags for name in attributes}
+    assert not {name for name in names if name.startswith("on") or name in {"src", "style", "href"}}
+    tags = [tag for tag, _ in reader.tags]
+    assert "script" not in tags
+    assert tags.count("table") == tags.count("caption")
+    policy = next(
+        attributes["content"] or ""
+        for tag, attributes in reader.tags
+        if tag == "meta" and attributes.get("http-equiv") == "Content-Security-Policy"
+    )
+    assert policy.startswith("default-src 'none'; style-src 'sha256-")
+    assert "script-src" not in policy
+
+
+def test_victims_are_struck_out_on_their_node() -> None:
+    """Each node shows the pods that come in, are struck out and stay; no other nodes are shown."""
+    reader = Reader(page.whatif_page(sample.costly(), MADE))
+    assert reader.texts["h3"] == ["node-0", "node-1", "node-2", "node-3"]
+    # The first of each is the key.
+    assert reader.texts["ins"][1:] == [f"team-a/train-{each}" for each in range(4)]
+    struck = reader.texts["del"][1:]
+    assert struck == ["team-b/sweep-0", "team-b/lone", "team-b/sweep-1", "team-b/sweep-2", "team-b/sweep-3"]
+    assert "team-b/kept" in reader.texts["li"]
+    assert "team-b/far" not in reader.texts["li"]
+
+
+def test_lists_are_bounded_and_say_so() -> None:
+    """Nodes, units and reasons are cut with a word."""
+    text = page.whatif_page(sample.large(600), MADE)
+    assert text.count('<li class="node">') == page.CARDS
+    assert text.count(f"First {page.CARDS} of 600.") == 1
+    assert text.count(f"First {page.UNITS} of 600.") == 2
+    assert text.count(f"First {page.REASONS} of 600.") == 1
+
+
+def test_a_crowded_node_counts_the_rest() -> None:
+    """A node with more pods than a card holds says how many more."""
+    plan = sample.large(1).plan
+    many = tuple(sample.single(f"pod-{each}", "node-0") for each in range(page.PODS + 7))
+    crowded = sample.report(
+        type(plan)(semantics=plan.semantics, outcome=plan.outcome, message="", victims=many)
+    )
+    assert "7 more are preempted" in page.whatif_page(crowded, MADE)
+
+
+@pytest.mark.browser
+def test_page_opens_in_peace(browser: Browser, tmp_path: Path) -> None:
+    """No error, no dialog from a hostile name, and no request but the file itself; victims are struck out."""
+    file = tmp_path / "whatif.html"
+    file.write_text(page.whatif_page(sample.costly(HOSTILE), MADE), "utf-8")
+    tab, said, requests = opened(browser, file)
+    expect(tab).to_have_title(
+        "Podium whatif: PodGroup team-a/train fits after preemption: "
+        "4 pods on nodes node-0, node-1, node-2 and 1 more."
+    )
+    expect(tab.locator(".node")).to_have_count(4)
+    style = tab.locator(".node del").first.evaluate("e => getComputedStyle(e).textDecorationLine")
+    assert style == "line-through"
+    assert said == []
+    assert requests == [file.as_uri()]
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [360, 1280])
+@pytest.mark.parametrize("name", ["costly", "hopeless"])
+def test_looks_right(browser: Browser, tmp_path: Path, name: str, width: int, scheme: str) -> None:
+    """No text is below WCAG's contrast of 4.5, and the page never scrolls sideways."""
+    file = tmp_path / "whatif.html"
+    file.write_text(page.whatif_page(REPORTS[name], MADE), "utf-8")
+    tab = opened(browser, file, color_scheme=scheme, viewport={"width": width, "height": 900}).page
+    ratio, text = tab.evaluate(CONTRAST)
+    assert ratio >= 4.5, text
+    assert tab.evaluate("document.documentElement.scrollWidth") <= width
+    folder = os.environ.get("PODIUM_SCREENSHOTS")
+    if folder:
+        tab.screenshot(path=f"{folder}/whatif-{name}-{width}-{scheme}.png", full_page=True)

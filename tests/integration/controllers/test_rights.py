@@ -1,0 +1,181 @@
+"""The rights that docs/reconciler.md lists: enough for all that the reconciler does, and each one is used.
+
+A process under an account that has these rights and no other does everything once, through a proxy that
+records its requests. Then one right at a time is removed: the process lives, logs the missing right once, and
+does the rest.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+from tests.integration.groups.autogroups.test_servers import CRDS, FOREIGN, LETS, controlled, definition
+from tests.support.autogroups.shapes import ASKING, GROUP_LABEL
+from tests.support.connection.cluster import CONTAINER, NATIVE
+from tests.support.controllers.running import PODIUM_API, Place, Space, install, launch, new_class
+from tests.support.proxy import Proxy, Refuse, Where
+from tests.support.rights import NAMESPACE, Page, Right, asked, make, used
+from tests.support.servers import Server, exclusive
+from tests.support.waiting import until
+from tests.support.webhooks.running import ending
+
+from podium.api.groups import NATIVE_GROUP, PODIUM_GROUP
+from podium.controlplane.releases import NEWEST
+
+pytestmark = pytest.mark.server
+
+_NAME = "podium-controller"
+_PAGE = Page("reconciler.md", _NAME)
+_LEASES = "coordination.k8s.io"
+_NATIVE_API = f"{NATIVE_GROUP}/{NATIVE[NEWEST.minor][0]}"
+_LOW, _HIGH = "rights-low", "rights-high"
+# How often something is asked for in vain before one looks how often that was said.
+_REFUSALS = 3
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Server]:
+    """Yield a server that has every kind that the reconciler follows, native groups and Podium's."""
+    with exclusive(NEWEST) as made:
+        install(made)
+        for kind in FOREIGN:
+            make(made, CRDS, definition(kind))
+        paths = [f"/apis/{version}/{kind.lower()}s" for kind, version in FOREIGN.items()]
+        until(lambda: all(made.request("GET", path)[0] == 200 for path in paths), "they are served")
+        new_class(made, _LOW, 100)
+        new_class(made, _HIGH, 1000)
+        yield made
+
+
+def divide(where: Place) -> Space:
+    """Make a group and a pod that is not as it, in a namespace of their own."""
+    space = Space(where)
+    space.group("gang", _HIGH)
+    space.pod("other", "gang", _LOW)
+    return space
+
+
+def ask_for_a_group(space: Space) -> str:
+    """Create a Job whose pod requests a group, as the webhook would label it; return the Job's path."""
+    jobs = f"/apis/batch/v1/namespaces/{space.name}/jobs"
+    template = {"metadata": {"labels": ASKING}, "spec": {"restartPolicy": "Never", "containers": [CONTAINER]}}
+    body = {"metadata": {"name": "train"}, "spec": {"parallelism": 2, "template": template}}
+    space.ask("PATCH", f"/api/v1/namespaces/{space.name}", {"metadata": {"labels": LETS}})
+    job = {"apiVersion": "batch/v1", "kind": "Job", **make(space.server, jobs, body)}
+    labels = {**ASKING, GROUP_LABEL: "train-job"}
+    pod = {"name": "train-0", "labels": labels, "ownerReferences": controlled(job)}
+    make(space.server, space.pods_path(), {"metadata": pod, "spec": template["spec"]})
+    return f"{jobs}/train"
+
+
+def count(space: Space, name: str) -> int:
+    """Return a group's minCount, 0 when there is no such group."""
+    code, group = space.server.request("GET", space.groups_path(name))
+    return int(group["spec"]["schedulingPolicy"]["gang"]["minCount"]) if code == 200 else 0
+
+
+def use_each(server: Server, proxy: Proxy, kubeconfig: Path, folder: Path) -> None:
+    """List where no watch begins with a list, follow, and write all that is ever written."""
+    podium, native = (Place(server, api) for api in (PODIUM_API, _NATIVE_API))
+    lease = (NAMESPACE, _NAME)
+    lists = {right for right in _PAGE.listed() if right.verb == "list"}
+    with proxy.fault(Where(watch=True), Refuse(422, "Invalid")):
+        older = launch(kubeconfig, folder / "older", lease)
+        with ending(older):
+            older.until(lambda: lists <= asked(proxy), "it lists")
+    newer = launch(kubeconfig, folder / "newer", lease)
+    with ending(newer):
+        divide(native).expect("gang", "True", "PriorityMismatch")
+        space = divide(podium)
+        space.expect("gang", "True", "PriorityMismatch")
+        job = ask_for_a_group(space)
+        newer.until(lambda: count(space, "train-job") == 2, "a group is made")
+        space.ask("PATCH", job, {"spec": {"parallelism": 3}})
+        newer.until(lambda: count(space, "train-job") == 3, "its count is changed")
+        space.end("other")
+        gone = space.groups_path("gang")
+        space.ask("DELETE", gone)
+        newer.until(lambda: server.request("GET", gone)[0] == 404, "the group is let go")
+        newer.until(lambda: _PAGE.listed() <= asked(proxy), "each right is used")
+    assert "error" not in {name for event in newer.events for name in event}
+
+
+def test_they_are_enough_and_each_is_used(server: Server, tmp_path: Path) -> None:
+    """No request is refused, and no other right is used."""
+    with Proxy(server).running() as proxy:
+        use_each(server, proxy, _PAGE.account(server).kubeconfig(tmp_path, proxy.url), tmp_path)
+        assert asked(proxy) - {None} == _PAGE.listed()
+        assert [call for call in proxy.calls if call.code == 403] == []
+
+
+class Lack(NamedTuple):
+    """Rights that are removed together: their name in the log, and whether the rest goes on."""
+
+    rights: tuple[Right, ...]
+    event: str
+    goes_on: bool
+
+
+LACKS = {
+    "pods cannot be read": Lack(
+        (Right("", "pods", "list"), Right("", "pods", "watch")), "watch failed", goes_on=False
+    ),
+    "jobs cannot be read": Lack(
+        (Right("batch", "jobs", "list"), Right("batch", "jobs", "watch")), "watch failed", goes_on=False
+    ),
+    "groups cannot be changed": Lack(
+        (Right(PODIUM_GROUP, "podgroups", "patch"),), "write failed", goes_on=True
+    ),
+    "groups cannot be made": Lack(
+        (Right(PODIUM_GROUP, "podgroups", "create"),), "write failed", goes_on=True
+    ),
+    "conditions cannot be written": Lack(
+        (Right(PODIUM_GROUP, "podgroups/status", "patch"),), "write failed", goes_on=True
+    ),
+    "events cannot be sent": Lack(
+        (Right("events.k8s.io", "events", "create"),), "event not sent", goes_on=True
+    ),
+    "the lease cannot be read": Lack((Right(_LEASES, "leases", "get"),), "lease not reached", goes_on=False),
+    "the lease cannot be made": Lack(
+        (Right(_LEASES, "leases", "create"),), "lease not reached", goes_on=False
+    ),
+    "the lease cannot be kept": Lack(
+        (Right(_LEASES, "leases", "update"),), "lease not reached", goes_on=False
+    ),
+}
+
+
+@pytest.mark.parametrize("lack", LACKS.values(), ids=list(LACKS))
+def test_without_one(lack: Lack, server: Server, tmp_path: Path) -> None:
+    """The log has it once in the API server's words and the request is repeated; independent work goes on."""
+    assert set(lack.rights) <= _PAGE.listed()
+    limited = _PAGE.account(server, lack.rights)
+    if Right(_LEASES, "leases", "create") not in lack.rights:
+        leases = f"/apis/{_LEASES}/v1/namespaces/{limited.namespace}/leases"
+        make(server, leases, {"metadata": {"name": _NAME}})
+    with Proxy(server).running() as proxy:
+        kubeconfig = limited.kubeconfig(tmp_path, proxy.url)
+        started = launch(kubeconfig, tmp_path / "one", (limited.namespace, _NAME))
+        with ending(started):
+            podium = [divide(Place(server, PODIUM_API)) for _ in range(_REFUSALS)]
+            for space in podium:
+                ask_for_a_group(space)
+
+            def refused() -> list[Right | None]:
+                return [used(call) for call in list(proxy.calls) if call.code == 403]
+
+            def said() -> list[str]:
+                return [each["error"] for each in started.events if each["event"] == lack.event]
+
+            started.until(lambda: len(refused()) >= _REFUSALS and said() != [], "it was refused, and says so")
+            for right in lack.rights:
+                named = f'cannot {right.verb} resource "{right.resource}" in API group "{right.group}"'
+                assert len([error for error in said() if named in error]) <= 1
+            assert all("cannot " in error for error in said())
+            if lack.goes_on:
+                divide(Place(server, _NATIVE_API)).expect("gang", "True", "PriorityMismatch")
+            else:
+                assert [space.conditions("gang") for space in podium] == [{}] * len(podium)
+            assert set(refused()) <= set(lack.rights)
+    assert "Traceback" not in started.log

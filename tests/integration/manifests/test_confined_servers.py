@@ -1,0 +1,417 @@
+"""A stolen token of the scheduler or the reconciler, on real API servers: what its policies refuse.
+
+Each account has its rights of the install. A case is one write by that account; the policy that it names
+refuses it, and the same write without the foreign part goes through.
+tests/integration/manifests/test_audit.py has the real processes do all that they ever write under these
+policies, and finds nothing refused.
+"""
+
+import copy
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any, NamedTuple
+
+import pytest
+import yaml
+from tests.support.connection.cluster import CONTAINER
+from tests.support.servers import Server, exclusive
+from tests.support.waiting import until
+from tests.support.webhooks.recorder import Answer, send
+from tests.unit.manifests.test_modes import rendered
+
+from podium.api.groups import FINALIZER, GROUP_SCHEDULED, INITIALLY_SCHEDULED
+from podium.controllers import conditions as controller
+from podium.controlplane.releases import RELEASES
+from podium.groups.autogroups import GROUP_LABELS, OWNER_KINDS
+from podium.schedulerplugin.preemption.intents import DISRUPTION_TARGET
+from podium.schedulerplugin.scheduling.messages import POD_SCHEDULED
+
+pytestmark = pytest.mark.server
+
+Document = dict[str, Any]
+
+_USER = "system:serviceaccount:podium-system:podium-"
+_REGISTERED = ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration", "Deployment")
+_STRATEGIC = "application/strategic-merge-patch+json"
+_MERGE = "application/merge-patch+json"
+_JSON = "application/json-patch+json"
+_GROUPS = "/apis/scheduling.podium.dev/v1beta1/namespaces/default/podgroups"
+_NODES = {
+    "with-zone": {"topology.kubernetes.io/zone": "z", "topology.kubernetes.io/region": "r"},
+    "plain": {},
+}
+_TIME = "2026-11-22T00:00:00Z"
+
+
+class Scene(NamedTuple):
+    """A server with the manifests of the scheduler's mode, and two nodes."""
+
+    server: Server
+
+    def write(
+        self, account: str, method: str, path: str, body: Any, content_type: str = _STRATEGIC
+    ) -> Answer:
+        """Send a write as an account of the install."""
+        kind = "application/json" if method in ("POST", "PUT") else content_type
+        return send(self.server, method, path, body, content_type=kind, user=_USER + account)
+
+    def make(self, path: str, body: Document) -> Document:
+        """Make an object as the administrator."""
+        code, made = self.server.request("POST", path, body)
+        assert code == 201, made
+        assert isinstance(made, dict)
+        return made
+
+    def pod(
+        self, scheduler: str = "podium-scheduler", namespace: str = "default", **metadata: Any
+    ) -> Document:
+        """Make a pending pod with a claim, an address, and conditions of the kubelet and a readiness gate."""
+        claims = [{"name": "gpu", "resourceClaimTemplateName": "t"}]
+        spec = {"schedulerName": scheduler, "containers": [CONTAINER], "resourceClaims": claims}
+        made = self.make(_pods(namespace), {"metadata": {"generateName": "p-", **metadata}, "spec": spec})
+        status = {
+            "podIP": "10.1.1.1",
+            "conditions": [
+                {"type": "Ready", "status": "False"},
+                {"type": "x.example/gate", "status": "False"},
+            ],
+        }
+        path = f"{_pods(namespace)}/{made['metadata']['name']}/status"
+        code, made = self.server.request("PATCH", path, {"status": status}, _STRATEGIC)
+        assert code == 200, made
+        assert isinstance(made, dict)
+        return made
+
+    def group(self, **metadata: Any) -> Document:
+        """Make a group of Podium's with a foreign finalizer, labels and an annotation."""
+        metadata = {
+            "generateName": "g-",
+            "labels": {"team": "a"},
+            "annotations": {"a": "b"},
+            "finalizers": ["example.com/hold"],
+            **metadata,
+        }
+        spec = {"schedulingPolicy": {"gang": {"minCount": 2}}}
+        return self.make(_GROUPS, {**_GROUP, "metadata": metadata, "spec": spec})
+
+
+_GROUP = {"apiVersion": "scheduling.podium.dev/v1beta1", "kind": "PodGroup"}
+
+
+def _pods(namespace: str) -> str:
+    return f"/api/v1/namespaces/{namespace}/pods"
+
+
+@pytest.fixture(scope="module", params=RELEASES)
+def scene(request: pytest.FixtureRequest) -> Iterator[Scene]:
+    """Yield a server with the objects of the install, except those that need a running webhook."""
+    with exclusive(RELEASES[request.param]) as server:
+        documents = [each for each in rendered("scheduler") if each["kind"] not in _REGISTERED]
+        for each in documents:
+            if each["kind"] == "CustomResourceDefinition":
+                each["spec"].pop("conversion", None)
+        server.kubectl("apply", "--server-side", "--filename=-", stdin=yaml.safe_dump_all(documents))
+        made = Scene(server)
+        for name, labels in _NODES.items():
+            made.make("/api/v1/nodes", {"metadata": {"name": name, "labels": labels}})
+        until(lambda: server.request("GET", _GROUPS)[0] == 200, "groups are served")
+        pod, group = made.pod("default-scheduler"), made.group()
+        probes: dict[str, Callable[[], Answer]] = {
+            "scheduler-binds": lambda: _bind(made, pod, namespace="kube-system"),
+            "scheduler-status": lambda: _status(made, pod, {"podIP": "10.0.0.1"}),
+            "controller-status": lambda: _group_status(made, "controller", group, {}, GROUP_SCHEDULED),
+            "controller-creates": lambda: made.write(
+                "controller", "POST", f"{_GROUPS}?dryRun=All", _new_group([])
+            ),
+            "controller-updates": lambda: _patch_group(made, group, {"labels": {"x": "y"}}),
+        }
+        for name, probe in probes.items():
+            until(partial(_acts, f"podium-{name}", probe), f"{name} acts")
+        yield made
+
+
+def _acts(policy: str, probe: Callable[[], Answer]) -> bool:
+    return _refused(probe(), policy)
+
+
+def _refused(answer: Answer, policy: str) -> bool:
+    message = answer.body.get("message", "")
+    return answer.code == 403 and f"ValidatingAdmissionPolicy '{policy}'" in message
+
+
+def _bind(
+    scene: Scene,
+    pod: Document,
+    node: str = "plain",
+    *,
+    namespace: str = "default",
+    kind: str = "Node",
+    **metadata: Any,
+) -> Answer:
+    name = pod["metadata"]["name"]
+    body = {
+        "metadata": {"name": name, "uid": pod["metadata"]["uid"], **metadata},
+        "target": {"apiVersion": "v1", "kind": kind, "name": node},
+    }
+    return scene.write("scheduler", "POST", f"{_pods(namespace)}/{name}/binding", body)
+
+
+def _status(
+    scene: Scene, pod: Document, status: Document, namespace: str = "default", **metadata: Any
+) -> Answer:
+    path = f"{_pods(namespace)}/{pod['metadata']['name']}/status"
+    body = {"metadata": {"uid": pod["metadata"]["uid"], **metadata}, "status": status}
+    return scene.write("scheduler", "PATCH", path, body)
+
+
+def _condition(kind: str, status: str = "True") -> Document:
+    return {"type": kind, "status": status, "reason": "Test", "message": "m", "lastTransitionTime": _TIME}
+
+
+def _group_status(scene: Scene, account: str, group: Document, more: Document, *kinds: str) -> Answer:
+    path = f"{_GROUPS}/{group['metadata']['name']}/status"
+    status = {"conditions": [_condition(kind) for kind in kinds], **more}
+    return scene.write(account, "PATCH", path, {"status": status}, _MERGE)
+
+
+def _patch_group(scene: Scene, group: Document, metadata: Document, **more: Any) -> Answer:
+    path = f"{_GROUPS}/{group['metadata']['name']}"
+    return scene.write("controller", "PATCH", path, {"metadata": metadata, **more}, _MERGE)
+
+
+def _owner(api_version: str = "batch/v1", kind: str = "Job", **more: Any) -> Document:
+    return {"apiVersion": api_version, "kind": kind, "name": "o", "uid": "11", "controller": True, **more}
+
+
+def _new_group(owners: list[Document], **metadata: Any) -> Document:
+    metadata = {"generateName": "made-", "labels": dict(GROUP_LABELS), "ownerReferences": owners, **metadata}
+    return {**_GROUP, "metadata": metadata, "spec": {"schedulingPolicy": {"gang": {"minCount": 2}}}}
+
+
+@pytest.mark.parametrize("node", _NODES)
+def test_the_scheduler_binds(scene: Scene, node: str) -> None:
+    """A pod by its UID; the API server's own topology labels are no label of the scheduler's."""
+    answer = _bind(scene, scene.pod(), node)
+    assert answer.code == 201, answer
+
+
+@pytest.mark.parametrize("namespace", ["kube-system", "kube-public", "kube-node-lease", "podium-system"])
+def test_it_binds_nothing_of_the_system(scene: Scene, namespace: str) -> None:
+    """The pod asked for it in vain."""
+    answer = _bind(scene, scene.pod(), namespace=namespace)
+    assert _refused(answer, "podium-scheduler-binds"), answer
+
+
+BINDINGS: dict[str, Document] = {
+    "an annotation": {"annotations": {"a": "b"}},
+    "a label": {"labels": {"app": "b"}},
+    "no UID": {"uid": ""},
+}
+
+
+@pytest.mark.parametrize("metadata", BINDINGS.values(), ids=BINDINGS)
+def test_a_binding_writes_no_metadata_of_the_pod(scene: Scene, metadata: Document) -> None:
+    answer = _bind(scene, scene.pod(), **metadata)
+    assert _refused(answer, "podium-scheduler-binds"), answer
+
+
+def test_the_older_way_to_bind_is_no_way_round(scene: Scene) -> None:
+    """`bindings` of a namespace is another resource, for which the account has no right."""
+    pod = scene.pod()
+    target = {"apiVersion": "v1", "kind": "Node", "name": "plain"}
+    body = {"metadata": {"name": pod["metadata"]["name"]}, "target": target}
+    assert scene.write("scheduler", "POST", "/api/v1/namespaces/default/bindings", body).code == 403
+
+
+WRITTEN: dict[str, Document] = {
+    "why it waits": {"conditions": [_condition(POD_SCHEDULED, "False")]},
+    "that it goes": {"conditions": [_condition(DISRUPTION_TARGET)]},
+    "a node and why": {"nominatedNodeName": "plain", "conditions": [_condition(POD_SCHEDULED, "False")]},
+    "no node any more": {"nominatedNodeName": None},
+    "both": {"conditions": [_condition(DISRUPTION_TARGET), _condition(POD_SCHEDULED)]},
+}
+
+
+@pytest.mark.parametrize("status", WRITTEN.values(), ids=WRITTEN)
+def test_the_scheduler_writes_its_conditions_and_a_node(scene: Scene, status: Document) -> None:
+    """That holds for new conditions and its own; 3,000 annotations do not exhaust the cost budget."""
+    many = {f"example.com/{number}": "x" * 50 for number in range(3000)}
+    labels = {f"l{number}": "v" for number in range(100)}
+    pod = scene.pod(annotations=many, labels=labels, finalizers=["example.com/hold"])
+    for _ in range(2):
+        answer = _status(scene, pod, status)
+        assert answer.code == 200, answer
+
+
+STATUS: dict[str, Document] = {
+    "podIP": {"podIP": "10.9.9.9"},
+    "podIPs": {"podIPs": [{"ip": "10.9.9.9"}]},
+    "podIP taken away": {"podIP": None, "podIPs": [{"$patch": "replace"}]},
+    "hostIP": {"hostIP": "10.9.9.9"},
+    "phase": {"phase": "Failed"},
+    "reason": {"reason": "Evicted"},
+    "message": {"message": "x"},
+    "startTime": {"startTime": _TIME},
+    "Ready": {"conditions": [_condition("Ready")]},
+    "ContainersReady": {"conditions": [_condition("ContainersReady")]},
+    "Initialized": {"conditions": [_condition("Initialized")]},
+    "a readiness gate": {"conditions": [_condition("x.example/gate")]},
+    "a condition taken away": {"conditions": [{"type": "x.example/gate", "$patch": "delete"}]},
+    "all conditions replaced": {"conditions": [{"$patch": "replace"}, _condition(POD_SCHEDULED)]},
+    "Ready beside its own": {"conditions": [_condition(POD_SCHEDULED, "False"), _condition("Ready")]},
+    "containerStatuses": {
+        "containerStatuses": [
+            {"name": CONTAINER["name"], "image": "i", "imageID": "", "ready": True, "restartCount": 0}
+        ]
+    },
+    "resourceClaimStatuses": {"resourceClaimStatuses": [{"name": "gpu", "resourceClaimName": "of-another"}]},
+    "observedGeneration": {"observedGeneration": 99},
+    "resize": {"resize": "Infeasible"},
+}
+
+
+# The first is derived from podIP.
+_IGNORED = {"podIPs"}
+
+
+@pytest.mark.parametrize("status", STATUS.values(), ids=STATUS)
+def test_it_writes_nothing_else_of_a_status(scene: Scene, status: Document) -> None:
+    """Or it could take a Service's traffic, end pods for their controllers, or hand out others' claims.
+
+    What of it the API server ignores by itself is not stored, either.
+    """
+    pod = scene.pod()
+    answer = _status(scene, pod, status)
+    path = f"{_pods('default')}/{pod['metadata']['name']}"
+    assert scene.server.request("GET", path)[1]["status"] == pod["status"]
+    assert _refused(answer, "podium-scheduler-status") or (answer.code == 200 and status.keys() <= _IGNORED)
+
+
+METADATA: dict[str, Document] = {
+    "labels": {"labels": {"app": "other"}},
+    "a label taken away": {"labels": {"there": None}},
+    "annotations": {"annotations": {"a": "b"}},
+    "a finalizer": {"finalizers": ["example.com/more"]},
+    "no finalizer": {"$deleteFromPrimitiveList/finalizers": ["example.com/hold"]},
+}
+
+
+@pytest.mark.parametrize("metadata", METADATA.values(), ids=METADATA)
+def test_it_writes_no_metadata_of_a_pod(scene: Scene, metadata: Document) -> None:
+    """pods/status writes labels, annotations and finalizers."""
+    pod = scene.pod(labels={"there": "1"}, finalizers=["example.com/hold"])
+    answer = _status(scene, pod, {}, **metadata)
+    assert _refused(answer, "podium-scheduler-status"), answer
+
+
+@pytest.mark.parametrize("namespace", ["default", "kube-system"])
+@pytest.mark.parametrize("status", WRITTEN.values(), ids=WRITTEN)
+def test_it_writes_nothing_of_another_schedulers_pods(scene: Scene, status: Document, namespace: str) -> None:
+    """A DisruptionTarget, say, has a Job's pod failure policy overlook that it failed."""
+    pod = scene.pod("default-scheduler", namespace)
+    answer = _status(scene, pod, status, namespace)
+    assert _refused(answer, "podium-scheduler-status"), answer
+
+
+_OWN = {
+    "scheduler": (GROUP_SCHEDULED, INITIALLY_SCHEDULED, DISRUPTION_TARGET),
+    "controller": controller.OURS,
+}
+
+
+@pytest.mark.parametrize("account", _OWN)
+def test_conditions_of_groups(scene: Scene, account: str) -> None:
+    """Each account may write its own conditions beside another's, but never write or remove those."""
+    (other,) = _OWN.keys() - {account}
+    policy = f"podium-{account}-status"
+    group = scene.group()
+    foreign = "example.com/foreign"
+    path = f"{_GROUPS}/{group['metadata']['name']}/status"
+    conditions = [_condition(foreign)]
+    code, made = scene.server.request("PATCH", path, {"status": {"conditions": conditions}}, _MERGE)
+    assert code == 200, made
+    for kind in _OWN[account]:
+        answer = _group_status(scene, account, group, {}, foreign, kind)
+        assert answer.code == 200, answer
+    for kinds in ((), *((foreign, kind) for kind in (*_OWN[other], "Ready") if kind not in _OWN[account])):
+        answer = _group_status(scene, account, group, {}, *kinds)
+        assert _refused(answer, policy), (kinds, answer)
+
+
+@pytest.mark.parametrize("finalizers", [["example.com/hold", FINALIZER], ["example.com/hold"]], ids=str)
+def test_the_reconciler_puts_its_finalizer_on_and_takes_it_away(scene: Scene, finalizers: list[str]) -> None:
+    group = scene.group()
+    for wanted in (["example.com/hold", FINALIZER], finalizers):
+        answer = _patch_group(scene, group, {"finalizers": wanted})
+        assert answer.code == 200, answer
+
+
+GROUP_METADATA: dict[str, Document] = {
+    "an owner": {"ownerReferences": [_owner()]},
+    "an owner of its kinds that is no controller": {"ownerReferences": [_owner(controller=False)]},
+    "another's finalizer": {"finalizers": ["example.com/hold", "example.com/more"]},
+    "a finalizer taken away": {"finalizers": [FINALIZER]},
+    "no finalizers": {"finalizers": None},
+    "a label": {"labels": {"x": "y"}},
+    "a label taken away": {"labels": {"team": None}},
+    "a label of its own with another value": {"labels": {"scheduling.podium.dev/gang": "x"}},
+    "an annotation": {"annotations": {"example.com/x": "gold"}},
+    "an annotation taken away": {"annotations": None},
+}
+
+
+@pytest.mark.parametrize("metadata", GROUP_METADATA.values(), ids=GROUP_METADATA)
+def test_it_writes_no_other_metadata_of_a_group(scene: Scene, metadata: Document) -> None:
+    """With an owner of its choice it could have the garbage collector delete any group."""
+    answer = _patch_group(scene, scene.group(), metadata)
+    assert _refused(answer, "podium-controller-updates"), answer
+
+
+def test_it_changes_the_owner_of_no_group(scene: Scene) -> None:
+    """Nor may it change the owner of a group that it has made, whose count it sets to its owner's."""
+    group = scene.make(_GROUPS, _new_group([_owner()]))
+    spec = {"schedulingPolicy": {"gang": {"minCount": 3}}}
+    for owners in ([_owner(uid="22")], [], [_owner(), _owner(name="p", uid="22", controller=False)]):
+        answer = _patch_group(scene, group, {"ownerReferences": owners or None})
+        assert _refused(answer, "podium-controller-updates"), answer
+    assert _patch_group(scene, group, {}, spec=spec).code == 200
+    answer = _patch_group(scene, scene.group(), {}, spec=spec)
+    assert _refused(answer, "podium-controller-updates"), answer
+
+
+@pytest.mark.parametrize(("api_version", "kind"), sorted(OWNER_KINDS))
+def test_it_makes_groups_for_gangs(scene: Scene, api_version: str, kind: str) -> None:
+    body = _new_group([_owner(api_version, kind)])
+    answer = scene.write("controller", "POST", _GROUPS, body)
+    assert answer.code == 201, answer
+
+
+NEW: dict[str, Document] = {
+    "nobody's": _new_group([]),
+    "two owners'": _new_group([_owner(), _owner(name="p", uid="22", controller=False)]),
+    "a Pod's": _new_group([_owner("v1", "Pod")]),
+    "a Job's of another group": _new_group([_owner("example.com/v1", "Job")]),
+    "no controller": _new_group([_owner(controller=False)]),
+    "one that holds its owner": _new_group([_owner(blockOwnerDeletion=True)]),
+    "with a finalizer": _new_group([_owner()], finalizers=["example.com/hold"]),
+    "without its label": _new_group([_owner()], labels={}),
+    "with a priority of its choice": _new_group(
+        [_owner()], annotations={"scheduling.podium.dev/preemption-priority-class": "gold"}
+    ),
+}
+
+
+@pytest.mark.parametrize("body", NEW.values(), ids=NEW)
+def test_it_makes_no_other_groups(scene: Scene, body: Document) -> None:
+    answer = scene.write("controller", "POST", _GROUPS, copy.deepcopy(body))
+    assert _refused(answer, "podium-controller-creates"), answer
+
+
+def test_others_are_free(scene: Scene) -> None:
+    """The kubelet's and the administrator's writes are none of these policies' business."""
+    pod, group = scene.pod("default-scheduler"), scene.group()
+    path = f"{_pods('default')}/{pod['metadata']['name']}/status"
+    assert scene.server.request("PATCH", path, {"status": {"podIP": "10.9.9.9"}}, _STRATEGIC)[0] == 200
+    path = f"{_GROUPS}/{group['metadata']['name']}"
+    owners = {"metadata": {"ownerReferences": [_owner()]}}
+    assert scene.server.request("PATCH", path, owners, _MERGE)[0] == 200

@@ -1,0 +1,128 @@
+"""Dumps of real servers, taken by a user who may only get and list: audited to the report of the server."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+from tests.support.connection.cluster import (
+    READ_ONLY,
+    create,
+    create_class,
+    create_group,
+    create_pod,
+    kubeconfig_of,
+)
+from tests.support.dump.compare import anonymous
+from tests.support.servers import Server, exclusive
+
+from podium.api.schedulable import SCHEDULING_READS
+from podium.cli.commands.audit import command as audit
+from podium.cli.commands.dump import command as dump
+from podium.cli.inputs import KubeOptions, load_live
+from podium.controlplane.releases import RELEASES
+from podium.documents.load import load_state
+from podium.documents.split import split
+
+pytestmark = pytest.mark.server
+
+
+@pytest.fixture(scope="module", params=RELEASES)
+def divergent(request: pytest.FixtureRequest) -> Iterator[Server]:
+    """Yield a server of its own with a divergent group, since the report covers all objects on it."""
+    with exclusive(RELEASES[request.param]) as server:
+        create(server, "/api/v1/namespaces", {"metadata": {"name": "team"}})
+        gold, bronze = create_class(server, 1000), create_class(server, 10)
+        create_group(server, "team", "train", gold)
+        for number, class_name in enumerate((gold, gold, bronze)):
+            job = {"batch.kubernetes.io/job-name": "train", "secret-label": "hunter2"}
+            create_pod(
+                server, "team", f"train-{number}", class_name, labels=job, annotations={"note": "hunter2"}
+            )
+        budget = {
+            "metadata": {"name": "b"},
+            "spec": {"maxUnavailable": 1, "selector": {"matchLabels": {"app": "x"}}},
+        }
+        create(server, "/apis/policy/v1/namespaces/team/poddisruptionbudgets", budget)
+        _create_storage(server)
+        yield server
+
+
+def _create_storage(server: Server) -> None:
+    """Create a claim and the volume it is bound to, with private data in them."""
+    room = {"accessModes": ["ReadWriteOnce"], "storageClassName": "hunter2"}
+    claim = {
+        "metadata": {"name": "data", "annotations": {"pv.kubernetes.io/bind-completed": "yes"}},
+        "spec": {**room, "volumeName": "disk", "resources": {"requests": {"storage": "1Gi"}}},
+    }
+    create(server, "/api/v1/namespaces/team/persistentvolumeclaims", claim)
+    terms = [{"matchExpressions": [{"key": "zone", "operator": "In", "values": ["east"]}]}]
+    volume = {
+        "metadata": {"name": "disk"},
+        "spec": {
+            **room,
+            "capacity": {"storage": "1Gi"},
+            "hostPath": {"path": "/secret-project"},
+            "nodeAffinity": {"required": {"nodeSelectorTerms": terms}},
+        },
+    }
+    create(server, "/api/v1/persistentvolumes", volume)
+
+
+def _json(kubeconfig: Path) -> Any:
+    done = CliRunner().invoke(audit, ["--kubeconfig", str(kubeconfig), "-A", "-o", "json"])
+    assert done.exit_code == 3, done.stderr
+    return json.loads(done.stdout)
+
+
+@pytest.mark.parametrize("flags", [[], ["--pseudonyms"]], ids=["plain", "pseudonyms"])
+def test_the_audit_of_the_dump_is_the_audit_of_the_server(
+    divergent: Server, tmp_path: Path, flags: list[str]
+) -> None:
+    """The file has no field that no rule reads."""
+    reader = kubeconfig_of(divergent, "team", READ_ONLY, tmp_path)
+    path = tmp_path / "dump.json"
+    done = CliRunner().invoke(dump, ["--kubeconfig", str(reader), "-A", "-o", str(path), *flags])
+    assert done.exit_code == 0, done.stderr
+    offline = CliRunner().invoke(audit, ["-f", str(path), "-o", "json", "--strict"])
+    assert offline.exit_code == 3
+    live, report = _json(reader), json.loads(offline.stdout)
+    assert "pod-priority-differs" in {found["rule"] for found in live["findings"]}
+    if flags:
+        assert anonymous(report) == anonymous(live)
+    else:
+        assert report == live
+    text = path.read_text()
+    for secret in ("hunter2", "secret-project", "secret-label"):
+        assert secret not in text
+
+
+def test_a_plan_can_be_made_from_the_dump(divergent: Server, tmp_path: Path) -> None:
+    """Pods as a scheduler sees them, claims, volumes and namespaces, by get and list alone."""
+    reader = kubeconfig_of(divergent, "team", READ_ONLY, tmp_path)
+    path = tmp_path / "dump.json"
+    done = CliRunner().invoke(dump, ["--kubeconfig", str(reader), "-A", "-o", str(path)])
+    assert done.exit_code == 0, done.stderr
+    state = load_state(split(path.read_bytes(), str(path)), strict=True, reads=SCHEDULING_READS).state
+    live = load_live(KubeOptions(kubeconfig=str(reader), all_namespaces=True), SCHEDULING_READS).state
+    assert state.unread == live.unread
+    assert state.pods["team", "train-0"].spec == live.pods["team", "train-0"].spec
+    assert state.claims["team", "data"].bound
+    assert state.volumes["disk"].spec == live.volumes["disk"].spec
+    assert set(state.namespaces) == set(live.namespaces)
+
+
+def test_volumes_that_may_not_be_read_are_named(divergent: Server, tmp_path: Path) -> None:
+    """The rest is dumped, and a plan from it names the missing volumes."""
+    rules = [{"apiGroups": ["*"], "resources": ["pods", "nodes"], "verbs": ["get", "list"]}]
+    reader = kubeconfig_of(divergent, "team", rules, tmp_path)
+    path = tmp_path / "dump.json"
+    done = CliRunner().invoke(dump, ["--kubeconfig", str(reader), "-A", "-o", str(path)])
+    assert done.exit_code == 0, done.stderr
+    missing = 'missing permission: list persistentvolumes (API group "") cluster-wide'
+    assert f"podium: not included: PersistentVolume: {missing}" in done.stderr
+    state = load_state(split(path.read_bytes(), str(path)), strict=True, reads=SCHEDULING_READS).state
+    assert state.unread["PersistentVolume"] == missing
+    assert "Pod" not in state.unread

@@ -1,0 +1,141 @@
+"""Our arithmetic against a real kube-scheduler: exactly that much room fits the pod, one unit less does not.
+
+Each case has a node of its own with exactly the room that we compute for the pod. For each resource it has
+one more that is one unit short of it. If we counted too little the first pod would stay pending. If we
+counted too much a pod would be placed on a node that we call too small.
+"""
+
+from collections.abc import Iterator
+from functools import partial
+from typing import Any
+
+import msgspec
+import pytest
+from tests.support.filters.builders import container
+from tests.support.servers import ENOUGH, Server, exclusive
+from tests.support.waiting import until
+
+from podium.api.minors import minor_of
+from podium.api.podrequests import PODS, pod_requests
+from podium.api.schedulable import Schedulable
+from podium.controlplane.releases import RELEASES
+
+pytestmark = pytest.mark.server
+
+PATH = "/api/v1/namespaces/default/pods"
+HEAVY = "heavy"  # the RuntimeClass whose pods have overhead
+CASES: dict[str, dict[str, Any]] = {
+    "plain": {
+        "containers": [container({"cpu": "1500m", "memory": "1Gi"}), container({"cpu": "1"}, name="b")]
+    },
+    "fractions": {"containers": [container({"memory": "100m"}), container({"memory": "1000m"}, name="b")]},
+    "limits": {"containers": [container({"cpu": "1"}, {"cpu": "2", "example.com/gpu": "2"})]},
+    "init": {
+        "containers": [container({"cpu": "1", "memory": "2Gi"})],
+        "initContainers": [container({"cpu": "3", "memory": "1Gi"}, name="init")],
+    },
+    "sidecars": {
+        "containers": [container({"cpu": "1"})],
+        "initContainers": [
+            container({"cpu": "1"}, name="first", sidecar=True),
+            container({"cpu": "5"}, name="init"),
+            container({"cpu": "2"}, name="second", sidecar=True),
+        ],
+    },
+    "overhead": {"containers": [container({"cpu": "1", "memory": "1Gi"})], "runtimeClassName": HEAVY},
+    "pod-level": {
+        "containers": [container({"cpu": "1"}), container(name="b")],
+        "resources": {"requests": {"cpu": "3"}, "limits": {"memory": "1Gi"}},
+    },
+    "disk": {
+        "containers": [
+            container({"ephemeral-storage": "1500k", "memory": "1Mi"}, {"hugepages-2Mi": "4Mi"}),
+        ]
+    },
+}
+
+
+@pytest.fixture(scope="module", params=ENOUGH)
+def cluster(request: pytest.FixtureRequest) -> Iterator[Server]:
+    """Yield a cluster whose nodes are this test's own: others' pods may go anywhere."""
+    with exclusive(RELEASES[request.param], controllers=True) as server:
+        overhead = {"podFixed": {"cpu": "250m", "memory": "120Mi"}}
+        heavy = {"metadata": {"name": HEAVY}, "handler": HEAVY, "overhead": overhead}
+        create(server, "/apis/node.k8s.io/v1/runtimeclasses", heavy)
+        account = "/api/v1/namespaces/default/serviceaccounts/default"
+        until(lambda: server.request("GET", account)[0] == 200, "the namespace's account")
+        yield server
+
+
+def create(server: Server, path: str, body: dict[str, Any]) -> bytes:
+    code, made = server.request("POST", path, body)
+    assert code == 201, made
+    return msgspec.json.encode(made)
+
+
+def manifest(name: str, case: str) -> dict[str, Any]:
+    """Return the pod of a case that only the node of its own name may take."""
+    spec = CASES[case]
+    images = {
+        part: [{**each, "image": "none"} for each in spec[part]]
+        for part in ("containers", "initContainers")
+        if part in spec
+    }
+    own = {"nodeSelector": {"room": name}, "tolerations": [{"operator": "Exists"}]}
+    return {"metadata": {"name": name}, "spec": {**spec, **images, **own}}
+
+
+def stored(server: Server, name: str, case: str) -> Schedulable:
+    return msgspec.json.decode(create(server, PATH, manifest(name, case)), type=Schedulable)
+
+
+def room(server: Server, name: str, amounts: dict[str, int]) -> None:
+    """Make the node of a name with exactly this room."""
+    written = {key: f"{amount}m" if key == "cpu" else str(amount) for key, amount in amounts.items()}
+    made = {"metadata": {"name": name, "labels": {"room": name}}, "status": {"allocatable": written}}
+    create(server, "/api/v1/nodes", made)
+
+
+def verdict(server: Server, name: str) -> str:
+    """Return the node that a pod was bound to, or the message why it was not; empty before either."""
+    _, pod = server.request("GET", f"{PATH}/{name}")
+    for condition in pod["status"].get("conditions", ()):
+        if condition["type"] == "PodScheduled":
+            return str(pod["spec"].get("nodeName") or condition["message"])
+    return ""
+
+
+def minor(server: Server) -> int:
+    found = minor_of(server.release.minor)
+    assert found is not None
+    return found
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_pod_takes_exactly_what_kube_scheduler_counts(cluster: Server, case: str) -> None:
+    taken = pod_requests(stored(cluster, f"{case}-fits", case), minor(cluster))
+    assert taken.unusable == ()
+    room(cluster, f"{case}-fits", dict(taken.amounts))
+    until(lambda: verdict(cluster, f"{case}-fits") == f"{case}-fits", f"{case} to be placed")
+    for name, amount in taken.amounts.items():
+        if name == PODS:
+            continue
+        short = f"{case}-{name.replace('/', '.').lower()}"
+        room(cluster, short, {**taken.amounts, name: amount - 1})
+        stored(cluster, short, case)
+        # Until the scheduler has seen the node, it says that there is none for the pod.
+        decided = (short, f"Insufficient {name}")
+        until(partial(said, cluster, short, decided), f"a verdict on {short}")
+        assert f"Insufficient {name}" in verdict(cluster, short)
+
+
+def said(server: Server, name: str, words: tuple[str, ...]) -> bool:
+    return any(each in verdict(server, name) for each in words)
+
+
+@pytest.mark.parametrize("case", [case for case, spec in CASES.items() if "runtimeClassName" not in spec])
+def test_defaults_of_a_server_count_in_a_file_too(cluster: Server, case: str) -> None:
+    """Requests from limits; overhead alone is known to the server only."""
+    written = manifest(f"{case}-dry", case)
+    defaulted = msgspec.json.decode(create(cluster, f"{PATH}?dryRun=All", written), type=Schedulable)
+    assert pod_requests(msgspec.convert(written, Schedulable)) == pod_requests(defaulted)

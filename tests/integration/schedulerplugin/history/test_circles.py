@@ -1,0 +1,73 @@
+"""Workloads that evict each other in turn, on a real server with the real process: slowed down and reported.
+
+With constant priorities this cannot happen. Here the test recreates each pod under its name with a higher
+class than that of the pod that took its place.
+"""
+
+import re
+from collections.abc import Iterator
+
+import pytest
+from tests.integration.schedulerplugin.history.test_live import RECORDS
+from tests.support.scheduling.world import Scheduler, World, Yard, world
+from tests.support.waiting import until
+from tests.unit.schedulerplugin.history.test_report import run
+
+from podium.controlplane.releases import NEWEST
+from podium.crds import definitions
+
+pytestmark = pytest.mark.server
+
+_HELD = re.compile(r"1 pod would be evicted, which evicted it: backing off for (\d+) s")
+
+
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    """Yield a world with the custom resource of the history."""
+    with world(NEWEST.minor, tmp_path_factory.mktemp("world")) as made:
+        path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+        code, answer = made.server.request("POST", path, definitions.records())
+        assert code == 201, answer
+        until(lambda: made.server.request("GET", RECORDS)[0] == 200, "records are served")
+        yield made
+
+
+def held_back(yard: Yard, name: str) -> int:
+    """Wait until a pod says that it is held back; return the seconds."""
+    found = _HELD.search(yard.until_said(name, "which evicted it"))
+    assert found is not None
+    return int(found[1])
+
+
+def circles(yard: Yard, scheduler: Scheduler, times: int) -> None:
+    """Wait until so many were counted; each is logged once."""
+    yard.until(lambda: scheduler.metric("eviction_cycles_total") == times, f"{times} are counted")
+    assert scheduler.log.count("workloads evict each other") == times
+
+
+def test_workloads_that_evict_each_other_are_slowed_down(recorded: World) -> None:
+    """The first round costs a minute, the next one two; the delay ends, as the reason may have gone."""
+    records = recorded.server.new_namespace("records-")
+    with recorded.scheduling(recordsNamespace=records) as scheduler, recorded.yard() as yard:
+        yard.node("n0")
+        yard.pod("a", 4, 1)
+        yard.until_bound(["a"])
+        yard.pod("b", 4, 3)
+        yard.until_bound(["b"])
+        assert scheduler.metric("eviction_cycles_total") == 0
+        first, again = yard.evicted_uids(), yard.pod("a", 4, 5)["metadata"]["uid"]
+        assert 30 < held_back(yard, "a") <= 60
+        yard.witness()
+        circles(yard, scheduler, 1)
+        assert yard.evicted_uids() == first
+        yard.until(lambda: yard.pods().get("a", {}).get("spec", {}).get("nodeName"), "the minute has passed")
+        assert yard.pods()["a"]["metadata"]["uid"] == again
+        assert yard.evicted() == ["a", "b"]
+        yard.pod("b", 4, 7)
+        assert 60 < held_back(yard, "b") <= 120
+        circles(yard, scheduler, 2)
+        told = run("--kubeconfig", recorded.server.kubeconfig, "--namespace", records)
+        assert told.exit_code == 3
+        assert "Workloads evicted each other in 1 cycle." in told.stdout
+        line = next(line for line in told.stdout.splitlines() if f"Pod {yard.name}/a" in line)
+        assert f"Pod {yard.name}/b" in line

@@ -1,0 +1,114 @@
+"""The history that a running scheduler leaves: of its own preemptions, and of a shadow of kube-scheduler."""
+
+import json
+from collections.abc import Callable, Iterator
+
+import msgspec
+import pytest
+from bench.kubescheduler import scheduling
+from click.testing import CliRunner
+from tests.support.scheduling.world import NAME, World, Yard, world
+from tests.support.waiting import until
+
+from podium.api.records import RECORD_VERSION, Agreement, PreemptionRecord, RecordedPlan
+from podium.cli.main import command
+from podium.controlplane.releases import NEWEST
+from podium.crds import definitions
+
+pytestmark = pytest.mark.server
+
+OTHER = "default-scheduler"
+RECORDS = f"/apis/{RECORD_VERSION}/preemptionrecords"
+
+
+@pytest.fixture(scope="module")
+def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    """Yield a world with kube-scheduler, and the custom resource."""
+    with world(NEWEST.minor, tmp_path_factory.mktemp("world")) as made, scheduling(made.server):
+        path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+        code, answer = made.server.request("POST", path, definitions.records())
+        assert code == 201, answer
+        until(lambda: made.server.request("GET", RECORDS)[0] == 200, "records are served")
+        yield made
+
+
+@pytest.fixture(scope="module")
+def records_namespace(both: World) -> Iterator[str]:
+    """Yield a scheduler with a shadow, and where it keeps its history."""
+    namespace = both.server.new_namespace("records-")
+    with both.scheduling(shadow=True, recordsNamespace=namespace):
+        yield namespace
+
+
+@pytest.fixture
+def yard(both: World, records_namespace: str) -> Iterator[Yard]:
+    """Yield a yard of one test, under that scheduler."""
+    with both.yard() as made:
+        yield made
+
+
+def plans(yard: Yard) -> list[RecordedPlan]:
+    """Return the recorded plans of a yard."""
+    code, read = yard.server.request("GET", RECORDS)
+    assert code == 200, read
+    records = msgspec.convert(read["items"], list[PreemptionRecord])
+    return [plan for record in records for plan in record.plans if plan.preemptor.namespace == yard.name]
+
+
+def written(yard: Yard, reached: Callable[[RecordedPlan], bool]) -> RecordedPlan:
+    """Wait for a plan that is as it should be, and give it."""
+    until(lambda: any(map(reached, plans(yard))), "it is written down")
+    return next(plan for plan in plans(yard) if reached(plan))
+
+
+def test_a_preemption_of_our_own(yard: Yard) -> None:
+    """A gang needs a whole group's room: one plan records its preemptor and its victims."""
+    yard.nodes(2)
+    yard.running_gang("low", ["n0", "n1"], 4, 1, whole=True)
+    yard.until_bound(yard.gang("high", 2, 4, 5))
+    plan = written(yard, lambda plan: plan.mode == "Enforced")
+    assert (plan.result, plan.domain, plan.unitCount, plan.podCount) == ("Evicted", "cluster", 1, 2)
+    assert (plan.preemptor.kind, plan.preemptor.name, plan.preemptor.priority) == ("PodGroup", "high", 5)
+    (unit,) = plan.units
+    assert (unit.kind, unit.name, unit.priority, unit.pods) == ("PodGroup", "low", 1, 2)
+
+
+def test_kube_scheduler_preempts_and_the_shadow_agrees(yard: Yard) -> None:
+    """There is one way only, and kube-scheduler is fast: the shadow uses the cluster as it was."""
+    yard.nodes(2)
+    yard.pod("low", 4, 1, schedulerName=OTHER)
+    yard.pod("middle", 4, 5, schedulerName=OTHER)
+    yard.until_bound(["low", "middle"])
+    yard.pod("high", 4, 9, schedulerName=OTHER)
+    yard.until_bound(["high"])
+    plan = written(yard, lambda plan: plan.mode == "Shadow")
+    assert (plan.agreement, plan.theirPods) == (Agreement.SAME, 1)
+    assert (plan.preemptor.name, [unit.name for unit in plan.units]) == ("high", ["low"])
+    assert yard.touched() == [], f"{NAME} itself does nothing about it"
+
+
+def test_whatif_and_the_loop_agree_on_the_harm_of_a_gang(both: World) -> None:
+    """The loop only observes its plan; `whatif` plans for the same second of the same cluster."""
+    name, namespace = "podium-observed", both.server.new_namespace("records-")
+    observing = both.scheduling(schedulerName=name, preemption="observe", recordsNamespace=namespace)
+    with observing, both.yard(name) as yard:
+        yard.nodes(4)
+        yard.running_gang("low", ["n0", "n1"], 2, 1, whole=True)
+        for index, node in enumerate(("n0", "n1", "n2", "n2", "n3")):
+            yard.pod(f"lone-{index}", 2, 1 if node == "n2" else 3, node=node)
+        yard.pod("high", 2, 9, node="n3")
+        yard.gang("gang", 2, 4, 5)
+        recorded = written(yard, lambda plan: plan.mode == "Observed")
+        line = ["whatif", "--group", f"{yard.name}/gang", "--semantics", "kep", "--now", recorded.time]
+        answer = CliRunner().invoke(
+            command, [*line, "-o", "json", "--kubeconfig", str(both.server.kubeconfig)]
+        )
+    found = json.loads(answer.stdout)
+    assert {unit.name for unit in recorded.units} == {unit["name"] for unit in found["victims"]}
+    levels = found["harm"]["levels"]
+    assert [(each["priority"], each["units"], each["pods"]) for each in levels] == [(3, 1, 1), (1, 3, 4)]
+    assert (recorded.unitCount, recorded.podCount) == (4, 5)
+    assert (recorded.violations or 0, recorded.acceleratorSeconds or 0) == (
+        found["harm"]["violations"],
+        found["harm"]["acceleratorSeconds"],
+    )

@@ -1,0 +1,71 @@
+"""A preemption that one process begins and the next one ends, on a real server: one plan in the records."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from tests.support.proxy import Hold
+from tests.support.scheduling.world import World, world
+from tests.support.waiting import until
+
+from podium.api.records import RECORD_VERSION
+from podium.controlplane.releases import NEWEST
+from podium.crds import definitions
+
+pytestmark = [pytest.mark.server, pytest.mark.timeout(600)]
+
+DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+VICTIMS = 3
+
+
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    """Yield a world with a history."""
+    with world(NEWEST.minor, tmp_path_factory.mktemp("world")) as made:
+        code, answer = made.server.request("POST", DEFINITIONS, definitions.records())
+        assert code == 201, answer
+        served = f"/apis/{RECORD_VERSION}/preemptionrecords"
+        until(lambda: made.server.request("GET", served)[0] == 200, "records are served")
+        yield made
+
+
+def plans(recorded: World, namespace: str) -> list[dict[str, Any]]:
+    code, found = recorded.server.request(
+        "GET", f"/apis/{RECORD_VERSION}/namespaces/{namespace}/preemptionrecords"
+    )
+    assert code == 200, found
+    return [plan for record in found["items"] for plan in record["plans"]]
+
+
+@pytest.mark.parametrize("killed", [False, True], ids=["told to stop", "killed"])
+def test_one_plan(recorded: World, killed: bool) -> None:
+    """Between marks and deletes. The rate would not let it go twice."""
+    name, namespace = f"podium-{'dead' if killed else 'told'}", recorded.server.new_namespace("records-")
+    rate = {} if killed else {"evictionsPerMinute": VICTIMS}
+    options: dict[str, Any] = {"schedulerName": name, "recordsNamespace": namespace, **rate}
+    with (
+        recorded.scheduling(lease=(namespace, "heir"), **options) as scheduler,
+        recorded.yard(name) as yard,
+    ):
+        yard.nodes(1)
+        for index in range(VICTIMS):
+            yard.pod(f"low-{index}", "1300m", 1, node="n0")
+        with recorded.proxy.fault(yard.deletes, Hold(lost=True)) as held:
+            yard.pod("first", 4, 5)
+            yard.until(lambda: held.hits > 0, "the deletes are under way")
+            if killed:
+                scheduler.kill()
+            else:
+                assert scheduler.process.stop() == 0
+                assert [(each["result"], each.get("podCount", 0)) for each in plans(recorded, namespace)] == [
+                    ("Failed", 0)
+                ]
+        scheduler.again()
+        yard.until_bound(["first"])
+        until(
+            lambda: [each["result"] for each in plans(recorded, namespace)] == ["Evicted"],
+            "it is written down",
+        )
+        (plan,) = plans(recorded, namespace)
+        assert (plan["unitCount"], plan["podCount"]) == (VICTIMS, VICTIMS)
+        assert len(yard.evicted()) == VICTIMS

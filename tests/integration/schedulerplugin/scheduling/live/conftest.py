@@ -1,0 +1,29 @@
+"""Fixtures of the live tests: worlds with native groups in two versions, and one with Podium's groups."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from tests.support.controllers.running import PLACES
+from tests.support.folders import Kept
+from tests.support.scheduling.world import World, Yard, world
+
+
+@contextmanager
+def _scheduled(name: str, folder: Path) -> Iterator[World]:
+    with world(name, folder) as made, made.scheduling():
+        yield made
+
+
+@pytest.fixture(scope="module")
+def worlds(kept: Kept, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], World]:
+    """Return the world of one of PLACES with one scheduler for all tests; made when first asked for."""
+    return lambda name: kept.once(name, lambda: _scheduled(name, tmp_path_factory.mktemp("world")))
+
+
+@pytest.fixture(params=PLACES)
+def yard(request: pytest.FixtureRequest, worlds: Callable[[str], World]) -> Iterator[Yard]:
+    """Yield a namespace and nodes of the test's own, in each world."""
+    with worlds(request.param).yard() as made:
+        yield made

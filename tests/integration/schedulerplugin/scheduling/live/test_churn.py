@@ -1,0 +1,361 @@
+"""A cluster that never rests: random changes for a while, with the invariants checked all the time.
+
+Half a minute in `make test`, an hour in `make soak`. The seed is PODIUM_SEED. Now and then everything comes
+to rest. Then every pod is on a node or waits with a reason, and no pod waits that would just fit.
+"""
+
+import contextlib
+import os
+import random
+import re
+import time
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from bench.rig import resident
+from tests.support.controllers.history import group_of
+from tests.support.controllers.running import MERGE
+from tests.support.proxy import Cut, Delay, Fault, Proxy, Refuse, Where
+from tests.support.scheduling.ledger import deleted, over_commits, unannounced
+from tests.support.scheduling.world import NAME, PRIORITIES, Scheduler, World, Yard, world
+from tests.support.servers import FULL
+
+from podium.api.membership import GroupKey
+from podium.api.schedulable import SCHEDULING_READS
+from podium.cli.inputs import KubeOptions, load_live
+from podium.cluster.reader import Name
+from podium.controlplane.releases import NEWEST
+from podium.errors import PodiumError
+from podium.schedulerplugin.engine import plan
+from podium.schedulerplugin.preemption.outcome import Outcome
+from podium.schedulerplugin.settings import DivergencePolicy, Settings
+
+pytestmark = pytest.mark.server
+
+SECONDS = 3600 if FULL else 30
+# How long until everything comes to rest, and is looked at.
+BETWEEN_SECONDS = 60 if FULL else 15
+NODES = 12
+MOST_PODS = 70
+CPUS = ("500m", 1, 2, 3)
+OTHER = "default-scheduler"
+FAULTS: list[Fault] = [
+    Refuse(429, "TooManyRequests", retry_after=1),
+    Refuse(500, "InternalError"),
+    Refuse(409, "Conflict"),
+    Cut(answered=False),
+    Cut(answered=True),
+    Delay(0.3),
+]
+# Memory may not grow by more than this from the first rest to the last, in MiB.
+FLAT_MIB = 40.0
+_UID = re.compile(r"\(UID ([0-9a-f-]{36})\)")
+
+
+@pytest.fixture(scope="module")
+def ours(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    with world(NEWEST.minor, tmp_path_factory.mktemp("world")) as made:
+        yield made
+
+
+@contextlib.contextmanager
+def trouble(chance: random.Random, scheduler: Scheduler, proxy: Proxy) -> Iterator[None]:
+    """Make one in three of some requests fail; seldom kill the process, or cut its watches."""
+    what = chance.random()
+    if what < 0.03:
+        scheduler.kill()
+        scheduler.again()
+    elif what < 0.1:
+        proxy.drop(Where(watch=True))
+    if what > 0.3:
+        yield
+        return
+    where = Where("/pods/", method=chance.choice(["POST", "PATCH", "DELETE"]))
+    with proxy.fault(where, chance.choice(FAULTS), times=5):
+        yield
+
+
+class Churn:
+    """Makes changes one after the other, by a seed; their effects depend on the scheduler, too."""
+
+    def __init__(self, yard: Yard, scheduler: Scheduler, seed: int) -> None:
+        self.random = random.Random(seed)
+        self._yard = yard
+        self._scheduler = scheduler
+        # Names of pods that were deleted, which a preemption may have been about to do.
+        self.removed: set[str] = set()
+        self._count = 0
+        self._cordoned: set[str] = set()
+        self._gone: set[str] = set()
+        self._changes = {
+            self._add_pod: 12,
+            self._add_gang: 6,
+            self._join: 3,
+            self._remove_pod: 12,
+            self._remove_gang: 4,
+            self._finish: 3,
+            self._reject: 1,
+            self._hold: 2,
+            self._release: 3,
+            self._cordon: 2,
+            self._uncordon: 3,
+            self._remove_node: 1,
+            self._return_node: 2,
+            self._add_budget: 1,
+            self._remove_budget: 1,
+        }
+
+    def change(self) -> None:
+        """Make one change."""
+        changes = list(self._changes)
+        (change,) = self.random.choices(changes, list(self._changes.values()))
+        if change in (self._add_pod, self._add_gang, self._join) and len(self._yard.pods()) > MOST_PODS:
+            change = self._remove_pod
+        change()
+
+    def calm(self) -> None:
+        """Remove all that keeps pods from their nodes, and all victims that wait for the test."""
+        for node in sorted(self._cordoned):
+            self._set_cordoned(node, cordoned=False)
+        for node in sorted(self._gone):
+            self._yard.node(node)
+        self._cordoned.clear()
+        self._gone.clear()
+        for name, pod in self._yard.pods().items():
+            if "finalizers" in pod["metadata"]:
+                self._yard.free(name)
+
+    def _name(self, stem: str) -> str:
+        self._count += 1
+        return f"{stem}-{self._count}"
+
+    def _one(self, *, bound: bool | None = None, held: bool | None = None) -> str | None:
+        """Return a pod of ours; `bound` and `held` restrict the choice, None is any."""
+        there = [
+            name
+            for name, pod in sorted(self._yard.pods().items())
+            if pod["spec"]["schedulerName"] == NAME
+            and bound in (None, bool(pod["spec"].get("nodeName")))
+            and held in (None, "finalizers" in pod["metadata"])
+        ]
+        return self.random.choice(there) if there else None
+
+    def _add_pod(self) -> None:
+        name, labels = self._name("pod"), {"app": self.random.choice("ab")}
+        cpu, priority = self.random.choice(CPUS), self.random.choice(PRIORITIES)
+        self._yard.pod(name, cpu, priority, metadata={"labels": labels})
+
+    def _add_gang(self) -> None:
+        name, count = self._name("gang"), self.random.randint(2, 4)
+        priority, cpu = self.random.choice(PRIORITIES), self.random.choice(CPUS)
+        least = self.random.choice([None, count, count - 1])
+        self._yard.group(name, priority, least, whole=least is not None and self.random.random() < 0.5)
+        self._yard.members(name, count, cpu, priority)
+
+    def _join(self) -> None:
+        groups = self._groups()
+        if groups:
+            group = self.random.choice(groups)
+            name = group["metadata"]["name"]
+            priority = self._yard.priorities[group["metadata"]["uid"]]
+            self._yard.pod(self._name(f"{name}-late"), self.random.choice(CPUS), priority, group=name)
+
+    def _remove_pod(self) -> None:
+        name = self._one()
+        if name is not None:
+            self._delete(name)
+
+    def _delete(self, name: str, how: str = "") -> None:
+        self.removed.add(name)
+        self._yard.server.request("DELETE", f"{self._yard.pods_path(name)}{how}")
+
+    def _remove_gang(self) -> None:
+        groups = self._groups()
+        if groups:
+            name = self.random.choice(groups)["metadata"]["name"]
+            for pod in self._yard.pods():
+                if pod.startswith(f"{name}-"):
+                    self._delete(pod)
+            self._yard.server.request("DELETE", self._yard.groups_path(name))
+            self._patch(self._yard.groups_path(name), {"metadata": {"finalizers": None}})
+
+    def _finish(self) -> None:
+        name = self._one(bound=True)
+        if name is not None:
+            self._patch(f"{self._yard.pods_path(name)}/status", {"status": {"phase": "Succeeded"}})
+
+    def _reject(self) -> None:
+        name = self._one(bound=True)
+        if name is not None:
+            status = {"phase": "Failed", "reason": "OutOfcpu", "message": "Node didn't have enough cpu"}
+            self._patch(f"{self._yard.pods_path(name)}/status", {"status": status})
+
+    def _hold(self) -> None:
+        name = self._one(bound=True, held=False)
+        if name is not None:
+            self._patch(self._yard.pods_path(name), {"metadata": {"finalizers": ["example.com/stays"]}})
+
+    def _release(self) -> None:
+        name = self._one(held=True)
+        if name is not None:
+            self._patch(self._yard.pods_path(name), {"metadata": {"finalizers": None}})
+
+    def _cordon(self) -> None:
+        if len(self._cordoned) < NODES // 3 and (node := self._random_node()):
+            self._set_cordoned(node, cordoned=True)
+            self._cordoned.add(node)
+
+    def _uncordon(self) -> None:
+        if self._cordoned:
+            node = self.random.choice(sorted(self._cordoned))
+            self._set_cordoned(node, cordoned=False)
+            self._cordoned.discard(node)
+
+    def _remove_node(self) -> None:
+        """Its pods are gone with it, as a controller would see to."""
+        if len(self._gone) < 2 and (node := self._random_node()):
+            self._yard.remove_node(node)
+            self._gone.add(node)
+            self._cordoned.discard(node)
+            for name, pod in self._yard.pods().items():
+                if self._yard.where(pod) == node:
+                    self._delete(name, "?gracePeriodSeconds=0")
+
+    def _return_node(self) -> None:
+        if self._gone:
+            self._yard.node(self._gone.pop())
+
+    def _add_budget(self) -> None:
+        path = f"/apis/policy/v1/namespaces/{self._yard.name}/poddisruptionbudgets"
+        spec = {"minAvailable": 1, "selector": {"matchLabels": {"app": self.random.choice("ab")}}}
+        name = self._name("budget")
+        self._yard.ask("POST", path, {"metadata": {"name": name}, "spec": spec}, code=201)
+        status = {"currentHealthy": 1, "desiredHealthy": 1, "expectedPods": 1}
+        allowed = {"disruptionsAllowed": self.random.randint(0, 2)}
+        self._patch(f"{path}/{name}/status", {"status": {**status, **allowed}})
+
+    def _remove_budget(self) -> None:
+        path = f"/apis/policy/v1/namespaces/{self._yard.name}/poddisruptionbudgets"
+        self._yard.server.request("DELETE", path)
+
+    def _random_node(self) -> str:
+        there = [f"n{index}" for index in range(NODES) if f"n{index}" not in self._gone]
+        return self.random.choice(there)
+
+    def _groups(self) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = self._yard.ask("GET", self._yard.groups_path())["items"]
+        return [group for group in found if "deletionTimestamp" not in group["metadata"]]
+
+    def _set_cordoned(self, node: str, *, cordoned: bool) -> None:
+        self._patch(f"/api/v1/nodes/{self._yard.full(node)}", {"spec": {"unschedulable": cordoned or None}})
+
+    def _patch(self, path: str, body: dict[str, Any]) -> None:
+        """Change an object that may be gone by now; one being deleted accepts no new finalizer (422)."""
+        code, answer = self._yard.server.request("PATCH", path, body, MERGE)
+        assert code in (200, 404, 409) or (code == 422 and "no new finalizers" in answer["message"]), answer
+
+
+class Judge:
+    """Checks the changes since its last check."""
+
+    def __init__(self, world: World, yard: Yard) -> None:
+        self._world = world
+        self._yard = yard
+        # Evicted pods, whose answer may have been lost and whose delete was repeated.
+        self.evicted: set[str] = set()
+
+    def problems(self, removed: set[str]) -> list[str]:
+        """Return the violations and forget them. `removed` names pods that other clients have deleted."""
+        self._world.ledger.catch_up()
+        calls = [call for call in self._yard.calls("DELETE") if call.code == 200]
+        uids = {deleted(call) for call in calls}
+        found = over_commits(list(self._world.ledger.pods.seen), list(self._world.ledger.nodes.seen))
+        found += unannounced(list(self._world.ledger.pods.seen), uids, removed)
+        found += self._unjust(uids)
+        self.evicted |= uids
+        self._world.forget()
+        return found
+
+    def _unjust(self, uids: set[str]) -> list[str]:
+        """Name victims of another scheduler, or of a priority that is not lower than their preemptor's."""
+        pods = {each.uid: each.object for each in self._world.ledger.pods.seen}
+        priorities = dict(self._yard.priorities)
+        priorities |= {uid: pod["spec"]["priority"] for uid, pod in pods.items()}
+        found = []
+        for uid in uids & pods.keys():
+            pod = pods[uid]
+            texts = [
+                each.get("message", "")
+                for each in pod["status"].get("conditions", ())
+                if each["type"] == "DisruptionTarget"
+            ]
+            preemptors = [priorities.get(by) for text in texts for by in _UID.findall(text)]
+            if pod["spec"]["schedulerName"] != NAME:
+                found.append(f"{pod['metadata']['name']} is not ours")
+            if any(by is not None and by <= pod["spec"]["priority"] for by in preemptors):
+                found.append(f"{pod['metadata']['name']} was as high as its preemptor: {texts}")
+        return found
+
+
+def resting(yard: Yard) -> list[str]:
+    """Name the pods that are neither on a node nor say why not, and those that are leaving."""
+    return [
+        name
+        for name, pod in yard.pods().items()
+        if "deletionTimestamp" in pod["metadata"]
+        or (
+            pod["status"].get("phase") not in ("Succeeded", "Failed")
+            and not (yard.where(pod) or yard.said(pod))
+        )
+    ]
+
+
+def forgotten(yard: Yard) -> list[str]:
+    """Return the pods that wait and would just fit, by another engine with a fresh read of the cluster."""
+    options = KubeOptions(str(yard.server.kubeconfig), None, all_namespaces=True)
+    state = load_live(options, SCHEDULING_READS).state
+    settings = Settings(divergence=DivergencePolicy.NO_PREEMPTION)
+    waiting: dict[Name | GroupKey, None] = {}
+    for name, pod in yard.pods().items():
+        if not yard.where(pod) and pod["status"]["phase"] == "Pending":
+            group = group_of(pod)
+            native = yard.world.place.native
+            waiting[GroupKey(native, yard.name, group) if group else (yard.name, name)] = None
+    found = []
+    for key in waiting:
+        # A pod was bound or deleted meanwhile.
+        with contextlib.suppress(PodiumError):
+            if plan(state, key, datetime.now(UTC), settings).outcome is Outcome.FITS:
+                found.append(str(key))
+    return found
+
+
+@pytest.mark.timeout(SECONDS + 300)
+def test_no_state_is_wrong_and_no_pod_is_forgotten(ours: World) -> None:
+    """That holds also while requests fail, watches break and the scheduler is killed."""
+    seed = int(os.environ.get("PODIUM_SEED", "7"))
+    sizes: list[float] = []
+    with ours.scheduling() as scheduler, ours.yard() as yard:
+        churn, judge = Churn(yard, scheduler, seed), Judge(ours, yard)
+        yard.nodes(NODES)
+        for index in range(3):
+            yard.pod(f"foreign-{index}", 1, 1, node=f"n{index}", schedulerName=OTHER)
+        end = time.monotonic() + SECONDS
+        while time.monotonic() < end:
+            rest = min(end, time.monotonic() + BETWEEN_SECONDS)
+            while time.monotonic() < rest:
+                with trouble(churn.random, scheduler, ours.proxy):
+                    for _ in range(20):
+                        churn.change()
+                assert judge.problems(churn.removed) == [], f"seed {seed}{ours.log}"
+            churn.calm()
+            yard.until(lambda: resting(yard) == [], "everything comes to rest")
+            # Pods in flight are not forgotten: a backoff may have to end first.
+            yard.until(lambda: forgotten(yard) == [], f"nothing waits that would fit (seed {seed})")
+            sizes.append(resident(scheduler.process.pid))
+        if FULL:
+            assert max(sizes) - sizes[0] < FLAT_MIB, sizes
+        assert judge.problems(churn.removed) == []
+        assert judge.evicted

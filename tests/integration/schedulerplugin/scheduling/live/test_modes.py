@@ -1,0 +1,146 @@
+"""Settings that an administrator may switch, on a real server: preemption itself, and evictions a minute."""
+
+from collections.abc import Callable
+
+import pytest
+from tests.integration.schedulerplugin.scheduling.live.test_victims import OF_A_JOB
+from tests.support.proxy import Hold
+from tests.support.scheduling.ledger import told
+from tests.support.scheduling.world import World, Yard
+
+from podium.controlplane.releases import NEWEST
+
+pytestmark = pytest.mark.server
+
+OBSERVER = "podium-observer"
+
+
+@pytest.fixture(scope="module")
+def plain(worlds: Callable[[str], World]) -> World:
+    """Return a world in which each test has a scheduler of its own name."""
+    return worlds(NEWEST.minor)
+
+
+def full(yard: Yard) -> None:
+    """Create two nodes, each full of a pod whose mark is written before its delete."""
+    yard.nodes(2)
+    for index in range(2):
+        yard.pod(f"low-{index}", 4, 1, node=f"n{index}", metadata=OF_A_JOB)
+
+
+def test_observe_plans_and_deletes_nothing_and_is_switched_while_it_runs(plain: World) -> None:
+    """Plans are counted and no pod is marked; with enforce the waiting pod preempts at once."""
+    with (
+        plain.scheduling(schedulerName=OBSERVER, preemption="observe") as scheduler,
+        plain.yard(OBSERVER) as yard,
+    ):
+        full(yard)
+        yard.pod("high", 4, 5)
+        yard.until_said("high", "nodes are available")
+        yard.until(lambda: scheduler.metric("observed_preemptions_total") >= 1, "the plan is counted")
+        yard.witness()
+        assert yard.touched() == []
+        assert "nominatedNodeName" not in yard.pods()["high"]["status"]
+        scheduler.configure(schedulerName=OBSERVER, preemption="enforce")
+        yard.until_bound(["high"])
+        assert len(yard.evicted()) == 1
+
+
+def test_off_is_off(plain: World) -> None:
+    with (
+        plain.scheduling(schedulerName="podium-off", preemption="off"),
+        plain.yard("podium-off") as yard,
+    ):
+        full(yard)
+        yard.pod("high", 4, 5)
+        yard.until_said("high", "nodes are available")
+        yard.witness()
+        assert yard.touched() == []
+
+
+def test_a_window_leaves_an_autoscaler_the_time(plain: World) -> None:
+    """No eviction is announced until the window ends or its annotation is removed."""
+    name, annotation = "podium-patient", "scheduling.podium.dev/preemption-delay"
+    with plain.scheduling(schedulerName=name), plain.yard(name) as yard:
+        full(yard)
+        yard.group("gang", 5, 2, annotations={annotation: "1h"})
+        members = yard.members("gang", 2, 4, 5)
+        for member in members:
+            yard.until_said(member, "for new nodes before anything is evicted")
+        yard.witness()
+        assert yard.touched() == []
+        yard.ask("PATCH", yard.groups_path("gang"), {"metadata": {"annotations": {annotation: None}}})
+        yard.until_bound(members)
+        assert len(yard.evicted()) == 2
+
+
+def test_a_rate_is_kept(plain: World) -> None:
+    """With one unit a minute, the second preemptor waits for its turn and evicts nothing before."""
+    # Without a lease the first would have to wait, too.
+    lease = plain.server.new_namespace("lease-"), "slow"
+    with (
+        plain.scheduling(lease=lease, schedulerName="podium-slow", evictionsPerMinute=1) as scheduler,
+        plain.yard("podium-slow") as yard,
+    ):
+        full(yard)
+        yard.pod("first", 4, 5)
+        yard.until_bound(["first"])
+        yard.pod("second", 4, 5)
+        yard.until_said("second", "the rate of 1 units a minute")
+        yard.until(lambda: scheduler.metric("rate_limited_total") >= 1, "it is counted")
+        yard.witness()
+        assert len(yard.evicted()) == 1
+        scheduler.configure(schedulerName="podium-slow", evictionsPerMinute=None)
+        yard.until_bound(["second"])
+
+
+def test_it_is_switched_off_in_mid_preemption(plain: World) -> None:
+    """Before the first delete there is none, and marked victims are unmarked."""
+    name = "podium-switched"
+    with plain.scheduling(schedulerName=name) as scheduler, plain.yard(name) as yard:
+        full(yard)
+        with plain.proxy.fault(yard.marks, Hold(), times=1) as held:
+            yard.pod("high", 4, 5)
+            yard.until(lambda: held.hits == 1, "the victim is told")
+            scheduler.configure(schedulerName=name, preemption="off")
+            yard.until(lambda: "configuration changed" in scheduler.log, "it is off")
+        yard.until(
+            lambda: len(plain.proxy.writes(yard.marks)) == 2 and not any(map(told, yard.pods().values())),
+            "the mark is withdrawn",
+        )
+        yard.witness()
+        assert yard.evicted() == []
+
+
+@pytest.mark.parametrize("seconds", [0, 3600])
+def test_a_gang_holds_room_against_a_stream_of_small_pods(seconds: int, plain: World) -> None:
+    """Each small pod that ends has a successor of the same priority that waits already."""
+    name = f"podium-hold-{seconds}"
+    with (
+        plain.scheduling(schedulerName=name, gangHoldSeconds=seconds) as scheduler,
+        plain.yard(name) as yard,
+    ):
+        yard.nodes(2)
+        for index in range(2):
+            yard.pod(f"small-{index}", 4, 5, node=f"n{index}")
+        gang = yard.gang("gang", 2, 4, 5)
+        yard.until_said(gang[0], "This gang holds room" if seconds else "nodes are available")
+        for index in range(2):
+            yard.pod(f"next-{index}", 4, 5)
+            yard.until_said(f"next-{index}", "nodes are available")
+        yard.end("small-0")
+        if not seconds:
+            yard.until(lambda: bound_of(yard, "next-"), "the next small pod takes the node")
+        yard.end("small-1")
+        if seconds:
+            yard.until_bound(gang)
+            yard.until(lambda: scheduler.metric("gang_holds_total", result="scheduled") == 1, "it counts")
+        else:
+            yard.until_bound(["next-0", "next-1"])
+        assert len(bound_of(yard, "")) == 2
+        assert yard.evicted() == []
+
+
+def bound_of(yard: Yard, prefix: str) -> list[str]:
+    """Return the names of the pods with a prefix that have a node."""
+    return [name for name, pod in yard.pods().items() if name.startswith(prefix) and yard.where(pod)]

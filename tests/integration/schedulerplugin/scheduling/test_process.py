@@ -1,0 +1,268 @@
+"""The process as docs/scheduler.md describes it: its rights, its readiness, and its leader election.
+
+Under an account that has the page's rights and no other it does everything once, through a proxy that records
+its requests. Other processes lose a right while they run, or take over from each other.
+"""
+
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.support.connection.cluster import CONTAINER, NATIVE
+from tests.support.controllers.running import (
+    MERGE,
+    PODIUM_API,
+    Controller,
+    Place,
+    Space,
+    install,
+    new_class,
+    spawn,
+)
+from tests.support.proxy import Cut, Hold, Proxy, Refuse, Where
+from tests.support.rights import NAMESPACE, Account, Page, asked, make
+from tests.support.servers import Server, exclusive
+from tests.support.waiting import until
+from tests.support.webhooks.running import ending
+
+from podium.api.groups import NATIVE_GROUP
+from podium.controlplane.releases import NEWEST
+from podium.crds import definitions
+
+pytestmark = pytest.mark.server
+
+NAME = "podium-scheduler"
+PAGE = Page("scheduler.md", NAME)
+LOW, HIGH = "rights-low", "rights-high"
+PODIUM = Path(sys.executable).with_name("podium")
+LEADS = "\npodium_scheduler_leader 1.0"
+RECORDS = f"/apis/{PODIUM_API}/namespaces/{NAMESPACE}/preemptionrecords"
+NATIVE_API = f"{NATIVE_GROUP}/{NATIVE[NEWEST.minor][0]}"
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Server]:
+    """Yield a server that has every kind that the scheduler follows, native groups and Podium's."""
+    with exclusive(NEWEST) as made:
+        install(made)
+        make(made, "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", definitions.records())
+        until(lambda: made.request("GET", RECORDS)[0] == 200, "records are served")
+        new_class(made, LOW, 100)
+        new_class(made, HIGH, 1000)
+        yield made
+
+
+@pytest.fixture(scope="module")
+def account(server: Server) -> Account:
+    """Return an account that has the page's rights and no other."""
+    return PAGE.account(server)
+
+
+def launch(kubeconfig: Path, folder: Path, *arguments: str) -> Controller:
+    """Start a scheduler and do not wait."""
+    line = [str(PODIUM), "scheduler", f"--kubeconfig={kubeconfig}", "--metrics-port=0", "--log-format=json"]
+    return spawn([*line, *arguments], folder)
+
+
+class Gangs:
+    """Gangs of two in a namespace, for one node that each of them fills."""
+
+    def __init__(self, where: Place, name: str) -> None:
+        self.space = Space(where)
+        self._node = f"node-{name}"
+        room = {"cpu": "2", "memory": "8Gi", "pods": "10"}
+        node = {
+            "metadata": {"name": self._node, "labels": {"rights": self.space.name}},
+            "status": {"allocatable": room, "capacity": room},
+        }
+        make(where.server, "/api/v1/nodes", node)
+
+    def gang(self, name: str, class_name: str) -> None:
+        """Make a gang with its pods."""
+        self.space.group(name, class_name)
+        asks = {**CONTAINER, "resources": {"requests": {"cpu": "1"}}}
+        for index in range(2):
+            self.space.pod(
+                f"{name}-{index}",
+                name,
+                class_name,
+                schedulerName=NAME,
+                containers=[asks],
+                nodeSelector={"rights": self.space.name},
+                terminationGracePeriodSeconds=0,
+            )
+
+    def runs(self, name: str) -> Callable[[], bool]:
+        """Return a function that returns whether both pods of a gang have a node."""
+
+        def bound() -> bool:
+            pods = [self._pod(f"{name}-{index}") for index in range(2)]
+            return all(pod.get("spec", {}).get("nodeName") == self._node for pod in pods)
+
+        return bound
+
+    def _pod(self, name: str) -> dict[str, Any]:
+        code, pod = self.space.server.request("GET", self.space.pods_path(name))
+        return pod if code == 200 else {}
+
+
+def records(server: Server) -> list[dict[str, Any]]:
+    """Return the history that the scheduler has written."""
+    code, answer = server.request("GET", RECORDS)
+    assert code == 200, answer
+    found: list[dict[str, Any]] = answer["items"]
+    return found
+
+
+def edit_records(server: Server) -> None:
+    """Change the stored history, so that its last writer has to read it again."""
+    for record in records(server):
+        path = f"{RECORDS}/{record['metadata']['name']}"
+        code, answer = server.request("PATCH", path, {"metadata": {"labels": {"seen": "yes"}}}, MERGE)
+        assert code == 200, answer
+
+
+def preemptors(server: Server) -> set[str]:
+    """Return the namespaces of the preemptors."""
+    return {plan["preemptor"]["namespace"] for record in records(server) for plan in record["plans"]}
+
+
+def use_each(server: Server, proxy: Proxy, kubeconfig: Path, folder: Path) -> None:
+    """List where no watch begins with a list, schedule, preempt, and ask after a lost answer."""
+    lease = f"--lease={NAMESPACE}/{NAME}"
+    lists = {right for right in PAGE.listed() if right.verb == "list"}
+    with proxy.fault(Where(watch=True), Refuse(422, "Invalid")):
+        older = launch(kubeconfig, folder / "older", lease)
+        with ending(older):
+            older.until(lambda: lists <= asked(proxy), "it lists")
+    newer = launch(kubeconfig, folder / "newer", lease)
+    with ending(newer):
+        newer.wait_ready()
+        for name, api in (("native", NATIVE_API), ("podium", PODIUM_API)):
+            gangs = Gangs(Place(server, api), name)
+            edit_records(server)
+            with proxy.fault(Where("/binding$", "POST"), Cut(answered=True), times=1):
+                gangs.gang("low", LOW)
+                newer.until(gangs.runs("low"), "the lower gang runs")
+            gangs.gang("high", HIGH)
+            newer.until(gangs.runs("high"), "the higher gang runs")
+            space = gangs.space.name
+            newer.until(lambda: space in preemptors(server), "it is recorded")  # noqa: B023 - called here
+        newer.until(lambda: PAGE.listed() <= asked(proxy), "each right is used")
+    assert "Traceback" not in newer.log
+
+
+def test_they_are_enough_and_each_is_used(server: Server, account: Account, tmp_path: Path) -> None:
+    """No request is refused, and no other right is used."""
+    with Proxy(server).running() as proxy:
+        use_each(server, proxy, account.kubeconfig(tmp_path, proxy.url), tmp_path)
+        assert asked(proxy) - {None} == PAGE.listed()
+        assert [call for call in proxy.calls if call.code == 403] == []
+
+
+@pytest.mark.parametrize(("code", "reason"), [(401, "Unauthorized"), (403, "Forbidden")])
+def test_a_process_that_loses_the_right_to_read_is_not_ready(
+    code: int, reason: str, server: Server, tmp_path: Path
+) -> None:
+    """/readyz names the kind that cannot be read; the process is ready again when the kind can be read."""
+    with Proxy(server).running() as proxy:
+        started = launch(proxy.kubeconfig(tmp_path), tmp_path / "one", "--no-leader-elect")
+        with ending(started):
+            started.wait_ready()
+            with proxy.fault(Where("/pods$"), Refuse(code, reason)):
+                proxy.drop(Where("/pods$", watch=True))
+                started.until(lambda: started.get("/readyz")[0] == 503, "it is not ready")
+                assert "pods cannot be read: " in started.get("/readyz")[1]
+                assert f"{code} {reason}" in started.get("/readyz")[1]
+            started.wait_ready()
+
+
+def test_the_next_leader_goes_by_a_list_of_its_own(server: Server, tmp_path: Path) -> None:
+    """A leader that is stopped releases the lease; the standby lists all kinds again before it schedules."""
+    lease = f"--lease={server.new_namespace('lease-')}/scheduler"
+    with Proxy(server).running() as proxy:
+
+        def lists() -> Counter[str]:
+            return Counter(call.path for call in list(proxy.calls) if "sendInitialEvents" in call.query)
+
+        first = launch(server.kubeconfig, tmp_path / "first", lease)
+        with ending(first):
+            first.wait_ready()
+            first.until(lambda: LEADS in first.get("/metrics")[1], "it leads")
+            second = launch(proxy.kubeconfig(tmp_path), tmp_path / "second", lease)
+            with ending(second):
+                second.wait_ready()
+                assert "\npodium_scheduler_leader 0.0" in second.get("/metrics")[1]
+                before = lists()
+                assert set(before.values()) == {1}
+                assert first.stop() == 0
+                second.until(lambda: LEADS in second.get("/metrics")[1], "the other leads")
+                second.until(lambda: lists() == before + before, "it has listed all anew")
+                gangs = Gangs(Place(server, NATIVE_API), "taken")
+                gangs.gang("train", HIGH)
+                second.until(gangs.runs("train"), "it schedules")
+    said = [event["event"] for event in first.events]
+    assert said[-3:] == ["stopping", "lease released", "stopped"]
+    assert [event["event"] for event in second.events].count("scheduling") == 1
+
+
+def test_evictions_without_a_lease_mean_that_it_was_deleted(
+    server: Server, account: Account, tmp_path: Path
+) -> None:
+    """The end of its holder is unknown; without any eviction, no process led before."""
+    gangs = Gangs(Place(server, NATIVE_API), "deleted")
+    without_lease = ("delete", "lease", f"--namespace={NAMESPACE}", NAME, "--ignore-not-found")
+    kubeconfig = account.kubeconfig(tmp_path, server.url)
+    server.request("DELETE", RECORDS)
+    server.kubectl(*without_lease)
+
+    def said(run: str, work: Callable[[Controller], None]) -> str:
+        arguments = (f"--lease={NAMESPACE}/{NAME}", "--evictions-per-minute=5")
+        started = launch(kubeconfig, tmp_path / run, *arguments)
+        with ending(started):
+            started.wait_ready()
+            started.until(lambda: '"scheduling"' in started.log, "it schedules")
+            work(started)
+        server.kubectl(*without_lease)
+        return started.log
+
+    def preempt(started: Controller) -> None:
+        gangs.gang("low", LOW)
+        started.until(gangs.runs("low"), "the lower gang runs")
+        gangs.gang("high", HIGH)
+        started.until(gangs.runs("high"), "the higher gang runs")
+        started.until(lambda: gangs.space.name in preemptors(server), "it is recorded")
+
+    first = said("first", preempt)
+    assert "nothing is evicted for a minute" not in first
+    assert '"lease released"' in first
+    second = said("second", lambda _started: None)
+    assert "nothing is evicted for a minute" in second
+    assert "there was no lease, though somebody has led before" in second
+
+
+def test_evictions_in_flight_at_shutdown_are_recorded(
+    server: Server, account: Account, tmp_path: Path
+) -> None:
+    """Its successor counts it, and has to wait for nothing, for it ended in order."""
+    gangs = Gangs(Place(server, NATIVE_API), "stopped")
+    with Proxy(server).running() as proxy:
+        kubeconfig = account.kubeconfig(tmp_path, proxy.url)
+        started = launch(kubeconfig, tmp_path / "one", f"--lease={NAMESPACE}/{NAME}")
+        with ending(started):
+            started.wait_ready()
+            gangs.gang("low", LOW)
+            started.until(gangs.runs("low"), "the lower gang runs")
+            with proxy.fault(Where("/pods/[^/]+$", "DELETE"), Hold()) as held:
+                gangs.gang("high", HIGH)
+                started.until(lambda: held.hits >= 1, "a delete is under way")
+                assert started.stop() == 0
+    plans = [plan for record in records(server) for plan in record["plans"]]
+    (plan,) = [plan for plan in plans if plan["preemptor"]["namespace"] == gangs.space.name]
+    assert (plan["mode"], plan["result"]) == ("Enforced", "Failed")
+    assert plan["message"] == "the scheduler stopped before it was done"
+    assert [unit["namespace"] for unit in plan["units"]] == [gangs.space.name] * plan["unitCount"]
+    assert [event["event"] for event in started.events][-1] == "stopped"

@@ -1,0 +1,132 @@
+"""The rate of evictions when one leader follows another: unknown evictions count as the most possible.
+
+The next process reads the number of recent evictions that the former one had recorded, and a killed one had
+not recorded all. There is no history in this world at all.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from tests.support.scheduling.world import World, Yard, world
+
+from podium.controlplane.releases import NEWEST
+
+pytestmark = pytest.mark.server
+
+WAITS = "when the rate of 5 units a minute allows it"
+SAID = "nothing is evicted for a minute"
+
+
+@pytest.fixture(scope="module")
+def plain(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    """Yield a world in which each test has a scheduler of its own name."""
+    with world(NEWEST.minor, tmp_path_factory.mktemp("world")) as made:
+        yield made
+
+
+def full(yard: Yard, size: int) -> None:
+    """Create nodes with a pod each that may be evicted."""
+    yard.nodes(size)
+    for index in range(size):
+        yard.pod(f"low-{index}", 4, 1, node=f"n{index}")
+
+
+def test_the_successor_of_a_killed_leader_evicts_no_pod_for_a_minute(plain: World) -> None:
+    """A new lease costs nothing, nor one that was released, and one that expired a minute.
+
+    A leader that stops within that minute, or could not record its evictions, releases nothing.
+    """
+    name, lease = "podium-heir", (plain.server.new_namespace("lease-"), "heir")
+    with (
+        plain.scheduling(lease=lease, schedulerName=name, evictionsPerMinute=5) as scheduler,
+        plain.yard(name) as yard,
+    ):
+        full(yard, 2)
+        assert scheduler.process.stop() == 0
+        scheduler.again()
+        yard.pod("first", 4, 5)
+        yard.until_bound(["first"])
+        assert SAID not in scheduler.log
+        scheduler.kill()
+        scheduler.again()
+        yard.pod("second", 4, 5)
+        yard.until_said("second", WAITS)
+        yard.witness()
+        assert len(yard.evicted()) == 1
+        assert scheduler.log.count(SAID) == 1
+        assert "a leader before did not give its lease back" in scheduler.log
+        assert scheduler.process.stop() == 0
+        scheduler.again()
+        yard.until(lambda: scheduler.log.count(SAID) == 2, "it is in doubt, too")
+        yard.until_said("second", WAITS)
+        yard.witness()
+        assert len(yard.evicted()) == 1
+
+
+@pytest.mark.parametrize("what", ["emptied", "deleted"])
+def test_a_lease_taken_from_a_leader_was_not_released(what: str, plain: World) -> None:
+    """The next leader knows that the lease was taken, and that the evictions of the other are unknown."""
+    name, (namespace, lease) = "podium-torn", (plain.server.new_namespace("lease-"), "torn")
+    path = f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases/{lease}"
+    options: dict[str, Any] = {"lease": (namespace, lease), "schedulerName": name, "evictionsPerMinute": 5}
+    with (
+        plain.scheduling(**options) as leader,
+        plain.yard(name) as yard,
+    ):
+        full(yard, 1)
+        yard.until(lambda: leader.leads, "one leads")
+        with plain.scheduling(**options) as heir:
+            yard.until(lambda: "another leads" in heir.log, "the other waits")
+            if what == "deleted":
+                yard.ask("DELETE", path)
+            else:
+                yard.ask("PATCH", path, {"spec": {"holderIdentity": ""}})
+            yard.until(lambda: leader.ended, "who led ends")
+            yard.until(lambda: heir.leads, "the other leads")
+            yard.pod("first", 4, 5)
+            yard.until_said("first", WAITS)
+            yard.witness()
+            assert yard.evicted() == []
+            assert heir.log.count(SAID) == 1
+            assert "the lease was not released" in heir.log
+
+
+def test_a_leader_with_unrecorded_evictions_does_not_release_the_lease(plain: World) -> None:
+    """The next leader would evict as many again."""
+    name, lease = "podium-mute", (plain.server.new_namespace("lease-"), "mute")
+    with (
+        plain.scheduling(lease=lease, schedulerName=name, evictionsPerMinute=5) as scheduler,
+        plain.yard(name) as yard,
+    ):
+        full(yard, 2)
+        yard.pod("first", 4, 5)
+        yard.until_bound(["first"])
+        assert SAID not in scheduler.log
+        assert scheduler.process.stop() == 0
+        scheduler.again()
+        yard.pod("second", 4, 5)
+        yard.until_said("second", WAITS)
+        yard.witness()
+        assert len(yard.evicted()) == 1
+        assert scheduler.log.count(SAID) == 1
+
+
+def test_without_a_lease_the_end_of_the_previous_process_is_unknown(plain: World) -> None:
+    """It is unknown whether there was one; without a rate it does not matter."""
+    name = "podium-alone"
+    with (
+        plain.scheduling(schedulerName=name, evictionsPerMinute=5) as scheduler,
+        plain.yard(name) as yard,
+    ):
+        full(yard, 1)
+        yard.pod("first", 4, 5)
+        yard.until_said("first", WAITS)
+        yard.witness()
+        assert yard.evicted() == []
+        assert scheduler.log.count(SAID) == 1
+        assert scheduler.process.stop() == 0
+        scheduler.configure(schedulerName=name)
+        scheduler.again()
+        yard.until_bound(["first"])
+        assert scheduler.log.count(SAID) == 1

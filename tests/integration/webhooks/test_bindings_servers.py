@@ -1,0 +1,110 @@
+"""The component confined-binds on real API servers: a stolen token binds pods of the scheduler only."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+import yaml
+from tests.support.connection.cluster import CONTAINER
+from tests.support.servers import Server, exclusive
+from tests.support.waiting import until
+from tests.support.webhooks.recorder import Answer, send
+from tests.support.webhooks.running import Running, running
+
+from podium.controlplane.releases import RELEASES
+
+pytestmark = pytest.mark.server
+
+_COMPONENT = Path(__file__).parents[3] / "manifests" / "components" / "confined-binds"
+_ACCOUNT = "system:serviceaccount:podium-system:podium-scheduler"
+_CONFIGURATION = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations/podium"
+_PODS = "/api/v1/namespaces/default/pods"
+_REFUSED = "spec.schedulerName is default-scheduler, and this account binds only pods of podium-scheduler"
+
+
+class Scene(NamedTuple):
+    """A server, and the webhook that it asks about binds."""
+
+    server: Server
+    webhook: Running
+
+    def pod(self, scheduler: str) -> dict[str, Any]:
+        spec = {"schedulerName": scheduler, "containers": [CONTAINER]}
+        code, made = self.server.request("POST", _PODS, {"metadata": {"generateName": "p-"}, "spec": spec})
+        assert code == 201, made
+        assert isinstance(made, dict)
+        metadata = made["metadata"]
+        assert isinstance(metadata, dict)
+        return metadata
+
+    def bind(self, pod: dict[str, Any], user: str = _ACCOUNT) -> Answer:
+        binding = {
+            "metadata": {"name": pod["name"], "uid": pod["uid"]},
+            "target": {"kind": "Node", "name": "n"},
+        }
+        path = f"{_PODS}/{pod['name']}/binding"
+        return send(self.server, "POST", path, {"apiVersion": "v1", "kind": "Binding", **binding}, user=user)
+
+
+@pytest.fixture(scope="module", params=RELEASES)
+def scene(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
+    """Yield a server whose registration has the component's webhook, at the URL of a running one."""
+    with exclusive(RELEASES[request.param]) as server:
+        server.kubectl(
+            "create", "clusterrolebinding", "scheduler", "--clusterrole=admin", f"--user={_ACCOUNT}"
+        )
+        binds = "--verb=create", "--resource=pods/binding"
+        server.kubectl("create", "clusterrole", "binds", *binds)
+        server.kubectl("create", "clusterrolebinding", "binds", "--clusterrole=binds", f"--user={_ACCOUNT}")
+        assert server.request("POST", "/api/v1/nodes", {"metadata": {"name": "n"}})[0] == 201
+        with running(server, tmp_path_factory.mktemp("webhook")) as webhook:
+            [operation] = yaml.safe_load((_COMPONENT / "webhook.yaml").read_text())
+            code, registered = server.request("GET", _CONFIGURATION)
+            assert code == 200
+            assert isinstance(registered, dict)
+            bundle = registered["webhooks"][0]["clientConfig"]["caBundle"]
+            path = operation["value"]["clientConfig"]["service"]["path"]
+            operation["value"]["clientConfig"] = {"url": webhook.url + path, "caBundle": bundle}
+            # Under a name of its own: by URL, the webhook keeps its registration as it is.
+            own = {**registered, "metadata": {"name": "binds"}, "webhooks": [operation["value"]]}
+            code, made = server.request("POST", _CONFIGURATION.rpartition("/")[0], own)
+            assert code == 201, made
+            made_scene = Scene(server, webhook)
+            until(lambda: _REFUSED in _message(_stolen(made_scene)), "the webhook is asked")
+            yield made_scene
+
+
+def _stolen(scene: Scene) -> Answer:
+    return scene.bind(scene.pod("default-scheduler"))
+
+
+def _message(answer: Answer) -> str:
+    return str(answer.body.get("message", ""))
+
+
+def test_a_stolen_token_binds_no_pod_of_another_scheduler(scene: Scene) -> None:
+    pod = scene.pod("default-scheduler")
+    refused = scene.bind(pod)
+    assert (refused.code, _REFUSED in _message(refused)) == (403, True)
+    assert scene.bind(pod, "").code == 201
+
+
+def test_it_binds_its_own_pods(scene: Scene) -> None:
+    assert scene.bind(scene.pod("podium-scheduler")).code == 201
+
+
+def test_a_binding_of_another_uid_is_refused(scene: Scene) -> None:
+    """A pod with the same name that was made since."""
+    pod = scene.pod("podium-scheduler")
+    refused = scene.bind({**pod, "uid": "another"})
+    assert (refused.code, "the Binding names the UID another" in _message(refused)) == (403, True)
+
+
+def test_nothing_is_bound_without_an_answer(scene: Scene) -> None:
+    """Runs last: it stops the webhook. Binds of other accounts go on."""
+    own = scene.pod("podium-scheduler")
+    scene.webhook.stop()
+    refused = scene.bind(own)
+    assert (refused.code, "failed calling webhook" in _message(refused)) == (500, True)
+    assert scene.bind(own, "").code == 201

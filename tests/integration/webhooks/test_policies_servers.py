@@ -1,0 +1,362 @@
+"""The twin on real API servers, where no webhook is registered: it answers as the webhook would have.
+
+The webhook's functions judge each object, then the server gets it. Verdict, code, text and warnings must be
+equal, except for the words that name the policy.
+"""
+
+import itertools
+import re
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import msgspec
+import pytest
+from tests.support.rules.scene import BASIC, Document, mode, priority_class, profile, template
+from tests.support.servers import Server, exclusive
+from tests.support.waiting import until
+from tests.support.webhooks import reviews
+from tests.support.webhooks.recorder import recording, send
+
+from podium.api.groups import GROUP_LABEL, NATIVE_GROUP, PODIUM_GROUP
+from podium.api.reads import READS
+from podium.cluster.state import ClusterState
+from podium.controlplane.releases import RELEASES
+from podium.crds import definitions
+from podium.rules.podiumrules import OWN_RULES
+from podium.rules.policy import Allowance, Policy, RuleLevel
+from podium.webhooks import classuse
+from podium.webhooks.policies import UNSAID, bound, defaults, policies
+from podium.webhooks.registration import Endpoint, Options
+
+pytestmark = pytest.mark.server
+
+ALLOW = (
+    Allowance(namespaces=("team-b",)),
+    Allowance(namespaces=("team-?",), pods=("lo[v-x]", "s*-critical"), groups=("low", "a.b")),
+    Allowance(namespaces=("none",), pods=(), groups=()),
+)
+_OFF = {rule.cause.rule.id: RuleLevel.OFF for rule in UNSAID}
+_FLIPPED = {RuleLevel.DENY: RuleLevel.WARN, RuleLevel.WARN: RuleLevel.DENY, RuleLevel.OFF: RuleLevel.OFF}
+POLICIES = {
+    "usual": Policy(levels=_OFF, allow=ALLOW),
+    "flipped": Policy(
+        native={rule.cause.rule.id: _FLIPPED[rule.native] for rule in OWN_RULES} | _OFF,
+        podium={rule.cause.rule.id: _FLIPPED[rule.podium] for rule in OWN_RULES} | _OFF,
+        allow=ALLOW,
+    ),
+}
+CLASSES = (priority_class("low", value=1), priority_class("high", value=9), priority_class("a.b", value=2))
+MERGE = "application/merge-patch+json"
+APPLY = "application/apply-patch+yaml"
+_PREFIX = r"ValidatingAdmissionPolicy '(?P<policy>[^']+)' with binding '(?P=policy)'"
+_REFUSED = re.compile(rf"{_PREFIX} denied request: ")
+_WARNED = re.compile(rf"Validation failed for {_PREFIX}: ")
+_FORBIDDEN = re.compile(r"^[a-z.0-9]+ \"[^\"]+\" is forbidden: ")
+
+
+class Outcome(NamedTuple):
+    """The answer that a client gets, from a policy or a webhook; `code` is 0 if it is allowed."""
+
+    code: int
+    text: str
+    warnings: list[str]
+
+
+class Scene(NamedTuple):
+    server: Server
+    policy: Policy
+
+    def put(self, document: Document, namespace: str = "default") -> Outcome:
+        """Let the server judge a new object; nothing is stored."""
+        answer = send(self.server, "POST", f"{place(document, namespace)}?dryRun=All", document)
+        return told(answer)
+
+    def webhook(
+        self, new: Document, old: Document | None = None, namespace: str = "default", subresource: str = ""
+    ) -> tuple[Document, Outcome]:
+        """Return the object as it leaves the mutating webhook, and the verdict on it."""
+        by = profile(self.server.release.minor, "podium", policy=self.policy)
+        state = ClusterState(native_served=True)
+        for each in CLASSES:
+            read = READS[each["apiVersion"], each["kind"]]
+            state.apply(read.neutral(msgspec.convert(each, read.type)))
+        more = {"namespace": namespace} | ({"subResource": subresource} if subresource else {})
+        patched = reviews.mutate(new, old, view=state, by=by, **more).patched
+        verdict = reviews.validate(patched, old, view=state, by=by, **more).verdict
+        text = verdict.message.partition(" is invalid: ")[2] or _FORBIDDEN.sub("", verdict.message)
+        return patched, Outcome(0 if verdict.allowed else verdict.code, text, verdict.warnings)
+
+
+def told(answer: Any) -> Outcome:
+    """Take the policy's words out of an answer."""
+    warnings = [_WARNED.sub("", each) for each in answer.warnings if _WARNED.match(each)]
+    if answer.code in (200, 201):
+        return Outcome(0, "", warnings)
+    before, found, text = answer.body["message"].partition(" denied request: ")
+    assert found, answer
+    assert _FORBIDDEN.match(before), answer
+    return Outcome(answer.code, text, warnings)
+
+
+def place(document: Document, namespace: str) -> str:
+    group, _, version = document["apiVersion"].rpartition("/")
+    root = f"/apis/{group}/{version}" if group else f"/api/{version}"
+    return f"{root}/namespaces/{namespace}/{document['kind'].lower()}s"
+
+
+def apply(server: Server, path: str, document: Document) -> None:
+    where = f"{path}/{document['metadata']['name']}?fieldManager=test&force=true"
+    answer = send(server, "PATCH", where, document, content_type=APPLY)
+    assert answer.code in (200, 201), answer
+
+
+def install(server: Server, documents: list[Document]) -> None:
+    for each in documents:
+        group = each["apiVersion"]
+        plural = each["kind"].lower().removesuffix("y") + ("ies" if each["kind"].endswith("y") else "s")
+        apply(server, f"/apis/{group}/{plural}", each)
+
+
+@pytest.fixture(
+    scope="module", params=[(minor, name) for minor in RELEASES for name in POLICIES], ids="-".join
+)
+def scene(request: pytest.FixtureRequest) -> Iterator[Scene]:
+    """Yield a server with the twin of a policy in force, and nothing of ours but a conversion."""
+    minor, name = request.param
+    with exclusive(RELEASES[minor]) as server, recording(server) as recorder:
+        client = Endpoint(url=recorder.url).client("/convert", server.access.authority.read_bytes())
+        install(server, definitions.crds(client))
+        for namespace in ("team-a", "team-b", "none"):
+            assert server.request("POST", "/api/v1/namespaces", {"metadata": {"name": namespace}})[0] == 201
+        for each in CLASSES:
+            assert server.request("POST", f"/apis/{NATIVE_GROUP}/v1/priorityclasses", each)[0] == 201
+        twin = [*defaults(POLICIES[name], Options()), *policies(POLICIES[name], Options())]
+        install(server, twin)
+        made = Scene(server, POLICIES[name])
+        in_force(made, {each["metadata"]["name"] for each in twin})
+        yield made
+
+
+def in_force(scene: Scene, names: set[str]) -> None:
+    """Wait until every policy has refused something or warned of it."""
+    keep_label(scene, "probe")
+    silent = set(names)
+
+    def spoken() -> bool:
+        answers = [
+            send(scene.server, "POST", f"{place(document, namespace)}?dryRun=All", document)
+            for document, namespace in (*(CREATED[key] for key in CREATED), *groups(scene.server))
+        ]
+        relabel = {"metadata": {"labels": None}}
+        where = "/api/v1/namespaces/default/pods/probe?dryRun=All"
+        answers.append(send(scene.server, "PATCH", where, relabel, content_type=MERGE))
+        for answer in answers:
+            for text in (*answer.warnings, str(answer.body.get("message", ""))):
+                silent.difference_update(re.findall(_PREFIX, text))
+        return not silent
+
+    until(spoken, f"policies to be in force: {silent}")
+
+
+def pod(metadata: Document, **spec: Any) -> Document:
+    containers = [{"name": "c", "image": "i"}]
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "p", **metadata},
+        "spec": {"containers": containers, **spec},
+    }
+
+
+def member(label: str) -> Document:
+    return {"labels": {GROUP_LABEL: label}}
+
+
+FIELD = {"schedulingGroup": {"podGroupName": "g"}}
+CREATED: dict[str, tuple[Document, str]] = {
+    "a pod": (pod({}), "default"),
+    "a member by label": (pod(member("g")), "default"),
+    "a member by field": (pod({}, **FIELD), "default"),
+    "a member by both": (pod(member("g"), **FIELD), "default"),
+    "of two groups": (pod(member("h"), **FIELD), "default"),
+    "of two groups, elsewhere": (pod(member("h.i_J"), **FIELD), "none"),
+    "of an empty label": (pod(member(""), **FIELD), "default"),
+    "null labels": (pod({"labels": None}, **FIELD), "default"),
+    "a class, unrestricted": (pod({}, priorityClassName="high"), "default"),
+    "a class, restricted": (pod({}, priorityClassName="high"), "team-a"),
+    "an allowed class": (pod({}, priorityClassName="low"), "team-a"),
+    "an allowed class of the system": (pod({}, priorityClassName="system-cluster-critical"), "team-a"),
+    "a class where the first allowance allows any": (pod({}, priorityClassName="high"), "team-b"),
+    "a class where none is allowed": (pod({}, priorityClassName="low"), "none"),
+    "no class where none is allowed": (pod({}), "none"),
+    "a class whose name is a pattern's": (pod({}, priorityClassName="a.b"), "team-a"),
+}
+
+
+@pytest.mark.parametrize("case", CREATED)
+def test_a_new_pod(scene: Scene, case: str) -> None:
+    document, namespace = CREATED[case]
+    patched, wanted = scene.webhook(document, namespace=namespace)
+    assert patched == document
+    assert scene.put(document, namespace) == wanted
+
+
+def test_the_systems_namespaces_are_left_alone(scene: Scene) -> None:
+    """The webhooks' selector does so: for pods and native kinds, not for Podium's."""
+    for document, _ in (CREATED["of two groups"], *groups(scene.server)):
+        if PODIUM_GROUP not in document["apiVersion"]:
+            assert scene.put(document, "kube-system") == Outcome(0, "", [])
+        else:
+            patched, wanted = scene.webhook(document, namespace="kube-system")
+            assert scene.put(patched, "kube-system") == wanted
+
+
+def keep_label(scene: Scene, name: str, labels: Document | None = None) -> Document:
+    """Make a pod of a group that a finalizer keeps."""
+    given = {GROUP_LABEL: "g"} if labels is None else labels
+    document = pod({"name": name, "labels": given, "finalizers": ["a.b/c"]})
+    answer = send(scene.server, "POST", "/api/v1/namespaces/default/pods", document)
+    assert answer.code == 201, answer
+    return answer.body
+
+
+LABELS: dict[str, tuple[Document, Document | None]] = {
+    "changed": ({GROUP_LABEL: "g"}, {GROUP_LABEL: "h"}),
+    "emptied": ({GROUP_LABEL: "g"}, {GROUP_LABEL: ""}),
+    "removed": ({GROUP_LABEL: "g", "a": "b"}, {"a": "b"}),
+    "all removed": ({GROUP_LABEL: "g"}, None),
+    "kept": ({GROUP_LABEL: "g"}, {GROUP_LABEL: "g", "a": "b"}),
+    "added": ({}, {GROUP_LABEL: "g"}),
+    "added to others": ({"a": "b"}, {"a": "b", GROUP_LABEL: "g"}),
+    "added empty": ({}, {GROUP_LABEL: ""}),
+    "an empty one filled": ({GROUP_LABEL: ""}, {GROUP_LABEL: "g"}),
+    "an empty one removed": ({GROUP_LABEL: ""}, {"a": "b"}),
+    "others": ({"a": "b"}, None),
+}
+
+
+@pytest.mark.parametrize("case", LABELS)
+def test_a_label_that_changes(scene: Scene, case: str) -> None:
+    """The change is on the pod or through its status; a pod being deleted is left alone."""
+    before, after = LABELS[case]
+    name = f"label-{case.replace(' ', '-')}"
+    old = keep_label(scene, name, before)
+    where = f"/api/v1/namespaces/default/pods/{name}"
+    old = send(scene.server, "GET", where).body
+    new = {**old, "metadata": {**old["metadata"], "labels": after}}
+    for subresource in ("", "status"):
+        _, wanted = scene.webhook(new, old, subresource=subresource)
+        put = f"{where}/status?dryRun=All" if subresource else f"{where}?dryRun=All"
+        assert told(send(scene.server, "PUT", put, new)) == wanted
+    assert send(scene.server, "DELETE", where).code == 200
+
+    def deleted() -> bool:
+        return "deletionTimestamp" in send(scene.server, "GET", f"{where}?resourceVersion=0").body["metadata"]
+
+    until(deleted, "the server's cache")
+    labels = after and {**dict.fromkeys(before), **after}
+    for path, more in ((f"{where}/status", {}), (where, {"finalizers": None})):
+        patch = {"metadata": {"labels": labels, **more}}
+        assert told(send(scene.server, "PATCH", path, patch, content_type=MERGE)) == Outcome(0, "", [])
+
+
+def groups(server: Server) -> list[tuple[Document, str]]:
+    """Return PodGroups and Workloads in every version that the server has."""
+    served = [f"{PODIUM_GROUP}/v1alpha2", f"{PODIUM_GROUP}/v1beta1", *server.release.workload_versions]
+    return [each for api_version in served for each in _of_version(api_version)]
+
+
+def _of_version(api_version: str) -> Iterator[tuple[Document, str]]:
+    version = api_version.rpartition("/")[2]
+    whole, single = ({"disruptionMode": mode(version, whole=each)} for each in (True, False))
+    gang = {"schedulingPolicy": {"gang": {"minCount": 2}}}
+
+    def made(kind: str, spec: Document, name: str = "g") -> Document:
+        return {"apiVersion": api_version, "kind": kind, "metadata": {"name": name}, "spec": spec}
+
+    for policy in (BASIC, gang):
+        for fields in (whole, single, {}):
+            yield made("PodGroup", {**policy, **fields}), "default"
+    for name in ("low", "high", "a.b"):
+        for namespace in ("default", "team-a", "team-b", "none"):
+            yield made("PodGroup", {**gang, "priorityClassName": name}), namespace
+    broken, fine = template("a", **whole), template("b", **whole) | gang
+    system = ("system-node-critical", "low", "system-cluster-critical")
+    for templates in (
+        [template("a")],
+        [fine, broken, template("c", **single), broken | {"name": "d"}],
+        [template(f"t{index}", **(whole if index == 7 else {})) for index in range(8)],
+        [template("a", priorityClassName="system-cluster-critical")],
+        # In later versions the templates of a Workload have one class.
+        [
+            template(f"t{index}", priorityClassName=name if version == "v1alpha2" else system[0])
+            for index, name in enumerate(system)
+        ],
+    ):
+        yield made("Workload", {"podGroupTemplates": templates}), "none"
+    for length in (63, 64):
+        yield made("Workload", {"podGroupTemplates": [template()]}, "n" * length), "default"
+
+
+def test_groups_and_workloads(scene: Scene) -> None:
+    """They are of both families, in every version, with the fields that the mutating webhook sets."""
+    refused: set[tuple[str, str]] = set()
+    warned: set[tuple[str, str]] = set()
+    for document, namespace in groups(scene.server):
+        patched, wanted = scene.webhook(document, namespace=namespace)
+        assert scene.put(patched, namespace) == wanted, document
+        family = document["apiVersion"].partition("/")[0]
+        (refused if wanted.code else warned if wanted.warnings else set()).add((family, document["kind"]))
+    kinds = {(group, kind) for group in (PODIUM_GROUP, NATIVE_GROUP) for kind in ("PodGroup", "Workload")}
+    assert refused | warned == kinds
+
+
+@pytest.mark.parametrize("minor", RELEASES)
+def test_expressions_fit_the_schemas(minor: str) -> None:
+    """The API server's own type check has no warning for any policy, in any served version."""
+    every = {rule.cause.rule.id: RuleLevel.DENY for rule in OWN_RULES}
+    shipped = [*policies(Policy(levels=every, allow=ALLOW), Options()), *classuse.policy(Options())]
+    documents = [each for each in shipped if each["kind"] == "ValidatingAdmissionPolicy"]
+    with exclusive(RELEASES[minor], controllers=True) as server:
+        install(server, definitions.crds(Endpoint(url="https://127.0.0.1:9").client("/convert", None)))
+        served = [f"{PODIUM_GROUP}/v1alpha2", f"{PODIUM_GROUP}/v1beta1", *server.release.workload_versions]
+        knows_kinds(server, {f"{each}, Kind={kind}" for each in served for kind in ("PodGroup", "Workload")})
+        install(server, documents)
+        names = {each["metadata"]["name"] for each in documents}
+        until(lambda: names <= set(checked(server)), "the policies to be checked")
+        assert {name: checked(server)[name] for name in names} == dict.fromkeys(names, "")
+
+
+def knows_kinds(server: Server, kinds: set[str]) -> None:
+    """Wait until a policy that is wrong for every kind has a warning: the controller learns kinds late."""
+    rules = [
+        {
+            "apiGroups": [PODIUM_GROUP, NATIVE_GROUP],
+            "apiVersions": ["v1alpha2", "v1alpha3", "v1beta1"],
+            "operations": ["CREATE"],
+            "resources": ["podgroups", "workloads"],
+        }
+    ]
+    attempts = itertools.count()
+
+    def known() -> bool:
+        # A check is done once for each generation.
+        expression = f"object.spec.prioritty == {next(attempts)}"
+        spec = {"matchConstraints": {"resourceRules": rules}, "validations": [{"expression": expression}]}
+        install(server, bound("wrong.example.com", spec, "Warn")[:1])
+        until(lambda: "wrong.example.com" in checked(server), "the check")
+        warned = checked(server)["wrong.example.com"]
+        assert not warned or "undefined field 'prioritty'" in warned
+        return all(kind in warned for kind in kinds)
+
+    until(known, "the kinds to be known")
+
+
+def checked(server: Server) -> dict[str, str]:
+    """Return the type check's warnings of every policy that it has seen in the current generation."""
+    where = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies"
+    return {
+        each["metadata"]["name"]: str(each["status"]["typeChecking"].get("expressionWarnings", ""))
+        for each in send(server, "GET", where).body["items"]
+        if each.get("status", {}).get("observedGeneration") == each["metadata"]["generation"]
+    }

@@ -1,0 +1,246 @@
+"""`podium why` on real servers: evicted by each hand that can be had there, a gang that waits, a tenant."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from bench.kubescheduler import scheduling
+from click.testing import CliRunner
+from tests.support.calling import Podium
+from tests.support.connection.cluster import kubeconfig_of
+from tests.support.docs.pages import ROOT, commands, pages
+from tests.support.scheduling.world import World, Yard, world
+from tests.support.servers import Server
+from tests.support.why.objects import podium
+
+from podium.api.records import RECORD_VERSION
+from podium.cli.commands.dump import command as dump
+from podium.controlplane.releases import RELEASES
+from podium.crds import definitions
+
+__all__ = ["podium"]
+
+pytestmark = pytest.mark.server
+
+DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+RECORDS = f"/apis/{RECORD_VERSION}/preemptionrecords"
+OTHER = "default-scheduler"
+KEPT = {"finalizers": ["example.com/kept"]}
+DOCS = (Path(__file__).parents[3] / "docs" / "why.md").read_text("utf-8")
+# The rights that a tenant needs: their own namespace.
+(ROLE,) = re.findall(r"^```yaml\n(.*?)^```", DOCS, re.MULTILINE | re.DOTALL)
+OWN: list[dict[str, Any]] = yaml.safe_load(ROLE)["rules"]
+
+
+@pytest.fixture(scope="module", params=RELEASES)
+def both(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    """Yield a world with both schedulers, and Podium's records."""
+    with world(request.param, tmp_path_factory.mktemp("world")) as made:
+        code, answer = made.server.request("POST", DEFINITIONS, definitions.records())
+        assert code == 201, answer
+        with scheduling(made.server), made.scheduling():
+            yield made
+
+
+@pytest.fixture
+def yard(both: World) -> Iterator[Yard]:
+    with both.yard() as made:
+        made.until(lambda: made.server.request("GET", RECORDS)[0] == 200, "records are served")
+        yield made
+
+
+def told(podium: Podium, server: Server, kind: str, name: str, kubeconfig: Path | None = None) -> Any:
+    """Ask about an object, as the administrator or as another user."""
+    run = podium(kind, name, "--kubeconfig", str(kubeconfig or server.kubeconfig), "-o", "json")
+    assert run.code == 0, run.stderr
+    return run.json
+
+
+def compared(podium: Podium, server: Server, kind: str, name: str) -> Any:
+    """Ask about one, live and of a dump with the past, which must tell the same."""
+    account = told(podium, server, kind, name)
+    line = ["--kubeconfig", str(server.kubeconfig), "-A", "--events", "-o", "dump.json.gz"]
+    done = CliRunner().invoke(dump, line)
+    assert done.exit_code == 0, done.stderr
+    run = podium(kind, name, "-f", "dump.json.gz", "-o", "json")
+    assert run.code == 0, run.stderr
+    assert run.json == account
+    return account
+
+
+def marked(yard: Yard, name: str) -> bool:
+    """Return whether a pod is a DisruptionTarget, and being deleted."""
+    pod = yard.pods()[name]
+    kinds = [each["type"] for each in pod["status"].get("conditions", ()) if each["status"] == "True"]
+    return "DisruptionTarget" in kinds and "deletionTimestamp" in pod["metadata"]
+
+
+def preempted(yard: Yard, scheduler: str) -> str:
+    """Let a pod `low` be preempted for `high`, and kept by a finalizer; return the node."""
+    node = yard.node("n0")
+    yard.pod("low", 4, 1, node="n0", metadata=KEPT, schedulerName=scheduler)
+    yard.pod("high", 4, 5, schedulerName=scheduler)
+    yard.until(lambda: marked(yard, "low"), "low has to go")
+    return node
+
+
+def events(yard: Yard) -> list[str]:
+    path = f"/api/v1/namespaces/{yard.name}/events"
+    return [each["reason"] for each in yard.ask("GET", path)["items"]]
+
+
+def recorded(yard: Yard) -> bool:
+    return any(
+        unit["namespace"] == yard.name
+        for record in yard.ask("GET", RECORDS)["items"]
+        for each in record["plans"]
+        for unit in each["units"]
+    )
+
+
+@pytest.mark.parametrize(("scheduler", "by"), [("podium-scheduler", "Podium"), (OTHER, "KubeScheduler")])
+def test_preempted_by_a_scheduler(podium: Podium, yard: Yard, scheduler: str, by: str) -> None:
+    """While it is terminating, and when it has gone, the preemptor is known by name."""
+    node = preempted(yard, scheduler)
+    yard.until(lambda: "Preempted" in events(yard), "the preemption is told")
+    sources = ["condition", "event"]
+    if by == "Podium":
+        yard.until(lambda: recorded(yard), "the preemption is recorded")
+        sources.append("record")
+    account = compared(podium, yard.server, "pod", f"{yard.name}/low")
+    (departure,) = account["departures"]
+    assert (account["state"], departure["by"], departure["told"]) == ("Leaving", by, sources)
+    assert (departure["preemptor"]["name"], departure["node"]) == ("high", node)
+    yard.free("low")
+    yard.until(lambda: "low" not in yard.pods(), "low has gone")
+    account = compared(podium, yard.server, "pod", f"{yard.name}/low")
+    (departure,) = account["departures"]
+    assert (account["state"], departure["by"]) == ("Gone", by)
+    assert departure["preemptor"]["name"] == "high"
+
+
+def test_evicted_through_the_api(podium: Podium, yard: Yard) -> None:
+    yard.node("n0")
+    yard.pod("low", 1, 1, node="n0", metadata=KEPT)
+    body = {
+        "apiVersion": "policy/v1",
+        "kind": "Eviction",
+        "metadata": {"name": "low", "namespace": yard.name},
+    }
+    yard.ask("POST", f"{yard.pods_path('low')}/eviction", body, code=201)
+    yard.until(lambda: marked(yard, "low"), "low has to go")
+    account = told(podium, yard.server, "pod", f"{yard.name}/low")
+    assert [each["by"] for each in account["departures"]] == ["EvictionAPI"]
+
+
+def test_ended_by_a_kubelet(podium: Podium, yard: Yard) -> None:
+    """The status is written as a kubelet does that admits a critical pod."""
+    yard.node("n0")
+    yard.pod("low", 1, 1, node="n0")
+    yard.until(lambda: yard.pods()["low"]["status"]["phase"] == "Running", "it runs")
+    message = "Pod was preempted by Kubelet to accommodate a critical pod."
+    target = {
+        "type": "DisruptionTarget",
+        "status": "True",
+        "reason": "TerminationByKubelet",
+        "message": message,
+    }
+    status = {"phase": "Failed", "reason": "Preempting", "conditions": [target]}
+    yard.patch("low", {"status": status}, "/status")
+    account = told(podium, yard.server, "pod", f"{yard.name}/low")
+    assert account["state"] == "Finished"
+    assert [each["by"] for each in account["departures"]] == ["KubeletCriticalPod"]
+
+
+def test_a_gang_waits_for_its_pods(podium: Podium, yard: Yard) -> None:
+    """A tenant gets the same answer as an administrator: only the namespace must be readable."""
+    yard.nodes(1)
+    yard.group("ring", 5, 3)
+    yard.members("ring", 2, 1, 5)
+    account = compared(podium, yard.server, "group", f"{yard.name}/ring")
+    assert account["waiting"][0]["cause"] == "TooFew"
+    assert "minCount is 3" in account["summary"]
+    assert account["priority"]["placed"] == 5
+
+
+@pytest.mark.parametrize("scheduler", ["podium-scheduler", OTHER])
+def test_a_dump_gives_the_same_answer_for_a_waiting_pod(podium: Podium, yard: Yard, scheduler: str) -> None:
+    """The answer has the scheduler's words, and the outcome of a plan.
+
+    In a dump, only a group shows that its cluster serves the Workload API, and so which rules decide.
+    """
+    yard.group("ring", 5, 3)
+    yard.node("n0")
+    yard.pod("late", 40, 1, schedulerName=scheduler)
+    yard.until_said("late", "nodes are available")
+    account = compared(podium, yard.server, "pod", f"{yard.name}/late")
+    assert account["waiting"][0]["cause"] == "SchedulerSays"
+    assert account["prospect"]["outcome"] == "DoesNotFit"
+
+
+def test_a_tenant_is_told_no_name_of_others(podium: Podium, both: World, yard: Yard, tmp_path: Path) -> None:
+    """The answer has the UID alone, and the missing rights; an administrator reads the name."""
+    with both.yard() as theirs:
+        yard.node("n0")
+        yard.pod("low", 4, 1, node="n0", metadata=KEPT)
+        made = theirs.pod("secret", 4, 5, nodeSelector={"yard": yard.name})
+        yard.until(lambda: marked(yard, "low"), "low has to go")
+        yard.until(lambda: recorded(yard), "the preemption is recorded")
+        yard.pod("late", 4, 1)
+        yard.until_said("late", "0/1 nodes are available")
+        tenant = kubeconfig_of(yard.server, yard.name, OWN, tmp_path, everywhere=False)
+        run = podium("pod", f"{yard.name}/low", "--kubeconfig", str(tenant), "-o", "json")
+        (departure,) = run.json["departures"]
+        assert departure["by"] == "Podium"
+        assert (departure["preemptor"]["name"], departure["preemptor"]["uid"]) == (
+            "",
+            made["metadata"]["uid"],
+        )
+        assert theirs.name not in run.stdout + run.stderr
+        assert any("missing permission: list preemptionrecords" in each for each in run.json["unknown"])
+        # By a bare name: the context is of their namespace.
+        late = told(podium, yard.server, "pod", "late", tenant)
+        assert [each["cause"] for each in late["waiting"]] == ["SchedulerSays"]
+        assert any("missing permission: list nodes" in each for each in late["unknown"])
+        elsewhere = podium("pod", f"{theirs.name}/secret", "--kubeconfig", str(tenant))
+        assert elsewhere.code == 1
+        refused = f'list pods (API group "") in namespace {theirs.name}'
+        assert (
+            f"pods of namespace {theirs.name} cannot be read: missing permission: {refused}"
+            in elsewhere.stderr
+        )
+        admin = told(podium, yard.server, "pod", f"{yard.name}/low")
+        assert admin["departures"][0]["preemptor"]["name"] == "secret"
+        assert told(podium, yard.server, "pod", f"{yard.name}/late")["prospect"]["outcome"] == "DoesNotFit"
+
+
+def test_the_commands_of_the_documentation(podium: Podium, yard: Yard, tmp_path: Path) -> None:
+    """Live as they stand but for the namespace, and on what kubectl writes, events among it."""
+    node = preempted(yard, OTHER)
+    yard.until(lambda: "Preempted" in events(yard), "the preemption is told")
+    yard.group("train", 5, 2)
+    yard.pod("train-0", 1, 5, group="train")
+    lines = [
+        each.text.replace("team-a", yard.name).replace(" examples/", f" {ROOT}/examples/")
+        for each in commands(pages()["why"])
+    ]
+    config = ("--kubeconfig", str(yard.server.kubeconfig))
+    (written,) = (line for line in lines if line.startswith("kubectl "))
+    command, _, name = written.removeprefix("kubectl ").partition(" > ")
+    Path(name).write_text(yard.server.kubectl(*command.split()), "utf-8")
+    (whole,) = (line.split()[2:] for line in lines if line.startswith("podium dump "))
+    assert CliRunner().invoke(dump, [*whole, *config]).exit_code == 0
+    questions = [line for line in lines if line.startswith("podium why ")]
+    assert len(questions) == len(lines) - 2
+    for line in questions:
+        run = podium(*line.split()[2:], *(() if " -f " in line else config))
+        assert run.code == 0, f"{line}: {run.stderr}"
+    (departure,) = podium("pod", f"{yard.name}/low", "-f", name, "-o", "json").json["departures"]
+    assert (departure["by"], departure["node"], departure["told"]) == (
+        "KubeScheduler",
+        node,
+        ["condition", "event"],
+    )

@@ -1,0 +1,51 @@
+"""Record the answers of real servers: `python -m tests.support.admission.record [SEED]` (`make record`).
+
+Writes tests/conformance/recorded/VERSION.jsonl.gz for each minor and prints the differences from the rules.
+It is no test, so a difference does not keep the recording from being written. Without a SEED the last
+recording's is used again, so that a diff of answers is a diff of servers or of the generator.
+"""
+
+import random
+import sys
+from collections import Counter
+
+from tests.support.admission import compare, driver, recording
+from tests.support.servers import exclusive
+
+from podium.controlplane.releases import RELEASES, Release
+
+
+def report(recorded: recording.Recording) -> str:
+    """Return how often each rule fired, the explained differences, and the others in full."""
+    rules: Counter[str] = Counter()
+    explained: Counter[str] = Counter()
+    unexplained: list[str] = []
+    for scenario in recorded.scenarios:
+        for compared in compare.compared(recorded.header, scenario):
+            rules.update(finding.rule for finding in compared.verdict.findings)
+            explained.update(item.explained for item in compared.differences if item.explained)
+            if compared.unexplained:
+                unexplained.append(str(compared))
+    lines = [f"{count:6} {rule}" for rule, count in sorted(rules.items())]
+    lines += [f"{count:6} explained: {name}" for name, count in sorted(explained.items())]
+    return "\n".join([*lines, *unexplained, f"{len(unexplained)} unexplained differences"])
+
+
+def main(argv: list[str]) -> None:
+    """Record both minors."""
+    for release in RELEASES.values():
+        seed = int(argv[0]) if argv else _last_seed(release)
+        with exclusive(release) as server:
+            recorded = driver.record(server, release.minor, seed, recording.OPERATIONS)
+        path = recording.write(recorded)
+        print(f"{path}: seed {seed}, {path.stat().st_size} bytes")  # noqa: T201 - the command's output
+        print(report(recorded))  # noqa: T201
+
+
+def _last_seed(release: Release) -> int:
+    path = recording.path_of(release.version)
+    return recording.read(path).header.seed if path.exists() else random.SystemRandom().randrange(2**32)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,172 @@
+"""Cases for the rules about PriorityClasses."""
+
+from tests.support.audit.builders import group_template, owner, pod, pod_group, priority_class, workload
+from tests.support.audit.cases.case import GOLD, SILVER, Case
+
+CASES = [
+    Case(
+        "a deleted class",
+        "class-missing",
+        [
+            SILVER,
+            pod("a", priority=1000, class_name="gold"),
+            pod_group(priority=1000, class_name="gold"),
+            pod("b", priority=500, class_name="silver"),
+        ],
+        [
+            (
+                "PriorityClass gold",
+                "",
+                "named by 1 live pod (team-a/a) and 1 PodGroup (team-a/train), with priority 1000",
+            )
+        ],
+    ),
+    Case("a finished pod had it", "class-missing", [pod("a", class_name="gold", phase="Succeeded")]),
+    Case(
+        "system classes are always there",
+        "class-missing",
+        [pod("a", class_name="system-node-critical", priority=2000001000)],
+    ),
+    Case("no class at all", "class-missing", [pod("a"), pod_group()]),
+    Case(
+        "a class was recreated",
+        "class-value-changed",
+        [
+            GOLD,
+            *(pod(f"p-{value}", priority=value, class_name="gold") for value in (1000, 500, 7)),
+            pod_group(priority=500, class_name="gold"),
+            owner("Deployment", "web", api_version="apps/v1"),
+        ],
+        [
+            (
+                "PriorityClass gold",
+                "value",
+                "its value is 1000, but other priorities, 7 and 500, are stored by 2 live pods",
+            )
+        ],
+    ),
+    Case(
+        "an integer that was never stored",
+        "class-value-changed",
+        [GOLD, pod("a", priority=None, class_name="gold")],
+    ),
+    Case("an integer that agrees", "class-value-changed", [GOLD, pod("a", priority=1000, class_name="gold")]),
+    Case(
+        "a nil value is 0",
+        "class-value-changed",
+        [priority_class("zero"), pod("a", priority=0, class_name="zero")],
+    ),
+    Case("a class that is gone", "class-value-changed", [pod("a", priority=1, class_name="gold")]),
+    Case(
+        "three defaults",
+        "default-class-duplicate",
+        [
+            priority_class("b", 5, default=True),
+            priority_class("a", 5, default=True),
+            priority_class("c", 9, default=True),
+        ],
+        [
+            ("PriorityClass b", "globalDefault", "beside a (5), which is used instead of its 5"),
+            ("PriorityClass c", "globalDefault", "beside a (5), which is used instead of its 9"),
+        ],
+    ),
+    Case("one default", "default-class-duplicate", [priority_class("b", 5, default=True), GOLD]),
+    Case(
+        "no default, and a group mixes",
+        "default-class-missing",
+        [GOLD, pod_group(priority=1000, class_name="gold"), pod("a", group="train")],
+        [
+            (
+                "PriorityClass (default)",
+                "globalDefault",
+                "the others have priority 0: team-a/train",
+            )
+        ],
+    ),
+    Case(
+        "no default, and every group is of one mind",
+        "default-class-missing",
+        [
+            GOLD,
+            pod_group(priority=1000, class_name="gold"),
+            pod("a", group="train", class_name="gold", priority=1000),
+            pod_group("plain"),
+            pod("b", group="plain"),
+            pod("lone"),
+        ],
+    ),
+    Case(
+        "a default, and a group mixes",
+        "default-class-missing",
+        [
+            priority_class("standard", 1, default=True),
+            pod_group(class_name="gold"),
+            pod("a", group="train"),
+        ],
+    ),
+    Case(
+        "a class nobody names",
+        "class-unused",
+        [
+            GOLD,
+            SILVER,
+            priority_class("by-template"),
+            priority_class("by-workload"),
+            priority_class("by-group"),
+            priority_class("standard", default=True),
+            priority_class("system-node-critical", 2000001000),
+            pod("a", class_name="silver", priority=500),
+            owner(class_name="by-template"),
+            workload(group_template(class_name="by-workload")),
+            pod_group(class_name="by-group"),
+        ],
+        [("PriorityClass gold", "", "no live pod, group or template names it.")],
+    ),
+    Case("every class is named", "class-unused", [GOLD, pod("a", class_name="gold", priority=1000)]),
+    Case(
+        "a class only finished pods name",
+        "class-unused",
+        [GOLD, pod("a", class_name="gold", priority=1000, phase="Succeeded")],
+        [("PriorityClass gold", "", "no live pod")],
+    ),
+    Case(
+        "half are at the top",
+        "top-class-share",
+        [
+            GOLD,
+            SILVER,
+            *(pod(f"top-{index}", class_name="gold", priority=1000) for index in range(10)),
+            *(pod(f"low-{index}", class_name="silver", priority=500) for index in range(10)),
+            *(
+                pod(f"system-{index}", class_name="system-node-critical", priority=2000001000)
+                for index in range(9)
+            ),
+        ],
+        [
+            (
+                "PriorityClass gold",
+                "",
+                "50% of pods (10 of 20, system classes left out)",
+            )
+        ],
+    ),
+    Case(
+        "fewer than half are at the top",
+        "top-class-share",
+        [
+            GOLD,
+            SILVER,
+            *(pod(f"top-{index}", class_name="gold", priority=1000) for index in range(10)),
+            *(pod(f"low-{index}", class_name="silver", priority=500) for index in range(11)),
+        ],
+    ),
+    Case("few pods", "top-class-share", [GOLD, SILVER, pod("top", class_name="gold", priority=1000)]),
+    Case(
+        "one level",
+        "top-class-share",
+        [
+            GOLD,
+            *(pod(f"top-{index}", class_name="gold", priority=1000) for index in range(30)),
+        ],
+    ),
+]

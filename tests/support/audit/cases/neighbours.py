@@ -1,0 +1,147 @@
+"""Cases for the rules about Kueue, bare pods and inferred groups."""
+
+from tests.support.audit.builders import kueue_workload, owner, pod, pod_group, priority_class
+from tests.support.audit.cases.case import GOLD, Case
+
+JOBSET = "jobset.sigs.k8s.io/jobset-name"
+ROLE = "jobset.sigs.k8s.io/replicatedjob-name"
+CASES = [
+    Case(
+        "Kueue has another number, by owner",
+        "kueue-priority-differs",
+        [
+            kueue_workload("w", priority=500, owners=[("jobset.x-k8s.io/v1alpha2", "JobSet", "train")]),
+            owner("Job", "train-0", made_by=("jobset.x-k8s.io/v1alpha2", "JobSet", "train")),
+            pod("a", priority=1000, owner=("batch/v1", "Job", "train-0")),
+            pod("done", priority=1000, owner=("batch/v1", "Job", "train-0"), phase="Succeeded"),
+        ],
+        [
+            (
+                "Workload team-a/w",
+                "spec.priority",
+                "Kueue queues it by 500; the scheduler preempts 1 live pod of it by 1000: a",
+            )
+        ],
+    ),
+    Case(
+        "Kueue has another number, by pod group, annotation and JobSet label",
+        "kueue-priority-differs",
+        [
+            kueue_workload("w", priority=None),
+            kueue_workload("x", priority=3),
+            kueue_workload("y", priority=3, owners=[("jobset.x-k8s.io/v1alpha2", "JobSet", "set")]),
+            kueue_workload("z", priority=3, owners=[("v1", "Pod", "alone")]),
+            pod("a", priority=1, labels={"kueue.x-k8s.io/pod-group-name": "w"}),
+            pod("b", priority=2, annotations={"kueue.x-k8s.io/workload": "x"}),
+            pod("c", priority=2, labels={JOBSET: "set"}, owner=("batch/v1", "Job", "set-0")),
+            pod("alone", priority=2, owner=None),
+        ],
+        [
+            ("Workload team-a/w", "spec.priority", "Kueue queues it by 0"),
+            ("Workload team-a/x", "spec.priority", "by 2: b"),
+            ("Workload team-a/y", "spec.priority", "by 2: c"),
+            ("Workload team-a/z", "spec.priority", "by 2: alone"),
+        ],
+    ),
+    Case(
+        "Kueue has the same number",
+        "kueue-priority-differs",
+        [
+            kueue_workload("w", priority=1000, owners=[("batch/v1", "Job", "train")]),
+            pod("a", priority=1000),
+            pod("other", priority=5, owner=("batch/v1", "Job", "other")),
+        ],
+    ),
+    Case(
+        "a bare pod below",
+        "bare-pod-victims",
+        [
+            GOLD,
+            pod("top", priority=1000, class_name="gold"),
+            pod("bare", owner=None),
+            pod("pending", owner=None, node=None),
+            pod("done", owner=None, phase="Succeeded"),
+            pod("high", owner=None, priority=1000, class_name="gold"),
+        ],
+        [
+            (
+                "Namespace team-a",
+                "",
+                "by priority 1000, and would not be recreated: bare",
+            )
+        ],
+    ),
+    Case(
+        "only system classes are above",
+        "bare-pod-victims",
+        [
+            pod("system", priority=2000001000, class_name="system-node-critical"),
+            pod("bare", owner=None),
+        ],
+    ),
+    Case(
+        "what is above never preempts",
+        "bare-pod-victims",
+        [
+            priority_class("polite", 1000),
+            pod("top", priority=1000, class_name="polite", policy="Never"),
+            pod("bare", owner=None),
+        ],
+    ),
+    Case(
+        "a launcher kept the default",
+        "inferred-priority-differs",
+        [
+            pod(
+                "launcher",
+                labels={JOBSET: "train", ROLE: "launcher"},
+                owner=("batch/v1", "Job", "train-launcher-0"),
+            ),
+            *(
+                pod(
+                    f"w-{index}",
+                    priority=1000,
+                    labels={JOBSET: "train", ROLE: "worker"},
+                    owner=("batch/v1", "Job", "train-worker-0"),
+                )
+                for index in range(4)
+            ),
+        ],
+        [
+            (
+                "JobSet team-a/train",
+                "",
+                "1 another: launcher 0 (launcher); worker 1000 (w-0, w-1, w-2 and 1 more)",
+            )
+        ],
+    ),
+    Case(
+        "all of a JobSet agree",
+        "inferred-priority-differs",
+        [
+            pod("a", labels={JOBSET: "train"}),
+            pod("b", labels={JOBSET: "train"}),
+            pod("c", priority=7, labels={JOBSET: "other"}),
+        ],
+    ),
+    Case(
+        "pods of a PodGroup form no other group",
+        "inferred-priority-differs",
+        [
+            pod_group("train"),
+            pod("a", group="train", labels={JOBSET: "train"}),
+            pod("b", group="train", priority=9, labels={JOBSET: "train"}),
+        ],
+    ),
+    Case(
+        "a PodGroup elsewhere hides no inferred group",
+        "inferred-priority-differs",
+        [
+            pod_group("any"),
+            pod("a", labels={JOBSET: "train"}),
+            pod("b", labels={JOBSET: "train"}),
+            pod("c", priority=9, labels={JOBSET: "train"}),
+        ],
+        [("JobSet team-a/train", "", "most of its 3 pods have priority 0, 1 another: 0 (a, b); 9 (c).")],
+    ),
+]

@@ -1,0 +1,75 @@
+"""Cases for the rules about pod templates."""
+
+from tests.support.audit.builders import group_template, owner, workload
+from tests.support.audit.cases.case import GOLD, Case
+
+CASES = [
+    Case(
+        "a class that is not there",
+        "template-class-missing",
+        [
+            GOLD,
+            owner(class_name="nope", path="spec.replicatedJobs[1].template.spec.template"),
+            workload(group_template(class_name="nope")),
+        ],
+        [
+            (
+                "Job team-a/train",
+                "spec.replicatedJobs[1].template.spec.template.spec.priorityClassName",
+                "PriorityClass nope does not exist",
+            ),
+            (
+                "Workload team-a/train",
+                "spec.podGroupTemplates[0].priorityClassName",
+                "PriorityClass nope does not exist",
+            ),
+        ],
+    ),
+    Case(
+        "classes that are there",
+        "template-class-missing",
+        [
+            GOLD,
+            owner(class_name="gold"),
+            owner("CronJob", "c", class_name="system-node-critical"),
+            owner("Job", "none"),
+            workload(group_template(class_name="gold")),
+        ],
+    ),
+    Case(
+        "a ReplicaSet repeats its Deployment",
+        "template-class-missing",
+        [
+            owner("Deployment", "web", api_version="apps/v1", class_name="nope"),
+            owner(
+                "ReplicaSet",
+                "web-1",
+                api_version="apps/v1",
+                class_name="nope",
+                made_by=("apps/v1", "Deployment", "web"),
+            ),
+        ],
+        [("Deployment team-a/web", "spec.template.spec.priorityClassName", "nope")],
+    ),
+    Case(
+        "a ReplicaSet whose Deployment is not in sight",
+        "template-class-missing",
+        [
+            owner(
+                "ReplicaSet",
+                "web-1",
+                api_version="apps/v1",
+                class_name="nope",
+                made_by=("apps/v1", "Deployment", "web"),
+            )
+        ],
+        [("ReplicaSet team-a/web-1", "spec.template.spec.priorityClassName", "nope")],
+    ),
+    Case(
+        "a number in a template",
+        "template-priority-written",
+        [owner(priority=0), owner("Job", "clean", class_name="gold")],
+        [("Job team-a/train", "spec.template.spec.priority", "priority 0 is set explicitly")],
+    ),
+    Case("no number in a template", "template-priority-written", [owner(class_name="gold")]),
+]

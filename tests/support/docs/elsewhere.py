@@ -1,0 +1,76 @@
+"""Commands on pages that cannot run where tests run: the reason, and the check of each instead."""
+
+import re
+from collections.abc import Callable
+from typing import NamedTuple
+
+import yaml
+from tests.support.docs.pages import ROOT
+
+
+class Elsewhere(NamedTuple):
+    """Commands that begin so; `check` raises AssertionError where one cannot be right."""
+
+    begins: str
+    why: str
+    check: Callable[[str], None]
+
+
+def elsewhere(line: str) -> Elsewhere | None:
+    """Return the reason why a command does not run here, None if it does."""
+    return next((each for each in ELSEWHERE if re.match(each.begins, line)), None)
+
+
+def _is_a_target(line: str) -> None:
+    targets = re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE)
+    told = re.match(r"make ([a-z-]+)", line)
+    assert told is not None
+    assert told[1] in targets
+
+
+def _names_the_chart(line: str) -> None:
+    told = re.search(r" (manifests/\S+) -n podium-system", line)
+    assert told is not None
+    assert (ROOT / told[1] / "Chart.yaml").is_file()
+
+
+def _names_an_image(line: str) -> None:
+    assert re.fullmatch(r"kind build node-image v1\.3\d\.\d+ --image nodes:1\.3\d", line)
+
+
+def _selects_pods(line: str) -> None:
+    told = re.search(r"(?: -l |--selector=)(\S+)", line)
+    assert told is not None
+    wanted = dict(each.split("=") for each in told[1].split(","))
+    text = (ROOT / "manifests" / "rendered" / "scheduler.yaml").read_text("utf-8")
+    templates = [
+        each["spec"]["template"] for each in yaml.safe_load_all(text) if each["kind"] == "Deployment"
+    ]
+    assert any(wanted.items() <= each["metadata"]["labels"].items() for each in templates)
+
+
+def _is_run_by_its_own_test(line: str) -> None:
+    pages = (ROOT / "docs" / "ui.md", ROOT / "README.md")
+    assert any(f"\n$ {line}" in page.read_text("utf-8") for page in pages)
+
+
+ELSEWHERE = (
+    Elsewhere(
+        r"podium ui\b",
+        "serves until it is interrupted; tests/integration/cli/ui/test_docs.py opens the link of each",
+        _is_run_by_its_own_test,
+    ),
+    Elsewhere(
+        r"make ",
+        "sets up or tests this checkout, as integration/repository/test_make.py and .ci/run do; or needs "
+        "Docker and kind, whose steps tests/unit/manifests/test_kind.py writes down",
+        _is_a_target,
+    ),
+    Elsewhere(
+        r"helm ",
+        "needs Helm, run by hand; integration/manifests/test_fresh.py fills the chart with Go's templates",
+        _names_the_chart,
+    ),
+    Elsewhere(r"kind ", "needs kind and Docker", _names_an_image),
+    Elsewhere(r"kubectl .*\blogs ", "needs kubelets that run something", _selects_pods),
+)

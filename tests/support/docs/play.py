@@ -1,0 +1,136 @@
+"""A page is played: its commands run in its order, in a folder with the checkout's files, as a reader would.
+
+A test may halt before a command, prepare the conditions that the page assumes, and check the output. It fails
+if it leaves a command out, so a page cannot grow commands that are never run.
+"""
+
+import contextlib
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import urllib.request
+from pathlib import Path
+
+from tests.support.docs.elsewhere import elsewhere
+from tests.support.docs.pages import ROOT, Command
+from tests.support.servers import Server
+from tests.support.shell import run
+from tests.support.waiting import PATIENCE_SECONDS, until
+
+# The folders that the page's commands find beside them.
+_GIVEN = ("examples", "manifests")
+# These run until they are stopped; each reports at /readyz of its port that it works.
+_PROCESS = re.compile(r"podium (webhook|controller|scheduler)(?: |$)")
+_PORTS = {"webhook": 9090, "controller": 9091, "scheduler": 9092}
+# Podium's commands end with 3 where there is something to say.
+_FINE = (0, 3)
+
+
+class Play:
+    """A page played in one folder; `environ` is added to the environment of its shell."""
+
+    def __init__(self, folder: Path, *of: Command) -> None:
+        self.folder = folder
+        self.left = list(of)
+        cache = os.environ.get("XDG_CACHE_HOME", str(Path.home() / ".cache"))
+        self.environ = {
+            "HOME": str(folder),
+            "XDG_CACHE_HOME": cache,
+            "XDG_STATE_HOME": str(folder / "state"),
+            "KUBECONFIG": "",
+            # As wide as a page of docs/.
+            "COLUMNS": "110",
+        }
+        for name in _GIVEN:
+            (folder / name).symlink_to(ROOT / name)
+
+    def at(self, server: Server) -> "Play":
+        """Put a server into the reader's kubeconfig from now on, and its kubectl."""
+        config = self.folder / ".kube" / "config"
+        config.parent.mkdir(exist_ok=True)
+        shutil.copyfile(server.kubeconfig, config)
+        kubectl = server.program("kubectl").parent
+        programs = Path(sys.executable).parent
+        self.environ |= {
+            "KUBECONFIG": str(config),
+            "PATH": f"{programs}{os.pathsep}{kubectl}{os.pathsep}{os.environ['PATH']}",
+        }
+        return self
+
+    def given(self, script: str) -> str:
+        """Run what the page does not say, and takes for granted."""
+        done = run(f"set -eu\n{script}", self.folder, **self.environ)
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    def until(self, start: str) -> str:
+        """Play up to the next command that begins so, which is left."""
+        assert any(each.text.startswith(start) for each in self.left), f"no command begins with {start}"
+        printed = ""
+        while not self.left[0].text.startswith(start):
+            printed += self.next()
+        return printed
+
+    def rest(self) -> str:
+        """Play all that is left."""
+        printed = ""
+        while self.left:
+            printed += self.next()
+        return printed
+
+    def next(self, *, fine: tuple[int, ...] = (), answer: str = "") -> str:
+        """Play the next command and return its output and its errors.
+
+        `fine` are the exit codes that it may have, if others than usual; `answer` is the reader's reply to a
+        prompt.
+        """
+        command = self.left.pop(0)
+        if elsewhere(command.text) is not None:
+            return ""
+        if _PROCESS.match(command.text):
+            return self._process(command.text)
+        # As for a reader who copies line by line, a session stops at a failure.
+        script = f"set -eu\n{command.text}" if command.session else command.text
+        done = run(script, self.folder, answer=answer, **self.environ)
+        usual = _FINE if command.text.startswith("podium") else (0,)
+        assert done.returncode in (fine or usual), f"{command.text}\n{done.stdout}\n{done.stderr}"
+        assert "\n".join(command.shown).strip() in done.stdout, f"{command.text}\n{done.stdout}"
+        return done.stdout + done.stderr
+
+    def _process(self, line: str) -> str:
+        """Run it until it is ready, and end it, which it does in good order."""
+        found = _PROCESS.match(line)
+        assert found is not None
+        address = f"http://127.0.0.1:{_PORTS[found[1]]}/readyz"
+        log = self.folder / "process.log"
+        with log.open("wb") as said:
+            process = subprocess.Popen(
+                ["bash", "-c", f"exec {line}"],
+                cwd=self.folder,
+                env={**os.environ, **self.environ},
+                stdin=subprocess.DEVNULL,
+                stdout=said,
+                stderr=said,
+            )
+
+        def ready() -> bool:
+            assert process.poll() is None, log.read_text("utf-8")
+            # Refused, not ready (an error too), or not in time.
+            with contextlib.suppress(OSError), urllib.request.urlopen(address, timeout=5) as got:
+                return bool(got.status == 200)
+            return False
+
+        try:
+            until(ready, f"{line} is ready")
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(PATIENCE_SECONDS) == 0, log.read_text("utf-8")
+        except subprocess.TimeoutExpired as error:
+            error.add_note(log.read_text("utf-8"))
+            raise
+        finally:
+            process.kill()
+            process.wait()
+        return log.read_text("utf-8")

@@ -1,0 +1,16 @@
+"""A fixture for small clusters: the threshold of bulk moves is 0, so a few pods are moved in bulk."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from podium.schedulerplugin import overlay
+
+
+@pytest.fixture(autouse=True, scope="session")
+def bulk_moves_of_any_size() -> Iterator[None]:
+    """Lower the threshold of bulk moves: a few pods are moved one by one otherwise."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(overlay, "_FEW", 0)
+        patch.setattr(overlay, "_SOME", 0)
+        yield

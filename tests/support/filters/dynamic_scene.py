@@ -1,0 +1,184 @@
+"""A cluster twice, as a snapshot with the filters that look at other pods and as plain objects to compare."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from tests.support.filters import builders, plain_dynamic
+
+from podium.api.core import Namespace
+from podium.api.meta import ObjectMeta
+from podium.api.schedulable import Schedulable
+from podium.schedulerplugin.filters.counters import SelectorCounters
+from podium.schedulerplugin.filters.nodes import (
+    DeclaredFeaturesFilter,
+    NodeAffinityFilter,
+    TaintTolerationFilter,
+)
+from podium.schedulerplugin.filters.nominated import NominatedPods
+from podium.schedulerplugin.filters.podaffinity import (
+    ExistingAntiAffinityFilter,
+    PodAffinityFilter,
+    PodAntiAffinityFilter,
+)
+from podium.schedulerplugin.filters.ports import HostPortsFilter
+from podium.schedulerplugin.filters.spread import TopologyLabelsFilter, TopologySpreadFilter
+from podium.schedulerplugin.podscores import PodScores
+from podium.schedulerplugin.shapes import Shape, shape_of
+from podium.schedulerplugin.snapshot import Snapshot
+
+NAMESPACES = {
+    "team-a": Namespace(metadata=ObjectMeta(name="team-a", labels={"env": "prod"})),
+    "team-b": Namespace(metadata=ObjectMeta(name="team-b", labels={"env": "test"})),
+}
+
+
+SAYS = {
+    "ports": "node(s) didn't have free ports for the requested pod ports",
+    "skew": "node(s) didn't match pod topology spread constraints",
+    "label": "node(s) didn't match pod topology spread constraints (missing required label)",
+    "affinity": "node(s) didn't match pod affinity rules",
+    "anti-affinity": "node(s) didn't match pod anti-affinity rules",
+    "existing": "node(s) didn't satisfy existing pods anti-affinity rules",
+    "features": "node(s) didn't match Pod's required features",
+}
+
+
+class Filters:
+    """Every filter of this kind on one snapshot, in kube-scheduler's order."""
+
+    def __init__(self, snapshot: Snapshot, namespaces: Mapping[str, Namespace] = NAMESPACES) -> None:
+        self.snapshot = snapshot
+        asked, nodes = (
+            SelectorCounters(snapshot),
+            (NodeAffinityFilter(snapshot), TaintTolerationFilter(snapshot)),
+        )
+        self.nominated = NominatedPods(snapshot)
+        near, far = (
+            PodAffinityFilter(asked, namespaces, self.nominated),
+            PodAntiAffinityFilter(asked, namespaces),
+        )
+        existing = ExistingAntiAffinityFilter(snapshot, namespaces)
+        self.scores = PodScores(asked, namespaces, *nodes)
+        self.by_namespace = (near, far, existing, self.scores)
+        spread = (TopologySpreadFilter(asked, *nodes, self.nominated), TopologyLabelsFilter(snapshot))
+        features = DeclaredFeaturesFilter(snapshot)
+        self.all = (HostPortsFilter(snapshot), *spread, near, far, existing, features)
+
+    def why(self, shape: Shape, node: str) -> list[str]:
+        """Return the refusals of a node by every filter, each of which must agree with its mask."""
+        row = self.snapshot.row[node]
+        said = []
+        for each in self.all:
+            why, fits = each.reason(shape, row), bool(each.mask(shape)[row])
+            assert fits == (why is None), each
+            said += [] if why is None else [why]
+        return said
+
+
+class Scene:
+    """A cluster twice: as a snapshot with its filters, and as plain objects."""
+
+    def __init__(self, templates: Sequence[Mapping[str, Any]], *, late: bool = False) -> None:
+        """Take the pods that there may be; `late` attaches the filters only when they are first asked."""
+        self.snapshot = Snapshot()
+        self.templates = templates
+        self.nodes: dict[str, plain_dynamic.Node] = {}
+        self.pods: dict[str, tuple[int, str | None, bool]] = {}
+        self.moved: dict[str, str | None] = {}
+        self.shapes = [
+            shape_of(self._pod("asked", which), self.snapshot.volumes) for which in range(len(templates))
+        ]
+        self._filters: Filters | None = None if late else Filters(self.snapshot)
+
+    def _pod(
+        self, name: str, which: int, node: str | None = None, *, terminating: bool = False
+    ) -> Schedulable:
+        return builders.pod(name, node=node, terminating=terminating, **self.templates[which])
+
+    def put_node(self, name: str, labels: Mapping[str, str], *, tainted: bool) -> None:
+        taints = [{"key": "dedicated", "effect": "NoSchedule"}] if tainted else []
+        self.nodes[name] = plain_dynamic.Node(labels, taints)
+        self.snapshot.add_node(builders.node(name, labels=labels, taints=taints))
+
+    def drop_node(self, name: str) -> None:
+        self.nodes.pop(name, None)
+        self.snapshot.remove_node(name)
+
+    def put_pod(self, name: str, which: int, node: str | None, *, terminating: bool) -> None:
+        """Add a pod, or change it: its labels or constraints, its node, that it is being deleted."""
+        before = self.templates[self.pods[name][0]] if name in self.pods else {}
+        if before.get("namespace") != self.templates[which].get("namespace"):
+            self.drop_pod(name)
+        self.pods[name] = (which, node, terminating)
+        self.snapshot.add_pod(self._pod(name, which, node, terminating=terminating))
+
+    def drop_pod(self, name: str) -> None:
+        which, _, _ = self.pods.pop(name, (0, None, False))
+        self.snapshot.remove_pod((str(self.templates[which].get("namespace", builders.NS)), name))
+
+    def attempt(self, moves: Sequence[tuple[str, str | None]], *, at_once: bool) -> None:
+        """Try pods on other nodes, or on none, one by one or in bulk; then it is as if nothing had been."""
+        row = {name: at for (_, name), at in self.snapshot.pod_row.items()}
+        to = {name: node for name, node in moves if name in row and (node is None or node in self.nodes)}
+        removed = [name for name, node in to.items() if node is None]
+        with self.snapshot.trial():
+            self.moved = to
+            if at_once:
+                self.snapshot.remove_many(np.array([row[name] for name in removed], np.intp))
+            for name, node in to.items():
+                if node is not None:
+                    self.snapshot.assume(row[name], self.snapshot.row[node])
+                elif not at_once:
+                    self.snapshot.remove(row[name])
+            self.check()
+        self.moved = {}
+        self.check()
+
+    def nominate(self, moves: Sequence[tuple[str, str]]) -> None:
+        """Count pods on nodes that are only reserved for them; then it is as if nothing had been."""
+        self._filters = self._filters or Filters(self.snapshot)
+        row = {name: at for (_, name), at in self.snapshot.pod_row.items()}
+        to = {name: node for name, node in moves if name in row and node in self.nodes}
+        self.moved = dict(to)
+        with self.snapshot.trial():
+            for name, node in to.items():
+                self.snapshot.assume(row[name], self.snapshot.row[node])
+            self._filters.nominated.assume_all(np.array([row[name] for name in to], np.intp))
+            self.check(absent=frozenset(to))
+        self._filters.nominated.clear()
+        self.moved = {}
+        self.check()
+
+    def check(self, absent: frozenset[str] = frozenset()) -> None:
+        """Assert that every filter agrees with the oracle on every pod and node; pods may be `absent`."""
+        self._filters = self._filters or Filters(self.snapshot)
+        standing, certain = [], []
+        for name, (which, node, terminating) in self.pods.items():
+            node = self.moved.get(name, node)  # noqa: PLW2901 - where it counts now
+            if node in self.nodes:
+                standing.append((self.plain(which, terminating=terminating), node))
+                certain += [] if name in absent else standing[-1:]
+        labels = {name: namespace.metadata.labels or {} for name, namespace in NAMESPACES.items()}
+        cluster = plain_dynamic.Cluster(self.nodes, standing, labels)
+        without = plain_dynamic.Cluster(self.nodes, certain, labels)
+        nodes = list(self.nodes)
+        rows = np.array([self.snapshot.row[node] for node in nodes], np.intp)
+        for which, shape in enumerate(self.shapes):
+            pod = self.plain(which)
+            for node in nodes:
+                refused = {
+                    *plain_dynamic.refusals(cluster, pod, node),
+                    *plain_dynamic.refusals(without, pod, node),
+                }
+                want = [said for each, said in SAYS.items() if each in refused]
+                assert self._filters.why(shape, node) == want, (self.templates[which], node)
+            near, even = self._filters.scores.affinity(shape, rows), self._filters.scores.spread(shape, rows)
+            assert dict(zip(nodes, near, strict=True)) == plain_dynamic.affinity_scores(cluster, pod, nodes)
+            assert dict(zip(nodes, even, strict=True)) == plain_dynamic.spread_scores(cluster, pod, nodes)
+
+    def plain(self, which: int, *, terminating: bool = False) -> plain_dynamic.Pod:
+        spec = dict(self.templates[which])
+        return plain_dynamic.Pod(
+            spec.pop("namespace", builders.NS), spec.pop("labels", {}), spec, terminating=terminating
+        )

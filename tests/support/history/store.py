@@ -1,0 +1,73 @@
+"""Plans to be written down, and a place that stores objects with an API server's preconditions."""
+
+import itertools
+from typing import Any
+
+import msgspec
+
+from podium.api.meta import ObjectMeta
+from podium.api.records import MAX_PLANS, Party, PlanMode, PreemptionRecord, RecordedPlan, Result
+from podium.schedulerplugin.history.ring import MAX_BYTES, Draft, Ring
+
+NAME = "podium-scheduler"
+
+
+def plan(at: int, mode: str = PlanMode.ENFORCED, **fields: Any) -> RecordedPlan:
+    """Make a plan of the second `at` of a day, by a preemptor of its own."""
+    hours, rest = divmod(at, 3600)
+    time = f"2026-01-01T{hours:02d}:{rest // 60:02d}:{rest % 60:02d}Z"
+    given: dict[str, Any] = {"result": Result.EVICTED, "preemptor": party(f"high-{at}"), "unitCount": 1}
+    return RecordedPlan(time=time, mode=mode, **{**given, "units": (party(f"low-{at}"),), **fields})
+
+
+def party(name: str, **fields: Any) -> Party:
+    """Name a pod."""
+    return Party("Pod", "team-a", name, f"uid-{name}", **fields)
+
+
+class Store:
+    """The stored objects by name; `write` is what a leader does with a draft."""
+
+    def __init__(self) -> None:
+        self.records: dict[str, PreemptionRecord] = {}
+        self._versions = itertools.count(1)
+
+    def put(self, draft: Draft) -> str:
+        """Store the draft; return the resourceVersion."""
+        version = str(next(self._versions))
+        sent = msgspec.json.decode(msgspec.json.encode(draft.document()), type=PreemptionRecord)
+        assert len(sent.plans) <= MAX_PLANS
+        sizes = sum(len(msgspec.json.encode(each)) for each in sent.plans)
+        assert sizes <= MAX_BYTES
+        metadata = ObjectMeta(name=draft.name, resourceVersion=version)
+        self.records[draft.name] = msgspec.structs.replace(sent, metadata=metadata)
+        return version
+
+    def write(self, ring: Ring) -> bool:
+        """Write one draft of a ring, as a client would; say whether there was one."""
+        draft = ring.draft()
+        if draft is None:
+            return False
+        stored = self.records.get(draft.name)
+        if (stored.metadata.resourceVersion if stored is not None else "") != draft.version:
+            ring.met(draft, stored)
+        else:
+            ring.saved(draft, self.put(draft))
+        return True
+
+    def drain(self, ring: Ring) -> None:
+        """Write all that there is to write."""
+        while self.write(ring):
+            pass
+
+    def plans(self) -> list[RecordedPlan]:
+        """Return all plans that are stored, in the order of the objects."""
+        ordered = sorted(self.records.values(), key=lambda each: each.sequence)
+        return [each for record in ordered for each in record.plans]
+
+
+def new_leader(store: Store) -> Ring:
+    """Return the ring of the next leader."""
+    ring = Ring(NAME)
+    ring.restore(list(store.records.values()))
+    return ring

@@ -1,0 +1,122 @@
+"""Requirements that Podium meets whatever a tenant writes, and a cluster to check them in."""
+
+import contextlib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from tests.support.hostile import tenant
+from tests.support.hostile.honest import HOST, RESERVED, ZONE, Honest
+from tests.support.hostile.installation import Installation, Leadership, installation
+from tests.support.hostile.kubelets import kubelets
+from tests.support.hostile.tenant import Tenant
+from tests.support.hostile.watched import MIB, probing
+from tests.support.servers import Server, exclusive
+
+from podium.controlplane.releases import RELEASES
+
+# Of a process's own time (`watched`): a kubelet's probe gives up after this.
+LIVE_SECONDS = 1.0
+# Beyond the time in which the same API server does a write that no webhook sees.
+JUDGED_SECONDS = 1.0
+BOUND_SECONDS = 10.0
+# A pool of small nodes that no honest pod may use, for rows that need many of them.
+WIDE, WIDE_NODES = "wide", 60
+# Rows are deleted as collections: one object after the other takes half of the time of all rows together.
+_APISERVER = ("--delete-collection-workers=8",)
+_LED = ("scheduler", "controller")
+
+
+class Bed:
+    """The cluster, and how each process was before the tenant began."""
+
+    def __init__(self, server: Server, podium: Installation, token: str) -> None:
+        self.server = server
+        self.podium = podium
+        self.honest = Honest(server)
+        self._token = token
+        # Whether a row may have left objects: its end was not reached.
+        self._dirty = False
+
+    @contextlib.contextmanager
+    def tenant(self, prefix: str) -> Iterator[Tenant]:
+        """Yield a connection of the tenant; its objects' names begin with the prefix."""
+        with contextlib.closing(Tenant(self.server, self._token, prefix)) as made:
+            yield made
+
+    def widen(self) -> None:
+        """Make the pool."""
+        for number in range(WIDE_NODES):
+            name = f"{WIDE}-{number}"
+            room = {"cpu": "1", "memory": "4Gi", "pods": "110"}
+            zone = str(number % 3)
+            labels = {HOST: name, ZONE: zone, "pool": WIDE, RESERVED: "yes"}
+            body = {
+                "metadata": {"name": name, "labels": labels},
+                "spec": {"taints": [{"key": "pool", "value": WIDE, "effect": "NoSchedule"}]},
+                "status": {"allocatable": room, "capacity": room},
+            }
+            code, answer = self.server.request("POST", "/api/v1/nodes", body)
+            assert code == 201, answer
+
+    def endures(self, write: Callable[[Tenant], None], prefix: str, *, fills: bool = False) -> None:
+        """Let a tenant write, and require all of Podium during that, afterwards and once it is deleted.
+
+        The tenant's pods fill the nodes themselves, if it `fills`; else the honest tenant's cheap pods do.
+        """
+        problems: list[str] = []
+        self.podium.heal()
+        if self._dirty:
+            tenant.clear(self.server, tenant.collections(self.server.release))
+        self._dirty = True
+        if fills:
+            self.honest.drain()
+        else:
+            self.honest.fill()
+        before = {name: self.podium.leadership(name) for name in _LED}
+        for each in self.podium.processes.values():
+            each.begin()
+        with probing(list(self.podium.processes.values())), self.tenant(prefix) as writing:
+            try:
+                write(writing)
+                problems += self._honest_problems()
+            finally:
+                tenant.clear(self.server, writing.collections)
+        self._dirty = False
+        problems += self._problems(before)
+        assert not problems, "\n".join([*problems, str(self.honest.said()), self.podium.log])
+
+    def _honest_problems(self) -> Iterator[str]:
+        found = self.honest.round(BOUND_SECONDS)
+        if found.judged - found.plain > JUDGED_SECONDS:
+            yield f"an honest write took {found.judged:.2f} s (without the webhook: {found.plain:.2f} s)"
+        if found.bound is None:
+            yield f"an honest gang was not bound within {BOUND_SECONDS} s: {self.honest.said()}"
+
+    def _problems(self, before: dict[str, Leadership]) -> Iterator[str]:
+        for each in self.podium.processes.values():
+            if each.ended:
+                yield f"{each.name} ended, exit code {each.running.process.returncode}"
+                continue
+            slow = [answer for answer in each.answers if answer.own > LIVE_SECONDS or answer.code != 200]
+            if slow:
+                yield f"{each.name} answered /livez late: {slow}"
+            if each.peak > each.limit:
+                yield f"{each.name} held {each.peak // MIB} MiB; its limit is {each.limit // MIB} MiB"
+        for name, leadership in before.items():
+            after = self.podium.leadership(name)
+            if after != leadership:
+                yield f"another {name} leads: {leadership} became {after}"
+
+
+@contextlib.contextmanager
+def bed(minor: str, folder: Path) -> Iterator[Bed]:
+    """Yield the bed of a minor of Kubernetes, settled."""
+    with (
+        exclusive(RELEASES[minor], apiserver=_APISERVER) as server,
+        kubelets(server, folder),
+        installation(server, folder) as podium,
+    ):
+        made = Bed(server, podium, tenant.settle(server))
+        made.honest.settle()
+        made.widen()
+        yield made

@@ -1,0 +1,204 @@
+"""Generated hostile objects: pods that are extreme in several things at once.
+
+A generated object is made of dimensions, each of which makes one thing extreme by a number. The API server
+may refuse some; those are no attack, and the rest is judged as a row of the table is.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+from hypothesis import strategies as st
+from tests.support.hostile.bed import WIDE
+from tests.support.hostile.honest import HOST, LOW, NODES, ZONE
+from tests.support.hostile.tenant import PODS, Tenant, container
+
+from podium.api.groups import GROUP_LABEL
+
+Pod = dict[str, Any]
+Dimension = Callable[[Pod, int, str], None]
+_REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+_PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
+# As much of one thing as etcd's limit of 1.5 MiB leaves to several.
+_MOST = 2_000
+_MOST_TEXT = 400_000
+_MOST_COPIES = 8
+_MOST_DIMENSIONS = 4
+
+
+class Generated(NamedTuple):
+    """Copies of one pod, and what becomes of them."""
+
+    pod: Pod
+    copies: int
+    group: str  # "", podium, native or missing
+    deleted: bool
+
+
+def _extended(pod: Pod, count: int, text: str) -> None:
+    asks = pod["spec"]["containers"][0].setdefault("resources", {"requests": {}, "limits": {}})
+    for number in range(count):
+        asks["requests"][f"g.x/{number}"] = asks["limits"][f"g.x/{number}"] = text
+
+
+def _amount(name: str) -> Dimension:
+    def change(pod: Pod, count: int, text: str) -> None:
+        asks = pod["spec"]["containers"][0].setdefault("resources", {"requests": {}, "limits": {}})
+        asks["requests"][name] = text
+
+    return change
+
+
+def _containers(pod: Pod, count: int, text: str) -> None:
+    asks = {"requests": {"memory": text}}
+    pod["spec"]["containers"] += [container(f"c{number}", resources=asks) for number in range(count)]
+
+
+def _node_selector(pod: Pod, count: int, text: str) -> None:
+    pod["spec"]["nodeSelector"] = {f"key-{number}": "v" for number in range(count)}
+
+
+def _tolerations(pod: Pod, count: int, text: str) -> None:
+    pod["spec"]["tolerations"] += [{"key": f"key-{number}", "operator": "Exists"} for number in range(count)]
+
+
+def _labels(pod: Pod, count: int, text: str) -> None:
+    pod["metadata"]["labels"] |= {f"label-{number}": "v" for number in range(count)}
+
+
+def _text(pod: Pod, count: int, text: str) -> None:
+    pod["spec"]["containers"][0]["env"] = [{"name": "A", "value": "<" * min(count * 100, _MOST_TEXT)}]
+
+
+def _volumes(pod: Pod, count: int, text: str) -> None:
+    claims = [{"name": f"v{n}", "persistentVolumeClaim": {"claimName": f"c{n}"}} for n in range(count)]
+    pod["spec"]["volumes"] = claims
+
+
+def _ports(pod: Pod, count: int, text: str) -> None:
+    pod["spec"]["containers"][0]["ports"] = [{"containerPort": n, "hostPort": n} for n in range(1, count + 1)]
+
+
+def _owners(pod: Pod, count: int, text: str) -> None:
+    owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "<" * count}
+    pod["metadata"]["ownerReferences"] = [{**owner, "uid": f"u{n}"} for n in range(min(count, 100))]
+
+
+def _gates(pod: Pod, count: int, text: str) -> None:
+    pod["spec"]["schedulingGates"] = [{"name": f"example.com/g{number}"} for number in range(count)]
+
+
+def _terms(kind: str, key: str, reach: Mapping[str, Any]) -> Dimension:
+    def change(pod: Pod, count: int, text: str) -> None:
+        terms = [
+            {"topologyKey": key, "labelSelector": {"matchLabels": {f"a{n}": "b"}}, **reach}
+            for n in range(count)
+        ]
+        pod["spec"].setdefault("affinity", {})[kind] = {
+            _REQUIRED: terms[: count // 2],
+            _PREFERRED: [{"weight": 100, "podAffinityTerm": term} for term in terms[count // 2 :]],
+        }
+
+    return change
+
+
+def _node_terms(pod: Pod, count: int, text: str) -> None:
+    expressions = [{"key": f"key-{n}", "operator": "NotIn", "values": ["a", text[:60]]} for n in range(count)]
+    terms = {"nodeSelectorTerms": [{"matchExpressions": expressions}]}
+    pod["spec"].setdefault("affinity", {})["nodeAffinity"] = {_REQUIRED: terms}
+
+
+def _spreads(pod: Pod, count: int, text: str) -> None:
+    keys = [HOST, ZONE, *(f"key-{number}" for number in range(count))][: max(count, 1)]
+    fields = {"maxSkew": count + 1, "labelSelector": {}, "whenUnsatisfiable": "ScheduleAnyway"}
+    pod["spec"]["topologySpreadConstraints"] = [{"topologyKey": key, **fields} for key in keys]
+
+
+DIMENSIONS: dict[str, Dimension] = {
+    "extended resources": _extended,
+    "cpu": _amount("cpu"),
+    "memory": _amount("memory"),
+    "ephemeral storage": _amount("ephemeral-storage"),
+    "offered": _amount("example.com/offered"),
+    "containers": _containers,
+    "nodeSelector": _node_selector,
+    "tolerations": _tolerations,
+    "labels": _labels,
+    "text": _text,
+    "volumes": _volumes,
+    "ports": _ports,
+    "owners": _owners,
+    "gates": _gates,
+    "affinity": _terms("podAffinity", HOST, {}),
+    "anti-affinity": _terms("podAntiAffinity", HOST, {"namespaceSelector": {}}),
+    "anti-affinity to everything": _terms(
+        "podAntiAffinity", ZONE, {"labelSelector": {}, "namespaceSelector": {}}
+    ),
+    "anti-affinity by nothing": _terms("podAntiAffinity", "no.such/key", {"labelSelector": {}}),
+    "node affinity": _node_terms,
+    "spreads": _spreads,
+}
+# Whole numbers, which all resources take, at the limits of 10, 53 and 63 bits, and past them.
+AMOUNTS = st.sampled_from(
+    [
+        "0",
+        "1",
+        "999",
+        "1024",
+        "4503599627370496",
+        "4503599627370497",
+        "9223372036854775807",
+        "1e18",
+        "8Ei",
+        "1E",
+    ]
+) | st.integers(0, 2**64).map(str)
+COUNTS = st.sampled_from([0, 1, 2, 30, 300, _MOST]) | st.integers(0, _MOST)
+
+
+@st.composite
+def generated(draw: st.DrawFn) -> Generated:
+    """Draw copies of a pod."""
+    spec: Pod = {
+        "schedulerName": draw(
+            st.sampled_from(["podium-scheduler", "podium-scheduler", "default-scheduler", "x"])
+        ),
+        "containers": [container()],
+        "tolerations": [{"operator": "Exists"}],
+        "terminationGracePeriodSeconds": draw(st.sampled_from([0, 1, 2**31, 2**62, 2**63 - 1])),
+    }
+    spec |= draw(
+        st.sampled_from([{}, {}, {"nodeName": NODES[0]}, {"nodeName": f"{WIDE}-0"}, {"nodeName": "none"}])
+    )
+    spec |= draw(st.sampled_from([{}, {"priorityClassName": LOW}]))
+    pod: Pod = {"metadata": {"labels": {}}, "spec": spec}
+    chosen = draw(
+        st.lists(st.sampled_from(sorted(DIMENSIONS)), min_size=1, max_size=_MOST_DIMENSIONS, unique=True)
+    )
+    for name in chosen:
+        DIMENSIONS[name](pod, draw(COUNTS), draw(AMOUNTS))
+    return Generated(
+        pod,
+        draw(st.integers(1, _MOST_COPIES)),
+        draw(st.sampled_from(["", "", "podium", "native", "missing"])),
+        draw(st.booleans()),
+    )
+
+
+def write(tenant: Tenant, example: Generated) -> int:
+    """Write the copies; return how many were accepted."""
+    pod, accepted = example.pod, 0
+    if example.group == "podium":
+        pod["metadata"]["labels"][GROUP_LABEL] = tenant.group(example.copies)
+    elif example.group == "native":
+        pod["spec"]["schedulingGroup"] = {"podGroupName": tenant.native_group(example.copies)}
+    elif example.group == "missing":
+        pod["metadata"]["labels"][GROUP_LABEL] = "missing"
+    for _ in range(example.copies):
+        name = tenant.name()
+        copy = {**pod, "metadata": {**pod["metadata"], "name": name}}
+        if tenant.tried("POST", PODS, copy).code != 201:
+            return accepted
+        accepted += 1
+        if example.deleted:
+            tenant.tried("DELETE", f"{PODS}/{name}")
+    return accepted

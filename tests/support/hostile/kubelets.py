@@ -1,0 +1,30 @@
+"""Kubelets that let a pod use all of its grace period, as if its process ignored SIGTERM."""
+
+import contextlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import yaml
+from tests.support.scheduling.kubelet import kubelet
+from tests.support.servers import Server
+
+from podium.documents import packagedata
+
+# A pod with this label stays until a client deletes it with a grace period of 0.
+STAYS = "hostile.example/stays"
+_DELETED = "pod-deleted"
+
+
+@contextlib.contextmanager
+def kubelets(server: Server, folder: Path) -> Iterator[None]:
+    """Let kwok manage the server's nodes, and leave pods with the label alone."""
+    given = packagedata.folder("controlplane") / "kwok" / "stages.yaml"
+    stages: list[dict[str, Any]] = list(yaml.safe_load_all(given.read_text("utf-8")))
+    (deleted,) = [each for each in stages if each["metadata"]["name"] == _DELETED]
+    label = f'.metadata.labels["{STAYS}"]'
+    deleted["spec"]["selector"]["matchExpressions"].append({"key": label, "operator": "DoesNotExist"})
+    changed = folder / "stages.yaml"
+    changed.write_text(yaml.safe_dump_all(stages), "utf-8")
+    with kubelet(server, changed):
+        yield

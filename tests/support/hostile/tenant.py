@@ -1,0 +1,222 @@
+"""A tenant: a ServiceAccount with the ClusterRole `edit` in one namespace, and methods for its writes.
+
+Every write must be accepted: an object that the API server refuses is no attack on Podium.
+"""
+
+import contextlib
+import http.client
+import itertools
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
+
+from tests.support.connection.cluster import NATIVE
+from tests.support.hostile.wire import Answer, Wire
+from tests.support.servers import Server
+from tests.support.waiting import PATIENCE_SECONDS
+
+from podium.api.groups import GROUP_LABEL
+from podium.controlplane.releases import Release
+
+NAMESPACE = "tenant"
+ACCOUNT = "somebody"
+MERGE = "application/merge-patch+json"
+# For objects with finalizers, or that another client goes on to write.
+_BETWEEN_SECONDS = 0.05
+_RBAC = "/apis/rbac.authorization.k8s.io/v1"
+# The controller that would put these together into `edit` does not run here.
+_PARTS = ("rbac.authorization.k8s.io/aggregate-to-edit", "rbac.authorization.k8s.io/aggregate-to-view")
+# The namespace's administrator lets its pods ask for groups.
+_ASKING = {"scheduling.podium.dev/auto-groups": "true"}
+
+PODS = "/api/v1/namespaces/tenant/pods"
+CLAIMS = "/api/v1/namespaces/tenant/persistentvolumeclaims"
+BUDGETS = "/apis/policy/v1/namespaces/tenant/poddisruptionbudgets"
+JOBS = "/apis/batch/v1/namespaces/tenant/jobs"
+SETS = "/apis/apps/v1/namespaces/tenant/statefulsets"
+GROUPS = "/apis/scheduling.podium.dev/v1beta1/namespaces/tenant/podgroups"
+OLD_GROUPS = "/apis/scheduling.podium.dev/v1alpha2/namespaces/tenant/podgroups"
+WORKLOADS = "/apis/scheduling.podium.dev/v1beta1/namespaces/tenant/workloads"
+
+
+def native(release: Release) -> str:
+    """Return the path of the namespace in the API server's own Workload API."""
+    return f"/apis/scheduling.k8s.io/{NATIVE[release.minor][0]}/namespaces/{NAMESPACE}"
+
+
+def collections(release: Release) -> tuple[str, ...]:
+    """Return all collections that a tenant here writes to."""
+    own = (PODS, JOBS, SETS, CLAIMS, BUDGETS, GROUPS, WORKLOADS)
+    return (*own, f"{native(release)}/podgroups", f"{native(release)}/workloads")
+
+
+def settle(server: Server) -> str:
+    """Make the namespace and the account; return its token."""
+    _made(server, "/api/v1/namespaces", {"metadata": {"name": NAMESPACE, "labels": _ASKING}})
+    _made(server, f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts", {"metadata": {"name": ACCOUNT}})
+    code, roles = server.request("GET", f"{_RBAC}/clusterroles")
+    assert code == 200, roles
+    for role in roles["items"]:
+        labels, name = role["metadata"].get("labels", {}), role["metadata"]["name"]
+        if any(labels.get(part) == "true" for part in _PARTS) and "rules" in role:
+            subject = {"kind": "ServiceAccount", "name": ACCOUNT, "namespace": NAMESPACE}
+            reference = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": name}
+            body = {"metadata": {"name": name}, "roleRef": reference, "subjects": [subject]}
+            _made(server, f"{_RBAC}/namespaces/{NAMESPACE}/rolebindings", body)
+    path = f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts/{ACCOUNT}/token"
+    token: str = _made(server, path, {"spec": {"expirationSeconds": 36000}})["status"]["token"]
+    return token
+
+
+def _made(server: Server, path: str, body: Mapping[str, Any]) -> Any:
+    code, answer = server.request("POST", path, body)
+    assert code == 201, answer
+    return answer
+
+
+def container(name: str = "main", **fields: Any) -> dict[str, Any]:
+    """Return a container that asks for nothing."""
+    return {"name": name, "image": "none", **fields}
+
+
+class Tenant:
+    """The writes of one row, by its own connection; names begin with the row's."""
+
+    def __init__(self, server: Server, token: str, prefix: str) -> None:
+        self.server = server
+        self.prefix = prefix
+        self._token = token
+        self._wire = Wire(server, token)
+        self._numbers = itertools.count()
+        self._over = threading.Event()
+        self._threads: list[threading.Thread] = []
+        self.collections: set[str] = set()
+
+    def close(self) -> None:
+        """End what goes on meanwhile, and the connection."""
+        self._over.set()
+        for each in self._threads:
+            each.join()
+        self._wire.close()
+
+    def meanwhile(self, act: Callable[[threading.Event], None]) -> None:
+        """Run some work until `close`, when the event is set."""
+        thread = threading.Thread(target=act, args=(self._over,), name=f"tenant {self.prefix}")
+        self._threads.append(thread)
+        thread.start()
+
+    @contextlib.contextmanager
+    def another(self, prefix: str) -> Iterator["Tenant"]:
+        """Yield another connection, for another thread; its writes count as written here."""
+        with contextlib.closing(Tenant(self.server, self._token, prefix)) as made:
+            made.collections = self.collections
+            yield made
+
+    @property
+    def native_groups(self) -> str:
+        """The collection of the API server's own PodGroups."""
+        return f"{native(self.server.release)}/podgroups"
+
+    @property
+    def native_workloads(self) -> str:
+        """The collection of the API server's own Workloads."""
+        return f"{native(self.server.release)}/workloads"
+
+    def name(self, suffix: str = "") -> str:
+        """Return a name that this row has not used."""
+        return f"{self.prefix}-{suffix or next(self._numbers)}"
+
+    def write(self, method: str, path: str, body: Any = None, *, kind: str = MERGE) -> None:
+        """Send a write, which must be accepted."""
+        answer = self.tried(method, path, body, kind=kind)
+        assert answer.code in (200, 201, 202), f"{method} {path}: {answer.code} {answer.body[:2000]!r}"
+
+    def tried(self, method: str, path: str, body: Any = None, *, kind: str = MERGE) -> Answer:
+        """Send a write; return how it was answered."""
+        if method == "POST" and path in collections(self.server.release):
+            self.collections.add(path)
+        return self._wire.request(method, path, body, kind=kind if method == "PATCH" else "application/json")
+
+    def read(self, path: str) -> bytes:
+        """Return the whole response of a path."""
+        answer = self._wire.request("GET", path, accept="application/json")
+        assert answer.code == 200, answer.body[:2000]
+        return answer.body
+
+    def create(self, collection: str, body: Mapping[str, Any]) -> str:
+        """Create an object; return its name, which is given if it has none."""
+        metadata = dict(body.get("metadata", {}))
+        name: str = metadata.setdefault("name", self.name())
+        self.write("POST", collection, {**body, "metadata": metadata})
+        return name
+
+    def patch(self, collection: str, name: str, body: Any) -> None:
+        """Merge into an object."""
+        self.write("PATCH", f"{collection}/{name}", body)
+
+    def pod(
+        self,
+        *containers: Mapping[str, Any],
+        metadata: Mapping[str, Any] | None = None,
+        group: str = "",
+        **spec: Any,
+    ) -> str:
+        """Create a pod of Podium's scheduler; return its name. It asks for what its containers ask for."""
+        named = dict(metadata or {})
+        if group:
+            named["labels"] = {**named.get("labels", {}), GROUP_LABEL: group}
+        fields = {
+            "schedulerName": "podium-scheduler",
+            "tolerations": [{"operator": "Exists"}],
+            "containers": list(containers) or [container()],
+            **spec,
+        }
+        return self.create(PODS, {"metadata": named, "spec": fields})
+
+    def group(self, least: int | None = None, *, metadata: Any = None, **spec: Any) -> str:
+        """Create one of Podium's groups; return its name."""
+        policy: dict[str, Any] = {"basic": {}} if least is None else {"gang": {"minCount": least}}
+        body = {
+            "apiVersion": "scheduling.podium.dev/v1beta1",
+            "kind": "PodGroup",
+            "metadata": metadata or {},
+            "spec": {"schedulingPolicy": policy, **spec},
+        }
+        return self.create(GROUPS, body)
+
+    def native_group(self, least: int | None = None, *, metadata: Any = None, **spec: Any) -> str:
+        """Create one of the API server's own groups; return its name."""
+        policy: dict[str, Any] = {"basic": {}} if least is None else {"gang": {"minCount": least}}
+        body = {"metadata": metadata or {}, "spec": {"schedulingPolicy": policy, **spec}}
+        return self.create(self.native_groups, body)
+
+    def job(self, template: Mapping[str, Any], *, metadata: Any = None, **spec: Any) -> str:
+        """Create a suspended Job; return its name."""
+        pod = {
+            "metadata": template.get("metadata", {}),
+            "spec": {"restartPolicy": "Never", **template["spec"]},
+        }
+        body = {"metadata": metadata or {}, "spec": {"suspend": True, "template": pod, **spec}}
+        return self.create(JOBS, body)
+
+
+def clear(server: Server, collections: Iterable[str]) -> None:
+    """Delete all objects of some collections, whatever their finalizers say."""
+    with contextlib.closing(Wire(server, server.access.token)) as wire:
+        for path in collections:
+            # The answer comes when all is deleted: to leave the server alone for as long would double that.
+            began = time.monotonic()
+            while not _cleared(wire, path):
+                assert time.monotonic() - began < PATIENCE_SECONDS, f"{path} is not empty"
+                time.sleep(_BETWEEN_SECONDS)
+
+
+def _cleared(wire: Wire, path: str) -> bool:
+    # An API server ends a request after a minute, and finishes its work all the same.
+    with contextlib.suppress(OSError, http.client.HTTPException):
+        wire.clear(path)
+    left = wire.names(path)
+    for name in left:
+        wire.request("PATCH", f"{path}/{name}", {"metadata": {"finalizers": None}}, kind=MERGE)
+    return not left

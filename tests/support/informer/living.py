@@ -1,0 +1,176 @@
+"""An API server whose resources change: lists that continue as watches, and time that tests move."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from aiohttp import web
+from tests.support.connection.fake import Fake, serving, status
+from tests.support.informer.history import bookmark, event
+from tests.support.waiting import PATIENCE_SECONDS
+
+from podium.api.reads import Kind
+from podium.kube.cache import InformerCache
+from podium.kube.connection import connect
+
+
+class Time:
+    """A clock that stands until it is moved."""
+
+    def __init__(self) -> None:
+        self.now = 100.0
+        self.waits: list[float] = []
+        self._sleepers: list[tuple[float, asyncio.Future[None]]] = []
+
+    async def sleep(self, seconds: float) -> None:
+        """Sleep until the clock was moved far enough."""
+        self.waits.append(seconds)
+        done = asyncio.get_running_loop().create_future()
+        self._sleepers.append((self.now + seconds, done))
+        await done
+
+    def clock(self) -> float:
+        """Return the time."""
+        return self.now
+
+    def advance(self, seconds: float) -> None:
+        """Move the clock and wake the sleepers that are due."""
+        self.now += seconds
+        for due, done in self._sleepers:
+            if due <= self.now and not done.done():
+                done.set_result(None)
+        self._sleepers = [each for each in self._sleepers if not each[1].done()]
+
+
+class Resource:
+    """A resource with its objects, which it sends to every watch. `refusal` is answered instead, if set."""
+
+    def __init__(self, version: int, *objects: dict[str, Any]) -> None:
+        self.version = version
+        self.objects = {each["metadata"]["name"]: each for each in objects}
+        self.refusal: tuple[int, str] | None = None
+        self._log: list[bytes] = []
+        self._told = asyncio.Condition()
+        self._open = True
+
+    async def tell(self, type_: str, obj: dict[str, Any]) -> None:
+        """Change an object and tell it."""
+        self.version = int(obj["metadata"]["resourceVersion"])
+        self.objects[obj["metadata"]["name"]] = obj
+        if type_ == "DELETED":
+            del self.objects[obj["metadata"]["name"]]
+        await self._say(event(type_, obj))
+
+    async def refuse(self, code: int, reason: str) -> None:
+        """Refuse from now on, and end the watches."""
+        self.refusal = (code, reason)
+        self._open = False
+        await self._say(b"")
+
+    async def hold(self) -> None:
+        """Send nothing more."""
+        await asyncio.Event().wait()
+
+    def allow(self) -> None:
+        """Answer again."""
+        self.refusal = None
+        self._open = True
+
+    async def _say(self, line: bytes) -> None:
+        async with self._told:
+            self._log.append(line)
+            self._told.notify_all()
+
+    async def answer(self, request: web.Request) -> web.StreamResponse:
+        """Answer a watch."""
+        if self.refusal is not None:
+            return status(*self.refusal, "because")
+        response = web.StreamResponse(headers={"Content-Type": "application/json"})
+        response.enable_chunked_encoding()
+        said = len(self._log)
+        await response.prepare(request)
+        if "sendInitialEvents" in request.query:
+            for obj in self.objects.values():
+                await response.write(event("ADDED", obj))
+            await response.write(bookmark(self.version, ends_list=True))
+        while self._open:
+            async with self._told:
+                await self._told.wait_for(lambda: len(self._log) > said)  # noqa: B023 - asked at once
+            for line in self._log[said:]:
+                if line:
+                    await response.write(line)
+            said = len(self._log)
+        return response
+
+
+class Scene:
+    """A cluster that follows a fake server."""
+
+    def __init__(
+        self, fake: Fake, cluster: InformerCache, time: Time, said: list[tuple[str, dict[str, Any]]]
+    ) -> None:
+        self.fake = fake
+        self.cluster = cluster
+        self.state = cluster.state
+        self.time = time
+        self.said = said
+
+    async def until(self, reached: Callable[[], bool], *, step: float = 0.0) -> None:
+        """Wait until something is so, asked again after each turn; `step` seconds pass in each."""
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            while not reached():
+                self.time.advance(step)
+                await asyncio.sleep(0.001)
+
+    async def look(self) -> None:
+        """Let time pass until the server has had one more discovery request."""
+        before = self.looks
+        await self.until(lambda: self.looks > before, step=1.0)
+
+    def serves_native(self) -> bool:
+        """Return whether the native field counts."""
+        return self.state.native_served
+
+    @property
+    def looks(self) -> int:
+        """The number of discovery requests."""
+        return sum(path == "/apis" for _, path, _ in self.fake.requests)
+
+    def events(self) -> list[str]:
+        """Return the log events, each with its resource."""
+        return [" ".join([what, fields.get("resource", "")]).strip() for what, fields in self.said]
+
+
+@asynccontextmanager
+async def following(
+    fake: Fake,
+    folder: Path,
+    kinds: tuple[Kind, ...],
+    resources: dict[str, Resource],
+    groups: tuple[str, ...] = (),
+) -> AsyncIterator[Scene]:
+    """Follow some kinds of a fake server; resources by path, groups that will be served before long."""
+    for path, resource in resources.items():
+        fake.answers[path] = resource.answer
+    time = Time()
+    said: list[tuple[str, dict[str, Any]]] = []
+    async with serving(fake), connect(fake.kubeconfig(folder), None) as connection:
+        cluster = InformerCache(
+            connection,
+            kinds,
+            groups=groups,
+            clock=time.clock,
+            sleep=time.sleep,
+            random=lambda: 0.0,
+            say=lambda what, fields: said.append((what, json.loads(json.dumps(fields)))),
+        )
+        task = asyncio.create_task(cluster.run())
+        try:
+            yield Scene(fake, cluster, time, said)
+        finally:
+            task.cancel()
+            await asyncio.wait({task})
+            assert task.cancelled(), task

@@ -1,0 +1,202 @@
+"""A whole cluster to install into: its Deployments become available, since kwok plays the kubelets.
+
+No image runs, so the webhook, which is to write the caBundle, is a local process. It has its pod's arguments
+and account, as soon as there is an account. The cluster's objects can be listed, before and after.
+"""
+
+import contextlib
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from tests.support.controllers import running as reconciling
+from tests.support.rights import Account
+from tests.support.servers import Server
+from tests.support.waiting import until
+from tests.support.webhooks.running import Running, ending, launch
+from tests.unit.manifests.test_modes import configured, rendered
+
+from podium.ops.doctor.facts import DEFINITIONS, MUTATING, VALIDATING
+
+_PODIUM = Path(sys.executable).with_name("podium")
+NAMESPACE = "podium-system"
+GROUPS = "/apis/scheduling.podium.dev/v1beta1/namespaces/default/podgroups"
+MERGE = "application/merge-patch+json"
+# Kinds whose objects come and go by themselves, or record those that went.
+# The API server removes the address of a Service that was not created a minute later.
+_RESTLESS = ("events", "leases", "endpoints", "endpointslices", "nodes", "ipaddresses")
+
+
+def podium(server: Server, *arguments: str, kubeconfig: Path | None = None, code: int = 0) -> Any:
+    """Run a command of ours against a server to its end, which must have this exit code."""
+    line = _line(server, arguments, kubeconfig)
+    done = subprocess.run(line, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+    assert done.returncode == code, f"{done.returncode}\n{done.stdout}\n{done.stderr}"
+    return done
+
+
+@contextlib.contextmanager
+def halted(server: Server, *arguments: str, at: str) -> Iterator["subprocess.Popen[str]"]:
+    """Yield a command of ours that has just printed a line; the block ends it, or it is killed."""
+    line = _line(server, arguments, None)
+    with subprocess.Popen(line, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        said: list[str] = []
+        try:
+            while at not in "".join(said[-1:]):
+                said.append(process.stderr.readline())
+                assert said[-1], "".join(said)
+            yield process
+        finally:
+            process.kill()
+
+
+def _line(server: Server, arguments: tuple[str, ...], kubeconfig: Path | None) -> list[str]:
+    command, *rest = arguments
+    return [str(_PODIUM), command, f"--kubeconfig={kubeconfig or server.kubeconfig}", *rest]
+
+
+# The last line of an install without a running webhook.
+UNTRUSTED = "has no caBundle yet"
+
+
+@contextlib.contextmanager
+def webhook(server: Server, folder: Path) -> Iterator[list[Running]]:
+    """Run the webhook as soon as its account exists, until the block ends."""
+    folder.mkdir(exist_ok=True)
+    started: list[Running] = []
+    over = threading.Event()
+
+    def run() -> None:
+        account = f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts/podium-webhook"
+        while json_of(server, account) is None or json_of(server, _bindings()) is None:
+            if over.wait(0.2):
+                return
+        (deployment,) = [
+            each
+            for each in rendered("scheduler", "Deployment")
+            if each["metadata"]["name"] == "podium-webhook"
+        ]
+        _, *arguments = deployment["spec"]["template"]["spec"]["containers"][0]["args"]
+        arguments.remove("--bind=0.0.0.0")
+        arguments.remove("--config=/configuration/policy.yaml")
+        policy = folder / "policy.yaml"
+        policy.write_text(configured("scheduler", "podium-webhook")[policy.name], encoding="utf-8")
+        arguments += [f"--config={policy}", "--host-name=127.0.0.1"]
+        kubeconfig = Account(server, NAMESPACE, "podium-webhook").kubeconfig(folder)
+        started.append(launch(server, folder, f"--kubeconfig={kubeconfig}", *arguments))
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    try:
+        yield started
+    finally:
+        over.set()
+        thread.join()
+        with contextlib.ExitStack() as stack:
+            for each in started:
+                stack.enter_context(ending(each))
+
+
+@contextlib.contextmanager
+def reconciler(server: Server, folder: Path) -> Iterator[None]:
+    """Run the reconciler under its pod's account until the block ends."""
+    folder.mkdir(exist_ok=True)
+    kubeconfig = Account(server, NAMESPACE, "podium-controller").kubeconfig(folder)
+    started = reconciling.launch(kubeconfig, folder / "controller", None)
+    with ending(started):
+        started.wait_ready()
+        started.wait_leading()
+        yield
+
+
+def _bindings() -> str:
+    return "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings/podium-webhook-registration"
+
+
+def json_of(server: Server, path: str) -> Any:
+    """Return the object at a path, None without one; on a connection of its own, for any thread."""
+    with contextlib.closing(server.access.client()) as client:
+        code, answer = client.request("GET", path)
+        return answer if code == 200 else None
+
+
+def stock(server: Server) -> dict[str, Any]:
+    """Return all objects of every listable resource, by path, without fields that change by themselves."""
+    found: dict[str, Any] = {}
+
+    def listed(path: str, of: str) -> list[Any]:
+        # A group or a resource may be on its way out.
+        code, answer = server.request("GET", path)
+        return list(answer[of]) if code == 200 else []
+
+    versions = [f"/apis/{group['preferredVersion']['groupVersion']}" for group in listed("/apis", "groups")]
+    for version in ["/api/v1", *versions]:
+        for resource in listed(version, "resources"):
+            name = resource["name"]
+            if "list" not in resource["verbs"] or name in _RESTLESS:
+                continue
+            for each in listed(f"{version}/{name}", "items"):
+                metadata = each["metadata"]
+                for note in ("managedFields", "resourceVersion"):
+                    metadata.pop(note, None)
+                found[f"{version}/{name} {metadata.get('namespace', '')}/{metadata['name']}"] = each
+    return found
+
+
+def settled(server: Server) -> dict[str, Any]:
+    """Take stock when controllers have followed: two looks alike, and no namespace is on its way out."""
+    seen: list[dict[str, Any]] = [{}]
+
+    def still() -> bool:
+        seen.append(stock(server))
+        return seen[-1] == seen[-2] and not any(
+            each["metadata"].get("deletionTimestamp") for each in seen[-1].values()
+        )
+
+    until(still, "the cluster is still")
+    return seen[-1]
+
+
+def new_group(server: Server, name: str, *finalizers: str) -> None:
+    """Make a group as soon as that is possible."""
+    body = {
+        "apiVersion": "scheduling.podium.dev/v1beta1",
+        "kind": "PodGroup",
+        "metadata": {"name": name, "finalizers": finalizers},
+        "spec": {"schedulingPolicy": {"basic": {}}},
+    }
+    until(lambda: server.request("POST", GROUPS, body)[0] == 201, f"{name} is taken")
+
+
+def route(server: Server, url: str) -> None:
+    """Lead API servers to a local process: Services do not route here."""
+    for kind in ("podgroups", "workloads"):
+        path = f"{DEFINITIONS}/{kind}.scheduling.podium.dev"
+        client = stored(server, path)["spec"]["conversion"]["webhook"]["clientConfig"]
+        routed = {"service": None, "url": f"{url}/convert", "caBundle": client["caBundle"]}
+        patch(server, path, {"spec": {"conversion": {"webhook": {"clientConfig": routed}}}})
+    for path in (f"{MUTATING}/podium", f"{VALIDATING}/podium"):
+        webhooks = stored(server, path)["webhooks"]
+        for each in webhooks:
+            client = each["clientConfig"]
+            called = client.pop("service", None) or {"path": urlsplit(client["url"]).path}
+            client["url"] = f"{url}{called['path']}"
+        patch(server, path, {"webhooks": webhooks})
+
+
+def stored(server: Server, path: str) -> Any:
+    """Return the object at a path, where there must be one."""
+    code, answer = server.request("GET", path)
+    assert code == 200, answer
+    return answer
+
+
+def patch(server: Server, path: str, body: Any) -> None:
+    """Merge into an object, which must be taken."""
+    code, answer = server.request("PATCH", path, body, MERGE)
+    assert code == 200, answer

@@ -1,0 +1,388 @@
+"""The closed list of differences between native kinds and Podium's, each of which docs/differences.md has.
+
+An explanation takes its one difference out of an exchange and leaves every other. An exchange that is equal
+after all of them is explained by those that changed something. A test demands that each was needed, so an
+obsolete explanation cannot stay.
+"""
+
+import re
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from typing import Any, NamedTuple
+
+import msgspec
+from tests.support.parity.compare import Exchange
+from tests.support.parity.sides import APPLIES, Document, Way
+from tests.support.parity.texts import alike, judged
+
+from podium.api import convert
+from podium.api.groups import NATIVE_GROUP, PODIUM_GROUP
+
+Mend = Callable[[Exchange], Exchange]
+
+_PREFIX = re.compile(r'\Aadmission webhook "[a-z0-9.-]+\.podium\.dev" denied the request: ')
+# As it is once the groups have one name.
+_KEPT = convert.KEPT.replace(PODIUM_GROUP, NATIVE_GROUP)
+_PROTECTION = "scheduling.k8s.io/podgroup-protection"
+_LATE = f'found new finalizers []string{{"{_PROTECTION}"}}'
+_NO_DOMAIN = "name is neither a standard finalizer name nor is it fully qualified"
+# Fields that Podium's kinds always have and the native ones behind gates that these servers have closed.
+_GATED = ("schedulingConstraints", "resourceClaims", "preemptionPolicy")
+_GATED_PATH = re.compile(rf"\.({'|'.join(_GATED)}|resourceClaimStatuses)\b")
+_COMPOSITES = "parentCompositePodGroupName|compositePodGroupTemplates"
+_COMPOSITE = re.compile(rf'\.({_COMPOSITES}): field not declared|unknown field "spec\.({_COMPOSITES})"')
+# Go writes some of these where they are absent, and leaves others out where they are empty.
+_WRITTEN: tuple[tuple[str, Any], ...] = (
+    ("podGroupTemplateRef", None),
+    ("schedulingConstraints", None),
+    ("message", ""),
+    ("priorityClassName", ""),
+    ("conditions", []),
+    ("resourceClaimStatuses", []),
+    ("observedGeneration", 0),
+    ("apiGroup", ""),
+)
+# v1alpha2 fixes the list of templates as a whole.
+_TEMPLATES_FIXED = (("spec.podGroupTemplates", "Invalid value: field is immutable"),)
+
+
+class Explanation(NamedTuple):
+    """A named difference: the entry of docs/differences.md that gives its reason."""
+
+    name: str
+    mend: Mend
+    minors: tuple[str, ...] = ("1.36", "1.37")  # where the table needs it
+
+
+def _both(exchange: Exchange) -> Exchange:
+    """Take the whole exchange as explained."""
+    return msgspec.structs.replace(exchange, podium=exchange.native, podium_stored=exchange.native_stored)
+
+
+def _podium(exchange: Exchange, change: Callable[[Document], Document]) -> Exchange:
+    """Change what Podium's side answered with and stored."""
+    answer = exchange.podium
+    if answer.object is not None:
+        answer = msgspec.structs.replace(answer, object=change(answer.object))
+    stored = exchange.podium_stored
+    return msgspec.structs.replace(
+        exchange, podium=answer, podium_stored=None if stored is None else change(stored)
+    )
+
+
+def _native(exchange: Exchange, change: Callable[[Document], Document]) -> Exchange:
+    """Change what the native side answered with and stored."""
+    return _swapped(_podium(_swapped(exchange), change))
+
+
+def _without(value: Any, dropped: Callable[[str, Any], bool]) -> Any:
+    """Leave out fields, however deep."""
+    if isinstance(value, list):
+        return [_without(item, dropped) for item in value]
+    if not isinstance(value, dict):
+        return value
+    return {key: _without(item, dropped) for key, item in value.items() if not dropped(key, item)}
+
+
+def _given(exchange: Exchange) -> list[tuple[Any, Any]]:
+    """Return every field that was written, wherever it is."""
+    edits = exchange.case.edits or ()
+    return [*_fields(exchange.case.document), *((edit.path[-1], edit.value) for edit in edits)]
+
+
+def _fields(value: Any) -> Iterator[tuple[Any, Any]]:
+    if isinstance(value, list):
+        for item in value:
+            yield from _fields(item)
+    elif isinstance(value, dict):
+        for key, item in value.items():
+            yield key, item
+            yield from _fields(item)
+
+
+def _swapped(exchange: Exchange) -> Exchange:
+    return msgspec.structs.replace(
+        exchange,
+        native=exchange.podium,
+        podium=exchange.native,
+        native_stored=exchange.podium_stored,
+        podium_stored=exchange.native_stored,
+    )
+
+
+def _webhook_prefix(exchange: Exchange) -> Exchange:
+    """Explain the name of the webhook, which the API server puts before the reason."""
+    answer = exchange.podium
+    message = _PREFIX.sub("", answer.message)
+    return msgspec.structs.replace(exchange, podium=msgspec.structs.replace(answer, message=message))
+
+
+def _webhook_causes(exchange: Exchange) -> Exchange:
+    """A webhook that forbids names the field, too; an in-tree plugin says it in the text alone."""
+    if exchange.podium.code != 403 or exchange.native.causes:
+        return exchange
+    return msgspec.structs.replace(exchange, podium=msgspec.structs.replace(exchange.podium, causes=()))
+
+
+def _empty_or_absent(exchange: Exchange) -> Exchange:
+    """Go writes some fields where they are absent, and others not where they are empty."""
+
+    def bare(document: Document) -> Document:
+        written = _without(document, lambda *field: field in _WRITTEN)
+        return {key: value for key, value in written.items() if (key, value) != ("status", {})}
+
+    return _podium(_native(exchange, bare), bare)
+
+
+def _protection(exchange: Exchange) -> Exchange:
+    """An in-tree plugin gives native groups a finalizer; Podium's get theirs from the reconciler."""
+
+    def unprotected(document: Document) -> Document:
+        metadata = dict(document["metadata"])
+        rest = [item for item in metadata.pop("finalizers", []) if item != _PROTECTION]
+        return document | {"metadata": metadata | ({"finalizers": rest} if rest else {})}
+
+    answer = exchange.podium
+    rest = tuple(cause for cause in answer.causes if not cause[1].endswith(_LATE))
+    if rest != answer.causes:
+        if exchange.native.allowed and not rest:
+            return _both(exchange)
+        return msgspec.structs.replace(exchange, podium=msgspec.structs.replace(answer, causes=rest))
+    return _podium(_native(exchange, unprotected), unprotected)
+
+
+def _finalizer_name(exchange: Exchange) -> Exchange:
+    """That a finalizer needs a domain our webhook says, and so not beside what the schema refuses."""
+    native, podium = exchange.native, exchange.podium
+    rest = tuple(cause for cause in native.causes if not cause[1].endswith(_NO_DOMAIN))
+    if rest == native.causes or not rest or any(message.endswith(_NO_DOMAIN) for _, message in podium.causes):
+        return exchange
+    return msgspec.structs.replace(exchange, native=msgspec.structs.replace(native, causes=rest))
+
+
+def _time_zone(exchange: Exchange) -> Exchange:
+    """Go writes a time as UTC; a custom resource as it was given."""
+
+    def utc(value: Any) -> Any:
+        if isinstance(value, list):
+            return [utc(item) for item in value]
+        if isinstance(value, dict):
+            return {key: utc(item) for key, item in value.items()}
+        return _ZONED.sub(_as_utc, value) if isinstance(value, str) else value
+
+    return _podium(exchange, lambda document: {**document, **_only(document, "status", utc)})
+
+
+def _only(document: Document, field: str, change: Callable[[Any], Any]) -> Document:
+    return {field: change(document[field])} if field in document else {}
+
+
+def _as_utc(zoned: re.Match[str]) -> str:
+    return datetime.fromisoformat(zoned[0]).astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+_ZONED = re.compile(r"\A\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d[+-]\d\d:\d\d\Z")
+
+
+def _status_metadata(exchange: Exchange) -> Exchange:
+    """Beside a status upstream refuses some of the metadata that is then ignored; a schema does not look."""
+    native = exchange.native
+    beside = native.causes and all(field.startswith("metadata.") for field, _ in native.causes)
+    return _both(exchange) if exchange.case.subresource and beside and exchange.podium.allowed else exchange
+
+
+def _stamped_policy(exchange: Exchange) -> Exchange:
+    """Podium's groups get their class's preemptionPolicy; upstream has that behind a gate."""
+    if exchange.case.kind != "PodGroup":
+        return exchange
+
+    def unstamped(document: Document) -> Document:
+        metadata = dict(document["metadata"])
+        annotations = {key: value for key, value in metadata.pop("annotations", {}).items() if key != _KEPT}
+        spec = {key: value for key, value in document["spec"].items() if key != "preemptionPolicy"}
+        return document | {
+            "metadata": metadata | ({"annotations": annotations} if annotations else {}),
+            "spec": spec,
+        }
+
+    return _podium(exchange, unstamped)
+
+
+def _gated_fields(exchange: Exchange) -> Exchange:
+    """Explain fields that a closed gate drops: Podium's kinds have them, store them and judge them."""
+    answer = exchange.podium
+    touched = any(key in _GATED for key, _ in _given(exchange))
+    if touched and exchange.native.allowed and answer.causes == _TEMPLATES_FIXED:
+        return _both(exchange)
+    if exchange.native.allowed and "the string value of PreemptionPolicy" in answer.message:
+        return _both(exchange)
+    if not answer.allowed:
+        rest = tuple(cause for cause in answer.causes if not _GATED_PATH.search(cause[0]))
+        if rest == answer.causes:
+            return exchange
+        if any(map(judged, rest)):
+            return msgspec.structs.replace(exchange, podium=msgspec.structs.replace(answer, causes=rest))
+        return _both(exchange)
+
+    return _podium(exchange, lambda document: _without(document, lambda key, _: key in _GATED))
+
+
+def _composites(exchange: Exchange) -> Exchange:
+    """Composite groups do not exist: what upstream drops behind a gate, server-side apply does not know."""
+    return _both(exchange) if _COMPOSITE.search(exchange.podium.message) else exchange
+
+
+def _name_length(exchange: Exchange) -> Exchange:
+    """A Podium group's name is a label on its pods."""
+    answer = exchange.podium
+    rest = tuple(cause for cause in answer.causes if "it is a label on the group's pods" not in cause[1])
+    if rest and rest != answer.causes:
+        return msgspec.structs.replace(exchange, podium=msgspec.structs.replace(answer, causes=rest))
+    return _both(exchange) if rest != answer.causes and exchange.native.allowed else exchange
+
+
+def _missing_workload(exchange: Exchange) -> Exchange:
+    """1.36 refuses a reference to a template that does not exist; Podium allows it, as 1.37 does."""
+    refused = re.search(r"is forbidden: PodGroup rejected: ", exchange.native.message)
+    return _both(exchange) if refused and exchange.podium.allowed else exchange
+
+
+def _blind_replace(exchange: Exchange) -> Exchange:
+    """1.36 takes a PUT without a resourceVersion; of a custom resource that is looked at before all else."""
+    native, podium = exchange.native, exchange.podium
+    if exchange.way is not Way.REPLACE_BLINDLY:
+        return exchange
+    stale = podium.code == 409 or podium.message.startswith("strconv.ParseUint")
+    needed = any(field == "metadata.resourceVersion" for field, _ in podium.causes)
+    first = (stale and native.code == 400) or (needed and native.causes != podium.causes)
+    return _both(exchange) if first else exchange
+
+
+_NOT_OF_TYPE = re.compile(
+    r"in body must be of type|should be less than or equal to 2147483647|must be of type \w+ with format"
+    r"|in body must match \w+|in body should be greater than or equal to -2147483648"
+)
+# An integer with a fraction of zero, which JSON Schema takes for an integer.
+_WHOLE = re.compile(r"cannot unmarshal number -?\d+\.0 ")
+_DECODED_PLACE = re.compile(r"Go struct field \w+\.(spec|status)\.|parsing time")
+_NOT_DECODED = re.compile(
+    r"cannot be handled as a|unable to convert|cannot unmarshal|unrecognized type|parsing time"
+    r"|failed to create typed patch"
+)
+
+
+def _wrong_type(exchange: Exchange) -> Exchange:
+    """Explain a value that Go cannot decode: 400, 500 of an apply, 422 of a patch; 422 of a schema."""
+    ours = any(_NOT_OF_TYPE.search(message) for _, message in exchange.podium.causes)
+    native = exchange.native
+    said = [native.message, *(message for field, message in native.causes if field == "patch")]
+    theirs = native.code >= 400 and any(map(_NOT_DECODED.search, said))
+    # A schema does not check the part that a write leaves alone: the spec beside a status, and the reverse.
+    place = _DECODED_PLACE.search(exchange.native.message)
+    if _WHOLE.search(exchange.native.message):
+        return _both(exchange)
+    if theirs and place and (place[1] == "spec") == bool(exchange.case.subresource):
+        return _both(exchange)
+    # Where both refuse to decode, the metadata or an unknown field, the text is another.
+    both = exchange.podium.code == exchange.native.code == 400
+    return _both(exchange) if theirs and (ours or both) else exchange
+
+
+def _wrapped_integer(exchange: Exchange) -> Exchange:
+    """Explain an apply of an integer beyond 32 bits: Go truncates it to 32 bits and judges the rest."""
+    ours = any(
+        "should be less than or equal to 2147483647" in message for _, message in exchange.podium.causes
+    )
+    native = exchange.native
+    theirs = any("-2147483648" in text for text in (native.message, *(text for _, text in native.causes)))
+    return _both(exchange) if ours and theirs and exchange.way in APPLIES else exchange
+
+
+def _refused_null(exchange: Exchange) -> Exchange:
+    """To Go a null is an absent field; a schema refuses one that is applied, or an item of a list."""
+    null = [field for field, message in exchange.podium.causes if message.endswith('"null"')]
+    kept = exchange.way in APPLIES or any(field.endswith("]") for field in null)
+    return _both(exchange) if null and kept else exchange
+
+
+def _keyless(exchange: Exchange) -> Exchange:
+    """An applied list item without its key is refused by validation; of a custom resource by the merge."""
+    return _both(exchange) if _KEYLESS in exchange.podium.message and exchange.way in APPLIES else exchange
+
+
+_KEYLESS = "associative list with keys has an element that omits all key fields"
+
+
+def _empty_in_template(exchange: Exchange) -> Exchange:
+    """Explain an empty class in a fixed template: Go reads no class, a schema compares the text."""
+    fixed = exchange.podium.causes == _TEMPLATES_FIXED
+    emptied = ("priorityClassName", "") in _given(exchange)
+    return _both(exchange) if fixed and emptied and exchange.native.allowed else exchange
+
+
+def _deleting_default(exchange: Exchange) -> Exchange:
+    """Explain an object being deleted: our webhook is not called for it, so its mode is not filled in."""
+    deleting = "deletionTimestamp" in (exchange.native.object or {}).get("metadata", {})
+    fixed = exchange.podium.causes == (("spec.disruptionMode", "Invalid value: field is immutable"),)
+    return _both(exchange) if deleting and fixed else exchange
+
+
+def _unowned_default(exchange: Exchange) -> Exchange:
+    """Explain a default: one from decoding has an owner, one of our webhook has none to conflict with."""
+    conflict = exchange.native.code == 409 and "spec.disruptionMode" in exchange.native.message
+    fixed = [field for field, message in exchange.podium.causes if message.endswith("field is immutable")]
+    return _both(exchange) if conflict and fixed == ["spec.disruptionMode"] else exchange
+
+
+def _schema_text(exchange: Exchange) -> Exchange:
+    """The schema refuses the same field, and says why in other words."""
+    native, podium = exchange.native, exchange.podium
+    if not native.code == podium.code == 422 or native.message != podium.message:
+        return exchange
+    theirs, ours = set(native.causes), {cause for cause in podium.causes if judged(cause)}
+    answered = {cause for cause in theirs if any(alike(cause, other) for other in ours)}
+    meant = all(any(alike(cause, other) for cause in theirs) for other in ours)
+    # A schema that is broken stops before the rules of the fields beside.
+    whole = answered == theirs or (answered and not all(map(judged, podium.causes)))
+    return _both(exchange) if ours and meant and whole else exchange
+
+
+EXPLAINED = (
+    Explanation("webhook-prefix", _webhook_prefix),
+    Explanation("webhook-causes", _webhook_causes),
+    Explanation("empty-or-absent", _empty_or_absent),
+    Explanation("protection-finalizer", _protection),
+    Explanation("finalizer-name", _finalizer_name),
+    Explanation("time-zone", _time_zone),
+    Explanation("status-metadata", _status_metadata),
+    Explanation("stamped-preemption-policy", _stamped_policy),
+    Explanation("gated-fields", _gated_fields),
+    Explanation("composite-groups", _composites, ("1.37",)),
+    Explanation("name-length", _name_length),
+    Explanation("missing-workload", _missing_workload, ("1.36",)),
+    Explanation("wrong-type", _wrong_type),
+    Explanation("wrapped-integer", _wrapped_integer),
+    Explanation("refused-null", _refused_null),
+    Explanation("blind-replace", _blind_replace, ("1.36",)),
+    Explanation("keyless-item", _keyless),
+    Explanation("empty-in-template", _empty_in_template, ("1.36",)),
+    Explanation("deleting-default", _deleting_default),
+    Explanation("unowned-default", _unowned_default, ("1.36",)),
+    Explanation("schema-text", _schema_text),
+)
+
+
+def explained(exchange: Exchange) -> tuple[Exchange, list[str]]:
+    """Take the explained differences out of an exchange; return the rest and the explanations' names."""
+    used = list(_used(exchange))
+    return (used[-1][1] if used else exchange), [name for name, _ in used]
+
+
+def _used(exchange: Exchange) -> Iterator[tuple[str, Exchange]]:
+    for explanation in EXPLAINED:
+        if exchange.equal:
+            return
+        mended = explanation.mend(exchange)
+        if mended != exchange:
+            yield explanation.name, mended
+            exchange = mended

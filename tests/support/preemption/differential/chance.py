@@ -1,0 +1,89 @@
+"""Orders of equal nodes and pods that reproduce the random choices of kube-scheduler.
+
+kube-scheduler takes any of equally good nodes; the engine takes the smallest name. It takes the members of a
+group in any order, that of a Go map; the engine takes the oldest first. 1.36 charges budgets for a unit's
+pods node by node until one is violated; the engine takes the order in which it read the pods.
+
+So the nodes are renamed, the pods are read in another order, and the members get other ages. The first
+attempt is the order that kube-scheduler's answer shows. It does not show everything, so other orders are
+tried too.
+"""
+
+import random
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import msgspec
+from tests.support.preemption.differential.generator import Object
+from tests.support.preemption.differential.recording import Recorded
+
+# Ways of which an answer tells nothing that are tried for a group.
+_TRIES = 24
+
+
+class Chance(NamedTuple):
+    """The order in which equal nodes, and equal pending members of a group, are taken."""
+
+    nodes: Sequence[str]
+    members: Sequence[str]
+
+    def written(self, objects: Sequence[Object]) -> list[Object]:
+        """Return the objects with the order, names and ages that give the engine this order."""
+        nodes = {name: f"node-{number:03}" for number, name in enumerate(self.nodes)}
+        ages = {name: f"2026-01-02T00:00:{number:02}Z" for number, name in enumerate(self.members)}
+        written = [_written(each, nodes, ages) for each in objects]
+        return sorted(written, key=lambda each: each.get("spec", {}).get("nodeName", ""))
+
+
+def chances(recorded: Recorded, objects: Sequence[Object]) -> tuple[list[Chance], list[Chance]]:
+    """Return the orders that the answer shows, and for a group other orders, because it shows only some."""
+    took = {**recorded.answer.bound, **recorded.answer.nominated}
+    nodes = [each["metadata"]["name"] for each in objects if each["kind"] == "Node"]
+    if recorded.preemptor[0] == "Pod":
+        return [Chance(_first(list(took.values()), nodes), ())], []
+    told = [
+        Chance(_first([took[name] for name in order if name in took], nodes), order)
+        for order in _orders(objects)
+    ]
+    others = [Chance([*reversed(told[0].nodes)], told[0].members)]
+    used, dice = len(set(took.values())), random.Random(recorded.namespace)
+    for number in range(_TRIES):
+        chance = told[number % len(told)]
+        first, rest = [*chance.nodes[:used]], [*chance.nodes[used:]]
+        dice.shuffle(first)
+        dice.shuffle(rest)
+        others.append(Chance([*first, *rest], chance.members))
+    return told, others
+
+
+def _orders(objects: Sequence[Object]) -> list[tuple[str, ...]]:
+    """Return the different orders of the pending members: at most the last is unlike the others."""
+    pending = [each for each in objects if each["kind"] == "Pod" and "nodeName" not in each["spec"]]
+    names = [each["metadata"]["name"] for each in pending]
+    if len({msgspec.json.encode(each["spec"]["containers"]) for each in pending}) <= 1:
+        return [tuple(names)]
+    *alike, other = names
+    return [(*alike[:at], other, *alike[at:]) for at in range(len(names))]
+
+
+def _first(taken: Sequence[str], nodes: Sequence[str]) -> list[str]:
+    return list(dict.fromkeys([*taken, *nodes]))
+
+
+def _written(stored: Object, nodes: dict[str, str], ages: dict[str, str]) -> Object:
+    metadata, spec, status = stored["metadata"], stored.get("spec", {}), stored.get("status", {})
+    name = metadata["name"]
+    if stored["kind"] == "Node":
+        return {**stored, "metadata": {**metadata, "name": nodes[name]}}
+    if stored["kind"] != "Pod":
+        return stored
+    return {
+        **stored,
+        "metadata": {**metadata, "creationTimestamp": ages.get(name, metadata["creationTimestamp"])},
+        "spec": {**spec, **_renamed(spec, "nodeName", nodes)},
+        "status": {**status, **_renamed(status, "nominatedNodeName", nodes)},
+    }
+
+
+def _renamed(part: Object, field: str, nodes: dict[str, str]) -> Object:
+    return {field: nodes[part[field]]} if field in part else {}

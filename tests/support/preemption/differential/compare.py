@@ -1,0 +1,202 @@
+"""Replays a recorded case on the engine, and reports how its answer differs from kube-scheduler's.
+
+The random choices of kube-scheduler are arranged (`chance`) as its answer shows them. Then the engine must
+give the same outcome, victims and nodes. For a lone pod the answer shows all choices. For a group it shows
+only some, so other orders are tried too. A case is *open* if the answer depends on the order, and no order
+that was tried gave kube-scheduler's answer.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
+from typing import NamedTuple
+
+import msgspec
+from tests.support.preemption.differential.chance import Chance, chances
+from tests.support.preemption.differential.explained import EXPLAINED
+from tests.support.preemption.differential.generator import Object
+from tests.support.preemption.differential.recording import Header, Recorded
+
+from podium.api.core import Namespace
+from podium.api.membership import GroupKey
+from podium.api.meta import ObjectMeta
+from podium.api.schedulable import SCHEDULING_READS
+from podium.cluster.state import ClusterState
+from podium.schedulerplugin import Engine, Outcome, Plan, Semantics, Settings, plan
+from podium.schedulerplugin.settings import DivergencePolicy
+
+_POLICIES = {"1.36": DivergencePolicy.USE_GROUP_PRIORITY, "1.37": DivergencePolicy.HOLD}
+_ENDS = {Outcome.FITS: "bound", Outcome.FITS_AFTER_PREEMPTION: "preempts"}
+# What a node of another case is refused for.
+_ANYWHERE = {
+    "node(s) were unschedulable",
+    "node(s) had untolerated taint(s)",
+    "node(s) didn't match Pod's node affinity/selector",
+}
+
+
+class Seen(NamedTuple):
+    """The result for a preemptor that both sides must share; `nodes` are those of its placed pods."""
+
+    end: str
+    nodes: tuple[str, ...]
+    victims: tuple[str, ...]
+
+
+class Compared(NamedTuple):
+    """A case with both answers: ours for each order tried, until one was kube-scheduler's."""
+
+    recorded: Recorded
+    server: Seen
+    ours: tuple[Seen, ...]
+    explained: str | None  # by what in docs/differences.md
+
+    @property
+    def agrees(self) -> bool:
+        """Whether one of our answers is the server's."""
+        return self.server in self.ours
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the answer depends on the order, and no order that was tried gave the server's."""
+        return not self.agrees and self.explained is None and len(self.ours) > 1
+
+    @property
+    def differs(self) -> bool:
+        """Whether our answer differs for every order, and nothing explains it."""
+        return not self.agrees and self.explained is None and len(self.ours) == 1
+
+    def __str__(self) -> str:
+        """Return the facts that show which side is right."""
+        lines = [f"{self.recorded.namespace} ({self.recorded.preemptor[0]}) {self.recorded.answer.message}"]
+        return "\n".join([*lines, f"  server: {self.server}", *(f"  podium: {each}" for each in self.ours)])
+
+
+def compared(header: Header, recorded: Recorded) -> Compared:
+    """Compare one case; only the recording and the engine decide the result."""
+    whole = [*header.classes, *recorded.objects]
+    answer = recorded.answer
+    grouped = recorded.preemptor[0] == "PodGroup"
+    if grouped and answer.bound:
+        return _bound(header, recorded, whole)
+    nodes = answer.nominated or answer.bound
+    # 1.36 does not tell where it means to put a group; who waits may keep an old nomination.
+    if recorded.end == "waits" or (grouped and header.minor == "1.36"):
+        nodes = {}
+    return _among(header, recorded, whole, _seen(recorded.end, nodes, answer.victims))
+
+
+def _seen(end: str, nodes: Mapping[str, str], victims: Sequence[str]) -> Seen:
+    return Seen(end, tuple(sorted(nodes.values())), tuple(victims))
+
+
+def _bound(header: Header, recorded: Recorded, whole: Sequence[Object]) -> Compared:
+    """Compare a group of which some members fitted at once; the others were handled afterwards.
+
+    Whether that had happened when the answer was read depends on timing. So a missing nomination proves
+    nothing.
+    """
+    answer = recorded.answer
+    fits = _among(header, recorded, whole, _seen("bound", answer.bound, ()))
+    if not answer.nominated or not fits.agrees:
+        return fits
+    later = [_running(each, answer.bound) for each in whole]
+    return _among(header, recorded, later, _seen("preempts", answer.nominated, answer.victims))
+
+
+def _running(stored: Object, bound: Mapping[str, str]) -> Object:
+    """Return a pod as it is after its bind."""
+    node = bound.get(stored["metadata"]["name"])
+    if stored["kind"] != "Pod" or node is None:
+        return stored
+    return {**stored, "spec": {**stored["spec"], "nodeName": node}}
+
+
+def _among(header: Header, recorded: Recorded, objects: Sequence[Object], server: Seen) -> Compared:
+    """Return the server's answer if it is among ours, or the explanation that makes ours equal."""
+    ours: dict[Seen, None] = {}
+    changed = {
+        each.name: cluster
+        for each in EXPLAINED
+        if each.minor == header.minor and (cluster := each.without(recorded, objects)) is not None
+    }
+    for part in chances(recorded, objects):
+        ours |= dict.fromkeys(_tried(header, recorded, objects, server, part))
+        if server in ours:
+            return Compared(recorded, server, tuple(ours), None)
+        for name, cluster in changed.items():
+            if server in _tried(header, recorded, cluster, server, part):
+                return Compared(recorded, server, tuple(ours), name)
+    return Compared(recorded, server, tuple(ours), None)
+
+
+def _tried(
+    header: Header, recorded: Recorded, objects: Sequence[Object], server: Seen, some: Sequence[Chance]
+) -> Iterator[Seen]:
+    """Return our answers for these orders, up to the one that equals the server's."""
+    for chance in some:
+        made = _ours(header, recorded, objects, chance)
+        if not server.nodes:
+            made = made._replace(nodes=())
+        yield made
+        if made == server:
+            return
+
+
+def _ours(header: Header, recorded: Recorded, objects: Sequence[Object], chance: Chance) -> Seen:
+    """Return the engine's answer for an order, in the names of the recording."""
+    kind, name = recorded.preemptor
+    key = (recorded.namespace, name)
+    target = key if kind == "Pod" else GroupKey(True, *key)
+    state = _state(recorded.namespace, chance.written(objects))
+    made = plan(
+        state, target, datetime.fromisoformat(recorded.now), _settings(header), minor=int(header.minor[2:])
+    )
+    gone = {each["metadata"]["name"] for each in objects if "deletionTimestamp" in each["metadata"]}
+    victims = {pod.name.rpartition("/")[2] for unit in made.victims for pod in unit.pods}
+    return Seen(
+        _ENDS.get(made.outcome, "waits"), tuple(sorted(_nodes(made, chance))), tuple(sorted(victims - gone))
+    )
+
+
+def _nodes(made: Plan, chance: Chance) -> Iterator[str]:
+    """Return the nodes of a plan in the names of the recording."""
+    if made.outcome in _ENDS:
+        for each in made.placements:
+            yield chance.nodes[int(each.node.rpartition("-")[2])]
+
+
+def _settings(header: Header) -> Settings:
+    semantics = Semantics(header.minor) if header.gates else Semantics.PODS
+    return Settings(semantics=semantics, divergence=_POLICIES[header.minor])
+
+
+def _state(namespace: str, objects: Sequence[Object]) -> ClusterState:
+    """Return the state of a cluster that holds these objects."""
+    state = ClusterState(native_served=True)
+    state.apply(Namespace(metadata=ObjectMeta(name=namespace)))
+    for each in objects:
+        read = SCHEDULING_READS[each["apiVersion"], each["kind"]]
+        state.apply(read.neutral(msgspec.convert(each, read.type)))
+    return state
+
+
+def refused(header: Header, recorded: Recorded) -> tuple[Counter[str], Counter[str]]:
+    """Return how many nodes refuse a lone pod, by reason: in kube-scheduler's message, and in ours.
+
+    Its message also counts the nodes of other cases, so the reasons that refuse those are left out.
+    """
+    listed, _, _ = recorded.answer.message.partition(". ")
+    reasons = listed.rstrip(".").partition(": ")[2].split(", ")
+    server = {reason: int(count) for count, _, reason in (each.partition(" ") for each in reasons)}
+    state = _state(recorded.namespace, [*header.classes, *recorded.objects])
+    engine = Engine(state, _settings(header), minor=int(header.minor[2:]))
+    snapshot = engine.snapshot
+    row = snapshot.pod_row[recorded.namespace, recorded.preemptor[1]]
+    found = engine.placer.chain.refusals(snapshot.shapes[snapshot.shape.item(row)])
+    ours = {reason: count for reason, count, _ in found.reasons}
+    return _here(server), _here(ours)
+
+
+def _here(reasons: Mapping[str, int]) -> Counter[str]:
+    return Counter({reason: count for reason, count in reasons.items() if reason not in _ANYWHERE})

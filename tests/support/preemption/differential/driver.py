@@ -1,0 +1,211 @@
+"""Runs cases on a real kube-scheduler and reads its answers.
+
+The API server runs without controllers. Nothing counts budgets, evicts pods from nodes without a kubelet, or
+removes pods. So a bound pod that is being deleted stays forever. The scheduler starts when a batch of cases
+is complete, so it never sees half of a case. SchedulerAsyncPreemption is off, so it preempts before it
+reports. When every preemptor has its verdict, its victims are known. Then the scheduler stops and the cluster
+is cleared.
+"""
+
+import contextlib
+import sys
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+from tests.support.preemption.differential.generator import CLASSES, PREEMPTOR, ROLE_LABEL, Case, Object, case
+from tests.support.preemption.differential.recording import Answer, Header, Recorded, Recording, compact
+from tests.support.servers import Server
+from tests.support.waiting import comes
+
+from podium.controlplane import process
+from podium.controlplane.components import commands, log
+from podium.documents import packagedata
+
+# A group preemptor looks at every pod there is: in 1.36 it places its members anew for each of them.
+_BATCH = 8
+_READY_SECONDS = 120.0
+_GRACE_SECONDS = 10.0
+_SCHEDULER = "kube-scheduler"
+_CLASSES = "/apis/scheduling.k8s.io/v1/priorityclasses"
+_PENDING = f"/api/v1/pods?labelSelector={ROLE_LABEL}%3D{PREEMPTOR}"
+_PLURALS = {
+    "Pod": "pods",
+    "Node": "nodes",
+    "PodDisruptionBudget": "poddisruptionbudgets",
+    "PodGroup": "podgroups",
+}
+MERGE = "application/merge-patch+json"
+
+
+def record(server: Server, seed: int, indices: Sequence[int], *, gates: bool = True) -> Recording:
+    """Record the answers of a server's scheduler to these cases; the server must have no other user.
+
+    Without its gates the scheduler does not know groups.
+    """
+    release = server.release
+    classes = [_create_class(server, name) for name in CLASSES]
+    _wait_for_classes(server)
+    cases: list[Recorded] = []
+    for first in range(0, len(indices), _BATCH):
+        batch = [case(seed, index, release.minor) for index in indices[first : first + _BATCH]]
+        cases += _answered(server, batch, gates=gates)
+        print(f"{release.version}: {len(cases)} of {len(indices)}", file=sys.stderr, flush=True)  # noqa: T201 - minutes
+    header = Header(minor=release.minor, version=release.version, seed=seed, gates=gates, classes=classes)
+    return Recording(header=header, cases=cases)
+
+
+def _answered(server: Server, batch: Sequence[Case], *, gates: bool) -> list[Recorded]:
+    """Create a batch on the server, run the scheduler, and clear the cluster."""
+    before = [_put(server, each) for each in batch]
+    now = datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+    with _scheduler(server, gates=gates):
+        _await(server)
+    answers = [_answer(server, each) for each in batch]
+    for each in batch:
+        _delete(server, f"/api/v1/namespaces/{each.namespace}/pods?gracePeriodSeconds=0")
+        _delete(server, f"/apis/policy/v1/namespaces/{each.namespace}/poddisruptionbudgets")
+    _delete(server, "/api/v1/nodes")
+    return [
+        Recorded(namespace=each.namespace, preemptor=each.preemptor, now=now, objects=objects, answer=answer)
+        for each, objects, answer in zip(batch, before, answers, strict=True)
+    ]
+
+
+def _put(server: Server, one: Case) -> list[Object]:
+    """Create a case's objects; return them as the scheduler will read them."""
+    _request(server, "POST", "/api/v1/namespaces", {"metadata": {"name": one.namespace}})
+    stored = []
+    for wanted in one.objects:
+        where = _collection(wanted)
+        name = wanted["metadata"]["name"]
+        made = _request(server, "POST", where, wanted)
+        if "status" in wanted and wanted["kind"] != "Node":
+            made = _request(server, "PATCH", f"{where}/{name}/status", {"status": wanted["status"]}, MERGE)
+        if wanted["kind"] == "Pod" and name in one.terminating:
+            made = _request(server, "DELETE", f"{where}/{name}")
+        stored.append(compact(made, wanted["apiVersion"], wanted["kind"]))
+    return stored
+
+
+@contextlib.contextmanager
+def _scheduler(server: Server, *, gates: bool) -> Iterator[None]:
+    """Run the release's scheduler beside its API server."""
+    settings = msgspec.structs.replace(server.settings, controllers=True, workload_api=gates)
+    stages = packagedata.folder("controlplane") / "kwok" / "stages.yaml"
+    found = {each.name: each for each in commands(settings, stages)}[_SCHEDULER]
+    arguments = (
+        *found.arguments,
+        "--feature-gates=SchedulerAsyncPreemption=false",
+        # Twenty victims would take half a second by default.
+        "--kube-api-qps=1000",
+        "--kube-api-burst=2000",
+    )
+    argv = [str(server.program(_SCHEDULER)), *arguments]
+    running = process.spawn(argv, folder=server.folder, log=server.folder / log(_SCHEDULER))
+    try:
+        yield
+    finally:
+        process.stop([running], grace=_GRACE_SECONDS)
+
+
+def _await(server: Server) -> None:
+    """Wait until every pending pod is bound or refused."""
+    waiting: list[str] = []
+
+    def decided() -> bool:
+        pods = _request(server, "GET", _PENDING)["items"]
+        waiting[:] = [_name(pod) for pod in pods if not (pod["spec"].get("nodeName") or _message(pod))]
+        return not waiting
+
+    if not comes(decided, _READY_SECONDS):
+        words = (server.folder / log(_SCHEDULER)).read_text(encoding="utf-8")[-2000:]
+        raise AssertionError(f"no verdict on {waiting}: {words}")
+
+
+def _answer(server: Server, one: Case) -> Answer:
+    """Return the result of a case."""
+    path = f"/api/v1/namespaces/{one.namespace}/pods"
+    pods = {_name(pod): pod for pod in _request(server, "GET", path)["items"]}
+    pending = {name: pod for name, pod in pods.items() if ROLE_LABEL in pod["metadata"].get("labels", {})}
+    kind, name = one.preemptor
+    if kind == "Pod":
+        message = _message(pods[name])
+    else:
+        group = next(each for each in one.objects if each["kind"] == kind and _name(each) == name)
+        stored = _request(server, "GET", f"{_collection(group)}/{name}")
+        conditions = stored.get("status", {}).get("conditions", ())
+        message = "; ".join(each.get("message", "") for each in conditions)
+    return Answer(
+        bound={name: pod["spec"]["nodeName"] for name, pod in pending.items() if "nodeName" in pod["spec"]},
+        nominated={
+            name: pod["status"]["nominatedNodeName"]
+            for name, pod in pending.items()
+            if pod["status"].get("nominatedNodeName")
+        },
+        # A bound pod stays while it is being deleted, and a terminating one is no pod's victim for the API.
+        victims=sorted(
+            name
+            for name, pod in pods.items()
+            if "deletionTimestamp" in pod["metadata"] and name not in one.terminating
+        ),
+        message=message,
+    )
+
+
+def _message(pod: Object) -> str:
+    """Return why a pod was not placed; empty if it was placed, or if nothing is known yet."""
+    for condition in pod["status"].get("conditions", ()):
+        if condition["type"] == "PodScheduled" and condition["status"] == "False":
+            return str(condition.get("message") or condition["reason"])
+    return ""
+
+
+def _create_class(server: Server, name: str) -> Object:
+    value, policy = CLASSES[name]
+    wanted = {"metadata": {"name": name}, "value": value, "preemptionPolicy": policy}
+    made = _request(server, "POST", _CLASSES, wanted)
+    assert made["value"] == value
+    metadata = {"name": name, "uid": name}
+    kinds = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass"}
+    return {**kinds, "metadata": metadata, "value": value, "preemptionPolicy": policy}
+
+
+def _wait_for_classes(server: Server) -> None:
+    """Wait until pods may name every class."""
+    containers = [{"name": "main", "image": "none"}]
+
+    def known() -> bool:
+        probes = (
+            {"metadata": {"name": "probe"}, "spec": {"containers": containers, "priorityClassName": name}}
+            for name in CLASSES
+        )
+        dry_run = "/api/v1/namespaces/default/pods?dryRun=All"
+        return all(server.request("POST", dry_run, probe)[0] == 201 for probe in probes)
+
+    assert comes(known, _READY_SECONDS)
+
+
+def _collection(wanted: Object) -> str:
+    """Return the path under which objects of this kind and namespace are created."""
+    version = wanted["apiVersion"]
+    root = f"/apis/{version}" if "/" in version else f"/api/{version}"
+    namespace = wanted["metadata"].get("namespace")
+    plural = _PLURALS[wanted["kind"]]
+    return f"{root}/namespaces/{namespace}/{plural}" if namespace else f"{root}/{plural}"
+
+
+def _delete(server: Server, path: str) -> None:
+    _request(server, "DELETE", path)
+
+
+def _request(server: Server, method: str, path: str, body: Any = None, kind: str = "application/json") -> Any:
+    code, answer = server.request(method, path, body, kind)
+    assert code in (200, 201), (method, path, answer)
+    return answer
+
+
+def _name(stored: Object) -> str:
+    name: str = stored["metadata"]["name"]
+    return name

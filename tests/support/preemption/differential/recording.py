@@ -1,0 +1,132 @@
+"""Recordings of kube-scheduler: the objects of each case as the API server had them, and the answer.
+
+They are gzipped JSON lines: a header, and then one case a line. So a replay needs no server. Only the fields
+that scheduling reads are kept. A UID is replaced by the name, which is unique within a case.
+"""
+
+import gzip
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+FOLDER = Path(__file__).parents[3] / "conformance" / "recorded"
+# Cases in a recording.
+CASES = 300
+
+# What a group says that waits for its victims, though there may be none that were not leaving anyway: in 1.36
+# it gives no further reason.
+_WAITS_FOR_VICTIMS = re.compile(
+    "^pod group is unschedulable$|found a placement for podgroup|ongoing preemption on nominated nodes"
+)
+_METADATA = ("name", "namespace", "labels", "creationTimestamp", "deletionTimestamp")
+_POD_SPEC = (
+    "affinity",
+    "nodeName",
+    "nodeSelector",
+    "preemptionPolicy",
+    "priority",
+    "priorityClassName",
+    "schedulerName",
+    "schedulingGroup",
+    "topologySpreadConstraints",
+)
+_POD_STATUS = ("phase", "startTime", "nominatedNodeName", "conditions")
+
+
+class Answer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The answer of a kube-scheduler; pods by name, because a case has one namespace.
+
+    `message` is that of PodScheduled=False, or of the group's own condition.
+    """
+
+    bound: dict[str, str] = {}
+    nominated: dict[str, str] = {}
+    victims: list[str] = []
+    message: str = ""
+
+
+class Recorded(msgspec.Struct, frozen=True, kw_only=True):
+    """One case and its answer; `now` is the time at which the scheduler ran."""
+
+    namespace: str
+    preemptor: tuple[str, str]  # kind and name
+    now: str
+    objects: list[dict[str, Any]]
+    answer: Answer
+
+    @property
+    def end(self) -> str:
+        """Return the result for the preemptor in one word."""
+        answer = self.answer
+        if answer.bound:
+            return "bound"
+        if answer.victims:
+            return "preempts"
+        # One that is told to wait keeps the nomination it had, and so does a group of 1.36 in vain.
+        if self.preemptor[0] == "Pod":
+            preempts = bool(answer.nominated) and "not eligible" not in answer.message
+        else:
+            preempts = _WAITS_FOR_VICTIMS.search(answer.message) is not None
+        return "preempts" if preempts else "waits"
+
+
+class Header(msgspec.Struct, frozen=True, kw_only=True):
+    """The source of a recording and the classes of all cases. `gates`: the scheduler knew groups."""
+
+    minor: str
+    version: str
+    seed: int
+    gates: bool = True
+    classes: list[dict[str, Any]]
+
+
+class Recording(msgspec.Struct, frozen=True, kw_only=True):
+    """All cases of one release."""
+
+    header: Header
+    cases: list[Recorded]
+
+
+def compact(stored: Mapping[str, Any], api_version: str, kind: str) -> dict[str, Any]:
+    """Return the fields of a stored object that scheduling reads."""
+    metadata = {key: stored["metadata"][key] for key in _METADATA if key in stored["metadata"]}
+    metadata["uid"] = metadata["name"]
+    spec, status = stored.get("spec", {}), stored.get("status", {})
+    if kind == "Pod":
+        kept = {key: spec[key] for key in _POD_SPEC if key in spec}
+        kept["containers"] = [
+            {key: each[key] for key in ("name", "resources", "ports") if key in each}
+            for each in spec["containers"]
+        ]
+        # The two that the API server adds are of no taint that scheduling looks at here.
+        theirs = [each for each in spec.get("tolerations", ()) if "tolerationSeconds" not in each]
+        spec = kept | ({"tolerations": theirs} if theirs else {})
+        status = {key: status[key] for key in _POD_STATUS if key in status}
+    if kind == "Node":
+        status = {"allocatable": status["allocatable"]}
+    return {"apiVersion": api_version, "kind": kind, "metadata": metadata, "spec": spec, "status": status}
+
+
+def path_of(version: str) -> Path:
+    """Return the file of the recording of a release."""
+    return FOLDER / f"preemption-{version}.jsonl.gz"
+
+
+def write(recording: Recording) -> Path:
+    """Write a recording."""
+    lines = [msgspec.json.encode(line) for line in (recording.header, *recording.cases)]
+    path = path_of(recording.header.version)
+    path.write_bytes(gzip.compress(b"\n".join(lines) + b"\n", mtime=0))
+    return path
+
+
+def read(path: Path) -> Recording:
+    """Read a recording."""
+    header, *cases = gzip.decompress(path.read_bytes()).splitlines()
+    return Recording(
+        header=msgspec.json.decode(header, type=Header),
+        cases=[msgspec.json.decode(line, type=Recorded) for line in cases],
+    )

@@ -1,0 +1,80 @@
+"""A cluster of 1.36 as kubectl prints it, and the plan of its upgrade."""
+
+import json
+from typing import Any
+
+from podium.api.reads import Kind
+from podium.documents.load import load_state
+from podium.documents.split import split
+from podium.ops.preflight import PreflightPlan, preflight
+
+OLD_VERSION, NEW_VERSION = "scheduling.k8s.io/v1alpha2", "scheduling.k8s.io/v1beta1"
+NAMESPACE = "team-a"
+
+Object = dict[str, Any]
+
+
+def group(name: str = "train", *, version: str = OLD_VERSION, **spec: Any) -> Object:
+    """A gang of one as stored; by default of priority 0."""
+    mode: Any = "PodGroup" if version == OLD_VERSION else {"all": {}}
+    return {
+        "apiVersion": version,
+        "kind": "PodGroup",
+        "metadata": {"name": name, "namespace": NAMESPACE, "uid": f"uid-{name}", "resourceVersion": "7"},
+        "spec": {
+            "schedulingPolicy": {"gang": {"minCount": 1}},
+            "disruptionMode": mode,
+            "priority": 0,
+            **spec,
+        },
+        "status": {"conditions": []},
+    }
+
+
+def workload(*classes: str, name: str = "train", version: str = OLD_VERSION) -> Object:
+    """A Workload with a template a class."""
+    templates = [
+        {
+            "name": f"t{index}",
+            "schedulingPolicy": {"gang": {"minCount": 1}},
+            "priorityClassName": class_name,
+        }
+        for index, class_name in enumerate(classes)
+    ]
+    return {
+        "apiVersion": version,
+        "kind": "Workload",
+        "metadata": {"name": name, "namespace": NAMESPACE, "uid": f"uid-{name}"},
+        "spec": {"podGroupTemplates": templates},
+    }
+
+
+def pod(name: str = "train-0", *, of: str = "train", priority: int = 0, job: str = "") -> Object:
+    """A pod of a group, made by a Job if one is named; it has a device."""
+    owner = {"apiVersion": "batch/v1", "kind": "Job", "name": job, "uid": job, "controller": True}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, "namespace": NAMESPACE, "ownerReferences": [owner] if job else []},
+        "spec": {
+            "priority": priority,
+            "schedulingGroup": {"podGroupName": of},
+            "containers": [{"name": "main", "resources": {"requests": {"example.com/gpu": "8"}}}],
+        },
+    }
+
+
+def planned(
+    *objects: Object, current: str = "1.36", target: str = "1.37", folder: str | None = "out"
+) -> PreflightPlan:
+    """Plan the upgrade of a cluster of these objects, read as from a file."""
+    data = json.dumps({"apiVersion": "v1", "kind": "List", "items": objects}).encode()
+    loaded = load_state(split(data, "cluster.json"), strict=True, keep=(Kind.POD_GROUP, Kind.WORKLOAD))
+    return preflight(
+        loaded.state,
+        loaded.documents,
+        current=current,
+        current_by="as told",
+        target=target,
+        folder=folder,
+    )

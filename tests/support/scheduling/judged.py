@@ -1,0 +1,117 @@
+"""A world in which every bind and every eviction is judged when it is decided.
+
+The rules are written here independently, from the cluster's objects and earlier decisions, so that a mistake
+of the scheduler is not made twice.
+"""
+
+from collections.abc import Mapping
+
+from tests.support.preemption.clusters import NS
+from tests.support.scheduling.rig import World
+
+from podium.api.core import PODIUM_SCHEDULER
+from podium.api.membership import GroupKey
+from podium.api.schedulable import Schedulable
+from podium.schedulerplugin.scheduling.effects import Bind, Effect, Evict
+from podium.schedulerplugin.scheduling.evictionlimits import Unfinished
+from podium.schedulerplugin.settings import PreemptionMode
+
+
+def cpu(each: Schedulable) -> int:
+    """Return the cpu request of a pod of the rig."""
+    resources = (each.spec.containers or [])[0].resources
+    return int(str((resources.requests or {}).get("cpu", 0))) if resources is not None else 0
+
+
+class Judged(World):
+    """A world in which every effect is judged when it is decided."""
+
+    def restart(self, *units: float, unfinished: Mapping[str, Unfinished] | None = None) -> None:
+        self.told: set[str] = set()
+        self.binding: dict[str, str] = {}
+        super().restart(*units, unfinished=unfinished)
+
+    def _perform(self, effect: Effect) -> None:
+        if isinstance(effect, Bind):
+            self.judge_bind(effect)
+        elif isinstance(effect, Evict):
+            self.judge_evict(effect)
+        super()._perform(effect)
+
+    def judge_bind(self, bind: Bind) -> None:
+        """Our pending pods only, each once, on nodes that exist; of a gang as many as it needs."""
+        for ref, where in bind.pods:
+            found = self._live(ref)
+            assert found is not None
+            assert not found.spec.nodeName
+            assert not found.spec.schedulingGates
+            assert found.spec.schedulerName == PODIUM_SCHEDULER
+            assert found.metadata.deletionTimestamp is None
+            assert where in self.state.nodes
+            # Another bind may be under way to a node that went.
+            assert self.binding.get(ref.uid) not in self.state.nodes
+            self.binding[ref.uid] = where
+        if isinstance(bind.key, GroupKey):
+            members = self.state.members(bind.key).values()
+            there = [each for each in members if each.spec.nodeName and not each.finished]
+            kept = [each for each in there if each.metadata.deletionTimestamp is None]
+            running = {each.metadata.uid for each in kept} - self.told
+            coming = {each.metadata.uid for each in members} & self.binding.keys()
+            least = self.state.groups[bind.key].min_count or 1
+            assert len(running | coming) >= least
+
+    def judge_evict(self, evict: Evict) -> None:
+        """Assert that victims are ours, not the system's, of lower rank, not tolerated, and marked once."""
+        assert self.live.mode is PreemptionMode.ENFORCE
+        assert evict.victims
+        for ref in evict.victims:
+            found = self._live(ref)
+            assert found is not None
+            assert found.spec.nodeName in self.state.nodes
+            assert found.spec.schedulerName == PODIUM_SCHEDULER
+            assert ref.namespace != "kube-system"
+            lowest, class_name = self.rank(found)
+            assert lowest < evict.preemptor.priority
+            assert class_name in ("", "plain", "gone")
+            assert not class_name or class_name in self.state.classes
+            assert ref.uid not in self.told
+            self.told.add(ref.uid)
+
+    def rank(self, found: Schedulable) -> tuple[int, str]:
+        """Return the lowest integer by which a pod may be protected, and the class of its unit."""
+        of = found.spec.schedulingGroup
+        key = None if of is None else GroupKey(native=True, namespace=NS, name=of.podGroupName or "")
+        if key is None or key not in self.state.groups:
+            return found.spec.priority or 0, found.spec.priorityClassName or ""
+        members = [each.spec.priority or 0 for each in self.state.members(key).values()]
+        own = self.state.groups[key]
+        return min(own.priority or 0, *members), own.priority_class_name
+
+    def _bind(self, bind: Bind, failed: str) -> None:
+        super()._bind(bind, failed)
+        for ref, where in bind.pods:
+            if self.binding.get(ref.uid) == where:
+                del self.binding[ref.uid]
+
+    def _evict(self, evict: Evict, failed: str) -> None:
+        super()._evict(evict, failed)
+        # A pod that was not deleted after all may be marked again.
+        alive = (self._live(ref) for ref in evict.victims)
+        self.told -= {
+            each.metadata.uid or ""
+            for each in alive
+            if each is not None and each.metadata.deletionTimestamp is None
+        }
+
+    def free(self, name: str) -> int:
+        """Return the cpus of a node that no pod has, or is about to have, by the API server's objects."""
+        found = self.state.nodes[name]
+        room = int(str((found.status.allocatable or {})["cpu"])) if found.status is not None else 0
+        held = [each for each in self.held if isinstance(each, Bind)]
+        coming = {ref.key for bind in held for ref, where in bind.pods if where == name}
+        there = [
+            each
+            for key, each in self.state.pods.items()
+            if not each.finished and (each.spec.nodeName == name or key in coming)
+        ]
+        return room - sum(cpu(each) for each in there if isinstance(each, Schedulable))

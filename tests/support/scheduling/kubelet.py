@@ -1,0 +1,42 @@
+"""kwok as the kubelet of all nodes of a server that has no controllers: a bound pod runs, a deleted one goes.
+
+Nothing else writes there, so whatever a test sees of evictions is the scheduler's doing.
+"""
+
+import contextlib
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+from tests.support.servers import Server
+
+from podium.controlplane.components import commands, log
+from podium.documents import packagedata
+
+_NAME = "kwok"
+
+
+@contextlib.contextmanager
+def kubelet(server: Server, stages: Path | None = None) -> Iterator[None]:
+    """Let kwok manage the server's nodes while the block runs; `stages` is a file of other stages."""
+    settings = msgspec.structs.replace(
+        server.settings, controllers=True, ports={**server.settings.ports, _NAME: 0}
+    )
+    stages = stages or packagedata.folder("controlplane") / "kwok" / "stages.yaml"
+    arguments = next(each.arguments for each in commands(settings, stages) if each.name == _NAME)
+    with (server.folder / log(_NAME)).open("ab") as output:
+        running = subprocess.Popen(
+            [str(server.program(_NAME)), *arguments],
+            cwd=server.folder,
+            env={"PATH": os.defpath, "HOME": str(server.folder)},
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+        )
+    try:
+        yield
+    finally:
+        running.kill()
+        running.wait()

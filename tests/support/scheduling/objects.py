@@ -1,0 +1,15 @@
+"""Pods of ours in short words: the members of a gang, and what runs."""
+
+from typing import Any
+
+from tests.support.scheduling.rig import pod
+
+
+def gang(name: str, *, size: int, cpu: str | int = 1, priority: int = 0, **kwargs: Any) -> list[Any]:
+    """Make members of a group, pending."""
+    return [pod(f"{name}-{at}", cpu, priority, group=name, **kwargs) for at in range(size)]
+
+
+def running(name: str, where: str = "n1", cpu: str | int = 1, priority: int = 0, **kwargs: Any) -> Any:
+    """Make a pod of ours that runs."""
+    return pod(name, cpu, priority, node=where, **kwargs)

@@ -1,0 +1,76 @@
+"""A replica of the scheduler: `python -m tests.support.scheduling.replica WANTED`, with `Wanted` as JSON.
+
+The process that `podium scheduler` runs, with a lease of seconds where an installation's is longer.
+"""
+
+import sys
+import time
+from typing import Any
+
+import msgspec
+import uvloop
+
+from podium.cli.config.schedulerfile import source
+from podium.errors import PodiumError
+from podium.runtime import logs
+from podium.runtime.leaserecord import Terms
+from podium.runtime.manager import ManagerOptions
+from podium.schedulerplugin.engine import Engine
+from podium.schedulerplugin.live import process
+from podium.schedulerplugin.scheduling.live_engine import LiveEngine
+
+
+class Wanted(msgspec.Struct, kw_only=True):
+    """The settings of a replica: the lease is namespace and name (None: no election), the terms are seconds.
+
+    A decision for a pod named `endless` does not end.
+    """
+
+    kubeconfig: str
+    config: str
+    lease: tuple[str, str] | None
+    terms: Terms
+    endless: str = ""
+
+
+def _hang(pod: str) -> None:
+    """Make decisions for a pod of this name endless, without a look at the time."""
+    place, decide = LiveEngine.place_lone, Engine.decide
+
+    def sleep_if(found: bool) -> None:
+        while found:
+            time.sleep(1)
+
+    def placed(self: LiveEngine, targets: Any, *args: Any, **named: Any) -> Any:
+        sleep_if(pod in [name for _, name in targets])
+        return place(self, targets, *args, **named)
+
+    def decided(self: Engine, target: Any, *args: Any, **named: Any) -> Any:
+        sleep_if(target[-1] == pod)
+        return decide(self, target, *args, **named)
+
+    LiveEngine.place_lone = placed  # type: ignore[method-assign]
+    Engine.decide = decided  # type: ignore[method-assign]
+
+
+def main(wanted: Wanted) -> int:
+    """Run a replica until it is stopped; return the exit code."""
+    if wanted.endless:
+        _hang(wanted.endless)
+    options = ManagerOptions(
+        kubeconfig=wanted.kubeconfig,
+        elects=wanted.lease is not None,
+        lease=wanted.lease,
+        terms=wanted.terms,
+        metrics_port=0,
+    )
+    try:
+        uvloop.run(process.run(options, source(wanted.config), logs.configure("json", "info")))
+    except PodiumError as error:
+        sys.stderr.write(f"Error: {error}\n")
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(msgspec.json.decode(sys.argv[1], type=Wanted)))

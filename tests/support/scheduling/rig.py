@@ -1,0 +1,238 @@
+"""A cluster in memory that a Scheduler schedules: an API server without a network, and a clock that is set.
+
+`run` does the part of an API server and kubelets for each effect, at once unless a test holds it. A bound pod
+runs, a deleted one is gone. Effects that a test holds (`hold_binds`, `hold_evictions`, `lingering` victims)
+end when the test decides, which is how it makes races.
+"""
+
+from collections.abc import Iterable, Mapping
+from datetime import timedelta
+from typing import Any
+
+import msgspec
+from tests.support.filters import builders
+from tests.support.preemption.clusters import NOW, NS
+from tests.support.preemption.scene import told_to_go
+
+from podium.api.core import PODIUM_SCHEDULER
+from podium.api.schedulable import Schedulable
+from podium.cluster.state import ClusterState, Readable
+from podium.schedulerplugin.scheduling.effects import (
+    Bind,
+    Effect,
+    Evict,
+    Moment,
+    Planned,
+    PodRef,
+    Rejected,
+    ReportPending,
+)
+from podium.schedulerplugin.scheduling.evictionlimits import Restraint, Unfinished
+from podium.schedulerplugin.scheduling.live_engine import LiveEngine
+from podium.schedulerplugin.scheduling.scheduler import Scheduler
+from podium.schedulerplugin.settings import LiveSettings
+
+# More steps than any test needs, to detect a scheduler that never rests.
+_STEPS = 10_000
+
+
+def pod(name: str, cpu: str | int = 1, priority: int = 0, **kwargs: Any) -> Schedulable:
+    """Make a pod of ours, running if a `node` is given."""
+    spec = {"schedulerName": PODIUM_SCHEDULER, **kwargs}
+    return builders.pod(name, {"cpu": cpu}, priority=priority, **spec)
+
+
+class World:
+    """Objects, the scheduler that follows them, and its effects: each one is in `effects`."""
+
+    def __init__(self, *objects: Readable | Iterable[Readable], **settings: Any) -> None:
+        self.live = LiveSettings(**settings)
+        self.state = ClusterState(native_served=True)
+        self.seconds = 0.0
+        self.effects: list[Effect] = []
+        self.hold_binds = False
+        self.hold_evictions = False
+        self.lingering = False
+        # The grace period of pods that linger.
+        self.grace = 30
+        # Why no bind succeeds, if none does.
+        self.failing = ""
+        self.held: list[Bind | Evict] = []
+        self.apply(*objects)
+        self.restart()
+
+    def restart(self, *units: float, unfinished: Mapping[str, Unfinished] | None = None) -> None:
+        """Start another process: it knows the API server's objects, and the earlier records."""
+        engine = LiveEngine(self.state, self.live.engine)
+        self.restraint = Restraint(lambda: self.live)
+        self.restraint.restore([], units, unfinished or {})
+        self.scheduler = Scheduler(engine, lambda: self.live, self.restraint, clock=lambda: self.seconds)
+        self.held = []
+        self.state._observers[:] = [engine.apply, self.scheduler.apply]
+        for effect in self.scheduler.initialize(self.moment):
+            self.effects.append(effect)
+            self._perform(effect)
+
+    @property
+    def moment(self) -> Moment:
+        return Moment(NOW + timedelta(seconds=self.seconds), self.seconds)
+
+    def apply(self, *objects: Readable | Iterable[Readable]) -> None:
+        """Create or change objects."""
+        for each in objects:
+            if isinstance(each, Iterable) and not isinstance(each, msgspec.Struct):
+                self.apply(*each)
+            else:
+                self.state.apply(each)  # type: ignore[arg-type]  # an iterable struct is none
+
+    def run(self, *objects: Readable | Iterable[Readable]) -> list[Effect]:
+        """Create objects, and let the scheduler work until it has nothing to do; return the effects."""
+        self.apply(*objects)
+        before = len(self.effects)
+        for _ in range(_STEPS):
+            if not self.scheduler.has_work(self.seconds):
+                return self.effects[before:]
+            for effect in self.scheduler.step(self.moment):
+                self.effects.append(effect)
+                self._perform(effect)
+        raise AssertionError("the scheduler goes on for ever")
+
+    def later(self, seconds: float) -> list[Effect]:
+        """Let time pass, at which the scheduler works when it wants to."""
+        end, before = self.seconds + seconds, len(self.effects)
+        while True:
+            due = self.scheduler.due(self.seconds)
+            if due is None or due > end:
+                break
+            self.seconds = max(due, self.seconds)
+            self.run()
+        self.seconds = end
+        self.run()
+        return self.effects[before:]
+
+    def release(self, *, failed: str = "") -> list[Effect]:
+        """Let what was held end, well or (`failed` says why) not; return what the scheduler does then."""
+        held, self.held = self.held, []
+        self.hold_binds = self.hold_evictions = False
+        for effect in held:
+            if isinstance(effect, Bind):
+                self._bind(effect, failed)
+            else:
+                self._evict(effect, failed)
+        return self.run()
+
+    def die(self, *names: str) -> None:
+        """End lingering pods."""
+        for name in names:
+            self.state.remove(self.state.pods[NS, name])
+
+    def bound(self) -> dict[str, str]:
+        """Return the node of each pod that runs, by name."""
+        return {name: pod.spec.nodeName for (_, name), pod in self.state.pods.items() if pod.spec.nodeName}
+
+    def evictions(self) -> list[Evict]:
+        """Return the preemptions that were begun."""
+        return [effect for effect in self.effects if isinstance(effect, Evict)]
+
+    def evicted(self) -> list[str]:
+        """Return the names of the evicted pods, in order."""
+        return [victim.name for evict in self.evictions() for victim in evict.victims]
+
+    def observed(self) -> list[list[str]]:
+        """Name the pods of each plan that was only observed."""
+        plans = [effect for effect in self.effects if isinstance(effect, Planned)]
+        return [[victim.name for victim in plan.evict.victims] for plan in plans]
+
+    def message(self, name: str) -> str:
+        """Return the last message about a waiting pod."""
+        for effect in reversed(self.effects):
+            if isinstance(effect, ReportPending) and name in [pod.name for pod in effect.pods]:
+                return effect.message
+        return ""
+
+    def nominated(self, name: str) -> str:
+        """Return the node that is reserved for a pod in the scheduler's mind."""
+        engine = self.scheduler.engine
+        return engine.nomination(engine.snapshot.pod_row[NS, name])
+
+    def rejected(self) -> list[str]:
+        """Return the reasons for which kubelets had no room."""
+        return [effect.reason for effect in self.effects if isinstance(effect, Rejected)]
+
+    def overcommitted(self) -> list[str]:
+        """Name the nodes on which the API server has more than fits: cpu, and pods being deleted count."""
+        used: dict[str, float] = {}
+        for each in self.state.pods.values():
+            if each.spec.nodeName and not each.finished:
+                cpu = (each.spec.containers or [])[0].resources
+                asked = (cpu.requests or {}).get("cpu", 0) if cpu is not None else 0
+                used[each.spec.nodeName] = used.get(each.spec.nodeName, 0.0) + float(str(asked))
+        room = {
+            name: float(str((node.status.allocatable or {})["cpu"])) if node.status is not None else 0.0
+            for name, node in self.state.nodes.items()
+        }
+        return [name for name, amount in used.items() if amount > room.get(name, 0.0)]
+
+    def _perform(self, effect: Effect) -> None:
+        if isinstance(effect, Bind):
+            if self.hold_binds:
+                self.held.append(effect)
+            else:
+                self._bind(effect, self.failing)
+        elif isinstance(effect, Evict):
+            if self.hold_evictions:
+                self.held.append(effect)
+            else:
+                self._evict(effect, "")
+
+    def _bind(self, bind: Bind, failed: str) -> None:
+        for ref, node in bind.pods:
+            pod = self._live(ref)
+            if pod is None or failed:
+                self.scheduler.binds.failed(bind.key, ref, node, settled=pod is None)
+                continue
+            self.scheduler.binds.done(bind.key)
+            spec = msgspec.structs.replace(pod.spec, nodeName=node)
+            condition = {
+                "type": "PodScheduled",
+                "status": "True",
+                "lastTransitionTime": _written(self.moment),
+            }
+            status = msgspec.convert({"phase": "Running", "conditions": [condition]}, type(pod.status))
+            self.state.apply(msgspec.structs.replace(pod, spec=spec, status=status))
+
+    def _evict(self, evict: Evict, failed: str) -> None:
+        objection = failed or self.scheduler.objection(evict.key, self.moment)
+        if not objection:
+            for ref in evict.victims:
+                pod = self._live(ref)
+                if pod is None:
+                    continue
+                if self.lingering:
+                    leaving = msgspec.structs.replace(
+                        pod.metadata,
+                        deletionTimestamp=_written(self.moment, self.grace),
+                        deletionGracePeriodSeconds=self.grace,
+                    )
+                    told = msgspec.convert(_told(pod), type(pod.status))
+                    self.state.apply(msgspec.structs.replace(pod, metadata=leaving, status=told))
+                else:
+                    self.state.remove(pod)
+        deleted = () if objection else evict.victims
+        self.effects += self.scheduler.preempted(evict.key, deleted, objection, self.moment)
+
+    def _live(self, ref: PodRef) -> Schedulable | None:
+        pod = self.state.pods.get(ref.key)
+        same = isinstance(pod, Schedulable) and pod.metadata.uid == ref.uid
+        return pod if same and isinstance(pod, Schedulable) else None
+
+
+def _told(pod: Schedulable) -> dict[str, Any]:
+    """Return the status of a pod with the condition that a preemption writes before it deletes the pod."""
+    status = msgspec.to_builtins(pod.status) or {}
+    kept = [each for each in status.get("conditions") or () if each["type"] != "DisruptionTarget"]
+    return {**status, "conditions": [*kept, *told_to_go()["conditions"]]}
+
+
+def _written(moment: Moment, later: int = 0) -> str:
+    return f"{moment.now + timedelta(seconds=later):%Y-%m-%dT%H:%M:%SZ}"

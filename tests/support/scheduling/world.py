@@ -1,0 +1,486 @@
+"""A place to schedule in: an API server, kwok for kubelets, and `podium scheduler` behind a proxy.
+
+The server and the process serve all tests of a module. A test has a yard: a namespace and nodes that only its
+pods may be on.
+"""
+
+import contextlib
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from tests.support.connection.cluster import NATIVE
+from tests.support.controllers.running import CLASSES, MERGE, Controller, Place, new_class, place, spawn
+from tests.support.proxy import Call, Proxy, Where
+from tests.support.scheduling.kubelet import kubelet
+from tests.support.scheduling.ledger import Ledger, deleted
+from tests.support.scheduling.replica import Wanted
+from tests.support.servers import Server
+from tests.support.waiting import PATIENCE_SECONDS, until
+from tests.support.webhooks.running import ending
+
+from podium.api.groups import GROUP_LABEL
+from podium.runtime.leaserecord import Terms
+
+NAME = "podium-scheduler"
+# PriorityClasses `p1` and so on, of these values.
+PRIORITIES = (1, 3, 5, 7, 9)
+# A third of an installation's terms.
+TERMS = Terms(lease_seconds=6.0, renew_seconds=4.0, retry_seconds=0.8)
+_SHOWN = 6000
+
+
+class Scheduler:
+    """A scheduler: a process, and the next process when that one has ended."""
+
+    def __init__(
+        self,
+        kubeconfig: Path,
+        folder: Path,
+        lease: tuple[str, str] | None = None,
+        endless: str = "",
+        **settings: Any,
+    ) -> None:
+        """Keep the options for `start`; `settings` are of SchedulerConfiguration, the rest of `Wanted`."""
+        folder.mkdir(parents=True)
+        self.file = folder / "configuration.json"
+        self._folder = folder
+        self._wanted = Wanted(
+            kubeconfig=str(kubeconfig), config=str(self.file), lease=lease, terms=TERMS, endless=endless
+        )
+        self._count = 0
+        self.configure(**settings)
+        self.process: Controller
+
+    def configure(self, **settings: Any) -> None:
+        """Write the scheduler's configuration, also while it runs."""
+        kinds = {"apiVersion": "config.podium.dev/v1", "kind": "SchedulerConfiguration"}
+        written = self.file.with_suffix(".new")
+        written.write_text(json.dumps({**kinds, "schedulerName": NAME, **settings}), encoding="utf-8")
+        written.replace(self.file)
+
+    def start(self) -> None:
+        """Start a process and do not wait."""
+        self._count += 1
+        line = [
+            sys.executable,
+            "-m",
+            "tests.support.scheduling.replica",
+            msgspec.json.encode(self._wanted).decode(),
+        ]
+        self.process = spawn(line, self._folder / f"process-{self._count}")
+
+    def again(self) -> None:
+        """Start the process again if it has ended, and wait until it knows the cluster."""
+        self.start()
+        self.process.wait_ready()
+
+    @contextlib.contextmanager
+    def running(self) -> Iterator["Scheduler"]:
+        """Run it while the block runs, without waiting for its lease."""
+        self.again()
+        try:
+            yield self
+            with ending(self.process):
+                pass
+        finally:
+            self.kill()
+        assert "Traceback" not in self.log, self.log
+
+    def kill(self) -> None:
+        """End it at once, whatever it does."""
+        self.process.process.kill()
+        self.process.process.wait()
+
+    @property
+    def ended(self) -> bool:
+        return self.process.process.poll() is not None
+
+    @property
+    def leads(self) -> bool:
+        """Whether it says that it leads; one that has ended does not."""
+        with contextlib.suppress(OSError):
+            return not self.ended and self.process.ready and self.metric("leader") == 1.0
+        return False
+
+    def metric(self, name: str, **labels: str) -> float:
+        """Add up the samples of one of its metrics, by the name after the prefix, that have these labels."""
+        total = 0.0
+        for line in self.process.get("/metrics")[1].splitlines():
+            series, _, value = line.rpartition(" ")
+            found, _, given = series.partition("{")
+            if found == f"podium_scheduler_{name}" and all(
+                f'{key}="{wanted}"' in given for key, wanted in labels.items()
+            ):
+                total += float(value)
+        return total
+
+    @property
+    def log(self) -> str:
+        """The last log lines of its processes, to be shown when a test fails."""
+        logs = sorted(self._folder.glob("process-*/webhook.log"))
+        return "".join(f"\n{each}:\n{each.read_text(encoding='utf-8')[-_SHOWN:]}" for each in logs[-2:])
+
+
+class World:
+    """A server that is ready to be scheduled on, with its books."""
+
+    def __init__(self, where: Place, proxies: list[Proxy], ledger: Ledger, folder: Path) -> None:
+        self.place = where
+        self.server = where.server
+        self.proxies = proxies
+        self.ledger = ledger
+        self.folder = folder
+        self.schedulers: list[Scheduler] = []
+        self._count = 0
+
+    @property
+    def proxy(self) -> Proxy:
+        """The way of the only scheduler."""
+        return self.proxies[0]
+
+    @property
+    def log(self) -> str:
+        return "".join(each.log for each in self.schedulers)
+
+    @contextlib.contextmanager
+    def scheduling(self, *, way: int | None = 0, **options: Any) -> Iterator[Scheduler]:
+        """Run a scheduler, through one of the proxies or (None) directly, for tests of speed."""
+        self._count += 1
+        folder = self.folder / f"scheduler-{self._count}"
+        kubeconfig = self.server.kubeconfig if way is None else self.proxies[way].kubeconfig(self.folder)
+        made = Scheduler(kubeconfig, folder, **options)
+        self.schedulers.append(made)
+        with made.running():
+            yield made
+        self.schedulers.remove(made)
+
+    def forget(self) -> None:
+        """Keep no more of the past than what matters from now on."""
+        self.ledger.forget()
+        for proxy in self.proxies:
+            proxy.calls.clear()
+
+    @contextlib.contextmanager
+    def yard(self, scheduler: str = NAME) -> Iterator["Yard"]:
+        """Yield a yard to a test, and fail on violations when the test has passed."""
+        made = Yard(self, scheduler)
+        try:
+            yield made
+            problems = self.ledger.problems(made.calls("DELETE"), made.name)
+            assert not problems, f"{problems}{self.log}"
+        finally:
+            made.clear()
+            self.forget()
+
+
+@contextlib.contextmanager
+def world(name: str, folder: Path, *, ways: int = 1, kubelets: bool = True) -> Iterator[World]:
+    """Yield a world of one of PLACES without a scheduler; without kubelets pods of grace period 0 just go."""
+    with contextlib.ExitStack() as stack:
+        where = stack.enter_context(place(name))
+        if kubelets:
+            stack.enter_context(kubelet(where.server))
+        for value in PRIORITIES:
+            new_class(where.server, f"p{value}", value)
+        proxies = [stack.enter_context(Proxy(where.server).running()) for _ in range(ways)]
+        ledger = stack.enter_context(Ledger(where.server).open())
+        yield World(where, proxies, ledger, folder)
+
+
+class Yard:
+    """A test's own namespace and nodes, and short methods for their objects."""
+
+    def __init__(self, world: World, scheduler: str) -> None:
+        self.world = world
+        self.server: Server = world.server
+        self.name = world.server.new_namespace("yard-")
+        self.priorities: dict[str, int] = {}  # of groups, by UID
+        self._scheduler = scheduler
+        self._nodes: list[str] = []
+
+    # --- what there is ----------------------------------------------------------------------------------
+
+    def node(self, name: str, cpu: int | str = 4, **spec: Any) -> str:
+        """Make a node that only the yard's pods ask for; return its real name."""
+        full = self.full(name)
+        room = {"cpu": str(cpu), "memory": "64Gi", "pods": "110"}
+        labels = {"yard": self.name, "kubernetes.io/hostname": full}
+        body = {
+            "metadata": {"name": full, "labels": labels},
+            "spec": spec,
+            "status": {"allocatable": room, "capacity": room},
+        }
+        self.ask("POST", "/api/v1/nodes", body, code=201)
+        self._nodes.append(full)
+        return full
+
+    def nodes(self, count: int, cpu: int | str = 4) -> None:
+        """Make nodes n0, n1 ..."""
+        for index in range(count):
+            self.node(f"n{index}", cpu)
+
+    def full(self, node: str) -> str:
+        """Return the real name of a node."""
+        return f"{self.name}-{node}"
+
+    def group(
+        self,
+        name: str,
+        priority: int,
+        least: int | None,
+        *,
+        whole: bool = False,
+        annotations: dict[str, str] | None = None,
+    ) -> dict[str, Any]:
+        """Create a group of minCount `least` (None: basic), with the fields that the webhook would set."""
+        policy: dict[str, Any] = {"basic": {}} if least is None else {"gang": {"minCount": least}}
+        spec: dict[str, Any] = {"schedulingPolicy": policy, "priorityClassName": f"p{priority}"}
+        older = self.world.place.native and self.server.release.minor == "1.36"
+        if whole:
+            spec["disruptionMode"] = NATIVE["1.36"][1] if older else {"all": {}}
+        if not self.world.place.native:
+            spec["priority"] = priority
+        api = self.world.place.api
+        metadata = {"name": name, "annotations": annotations}
+        body = {"apiVersion": api, "kind": "PodGroup", "metadata": metadata, "spec": spec}
+        made = self.ask("POST", self.groups_path(), body, code=201)
+        self.priorities[made["metadata"]["uid"]] = priority
+        return made
+
+    def pod(
+        self,
+        name: str,
+        cpu: int | str = 1,
+        priority: int = 5,
+        *,
+        node: str = "",
+        group: str = "",
+        metadata: dict[str, Any] | None = None,
+        **spec: Any,
+    ) -> dict[str, Any]:
+        """Make a pod; with a `node` it is there already."""
+        body = self.pod_body(name, cpu, priority, node=node, group=group, metadata=metadata, **spec)
+        return self.ask("POST", self.pods_path(), body, code=201)
+
+    def pod_body(
+        self,
+        name: str,
+        cpu: int | str,
+        priority: int,
+        *,
+        node: str = "",
+        group: str = "",
+        metadata: dict[str, Any] | None = None,
+        **spec: Any,
+    ) -> dict[str, Any]:
+        """Return a pod that is not made yet."""
+        said: dict[str, Any] = {"name": name, "labels": {}, **(metadata or {})}
+        fields: dict[str, Any] = {
+            "schedulerName": self._scheduler,
+            "priorityClassName": f"p{priority}",
+            "nodeSelector": {"yard": self.name},
+            "terminationGracePeriodSeconds": 1,
+            "containers": [{"name": "main", "image": "none", "resources": {"requests": {"cpu": str(cpu)}}}],
+            **spec,
+        }
+        if node:
+            fields["nodeName"] = self.full(node)
+        if group and self.world.place.native:
+            fields["schedulingGroup"] = {"podGroupName": group}
+        elif group:
+            said["labels"] = {**said["labels"], GROUP_LABEL: group}
+        return {"metadata": said, "spec": fields}
+
+    def members(
+        self, group: str, count: int, cpu: int | str, priority: int, *, first: int = 0, **spec: Any
+    ) -> list[str]:
+        """Make pending members GROUP-0, GROUP-1 ...; return their names."""
+        names = [f"{group}-{index}" for index in range(first, first + count)]
+        for name in names:
+            self.pod(name, cpu, priority, group=group, **spec)
+        return names
+
+    def gang(
+        self, name: str, count: int, cpu: int | str = 4, priority: int = 5, *, least: int | None = None
+    ) -> list[str]:
+        """Create a gang with all its pods pending; minCount is their number by default."""
+        self.group(name, priority, count if least is None else least)
+        return self.members(name, count, cpu, priority)
+
+    def running_gang(
+        self, name: str, nodes: list[str], cpu: int | str, priority: int, *, whole: bool
+    ) -> list[str]:
+        """Make a gang that runs, a member on each of the nodes."""
+        self.group(name, priority, len(nodes), whole=whole)
+        for index, node in enumerate(nodes):
+            self.pod(f"{name}-{index}", cpu, priority, node=node, group=name)
+        return [f"{name}-{index}" for index in range(len(nodes))]
+
+    # --- what is done to it -----------------------------------------------------------------------------
+
+    def ask(
+        self, method: str, path: str, body: Any = None, *, code: int = 200, kind: str = MERGE
+    ) -> dict[str, Any]:
+        """Send one request that must be answered with this code."""
+        found, answer = self.server.request(
+            method, path, body, kind if method == "PATCH" else "application/json"
+        )
+        assert found == code, answer
+        assert isinstance(answer, dict)
+        return answer
+
+    def patch(self, name: str, body: dict[str, Any], subresource: str = "") -> None:
+        """Change a pod."""
+        self.ask("PATCH", self.pods_path(name) + subresource, body)
+
+    def end(self, name: str) -> None:
+        """Remove a pod."""
+        self.ask("DELETE", f"{self.pods_path(name)}?gracePeriodSeconds=0")
+
+    def free(self, name: str) -> None:
+        """Take the finalizers of a pod, so that it may go."""
+        self.patch(name, {"metadata": {"finalizers": None}})
+
+    def cordon(self, node: str) -> None:
+        self.ask("PATCH", f"/api/v1/nodes/{self.full(node)}", {"spec": {"unschedulable": True}})
+
+    def remove_node(self, node: str) -> None:
+        self.ask("DELETE", f"/api/v1/nodes/{self.full(node)}")
+
+    def clear(self) -> None:
+        """Delete all objects that the next test's scheduler would read."""
+        for pod in self.pods().values():
+            if "finalizers" in pod["metadata"]:
+                self.free(pod["metadata"]["name"])
+        self.server.request("DELETE", f"{self.pods_path()}?gracePeriodSeconds=0")
+        for node in self._nodes:
+            self.server.request("DELETE", f"/api/v1/nodes/{node}")
+
+    # --- what can be seen -------------------------------------------------------------------------------
+
+    def groups_path(self, name: str = "") -> str:
+        return f"/apis/{self.world.place.api}/namespaces/{self.name}/podgroups/{name}".rstrip("/")
+
+    def pods_path(self, name: str = "") -> str:
+        return f"/api/v1/namespaces/{self.name}/pods/{name}".rstrip("/")
+
+    def pods(self) -> dict[str, dict[str, Any]]:
+        """Return the pods there are, by name."""
+        listed = self.ask("GET", self.pods_path())["items"]
+        return {each["metadata"]["name"]: each for each in listed}
+
+    def until(self, reached: Any, what: str, seconds: float = PATIENCE_SECONDS) -> None:
+        """Wait for a condition; show the yard's objects when it does not come."""
+        with contextlib.suppress(AssertionError):
+            until(reached, what, seconds)
+            return
+        there = {name: f"{self.where(pod)} {self.said(pod)}" for name, pod in self.pods().items()}
+        raise AssertionError(f"waited {seconds:.0f} s for: {what}\n{there}{self.world.log}")
+
+    def until_bound(self, names: list[str], seconds: float = PATIENCE_SECONDS) -> dict[str, str]:
+        """Wait until pods are on nodes; return the nodes' short names. Costs the API server nothing."""
+        seen = self.world.ledger.pods.seen
+        looked = 0
+        found: dict[str, str] = {}
+
+        def reached() -> bool:
+            nonlocal looked
+            for each in seen[looked:]:
+                looked += 1
+                metadata = each.object["metadata"]
+                if metadata["namespace"] == self.name and each.object["spec"].get("nodeName"):
+                    found[metadata["name"]] = self.where(each.object)
+            return all(name in found for name in names)
+
+        self.until(reached, f"{names} are bound", seconds)
+        return {name: found[name] for name in names}
+
+    def until_said(self, name: str, text: str) -> str:
+        """Wait until a pod's PodScheduled=False says this; return the whole message."""
+        self.until(lambda: text in self.said(self.pods()[name]), f"{name} says {text!r}")
+        return self.said(self.pods()[name])
+
+    def until_nominated(self, name: str, node: str) -> None:
+        """Wait until a pod's status names a node as reserved (empty: none)."""
+        wanted = self.full(node) if node else ""
+        self.until(
+            lambda: self.pods()[name]["status"].get("nominatedNodeName", "") == wanted,
+            f"{name} is nominated to {node!r}",
+        )
+
+    def witness(self) -> None:
+        """Wait until a pod that was made now is scheduled: what could be decided before has been."""
+        name = f"witness-{len(self._nodes)}"
+        self.node(name, 1)
+        self.pod(name, 1, 9, nodeSelector={"kubernetes.io/hostname": self.full(name)})
+        self.until_bound([name])
+
+    def where(self, pod: dict[str, Any]) -> str:
+        """Return the short name of a pod's node."""
+        node: str = pod["spec"].get("nodeName", "")
+        return node.removeprefix(f"{self.name}-")
+
+    def said(self, pod: dict[str, Any]) -> str:
+        """Return the message of a waiting pod, `reason: message`."""
+        for each in pod["status"].get("conditions", ()):
+            if each["type"] == "PodScheduled" and each["status"] == "False":
+                return f"{each.get('reason', '')}: {each.get('message', '')}"
+        return ""
+
+    def calls(self, method: str = "", end: str = "", body: str = "") -> list[Call]:
+        """Return the writes to pods here that schedulers have made, refused ones too, in order for each."""
+        where = Where(rf"/namespaces/{self.name}/pods/[^/]+{end}$", method=method, body=body)
+        return [call for proxy in self.world.proxies for call in proxy.writes(where)]
+
+    def evicted(self) -> list[str]:
+        """Name the pods that a scheduler has deleted, in order."""
+        return [pod_of(call) for call in self.calls("DELETE") if call.code in (200, 202)]
+
+    def evicted_uids(self) -> list[str]:
+        return [deleted(call) for call in self.calls("DELETE") if call.code in (200, 202)]
+
+    def touched(self) -> list[str]:
+        """Return the names of the pods that were marked, or deleted."""
+        return [pod_of(call) for call in (*self.calls(body="DisruptionTarget"), *self.calls("DELETE"))]
+
+    def pods_where(self, **where: Any) -> Where:
+        """Return the requests about pods here; `end` is the end of their paths."""
+        end = where.pop("end", "")
+        return Where(rf"/namespaces/{self.name}/pods/[^/]+{end}$", **where)
+
+    @property
+    def marks(self) -> Where:
+        return self.pods_where(method="PATCH", end="/status", body="DisruptionTarget")
+
+    @property
+    def nominations(self) -> Where:
+        return self.pods_where(method="PATCH", end="/status", body='nominatedNodeName": ?"')
+
+    @property
+    def deletes(self) -> Where:
+        return self.pods_where(method="DELETE")
+
+    @property
+    def binds(self) -> Where:
+        return self.pods_where(method="POST", end="/binding")
+
+
+def pod_of(call: Call) -> str:
+    """Name the pod that a request is about."""
+    return call.path.partition("/pods/")[2].split("/")[0]
+
+
+def tolerant_class(server: Server, name: str, value: int, minimum: int, seconds: int) -> None:
+    """Create a class protected from preemptors below `minimum` for some seconds (-1: ever)."""
+    prefix = "preemption-toleration.scheduling.x-k8s.io"
+    annotations = {
+        f"{prefix}/minimum-preemptable-priority": str(minimum),
+        f"{prefix}/toleration-seconds": str(seconds),
+    }
+    body = {"metadata": {"name": name, "annotations": annotations}, "value": value}
+    code, made = server.request("POST", CLASSES, body)
+    assert code == 201, made

@@ -1,0 +1,259 @@
+"""Real API servers for tests: one a version and kind for the whole run, however many workers share it.
+
+Servers live in one folder that the main pytest process makes and its xdist workers inherit by an environment
+variable. The first worker that needs one starts it (`up` takes a lock and finds a running one). The main
+process, which outlives every worker, stops all of them: a crashed worker would upset any count of users.
+
+A *server* is etcd and kube-apiserver, ready in about 3 s: nothing defaults ServiceAccounts, nothing
+schedules, namespaces and finalizers stay. A *cluster* has the controllers, the scheduler and three kwok nodes
+too.
+"""
+
+import contextlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from podium.controlplane import cluster as local
+from podium.controlplane import process, programs
+from podium.controlplane.client import Client
+from podium.controlplane.components import ClusterSettings, names
+from podium.controlplane.releases import NEWEST, RELEASES, Release
+from podium.controlplane.state import Access, access
+
+# The fixtures that are servers, and the minors that each may start.
+_SERVERS = {
+    "server_136": ("1.36",),
+    "server_137": ("1.37",),
+    "server": tuple(RELEASES),
+    "server_without": tuple(RELEASES),
+    "cluster_136": ("1.36",),
+    "cluster_137": ("1.37",),
+    "cluster": tuple(RELEASES),
+}
+
+# Whether to take the time for all there is, as `make soak` does.
+FULL = os.environ.get("PODIUM_DIFFERENTIAL") == "full"
+# Minors for tests that take minutes each: the newest, and all of them where there is time.
+ENOUGH = tuple(RELEASES) if FULL else (NEWEST.minor,)
+
+_ROOT = "PODIUM_TEST_SERVERS"
+_PREFIX = "podium-test-servers-"
+_OWNER = "owner.json"
+
+
+@dataclass(frozen=True)
+class Server:
+    """A running API server; `request` and `kubectl` act as its administrator."""
+
+    access: Access
+    settings: ClusterSettings
+    folder: Path  # with the logs and cluster.json
+    client: Client
+
+    @property
+    def release(self) -> Release:
+        return self.settings.release
+
+    @property
+    def url(self) -> str:
+        return self.access.url
+
+    @property
+    def kubeconfig(self) -> Path:
+        return self.access.kubeconfig
+
+    def request(
+        self, method: str, path: str, body: Any = None, content_type: str = "application/json"
+    ) -> tuple[int, Any]:
+        """Send a request on the kept connection; return the status code and the decoded answer."""
+        return self.client.request(method, path, body, content_type)
+
+    def program(self, name: str) -> Path:
+        """A program of this release, built if it does not exist yet."""
+        return programs.find(self.release, [name], os.environ, sys.stderr)[name]
+
+    def kubectl(self, *arguments: str, stdin: Any = None) -> str:
+        """Run kubectl and return its stdout; `stdin` is text or a document. A failure fails the test."""
+        done = subprocess.run(
+            [str(self.program("kubectl")), f"--kubeconfig={self.kubeconfig}", *arguments],
+            input=stdin if isinstance(stdin, str | None) else json.dumps(stdin),
+            env={**os.environ, "KUBECACHEDIR": str(self.folder / "kubectl-cache")},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, f"kubectl {' '.join(arguments)}: {done.stderr}"
+        return done.stdout
+
+    def new_namespace(self, prefix: str = "test-") -> str:
+        """Make a namespace with a random name."""
+        code, made = self.request("POST", "/api/v1/namespaces", {"metadata": {"generateName": prefix}})
+        assert code == 201, made
+        name: str = made["metadata"]["name"]
+        return name
+
+
+@contextlib.contextmanager
+def shared(release: Release, *, workload_api: bool = True, controllers: bool = False) -> Iterator[Server]:
+    """Yield the run's server of this version and kind, started if needed; it stays until the run ends."""
+    kind = f"{'cluster' if controllers else 'server'}{'' if workload_api else '-without'}-{release.minor}"
+    wanted = local.WantedCluster(kubernetes=release.minor, workload_api=workload_api, controllers=controllers)
+    folder = Path(os.environ[_ROOT]) / kind
+    state, _ = local.up(folder, wanted, os.environ, sys.stderr)
+    reach = access(folder, state.settings)
+    with contextlib.closing(reach.client()) as client:
+        yield Server(reach, state.settings, folder, client)
+
+
+@contextlib.contextmanager
+def exclusive(
+    release: Release, *, workload_api: bool = True, controllers: bool = False, apiserver: tuple[str, ...] = ()
+) -> Iterator[Server]:
+    """Yield a server of the test's own, for objects that others must not see; gone at the end.
+
+    An example is a default PriorityClass. `apiserver` are further arguments of its kube-apiserver. Works
+    outside pytest too; inside, a run that is killed leaves it where the next run finds it.
+    """
+    wanted = local.WantedCluster(
+        kubernetes=release.minor, workload_api=workload_api, controllers=controllers, apiserver=apiserver
+    )
+    with tempfile.TemporaryDirectory(dir=os.environ.get(_ROOT), ignore_cleanup_errors=True) as parent:
+        folder = Path(parent) / "exclusive"
+        try:
+            state, _ = local.up(folder, wanted, os.environ, sys.stderr)
+            reach = access(folder, state.settings)
+            with contextlib.closing(reach.client()) as client:
+                yield Server(reach, state.settings, folder, client)
+        finally:
+            local.down(folder, sys.stderr)
+
+
+@pytest.fixture(scope="session")
+def server_136() -> Iterator[Server]:
+    """Yield the API server of 1.36 with the Workload API."""
+    with shared(RELEASES["1.36"]) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def server_137() -> Iterator[Server]:
+    """Yield the API server of 1.37 with the Workload API."""
+    with shared(RELEASES["1.37"]) as server:
+        yield server
+
+
+@pytest.fixture(scope="session", params=RELEASES)
+def server(request: pytest.FixtureRequest) -> Iterator[Server]:
+    """Yield each minor's API server with the Workload API in turn."""
+    with shared(RELEASES[request.param]) as server:
+        yield server
+
+
+@pytest.fixture(scope="session", params=RELEASES)
+def server_without(request: pytest.FixtureRequest) -> Iterator[Server]:
+    """Yield each minor's API server without the Workload API, as most clusters are."""
+    with shared(RELEASES[request.param], workload_api=False) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def cluster_136() -> Iterator[Server]:
+    """Yield a whole cluster of 1.36: controllers, scheduler, three nodes."""
+    with shared(RELEASES["1.36"], controllers=True) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def cluster_137() -> Iterator[Server]:
+    """Yield a whole cluster of 1.37: controllers, scheduler, three nodes."""
+    with shared(RELEASES["1.37"], controllers=True) as server:
+        yield server
+
+
+@pytest.fixture(scope="session", params=RELEASES)
+def cluster(request: pytest.FixtureRequest) -> Iterator[Server]:
+    """Yield each minor's whole cluster in turn."""
+    with shared(RELEASES[request.param], controllers=True) as server:
+        yield server
+
+
+@pytest.fixture
+def namespace(request: pytest.FixtureRequest) -> Iterator[str]:
+    """Yield a namespace of the test's own on the one server it uses; its deletion is not waited for."""
+    used = [name for name in _SERVERS if name in request.fixturenames]
+    if len(used) != 1:
+        pytest.fail(f"`namespace` needs exactly one of {', '.join(_SERVERS)}; here: {used}", pytrace=False)
+    server: Server = request.getfixturevalue(used[0])
+    name = server.new_namespace()
+    yield name
+    server.request("DELETE", f"/api/v1/namespaces/{name}")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """In the main process: make the folder that all of the run's servers live in."""
+    if hasattr(config, "workerinput"):
+        return
+    _take_down_abandoned()
+    root = Path(tempfile.mkdtemp(prefix=_PREFIX))
+    pid = os.getpid()
+    (root / _OWNER).write_text(json.dumps([pid, process.start_time(pid)]), encoding="utf-8")
+    os.environ[_ROOT] = str(root)
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """In the main process, after the last worker: take every server down."""
+    if not hasattr(config, "workerinput") and _ROOT in os.environ:
+        _take_down(Path(os.environ.pop(_ROOT)))
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Refuse a test that uses a server and is not marked: `make unit` would build control planes."""
+    for item in items:
+        if item.get_closest_marker("server") is None and uses([item]):
+            raise pytest.UsageError(f"{item.nodeid} uses a server and is not marked `server`")
+
+
+def uses(items: Iterable[pytest.Item]) -> set[str]:
+    """Return the server fixtures that tests use."""
+    return {name for item in items for name in getattr(item, "fixturenames", ())}.intersection(_SERVERS)
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Build what the collected tests need before the first of them starts, outside their timeouts."""
+    used = uses(session.items)
+    if session.config.option.collectonly or not used:
+        return
+    capture = session.config.pluginmanager.getplugin("capturemanager")
+    assert capture is not None
+    needed = names(controllers=any(name.startswith("cluster") for name in used))
+    with capture.global_and_fixture_disabled():
+        for minor in sorted({minor for name in used for minor in _SERVERS[name]}):
+            programs.find(RELEASES[minor], (*needed, "kubectl"), os.environ, sys.stderr)
+
+
+def _take_down_abandoned() -> None:
+    """Take down the servers of runs that were killed before they could."""
+    for owner in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*/{_OWNER}"):
+        if owner.stat().st_uid == os.getuid():
+            pid, started = json.loads(owner.read_text(encoding="utf-8"))
+            if not process.alive(process.Process(pid, started)):
+                _take_down(owner.parent)
+
+
+def _take_down(root: Path) -> None:
+    folders = [path.parent for path in root.rglob("cluster.json")]
+    with ThreadPoolExecutor() as pool:
+        list(pool.map(lambda folder: local.down(folder, sys.stderr), folders))
+    shutil.rmtree(root, ignore_errors=True)

@@ -1,0 +1,79 @@
+"""Asking a site as a browser does, over a socket, one request a connection."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import datetime
+from http.client import HTTPMessage
+from http.client import parse_headers as headers_of
+from io import BytesIO
+from typing import NamedTuple
+
+from tests.support.ui.clusters import NOW
+
+from podium.cli.ui.reading import ClusterSource
+from podium.cli.ui.shell import HOST, Secrets, Site
+
+SECRETS = Secrets("token", "passing", "session")
+
+
+class Said(NamedTuple):
+    status: int
+    headers: HTTPMessage
+    text: str
+
+
+class Visitor:
+    """A client with our cookie, unless `cookie` is another."""
+
+    def __init__(self, port: int) -> None:
+        self.port = port
+        self.host = f"{HOST}:{port}"
+        self.cookie = f"podium-{port}={SECRETS.session}"
+
+    async def get(self, target: str, **headers: str) -> Said:
+        return await self.ask("GET", target, b"", headers)
+
+    async def post(self, target: str, body: bytes, **headers: str) -> Said:
+        given = {
+            "Origin": f"http://{self.host}",
+            "Content-Type": "application/x-www-form-urlencoded",
+            **headers,
+        }
+        return await self.ask("POST", target, body, given)
+
+    async def ask(self, method: str, target: str, body: bytes, headers: dict[str, str]) -> Said:
+        """Ask; a header that is given empty is left out."""
+        reader, writer = await asyncio.open_connection(HOST, self.port)
+        given = {"Host": self.host, "Cookie": self.cookie, "Content-Length": str(len(body)), **headers}
+        lines = [f"{name}: {value}" for name, value in given.items() if value]
+        writer.write(
+            f"{method} {target} HTTP/1.1\r\n".encode() + "\r\n".join([*lines, "", ""]).encode() + body
+        )
+        status = int((await reader.readline()).split()[1])
+        said = headers_of(BytesIO(await reader.readuntil(b"\r\n\r\n")))
+        content = await reader.readexactly(int(said["Content-Length"]))
+        writer.close()
+        await writer.wait_closed()
+        return Said(status, said, content.decode())
+
+
+class Clock:
+    """A clock that tests turn."""
+
+    def __init__(self) -> None:
+        self.now = NOW
+
+    def __call__(self) -> datetime:
+        return self.now
+
+
+@asynccontextmanager
+async def visiting(source: ClusterSource, clock: Clock | None = None) -> AsyncIterator[Visitor]:
+    """Serve a source and yield a client."""
+    server, guard = await Site(source, clock or Clock(), "0.1.0").serve(0, SECRETS)
+    try:
+        assert guard.link.endswith("?token=token")
+        yield Visitor(server.port)
+    finally:
+        await server.close()

@@ -1,0 +1,164 @@
+"""`podium webhook` as users run it: a process of its own, started, awaited and stopped by tests.
+
+Only this module knows the command line and the process's report of its port. So tests of parity, faults and
+hostile input start it in the same way and show the same output when it does not come up.
+"""
+
+import contextlib
+import http.client
+import json
+import random
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tests.support.servers import Server
+from tests.support.waiting import PATIENCE_SECONDS, comes
+
+_ADDRESS = "127.0.0.1"
+# Below those that Linux gives to outgoing connections.
+_PORTS = range(20_000, 32_000)
+_PODIUM = Path(sys.executable).with_name("podium")
+
+
+@dataclass
+class Running:
+    """A process that serves, or served; everything it wrote is in `log`."""
+
+    process: "subprocess.Popen[bytes]"
+    folder: Path
+    port: int
+    metrics_port: int = field(default=0)
+
+    @property
+    def url(self) -> str:
+        """The URL at which an API server would call it, without a path."""
+        return f"https://{_ADDRESS}:{self.port}"
+
+    @property
+    def pid(self) -> int:
+        return self.process.pid
+
+    @property
+    def log(self) -> str:
+        """The text that it has written to its standard error so far."""
+        return (self.folder / "webhook.log").read_text(encoding="utf-8", errors="replace")
+
+    @property
+    def events(self) -> list[dict[str, Any]]:
+        """The structured lines of its log; a traceback of the interpreter is not among them."""
+        return [json.loads(line) for line in self.log.splitlines() if line.startswith("{")]
+
+    def get(self, path: str) -> tuple[int, str]:
+        """Ask the plain port: /livez, /readyz or /metrics."""
+        connection = http.client.HTTPConnection(_ADDRESS, self.metrics_port, timeout=10)
+        with contextlib.closing(connection):
+            connection.request("GET", path)
+            response = connection.getresponse()
+            return response.status, response.read().decode()
+
+    @property
+    def ready(self) -> bool:
+        """Whether it says that requests may be sent to it."""
+        with contextlib.suppress(OSError):
+            return self.get("/readyz")[0] == 200
+        return False
+
+    def until(self, condition: Callable[[], bool], what: str) -> None:
+        """Wait for something this process is expected to do; its death or silence fails with its log."""
+
+        def reached() -> bool:
+            if condition():
+                return True
+            if self.process.poll() is not None:
+                raise AssertionError(f"exit code {self.process.returncode} before {what}:\n{self.log}")
+            return False
+
+        if not comes(reached):
+            raise AssertionError(f"waited {PATIENCE_SECONDS:.0f} s for {what}:\n{self.log}")
+
+    def _serving(self) -> bool:
+        for event in self.events:
+            if event.get("event") == "serving":
+                self.metrics_port = event["metrics_port"]
+                return True
+        return False
+
+    def wait_ready(self) -> None:
+        """Wait until it serves and logs that."""
+        self.until(self._serving, "it serves")
+        self.until(lambda: self.ready, "it is ready")
+
+    def stop(self, with_signal: signal.Signals = signal.SIGTERM) -> int:
+        """End it and return its exit code; one that has ended is left as it is."""
+        if self.process.poll() is None:
+            self.process.send_signal(with_signal)
+        try:
+            return self.process.wait(PATIENCE_SECONDS)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+            raise AssertionError(f"{with_signal.name} did not end it:\n{self.log}") from None
+
+
+def free_port() -> int:
+    """Return a port without a listener, which no connection can get meanwhile."""
+    while True:
+        port = random.SystemRandom().choice(_PORTS)
+        with contextlib.suppress(OSError), socket.create_server((_ADDRESS, port)):
+            return port
+
+
+def launch(server: Server, folder: Path, *arguments: str) -> Running:
+    """Start the process and do not wait; it registers under its own URL unless the arguments say otherwise.
+
+    `folder` gets its log and, unless the arguments say otherwise, its certificates.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    port = free_port()
+    line = [str(_PODIUM), "webhook", f"--kubeconfig={server.kubeconfig}"]
+    line += [f"--port={port}", "--metrics-port=0", "--drain-seconds=0", "--log-format=json", *arguments]
+    if not _given(arguments, "--register-"):
+        line.append(f"--register-url=https://{_ADDRESS}:{port}")
+    if not _given(arguments, "--cert-", "--provided-"):
+        line.append(f"--cert-dir={folder / 'certificates'}")
+    with (folder / "webhook.log").open("wb") as log:
+        process = subprocess.Popen(line, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+    return Running(process, folder, port)
+
+
+def _given(arguments: tuple[str, ...], *stems: str) -> bool:
+    return any(argument.startswith(stems) for argument in arguments)
+
+
+@contextlib.contextmanager
+def running(server: Server, folder: Path, *arguments: str) -> Iterator[Running]:
+    """Yield a process that is ready, and end it; its exit code must be 0 unless the test itself ended it."""
+    started = launch(server, folder, *arguments)
+    with ending(started):
+        started.wait_ready()
+        yield started
+
+
+@contextlib.contextmanager
+def ending(started: Running) -> Iterator[None]:
+    """End a process after the block, in good order unless the block failed."""
+    try:
+        yield
+        if started.process.poll() is None:
+            code = started.stop()
+            assert code == 0, f"exit code {code} on SIGTERM:\n{started.log}"
+    except BaseException as error:
+        # The reason for a wait in vain may be here: a process that lost its lease has ended, say.
+        line = f"{started.process.args!r}, exit code {started.process.poll()}"
+        error.add_note(f"{line}, has said:\n{started.log}")
+        raise
+    finally:
+        if started.process.poll() is None:
+            started.process.kill()
+            started.process.wait()

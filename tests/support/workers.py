@@ -1,0 +1,51 @@
+"""The schedule of xdist's workers: a folder's tests stay together, and those that take minutes go first.
+
+Tests of a folder share servers and ports. On two workers, a fixture of the session would start its servers
+twice, and two pages of docs/ would listen on one port. A long folder that began last would leave the other
+workers idle. Shared servers stay until the run ends, so the folders that need them come last.
+"""
+
+import pytest
+from tests.support.servers import uses
+from xdist.remote import Producer
+from xdist.scheduler import LoadScopeScheduling
+
+# By how long they take.
+_SCHEDULER = "tests/integration/schedulerplugin"
+_LONG = (
+    *("tests/docs", f"{_SCHEDULER}/scheduling/live", "tests/faults", "tests/hostile"),
+    *("tests/integration/ops/install", "tests/integration/webhooks", "tests/integration/repository"),
+    *("tests/integration/manifests", "tests/integration/controllers", f"{_SCHEDULER}/scheduling"),
+    "tests/conformance/parity",
+    *(f"{_SCHEDULER}/history", "tests/integration/ops/doctor", "tests/integration/groups/autogroups"),
+    "tests/integration/controlplane",
+)
+
+
+class Folders(LoadScopeScheduling):  # type: ignore[misc]  # xdist has no types
+    """A scheduler that gives the next folder to a free worker."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        return _folder(nodeid)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> Folders | None:
+    """Let `--dist loadscope` mean folders."""
+    return Folders(config, log) if config.getoption("dist") == "loadscope" else None
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Put the long folders first and those with shared servers last; `--no-loadscope-reorder` keeps it so."""
+    sharing = {_folder(item.nodeid) for item in items if uses([item])}
+
+    def rank(item: pytest.Item) -> tuple[int, bool]:
+        folder = _folder(item.nodeid)
+        return (_LONG.index(folder) if folder in _LONG else len(_LONG), folder in sharing)
+
+    items.sort(key=rank)
+
+
+def _folder(nodeid: str) -> str:
+    return nodeid.partition("::")[0].rpartition("/")[0]

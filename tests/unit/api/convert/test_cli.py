@@ -1,0 +1,177 @@
+"""`podium convert`: documents in, documents out, losses on stderr, exit codes."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+from hypothesis import given, settings
+from tests.support.convert.objects import objects
+
+from podium.cli.commands.convert import command
+from podium.documents.yamldoc import load_all
+from podium.errors import PodiumError
+
+NATIVE = "scheduling.k8s.io/v1beta1"
+PODIUM = "scheduling.podium.dev/v1beta1"
+MANIFEST = """\
+# From 1.36.
+apiVersion: scheduling.k8s.io/v1alpha2
+kind: PodGroup
+metadata:
+  name: train
+  labels: {"on": "yes", version: "1e3"}
+spec:
+  schedulingPolicy: {gang: {minCount: 4}}
+  disruptionMode: PodGroup
+---
+apiVersion: v1
+kind: List
+items:
+- {apiVersion: v1, kind: Pod, metadata: {name: p}, spec: {schedulingGroup: {podGroupName: train}}}
+- {apiVersion: v1, kind: ConfigMap, metadata: {name: c}, data: {script: "a\\n  b\\n", mode: "0777"}}
+"""
+CONVERTED: list[dict[str, Any]] = [
+    {
+        "apiVersion": PODIUM,
+        "kind": "PodGroup",
+        "metadata": {"name": "train", "labels": {"on": "yes", "version": "1e3"}},
+        "spec": {"schedulingPolicy": {"gang": {"minCount": 4}}, "disruptionMode": {"all": {}}},
+    },
+    {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "p", "labels": {"scheduling.podium.dev/pod-group": "train"}},
+        "spec": {},
+    },
+    {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": "c"},
+        "data": {"script": "a\n  b\n", "mode": "0777"},
+    },
+]
+
+
+def run(*arguments: str, text: str | bytes | None = None) -> Result:
+    """Run the command as a shell would, stdin included; a PodiumError is left for the test to see."""
+    return CliRunner().invoke(command, arguments, input=text)
+
+
+def test_documents_come_out_in_order_as_kubectl_reads_them() -> None:
+    result = run("-f", "-", "--to", PODIUM, text=MANIFEST)
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert [*load_all(result.stdout.encode())] == CONVERTED
+
+
+def test_json_is_one_object_or_one_list() -> None:
+    result = run("-f", "-", "--to", PODIUM, "-o", "json", text=MANIFEST)
+    assert json.loads(result.stdout) == {"apiVersion": "v1", "kind": "List", "items": CONVERTED}
+    one = run("-f", "-", "--to", PODIUM, "-o", "json", text=MANIFEST.split("---", maxsplit=1)[0])
+    assert json.loads(one.stdout) == CONVERTED[0]
+
+
+def test_a_loss_is_a_line_with_its_place_and_exit_code_3(tmp_path: Path) -> None:
+    file = tmp_path / "groups.yaml"
+    group = {"apiVersion": NATIVE, "kind": "PodGroup", "metadata": {"name": "a", "uid": "1"}}
+    spec = {"preemptionPolicy": "Never", "a\nb": 1}
+    second = f"{file}, document 2, items[0]"
+    items = {"apiVersion": "v1", "kind": "List", "items": [group | {"spec": spec}]}
+    file.write_text("{}\n---\n".replace("{}", json.dumps(group | {"spec": {}})) + json.dumps(items))
+    result = run("-f", str(file), "--to", "scheduling.k8s.io/v1alpha2")
+    assert result.exit_code == 3
+    assert result.stderr.splitlines() == [
+        f"{file}, document 1, metadata: uid left out: the result is a new object",
+        f"{second}, metadata: uid left out: the result is a new object",
+        f"{second}, spec.preemptionPolicy: scheduling.k8s.io/v1alpha2 has no such field; left out",
+        f"{second}, spec.a\\nb: is not a field of scheduling.k8s.io/v1beta1; left out",
+    ]
+    assert [document["spec"] for document in load_all(result.stdout.encode())] == [{}, {}]
+
+
+def test_bookkeeping_alone_is_said_and_is_no_loss() -> None:
+    group = {"apiVersion": NATIVE, "kind": "PodGroup", "metadata": {"name": "a", "uid": "1"}, "spec": {}}
+    result = run("-f", "-", "--to", PODIUM, text=json.dumps(group))
+    assert (result.exit_code, len(result.stderr.splitlines())) == (0, 1)
+
+
+LEFT: list[tuple[str, str, str, int]] = [
+    ("a version nobody converts", "scheduling.k8s.io/v1alpha1", "Workload", 3),
+    ("groups of groups", "scheduling.k8s.io/v1alpha3", "CompositePodGroup", 3),
+    ("a class", "scheduling.k8s.io/v1", "PriorityClass", 0),
+    ("another project's group", "scheduling.volcano.sh/v1beta1", "PodGroup", 0),
+    ("Kueue's workload", "kueue.x-k8s.io/v1beta1", "Workload", 0),
+    ("an empty List", "v1", "List", 0),
+]
+
+
+@pytest.mark.parametrize(
+    ("api_version", "kind", "code"), [row[1:] for row in LEFT], ids=[row[0] for row in LEFT]
+)
+def test_other_kinds_are_passed_through(api_version: str, kind: str, code: int) -> None:
+    """They are unchanged; a group of another version of this API gets a note, with exit code 3."""
+    document = {"apiVersion": api_version, "kind": kind, "metadata": {"name": "a"}, "items": []}
+    if kind != "List":
+        del document["items"]
+    result = run("-f", "-", "--to", NATIVE, "-o", "json", text=json.dumps(document))
+    assert json.loads(result.stdout) == document
+    assert result.exit_code == code
+    said = f"<stdin>, document 1, apiVersion: {api_version} {kind} cannot be converted and is unchanged\n"
+    assert result.stderr == (said if code else "")
+
+
+def test_an_empty_list_of_groups_is_of_the_target() -> None:
+    empty = {"apiVersion": "scheduling.k8s.io/v1alpha2", "kind": "PodGroupList", "items": []}
+    result = run("-f", "-", "--to", NATIVE, "-o", "json", text=json.dumps(empty))
+    assert (result.exit_code, json.loads(result.stdout)) == (0, empty | {"apiVersion": NATIVE})
+
+
+def test_strict_refuses_what_podium_does_not_read() -> None:
+    result = run("-f", "-", "--to", PODIUM, "--strict", text=MANIFEST)
+    assert isinstance(result.exception, PodiumError)
+    assert "Podium does not read v1 ConfigMap (--strict)" in str(result.exception)
+    assert str(result.exception).startswith("<stdin>, document 2, items[1]")
+
+
+def test_nothing_is_written_when_one_document_is_bad(tmp_path: Path) -> None:
+    """A wrong type is an error of the input with its place, and what stood in the output file stays."""
+    bad = MANIFEST + "---\n{apiVersion: v1, kind: Pod, metadata: {name: 7}}\n"
+    target = tmp_path / "out.yaml"
+    target.write_text("before")
+    result = run("-f", "-", "--to", PODIUM, "--output-file", str(target), text=bad)
+    assert isinstance(result.exception, PodiumError)
+    assert "<stdin>, document 3" in str(result.exception)
+    assert "metadata.name" in str(result.exception)
+    assert (target.read_text(), result.stdout) == ("before", "")
+
+
+def test_an_output_file_is_named(tmp_path: Path) -> None:
+    target = tmp_path / "out.yaml"
+    result = run("-f", "-", "--to", PODIUM, "--output-file", str(target), text=MANIFEST)
+    assert (result.stdout, result.stderr) == ("", f"wrote {target}\n")
+    assert [*load_all(target.read_bytes())] == CONVERTED
+
+
+USAGE = [
+    ("no file", ["--to", PODIUM]),
+    ("no target", ["-f", "-"]),
+    ("unknown target", ["-f", "-", "--to", "scheduling.podium.dev/v1"]),
+    ("unknown format", ["-f", "-", "--to", PODIUM, "-o", "xml"]),
+]
+
+
+@pytest.mark.parametrize("arguments", [row[1] for row in USAGE], ids=[row[0] for row in USAGE])
+def test_wrong_usage_is_exit_code_2(arguments: list[str]) -> None:
+    result = run(*arguments, text=MANIFEST)
+    assert (result.exit_code, result.stdout) == (2, "")
+
+
+@settings(max_examples=25)
+@given(objects())
+def test_written_documents_read_back(document: dict[str, Any]) -> None:
+    """YAML and JSON of any object, to its own version, are that object for kubectl's reader."""
+    target, text = document["apiVersion"], json.dumps(document)
+    written = run("-f", "-", "--to", target, text=text).stdout
+    assert [*load_all(written.encode())] == [document]
+    assert json.loads(run("-f", "-", "--to", target, "-o", "json", text=text).stdout) == document

@@ -1,0 +1,70 @@
+"""Every rule of the audit against its table of cases, and against kinds that could not be read."""
+
+import pytest
+from tests.support.audit.builders import cluster, findings, priority_class
+from tests.support.audit.cases import classes, gangs, groups, members, neighbours, templates, tolerations
+from tests.support.audit.cases.case import Case
+
+from podium.api.priority import TOLERATION_PREFIX
+from podium.audit.run import audit
+from podium.rules.audit.table import CHECKS, RULES, AuditCheck
+from podium.rules.rule import Rule
+
+MODULES = (members, gangs, groups, classes, tolerations, templates, neighbours)
+CASES = [case for module in MODULES for case in module.CASES]
+
+
+@pytest.mark.parametrize("case", CASES, ids=[f"{case.rule}: {case.name}" for case in CASES])
+def test_rule_finds_what_it_must_and_nothing_else(case: Case) -> None:
+    found = findings(case.rule, cluster(*case.objects), case.kubernetes)
+    assert [(str(each.object), each.field) for each in found] == [
+        (ref, field) for ref, field, _ in case.expected
+    ]
+    for each, (_, _, part) in zip(found, case.expected, strict=True):
+        assert part in each.message
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.id)
+def test_every_rule_has_a_case_that_finds_and_one_that_does_not(rule: Rule) -> None:
+    told = {bool(case.expected) for case in CASES if case.rule == rule.id}
+    assert told == {True, False}
+
+
+@pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.rule.id)
+def test_a_rule_does_not_run_without_a_kind_it_needs(check: AuditCheck) -> None:
+    """A kind that could not be read disables the rule, even if objects of that kind came by another way."""
+    case = next(case for case in CASES if case.rule == check.rule.id and case.expected)
+    for kind in check.rule.needs:
+        state = cluster(*case.objects, unread={kind: "forbidden"})
+        report = audit(state, kubernetes=case.kubernetes, chosen_by="test", select=[case.rule])
+        assert report.findings == []
+        assert [(each.kind, each.why, each.rules) for each in report.summary.notChecked] == [
+            (kind, "forbidden", [case.rule])
+        ]
+
+
+@pytest.mark.parametrize("check", [check for check in CHECKS if check.also], ids=lambda check: check.rule.id)
+def test_a_kind_that_is_looked_at_too_is_named_and_does_not_stop_the_rule(check: AuditCheck) -> None:
+    case = next(case for case in CASES if case.rule == check.rule.id and case.expected)
+    for kind in check.also:
+        state = cluster(*case.objects, unread={kind: "not served"})
+        report = audit(state, kubernetes=case.kubernetes, chosen_by="test", select=[case.rule])
+        assert report.findings
+        assert [(each.kind, each.rules) for each in report.summary.notChecked] == [(kind, [case.rule])]
+
+
+def test_every_finding_says_what_to_do_and_is_the_rules_own() -> None:
+    rules = {rule.id: rule for rule in RULES}
+    for case in CASES:
+        for each in findings(case.rule, cluster(*case.objects), case.kubernetes):
+            assert each.rule == case.rule
+            assert each.severity is rules[case.rule].severity
+            assert each.fix
+            assert "\n" not in each.message + each.fix
+
+
+def test_a_name_from_a_file_is_quoted_in_a_command() -> None:
+    """A dump may hold anything; a pasted fix must not run it."""
+    odd = priority_class("low; reboot", 8, annotations={f"{TOLERATION_PREFIX}toleration-seconds": "x"})
+    (found,) = findings("toleration-unreadable", cluster(odd))
+    assert "priorityclass 'low; reboot' --overwrite" in found.fix

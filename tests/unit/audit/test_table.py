@@ -1,0 +1,74 @@
+"""The rule table itself, and the page that is made from it."""
+
+import re
+from pathlib import Path
+
+from podium.api.findings import Severity
+from podium.rules.audit.table import CHECKS, RULES, markdown
+
+PAGE = Path(__file__).parents[3] / "docs" / "rules.md"
+
+
+def test_the_page_is_fresh() -> None:
+    """Made by `python -m podium.rules.audit.table > docs/rules.md`."""
+    assert PAGE.read_text() == markdown()
+
+
+def test_ids_are_kebab_case_and_each_rule_has_a_reason_and_a_source() -> None:
+    assert len({rule.id for rule in RULES}) == len(RULES)
+    for rule in RULES:
+        assert re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)+", rule.id)
+        assert rule.title
+        assert rule.why
+        assert rule.source
+        assert rule.needs
+
+
+def test_rules_are_in_order_of_severity() -> None:
+    ranks = [rule.severity.rank for rule in RULES]
+    assert ranks == sorted(ranks)
+    assert {rule.severity for rule in RULES} == set(Severity)
+
+
+def test_every_severity_is_what_was_promised() -> None:
+    """A severity decides whether a pipeline fails: it never changes by accident."""
+    by_severity = {
+        severity: {rule.id for rule in RULES if rule.severity is severity} for severity in Severity
+    }
+    assert by_severity == {
+        Severity.ERROR: {
+            "class-missing",
+            "class-value-changed",
+            "gang-too-large",
+            "group-missing",
+            "group-terminating",
+            "pod-priority-differs",
+            "scheduler-ignores-group",
+            "scheduler-name-mixed",
+            "template-priorities-differ",
+            "v1alpha2-removed",
+        },
+        Severity.WARNING: {
+            "basic-with-group-disruption",
+            "default-class-duplicate",
+            "default-class-missing",
+            "gang-too-few-pods",
+            "group-unlike-template",
+            "inferred-priority-differs",
+            "kueue-priority-differs",
+            "membership-conflict",
+            "pod-older-than-group",
+            "preemption-policy-differs",
+            "system-class-on-group",
+            "template-class-missing",
+            "template-priority-written",
+            "toleration-prefix",
+            "toleration-unreadable",
+            "toleration-without-effect",
+        },
+        Severity.INFO: {"bare-pod-victims", "class-unused", "top-class-share"},
+    }
+
+
+def test_needed_kinds_of_a_rule_are_not_also_optional() -> None:
+    assert all(check.also.isdisjoint(check.rule.needs) for check in CHECKS)

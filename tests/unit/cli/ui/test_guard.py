@@ -1,0 +1,99 @@
+"""The requests that are let in, and those that are not: by address, link, cookie, and a form's origin."""
+
+import pytest
+
+from podium.cli.ui.guard import Guard
+from podium.runtime.messages import HTTPRequest
+
+OURS = "127.0.0.1:8001"
+ORIGIN = f"http://{OURS}"
+
+
+def guard(port: int = 8001) -> Guard:
+    return Guard(port, token="T", passing="P", session="S")
+
+
+def ask(**headers: str) -> HTTPRequest:
+    return HTTPRequest(
+        "/", b"", 0.0, 0.0, headers={name.replace("_", "-"): value for name, value in headers.items()}
+    )
+
+
+@pytest.mark.parametrize(
+    ("host", "served"),
+    [
+        (OURS, True),
+        ("localhost:8001", True),
+        ("LOCALHOST:8001", True),
+        ("evil.example:8001", False),
+        ("127.0.0.1", False),
+        ("127.0.0.1:8002", False),
+        ("127.0.0.1:8001.evil.example", False),
+        ("", False),
+    ],
+)
+def test_the_address_is_ours(host: str, served: bool) -> None:
+    """A name that merely resolves to loopback is another site's."""
+    assert (guard().strange(ask(Host=host), posted=False) is None) == served
+
+
+def test_a_request_without_a_host_is_refused() -> None:
+    assert guard().strange(ask(), posted=False) is not None
+
+
+def test_the_port_of_http_is_left_out_as_browsers_do() -> None:
+    assert guard(80).link == "http://127.0.0.1/?token=T"
+    assert guard(80).strange(ask(Host="127.0.0.1"), posted=False) is None
+
+
+@pytest.mark.parametrize(
+    ("headers", "taken"),
+    [
+        ({"Origin": ORIGIN}, True),
+        ({"Origin": ORIGIN, "Sec_Fetch_Site": "same-origin"}, True),
+        ({}, False),
+        ({"Origin": "null"}, False),
+        ({"Origin": "http://localhost:8001"}, False),
+        ({"Origin": "http://127.0.0.1:9999"}, False),
+        ({"Origin": "https://evil.example"}, False),
+        ({"Origin": ORIGIN, "Sec_Fetch_Site": "cross-site"}, False),
+        ({"Origin": ORIGIN, "Sec_Fetch_Site": "same-site"}, False),
+    ],
+)
+def test_a_form_comes_from_our_own_page(headers: dict[str, str], taken: bool) -> None:
+    assert (guard().strange(ask(Host=OURS, **headers), posted=True) is None) == taken
+
+
+@pytest.mark.parametrize(
+    ("cookie", "known"),
+    [
+        ("podium-8001=S", True),
+        ('theme={"a": "b c"}; podium-8001=S; x=y', True),
+        ("podium-8001=T", False),
+        ("podium-8001=", False),
+        ("podium-8002=S", False),
+        ("S", False),
+        ("podium-8001=S\udcff", False),
+        ("", False),
+    ],
+)
+def test_a_browser_is_known_by_its_cookie(cookie: str, known: bool) -> None:
+    """Other servers on loopback may have put theirs beside it."""
+    assert (guard().known(ask(Cookie=cookie)) is None) == known
+
+
+def test_the_printed_link_opens_again_and_the_browsers_once() -> None:
+    """The second is visible in the list of processes; if it was used already, the answer says so."""
+    one = guard()
+    assert one.enters("T") is None
+    assert one.enters("T") is None
+    assert one.enters("P") is None
+    again = one.enters("P")
+    assert again is not None
+    assert "is used up" in again.why
+    assert one.enters("S") is not None
+    assert one.enters("") is not None
+
+
+def test_the_cookie_is_for_this_browser_and_page_alone() -> None:
+    assert guard().cookie == "podium-8001=S; HttpOnly; SameSite=Strict; Path=/"

@@ -1,0 +1,232 @@
+"""The process of the pages: its answers to each client, their headers, and how often it reads."""
+
+import asyncio
+from datetime import timedelta
+from pathlib import Path
+from urllib.parse import urlencode
+
+import pytest
+import structlog
+from tests.support.ui.asking import Clock, visiting
+from tests.support.ui.clusters import NOW, Objects, desk, mixed
+
+from podium.cli.ui import planning
+from podium.cli.ui.desk import Desk
+from podium.cli.ui.reading import Clock as AnyClock
+from podium.cli.ui.reading import SourceCache
+from podium.cli.ui.shell import FORM_BYTES
+from podium.errors import PodiumError
+
+PATHS = ("/", "/divergences", "/history", "/whatif", "/threats", "/group?name=a/train", "/pod?name=a/lone")
+
+
+class Tray:
+    """A source that gives what lies in it, and counts how often it is read; empty it cannot be."""
+
+    def __init__(self, folder: Path, objects: Objects | None = None, *, live: bool = False) -> None:
+        self.live = live
+        self.reads = 0
+        self.heard: list[str] = []
+        self._folder = folder
+        self.objects = objects
+
+    async def reach(self) -> None:
+        """Be there."""
+
+    async def read(self, clock: AnyClock) -> Desk:
+        self.reads += 1
+        if self.objects is None:
+            raise PodiumError("pods of all namespaces cannot be read: missing permission: list pods")
+        made = desk(self.objects, self._folder)
+        made.live, made.at = self.live, clock()
+        return made
+
+    async def hear(self, desk: Desk, namespace: str) -> None:  # noqa: ARG002 - a Source
+        self.heard.append(namespace)
+
+
+@pytest.fixture
+def tray(tmp_path: Path) -> Tray:
+    return Tray(tmp_path, mixed())
+
+
+@pytest.mark.parametrize("path", PATHS)
+async def test_every_page_is_served_under_lock(path: str, tray: Tray) -> None:
+    """With the cookie it is served, uncached, in no frame, loading nothing; without it is not."""
+    async with visiting(tray) as visitor:
+        said = await visitor.get(path)
+        assert said.status == 200, said.text
+        assert said.headers["Cache-Control"] == "no-store"
+        assert said.headers["X-Content-Type-Options"] == "nosniff"
+        policy = said.headers["Content-Security-Policy"]
+        assert policy.startswith("default-src 'none'; style-src 'sha256-")
+        assert "script-src" not in policy
+        assert "frame-ancestors 'none'" in policy
+        assert "<script" not in said.text
+        for wrong in ({"Cookie": ""}, {"Cookie": "podium=session"}, {"Host": "evil.example"}):
+            refused = await visitor.get(path, **wrong)
+            assert refused.status == 403
+            assert "train" not in refused.text
+            assert "open the link that podium ui printed" in refused.text.lower()
+
+
+async def test_the_link_is_exchanged_for_a_cookie(tray: Tray) -> None:
+    """The token lets in and leaves the address; a wrong one gets a remedy; nothing is read for it."""
+    async with visiting(tray) as visitor:
+        entered = await visitor.get("/?token=token", Cookie="")
+        assert entered.status == 200
+        assert entered.headers["Refresh"] == "0; url=/"
+        cookie = entered.headers["Set-Cookie"].partition(";")[0]
+        assert "token=" not in entered.text
+        assert tray.reads == 0
+        assert (await visitor.get("/", Cookie=cookie)).status == 200
+        wrong = await visitor.get("/?token=other", Cookie="")
+        assert wrong.status == 403
+        assert wrong.headers["Set-Cookie"] is None
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"Origin": "https://evil.example"},
+        {"Origin": ""},
+        {"Origin": "null"},
+        {"Cookie": ""},
+        {"Host": "evil.example"},
+    ],
+)
+async def test_a_form_of_another_page_is_refused(headers: dict[str, str], tray: Tray) -> None:
+    async with visiting(tray) as visitor:
+        said = await visitor.post("/whatif/plan", b"whom=a%2Ftrain", **headers)
+        assert said.status == 403
+        assert tray.reads == 0
+
+
+async def test_a_large_body_is_refused_before_it_comes(tray: Tray) -> None:
+    """The header of a body larger than a form is enough for a refusal; the form names a large manifest."""
+    async with visiting(tray) as visitor:
+        said = await visitor.ask(
+            "POST",
+            "/whatif/plan",
+            b"",
+            {
+                "Origin": f"http://{visitor.host}",
+                "Content-Type": "application/x-www-form-urlencoded",
+                "Content-Length": str(FORM_BYTES + 1),
+            },
+        )
+        assert said.status == 413
+        assert "The form holds more than 4 MiB." in said.text
+        body = urlencode({"whom": "a/train", "manifest": "#" * (planning.MANIFEST + 1)}).encode()
+        said = await visitor.post("/whatif/plan", body)
+        assert said.status == 200
+        assert "the manifest is larger than 1 MiB. Use podium whatif --add FILE" in said.text
+        assert 'value="a/train"' in said.text
+
+
+@pytest.mark.parametrize(
+    ("method", "target", "status"),
+    [
+        ("GET", "/nothing", 404),
+        ("GET", "/../etc/passwd", 404),
+        ("POST", "/", 405),
+        ("GET", "/whatif/plan", 405),
+        ("DELETE", "/pod?name=a/lone", 405),
+        ("GET", "/?" + "&".join(f"x{n}=1" for n in range(99)), 400),
+        ("GET", "/pod?name=a/nobody", 404),
+        ("GET", "/group?name=a", 404),
+        ("GET", "/pod", 404),
+        ("GET", "/pod?name=%ff%00%2f%ff", 404),
+        ("GET", "/?page=-1&state=%3Cscript%3E&namespace=zzz&what=!", 200),
+        ("GET", "/?page=99999999999999999999", 200),
+        ("GET", "/history?mode=%22%3E&page=x", 200),
+        ("GET", "/whatif?whom=nobody&semantics=9", 200),
+        ("GET", "/threats?name=a/nobody", 200),
+        ("GET", "/threats?name=%ff&kind=%ff", 200),
+    ],
+)
+async def test_no_address_breaks_it(method: str, target: str, status: int, tray: Tray) -> None:
+    """Every request gets a page, or a refusal; never an error of ours, and no markup of the client's."""
+    async with visiting(tray) as visitor:
+        with structlog.testing.capture_logs() as logs:
+            said = await visitor.ask(method, target, b"", {})
+        assert said.status == status, said.text
+        assert said.headers["Content-Type"] == "text/html; charset=utf-8"
+        assert 'href="/"' in said.text
+        assert logs == []
+        assert "<script" not in said.text
+        assert "Traceback" not in said.text
+
+
+async def test_an_error_says_what_and_where(tray: Tray) -> None:
+    """A pod that does not exist is answered as `podium why` answers, with the way on."""
+    async with visiting(tray) as visitor:
+        said = await visitor.get("/pod?name=a/lon")
+        assert "pod a/lon not found, and no record of it" in said.text.lower()
+        assert "did you mean lone?" in said.text
+        assert 'href="/history"' in said.text
+
+
+async def test_a_failed_read_is_reported_and_retried(tmp_path: Path) -> None:
+    """Each request tries again: a right may have been granted meanwhile."""
+    tray = Tray(tmp_path, live=True)
+    async with visiting(tray) as visitor:
+        said = await visitor.get("/")
+        assert said.status == 502
+        assert "missing permission: list pods." in said.text
+        tray.objects = mixed()
+        assert (await visitor.get("/")).status == 200
+
+
+async def test_a_cluster_is_read_again_after_some_seconds_or_when_asked(tray: Tray) -> None:
+    """Pages within five seconds share a reading, and say how old it is; `read again` leaves the address."""
+    tray.live = True
+    clock = Clock()
+    async with visiting(tray, clock) as visitor:
+        for path in PATHS:
+            assert (await visitor.get(path)).status == 200
+        assert tray.reads == 1
+        assert tray.heard == ["a", "a"]
+        clock.now = NOW + timedelta(seconds=4)
+        assert "read 4 s ago" in (await visitor.get("/")).text
+        clock.now = NOW + timedelta(seconds=6)
+        assert "read 0 s ago" in (await visitor.get("/")).text
+        assert tray.reads == 2
+        clock.now = NOW + timedelta(seconds=7)
+        again = await visitor.get("/group?name=a/train&again=1")
+        assert (again.status, again.headers["Location"]) == (303, "/group?name=a%2Ftrain")
+        assert tray.reads == 3
+
+
+async def test_a_reading_continues_when_its_client_has_gone(tmp_path: Path) -> None:
+    """A page that is loaded again waits for the same reading, not for one from the beginning."""
+    began, may_end = asyncio.Event(), asyncio.Event()
+
+    class Slow(Tray):
+        async def read(self, clock: AnyClock) -> Desk:
+            began.set()
+            await may_end.wait()
+            return await super().read(clock)
+
+    tray = Slow(tmp_path, mixed(), live=True)
+    keeper = SourceCache(tray, Clock())
+    first = asyncio.create_task(keeper.desk())
+    await began.wait()
+    first.cancel()
+    second, third = asyncio.create_task(keeper.desk()), asyncio.create_task(keeper.desk(again=True))
+    may_end.set()
+    assert await second is await third
+    assert first.cancelled()
+    assert tray.reads == 1
+
+
+async def test_files_are_read_once(tray: Tray) -> None:
+    """They are read again only on request, as a user may have taken a dump again."""
+    clock = Clock()
+    async with visiting(tray, clock) as visitor:
+        await visitor.get("/")
+        clock.now = NOW + timedelta(days=1)
+        assert "from a file" in (await visitor.get("/")).text
+        assert tray.reads == 1
+        await visitor.get("/?again=1")
+        assert tray.reads == 2

@@ -1,0 +1,57 @@
+"""docs/whatif.md names where lists are cut, and every setting, outcome and semantics, as the code does."""
+
+import re
+from pathlib import Path
+
+from click.testing import CliRunner
+
+from podium.cli.config.whatiffile import WhatIfModel
+from podium.cli.main import command
+from podium.cli.render import threat, whatif_page, whatif_table
+from podium.schedulerplugin.preemption.outcome import Outcome, Semantics
+from podium.schedulerplugin.preemption.units import PREEMPTION_CLASS
+from podium.text import SHOWN
+
+ROOT = Path(__file__).parents[4]
+DOCS = ROOT.joinpath("docs", "whatif.md").read_text("utf-8")
+EXAMPLE = ROOT / "examples" / "preemption" / "cluster.yaml"
+CUTS = {
+    "nodes with pods of the preemptor": (whatif_table.PLACED, whatif_page.CARDS),
+    "pods of one kind on a node": (SHOWN, whatif_page.PODS),
+    "victims": (whatif_table.VICTIMS, whatif_page.UNITS),
+    "spared": (whatif_table.SPARED, whatif_page.UNITS),
+    "reasons of nodes": (whatif_table.NODES, whatif_page.REASONS),
+    "findings": (whatif_table.FINDINGS, whatif_page.FINDINGS),
+    "`--victim`: nodes by resource": (threat.NODES, threat.NODES * threat.PAGE),
+    "`--victim`: tolerations, budgets": (threat.TOLERATIONS, threat.BUDGETS * threat.PAGE),
+    "`--victim`: classes": (threat.CLASSES, threat.CLASSES * threat.PAGE),
+}
+
+
+def test_cuts_are_documented() -> None:
+    """The table has the code's numbers and no others."""
+    text = DOCS.partition("## table and html\n")[2].partition("\n##")[0]
+    rows = [line for line in text.splitlines() if line.startswith("| ")][2:]
+    assert rows == [f"| {what} | {table} | {page} |" for what, (table, page) in CUTS.items()]
+
+
+def test_every_setting_is_documented() -> None:
+    """The example has every key of the file and no other, and the annotation's name is the engine's."""
+    text = DOCS.partition("## Configuration\n")[2].partition("\n##")[0]
+    assert re.findall(r"^    (\w+):", text, re.MULTILINE) == list(WhatIfModel.model_fields)
+    assert PREEMPTION_CLASS in text
+
+
+def test_every_outcome_and_semantics_is_documented() -> None:
+    """Each is in the text as the wire has it."""
+    for name in (*Outcome, *Semantics):
+        assert f"`{name}`" in DOCS
+
+
+def test_the_harm_of_the_first_example_is_documented() -> None:
+    """The line is that of the command."""
+    done = CliRunner().invoke(
+        command, ["whatif", "-f", str(EXAMPLE), "--group", "research/train", "-o", "html"]
+    )
+    line = next(each for each in done.stdout.splitlines() if each.startswith("<p>Harm: "))
+    assert f"    {line.removeprefix('<p>').removesuffix('</p>')}\n" in DOCS

@@ -1,0 +1,206 @@
+"""-f FILE|DIR|-, and the flags that go with it or against it."""
+
+import gzip
+import io
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from podium.cli.inputs import (
+    KubeOptions,
+    file_options,
+    kube_options,
+    load,
+    read_documents,
+)
+from podium.cli.render.output import Output, output_options
+from podium.documents.load import load_state
+from podium.errors import PodiumError
+
+
+def _pod(name: str) -> bytes:
+    return json.dumps({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}}).encode()
+
+
+def _names(*filenames: str) -> list[str]:
+    return [document.value()["metadata"]["name"] for document in read_documents(filenames)]
+
+
+def test_files_come_in_the_order_given(tmp_path: Path) -> None:
+    """The same file may even come twice: it is the loader that refuses the same object twice."""
+    first, second = tmp_path / "b", tmp_path / "a"
+    first.write_bytes(_pod("b"))
+    second.write_bytes(gzip.compress(_pod("a")))
+    assert _names(str(first), str(second), str(first)) == ["b", "a", "b"]
+
+
+def test_a_folder_gives_its_manifests_in_order_and_not_those_deeper(tmp_path: Path) -> None:
+    """As with kubectl without --recursive, here also with gzip of the same names."""
+    for name in ("b.yaml", "a.json", "c.yml", "notes.txt", "d.json.gz", "e.gz"):
+        data = _pod(name.partition(".")[0])
+        (tmp_path / name).write_bytes(gzip.compress(data) if name.endswith(".gz") else data)
+    (tmp_path / "deeper.yaml").mkdir()
+    (tmp_path / "deeper.yaml" / "f.json").write_bytes(_pod("f"))
+    assert _names(str(tmp_path)) == ["a", "b", "c", "d"]
+
+
+def test_a_folder_may_hold_manifests_without_objects(tmp_path: Path) -> None:
+    """A file of comments only is common, and kubectl accepts it."""
+    (tmp_path / "a.yaml").write_text("# nothing yet\n")
+    (tmp_path / "b.yaml").write_bytes(_pod("b"))
+    assert _names(str(tmp_path)) == ["b"]
+
+
+def test_dash_is_stdin(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(gzip.compress(_pod("a")))))
+    (document,) = read_documents(["-"])
+    assert str(document.origin) == "<stdin>, document 1"
+
+
+def test_a_pipe_is_a_file(tmp_path: Path) -> None:
+    """`-f <(command)` is one; it can be read once, so its lines cannot be looked up later."""
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with subprocess.Popen(["sh", "-c", 'cat >"$0"', str(pipe)], stdin=subprocess.PIPE) as writer:
+        assert writer.stdin is not None
+        writer.stdin.write(_pod("a"))
+        writer.stdin.close()
+        loaded = load_state(read_documents([str(pipe)]), strict=False)
+    (pod,) = loaded.state.pods.values()
+    assert pod.metadata.name == "a"
+
+
+@pytest.mark.parametrize("text", ["", "# nothing\n", "---\n---\n"])
+def test_a_file_without_objects_is_refused(tmp_path: Path, text: str) -> None:
+    """An empty file is most often a command that failed; an empty report would hide it."""
+    path = tmp_path / "a.yaml"
+    path.write_text(text)
+    with pytest.raises(PodiumError) as refused:
+        _names(str(path))
+    assert str(refused.value) == f"{path}: no Kubernetes object found"
+
+
+def test_empty_stdin_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO()))
+    with pytest.raises(PodiumError) as refused:
+        _names("-")
+    assert str(refused.value) == "<stdin>: no Kubernetes object found"
+
+
+def test_a_folder_without_manifests_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_bytes(_pod("a"))
+    with pytest.raises(PodiumError) as refused:
+        _names(str(tmp_path))
+    assert str(refused.value) == f"{tmp_path}: no Kubernetes object found"
+
+
+def test_a_file_that_is_not_there_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(PodiumError) as refused:
+        _names(str(tmp_path / "a"))
+    assert str(refused.value) == f"{tmp_path / 'a'}: read failed: No such file or directory"
+
+
+def test_a_file_that_may_not_be_read_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The administrator reads everything, so the refusal is played."""
+
+    def refuse(self: Path) -> bytes:
+        raise PermissionError(13, "Permission denied", str(self))
+
+    (tmp_path / "a.json").write_bytes(_pod("a"))
+    monkeypatch.setattr(Path, "read_bytes", refuse)
+    with pytest.raises(PodiumError) as refused:
+        _names(str(tmp_path))
+    assert str(refused.value) == f"{tmp_path / 'a.json'}: read failed: Permission denied"
+
+
+def test_a_file_in_a_folder_is_named_in_its_errors(tmp_path: Path) -> None:
+    (tmp_path / "a.json").write_text("{")
+    with pytest.raises(PodiumError) as refused:
+        _names(str(tmp_path))
+    assert str(refused.value).startswith(f"{tmp_path / 'a.json'}, document 1, line 1: ")
+
+
+@click.command()
+@file_options
+@kube_options
+@output_options("table", "json")
+def _command(filenames: tuple[str, ...], strict: bool, kube: KubeOptions, output: Output) -> None:
+    loaded = load(filenames, kube, strict=strict)
+    click.echo(f"{len(loaded.state.pods)} {output.format} {output.file} {kube}")
+
+
+def test_files_win_where_they_are_given(tmp_path: Path) -> None:
+    """The flags of a live cluster have their defaults then."""
+    path = tmp_path / "a"
+    path.write_bytes(_pod("a"))
+    done = CliRunner().invoke(_command, ["-f", str(path)])
+    assert (done.exit_code, done.stdout) == (0, f"1 table None {KubeOptions()}\n")
+
+
+@pytest.mark.parametrize(
+    "flags",
+    [["-n", "a"], ["-A"], ["-l", "a=b"], ["--kubeconfig", "x"], ["--context", "x"]],
+    ids=lambda flags: flags[0],
+)
+def test_flags_of_a_live_cluster_do_not_go_with_files(tmp_path: Path, flags: list[str]) -> None:
+    """Nothing is filtered silently, and nothing given is ignored silently."""
+    done = CliRunner().invoke(_command, ["-f", str(tmp_path), *flags])
+    assert done.exit_code == 2
+    assert "-f reads files" in done.stderr
+
+
+def test_one_namespace_and_all_exclude_each_other() -> None:
+    done = CliRunner().invoke(_command, ["-n", "a", "-A"])
+    assert done.exit_code == 2
+    assert "-n and -A exclude each other" in done.stderr
+
+
+def test_strict_reaches_the_loader(tmp_path: Path) -> None:
+    path = tmp_path / "a"
+    path.write_text("kind: ConfigMap\napiVersion: v1\n")
+    done = CliRunner().invoke(_command, ["-f", str(path), "--strict"])
+    assert isinstance(done.exception, PodiumError)
+
+
+def test_importing_the_shared_flags_imports_no_client() -> None:
+    """`--help` of every command that reads a cluster pays for this module."""
+    heavy = "aiohttp kubernetes_asyncio yaml rich pydantic numpy"
+    script = f"import sys, podium.cli.inputs; print([m for m in {heavy.split()} if m in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
+
+
+def test_an_empty_name_is_not_the_current_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`-f "$UNSET"` must not read whatever lies here."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a.json").write_bytes(_pod("a"))
+    with pytest.raises(PodiumError, match="empty file name"):
+        _names("")
+
+
+def _asked(*arguments: str) -> str:
+    @click.command()
+    @file_options
+    @kube_options
+    def command(**_given: object) -> None:
+        """Do nothing."""
+
+    done = CliRunner().invoke(command, arguments)
+    assert done.exit_code == 2
+    return done.stderr
+
+
+def test_standard_input_is_read_once_only() -> None:
+    """The second reading would find it empty."""
+    assert "Standard input (-) is given twice. Give it once." in _asked("-f", "-", "-f", "-")
+
+
+def test_an_invalid_namespace_is_refused() -> None:
+    """In a path it would lead elsewhere, to an empty result that looks clean."""
+    assert "-n: '../x' is not a valid namespace name." in _asked("-n", "../x")

@@ -1,0 +1,134 @@
+"""A failed connection is one line that names the part to check: certificate, address, network."""
+
+import errno
+import os
+import re
+import ssl
+from pathlib import Path
+
+import pytest
+from aiohttp import web
+from tests.support.connection.fake import Fake, serving
+from tests.support.webhooks import pki
+
+from podium.errors import PodiumError
+from podium.kube.connection import connect
+from podium.kube.connectionerrors import no_connection
+from podium.kube.discovery import discover
+
+# Whether the kubeconfig trusts the signer, the name, the hours from now; the message.
+CERTIFICATES = {
+    "expired": (True, "127.0.0.1", (-2, -1), "certificate has expired. Renew it, or set the clock"),
+    "not valid yet": (
+        True,
+        "127.0.0.1",
+        (1, 2),
+        "certificate is not yet valid. Renew it, or set the clock",
+    ),
+    "of another name": (
+        True,
+        "example.com",
+        (-1, 1),
+        "certificate is not valid for '127.0.0.1'. Set server or tls-server-name in the kubeconfig to",
+    ),
+    "of another authority": (
+        False,
+        "127.0.0.1",
+        (-1, 1),
+        "Set certificate-authority in the kubeconfig to the CA that signed it",
+    ),
+}
+
+
+async def said(fake: Fake, folder: Path, method: str, authority: str = "") -> str:
+    """Read, or write, which has connections of its own; the line must be one."""
+    async with connect(fake.kubeconfig(folder, authority=authority), None) as link:
+        with pytest.raises(PodiumError) as failed:
+            await (link.get("/version") if method == "GET" else link.send(method, "/version", {}))
+    line = str(failed.value)
+    assert line.startswith(f"{fake.url}: {method} /version failed: ")
+    assert not re.search(r"\n|_ssl\.c|Errno|ssl:|Connect", line)
+    return line
+
+
+@pytest.mark.parametrize("method", ["GET", "PATCH"])
+@pytest.mark.parametrize("case", CERTIFICATES.values(), ids=list(CERTIFICATES))
+async def test_a_certificate_that_is_refused(
+    tmp_path: Path, case: tuple[bool, str, tuple[int, int], str], method: str
+) -> None:
+    trusted, name, hours, words = case
+    authority = pki.authority()
+    start, end = (each * pki.HOUR for each in hours)
+    pki.write(tmp_path, pki.leaf(authority, (name,), start=start, end=end))
+    (tmp_path / "ca.crt").write_bytes((authority if trusted else pki.authority()).certificate)
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.load_cert_chain(tmp_path / "tls.crt", tmp_path / "tls.key")
+    async with serving(Fake(), context) as fake:
+        line = await said(fake, tmp_path, method, str(tmp_path / "ca.crt"))
+    assert "server certificate refused: " in line
+    assert words in line
+
+
+@pytest.mark.parametrize("method", ["GET", "PATCH"])
+async def test_a_server_without_tls(tmp_path: Path, method: str) -> None:
+    async with serving(Fake()) as fake:
+        fake.url = fake.url.replace("http:", "https:")
+        assert "the port does not serve TLS. Check scheme and port" in await said(fake, tmp_path, method)
+
+
+@pytest.mark.parametrize("method", ["GET", "PATCH"])
+@pytest.mark.parametrize(
+    ("url", "words"),
+    [
+        ("http://127.0.0.1:1", "connection refused. Check that the cluster runs"),
+        ("https://podium.invalid", "host name not resolved ("),
+    ],
+)
+async def test_a_server_that_is_not_there(tmp_path: Path, url: str, words: str, method: str) -> None:
+    fake = Fake()
+    fake.url = url
+    assert words in await said(fake, tmp_path, method)
+
+
+@pytest.mark.parametrize(
+    ("cause", "words"),
+    [
+        (
+            OSError(errno.EHOSTUNREACH, os.strerror(errno.EHOSTUNREACH)),
+            "No route to host. Check the kubeconfig's",
+        ),
+        (OSError("Multiple exceptions: [Errno 111] Connect call failed ('::1', 1)"), "connection refused"),
+        (OSError(errno.EMFILE, "Too many open files"), None),
+        (ValueError("a space"), None),
+    ],
+)
+def test_connection_errors_have_messages(cause: Exception, words: str | None) -> None:
+    """Known causes have a message; for others the library's own words are better than none."""
+    error = OSError("cannot connect")
+    error.__context__ = cause
+    told = no_connection(error, "https://a:1")
+    assert told == words or (told and words and told.startswith(words))
+
+
+async def test_a_redirect_elsewhere_is_told(tmp_path: Path) -> None:
+    """A proxy that wants a login is not the API server."""
+
+    async def away(_: web.Request) -> web.StreamResponse:
+        raise web.HTTPFound("https://login.invalid/")
+
+    async with serving(Fake()) as fake:
+        fake.answers["/version"] = away
+        assert "redirected to login.invalid, and host name not resolved" in await said(fake, tmp_path, "GET")
+
+
+async def test_a_server_of_something_else_is_no_cluster(tmp_path: Path) -> None:
+    """It answers whatever is asked with an empty object, of which no report is to be made."""
+
+    async def nothing(_: web.Request) -> web.StreamResponse:
+        return web.json_response({})
+
+    async with serving(Fake()) as fake:
+        fake.answers["/version"] = nothing
+        async with connect(fake.kubeconfig(tmp_path), None) as link:
+            with pytest.raises(PodiumError, match="GET /version: no version returned; is this a "):
+                await discover(link)

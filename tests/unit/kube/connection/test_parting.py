@@ -1,0 +1,81 @@
+"""Parting from a server under TLS: a request that is given up leaves nothing open behind its event loop."""
+
+import asyncio
+import contextlib
+import gc
+import socket
+import ssl
+import threading
+import warnings
+from collections.abc import Callable, Coroutine, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.support.connection.fake import Fake
+from tests.support.waiting import PATIENCE_SECONDS
+from tests.support.webhooks import pki
+
+from podium.kube.connection import Connection, connect
+
+BEGUN = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\n{}\n\r\n"
+
+
+@contextlib.contextmanager
+def rude(folder: Path, says: bytes) -> Iterator[tuple[str, threading.Event]]:
+    """Serve one request with this and no goodbye: a kubeconfig, and the event of its coming."""
+    authority = pki.authority()
+    pki.write(folder, pki.leaf(authority))
+    (folder / "ca.crt").write_bytes(authority.certificate)
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.load_cert_chain(folder / "tls.crt", folder / "tls.key")
+    asked, over = threading.Event(), threading.Event()
+
+    def serve() -> None:
+        with listener.accept()[0] as plain, context.wrap_socket(plain, server_side=True) as stream:
+            stream.recv(1 << 16)
+            stream.sendall(says)
+            asked.set()
+            over.wait(PATIENCE_SECONDS)
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        fake = Fake()
+        fake.url = f"https://127.0.0.1:{listener.getsockname()[1]}"
+        server = threading.Thread(target=serve)
+        server.start()
+        try:
+            yield fake.kubeconfig(folder, authority=str(folder / "ca.crt")), asked
+        finally:
+            over.set()
+            server.join()
+
+
+async def asking(link: Connection) -> None:
+    await link.get("/")
+
+
+async def watching(link: Connection) -> None:
+    async for _ in link.lines("/", silence=PATIENCE_SECONDS):
+        pass
+
+
+@pytest.mark.parametrize(
+    ("says", "does"), [(b"", asking), (BEGUN, asking), (BEGUN, watching)], ids=["asked", "begun", "watched"]
+)
+def test_a_request_given_up_leaves_no_connection_open(
+    tmp_path: Path, says: bytes, does: Callable[[Connection], Coroutine[Any, Any, None]]
+) -> None:
+    async def give_up(kubeconfig: str, asked: threading.Event) -> None:
+        async with connect(kubeconfig, None) as link:
+            task = asyncio.create_task(does(link))
+            assert await asyncio.to_thread(asked.wait, PATIENCE_SECONDS)
+            task.cancel()
+            await asyncio.wait([task])
+            assert task.cancelled()
+
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always", ResourceWarning)
+        with rude(tmp_path, says) as (kubeconfig, asked):
+            asyncio.run(give_up(kubeconfig, asked))
+            gc.collect()
+    assert [str(warning.message) for warning in seen] == []

@@ -1,0 +1,878 @@
+"""The problems of a cluster, one at a time, and the line that the doctor prints for each."""
+
+from collections.abc import Callable
+from datetime import timedelta
+from typing import NamedTuple
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.support.doctor import scene
+from tests.support.doctor.scene import INSTALLATION, NOW, Scene, group, leaf, listed, webhook, well
+
+from podium.ops.doctor import facts as doctor
+from podium.ops.doctor import neighbours, registration
+from podium.ops.doctor.check import CheckLevel, DoctorCheck
+from podium.ops.doctor.diagnosis import diagnose
+from podium.ops.doctor.facts import Clock, CreateDryRun, Probe, UnreadDocument
+from podium.runtime.health import Named
+
+OK, NOTE, WARNING, PROBLEM = CheckLevel.OK, CheckLevel.NOTE, CheckLevel.WARNING, CheckLevel.PROBLEM
+FORBIDDEN = UnreadDocument(403, 'User "reader" cannot list this')
+_OLDER = "scheduling.podium.dev/v1alpha2"
+_LABEL_POLICY = "group-label-immutable.pods.podium.dev"
+_THEIRS = registration.slices_path("theirs", "gate")
+
+
+class Case(NamedTuple):
+    """A change to a healthy cluster, and the changed lines of the report."""
+
+    title: str
+    change: Callable[[Scene], object]
+    name: str
+    level: CheckLevel
+    fact: str
+    fix: str = ""
+
+
+def _replaced(**changes: object) -> Callable[[Scene], object]:
+    return lambda scene: vars(scene).update(changes)
+
+
+def _answered(path: str, answer: doctor.Answer) -> Callable[[Scene], object]:
+    return lambda scene: scene.answers.update({path: answer})
+
+
+def _registered(path: str, document: doctor.Document) -> Callable[[Scene], object]:
+    return lambda scene: scene.items(path).append(document)
+
+
+def _certified(certificate: str) -> Callable[[Scene], object]:
+    return _answered(scene.SECRET, {"data": {"tls.crt": certificate}})
+
+
+def _bare(scene: Scene) -> None:
+    """Nothing is installed."""
+    for path, answer in scene.answers.items():
+        if path != doctor.GROUPS and isinstance(answer, dict) and "items" in answer:
+            scene.answers[path] = listed()
+    for each in INSTALLATION.documents_of("CustomResourceDefinition"):
+        scene.answers[f"{doctor.DEFINITIONS}/{each['metadata']['name']}"] = UnreadDocument(404, "not found")
+    scene.scheduler, scene.rights, scene.probes, scene.trial = {}, {}, {}, None
+
+
+def _old(scene: Scene) -> None:
+    _bare(scene)
+    scene.version = "v1.31.4"
+
+
+def _not_established(scene: Scene) -> None:
+    conditions = scene.document(scene_crd())["status"]["conditions"]
+    conditions[1].update(status="False", message="names are taken")
+
+
+def scene_crd() -> str:
+    return scene.GROUPS_CRD
+
+
+def _older_not_served(scene: Scene) -> None:
+    scene.document(scene_crd())["spec"]["versions"][0]["served"] = False
+
+
+def _all_off(scene: Scene) -> None:
+    for path in doctor.REGISTRATIONS.values():
+        scene.answers[path] = listed()
+
+
+def _closed(scene: Scene) -> None:
+    pods = scene.named(doctor.VALIDATING, "podium")["webhooks"][1]
+    assert pods["name"] == "pods.podium.dev"
+    pods["failurePolicy"] = "Fail"
+
+
+def _open(scene: Scene) -> None:
+    scene.named(doctor.VALIDATING, "podium")["webhooks"][0]["failurePolicy"] = "Ignore"
+
+
+def _levels(scene: Scene) -> None:
+    scene.named(doctor.VALIDATING, "podium")["webhooks"][1]["matchConditions"] = []
+
+
+def _family_off(scene: Scene) -> None:
+    scene.named(doctor.VALIDATING, "podium")["webhooks"].pop()
+
+
+def _expired_authority(each: Scene) -> None:
+    ca = scene.authority(NOW - timedelta(days=90), NOW - timedelta(days=1))
+    each.answers[scene.SECRET] = {"data": {"tls.crt": leaf(20, ca=ca)}}
+    each.bundles(scene.encoded(ca.certificate))
+
+
+def _only_expired_authority(each: Scene) -> None:
+    _expired_authority(each)
+    each.answers[scene.SECRET] = FORBIDDEN
+
+
+def _cert_manager(each: Scene) -> None:
+    """Certificates come from a volume."""
+    container = each.container("webhook")
+    container["args"] = ["webhook", "--provided-cert-dir=/certificate"]
+    spec = each.deployment("webhook")["spec"]["template"]["spec"]
+    spec["volumes"].append({"name": "certificate", "secret": {"secretName": "issued"}})
+    each.answers[INSTALLATION.within("v1", "secrets/issued")] = {"data": {"tls.crt": leaf(3)}}
+
+
+def _dead_gate(scene: Scene) -> None:
+    scene.items(doctor.MUTATING).append(webhook("gate"))
+    scene.answers[_THEIRS] = listed({"endpoints": [{"conditions": {"ready": False}}]})
+
+
+def _waiting(scene: Scene) -> None:
+    scene.drop(INSTALLATION.deployments, "podium-scheduler")
+    scene.answers[doctor.PODS] = listed(*({"spec": {"schedulerName": "podium-scheduler"}},) * 2)
+
+
+def _unavailable(scene: Scene) -> None:
+    scene.deployment("webhook")["status"] = {}
+    status = {
+        "containerStatuses": [{"state": {"waiting": {"reason": "ImagePullBackOff", "message": "no such"}}}]
+    }
+    labels = {"app.kubernetes.io/component": "webhook"}
+    scene.items(INSTALLATION.pods_path).append(
+        {"metadata": {"name": "p", "labels": labels}, "status": status}
+    )
+
+
+def _one_replica(scene: Scene) -> None:
+    scene.deployment("scheduler")["spec"]["replicas"] = 1
+    scene.deployment("scheduler")["status"]["availableReplicas"] = 1
+
+
+def _led_once(each: Scene) -> None:
+    each.drop(INSTALLATION.leases, "podium-controller")
+    each.items(INSTALLATION.leases).append(scene.lease("controller", NOW - timedelta(minutes=5)))
+
+
+def _other_clock(each: Scene) -> None:
+    each.lease("scheduler")["spec"]["renewTime"] = "2026-11-22T03:16:13.000000Z"
+
+
+def _lacking(scene: Scene) -> None:
+    for right in [each for each in scene.rights if each[0] == "podium-controller"][:1]:
+        scene.rights[right] = False
+
+
+def _rights_unread(scene: Scene) -> None:
+    scene.rights = dict.fromkeys(scene.rights, FORBIDDEN)
+
+
+def _two_defaults(scene: Scene) -> None:
+    scene.items(doctor.CLASSES).extend(
+        {"metadata": {"name": name}, "value": value, "globalDefault": True}
+        for name, value in (("usual", 10), ("older", 5))
+    )
+
+
+def _served(*names: str) -> Callable[[Scene], object]:
+    return lambda scene: scene.document(doctor.GROUPS)["groups"].extend(group(each, "v1") for each in names)
+
+
+def _policy(path: str, api: str, spec: doctor.Document) -> Callable[[Scene], object]:
+    def change(scene: Scene) -> None:
+        _served(api)(scene)
+        scene.answers[path] = listed({"metadata": {"name": "set-class"}, "spec": spec})
+
+    return change
+
+
+UNDECODABLE = [Named("pods", "team", f"p{each}", "expected `int`") for each in range(12)]
+CASES = [
+    Case(
+        "an old server",
+        _old,
+        "server-version",
+        WARNING,
+        "admission and reconciler needs 1.32 (the CEL format library",
+        "command line",
+    ),
+    Case(
+        "an old server with Podium on it",
+        _replaced(version="v1.31.4-gke.1"),
+        "server-version",
+        PROBLEM,
+        "Kubernetes v1.31.4-gke.1: admission and reconciler needs 1.32 (the CEL format library",
+        "upgrade first",
+    ),
+    Case(
+        "a newer server",
+        _replaced(version="v1.41.0"),
+        "server-version",
+        NOTE,
+        "newer than the newest",
+        "upgrade podium",
+    ),
+    Case("no version", _replaced(version="edge"), "server-version", NOTE, "version edge is not", "1.32 for"),
+    Case(
+        "our clock is fast",
+        _replaced(clock=Clock(NOW + timedelta(minutes=3), NOW)),
+        "clock",
+        WARNING,
+        "this machine's clock is 3 minutes ahead of the API server's",
+        "NTP",
+    ),
+    Case(
+        "our clock is slow",
+        _replaced(clock=Clock(NOW - timedelta(hours=3), NOW)),
+        "clock",
+        WARNING,
+        "3 hours behind",
+    ),
+    Case("no Date", _replaced(clock=Clock(NOW, None)), "clock", NOTE, "has no time"),
+    Case(
+        "gates are off",
+        _answered(scene.NATIVE, {"resources": []}),
+        "workload-api",
+        NOTE,
+        "not served natively",
+        "label",
+    ),
+    Case(
+        "another version of the API",
+        lambda each: (
+            _answered(doctor.GROUPS, {"groups": [group("scheduling.k8s.io", "v1", "v2")]})(each),
+            _answered("/apis/scheduling.k8s.io/v2", {"resources": [{"kind": "PodGroup"}]})(each),
+        ),
+        "workload-api",
+        WARNING,
+        "only as scheduling.k8s.io/v2",
+        "upgrade podium",
+    ),
+    Case(
+        "no groups to read",
+        _answered(doctor.GROUPS, FORBIDDEN),
+        "workload-api",
+        NOTE,
+        "cannot list",
+        "with an account that may",
+    ),
+    Case("nothing installed", _bare, "installed", NOTE, "only the command line is used", "podium install"),
+    Case(
+        "only registered",
+        _answered(INSTALLATION.deployments, listed()),
+        "installed",
+        NOTE,
+        "webhooks are registered, but no process",
+    ),
+    Case(
+        "no controller",
+        lambda each: each.drop(INSTALLATION.deployments, "podium-controller"),
+        "installed",
+        PROBLEM,
+        "no Deployment podium-controller in podium-system",
+        "podium install",
+    ),
+    Case(
+        "images differ",
+        lambda each: each.container("webhook").update(image="podium:0.0.9"),
+        "versions",
+        WARNING,
+        "webhook runs podium:0.0.9, controller runs podium:0.1.0",
+    ),
+    Case(
+        "another version than this command's",
+        lambda each: [
+            each.container(name).update(image="registry:5000/podium:0.3.0@sha256:0")
+            for name in doctor.COMPONENTS
+        ],
+        "versions",
+        NOTE,
+        "the processes run registry:5000/podium:0.3.0@sha256:0, this command is podium 0.1.0",
+    ),
+    Case(
+        "a namespace without PodSecurity",
+        _answered(INSTALLATION.itself, {"metadata": {"name": "podium-system"}}),
+        "namespace",
+        NOTE,
+        "does not enforce PodSecurity",
+        "kubectl label",
+    ),
+    Case(
+        "no pod runs", _unavailable, "deployment", PROBLEM, "0 of 2 pods available: ImagePullBackOff: no such"
+    ),
+    Case(
+        "one pod runs",
+        lambda each: each.deployment("controller")["status"].update(availableReplicas=1),
+        "deployment",
+        WARNING,
+        "podium-controller has 1 of 2 pods available: no pod was created",
+        "kubectl -n podium-system describe pods",
+    ),
+    Case(
+        "a quota keeps pods away",
+        lambda each: each.deployment("controller").update(
+            status={"conditions": [{"type": "ReplicaFailure", "status": "True", "message": "exceeded quota"}]}
+        ),
+        "deployment",
+        PROBLEM,
+        "exceeded quota",
+    ),
+    Case(
+        "a single replica",
+        _one_replica,
+        "deployment",
+        WARNING,
+        "no other replica can take over",
+        "--replicas=2",
+    ),
+    Case(
+        "a leader that hangs",
+        _led_once,
+        "leader",
+        PROBLEM,
+        "has not renewed it for 5 minutes: no leader",
+        "logs",
+    ),
+    Case(
+        "no leader",
+        lambda each: each.lease("scheduler")["spec"].pop("holderIdentity"),
+        "leader",
+        PROBLEM,
+        "Lease podium-scheduler has no holder",
+        "logs deployment/podium-scheduler",
+    ),
+    Case("no Lease", _answered(INSTALLATION.leases, listed()), "leader", PROBLEM, "no leader"),
+    Case(
+        "a leader's clock",
+        _other_clock,
+        "clock",
+        WARNING,
+        "the clock of podium-scheduler-0 is 2 minutes ahead",
+    ),
+    Case(
+        "a process is not ready",
+        _replaced(
+            probes={"podium-webhook-0": Probe(UnreadDocument(503, "not ready: pods: not watched"), {})}
+        ),
+        "process",
+        PROBLEM,
+        "podium-webhook-0 reports: not ready: pods: not watched",
+        "logs podium-webhook-0",
+    ),
+    Case(
+        "processes cannot be reached",
+        _replaced(probes={each: Probe(UnreadDocument(403, "no proxy for you"), {}) for each in ("a", "b")}),
+        "process",
+        NOTE,
+        "a, b were not reached: no proxy for you",
+        "port-forward pod/a 9000:metrics",
+    ),
+    Case(
+        "a cache is old",
+        _replaced(probes={"podium-webhook-0": Probe({}, {"pods": 3.0, "nodes": 400.0})}),
+        "cache",
+        PROBLEM,
+        "has no update of nodes for up to 6 minutes",
+        "watch failed",
+    ),
+    Case(
+        "objects that cannot be decoded",
+        _replaced(probes={f"podium-webhook-{each}": Probe({}, {}, UNDECODABLE) for each in range(2)}),
+        "undecodable",
+        WARNING,
+        "podium-webhook-0, podium-webhook-1 cannot decode pods team/p0: expected `int`",
+        "kubectl -n team get pods p0 -o json shows it",
+    ),
+    Case(
+        "more objects that cannot be decoded than are named",
+        _replaced(probes={"podium-webhook-0": Probe({}, {}, UNDECODABLE)}),
+        "undecodable",
+        WARNING,
+        "2 more objects cannot be decoded",
+        "object not decodable",
+    ),
+    Case(
+        "evictions without a limit",
+        _replaced(scheduler={"preemption": "enforce", "reservedNodes": scene.RESERVED}),
+        "preemption",
+        WARNING,
+        "preemption: enforce; podium-scheduler evicts, without a limit",
+        "evictionsPerMinute",
+    ),
+    Case(
+        "preemption off",
+        _replaced(scheduler={"preemption": False, "reservedNodes": scene.RESERVED}),
+        "preemption",
+        OK,
+        "preemption: off; podium-scheduler evicts no pod",
+    ),
+    Case(
+        "no policy on deletions",
+        _answered(doctor.policy_path("podium-scheduler-deletes"), UnreadDocument(404, "not found")),
+        "policies",
+        WARNING,
+        "not restricted by ValidatingAdmissionPolicy podium-scheduler-deletes",
+        "--mode scheduler",
+    ),
+    Case(
+        "no policy on what the reconciler writes",
+        _answered(doctor.policy_path("podium-controller-updates"), UnreadDocument(404, "not found")),
+        "policies",
+        WARNING,
+        "podium-controller is not restricted by ValidatingAdmissionPolicy podium-controller-updates",
+        "podium install",
+    ),
+    Case(
+        "policies may not be read",
+        _answered(doctor.policy_path("podium-scheduler-binds"), UnreadDocument(403, "no")),
+        "policies",
+        NOTE,
+        "the policies of podium-scheduler were",
+    ),
+    Case(
+        "no policy on the label",
+        lambda scene: scene.drop(doctor.POLICIES, _LABEL_POLICY),
+        "admission-policies",
+        WARNING,
+        f"no ValidatingAdmissionPolicy {_LABEL_POLICY} is bound",
+        "podium install",
+    ),
+    Case(
+        "a policy that only warns",
+        lambda scene: scene.named(doctor.BINDINGS, _LABEL_POLICY)["spec"].update(validationActions=["Warn"]),
+        "admission-policies",
+        WARNING,
+        f"no ValidatingAdmissionPolicy {_LABEL_POLICY} is bound",
+        "podium install",
+    ),
+    Case(
+        "a policy of another AdmissionPolicy",
+        lambda scene: scene.named(doctor.POLICIES, _LABEL_POLICY)["spec"]["validations"][0].update(
+            expression="true"
+        ),
+        "admission-policies",
+        WARNING,
+        f"ValidatingAdmissionPolicy {_LABEL_POLICY} does not match the webhook's AdmissionPolicy",
+        "--config FILE",
+    ),
+    Case(
+        "policies that may not be listed",
+        _answered(doctor.BINDINGS, FORBIDDEN),
+        "admission-policies",
+        NOTE,
+        "the ValidatingAdmissionPolicies were not read",
+        "may read this",
+    ),
+    Case(
+        "a kind is missing",
+        _answered(scene.GROUPS_CRD, UnreadDocument(404, "not found")),
+        "custom-resources",
+        PROBLEM,
+        "podgroups.scheduling.podium.dev does not exist",
+        "podium install",
+    ),
+    Case(
+        "a kind is not established",
+        _not_established,
+        "custom-resources",
+        PROBLEM,
+        "Established: names are taken",
+        "kubectl describe",
+    ),
+    Case(
+        "objects in an older version",
+        lambda each: each.document(scene.GROUPS_CRD)["status"].update(storedVersions=["v1alpha1", "v1beta1"]),
+        "custom-resources",
+        WARNING,
+        "stored as v1alpha1 and v1beta1",
+        "status.storedVersions",
+    ),
+    Case("one version only", _older_not_served, "custom-resources", NOTE, "does not serve v1alpha2"),
+    Case(
+        "nothing registered", _all_off, "registration", PROBLEM, "no webhook is registered", "podium install"
+    ),
+    Case(
+        "half registered",
+        _answered(doctor.MUTATING, listed()),
+        "registration",
+        PROBLEM,
+        "MutatingWebhookConfiguration podium does not exist",
+    ),
+    Case("fails closed for pods", _closed, "registration", WARNING, "pods.podium.dev has failurePolicy Fail"),
+    Case(
+        "fails open for groups", _open, "registration", WARNING, "groups.podium.dev has failurePolicy Ignore"
+    ),
+    Case(
+        "other levels",
+        _levels,
+        "registration",
+        NOTE,
+        "pods.podium.dev has other rules",
+        "manifests webhooks",
+    ),
+    Case("rules off", _family_off, "registration", NOTE, "lacks native-groups.podium.dev"),
+    Case("no caBundle", lambda each: each.bundles(None), "ca-bundle", PROBLEM, "no caBundle in ", "logs"),
+    Case(
+        "another CA",
+        lambda each: each.bundles(scene.encoded(scene.STRANGER.certificate)),
+        "ca-bundle",
+        PROBLEM,
+        "is not the CA of the served certificate",
+        "the webhook writes the caBundle",
+    ),
+    Case("no CA", lambda each: each.bundles("bm9uc2Vuc2U="), "ca-bundle", PROBLEM, "is not the CA"),
+    Case(
+        "an expired CA",
+        _expired_authority,
+        "ca-bundle",
+        PROBLEM,
+        "the CA in the caBundle expired 24 hours ago",
+    ),
+    Case(
+        "an expired certificate", _certified(leaf(-1)), "certificate", PROBLEM, "expired 24 hours ago", "logs"
+    ),
+    Case(
+        "soon",
+        _certified(leaf(4)),
+        "certificate",
+        WARNING,
+        "is valid for another 4 days, and was not renewed",
+    ),
+    Case(
+        "a certificate for somebody else",
+        _certified(leaf(20, names=("example.com",))),
+        "certificate",
+        PROBLEM,
+        "is for example.com, but API servers expect podium-webhook.podium-system.svc",
+    ),
+    Case("no certificate", _answered(scene.SECRET, {"data": None}), "certificate", PROBLEM, "is empty"),
+    Case("nonsense", _certified("????"), "certificate", PROBLEM, "tls.crt: is not base64"),
+    Case("no PEM", _certified("AAAA"), "certificate", PROBLEM, "no PEM certificate"),
+    Case(
+        "Secrets are closed",
+        _answered(scene.SECRET, FORBIDDEN),
+        "certificate",
+        NOTE,
+        "not read",
+        "with an account that may",
+    ),
+    Case(
+        "only CAs can be read",
+        _answered(scene.SECRET, FORBIDDEN),
+        "ca-bundle",
+        OK,
+        "9 of 9 have a CA that is valid",
+    ),
+    Case(
+        "only an expired CA can be read",
+        _only_expired_authority,
+        "ca-bundle",
+        PROBLEM,
+        " has no valid CA",
+        "logs",
+    ),
+    Case(
+        "issued by cert-manager",
+        _cert_manager,
+        "certificate",
+        WARNING,
+        "Secret podium-system/issued is valid",
+    ),
+    Case(
+        "nobody behind the Service",
+        _answered(scene.SLICES, listed({"endpoints": [{"conditions": {"ready": False}}]})),
+        "endpoints",
+        PROBLEM,
+        "Service podium-system/podium-webhook has no ready endpoint",
+        "get pods",
+    ),
+    Case(
+        "no answer",
+        _replaced(
+            trial=CreateDryRun(_OLDER, UnreadDocument(500, 'failed calling webhook "groups.podium.dev"'))
+        ),
+        "trial",
+        PROBLEM,
+        "a dry run of a group of v1alpha2 failed: failed calling webhook",
+        "logs deployment/podium-webhook",
+    ),
+    Case(
+        "a policy refuses",
+        _replaced(
+            trial=CreateDryRun(
+                _OLDER, UnreadDocument(403, 'admission webhook "g" denied the request: no class')
+            )
+        ),
+        "trial",
+        OK,
+        "refused by your policy",
+    ),
+    Case(
+        "no right to try",
+        _replaced(trial=CreateDryRun(_OLDER, FORBIDDEN)),
+        "trial",
+        NOTE,
+        "was not possible",
+        "an account that may create podgroups",
+    ),
+    Case(
+        "nobody filled in",
+        _replaced(trial=CreateDryRun(_OLDER, {"spec": {}})),
+        "trial",
+        WARNING,
+        "no webhook set its disruptionMode",
+    ),
+    Case(
+        "a right is missing",
+        _lacking,
+        "rights",
+        PROBLEM,
+        "account podium-controller lacks 1 right: ",
+        "install",
+    ),
+    Case("rights are not told", _rights_unread, "rights", NOTE, "account podium-webhook were not read"),
+    Case(
+        "a webhook in the way",
+        _registered(doctor.MUTATING, webhook("gate")),
+        "other-webhooks",
+        WARNING,
+        "gate.example.com (gate) intercepts the pods of podium-system and fails closed: if it is down",
+        "exempt the namespace podium-system",
+    ),
+    Case(
+        "a dead webhook in the way",
+        _dead_gate,
+        "other-webhooks",
+        PROBLEM,
+        "theirs/gate has no ready endpoint",
+    ),
+    Case(
+        "a webhook on everything",
+        _registered(
+            doctor.VALIDATING,
+            webhook(
+                "all",
+                failurePolicy="Ignore",
+                rules=[{"apiGroups": ["*"], "operations": ["*"], "resources": ["*/*"]}],
+            ),
+        ),
+        "other-webhooks",
+        NOTE,
+        "all also intercepts Podium's groups",
+    ),
+    Case(
+        "a webhook that writes on pods",
+        _registered(doctor.MUTATING, webhook("sidecars", failurePolicy="Ignore")),
+        "priority-mutators",
+        NOTE,
+        "sidecars may change pods",
+        "podium audit",
+    ),
+    Case(
+        "Kyverno sets classes",
+        _policy(
+            "/apis/kyverno.io/v1/clusterpolicies",
+            "kyverno.io",
+            {"rules": [{"mutate": {"patchStrategicMerge": {"spec": {"priorityClassName": "low"}}}}]},
+        ),
+        "priority-mutators",
+        WARNING,
+        "Kyverno ClusterPolicy set-class may change the class",
+        "exclude members",
+    ),
+    Case(
+        "Gatekeeper sets classes",
+        _policy(
+            "/apis/mutations.gatekeeper.sh/v1/assign",
+            "mutations.gatekeeper.sh",
+            {"location": "spec.priorityClassName"},
+        ),
+        "priority-mutators",
+        WARNING,
+        "Gatekeeper Assign set-class",
+    ),
+    Case(
+        "who writes on pods may not be read",
+        lambda each: (
+            _served("kyverno.io")(each),
+            _answered("/apis/kyverno.io/v1/clusterpolicies", FORBIDDEN)(each),
+        ),
+        "priority-mutators",
+        NOTE,
+        "other components that change pods were not read",
+        "with an account that may",
+    ),
+    Case(
+        "two kinds of podgroups beside ours",
+        _served("scheduling.volcano.sh"),
+        "other-schedulers",
+        NOTE,
+        "may return those of scheduling.volcano.sh and scheduling.k8s.io",
+        "podgroups.scheduling.podium.dev",
+    ),
+    Case(
+        "a Lease that tells no times",
+        lambda each: each.lease("controller").update(
+            metadata={"name": "podium-controller"}, spec={"holderIdentity": "me"}
+        ),
+        "leader",
+        OK,
+        "me holds Lease podium-controller",
+    ),
+    Case(
+        "nobody plays our scheduler",
+        _waiting,
+        "other-schedulers",
+        PROBLEM,
+        "2 pods wait for podium-scheduler",
+    ),
+    Case(
+        "pods of others",
+        _answered(doctor.PODS, listed({"spec": {"schedulerName": "volcano"}})),
+        "other-schedulers",
+        OK,
+        "beside kube-scheduler: 1 pod for volcano",
+    ),
+    Case(
+        "many pods of others",
+        _answered(doctor.PODS, listed(*({"spec": {"schedulerName": "volcano"}},) * doctor.SAMPLE)),
+        "other-schedulers",
+        OK,
+        "500 pods at least for volcano",
+    ),
+    Case(
+        "no pods to read", _answered(doctor.PODS, FORBIDDEN), "other-schedulers", NOTE, "pods were not read"
+    ),
+    *(
+        Case(f"{name} is there", _served(name), "other-schedulers", NOTE, f"{name}: ")
+        for name in ("kueue.x-k8s.io", "scheduling.volcano.sh", "scheduling.run.ai", "scheduling.x-k8s.io")
+    ),
+    Case(
+        "two defaults",
+        _two_defaults,
+        "priority-classes",
+        WARNING,
+        "older and usual are all globalDefault; the smallest value wins (older)",
+        "keep globalDefault on only one",
+    ),
+    Case(
+        "no node",
+        _answered(scene.NODES, listed()),
+        "reserved-nodes",
+        PROBLEM,
+        "no node has the label",
+        "taint",
+    ),
+    Case(
+        "a node without the taint",
+        _answered(scene.NODES, listed({"metadata": {"name": "node-7"}, "spec": {}})),
+        "reserved-nodes",
+        WARNING,
+        "node-7 of 1 reserved node lack the taint",
+        "kubectl taint node NODE",
+    ),
+    Case(
+        "all nodes",
+        _replaced(scheduler={"preemption": "observe"}),
+        "reserved-nodes",
+        WARNING,
+        "shares all nodes",
+        "reserve nodes",
+    ),
+]
+
+
+WELL = diagnose(well().facts())
+
+
+def test_all_is_well() -> None:
+    """Each check has a line that says so, and nothing is worse than a hint about kubectl."""
+    assert [each for each in WELL if each.level is not OK] == [
+        DoctorCheck(
+            NOTE,
+            "other-schedulers",
+            "kubectl get podgroups may return those of scheduling.k8s.io",
+            "use kubectl get podgroups.scheduling.podium.dev",
+        )
+    ]
+    assert {each.name for each in WELL} == {each.name for each in CASES} - {"cache", "namespace"}
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.title)
+def test_each_problem_has_a_line(case: Case) -> None:
+    """The fact and the fix; each line is one, the worst come first, and whatever is bad has a fix."""
+    made = well()
+    case.change(made)
+    found = diagnose(made.facts())
+    about = [each for each in found if each.name == case.name]
+    told = [each for each in about if each.level is case.level and case.fact in each.fact]
+    assert told, about
+    assert case.fix in told[0].fix
+    levels = [list(CheckLevel).index(each.level) for each in found]
+    assert levels == sorted(levels)
+    for each in found:
+        assert each.fix or each.level in (OK, NOTE), each
+        assert each.fact
+        assert "\n" not in each.fact + each.fix
+    assert not [each for each in WELL if each.name == case.name and case.fact in each.fact]
+
+
+@given(st.data())
+def test_a_denied_read_is_no_problem(data: st.DataObject) -> None:
+    """A refused read of a healthy cluster is never a problem."""
+    made = well()
+    refused = data.draw(st.sets(st.sampled_from(sorted(made.answers))))
+    made.answers.update(dict.fromkeys(refused, FORBIDDEN))
+    assert [each for each in diagnose(made.facts()) if each.level is PROBLEM] == []
+
+
+def test_podgroups_are_podiums_without_another_api() -> None:
+    """Without the gates kubectl means Podium's, and that is no note."""
+    made = well()
+    made.answers[scene.NATIVE] = {"resources": []}
+    assert "kubectl" not in "".join(each.fact for each in diagnose(made.facts()))
+
+
+@given(st.data())
+def test_missing_objects_do_not_change_other_lines(data: st.DataObject) -> None:
+    """The other lines are there whatever is missing."""
+    made = well()
+    missing = data.draw(st.sets(st.sampled_from(sorted(made.answers))))
+    made.answers.update(dict.fromkeys(missing, UnreadDocument(404, "not found")))
+    assert diagnose(made.facts())
+
+
+@pytest.mark.parametrize(
+    ("changes", "asked"),
+    [
+        ({}, True),
+        ({"failurePolicy": "Ignore"}, False),
+        ({"rules": []}, False),
+        ({"rules": [{"apiGroups": ["apps"], "operations": ["*"], "resources": ["*"]}]}, False),
+        ({"rules": [{"apiGroups": ["*"], "operations": ["UPDATE"], "resources": ["*"]}]}, False),
+        ({"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "podium-system"}}}, True),
+        ({"namespaceSelector": {"matchLabels": {"inject": "yes"}}}, False),
+        (
+            {
+                "namespaceSelector": {
+                    "matchExpressions": [
+                        {
+                            "key": "kubernetes.io/metadata.name",
+                            "operator": "NotIn",
+                            "values": ["podium-system"],
+                        }
+                    ]
+                }
+            },
+            False,
+        ),
+        ({"objectSelector": {"matchLabels": {"app.kubernetes.io/part-of": "podium"}}}, True),
+        ({"objectSelector": {"matchLabels": {"inject": "yes"}}}, False),
+    ],
+)
+def test_a_webhook_that_fails_closed_on_podiums_pods_is_a_problem(
+    changes: doctor.Document, asked: bool
+) -> None:
+    """A webhook that fails closed and is sent new pods of ours, by its rules and both selectors."""
+    made = well()
+    made.items(doctor.VALIDATING).append(webhook("gate", **changes))
+    assert [each.configuration for each in neighbours.in_our_way(made.facts())] == ["gate"] * asked

@@ -1,0 +1,215 @@
+"""A plan made from a dump is the plan that the cluster would give, under other names too."""
+
+import json
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from podium.api.schedulable import SCHEDULING_READS
+from podium.documents.load import NOT_FOR_SCHEDULING, ClusterInfo, Loaded, load_state
+from podium.documents.split import split
+from podium.kube.discovery import Served
+from podium.kube.listing import Page
+from podium.ops.dump import DumpRecorder, lines
+from podium.ops.share import pseudonyms
+from podium.schedulerplugin import Plan, plan
+
+NOW = datetime(2026, 11, 21, tzinfo=UTC)
+RENAME = pseudonyms(b"key")
+Document = dict[str, Any]
+
+ZONE, HOSTNAME = "topology.kubernetes.io/zone", "kubernetes.io/hostname"
+
+
+def _node(name: str, zone: str, **spec: Any) -> Document:
+    labels = {ZONE: zone, HOSTNAME: name, "corp.example/gpu": f"kind-{name}"}
+    status: Document = {"allocatable": {"cpu": "4", "memory": "8Gi", "pods": "10"}}
+    if name == "d":
+        status["declaredFeatures"] = ["RestartAllContainersOnContainerExits"]
+    return {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": labels}, "spec": spec,
+            "status": status}  # fmt: skip
+
+
+def _pod(name: str, node: str | None = None, namespace: str = "team", **spec: Any) -> Document:
+    container = {"name": "main", "resources": {"requests": {"cpu": "1"}}, **spec.pop("container", {})}
+    metadata = {"name": name, "namespace": namespace, "uid": f"uid-{name}", "labels": spec.pop("labels", {})}
+    spec = {"containers": [container], "priority": 0, **spec}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata,
+            "spec": spec | ({"nodeName": node} if node else {}),
+            "status": {"phase": "Running" if node else "Pending"}}  # fmt: skip
+
+
+def _near(how: str, key: str, **term: Any) -> Document:
+    return {
+        "affinity": {how: {"requiredDuringSchedulingIgnoredDuringExecution": [{"topologyKey": key, **term}]}}
+    }
+
+
+def _node_term(**term: Any) -> Document:
+    required = {"nodeSelectorTerms": [term]}
+    return {"affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}}}
+
+
+WEB = {"matchLabels": {"corp.example/app": "web"}}
+TOLERATES = {"tolerations": [{"key": "corp.example/team", "value": "vision", "effect": "NoSchedule"}]}
+SPREAD = {"maxSkew": 1, "topologyKey": ZONE, "whenUnsatisfiable": "DoNotSchedule", "labelSelector": WEB}
+# The requests of each pending pod; of the nodes a to d, a is tainted, and b holds a web pod with a host port.
+PENDING: dict[str, Document] = {
+    "plain": {},
+    "tolerant": {**TOLERATES, "nodeSelector": {"corp.example/gpu": "kind-a"}},
+    "selective": {"nodeSelector": {"corp.example/gpu": "kind-c"}},
+    "lost": {"nodeSelector": {"corp.example/gpu": "kind-x"}},
+    "by-name": _node_term(matchFields=[{"key": "metadata.name", "operator": "In", "values": ["d"]}]),
+    "by-zone": _node_term(matchExpressions=[{"key": ZONE, "operator": "NotIn", "values": ["west"]}]),
+    "beside": _near("podAffinity", HOSTNAME, labelSelector=WEB, namespaces=["other"]),
+    "beside-by-label": _near(
+        "podAffinity", HOSTNAME, labelSelector=WEB, namespaceSelector={"matchLabels": {"tier": "front"}}
+    ),
+    "apart": _near("podAntiAffinity", ZONE, labelSelector=WEB, namespaces=["other"]),
+    "spread": {"topologySpreadConstraints": [SPREAD], "labels": {"corp.example/app": "web"}},
+    "port": {"container": {"ports": [{"containerPort": 80, "hostPort": 80, "hostIP": "10.0.0.1"}]}},
+    "claimed": {"volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]},
+    "unclaimed": {"volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": "gone"}}]},
+    "preempting": {"priority": 10, "container": {"resources": {"requests": {"cpu": "4"}}}},
+    "restarting": {"container": {"restartPolicyRules": [{"action": "RestartAllContainers"}]}},
+    "too-large": {"container": {"resources": {"requests": {"cpu": "9"}}}},
+}  # fmt: skip
+PORT = {"ports": [{"containerPort": 80, "hostPort": 80, "hostIP": "10.0.0.1"}]}
+CLUSTER: list[Document] = [
+    _node("a", "east", taints=[{"key": "corp.example/team", "value": "vision", "effect": "NoSchedule"}]),
+    _node("b", "east"),
+    _node("c", "west"),
+    _node("d", "west", unschedulable=False),
+    _pod("web", "b", "other", labels={"corp.example/app": "web", "secret": "hunter2"}, container=PORT),
+    *(_pod(f"low-{node}", node, labels={"corp.example/app": "batch"}) for node in "cd"),
+    *(_pod(name, **json.loads(json.dumps(spec))) for name, spec in PENDING.items()),
+    {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "team"}},
+    {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "other", "labels": {"tier": "front"}}},
+    {
+        "apiVersion": "v1",
+        "kind": "PersistentVolumeClaim",
+        "metadata": {
+            "name": "data",
+            "namespace": "team",
+            "annotations": {"pv.kubernetes.io/bind-completed": "yes"},
+        },
+        "spec": {"volumeName": "disk", "accessModes": ["ReadWriteOnce"]},
+    },
+    {
+        "apiVersion": "v1",
+        "kind": "PersistentVolume",
+        "metadata": {"name": "disk", "labels": {ZONE: "west"}},
+        "spec": {
+            "nodeAffinity": {
+                "required": {
+                    "nodeSelectorTerms": [
+                        {
+                            "matchExpressions": [
+                                {"key": "corp.example/gpu", "operator": "In", "values": ["kind-c"]}
+                            ]
+                        }
+                    ]
+                }
+            }
+        },
+    },
+    {
+        "apiVersion": "policy/v1",
+        "kind": "PodDisruptionBudget",
+        "metadata": {"name": "b", "namespace": "team"},
+        "spec": {"selector": {"matchLabels": {"corp.example/app": "batch"}}},
+        "status": {"disruptionsAllowed": 1},
+    },
+]
+
+
+def _load(text: bytes) -> Loaded:
+    return load_state(split(text, "f"), strict=True, reads=SCHEDULING_READS)
+
+
+def _original() -> Loaded:
+    return _load(json.dumps({"apiVersion": "v1", "kind": "List", "items": CLUSTER}).encode())
+
+
+def _dumped(rename: Callable[[str], str] | None) -> bytes:
+    recorder = DumpRecorder(None)  # type: ignore[arg-type] # what is served matters to other collectors
+    documents = list(split(json.dumps({"apiVersion": "v1", "kind": "List", "items": CLUSTER}).encode(), "f"))
+    for (api_version, kind), read in SCHEDULING_READS.items():
+        found = [each for each in documents if (each.apiVersion, each.kind) == (api_version, kind)]
+        if found:
+            recorder.add_page(Page(Served(api_version, kind, read, read.plural, namespaced=True), found))
+    return b"".join(lines(recorder, ClusterInfo(scheduling=True), rename))
+
+
+def _kind(made: Plan) -> tuple[Any, ...]:
+    """Return the parts of a plan that have no names in them."""
+    places = len(made.placements)
+    reasons = sorted(each.count for each in made.nodes)
+    victims = [(each.priority, each.violatesBudget, len(each.pods)) for each in made.victims]
+    return made.outcome, made.minimalPriority, places, reasons, victims
+
+
+# Those that one node alone will do for.
+ONE_NODE = ("tolerant", "selective", "by-name", "claimed", "beside", "beside-by-label")
+OUTCOMES = {
+    "lost": "DoesNotFit",
+    "too-large": "DoesNotFit",
+    "unclaimed": "NotEligible",
+    "preempting": "FitsAfterPreemption",
+}
+
+
+@pytest.mark.parametrize("name", PENDING)
+def test_a_plan_from_a_dump_is_the_clusters(name: str) -> None:
+    """Word for word."""
+    of_cluster = plan(_original().state, ("team", name), NOW)
+    assert of_cluster.outcome == OUTCOMES.get(name, "Fits")
+    assert plan(_load(_dumped(None)).state, ("team", name), NOW) == of_cluster
+
+
+@pytest.mark.parametrize("name", PENDING)
+def test_a_plan_under_pseudonyms_is_the_same_but_for_names(name: str) -> None:
+    """If names break ties, another node may be chosen; the outcome and its price are the same."""
+    of_cluster = plan(_original().state, ("team", name), NOW)
+    renamed = plan(_load(_dumped(RENAME)).state, (RENAME("team"), RENAME(name)), NOW)
+    assert _kind(renamed) == _kind(of_cluster)
+    if len(set(of_cluster.placements)) == 1 and name in (
+        "tolerant",
+        "selective",
+        "by-name",
+        "claimed",
+        "beside",
+    ):
+        assert renamed.placements[0].node == RENAME(of_cluster.placements[0].node)
+
+
+def test_fields_that_no_plan_needs_are_not_in_a_dump() -> None:
+    """Labels that nothing selects by, and under pseudonyms no name."""
+    assert b"hunter2" not in _dumped(None)
+    text = _dumped(RENAME)
+    for name in (b"corp", b"vision", b"kind-", b"web", b"10.0.0.1", b"disk", b"front"):
+        assert name not in text
+
+
+def test_a_dump_says_which_labels_it_has() -> None:
+    """It lists labels of pods and namespaces; those of nodes are complete. Pseudonyms allow no selection."""
+    labels = _load(_dumped(None)).labels
+    assert labels is not None
+    assert {"corp.example/app", "tier"} < labels
+    assert "secret" not in labels
+    assert _load(_dumped(RENAME)).labels == frozenset()
+    assert _original().labels is None
+
+
+def test_a_dump_of_former_times_says_that_it_is_none_for_plans() -> None:
+    """It has neither constraints nor labels, so a plan would be wrong; an audit does not mind."""
+    info = {"apiVersion": "cli.podium.dev/v1", "kind": "ClusterInfo", "server": "v1.37.0"}
+    text = json.dumps({"apiVersion": "v1", "kind": "List", "items": [info, *CLUSTER]}).encode()
+    unread = _load(text).state.unread
+    assert (unread["Pod"], unread["Node"]) == (NOT_FOR_SCHEDULING, NOT_FOR_SCHEDULING)
+    audited = load_state(split(text, "f"), strict=True)
+    assert "Pod" not in audited.state.unread
+    assert not {"PersistentVolume", "Namespace"} & set(audited.state.unread)
+    assert audited.skipped == {}

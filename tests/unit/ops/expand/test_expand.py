@@ -1,0 +1,540 @@
+"""The objects a file adds: admitted as by a server, in the groups a server would make, pending or not."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.support.expand.files import (
+    ASKING,
+    GOLD,
+    LETS,
+    NOW,
+    Document,
+    add,
+    cluster,
+    group,
+    job,
+    jobset,
+    labels_of,
+    leader_worker_set,
+    made,
+    member,
+    pod,
+    pods,
+    role,
+    template,
+)
+
+from podium.api.groups import DisruptionMode, PodGroup
+from podium.api.membership import GroupKey
+from podium.documents.split import ReadError
+from podium.groups.autogroups import DISRUPTION_LABEL
+from podium.ops.expand import MOST_NOTES, Expansion
+from podium.ops.makers import MOST_PODS
+
+GROUP_LABEL = "scheduling.podium.dev/pod-group"
+PODIUM = "scheduling.podium.dev/v1beta1"
+
+
+def _groups(expansion: Expansion) -> dict[str, PodGroup]:
+    return {each.ref.name: each for each in expansion.objects if isinstance(each, PodGroup)}
+
+
+def _native(name: str) -> GroupKey:
+    return GroupKey(True, "t", name)
+
+
+def _podium(name: str) -> GroupKey:
+    return GroupKey(False, "t", name)
+
+
+# Admission.
+
+
+def test_a_pod_is_admitted_as_a_server_would() -> None:
+    """Its class is resolved, its policy filled in; it is pending and new, whatever status the file has."""
+    sent = pod(priorityClassName="gold")
+    sent["metadata"] |= {"creationTimestamp": "2020-01-01T00:00:00Z", "resourceVersion": "7"}
+    expansion = add(cluster(), sent)
+    found = pods(expansion)["p"]
+    assert (found.spec.priority, found.spec.preemptionPolicy) == (1000, "PreemptLowerPriority")
+    assert found.metadata.creationTimestamp == NOW
+    assert found.status is not None
+    assert found.status.phase == "Pending"
+    assert expansion.targets == (("t", "p"),)
+    assert expansion.notes == ()
+
+
+def test_copies_of_a_template_are_admitted_alike() -> None:
+    found = pods(add(cluster(), job(parallelism=3)))
+    assert {each.spec.priority for each in found.values()} == {1000}
+    assert {each.metadata.creationTimestamp for each in found.values()} == {NOW}
+
+
+def test_a_class_of_the_file_counts_wherever_it_stands() -> None:
+    silver = {**GOLD, "metadata": {"name": "silver"}, "value": 500}
+    assert pods(add(cluster(), pod(priorityClassName="silver"), silver))["p"].spec.priority == 500
+
+
+def test_the_default_class_counts() -> None:
+    usual = {**GOLD, "metadata": {"name": "usual"}, "value": 5, "globalDefault": True}
+    found = pods(add(cluster(usual), pod()))["p"]
+    assert (found.spec.priority, found.spec.priorityClassName) == (5, "usual")
+
+
+FIRST = "new.json, document 1, items[0], line 1"
+MISMATCH = (
+    "the integer value of priority (7) must not be provided in pod spec; priority admission controller "
+    "computed 1000 from the given PriorityClass name"
+)
+NOT_SERVED = "scheduling.k8s.io/v1alpha2 podgroups is not served by Kubernetes 1.37 in this configuration"
+ALONE = (
+    "a Workload creates no pods. Add the Job, JobSet or LeaderWorkerSet that creates them, "
+    "or its PodGroups with their pods"
+)
+TWICE = "Pod t/p is in the input twice, first in new.json, document 1, items[0]. Remove one"
+REFUSED: list[tuple[str, list[Document], str]] = [
+    (
+        "a class that does not exist",
+        [pod(priorityClassName="lead")],
+        f"{FIRST}: spec.priorityClassName: no PriorityClass with name lead was found",
+    ),
+    (
+        "the class of a template",
+        [job(template=template(priorityClassName="lead"))],
+        f"{FIRST}: spec.template.spec.priorityClassName: no PriorityClass with name lead was found",
+    ),
+    (
+        "the class of a group",
+        [group(priorityClassName="lead")],
+        f"{FIRST}: spec.priorityClassName: no PriorityClass with name lead was found",
+    ),
+    (
+        "an integer that is not the class's",
+        [pod(priorityClassName="gold", priority=7)],
+        f"{FIRST}: spec.priority: {MISMATCH}",
+    ),
+    (
+        "a group of another minor",
+        [group(api_version="scheduling.k8s.io/v1alpha2")],
+        f"{FIRST}: apiVersion: {NOT_SERVED}",
+    ),
+    (
+        "a value of a wrong type in a template",
+        [job(template=template(tolerations=[{"key": 1}]))],
+        f"{FIRST}: spec.template.spec.tolerations[0].key: expected string or null, got integer",
+    ),
+    (
+        "a group that does not exist",
+        [member(of="nowhere")],
+        f"{FIRST}: Pod p names PodGroup nowhere, which does not exist. Add it",
+    ),
+    (
+        "an object twice",
+        [pod(), pod()],
+        f"new.json, document 1, items[1], line 1: {TWICE}",
+    ),
+    (
+        "an object without a name",
+        [{"apiVersion": "v1", "kind": "Node", "metadata": {}}],
+        f"{FIRST}: metadata.name: is missing. Give the object a name",
+    ),
+    (
+        "a Workload alone",
+        [made("scheduling.k8s.io/v1beta1", "Workload", "w", {"podGroupTemplates": [
+            {"name": "all", "schedulingPolicy": {"basic": {}}}]})],
+        f"{FIRST}: spec.controllerRef: {ALONE}",
+    ),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("objects", "said"), [case[1:] for case in REFUSED], ids=[case[0] for case in REFUSED]
+)
+def test_an_object_that_cannot_be_added_is_refused_with_file_and_field(
+    objects: list[Document], said: str
+) -> None:
+    with pytest.raises(ReadError) as refused:
+        add(cluster(), *objects)
+    assert str(refused.value) == said
+
+
+def test_a_missing_class_may_only_be_unread() -> None:
+    """The error then says that classes were not read."""
+    state = cluster()
+    state.note_unread({"PriorityClass": "missing permission: list priorityclasses"})
+    with pytest.raises(ReadError, match=r"lead was found \(PriorityClasses: missing permission: list"):
+        add(state, pod(priorityClassName="lead"))
+
+
+def test_the_minor_decides_which_groups_there_are() -> None:
+    old = group(api_version="scheduling.k8s.io/v1alpha2", disruptionMode="PodGroup")
+    expansion = add(cluster(), old, member(), kubernetes="1.36")
+    assert _groups(expansion)["g"].disruption_mode is DisruptionMode.POD_GROUP
+    assert expansion.targets == (_native("g"),)
+
+
+# The added objects, and those of them that wait.
+
+
+def test_a_group_with_its_pods_waits_as_one() -> None:
+    """The order in the file does not matter; the group's integer is resolved."""
+    for objects in ([group(), member("a"), member("b")], [member("b"), member("a"), group()]):
+        expansion = add(cluster(), *objects)
+        assert expansion.targets == (_native("g"),)
+        assert _groups(expansion)["g"].priority == 1000
+        assert _groups(expansion)["g"].metadata.creationTimestamp == NOW
+
+
+def test_pods_may_join_a_group_that_is_there() -> None:
+    expansion = add(cluster(group()), member())
+    assert (expansion.targets, list(_groups(expansion))) == ((_native("g"),), [])
+
+
+def test_a_group_may_come_to_pods_that_are_there() -> None:
+    expansion = add(cluster(member()), group())
+    assert (expansion.targets, expansion.notes) == ((_native("g"),), ())
+
+
+def test_a_group_without_pods_is_said_to_have_none() -> None:
+    expansion = add(cluster(), group(), pod())
+    assert expansion.targets == (("t", "p"),)
+    assert expansion.notes == ("PodGroup t/g has no pending pods. Add them",)
+
+
+def test_where_the_field_is_not_stored_a_pod_is_of_no_native_group() -> None:
+    """The label of Podium's groups counts everywhere."""
+    state = cluster(native=False)
+    expansion = add(state, member("a"))
+    assert expansion.targets == (("t", "a"),)
+    assert any("schedulingGroup" in note for note in expansion.notes)
+    labelled = pod("b", {GROUP_LABEL: "g"}, priorityClassName="gold")
+    assert add(state, group(api_version=PODIUM), labelled).targets == (_podium("g"),)
+
+
+def test_a_pod_on_a_node_is_added_as_it_is() -> None:
+    """It waits for nothing, and keeps its start."""
+    running = pod(nodeName="n1")
+    running["metadata"] |= {"uid": "u-1", "creationTimestamp": "2026-01-01T00:00:00Z"}
+    running["status"] = {"phase": "Running", "startTime": "2026-01-01T00:00:01Z"}
+    expansion = add(cluster(), running)
+    found = pods(expansion)["p"]
+    assert found.status is not None
+    assert (found.status.phase, found.status.startTime) == ("Running", "2026-01-01T00:00:01Z")
+    assert (found.metadata.uid, found.metadata.creationTimestamp) == ("u-1", "2026-01-01T00:00:00Z")
+    assert expansion.targets == ()
+
+
+def test_objects_that_plans_need_are_added_and_the_rest_is_counted() -> None:
+    node = {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": "n"},
+        "status": {"allocatable": {"cpu": "1"}},
+    }
+    budget = made("policy/v1", "PodDisruptionBudget", "b", {"maxUnavailable": 1})
+    claim = made("v1", "PersistentVolumeClaim", "c", {"volumeName": "v"})
+    volume = {"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": "v"}}
+    service = made("v1", "Service", "s", {})
+    state = cluster()
+    expansion = add(state, node, budget, claim, volume, service, made("v1", "Service", "r", {}))
+    for each in expansion.objects:
+        state.apply(each)
+    assert (set(state.nodes), set(state.budgets)) == ({"n"}, {("t", "b")})
+    assert (set(state.claims), set(state.volumes)) == ({("t", "c")}, {"v"})
+    assert expansion.notes == ("skipped, no plan depends on them: 2 v1 Service",)
+
+
+def test_an_existing_object_is_replaced_and_reported() -> None:
+    """A file that was taken from the cluster can be changed and added again."""
+    state = cluster(group(), member(), job())
+    before = (dict(state.pods), dict(state.groups))
+    expansion = add(state, group(schedulingPolicy={"gang": {"minCount": 1}}), member(), job(), GOLD)
+    assert "replaces stored objects: Pod t/p, PodGroup t/g, PriorityClass gold" in expansion.notes
+    assert "Job t/train exists already; its pods stay, beside the added ones" in expansion.notes
+    assert (dict(state.pods), dict(state.groups)) == before
+    assert _groups(expansion)["g"].min_count == 1
+
+
+def test_objects_without_a_name_get_one_each() -> None:
+    """The form is the server's, but the name is always the same."""
+    nameless = {**pod(), "metadata": {"generateName": "p-", "namespace": "t"}}
+    first, second = pods(add(cluster(), nameless, nameless))
+    assert first.startswith("p-")
+    assert first != second
+    assert list(pods(add(cluster(), nameless, nameless))) == [first, second]
+
+
+def test_findings_of_admission_are_said_but_not_without_end() -> None:
+    """A member of another integer than its group's, for one."""
+    (note,) = add(cluster(), group(), member(priorityClassName=None)).notes
+    assert note.startswith("Pod t/p: spec.priority: priority 0 (no class) differs from that of PodGroup")
+    many = [member(f"p{number}", priorityClassName=None) for number in range(MOST_NOTES + 5)]
+    notes = add(cluster(), group(), *many).notes
+    assert (len(notes), notes[-1]) == (MOST_NOTES + 1, "and 5 more notes")
+
+
+# Gangs that ask for a group.
+
+GANGS: list[tuple[str, Document, dict[str, int]]] = [
+    ("a Job is one", job(labels=ASKING, parallelism=3), {"train-job": 3}),
+    ("a JobSet is one", jobset(role("a", 2, ASKING), role("b", 1, ASKING)), {"js-jobset": 6}),
+    ("each replica is one", leader_worker_set(2, 3), {"serve-0-lws": 3, "serve-1-lws": 3}),
+    ("the leader alone", leader_worker_set(1, 3, startupPolicy="LeaderReady"), {"serve-0-lws": 1}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("document", "groups"), [case[1:] for case in GANGS], ids=[case[0] for case in GANGS]
+)
+def test_pods_that_ask_get_their_gangs_group(document: Document, groups: dict[str, int]) -> None:
+    """Webhook and controller would make the same: name, minCount, class of most pods, owner."""
+    expansion = add(cluster(native=False), document)
+    assert {name: each.min_count for name, each in _groups(expansion).items()} == groups
+    assert expansion.targets == tuple(_podium(name) for name in groups)
+    labels = [labels_of(each, GROUP_LABEL)[0] for each in pods(expansion).values()]
+    assert {name: labels.count(name) for name in groups} == groups
+    for each in _groups(expansion).values():
+        controller = each.metadata.controller()
+        assert controller is not None
+        assert (controller.kind, controller.name) == (document["kind"], document["metadata"]["name"])
+
+
+def test_a_gangs_group_has_the_class_of_its_pods() -> None:
+    found = _groups(add(cluster(), job(labels=ASKING)))["train-job"]
+    assert (found.priority_class_name, found.priority) == ("gold", 1000)
+
+
+@pytest.mark.parametrize(
+    ("labels", "mode"),
+    [({}, DisruptionMode.POD_GROUP), ({DISRUPTION_LABEL: "single"}, DisruptionMode.POD)],
+)
+def test_a_gang_is_preempted_as_a_whole_unless_a_label_says_single(
+    labels: dict[str, str], mode: DisruptionMode
+) -> None:
+    found = _groups(add(cluster(), job(labels=ASKING | labels)))["train-job"]
+    assert found.disruption_mode is mode
+
+
+def test_a_namespace_decides_about_automatic_groups_and_schedulers() -> None:
+    """Its pods ask in vain unless the administrator lets them; podium-scheduler takes them if it is named."""
+    closed = {**LETS, "metadata": {"name": "t"}}
+    expansion = add(cluster(), closed, job(labels=ASKING))
+    assert _groups(expansion) == {}
+    assert len(expansion.targets) == 2
+    assert any("does not allow auto groups" in note for note in expansion.notes)
+    labels = {
+        "scheduling.podium.dev/auto-groups": "true",
+        "scheduling.podium.dev/scheduler": "podium-scheduler",
+    }
+    named = {**LETS, "metadata": {"name": "t", "labels": labels}}
+    found = pods(add(cluster(), named, job(labels=ASKING)))
+    assert {each.spec.schedulerName for each in found.values()} == {"podium-scheduler"}
+
+
+def test_a_namespace_that_was_not_read_is_taken_to_let_them_ask() -> None:
+    """Without the right to list namespaces a user can still plan; the report says so."""
+    document = job(labels=ASKING)
+    document["metadata"]["namespace"] = "u"
+    state = cluster()
+    assert add(state, document).targets != (GroupKey(False, "u", "train-job"),)
+    state.note_unread({"Namespace": "missing permission"})
+    expansion = add(state, document)
+    assert expansion.targets == (GroupKey(False, "u", "train-job"),)
+    assert "namespace u was not read; assuming that its label allows auto groups" in expansion.notes
+
+
+def test_a_pod_that_names_its_group_does_not_get_another() -> None:
+    labels = {**ASKING, GROUP_LABEL: "mine"}
+    expansion = add(cluster(group("mine", PODIUM)), job(labels=labels))
+    assert (expansion.targets, _groups(expansion)) == ((_podium("mine"),), {})
+
+
+def test_a_pod_that_nothing_made_asks_in_vain() -> None:
+    expansion = add(cluster(), pod(labels=ASKING))
+    assert expansion.targets == (("t", "p"),)
+    assert any("joins no group" in note for note in expansion.notes)
+
+
+# Workloads.
+
+
+def _workload(kind: str, name: str, *templates: str, api: str = "scheduling.k8s.io/v1beta1") -> Document:
+    group_of = {"Job": "batch", "JobSet": "jobset.x-k8s.io", "LeaderWorkerSet": "leaderworkerset.x-k8s.io"}
+    spec = {
+        "controllerRef": {"apiGroup": group_of[kind], "kind": kind, "name": name},
+        "podGroupTemplates": [
+            {"name": each, "schedulingPolicy": {"gang": {"minCount": 2}}, "priorityClassName": "gold"}
+            for each in templates
+        ],
+    }
+    return made(api, "Workload", "w", spec)
+
+
+WORKLOADS: list[tuple[str, Document, Document, dict[str, int]]] = [
+    ("one template for all", _workload("JobSet", "js", "all"), jobset(role("a"), role("b")), {"w-all": 4}),
+    (
+        "a template for each role",
+        _workload("JobSet", "js", "a", "b"),
+        jobset(role("a"), role("b", 2)),
+        {"w-a": 2, "w-b": 4},
+    ),
+    (
+        "a group for each replica",
+        _workload("LeaderWorkerSet", "serve", "all"),
+        leader_worker_set(2, 3),
+        {"w-all-0": 3, "w-all-1": 3},
+    ),
+    (
+        "a group that the pods name",
+        _workload("Job", "train", "all"),
+        job(template=template(schedulingGroup={"podGroupName": "mine"}, priorityClassName="gold")),
+        {"mine": 2},
+    ),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("workload", "owner", "sizes"), [case[1:] for case in WORKLOADS], ids=[case[0] for case in WORKLOADS]
+)
+def test_a_workload_gives_the_pods_of_its_owner_their_groups(
+    workload: Document, owner: Document, sizes: dict[str, int]
+) -> None:
+    expansion = add(cluster(), workload, owner)
+    assert expansion.targets == tuple(_native(name) for name in sizes)
+    names = [each.spec.schedulingGroup for each in pods(expansion).values()]
+    joined = [each.podGroupName for each in names if each is not None]
+    assert {name: joined.count(name) for name in sizes} == sizes
+    for each in _groups(expansion).values():
+        assert (each.min_count, each.priority) == (2, 1000)
+        assert each.template_ref is not None
+        assert each.template_ref.workload == "w"
+
+
+@pytest.mark.parametrize(
+    ("api", "kubernetes"),
+    [(PODIUM, "1.37"), ("scheduling.podium.dev/v1alpha2", "1.36"), ("scheduling.k8s.io/v1alpha2", "1.36")],
+)
+def test_a_workload_of_any_api(api: str, kubernetes: str) -> None:
+    """Podium's groups are named in a label."""
+    expansion = add(cluster(), _workload("Job", "train", "all", api=api), job(), kubernetes=kubernetes)
+    key = GroupKey("k8s.io" in api, "t", "w-all")
+    assert expansion.targets == (key,)
+    assert _groups(expansion)["w-all"].priority == 1000
+
+
+def test_a_workload_with_its_groups_in_the_file_makes_none() -> None:
+    """They say themselves of which template they are."""
+    reference = {"workloadName": "w", "templateName": "all"}
+    expansion = add(cluster(), _workload("Job", "train", "all"), group(workloadRef=reference), member())
+    assert (expansion.targets, list(_groups(expansion))) == ((_native("g"),), ["g"])
+
+
+IN_G = template(schedulingGroup={"podGroupName": "g"})
+BAD_WORKLOADS: list[tuple[str, list[Document], str]] = [
+    (
+        "its owner is not in the file",
+        [_workload("Job", "train", "all")],
+        "spec.controllerRef: a Workload creates no pods. Add the Job train, or its PodGroups with their pods",
+    ),
+    (
+        "nobody knows which template",
+        [_workload("Job", "train", "a", "b"), job()],
+        "spec.podGroupTemplates: several templates, and none has the name of these pods, which have no roles",
+    ),
+    (
+        "a role without a template",
+        [_workload("JobSet", "js", "a", "c"), jobset(role("a"), role("b"))],
+        "spec.podGroupTemplates: several templates, and none has the name of pods of role b",
+    ),
+    (
+        "pods that name a group of the other API",
+        [_workload("Job", "train", "all"), job(labels={GROUP_LABEL: "mine"})],
+        "spec.controllerRef: its pods name a group of another API (mine)",
+    ),
+    (
+        "two templates for one group",
+        [_workload("JobSet", "js", "a", "b"), jobset(*(
+            {"name": name, "template": {"spec": {"template": IN_G}}} for name in ("a", "b")
+        ))],
+        "spec.podGroupTemplates[1]: its pods name PodGroup g, as those of spec.podGroupTemplates[0] do",
+    ),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("objects", "said"), [case[1:] for case in BAD_WORKLOADS], ids=[case[0] for case in BAD_WORKLOADS]
+)
+def test_a_workload_without_a_clear_link_to_its_groups_is_refused(objects: list[Document], said: str) -> None:
+    with pytest.raises(ReadError) as refused:
+        add(cluster(), *objects)
+    assert str(refused.value) == f"{FIRST}: {said}"
+
+
+# Whatever the file.
+
+_NAMES = st.sampled_from(["a", "b"])
+_OBJECTS = st.one_of(
+    st.builds(job, _NAMES, st.sampled_from([None, ASKING]), parallelism=st.integers(0, 3)),
+    st.builds(leader_worker_set, st.integers(0, 2), st.integers(1, 3)),
+    st.builds(lambda names: jobset(*(role(each, 1, ASKING) for each in names)), st.sets(_NAMES)),
+    st.builds(group, _NAMES, st.just(PODIUM)),
+    st.builds(pod, _NAMES),
+)
+
+
+def _shown(expansion: Expansion) -> Any:
+    objects = sorted(repr(each) for each in expansion.objects)
+    return objects, sorted(map(str, expansion.targets)), sorted(expansion.notes)
+
+
+@given(
+    st.lists(_OBJECTS, max_size=5, unique_by=lambda each: (each["kind"], each["metadata"]["name"])), st.data()
+)
+def test_the_order_of_the_file_does_not_matter(objects: list[Document], data: st.DataObject) -> None:
+    """The same file gives the same objects: every group has pods, every pod an integer and a uid."""
+    expansion = add(cluster(native=False), *objects)
+    other = add(cluster(native=False), *data.draw(st.permutations(objects)))
+    assert _shown(expansion) == _shown(other)
+    found = pods(expansion)
+    assert len(found) <= MOST_PODS
+    assert len({each.metadata.uid for each in found.values()}) == len(found)
+    assert all(each.spec.priority is not None for each in found.values())
+    for target in expansion.targets:
+        if isinstance(target, GroupKey):
+            assert any(labels_of(each, GROUP_LABEL) == [target.name] for each in found.values())
+
+
+# Parts that a dump left out.
+
+SPREAD = {
+    "maxSkew": 1,
+    "topologyKey": "zone",
+    "whenUnsatisfiable": "DoNotSchedule",
+    "labelSelector": {"matchLabels": {"app": "x"}},
+}
+ASKED: list[tuple[str, Document, str]] = [
+    ("a pod", pod(topologySpreadConstraints=[SPREAD]), "spec.topologySpreadConstraints[0]"),
+    (
+        "a template",
+        job(template=template(topologySpreadConstraints=[SPREAD])),
+        "spec.template.spec.topologySpreadConstraints[0]",
+    ),
+    (
+        "a budget",
+        made("policy/v1", "PodDisruptionBudget", "b", {"selector": {"matchLabels": {"app": "x"}}}),
+        "spec.selector",
+    ),
+]
+
+
+@pytest.mark.parametrize(("document", "field"), [case[1:] for case in ASKED], ids=[case[0] for case in ASKED])
+def test_a_selector_on_a_label_missing_from_the_dump_is_refused(document: Document, field: str) -> None:
+    """The pods with that label are unknown; if the dump has the label, or all labels, it is accepted."""
+    for labels in (None, frozenset({"app"})):
+        assert add(cluster(), document, labels=labels).objects
+    with pytest.raises(ReadError) as refused:
+        add(cluster(), document, labels=frozenset({"job-name"}))
+    problem = "selects pods by app; the dump lacks that label. Plan against the live cluster"
+    assert str(refused.value) == f"{FIRST}: {field}: {problem}"

@@ -1,0 +1,230 @@
+"""The objects that move and those that stay: by user, by the fields of the other API, by existing objects."""
+
+from typing import Any
+
+import pytest
+from tests.support.migrate.scene import (
+    NATIVE,
+    PODIUM,
+    Object,
+    group,
+    job,
+    loaded,
+    planned,
+    pod,
+    reference,
+    workload,
+)
+
+from podium.ops.migrate import Api, Item, Migration, MigrationState, plan_migration, target_version
+
+DONE = "Succeeded"
+# Objects, the version to move to, and for each old object its state and its users.
+CASES: dict[str, tuple[list[Object], str, dict[str, tuple[MigrationState, list[str]]]]] = {
+    "nobody uses it": ([group()], PODIUM, {"PodGroup train": (MigrationState.MOVES, [])}),
+    "the other way": ([group(version=PODIUM)], NATIVE, {"PodGroup train": (MigrationState.MOVES, [])}),
+    "what is there already stays out of it": ([group(version=PODIUM)], PODIUM, {}),
+    "a live pod": ([group(), pod()], PODIUM, {"PodGroup train": (MigrationState.USED, ["Pod train-0"])}),
+    "a live pod of a Podium group": (
+        [group(version=PODIUM), pod(native=False)],
+        NATIVE,
+        {"PodGroup train": (MigrationState.USED, ["Pod train-0"])},
+    ),
+    "its owner is named": (
+        [group(), pod(owner=reference("Job", "train")), pod("train-1", owner=reference("Job", "train"))],
+        PODIUM,
+        {"PodGroup train": (MigrationState.USED, ["Job team-a/train"])},
+    ),
+    "a pod that has finished needs nothing": (
+        [group(), pod(phase=DONE)],
+        PODIUM,
+        {"PodGroup train": (MigrationState.MOVES, [])},
+    ),
+    "a pod of the other API's group of that name": (
+        [group(), pod(native=False)],
+        PODIUM,
+        {"PodGroup train": (MigrationState.MOVES, [])},
+    ),
+    "a template that will name it": (
+        [group(), job()],
+        PODIUM,
+        {"PodGroup train": (MigrationState.USED, ["Job team-a/train"])},
+    ),
+    "a controller made it": (
+        [group(ownerReferences=[reference("Job", "train")])],
+        PODIUM,
+        {"PodGroup train": (MigrationState.USED, ["Job team-a/train"])},
+    ),
+    "it owns a pod": (
+        [group(), pod(of="other", owner=reference("PodGroup", "train", version=NATIVE), phase=DONE)],
+        PODIUM,
+        {"PodGroup train": (MigrationState.USED, ["Pod train-0"])},
+    ),
+    "its copy is there": (
+        [group(), group(version=PODIUM)],
+        PODIUM,
+        {"PodGroup train": (MigrationState.COPIED, [])},
+    ),
+    "its copy is there, and it is in use": (
+        [group(), group(version=PODIUM), pod()],
+        PODIUM,
+        {"PodGroup train": (MigrationState.USED, ["Pod train-0"])},
+    ),
+    "it is going": (
+        [group(deletionTimestamp="2026-01-01T00:00:00Z"), group(version=PODIUM)],
+        PODIUM,
+        {"PodGroup train": (MigrationState.LEAVING, [])},
+    ),
+    "a Workload goes with its group": (
+        [workload(), group(workload="llm")],
+        PODIUM,
+        {"Workload llm": (MigrationState.MOVES, []), "PodGroup train": (MigrationState.MOVES, [])},
+    ),
+    "a Workload stays while a group does": (
+        [workload(), group(workload="llm"), group("other", workload="llm"), pod()],
+        PODIUM,
+        {
+            "Workload llm": (MigrationState.USED, ["PodGroup team-a/train"]),
+            "PodGroup other": (MigrationState.MOVES, []),
+            "PodGroup train": (MigrationState.USED, ["Pod train-0"]),
+        },
+    ),
+    "a reference that dangles": (
+        [group(workload="gone")],
+        PODIUM,
+        {"PodGroup train": (MigrationState.MOVES, [])},
+    ),
+}
+
+
+def states(migration: Migration) -> dict[str, tuple[MigrationState, list[str]]]:
+    return {f"{each.object.kind} {each.object.name}": (each.state, each.users) for each in migration.items}
+
+
+def only(migration: Migration) -> Item:
+    (item,) = migration.items
+    return item
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_outcome_of_each_object(name: str) -> None:
+    objects, target, expected = CASES[name]
+    assert states(planned(*objects, target=target)) == expected
+    assert states(planned(*reversed(objects), target=target)) == expected
+
+
+def test_a_copy_says_what_the_original_said() -> None:
+    """Labels, annotations and foreign owners too; what a server settles is left out, and so are nulls."""
+    owner = reference("Cluster", "ours", version="v1", controller=False)
+    old = group(labels={"team": "a"}, annotations={"note": "kept"}, ownerReferences=[owner])
+    old["spec"]["schedulingConstraints"] = None
+    old["status"] = {"conditions": []}
+    (move,) = planned(old).moves
+    assert move.copies
+    assert move.deletes
+    assert move.copy == {
+        "apiVersion": PODIUM,
+        "kind": "PodGroup",
+        "metadata": {
+            "name": "train",
+            "namespace": "team-a",
+            "labels": {"team": "a"},
+            "annotations": {"note": "kept"},
+            "ownerReferences": [owner],
+        },
+        "spec": {"schedulingPolicy": {"gang": {"minCount": 2}}, "disruptionMode": {"all": {}}},
+    }
+
+
+def test_a_reference_to_a_workload_waits_for_its_copy() -> None:
+    """The copy has a UID of its own; an owner of unknown UID would mean deletion."""
+    owner = reference("Workload", "llm", version=NATIVE)
+    _, move = planned(workload(), group(workload="llm", ownerReferences=[owner])).moves
+    assert move.item.state is MigrationState.MOVES
+    assert "ownerReferences" not in move.copy["metadata"]
+    (waiting,) = move.owners
+    assert waiting == {"apiVersion": PODIUM, "kind": "Workload", "name": "llm", "controller": True}
+
+
+def different(field: str, value: Any) -> Object:
+    copy = group(version=PODIUM)
+    copy["spec"][field] = value
+    return copy
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("schedulingPolicy", {"gang": {"minCount": 3}}),
+        ("disruptionMode", {"single": {}}),
+        ("priorityClassName", "gold"),
+        ("priority", 5),
+        ("schedulingConstraints", {"topology": [{"key": "rack"}]}),
+        ("workloadRef", {"workloadName": "llm", "templateName": "worker"}),
+    ],
+)
+def test_another_group_of_the_name_is_never_written_over(field: str, value: Any) -> None:
+    """The original is not deleted either, as the two differ."""
+    migration = planned(group(), different(field, value))
+    item = only(migration)
+    assert (item.state, item.why) == (MigrationState.STAYS, f"{PODIUM} has another object of this name")
+    assert not any(move.copies or move.deletes for move in migration.moves)
+
+
+def test_server_defaults_in_a_copy_are_no_difference() -> None:
+    """The integer 0 that Priority writes, and a field that is empty."""
+    copy = different("priority", 0)
+    copy["spec"]["resourceClaims"] = []
+    assert only(planned(group(), copy)).state is MigrationState.COPIED
+
+
+def test_a_group_that_the_other_api_cannot_say_stays() -> None:
+    """Its Workload stays with it, and all objects made from that."""
+    composite = workload()
+    composite["spec"]["compositePodGroupTemplates"] = [{"name": "all"}]
+    migration = planned(composite, group(workload="llm"), group("x" * 64))
+    whys = {each.object.name: (each.state, each.why) for each in migration.items}
+    state, why = whys["llm"]
+    assert state is MigrationState.STAYS
+    assert why.startswith("spec.compositePodGroupTemplates: ")
+    assert whys["train"] == (MigrationState.STAYS, "its Workload team-a/llm cannot move")
+    assert whys["x" * 64][0] is MigrationState.STAYS
+
+
+def test_a_workload_is_copied_for_the_groups_that_move() -> None:
+    """It is deleted with the last group that stays."""
+    moves = {
+        move.item.object.name: (move.copies, move.deletes)
+        for move in planned(workload(), group(workload="llm"), group("other", workload="llm"), pod()).moves
+    }
+    assert moves == {"llm": (True, False), "other": (True, True), "train": (False, False)}
+
+
+def test_manifests_are_parted_by_whether_they_are_in_use() -> None:
+    """Objects that move by themselves and those a user has to make can be applied apart."""
+    manifests = planned(group(), group("other"), pod()).manifests
+    assert {name: [each["metadata"]["name"] for each in some] for name, some in manifests.items()} == {
+        "held/team-a.yaml": ["train"],
+        "moved/team-a.yaml": ["other"],
+    }
+
+
+@pytest.mark.parametrize(
+    ("to", "minor", "version"),
+    [
+        (Api.PODIUM, 36, PODIUM),
+        (Api.NATIVE, 35, "scheduling.k8s.io/v1alpha2"),
+        (Api.NATIVE, 36, "scheduling.k8s.io/v1alpha2"),
+        (Api.NATIVE, 37, NATIVE),
+        (Api.NATIVE, 38, NATIVE),
+    ],
+)
+def test_the_version_is_the_best_of_the_minor(to: Api, minor: int, version: str) -> None:
+    assert target_version(to, minor) == version
+
+
+def test_without_the_native_api_its_field_has_no_effect() -> None:
+    """A server that does not store it has pods by their label only."""
+    read = loaded(group(version=PODIUM), pod(native=True))
+    read.state.serve_native(False)
+    assert only(plan_migration(read.state, read.documents, NATIVE, 37)).state is MigrationState.MOVES

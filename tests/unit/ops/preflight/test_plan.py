@@ -1,0 +1,180 @@
+"""The plan of an upgrade: the groups that stop or start, the objects to recreate, the steps in order."""
+
+import json
+
+import pytest
+from tests.support.preflight.scene import NEW_VERSION, OLD_VERSION, Object, group, planned, pod, workload
+
+from podium.audit.report import Blocked
+from podium.ops.preflight import When
+
+DIVERGENT = [group(version=NEW_VERSION), pod(priority=5)]
+LEAVING = group(version=NEW_VERSION)
+LEAVING["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+
+# The stored objects, from which minor to which, and the rules whose findings come with the upgrade.
+BROUGHT: dict[str, tuple[list[Object], str, str, list[str]]] = {
+    "v1alpha2 goes with 1.37": ([group()], "1.36", "1.37", ["v1alpha2-removed"]),
+    "v1alpha2 is gone already": ([group()], "1.37", "1.38", []),
+    "a group of the new version stays": ([group(version=NEW_VERSION)], "1.36", "1.37", []),
+    "1.36 lets a divergent group run": (DIVERGENT, "1.36", "1.37", ["pod-priority-differs"]),
+    "1.37 does not, nor does 1.38": (DIVERGENT, "1.37", "1.38", []),
+    "1.37 refuses templates that differ": (
+        [workload("a", "b", version=NEW_VERSION)],
+        "1.36",
+        "1.37",
+        ["template-priorities-differ"],
+    ),
+    "1.38 refuses new pods of a group that goes": (
+        [LEAVING, pod()],
+        "1.37",
+        "1.38",
+        ["group-terminating"],
+    ),
+    "what is missing is missing today": ([pod()], "1.36", "1.37", []),
+}
+
+
+@pytest.mark.parametrize("name", BROUGHT)
+def test_findings_of_the_target_minor_only_are_listed(name: str) -> None:
+    """The findings of the target that today's minor does not have."""
+    objects, current, target, rules = BROUGHT[name]
+    report = planned(*objects, current=current, target=target).report
+    assert [each.rule for each in report.findings] == rules
+
+
+def test_a_divergent_group_stops_with_all_it_has() -> None:
+    """Counted are its live pods and their devices, and its owner is named."""
+    report = planned(group(version=NEW_VERSION), pod(priority=5, job="train"), pod("bare", priority=0)).report
+    assert report.stops == Blocked(1, 2, {"example.com/gpu": 16})
+    (stopped,) = report.stopped
+    assert stopped.owners == ["Job team-a/train", "Pod bare"]
+    assert report.breaks
+
+
+def test_a_group_blocked_today_is_no_upgrade_problem() -> None:
+    """Two schedulers in a basic group whose first member is placed: 1.36 goes on, 1.37 refuses the rest."""
+    torn = [pod("a"), pod("b")]
+    torn[0]["spec"]["nodeName"] = "node-1"
+    torn[1]["spec"]["schedulerName"] = "other"
+    basic = group(version=NEW_VERSION, schedulingPolicy={"basic": {}})
+    assert [each.object.name for each in planned(basic, *torn).report.stopped] == ["train"]
+    assert planned(basic, *torn, current="1.37", target="1.38").report.stopped == []
+
+
+def test_an_upgrade_without_consequences_has_no_steps() -> None:
+    """The report is empty, and no file is written."""
+    report, manifests = planned(group(version=NEW_VERSION), pod())
+    assert (report.findings, report.stopped, report.remade, report.steps) == ([], [], [], [])
+    assert not report.breaks
+    assert manifests == {}
+
+
+def test_an_object_is_made_anew_as_convert_writes_it() -> None:
+    """Without what the server settles; the old one is there as it was, to be deleted."""
+    old = group(priorityClassName="gold", priority=5)
+    report, manifests = planned(workload("gold"), old, pod(job="train"))
+    new_workload, new = manifests["new/team-a.yaml"]
+    assert [each["kind"] for each in manifests["old/team-a.yaml"]] == ["Workload", "PodGroup"]
+    assert manifests["old/team-a.yaml"][1] == old
+    assert new_workload["kind"] == "Workload"
+    assert new == {
+        "apiVersion": NEW_VERSION,
+        "kind": "PodGroup",
+        "metadata": {"name": "train", "namespace": "team-a"},
+        "spec": {
+            "schedulingPolicy": {"gang": {"minCount": 1}},
+            "disruptionMode": {"all": {}},
+            "priorityClassName": "gold",
+        },
+    }
+    of_workload, of_group = report.remade
+    assert (of_workload.pods, of_workload.owners) == (0, [])
+    assert (of_group.pods, of_group.owners, of_group.stored) == (1, ["Job team-a/train"], True)
+    assert of_group.manifest == "new/team-a.yaml"
+    assert of_group.lost == []
+
+
+def test_losses_of_a_conversion_are_reported() -> None:
+    """The owner has another UID after it is recreated."""
+    owned = group()
+    owned["metadata"]["ownerReferences"] = [
+        {"apiVersion": OLD_VERSION, "kind": "Workload", "name": "train", "uid": "uid-train"}
+    ]
+    (remade,) = planned(owned).report.remade
+    (lost,) = remade.lost
+    assert lost.startswith("metadata.ownerReferences: Workload train left out")
+
+
+def test_the_steps_of_a_cluster_are_in_order() -> None:
+    """The order is: early fixes, the pods that hold groups, the deletion, the upgrade, and recreation."""
+    report = planned(
+        workload("a"),
+        group(),
+        pod(job="train", priority=5),
+        group("newer", version=NEW_VERSION),
+        pod("x", of="newer", priority=5),
+    ).report
+    steps = [(each.when, each.what) for each in report.steps]
+    begin = [
+        (When.BEFORE, "kubectl delete podgroup.scheduling.k8s.io newer"),
+        (When.BEFORE, "stop Job team-a/train, or wait for the end: "),
+        (When.BEFORE, "in out/new, and while the pods are stopped: kubectl delete podgroup"),
+        (When.BEFORE, "delete all 2 objects of scheduling.k8s.io/v1alpha2"),
+        (When.UPGRADE, "upgrade the control plane to 1.37; it has to serve scheduling.k8s.io/v1beta1"),
+        (When.AFTER, "recreate the objects"),
+        (When.AFTER, "restart the stopped workloads: Job team-a/train"),
+    ]
+    assert len(steps) == len(begin)
+    for (when, what), (wanted, words) in zip(steps, begin, strict=True):
+        assert when is wanted
+        assert what.startswith(words)
+    resources = "podgroups.v1alpha2.scheduling.k8s.io,workloads.v1alpha2.scheduling.k8s.io"
+    assert [each.commands for each in report.steps if each.commands] == [
+        ["kubectl delete --wait=false -f out/old", f"kubectl get {resources} --all-namespaces"],
+        ["kubectl create -f out/new"],
+    ]
+
+
+def test_without_a_folder_the_first_step_is_to_have_one() -> None:
+    """An object that is deleted without its manifest is lost."""
+    report = planned(group(), folder=None).report
+    assert report.steps[0].what.endswith("--output-dir DIR")
+
+
+def test_a_folder_is_quoted_in_commands() -> None:
+    """The commands can be pasted whatever the folder is called."""
+    steps = planned(group(), folder="my out").report.steps
+    assert "kubectl create -f 'my out'/new" in [line for each in steps for line in each.commands]
+
+
+def test_two_minors_are_two_upgrades() -> None:
+    """A control plane goes one minor at a time."""
+    report = planned(group(), target="1.38").report
+    assert "to 1.37, then to 1.38;" in next(each.what for each in report.steps if each.when is When.UPGRADE)
+
+
+def test_a_manifest_of_a_repository_is_replaced_there() -> None:
+    """No server holds it: nothing is deleted."""
+    manifest = group()
+    del manifest["metadata"]["uid"]
+    report, manifests = planned(manifest)
+    assert list(manifests) == ["new/team-a.yaml"]
+    assert [each.what for each in report.steps if each.when is When.AFTER] == [
+        "copy the manifests of out/new to your repository"
+    ]
+
+
+def test_a_namespace_stays_inside_the_folder() -> None:
+    """Files come from other people, and may name a namespace as no server would."""
+    outside = group()
+    outside["metadata"]["namespace"] = "../../etc"
+    assert set(planned(outside).manifests) == {"new/..%2F..%2Fetc.yaml", "old/..%2F..%2Fetc.yaml"}
+
+
+def test_the_same_objects_in_any_order_give_the_same_plan() -> None:
+    """So two runs can be compared."""
+    objects = [group(), group("b"), workload("a"), pod(job="train", priority=5), pod("x", of="b")]
+    there, back = planned(*objects), planned(*reversed(objects))
+    assert json.dumps(there.manifests, sort_keys=True) == json.dumps(back.manifests, sort_keys=True)
+    assert there.report == back.report

@@ -1,0 +1,86 @@
+"""Names of pods and groups, as commands that ask about one take them: in one word, or as kubectl does."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from tests.support.calling import Run, calling
+
+Ask = Callable[..., Run]
+# The name as it is written (WHO is a placeholder), further words, the exit code, and the message.
+Case = tuple[str, list[str], int, str]
+
+CLUSTER = """\
+apiVersion: v1
+kind: Node
+metadata: {name: n1}
+status: {allocatable: {cpu: "4", memory: 8Gi, pods: "10"}}
+---
+apiVersion: scheduling.podium.dev/v1beta1
+kind: PodGroup
+metadata: {name: ring, namespace: a, uid: u1}
+spec: {schedulingPolicy: {gang: {minCount: 1}}}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: ring-0, namespace: a, uid: u2, labels: {scheduling.podium.dev/pod-group: ring}}
+spec: {schedulerName: podium-scheduler, containers: [{name: main}]}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: runs, namespace: a, uid: u3}
+spec: {schedulerName: podium-scheduler, nodeName: n1, containers: [{name: main}]}
+"""
+# The form of each command, and the name it asks about.
+COMMANDS = {
+    "why pod": (["why", "pod"], "ring-0"),
+    "why group": (["why", "group"], "ring"),
+    "whatif --pod": (["whatif", "--pod"], "ring-0"),
+    "whatif --group": (["whatif", "--group"], "ring"),
+    "whatif --victim": (["whatif", "--victim"], "runs"),
+}
+CASES: dict[str, Case] = {
+    "with its namespace": ("a/WHO", [], 0, ""),
+    "in a namespace": ("WHO", ["-n", "a"], 0, ""),
+    "in a namespace, spelt out": ("WHO", ["--namespace=a"], 0, ""),
+    "twice the same": ("a/WHO", ["-n", "a"], 0, ""),
+    "two namespaces": ("a/WHO", ["-n", "b"], 2, "a/WHO is not in namespace b, which -n names."),
+    "in no namespace": ("WHO", [], 2, "namespace missing. Write NAMESPACE/WHO, or add -n NAMESPACE."),
+    "an empty -n": ("WHO", ["-n", ""], 2, "Write NAMESPACE/WHO, or add -n NAMESPACE."),
+    "a -n that is none": ("WHO", ["-n", "A_"], 2, "-n: 'A_' is not a valid namespace name."),
+    "a tenant's": ("WHO", ["-n", "a", "--tenant", "a"], 0, ""),
+    "not the tenant's": (
+        "WHO",
+        ["-n", "a", "--tenant", "b"],
+        2,
+        "a/WHO is not in namespace b, which --tenant names.",
+    ),
+    "no name": ("", ["-n", "a"], 2, "'a/' is not of the form NAMESPACE/NAME."),
+    "no namespace": ("/WHO", ["-n", "a"], 2, "'/WHO' is not of the form NAMESPACE/NAME."),
+    "a type and a name": ("pod/a/WHO", [], 2, "'pod/a/WHO' is not of the form NAMESPACE/NAME."),
+}
+
+
+@pytest.fixture
+def ask(monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes], tmp_path: Path) -> Ask:
+    """Call any command, in a folder with the cluster's file."""
+    tmp_path.joinpath("cluster.yaml").write_text(CLUSTER, "utf-8")
+    return lambda name, *words: calling(name, monkeypatch, capfdbinary, tmp_path)(*words)
+
+
+@pytest.mark.parametrize("case", CASES.values(), ids=list(CASES))
+@pytest.mark.parametrize(("command", "who"), COMMANDS.values(), ids=list(COMMANDS))
+def test_names_in_files(ask: Ask, command: list[str], who: str, case: Case) -> None:
+    """Either form names the object; options without a meaning are usage; files give no namespace."""
+    text, more, code, said = case
+    run = ask(*command, text.replace("WHO", who), *more, "-f", "cluster.yaml")
+    assert run.code == code, run.stderr
+    assert said.replace("WHO", who) in run.stderr
+    assert (f"a/{who}" in run.stdout) == (code == 0)
+
+
+def test_a_namespace_without_a_name_is_a_usage_error(ask: Ask) -> None:
+    """Objects of --add have namespaces of their own."""
+    run = ask("whatif", "--add", "cluster.yaml", "-n", "a")
+    assert (run.code, run.stdout) == (2, "")
+    assert "-n needs --pod, --group or --victim." in run.stderr

@@ -1,0 +1,321 @@
+"""All filters as one: three forms of one answer, the sentence of kube-scheduler, and plain shapes."""
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.support.filters import builders, dynamic_cases, picture
+from tests.support.filters.builders import claim, node, pod, volume
+from tests.support.filters.dynamic_scene import NAMESPACES, SAYS
+from tests.support.filters.town import SCENES, Town
+from tests.unit.schedulerplugin.filters.test_dynamic_filters import PLACES
+
+from podium.api.core import Namespace
+from podium.api.meta import ObjectMeta
+from podium.schedulerplugin.filters.chain import Chain
+from podium.schedulerplugin.shapes import Shape, shape_of
+from podium.schedulerplugin.snapshot import Snapshot
+
+TAINT = [{"key": "dedicated", "effect": "NoSchedule"}]
+MOVES = st.lists(st.tuples(st.integers(0, 7), st.none() | PLACES), max_size=6)
+
+
+def snapshot_of(*objects: object) -> Snapshot:
+    snapshot = Snapshot()
+    for each in objects:
+        snapshot.apply(None, each)
+    snapshot.distinguish_labels()
+    return snapshot
+
+
+def message(*objects: object, within: str | None = None, **wanted: Any) -> str:
+    """Return the message for a pod, which is added last, on nodes (those with that prefix)."""
+    snapshot = snapshot_of(*objects, pod("wanted", **wanted))
+    shape = snapshot.shapes[snapshot.shape.item(snapshot.pod_row[(builders.NS, "wanted")])]
+    mask = None
+    if within is not None:
+        mask = np.array([(name or "").startswith(within) for name in snapshot.names])
+    return Chain(snapshot, NAMESPACES).refusals(shape, mask).message
+
+
+def small(name: str, **more: Any) -> object:
+    return node(name, {"cpu": "1", "memory": "1Gi", "pods": "1"}, **more)
+
+
+def named(*names: str) -> dict[str, Any]:
+    terms = [
+        {"matchFields": [{"key": "metadata.name", "operator": "In", "values": [name]}]} for name in names
+    ]
+    both = {"matchFields": [each for term in terms for each in term["matchFields"]]}
+    required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [both]}}
+    return {"affinity": {"nodeAffinity": required}}
+
+
+def test_the_message_counts_each_reason_and_sorts_as_texts() -> None:
+    """11 comes before 2, as kube-scheduler sorts whole entries; a node is counted for all it is short of."""
+    nodes = [*(small(f"s{number}") for number in range(11)), small("t0", taints=TAINT)]
+    nodes += [small("t1", taints=TAINT), node("u", unschedulable=True)]
+    assert message(*nodes, pod("there", node="s0"), requests={"cpu": "2", "memory": "2Gi"}) == (
+        "0/14 nodes are available: 1 Too many pods, 1 node(s) were unschedulable, 11 Insufficient cpu, "
+        "11 Insufficient memory, 2 node(s) had untolerated taint(s)."
+    )
+
+
+def test_a_node_is_refused_by_the_first_filter_alone() -> None:
+    """Tainted, too small and in the wrong zone: the message has only the taint."""
+    assert message(small("m", taints=TAINT), requests={"cpu": "2"}, nodeSelector={"zone": "1"}) == (
+        "0/1 nodes are available: 1 node(s) had untolerated taint(s)."
+    )
+
+
+def test_ports_refuse_before_room_and_room_before_volumes() -> None:
+    """The filters of one kind do not stand together in kube-scheduler's order."""
+    taken = pod("there", node="m", **dynamic_cases.port(80))
+    reach = [{"matchExpressions": [{"key": "zone", "operator": "In", "values": ["1"]}]}]
+    bound = (claim("c", "v"), volume("v", terms=reach))
+    mounts: dict[str, Any] = {"volumes": [{"name": "c", "persistentVolumeClaim": {"claimName": "c"}}]}
+    container = builders.container({"cpu": "2"}, ports=[{"hostPort": 80, "containerPort": 80}])
+    assert message(small("m"), small("n"), node("o"), *bound, taken, **mounts, containers=[container]) == (
+        "0/3 nodes are available: 1 Insufficient cpu, 1 node(s) didn't have free ports for the requested "
+        "pod ports, 1 node(s) didn't match PersistentVolume's node affinity."
+    )
+
+
+def test_within_some_nodes_only_these_are_counted() -> None:
+    """N is the number of nodes asked about, alive ones."""
+    nodes = [small("m1"), small("m2"), node("o")]
+    assert message(*nodes, within="m", requests={"cpu": "2"}) == (
+        "0/2 nodes are available: 2 Insufficient cpu."
+    )
+
+
+def test_no_nodes() -> None:
+    """kube-scheduler has a sentence of its own for it."""
+    assert message() == "no nodes available to schedule pods"
+
+
+def test_names_that_exclude_each_other_refuse_before_any_node_is_looked_at() -> None:
+    """kube-scheduler counts no node then."""
+    assert message(node("m"), node("n"), **named("m", "n")) == (
+        "0/2 nodes are available: pod affinity terms conflict."
+    )
+
+
+def test_an_absurd_request_closes_one_resource_of_its_node() -> None:
+    """No room of the resource is free there; a pod that does not request it fits."""
+    absurd = pod("absurd", {"memory": "9999999Ti"}, node="m")
+    snapshot = snapshot_of(node("m"), absurd, pod("memory", {"memory": "1"}), pod("cpu", {"cpu": "1"}))
+    chain, m = Chain(snapshot, NAMESPACES), snapshot.row["m"]
+    wanted, other = (
+        snapshot.shapes[snapshot.shape.item(snapshot.pod_row[(builders.NS, name)])]
+        for name in ("memory", "cpu")
+    )
+    assert chain.static(wanted)[m]
+    assert not chain.feasible(wanted).any()
+    assert not chain.fits(wanted, m)
+    assert chain.reasons(wanted, m) == ("Insufficient memory",)
+    assert chain.refusals(wanted).message == "0/1 nodes are available: 1 Insufficient memory."
+    assert chain.feasible(other)[m]
+    assert chain.fits(other, m)
+
+
+def test_a_reason_names_the_first_nodes_by_name() -> None:
+    """Three of them, whatever the order in which they came."""
+    snapshot = snapshot_of(*map(small, ["m9", "m1", "m10", "m2"]), pod("wanted", {"cpu": "2"}))
+    shape = snapshot.shapes[0]
+    assert Chain(snapshot, NAMESPACES).refusals(shape).reasons == (
+        ("Insufficient cpu", 4, ("m1", "m10", "m2")),
+    )
+
+
+def test_static_holds_whichever_pods_are_removed() -> None:
+    """Full nodes are in it, and those that a port keeps a pod from; too small or tainted ones are not."""
+    snapshot = snapshot_of(
+        node("full", {"cpu": "1"}),
+        node("port"),
+        small("few"),
+        node("small", {"cpu": "500m"}),
+        node("tainted", taints=TAINT),
+        pod("a", {"cpu": "1"}, node="full"),
+        pod("b", node="port", **dynamic_cases.port(80)),
+        pod("c", node="few"),
+        pod("wanted", containers=[builders.container({"cpu": "1"}, ports=[{"hostPort": 80}])]),
+    )
+    shape = snapshot.shapes[snapshot.shape.item(snapshot.pod_row[(builders.NS, "wanted")])]
+    static = Chain(snapshot, NAMESPACES).static(shape)
+    assert {name for name, row in snapshot.row.items() if static[row]} == {"full", "port", "few"}
+
+
+def _guarded(key: str = "host") -> tuple[Snapshot, Shape, Chain]:
+    """Return a pod of app a, and a pending guard whose anti-affinity selects it."""
+    snapshot = snapshot_of(node("m", labels={"host": "m"}), pod("wanted", labels={"app": "a"}))
+    chain = Chain(snapshot, NAMESPACES)
+    repels = dynamic_cases.anti_affinity(dynamic_cases.term("a", key))
+    snapshot.add_pod(pod("guard", labels={"app": "guard"}, **repels))
+    snapshot.distinguish_labels()
+    wanted = snapshot.pod_row[(builders.NS, "wanted")]
+    return snapshot, snapshot.shapes[snapshot.shape.item(wanted)], chain
+
+
+def test_a_pending_pods_anti_affinity_concerns_no_pod() -> None:
+    """A guard that counts on a node changes that, also while a plan takes it away and puts it back."""
+    snapshot, shape, chain = _guarded()
+    guard, m = snapshot.pod_row[(builders.NS, "guard")], snapshot.row["m"]
+    assert chain.resources_only(shape)
+    with snapshot.trial():
+        snapshot.assume(guard, m)
+        assert not chain.resources_only(shape)
+        assert chain.reasons(shape, m) == (SAYS["existing"],)
+        assert not chain.fits(shape, m)
+        snapshot.remove(guard)
+        assert not chain.resources_only(shape)
+        assert chain.fits(shape, m)
+    chain.drop_idle()
+    assert chain.resources_only(shape)
+
+
+def test_an_announced_pods_anti_affinity_concerns_other_pods() -> None:
+    snapshot, shape, chain = _guarded()
+    chain.announce([snapshot.shape.item(snapshot.pod_row[(builders.NS, "guard")])])
+    assert not chain.resources_only(shape)
+    chain.drop_idle()
+    assert chain.resources_only(shape)
+
+
+def test_a_term_with_an_unknown_topology_key_concerns_no_pod() -> None:
+    snapshot, shape, chain = _guarded("no.such/key")
+    snapshot.assume(snapshot.pod_row[(builders.NS, "guard")], snapshot.row["m"])
+    assert chain.resources_only(shape)
+    snapshot.add_node(node("n", labels={"no.such/key": "here"}))
+    assert not chain.resources_only(shape)
+
+
+def test_terms_that_no_pod_has_any_more_are_dropped() -> None:
+    """Jobs always bring terms of their own; those of deleted pods bind no pod."""
+    snapshot, shape, chain = _guarded()
+    snapshot.assume(snapshot.pod_row[(builders.NS, "guard")], snapshot.row["m"])
+    assert not chain.resources_only(shape)
+    snapshot.remove_pod((builders.NS, "guard"))
+    chain.drop_idle()
+    assert chain.resources_only(shape)
+
+
+def test_a_node_that_gets_a_device_is_no_new_node() -> None:
+    """A pod that the cluster does not have yet requests a resource that no node had at its first request."""
+    snapshot = snapshot_of(node("m"))
+    shape, chain = (
+        shape_of(pod("new", {"example.com/gpu": "1"}), snapshot.volumes),
+        Chain(snapshot, NAMESPACES),
+    )
+    assert not chain.fits(shape, snapshot.row["m"])
+    snapshot.add_node(node("m", {"example.com/gpu": "1"}))
+    assert chain.fits(shape, snapshot.row["m"])
+    assert chain.feasible(shape)[snapshot.row["m"]]
+
+
+def test_namespaces_are_read_again_after_forget() -> None:
+    """After `forget`, terms mean the pods of the namespaces as they are now."""
+    namespaces: dict[str, Namespace] = {"team-a": Namespace(metadata=ObjectMeta(name="team-a"))}
+    term = dynamic_cases.term("a", "host", namespaceSelector={"matchLabels": {"env": "prod"}})
+    snapshot = snapshot_of(
+        node("m", labels={"host": "m"}),
+        pod("guard", node="m", **dynamic_cases.anti_affinity(term)),
+        pod("wanted", labels={"app": "a"}),
+    )
+    shape = snapshot.shapes[snapshot.shape.item(snapshot.pod_row[(builders.NS, "wanted")])]
+    chain = Chain(snapshot, namespaces)
+    assert chain.resources_only(shape)
+    namespaces["team-a"] = NAMESPACES["team-a"]
+    chain.reload_namespaces()
+    assert not chain.resources_only(shape)
+    assert chain.reasons(shape, snapshot.row["m"]) == (SAYS["existing"],)
+
+
+def _check(town: Town, chain: Chain) -> None:
+    """Assert that the three forms agree with each other and the oracles, for every pod and node."""
+    snapshot = town.snapshot
+    for name in town.pods:
+        if town.place(name) is not None:
+            continue
+        shape = town.shape(name)
+        mask = chain.feasible(shape)
+        told: Counter[str] = Counter()
+        for node_name in town.nodes:
+            row = snapshot.row[node_name]
+            why = chain.reasons(shape, row)
+            told.update(why)
+            assert chain.fits(shape, row) == bool(mask[row]) == (not why) == town.allows(name, node_name)
+            if not chain.static(shape)[row]:
+                assert why
+        assert mask.sum() <= len(town.nodes)
+        refusals = chain.refusals(shape)
+        assert {reason: count for reason, count, _ in refusals.reasons} == told
+        assert refusals.nodes == len(town.nodes)
+
+
+@given(scene=SCENES, moves=MOVES)
+def test_mask_fits_and_why_agree_with_the_oracles(scene: Mapping[str, Any], moves: Any) -> None:
+    """The pods are in place, in a trial in which they are elsewhere, and after it."""
+    town = Town(**scene)
+    chain = Chain(town.snapshot, NAMESPACES)
+    _check(town, chain)
+    before = picture.nodes(town.snapshot, ("zone",)), picture.pods(town.snapshot)
+    with town.snapshot.trial():
+        _move(town, moves)
+        _check(town, chain)
+    assert (picture.nodes(town.snapshot, ("zone",)), picture.pods(town.snapshot)) == before
+    _check(town, chain)
+
+
+@given(scene=SCENES, moves=MOVES)
+def test_for_a_plain_shape_other_pods_change_only_room(scene: Mapping[str, Any], moves: Any) -> None:
+    """Whatever pods are lifted or placed, the shape fits where the node suits it and has the room."""
+    town = Town(**scene)
+    chain = Chain(town.snapshot, NAMESPACES)
+    chain.announce([*town.snapshot.shapes])
+    plain = [shape for shape in town.snapshot.shapes.values() if chain.resources_only(shape)]
+    static = [chain.static(shape) for shape in plain]
+    with town.snapshot.trial():
+        _move(town, moves)
+        for shape, suits in zip(plain, static, strict=True):
+            assert chain.resources_only(shape)
+            assert (chain.static(shape) == suits).all()
+            assert (chain.feasible(shape) == (suits & chain.resources.mask(shape))).all()
+
+
+def _move(town: Town, moves: list[tuple[int, str | None]]) -> None:
+    for number, place in moves:
+        row = town.row.get(f"pod-{number}")
+        if row is None:
+            continue
+        if place in town.nodes:
+            town.snapshot.assume(row, town.snapshot.row[place])
+        else:
+            town.snapshot.remove(row)
+
+
+REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+
+
+def test_terms_of_deleted_pods_are_not_kept() -> None:
+    """Pods as large as an API server takes come, are decided about, and go: nothing holds their terms."""
+    snapshot = snapshot_of(node("m"))
+    chain = Chain(snapshot, NAMESPACES)
+    for number in range(8):
+        terms = [
+            {"labelSelector": {"matchLabels": {"n": f"{number}-{at}"}}, "topologyKey": f"k{at}"}
+            for at in range(2000)
+        ]
+        large = pod("large", affinity={"podAntiAffinity": {REQUIRED: terms}})
+        snapshot.apply(None, large)
+        shape = snapshot.shapes[snapshot.shape.item(snapshot.pod_row[(builders.NS, "large")])]
+        chain.refusals(shape)
+        assert chain.feasible(shape).any()
+        snapshot.apply(large, None)
+    snapshot.apply(None, pod("small", labels={"a": "b"}))
+    chain.feasible(snapshot.shapes[max(snapshot.shapes)])
+    assert not chain._anti_affinity_terms._shapes
+    assert all(look.shape in snapshot.shapes.values() for look in chain._by_shape.values())

@@ -1,0 +1,245 @@
+"""The fields of a SchedulerConfiguration, and those of them that a running scheduler adopts."""
+
+import asyncio
+import itertools
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from podium.cli.config.schedulerfile import source
+from podium.errors import PodiumError
+from podium.schedulerplugin.live.switch import Switch
+from podium.schedulerplugin.preemption.outcome import Semantics
+from podium.schedulerplugin.scores import Strategy, Weights
+from podium.schedulerplugin.settings import (
+    Budgets,
+    DivergencePolicy,
+    LiveSettings,
+    PreemptionMode,
+    Settings,
+    differences,
+)
+
+KINDS = {"apiVersion": "config.podium.dev/v1", "kind": "SchedulerConfiguration"}
+USUAL = LiveSettings()
+ENGINE = USUAL.engine
+
+
+def written(folder: Path, **fields: Any) -> str:
+    """Write a file that says these."""
+    path = folder / "scheduler.yaml"
+    path.write_text(json.dumps({**KINDS, **fields}), encoding="utf-8")
+    return str(path)
+
+
+# One field at a time: its value in the file, and the resulting settings.
+FIELDS: dict[str, tuple[dict[str, Any], LiveSettings]] = {
+    "nothing": ({}, USUAL),
+    "schedulerName": (
+        {"schedulerName": "gangs"},
+        USUAL._replace(scheduler_name="gangs", engine=ENGINE._replace(evict_only="gangs")),
+    ),
+    "observe": ({"preemption": "observe"}, USUAL._replace(mode=PreemptionMode.OBSERVE)),
+    "off": ({"preemption": "off"}, USUAL._replace(mode=PreemptionMode.OFF)),
+    "rate": ({"evictionsPerMinute": 5}, USUAL._replace(evictions_a_minute=5)),
+    "no rate": ({"evictionsPerMinute": None}, USUAL),
+    "evict any": ({"evict": "any"}, USUAL._replace(engine=ENGINE._replace(evict_only=None))),
+    "reserved": (
+        {"reservedNodes": "scheduling.podium.dev/reserved=yes"},
+        USUAL._replace(engine=ENGINE._replace(reserved="scheduling.podium.dev/reserved=yes")),
+    ),
+    "shadow": ({"shadow": True}, USUAL._replace(shadow=True)),
+    "divergence": (
+        {"divergencePolicy": "Hold"},
+        USUAL._replace(engine=ENGINE._replace(divergence=DivergencePolicy.HOLD)),
+    ),
+    "semantics": (
+        {"semantics": "1.37"},
+        USUAL._replace(engine=ENGINE._replace(semantics=Semantics.V1_37)),
+    ),
+    "budgets": (
+        {"budgets": "strict"},
+        USUAL._replace(engine=ENGINE._replace(budgets=Budgets.STRICT)),
+    ),
+    "strategy": (
+        {"strategy": "MostAllocated"},
+        USUAL._replace(engine=ENGINE._replace(strategy=Strategy.MOST_ALLOCATED)),
+    ),
+    "weights": (
+        {"weights": {"memory": 0, "accelerators": 9, "nvidia.com/gpu": 2}},
+        USUAL._replace(
+            engine=ENGINE._replace(
+                weights=Weights(cpu=1, memory=0, accelerators=9, named=(("nvidia.com/gpu", 2),))
+            )
+        ),
+    ),
+    "no weights": ({"weights": {}}, USUAL),
+    "preemption priority": (
+        {"preemptionPriority": True},
+        USUAL._replace(engine=ENGINE._replace(preemption_priority=True)),
+    ),
+    "hold": ({"gangHoldSeconds": 600}, USUAL._replace(gang_hold_seconds=600)),
+    "records": ({"recordsNamespace": "podium"}, USUAL._replace(records_namespace="podium")),
+}
+
+
+@pytest.mark.parametrize(("said", "settings"), FIELDS.values(), ids=list(FIELDS))
+def test_a_field(said: dict[str, Any], settings: LiveSettings, tmp_path: Path) -> None:
+    assert source(written(tmp_path, **said)).read() == settings
+
+
+def test_without_a_file() -> None:
+    """Evictions are carried out, without a limit, on our own pods only; a divergent group evicts no pod."""
+    assert source(None).read() == USUAL
+    assert USUAL.mode is PreemptionMode.ENFORCE
+    assert USUAL.evictions_a_minute is None
+    assert Settings(divergence=DivergencePolicy.NO_PREEMPTION, evict_only="podium-scheduler") == ENGINE
+
+
+def test_off_as_a_person_writes_it(tmp_path: Path) -> None:
+    """A YAML reader makes a boolean of it; of all words, this one has to work."""
+    path = tmp_path / "scheduler.yaml"
+    lines = [f"{name}: {value}" for name, value in KINDS.items()]
+    path.write_text("\n".join([*lines, "preemption: off", ""]), encoding="utf-8")
+    assert source(str(path)).read().mode is PreemptionMode.OFF
+
+
+# A wrong value, and the parts of the error: the field and the allowed values.
+WRONG: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
+    "unknown key": ({"preemptoin": "off"}, ("preemptoin", "Extra inputs are not permitted")),
+    "unknown mode": ({"preemption": "dry-run"}, ("preemption", "'off', 'observe' or 'enforce'")),
+    "on is no mode": ({"preemption": True}, ("preemption", "'off', 'observe' or 'enforce'")),
+    "rate of none": ({"evictionsPerMinute": 0}, ("evictionsPerMinute", "greater than or equal to 1")),
+    "a hold of two days": ({"gangHoldSeconds": 172800}, ("gangHoldSeconds", "less than or equal to 86400")),
+    "rate in words": ({"evictionsPerMinute": "5"}, ("evictionsPerMinute", "valid integer")),
+    "no label": ({"reservedNodes": "a b"}, ("reservedNodes", "'a b' is not a label, KEY or KEY=VALUE")),
+    "no value": ({"reservedNodes": "a=b c"}, ("reservedNodes", "is not a label")),
+    "no namespace": ({"recordsNamespace": "A"}, ("recordsNamespace", "'A' is not a valid namespace")),
+    "a weight of nothing known": ({"weights": {"gpu": 1}}, ("weights", "'gpu' is not one of cpu, memory")),
+    "too much weight": ({"weights": {"cpu": 101}}, ("weights.cpu", "less than or equal to 100")),
+    "no name": ({"schedulerName": ""}, ("schedulerName", "at least 1 character")),
+    "another kind": ({"kind": "ControllerConfiguration"}, ("kind", "'SchedulerConfiguration'")),
+}
+
+
+@pytest.mark.parametrize(("said", "named"), WRONG.values(), ids=list(WRONG))
+def test_a_wrong_setting_is_an_error_of_one_line(
+    said: dict[str, Any], named: tuple[str, ...], tmp_path: Path
+) -> None:
+    path = written(tmp_path, **said)
+    with pytest.raises(PodiumError) as raised:
+        source(path).read()
+    line = str(raised.value)
+    assert line.startswith(path)
+    assert "\n" not in line
+    assert [text for text in named if text not in line] == []
+
+
+RATES = {"a number": (7, 7), "unlimited": ("unlimited", None), "nothing": (None, 5)}
+
+
+@pytest.mark.parametrize(("flag", "rate"), RATES.values(), ids=list(RATES))
+def test_the_flag_prevails_over_the_file(flag: Any, rate: int | None, tmp_path: Path) -> None:
+    assert source(written(tmp_path, evictionsPerMinute=5), flag).read().evictions_a_minute == rate
+
+
+def test_each_field_is_told_by_its_name(tmp_path: Path) -> None:
+    """Every field that a file may have is among those that are compared, by the name it has there."""
+    for said, settings in FIELDS.values():
+        assert differences(USUAL, settings) == tuple(name for name in said if settings != USUAL)
+
+
+class Watched:
+    """A switch on a file, read by hand."""
+
+    def __init__(self, folder: Path, **fields: Any) -> None:
+        self.folder = folder
+        self.said: list[tuple[str, dict[str, Any]]] = []
+        self.switch = Switch(
+            source(written(folder, **fields)),
+            sleep=asyncio.sleep,
+            say=lambda what, fields: self.said.append((what, fields)),
+        )
+
+    def write(self, **fields: Any) -> LiveSettings:
+        """Change the file and look."""
+        written(self.folder, **fields)
+        self.switch.look()
+        return self.switch.now
+
+
+def test_the_switches_act_at_once(tmp_path: Path) -> None:
+    """Each change is one log event."""
+    watched = Watched(tmp_path, evictionsPerMinute=5)
+    assert watched.write(preemption="off", shadow=True, evictionsPerMinute=5) == USUAL._replace(
+        mode=PreemptionMode.OFF, shadow=True, evictions_a_minute=5
+    )
+    watched.switch.look()
+    assert watched.write() == USUAL
+    assert watched.said == [
+        ("configuration changed", {"preemption": "off", "shadow": True}),
+        (
+            "configuration changed",
+            {"preemption": "enforce", "shadow": False, "evictionsPerMinute": None},
+        ),
+    ]
+
+
+def test_a_setting_that_needs_a_restart_is_reported_and_ignored(tmp_path: Path) -> None:
+    watched = Watched(tmp_path)
+    now = watched.write(preemption="observe", budgets="strict", schedulerName="other")
+    assert now == USUAL._replace(mode=PreemptionMode.OBSERVE)
+    assert watched.said == [
+        ("configuration changed", {"preemption": "observe"}),
+        (
+            "configuration not taken",
+            {"error": "schedulerName, budgets: restart the scheduler to change this"},
+        ),
+    ]
+
+
+def test_a_bad_file_changes_nothing(tmp_path: Path) -> None:
+    """The log has one line; a missing file changes nothing either, and the next good one counts."""
+    watched = Watched(tmp_path, preemption="off")
+    assert watched.write(preemption="of").mode is PreemptionMode.OFF
+    watched.switch.look()
+    (tmp_path / "scheduler.yaml").unlink()
+    watched.switch.look()
+    assert watched.switch.now.mode is PreemptionMode.OFF
+    assert watched.write(preemption="enforce").mode is PreemptionMode.ENFORCE
+    assert [what for what, _ in watched.said] == ["configuration not taken"] * 2 + ["configuration changed"]
+    assert "preemption" in watched.said[0][1]["error"]
+
+
+def test_a_file_that_a_link_swaps(tmp_path: Path) -> None:
+    """A kubelet does so with a ConfigMap: a folder with the new file, and a link to it that is renamed."""
+    for name, mode in (("one", "enforce"), ("two", "observe")):
+        (tmp_path / name).mkdir()
+        written(tmp_path / name, preemption=mode)
+    (tmp_path / "data").symlink_to("one")
+    watched = Watched(tmp_path / "data", preemption="enforce")
+    (tmp_path / "next").symlink_to("two")
+    (tmp_path / "next").rename(tmp_path / "data")
+    watched.switch.look()
+    assert watched.switch.now.mode is PreemptionMode.OBSERVE
+
+
+async def test_the_file_is_looked_at_every_second(tmp_path: Path) -> None:
+    waits: list[float] = []
+    path = written(tmp_path)
+    modes = itertools.cycle(["off", "enforce"])
+
+    async def sleep(seconds: float) -> None:
+        waits.append(seconds)
+        if len(waits) > 3:
+            raise asyncio.CancelledError
+        written(tmp_path, preemption=next(modes))
+
+    said: list[str] = []
+    switch = Switch(source(path), sleep=sleep, say=lambda what, _: said.append(what))
+    with pytest.raises(asyncio.CancelledError):
+        await switch.run()
+    assert waits == [1.0] * 4
+    assert said == ["configuration changed"] * 3

@@ -1,0 +1,322 @@
+"""KEP-4832's order: announcements first, then all victims but one go, then that one; a failure ends it."""
+
+import asyncio
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.support.scheduling.recording import Recorded, Write, pod
+
+from podium.api.meta import Condition
+from podium.errors import PodiumError
+from podium.kube.connection import RefusedError
+from podium.kube.preconditions import LeaseOverError
+from podium.schedulerplugin.live.evictor import Carried, Conditions, Still, carry_out
+from podium.schedulerplugin.live.writes import GoneError
+from podium.schedulerplugin.scheduling.effects import Evict, PodRef, Preemptor, Unit
+from podium.schedulerplugin.scheduling.preemptions import Announcements
+
+
+def _unit(*names: str) -> Unit:
+    return Unit("PodGroup", "team", names[0], "uid-unit", 1, tuple(pod(name) for name in names))
+
+
+EVICT = Evict(
+    key=("team", "urgent"),
+    preemptor=Preemptor("podgroup", "team", "urgent", "uid-urgent", 10),
+    nominations=((pod("u1"), "n1"), (pod("u2"), "n2")),
+    units=(_unit("v1", "v2"), _unit("v3")),
+    domain="cluster",
+    message="0/2 nodes are available",
+    cleared=(pod("low"),),
+)
+NO = RefusedError("https://api", "WRITE", 500, "InternalError", "no")
+VICTIMS = tuple(each.name for each in EVICT.victims)
+NOMINATIONS = [Write("nominate", "u1", "n1"), Write("nominate", "u2", "n2")]
+CLEARS = [Write("nominate", "low")]
+MARKS = [Write("mark", name, "True") for name in VICTIMS]
+SPARES = [Write("mark", name, "False") for name in VICTIMS]
+DELETES = [Write("delete", name) for name in VICTIMS]
+ANNOUNCED = [*NOMINATIONS, *CLEARS, *MARKS]
+
+
+async def _not_taken(_unit: Unit) -> bool:
+    return False
+
+
+TOLD = Conditions(
+    waiting=lambda _pod: Condition("PodScheduled", "False"),
+    target=lambda _pod: Condition("DisruptionTarget", "True"),
+    withdrawn=lambda _pod: Condition("DisruptionTarget", "False"),
+    group=_not_taken,
+)
+
+
+def everything(evict: Evict) -> Announcements:
+    """Announce all, each pod by itself, as kube-scheduler does."""
+    return Announcements(evict.nominations, evict.victims, ())
+
+
+async def _yes() -> str:
+    return ""
+
+
+def _because(why: str) -> Still:
+    async def still() -> str:
+        return why
+
+    return still
+
+
+async def test_the_order() -> None:
+    """All announcements are written before the first delete, and all other deletes before the last."""
+    writes = Recorded()
+
+    async def still() -> str:
+        writes.story.append("asked")
+        return ""
+
+    assert await carry_out(EVICT, everything(EVICT), writes, TOLD, still=still) == Carried(EVICT.victims)
+    assert writes.story == [
+        *[("begun", each) for each in ANNOUNCED],
+        *[("done", each) for each in ANNOUNCED],
+        "asked",
+        *[("begun", each) for each in DELETES[:-1]],
+        *[("done", each) for each in DELETES[:-1]],
+        ("begun", DELETES[-1]),
+        ("done", DELETES[-1]),
+    ]
+
+
+async def test_one_victim_is_the_last() -> None:
+    """There is nothing to do before it."""
+    writes = Recorded()
+    evict = EVICT._replace(units=(_unit("v1"),), nominations=(), cleared=())
+    assert await carry_out(evict, everything(evict), writes, TOLD, still=_yes) == Carried((pod("v1"),))
+    assert writes.begun == [MARKS[0], DELETES[0]]
+
+
+NOTHING = Announcements((), (), ())
+GROUPS = Announcements((), (pod("v3"),), EVICT.units[:1])
+
+
+def _group_marks(writes: Recorded, *, taken: bool) -> Conditions:
+    """Note in the story when a group is marked, and whether the API server took it."""
+
+    async def group(unit: Unit) -> bool:
+        writes.story.append(("group", unit.name))
+        return taken
+
+    return TOLD._replace(group=group)
+
+
+async def test_with_nothing_to_announce_the_first_write_is_a_delete() -> None:
+    writes = Recorded()
+    evict = EVICT._replace(cleared=())
+    assert await carry_out(evict, NOTHING, writes, TOLD, still=_yes) == Carried(EVICT.victims)
+    assert writes.begun == DELETES
+
+
+async def test_nothing_is_withdrawn_that_was_not_announced() -> None:
+    writes = Recorded({DELETES[0]: NO})
+    carried = await carry_out(EVICT, NOTHING, writes, TOLD, still=_yes)
+    assert carried.error
+    assert not any(each.what == "mark" for each in writes.begun)
+
+
+async def test_a_group_is_marked_in_place_of_its_pods() -> None:
+    """It is marked before the first delete, like a pod; the caller withdraws the mark."""
+    writes = Recorded()
+    told = _group_marks(writes, taken=True)
+    assert await carry_out(EVICT, GROUPS, writes, told, still=_because("no")) == Carried((), "no")
+    assert ("group", "v1") in writes.story
+    assert writes.begun == [*CLEARS, MARKS[2], SPARES[2]]
+
+
+async def test_the_pods_of_a_group_that_cannot_be_marked_are() -> None:
+    writes = Recorded()
+    told = _group_marks(writes, taken=False)
+    assert await carry_out(EVICT, GROUPS, writes, told, still=_yes) == Carried(EVICT.victims)
+    assert {each.pod for each in writes.begun[: -len(DELETES)] if each.what == "mark"} == {"v1", "v2", "v3"}
+
+
+async def test_without_any_mark_there_is_no_delete() -> None:
+    """A record that neither the group nor its pods take is none."""
+    writes = Recorded({MARKS[1]: NO})
+    told = _group_marks(writes, taken=False)
+    carried = await carry_out(EVICT, GROUPS, writes, told, still=_yes)
+    assert carried.error
+    assert carried.deleted == ()
+    assert [each for each in writes.begun if each in SPARES] == [SPARES[2], *SPARES[:2]]
+
+
+async def test_a_preemption_that_is_no_longer_wanted_deletes_no_pod() -> None:
+    """The preemptor was deleted or the mode switched off: no pod is evicted, and marks are withdrawn."""
+    writes = Recorded()
+    carried = await carry_out(EVICT, everything(EVICT), writes, TOLD, still=_because("preemption is off"))
+    assert carried == Carried((), "preemption is off", error=False)
+    assert writes.begun == [*ANNOUNCED, *SPARES]
+
+
+async def test_a_mark_that_stands_is_not_written_again() -> None:
+    """A mark that an earlier process of ours wrote is withdrawn like our own when no victim is deleted."""
+    told = TOLD._replace(target=lambda ref: None if ref.name == "v2" else TOLD.target(ref))
+    writes = Recorded()
+    await carry_out(EVICT, everything(EVICT), writes, told, still=_because("no"))
+    assert MARKS[1] not in writes.begun
+    assert SPARES[1] in writes.begun
+
+
+@pytest.mark.parametrize("failing", [*ANNOUNCED, *DELETES], ids=lambda each: f"{each.what} {each.pod}")
+async def test_the_first_error_ends_it(failing: Write) -> None:
+    """At every step, the next one does not begin, and the condition of a staying pod is withdrawn."""
+    writes = Recorded({failing: NO})
+    carried = await carry_out(EVICT, everything(EVICT), writes, TOLD, still=_yes)
+    deleted = [each for each in DELETES if each in writes.done]
+    gone = tuple(pod(each.pod) for each in deleted)
+    assert carried == Carried(gone, str(NO), error=True, unsure=failing in DELETES)
+    if failing in ANNOUNCED:
+        assert deleted == []
+    elif failing != DELETES[-1]:
+        assert DELETES[-1] not in writes.begun
+    stay = [each.pod for each in MARKS if Write("delete", each.pod) not in deleted]
+    assert [each for each in writes.begun if each in SPARES] == [
+        Write("mark", name, "False") for name in stay
+    ]
+
+
+class Away(Recorded):
+    """A server that is away for so many deletes."""
+
+    def __init__(self, times: int, error: PodiumError) -> None:
+        super().__init__()
+        self._times = times
+        self._error = error
+
+    async def delete(self, pod: PodRef) -> None:
+        self._times -= 1
+        if self._times >= 0:
+            raise self._error
+        await super().delete(pod)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [PodiumError("the connection was lost"), RefusedError("https://api", "DELETE", 503, "Reason", "no")],
+    ids=["no answer", "503"],
+)
+async def test_a_server_that_is_away_is_asked_until_it_is_back(error: PodiumError) -> None:
+    """No other pods need go in place of those already deleted; but the retries end."""
+    writes = Away(15, error)
+    assert await carry_out(EVICT, everything(EVICT), writes, TOLD, still=_yes) == Carried(EVICT.victims)
+    carried = await carry_out(EVICT, everything(EVICT), Away(10_000, error), TOLD, still=_yes)
+    assert carried == Carried((), str(error), error=True, unsure=True)
+
+
+async def test_deletes_are_not_sent_again_after_the_lease_expired() -> None:
+    carried = await carry_out(EVICT, everything(EVICT), Away(1, LeaseOverError()), TOLD, still=_yes)
+    assert carried.failed == str(LeaseOverError())
+
+
+@pytest.mark.parametrize("again", [False, True])
+@pytest.mark.parametrize(
+    ("failing", "code", "unsure"),
+    [
+        (DELETES[0], 504, (True, False)),
+        (DELETES[0], 500, (True, False)),
+        (DELETES[0], 403, (False, False)),
+        (DELETES[0], 429, (False, False)),
+        (MARKS[0], 503, (False, True)),
+    ],
+    ids=str,
+)
+async def test_a_delete_without_an_answer_may_have_been_done(
+    failing: Write, code: int, unsure: tuple[bool, bool], again: bool
+) -> None:
+    """It may still be done if a resumed preemption fails before a repeat; a repeat settles it."""
+    writes = Recorded({failing: RefusedError("https://api", "DELETE", code, "Reason", "no")})
+    carried = await carry_out(EVICT._replace(again=again), everything(EVICT), writes, TOLD, still=_yes)
+    assert carried.unsure == unsure[again]
+
+
+@pytest.mark.parametrize("gone", [*CLEARS, *MARKS], ids=lambda each: f"{each.what} {each.pod}")
+async def test_a_victim_that_is_gone_counts_as_deleted(gone: Write) -> None:
+    """A victim that went by itself needs no delete; the last of those that are left is the last."""
+    writes = Recorded({gone: GoneError("gone")})
+    carried = await carry_out(EVICT, everything(EVICT), writes, TOLD, still=_yes)
+    left = [name for name in VICTIMS if name != gone.pod]
+    assert carried == Carried(tuple(pod(name) for name in left))
+    assert [each.pod for each in writes.begun if each.what == "delete"] == left
+
+
+async def test_when_all_have_gone_there_is_nothing_to_delete() -> None:
+    writes = Recorded({each: GoneError("gone") for each in MARKS})
+    assert await carry_out(EVICT, everything(EVICT), writes, TOLD, still=_yes) == Carried(())
+    assert writes.begun == ANNOUNCED
+
+
+async def test_nothing_is_evicted_for_a_pod_that_is_no_more() -> None:
+    writes = Recorded({NOMINATIONS[1]: GoneError("pod team/u2 is gone")})
+    carried = await carry_out(EVICT, everything(EVICT), writes, TOLD, still=_yes)
+    assert carried == Carried((), "pod team/u2 is gone", error=True)
+    assert not any(each.what == "delete" for each in writes.begun)
+
+
+@pytest.mark.parametrize("number", range(len(ANNOUNCED) + len(DELETES)))
+async def test_cancelled_it_leaves_the_record(number: int) -> None:
+    """At every write, no other begins and no mark is withdrawn: the next leader reads them."""
+    writes = Recorded(limit=1)
+    work = asyncio.create_task(carry_out(EVICT, everything(EVICT), writes, TOLD, still=_yes))
+    writes.at(number + 1, work.cancel)
+    with pytest.raises(asyncio.CancelledError):
+        await work
+    assert writes.begun == [*ANNOUNCED, *DELETES][: number + 1]
+
+
+async def test_pods_with_marks_that_cannot_be_withdrawn_are_returned() -> None:
+    """The preemptor does not wait until a server that is away was asked about each."""
+    writes = Recorded({SPARES[0]: GoneError("gone"), SPARES[1]: NO}, limit=1)
+    carried = await carry_out(EVICT, everything(EVICT), writes, TOLD, still=_because("unwanted"))
+    assert carried.still_marked == (pod("v2"), pod("v3"))
+    assert [each for each in writes.begun if each in SPARES] == SPARES[:2]
+
+
+@given(
+    ends=st.dictionaries(st.sampled_from([*ANNOUNCED, *SPARES, *DELETES]), st.sampled_from(["gone", "no"])),
+    unwanted=st.booleans(),
+    limit=st.integers(1, 8),
+)
+def test_whatever_fails(ends: dict[Write, str], limit: int, *, unwanted: bool) -> None:
+    """No delete before all announcements, none of the last before the others, no mark on a staying pod."""
+    errors = {
+        write: GoneError("gone") if end == "gone" and write.what != "delete" else NO
+        for write, end in ends.items()
+    }
+    writes = Recorded(errors, limit)
+    carried = asyncio.run(
+        carry_out(EVICT, everything(EVICT), writes, TOLD, still=_because("unwanted" * unwanted))
+    )
+    assert writes.most <= limit
+    assert carried.deleted == tuple(pod(each.pod) for each in writes.done if each.what == "delete")
+    gone = {each.pod for each in MARKS if isinstance(errors.get(each), GoneError)}
+    meant = [each for each in DELETES if each.pod not in gone]
+    begun = [each for each in writes.begun if each.what == "delete"]
+    if begun:
+        assert not unwanted
+        assert set(NOMINATIONS) <= set(writes.done)
+        assert all(each in writes.done or isinstance(errors[each], GoneError) for each in [*CLEARS, *MARKS])
+    if meant and meant[-1] in begun:
+        assert set(meant[:-1]) <= set(writes.done)
+    withdrawn = {each.pod for each in writes.begun if each in SPARES}
+    marked = {each.pod for each in writes.begun if each in MARKS} - gone
+    if carried.failed:
+        told = {each.name for each in carried.deleted}
+        # Marks that a failing server refused are withdrawn later, except for pods that have gone.
+        still_marked = {each.name for each in carried.still_marked}
+        well = {each.pod for each in writes.done if each in SPARES}
+        none = {each.pod for each in SPARES if isinstance(errors.get(each), GoneError)}
+        assert still_marked == marked - told - well - (none & withdrawn)
+    else:
+        assert carried.still_marked == ()
+        assert withdrawn == set()
+        assert {each.pod for each in meant} == {each.name for each in carried.deleted}

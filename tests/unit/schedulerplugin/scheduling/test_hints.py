@@ -1,0 +1,438 @@
+"""The changes that can help entries without a node: which entry each change wakes, and which not."""
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+from tests.support.scheduling.ground import Ground
+
+from podium.api.schedulable import Schedulable
+from podium.api.selectors import Requirement, Selector
+from podium.schedulerplugin.scheduling.effects import Key
+from podium.schedulerplugin.scheduling.hints import Helped, Hints, Place, Waiting
+from podium.schedulerplugin.shapes import PodTerm, Shape, SpreadConstraint
+
+A, B = ("team-a", "a"), ("team-a", "b")
+WEB = Selector((Requirement("app", "In", ("web",)),))
+SMALL = Shape(namespace="team-a", requests=(("cpu", 100),))
+LARGE = Shape(namespace="team-a", requests=(("cpu", 900),))
+SPREAD = SMALL._replace(spread=(SpreadConstraint(1, "zone", WEB),))
+NEAR = SMALL._replace(pod_affinity=(PodTerm(frozenset({"team-b"}), None, WEB, "zone"),))
+APART = SMALL._replace(pod_anti_affinity=(PodTerm(frozenset(), Selector(), WEB, "zone"),))
+CLAIMS = SMALL._replace(missing=("the claim data, which does not exist",))
+
+
+def pod(namespace: str = "team-a", *, apart: str = "", **labels: str) -> Schedulable:
+    """Return a pod with labels, which keeps others out of its domain of a topology key."""
+    term = {"topologyKey": apart, "labelSelector": {}}
+    affinity = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+    document: dict[str, Any] = {
+        "metadata": {"namespace": namespace, "labels": labels},
+        "spec": {"affinity": affinity if apart else {}},
+    }
+    return msgspec.convert(document, Schedulable)
+
+
+def waiting(shape: Shape = SMALL, *, priority: int = 5, may_preempt: bool = True, **more: Any) -> Waiting:
+    """Return the needs of a waiting entry of one shape."""
+    return Waiting((shape,), priority, may_preempt, **more)
+
+
+def told(ground: Ground, entry: Waiting, *changes: Callable[[Hints], None]) -> Helped:
+    """Return the entries that changes help while one entry waits."""
+    hints = Hints()
+    hints.wait(A, entry)
+    for change in changes:
+        change(hints)
+    return hints.helped(ground)
+
+
+SUITABLE = Ground(suitable_for={(SMALL, 1)})
+ROOMY = Ground(suitable_for={(SMALL, 1)}, room={(SMALL, 1): 0})
+CROWDED = Ground(suitable_for={(SMALL, 1)}, room={(SMALL, 1): 6})
+MINE = Ground(suitable_for={(SMALL, 1)}, room={(SMALL, 1): 0}, reserved={7: 1})
+
+HELD = (Place(7, SMALL, 1),)
+
+CASES = [
+    ("a node that suits", SUITABLE, waiting(), lambda hints: hints.note_node(1), True),
+    ("a node that does not suit", SUITABLE, waiting(), lambda hints: hints.note_node(2), False),
+    (
+        "a node for who has no shape",
+        SUITABLE,
+        Waiting((), 5, may_preempt=True),
+        lambda h: h.note_node(1),
+        False,
+    ),
+    ("room that is enough", ROOMY, waiting(), lambda hints: hints.note_room(1, 0), True),
+    ("room that is not", SUITABLE, waiting(), lambda hints: hints.note_room(1, 0), False),
+    ("room elsewhere", ROOMY, waiting(), lambda hints: hints.note_room(2, 0), False),
+    ("room reserved by higher ones", CROWDED, waiting(), lambda hints: hints.note_room(1, 0), False),
+    ("room reserved by another", MINE, waiting(), lambda hints: hints.note_room(1, 0), False),
+    (
+        "room reserved by itself",
+        MINE,
+        waiting(reserved=HELD),
+        lambda hints: hints.note_room(1, 0),
+        True,
+    ),
+    ("an equal left who was in the way", SUITABLE, waiting(), lambda hints: hints.note_room(1, 5), True),
+    (
+        "a protected one left who was in the way",
+        SUITABLE,
+        waiting(),
+        lambda hints: hints.note_room(1, 0, protected=True),
+        True,
+    ),
+    (
+        "an equal left, but it evicts nobody",
+        SUITABLE,
+        waiting(may_preempt=False),
+        lambda hints: hints.note_room(1, 5),
+        False,
+    ),
+    ("room for who evicts nobody", ROOMY, waiting(may_preempt=False), lambda h: h.note_room(1, 0), True),
+    ("a pod that may be evicted now", SUITABLE, waiting(), lambda hints: hints.note_victim(1, 4), True),
+    ("an equal that is bound now", SUITABLE, waiting(), lambda hints: hints.note_victim(1, 5), False),
+    ("a pod that may be evicted elsewhere", SUITABLE, waiting(), lambda h: h.note_victim(2, 0), False),
+    (
+        "a pod that others may evict now",
+        SUITABLE,
+        waiting(may_preempt=False),
+        lambda hints: hints.note_victim(1, 0),
+        False,
+    ),
+    ("others take the room it holds", Ground(), waiting(reserved=HELD), lambda h: h.note_taken(1), True),
+    ("others take room elsewhere", Ground(), waiting(reserved=HELD), lambda h: h.note_taken(2), False),
+    ("a node that it holds is cordoned", Ground(), waiting(reserved=HELD), lambda h: h.note_node(1), True),
+    ("a class for who evicts", Ground(), waiting(), Hints.note_rules, True),
+    ("a class for who does not", Ground(), waiting(may_preempt=False), Hints.note_rules, False),
+    ("a claim for who has none", Ground(), waiting(), Hints.note_volumes, False),
+    ("a claim for who misses one", Ground(), waiting(CLAIMS), Hints.note_volumes, True),
+    (
+        "a volume for who is bound to a zone",
+        Ground(),
+        waiting(SMALL._replace(zones=((("zone", frozenset({"a"})),),))),  # type: ignore[arg-type] # any will do
+        Hints.note_volumes,
+        True,
+    ),
+    ("labels of a namespace", Ground(), waiting(NEAR), Hints.note_neighbours, True),
+    ("labels of a namespace, unconcerned", Ground(), waiting(), Hints.note_neighbours, False),
+    (
+        "a pod that is counted",
+        Ground(),
+        waiting(SPREAD),
+        lambda hints: hints.note_neighbour(pod(app="web"), left=True),
+        True,
+    ),
+    (
+        "a pod of another label",
+        Ground(),
+        waiting(SPREAD),
+        lambda hints: hints.note_neighbour(pod(app="db"), left=True),
+        False,
+    ),
+    (
+        "a pod of another namespace is not counted",
+        Ground(),
+        waiting(SPREAD),
+        lambda hints: hints.note_neighbour(pod("team-b", app="web"), left=True),
+        False,
+    ),
+    (
+        "a pod that it wants to be near",
+        Ground(),
+        waiting(NEAR),
+        lambda hints: hints.note_neighbour(pod("team-b", app="web"), left=False),
+        True,
+    ),
+    (
+        "a pod that it wants to be near, in another namespace",
+        Ground(),
+        waiting(NEAR),
+        lambda hints: hints.note_neighbour(pod("team-c", app="web"), left=False),
+        False,
+    ),
+    (
+        "a pod of any namespace by its labels",
+        Ground(),
+        waiting(APART),
+        lambda hints: hints.note_neighbour(pod("team-c", app="web"), left=True),
+        True,
+    ),
+    (
+        "a pod that kept others out of its zone",
+        Ground(),
+        waiting(),
+        lambda hints: hints.note_neighbour(pod(apart="zone"), left=True),
+        True,
+    ),
+    (
+        "a pod that keeps others out of its zone came",
+        Ground(),
+        waiting(),
+        lambda hints: hints.note_neighbour(pod(apart="zone"), left=False),
+        False,
+    ),
+    (
+        "a pod that kept others out of its node, whose room is another matter",
+        Ground(),
+        waiting(),
+        lambda hints: hints.note_neighbour(pod(apart="kubernetes.io/hostname"), left=True),
+        False,
+    ),
+    (
+        "a node changes the domains of others",
+        Ground(),
+        waiting(SPREAD),
+        lambda hints: hints.note_node(1),
+        True,
+    ),
+    ("a pod that it does not await", Ground(), waiting(), lambda hints: hints.note_gone("u"), False),
+]
+
+
+@pytest.mark.parametrize(
+    "ground, entry, change, helps", [pytest.param(*case[1:], id=case[0]) for case in CASES]
+)
+def test_the_changes_that_help_an_entry(
+    ground: Ground, entry: Waiting, change: Callable[[Hints], None], helps: bool
+) -> None:
+    """An entry is woken by what may help it, and by nothing else."""
+    assert told(ground, entry, change) == Helped([], [A] if helps else [])
+
+
+def test_awaited_pods() -> None:
+    """An entry is ready with the last of the pods that it awaits, and once."""
+    hints = Hints()
+    hints.wait(A, waiting(awaited=frozenset({"u", "v"})))
+    hints.wait(B, waiting(awaited=frozenset({"v"})))
+    news = [hints.changed]
+    hints.note_gone("u")
+    news.append(hints.changed)
+    assert hints.helped(Ground()) == Helped([], [])
+    assert [*news, hints.changed] == [False, True, False]
+    hints.note_gone("v")
+    hints.note_rules()
+    assert hints.helped(Ground()) == Helped([A, B], [])
+    hints.note_gone("v")
+    assert hints.helped(Ground()) == Helped([], [])
+
+
+def test_an_entry_that_waits_no_more_is_not_helped() -> None:
+    """The objects that an entry waited for are forgotten when it is dropped or waits for something else."""
+    hints = Hints()
+    hints.wait(A, waiting(awaited=frozenset({"u"})))
+    hints.wait(A, waiting(LARGE, awaited=frozenset({"v"})))
+    hints.wait(B, waiting(LARGE))
+    hints.drop(B)
+    hints.drop(B)
+    hints.note_gone("u")
+    hints.note_node(1)
+    assert hints.helped(SUITABLE) == Helped([], [])
+    hints.note_gone("v")
+    assert hints.helped(SUITABLE) == Helped([A], [])
+
+
+def test_changes_count_once() -> None:
+    """A change that was looked at helps no entry that comes later."""
+    hints = Hints()
+    hints.note_node(1)
+    hints.helped(SUITABLE)
+    hints.wait(A, waiting())
+    hints.note_gone("u")
+    assert hints.helped(SUITABLE) == Helped([], [])
+
+
+def test_pods_that_are_alike_are_asked_about_once() -> None:
+    """A thousand copies cost as many questions as one, whatever nodes are reserved elsewhere."""
+    hints, ground = Hints(), Ground()
+    for number in range(1000):
+        place = Place(number, SMALL, 100 + number)
+        hints.wait(("team-a", str(number)), waiting(reserved=(place,)))
+    for row in range(10):
+        hints.note_room(row, 0)
+    assert hints.helped(ground) == Helped([], [])
+    assert ground.asked == 10
+
+
+def test_a_flood_of_changes_is_asked_about_at_once() -> None:
+    """A single question excludes those of a thousand nodes without room; many others will do."""
+    crowd = {(SMALL, row): 9 for row in range(1000)}
+    few = Ground(room=dict(list(crowd.items())[:5]), suitable_for=set(crowd))
+    many = Ground(room=crowd, suitable_for=set(crowd))
+    for ground, helps, asked in ((few, False, 6), (many, True, 1)):
+        hints = Hints()
+        hints.wait(A, waiting())
+        for row in range(1000):
+            hints.note_room(row, 0)
+        assert hints.helped(ground) == Helped([], [A] if helps else [])
+        assert ground.asked == asked
+        for row in range(1000):
+            hints.note_node(row)
+        assert hints.helped(ground) == Helped([], [A])
+        assert ground.asked == asked + 1
+
+
+def test_a_gang_lands_when_each_of_its_nodes_has_room() -> None:
+    """Room on one of the nodes that are reserved for it is not enough, though for another it would be."""
+    places = (Place(7, SMALL, 1), Place(8, LARGE, 2))
+    entry = Waiting((SMALL, LARGE), 5, may_preempt=True, awaited=frozenset({"u"}), reserved=places)
+    ground = Ground({(SMALL, 1), (LARGE, 2)}, {(SMALL, 1): 0}, {7: 1, 8: 2})
+    assert told(ground, entry, lambda hints: hints.note_room(1, 0)) == Helped([], [])
+    ground.room[LARGE, 2] = 0
+    assert told(ground, entry, lambda hints: hints.note_room(2, 0)) == Helped([], [A])
+    assert told(ground, entry, lambda hints: hints.note_room(3, 0)) == Helped([], [])
+
+
+def holding(size: int) -> tuple[Ground, Hints]:
+    """Return a gang that holds as many nodes and may not evict, with all its nodes full."""
+    places = tuple(Place(row, SMALL, row) for row in range(size))
+    ground = Ground({(SMALL, row) for row in range(size)}, {}, {row: row for row in range(size)})
+    hints = Hints()
+    hints.wait(A, Waiting((SMALL,), 5, may_preempt=False, reserved=places))
+    return ground, hints
+
+
+@given(st.lists(st.tuples(st.integers(0, 4), st.booleans(), st.booleans()), max_size=20))
+# It has landed; it no longer waits for the node that was full once.
+@example([(0, True, True), *((row, True, row == 4) for row in range(1, 5)), (0, True, True)])
+def test_a_gang_lands_whatever_was_full_before(happened: list[tuple[int, bool, bool]]) -> None:
+    """Rooms come, are looked at, and go again: it lands when a look finds room on all, and some of it new."""
+    ground, hints = holding(5)
+    new = False
+    for row, room, looks in happened:
+        if room:
+            ground.room[SMALL, row] = 0
+            hints.note_room(row, 0)
+            new = True
+        else:
+            ground.room.pop((SMALL, row), None)
+        if looks:
+            lands = new and len(ground.room) == 5
+            assert hints.helped(ground) == Helped([], [A] if lands else [])
+            new = False
+
+
+@pytest.mark.parametrize("order", [range(100), range(99, -1, -1)], ids=["first to last", "last to first"])
+def test_a_gang_costs_a_few_questions_for_each_freed_node(order: range) -> None:
+    ground, hints = holding(100)
+    for row in order:
+        assert hints.helped(ground) == Helped([], [])
+        ground.room[SMALL, row] = 0
+        hints.note_room(row, 0)
+    assert hints.helped(ground) == Helped([], [A])
+    assert ground.asked <= 4 * 100
+
+
+def test_many_neighbours_stand_for_all() -> None:
+    """If too many pods changed to tell them apart, every entry that looks at other pods is woken."""
+    hints = Hints()
+    hints.wait(A, waiting(SPREAD))
+    hints.wait(B, waiting())
+    for number in range(100):
+        hints.note_neighbour(pod(app=f"db-{number}"), left=False)
+    assert hints.helped(Ground()) == Helped([], [A])
+
+
+SHAPES = [SMALL, LARGE, SPREAD, NEAR, CLAIMS]
+entries = st.builds(
+    Waiting,
+    st.lists(st.sampled_from(SHAPES), max_size=2, unique=True).map(tuple),
+    st.integers(0, 2),
+    st.booleans(),
+    st.frozensets(st.sampled_from("uvw"), max_size=2),
+    st.just(()),
+)
+changes = st.lists(
+    st.one_of(
+        st.tuples(st.just("node"), st.integers(0, 2)),
+        st.tuples(st.just("room"), st.integers(0, 2), st.integers(0, 2), st.booleans()),
+        st.tuples(st.just("gone"), st.sampled_from("uvw")),
+        st.tuples(st.just("neighbours")),
+        st.tuples(st.just("volumes")),
+        st.tuples(st.just("rules")),
+    ),
+    max_size=4,
+)
+grounds = st.builds(
+    Ground,
+    st.sets(st.tuples(st.sampled_from(SHAPES), st.integers(0, 2))),
+    st.dictionaries(st.tuples(st.sampled_from(SHAPES), st.integers(0, 2)), st.integers(0, 2)),
+)
+
+
+def helps(change: Any, entry: Waiting, ground: Ground) -> bool:
+    """Return whether one change may help an entry, one question after the other."""
+    match change:
+        case "node", row:
+            return any(
+                ground.suits(shape, row) or bool(shape.spread or shape.pod_affinity) for shape in entry.shapes
+            )
+        case "room", row, priority, protected:
+            blocked = entry.may_preempt and (protected or priority >= entry.priority)
+            return any(
+                ground.suits(shape, row) if blocked else ground.has_room(shape, row, entry.priority, ())
+                for shape in entry.shapes
+            )
+        case ("neighbours",):
+            return any(shape.spread or shape.pod_affinity for shape in entry.shapes)
+        case ("volumes",):
+            return CLAIMS in entry.shapes
+        case ("rules",):
+            return entry.may_preempt and bool(entry.shapes)
+        case _:
+            return False
+
+
+@given(st.dictionaries(st.integers(0, 5), entries, max_size=6), changes, st.integers(0, 4), grounds)
+def test_agrees_with_asking_about_each_change(
+    keyed: dict[int, Waiting], happened: list[Any], looks: int, ground: Ground
+) -> None:
+    """However changes are gathered between looks, the entries helped are those that one of them helps.
+
+    If several pods leave room on one node between two looks, the one of the highest priority represents all.
+    So room that is enough by itself is asked about as room for the entries it suits.
+    """
+    hints = Hints()
+    waits = {("team-a", str(number)): entry for number, entry in keyed.items()}
+    for key, entry in waits.items():
+        hints.wait(key, entry)
+    told: set[Key] = set()
+    ready: set[Key] = set()
+    for number, change in enumerate(happened):
+        name, *arguments = change
+        if name == "room":
+            hints.note_room(*arguments[:2], protected=arguments[2])
+        else:
+            getattr(hints, f"note_{name}")(*arguments)
+        if number == looks:
+            found = hints.helped(ground)
+            told.update(found.helped)
+            ready.update(found.ready)
+    found = hints.helped(ground)
+    told.update(found.helped)
+    ready.update(found.ready)
+    gone = {change[1] for change in happened if change[0] == "gone"}
+    assert ready == {key for key, entry in waits.items() if entry.awaited and entry.awaited <= gone}
+    expected = {
+        key for key, entry in waits.items() if any(helps(change, entry, ground) for change in happened)
+    }
+    assert expected <= told | ready
+    rooms = [change[1] for change in happened if change[0] == "room"]
+    if len(set(rooms)) == len(rooms):
+        assert told <= expected
+
+
+def test_entries_with_changed_shapes_are_examined_once() -> None:
+    """The shapes that they wait with lack labels that a selector names by now."""
+    hints, helps_nobody = Hints(), pod("team-c", app="web")
+    hints.wait(A, waiting())
+    found = []
+    for reshaped in (0, 1, 1, 3):
+        hints.note_neighbour(helps_nobody, left=False)
+        found.append(hints.helped(Ground(reshaped=reshaped)).helped)
+    assert found == [[], [A], [], [A]]

@@ -1,0 +1,163 @@
+"""The transform of cached objects: all that a decision reads is kept, and equal values are kept once."""
+
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.support.filters import builders
+from tests.support.preemption.scene import group, node, scheduled, told_to_go
+from tests.unit.schedulerplugin.preemption.test_engine_follows import pods
+
+from podium.api.core import MIRROR
+from podium.api.schedulable import Schedulable
+from podium.schedulerplugin.live import keep
+from podium.schedulerplugin.live.keep import transform
+from podium.schedulerplugin.preemption.intents import is_leaving, stored_nomination
+from podium.schedulerplugin.preemption.protection import scheduled_at
+from podium.schedulerplugin.preemption.units import SHRINK
+from podium.schedulerplugin.progress import CHECKPOINT, NO_CHECKPOINT, checkpoint
+from podium.schedulerplugin.shapes import fingerprint, shape_of
+from podium.schedulerplugin.volumes import Volumes, claims_of
+
+_TOKEN = {"name": "kube-api-access-x7k2p"}
+_volumes = st.lists(
+    st.sampled_from(
+        [
+            _TOKEN,
+            {"name": "data", "persistentVolumeClaim": {"claimName": "data"}},
+            {"name": "own", "ephemeral": {}},
+            {"name": "disk", "gcePersistentDisk": {}},
+        ]
+    ),
+    max_size=2,
+)
+_statuses = st.sampled_from(
+    [
+        scheduled(30),
+        told_to_go(),
+        {"nominatedNodeName": "n1"},
+        {"containerStatuses": [{"name": "main", "allocatedResources": {"cpu": "3"}}]},
+        {
+            "conditions": [
+                {"type": "PodResizePending", "status": "True", "reason": "Infeasible"},
+                {"type": "Ready", "status": "True"},
+            ],
+            "allocatedResources": {"cpu": "2"},
+        },
+    ]
+)
+
+
+def pod(name: str = "p", **fields: Any) -> Schedulable:
+    return builders.pod(name, {"cpu": 1}, **fields)
+
+
+def kept(read: Schedulable) -> Schedulable:
+    """Return the kept parts of a pod, which is left as it is."""
+    found = transform(msgspec.convert(msgspec.to_builtins(read), Schedulable))
+    assert isinstance(found, Schedulable)
+    return found
+
+
+def read_of(pod: Schedulable) -> tuple[object, ...]:
+    """Return all that decisions read of a pod."""
+    meta, spec, status = pod.metadata, pod.spec, pod.status
+    assert status is not None
+    return (
+        shape_of(pod, Volumes()),
+        claims_of(pod),
+        (meta.name, meta.namespace, meta.uid, meta.resourceVersion, meta.creationTimestamp),
+        (meta.deletionTimestamp, meta.ownerReferences, meta.generation, meta.finalizers),
+        (spec.nodeName, spec.priority, spec.priorityClassName, spec.preemptionPolicy, spec.schedulerName),
+        (spec.schedulingGates, spec.schedulingGroup),
+        (status.phase, status.reason, status.startTime, status.condition("DisruptionTarget")),
+        (pod.finished, is_leaving(pod), stored_nomination(pod), scheduled_at(pod)),
+    )
+
+
+@given(fields=pods, status=_statuses, volumes=_volumes)
+def test_decisions_read_the_same_of_what_is_kept(
+    fields: dict[str, Any], status: dict[str, Any], volumes: list[dict[str, Any]]
+) -> None:
+    del fields["ago"], fields["cpu"]
+    found = pod(**fields | {"status": status, "volumes": volumes})
+    assert read_of(kept(found)) == read_of(found)
+
+
+def test_copies_of_a_pod_share_all_but_identity_and_node() -> None:
+    owners = [{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "u", "controller": True}]
+    copies = []
+    for at in range(2):
+        document = msgspec.to_builtins(
+            pod(
+                f"web-{at}",
+                node=f"n{at}",
+                labels={"app": "web"},
+                volumes=[{"name": f"kube-api-access-{at}"}],
+                status=scheduled(30),
+            )
+        )
+        document["metadata"] |= {"ownerReferences": owners, "annotations": {"at": str(at)}}
+        copies.append(kept(msgspec.convert(document, Schedulable)))
+    first, second = copies
+    assert (first.spec.nodeName, second.spec.nodeName) == ("n0", "n1")
+    assert first.spec.containers is second.spec.containers
+    assert first.metadata.labels is second.metadata.labels
+    assert first.metadata.ownerReferences is second.metadata.ownerReferences
+    assert first.status is not None
+    assert second.status is not None
+    assert first.status.conditions is second.status.conditions
+    assert fingerprint(first, ()) == fingerprint(second, ())
+
+
+def test_pending_copies_share_their_whole_spec() -> None:
+    assert kept(pod("a")).spec is kept(pod("b")).spec
+
+
+@pytest.mark.parametrize(
+    "one,other", [({"labels": {"a": "b"}}, {"labels": {"a": "c"}}), ({"priority": 1}, {})]
+)
+def test_parts_that_differ_are_not_shared(one: dict[str, Any], other: dict[str, Any]) -> None:
+    first, second = kept(pod("a", **one)), kept(pod("b", **other))
+    assert (first.spec, first.metadata.labels) != (second.spec, second.metadata.labels)
+
+
+def test_fields_that_no_decision_reads_are_not_kept() -> None:
+    document = msgspec.to_builtins(
+        pod(volumes=[_TOKEN], status={"conditions": [{"type": "Ready", "status": "True"}]})
+    )
+    document["metadata"]["annotations"] = {"checksum/config": "0" * 64}
+    found = kept(msgspec.convert(document, Schedulable))
+    assert (found.metadata.annotations, found.spec.volumes) == (None, None)
+    assert found.status is not None
+    assert found.status.conditions is None
+    machine = node()
+    machine.metadata.annotations = {"csi.volume.kubernetes.io/nodeid": "{}"}
+    assert transform(machine).metadata.annotations is None
+
+
+def test_of_annotations_only_the_start_of_those_that_are_read_is_kept() -> None:
+    """A tenant may write 256 KiB in each pod and group, which the process would hold for all of them."""
+    long = "2026-01-01T00:00:00Z" + "x" * 200_000
+    running = msgspec.to_builtins(pod())
+    running["metadata"]["annotations"] = {CHECKPOINT: long, MIRROR: long, "team": long}
+    (metadata, grouped) = kept(msgspec.convert(running, Schedulable)).metadata, group("g", 1, 2)
+    grouped.metadata.annotations = {SHRINK: "true", CHECKPOINT: long, "team": long}
+    of_group = transform(grouped).metadata.annotations or {}
+    assert (set(metadata.annotations or ()), set(of_group)) == ({CHECKPOINT, MIRROR}, {SHRINK, CHECKPOINT})
+    assert max(map(len, [*(metadata.annotations or {}).values(), *of_group.values()])) == 256
+    assert (checkpoint(metadata), of_group[SHRINK]) == (NO_CHECKPOINT, "true")
+
+
+def test_very_long_parts_are_not_shared() -> None:
+    """Pods of a megabyte each would otherwise stay in the cache when they are gone, up to gigabytes."""
+    for text in ("x" * keep._LONGEST, "x" * (keep._LONGEST + 1)):
+        before = keep._first_equal.cache_info().currsize, keep._first_text.cache_info().currsize
+        keep._shared([text])
+        keep._shared_text(text)
+        assert (keep._first_equal.cache_info().currsize, keep._first_text.cache_info().currsize) == (
+            before[0],
+            before[1] + (len(text) <= keep._LONGEST),
+        )

@@ -1,0 +1,72 @@
+"""The ledger finds violations: a node that holds more than it has, a victim that was not marked."""
+
+from typing import Any
+
+import pytest
+from tests.support.controllers.history import Seen
+from tests.support.scheduling.ledger import TOLD, over_commits, unannounced
+
+
+def node(version: int, cpu: str = "4") -> Seen:
+    return Seen(
+        version,
+        "ADDED",
+        {"metadata": {"name": "n", "uid": "n"}, "spec": {}, "status": {"allocatable": {"cpu": cpu}}},
+    )
+
+
+def pod(
+    version: int, name: str, cpu: str = "2", *, what: str = "MODIFIED", on: str = "n", **fields: Any
+) -> Seen:
+    """Return a version of a pod; `fields` are of its status, `going` says that it is being deleted."""
+    owner = {"kind": "Job", "name": "job", "controller": True}
+    metadata: dict[str, Any] = {"name": name, "uid": name, "namespace": "ns", "ownerReferences": [owner]}
+    if fields.pop("going", False):
+        metadata["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    if fields.pop("told", False):
+        fields["conditions"] = [dict(zip(("type", "status", "reason"), TOLD, strict=True))]
+    spec = {"nodeName": on, "containers": [{"resources": {"requests": {"cpu": cpu}}}]}
+    return Seen(version, what, {"metadata": metadata, "spec": spec, "status": fields})
+
+
+OVER: dict[str, tuple[list[Seen], int]] = {
+    "as much as there is": ([pod(2, "a"), pod(3, "b")], 0),
+    "more than there is": ([pod(2, "a"), pod(3, "b"), pod(4, "c")], 1),
+    "pods that wait": ([pod(2, "a"), pod(3, "b"), pod(4, "c", on="")], 0),
+    "one that is only on its way out": ([pod(2, "a"), pod(3, "b"), pod(4, "b", going=True), pod(5, "c")], 1),
+    "one that is gone": ([pod(2, "a"), pod(3, "b"), pod(4, "b", what="DELETED"), pod(5, "c")], 0),
+    "one that is done": ([pod(2, "a"), pod(3, "b"), pod(4, "b", phase="Succeeded"), pod(5, "c")], 0),
+    "in the order of their versions": (
+        [pod(5, "c"), pod(4, "b", what="DELETED"), pod(3, "b"), pod(2, "a")],
+        0,
+    ),
+    "a node that does not exist": ([pod(2, "a", on="gone")], 1),
+}
+
+
+@pytest.mark.parametrize("name", OVER)
+def test_over_commits(name: str) -> None:
+    pods, count = OVER[name]
+    assert len(over_commits(pods, [node(1)])) == count
+
+
+UNANNOUNCED: dict[str, tuple[list[Seen], list[str], int]] = {
+    "told and deleted": ([pod(1, "a"), pod(2, "a", told=True), pod(3, "a", told=True, going=True)], ["a"], 0),
+    "told and gone": ([pod(2, "a", told=True), pod(3, "a", told=True, what="DELETED")], ["a"], 0),
+    "not told": ([pod(1, "a"), pod(2, "a", going=True)], ["a"], 1),
+    "told too late": ([pod(1, "a"), pod(2, "a", going=True), pod(3, "a", going=True, told=True)], ["a"], 1),
+    "told after somebody else's deletion": (
+        [pod(1, "other"), pod(2, "other", going=True), pod(3, "other", going=True, told=True)],
+        ["other"],
+        0,
+    ),
+    "never told, though somebody else's": ([pod(2, "other", going=True)], ["other"], 1),
+    "somebody else's": ([pod(1, "a"), pod(2, "a", going=True)], [], 0),
+    "twice": ([pod(2, "a", told=True, going=True)], ["a", "a"], 1),
+}
+
+
+@pytest.mark.parametrize("name", UNANNOUNCED)
+def test_unannounced(name: str) -> None:
+    pods, deletes, count = UNANNOUNCED[name]
+    assert len(unannounced(pods, deletes, {"other"})) == count

@@ -1,0 +1,224 @@
+"""Preemptions that another process had begun when it died: its conditions are hints and authorise nothing.
+
+A tenant can write them too, so every rule of an eviction is checked again before any delete.
+"""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+import pytest
+from tests.support.preemption.scene import group, node, priority_class
+from tests.support.scheduling.objects import running
+from tests.support.scheduling.rig import World, pod
+from tests.unit.schedulerplugin.preemption.test_budgets import budget
+
+from podium.api.meta import Condition
+from podium.schedulerplugin.scheduling.effects import Unmark
+from podium.schedulerplugin.scheduling.evictionlimits import Unfinished
+from podium.schedulerplugin.settings import Budgets, PreemptionMode, Settings
+
+
+def told_to_go(by: str = "team-a-high", scheduler: str = "podium-scheduler") -> dict[str, Any]:
+    """Return the status of a victim of a preemption whose process died."""
+    message = f"{scheduler}: preempting to accommodate a higher priority pod (UID {by})"
+    condition = {
+        "type": "DisruptionTarget",
+        "status": "True",
+        "reason": "PreemptionByScheduler",
+        "message": message,
+    }
+    return {"conditions": [condition]}
+
+
+@dataclass
+class Begun:
+    """The objects an earlier process left, the pods the next process evicts, and the victims it unmarks."""
+
+    objects: list[Any]
+    evicted: list[str] = field(default_factory=list)
+    spared: list[str] = field(default_factory=list)
+    resumed: bool = True
+    settings: dict[str, Any] = field(default_factory=dict)
+
+
+def preemptor(on: str = "n1", **kwargs: Any) -> Any:
+    """Make the pod that an earlier process had nominated."""
+    return pod("high", 1, 10, status={"nominatedNodeName": on} if on else None, **kwargs)
+
+
+BEGUN = {
+    "what was begun is ended": Begun(
+        [node(cpu=1), running("low", "n1", status=told_to_go()), preemptor()], ["low"]
+    ),
+    "for a gang that fits in another order than that of its pods": Begun(
+        [
+            *(node("n1", 4), node("n2", 2), group("gang", 10, 2, uid="gang-uid")),
+            *(pod("gang-a", 2, 10, group="gang"), pod("gang-b", 4, 10, group="gang")),
+            running("low-1", "n1", 4, status=told_to_go("gang-uid")),
+            running("low-2", "n2", 2, status=told_to_go("gang-uid")),
+        ],
+        ["low-1", "low-2"],
+    ),
+    "not by the condition of another scheduler": Begun(
+        [
+            node(cpu=1),
+            running("low", "n1", priority=10, status=told_to_go(scheduler="default-scheduler")),
+            preemptor(),
+        ]
+    ),
+    "not where the victim's priority is not lower": Begun(
+        [node(cpu=1), running("low", "n1", priority=10, status=told_to_go()), preemptor()], spared=["low"]
+    ),
+    "not a pod of another scheduler": Begun(
+        [node(cpu=1), running("low", "n1", schedulerName="other", status=told_to_go()), preemptor()],
+        spared=["low"],
+    ),
+    "not in kube-system": Begun(
+        [node(cpu=1), running("low", "n1", namespace="kube-system", status=told_to_go()), preemptor()],
+        spared=["low"],
+    ),
+    "not a pod that tolerates it": Begun(
+        [
+            *(node(cpu=1), priority_class("patient", 0, minimum=100, seconds=-1)),
+            running("low", "n1", priorityClassName="patient", status=told_to_go()),
+            preemptor(),
+        ],
+        spared=["low"],
+    ),
+    "not for a preemptor that is gone": Begun(
+        [node(cpu=1), running("low", "n1", status=told_to_go())], spared=["low"]
+    ),
+    "not for one that fits without": Begun(
+        [node(cpu=2), running("low", "n1", status=told_to_go()), preemptor()], spared=["low"]
+    ),
+    "not where a budget forbids it and budgets are strict": Begun(
+        [
+            *(node(cpu=1), budget()),
+            *(running("low", "n1", status=told_to_go(), labels={"app": "a"}), preemptor()),
+        ],
+        spared=["low"],
+        settings={"engine": Settings(budgets=Budgets.STRICT)},
+    ),
+    "not when it is switched off": Begun(
+        [node(cpu=1), running("low", "n1", status=told_to_go()), preemptor()],
+        spared=["low"],
+        settings={"mode": PreemptionMode.OFF},
+    ),
+    "a part of what is needed is planned afresh": Begun(
+        [
+            *(node(cpu=2), running("low-1", "n1", status=told_to_go()), running("low-2", "n1")),
+            pod("high", 2, 10, status={"nominatedNodeName": "n1"}),
+        ],
+        ["low-1", "low-2"],
+        ["low-1"],
+        resumed=False,
+    ),
+    "a part of a group is planned afresh": Begun(
+        [
+            *(node("n1", 1), node("n2", 1), group("v", whole=True)),
+            *(running("v-0", "n1", group="v", status=told_to_go()), running("v-1", "n2", group="v")),
+            preemptor(),
+        ],
+        ["v-0", "v-1"],
+        ["v-0"],
+        resumed=False,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", BEGUN)
+def test_preemptions_of_an_earlier_process_are_resumed_or_withdrawn(name: str) -> None:
+    """Its conditions are hints: every rule is asked again, and what would not be done is withdrawn."""
+    case = BEGUN[name]
+    world = World(case.objects, **case.settings)
+    world.run()
+    assert world.evicted() == case.evicted
+    assert [evict.resumed for evict in world.evictions()] == [case.resumed] * bool(case.evicted)
+    assert [
+        ref.name for each in world.effects if isinstance(each, Unmark) for ref in each.pods
+    ] == case.spared
+
+
+def marked(name: str, *, by: str = "team-a-high", priority: int = 0) -> Any:
+    """Make a group that goes as a whole, with the mark of a process that died, or of a tenant."""
+    condition = msgspec.convert(told_to_go(by)["conditions"][0], Condition)
+    return group(name, priority, whole=True, conditions=(condition,))
+
+
+def halves(name: str, priority: int = 0) -> list[Any]:
+    """Make a member on each of two nodes."""
+    return [
+        running(f"{name}-{at}", f"n{at + 1}", priority=priority, group=name, status={}) for at in range(2)
+    ]
+
+
+GROUPS = {
+    "what was begun is ended": (
+        [node("n1", 1), node("n2", 1), marked("v"), *halves("v"), preemptor("")],
+        ["v-0", "v-1"],
+        [],
+    ),
+    "not where its priority is not lower": (
+        [node("n1", 1), node("n2", 1), marked("v", priority=10), *halves("v", 10), preemptor("")],
+        [],
+        ["v"],
+    ),
+    "not for a preemptor that is gone": (
+        [node("n1", 1), node("n2", 1), marked("v"), *halves("v")],
+        [],
+        ["v"],
+    ),
+    "not for one that fits without": (
+        [node("n1", 1), node("n2", 1), node("n3", 1), marked("v"), *halves("v"), preemptor("")],
+        [],
+        ["v"],
+    ),
+    "not for one that may not preempt": (
+        [
+            *(node("n1", 1), node("n2", 1), node("n3", 1)),
+            *(marked("v"), *halves("v"), running("low", "n3")),
+            preemptor("", preemptionPolicy="Never"),
+        ],
+        [],
+        ["v"],
+    ),
+    "not one of which nothing runs": ([node("n1", 1), marked("v"), preemptor("")], [], []),
+}
+
+
+@pytest.mark.parametrize("name", GROUPS)
+def test_the_mark_of_a_group_authorises_nothing(name: str) -> None:
+    """It is a hint as those of pods are; a needless one is withdrawn from the group."""
+    objects, evicted, withdrawn = GROUPS[name]
+    world = World(objects)
+    world.run()
+    assert world.evicted() == evicted
+    assert all(evict.resumed for evict in world.evictions())
+    spares = [each for each in world.effects if isinstance(each, Unmark)]
+    assert [key.name for each in spares for key in each.groups] == withdrawn
+    assert not any(each.pods for each in spares)
+
+
+FOR, WHO = "team-a-high", "team-a-low"
+COUNTED = {
+    "what is gone on with counts once": ({FOR: Unfinished(frozenset((WHO,)), -5.0)}, ["low"], 0),
+    "and not those who went before": ({FOR: Unfinished(frozenset((WHO, "other")), -5.0)}, [], 0),
+    "another's does not count for it": ({"other": Unfinished(frozenset((WHO,)), -5.0)}, [], 0),
+    "nor does one that took others": ({FOR: Unfinished(frozenset(("other",)), -5.0)}, [], 0),
+    "nor where nothing was left": ({}, [], 0),
+}
+
+
+@pytest.mark.parametrize("name", COUNTED)
+def test_a_resumed_preemption_counts_once_in_the_rate(name: str) -> None:
+    """The record of the former process has the count; a condition alone returns nothing to the rate."""
+    left, evicted, room = COUNTED[name]
+    world = World(evictions_a_minute=1)
+    world.apply(node(cpu=1), running("low", "n1", status=told_to_go()), preemptor())
+    world.seconds = 1.0
+    counted = [each.at for each in left.values() for _ in each.units] or [-5.0]
+    world.restart(*counted, unfinished=left)
+    world.run()
+    assert world.evicted() == evicted
+    assert world.restraint.room(world.seconds) == (1, room)

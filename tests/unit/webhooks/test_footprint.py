@@ -1,0 +1,41 @@
+"""The memory limit of the webhook's container, in manifests and chart, is what its limits add up to."""
+
+import json
+
+import pytest
+import yaml
+
+from podium.documents.packagedata import folder
+from podium.webhooks.footprint import LIMIT_BYTES, MEMORY_BYTES
+from podium.webhooks.handlers import ADMISSION, CONVERSION
+
+MANIFESTS = folder("manifests")
+UNITS = {"Mi": 1 << 20, "Gi": 1 << 30}
+
+
+def in_bytes(quantity: str) -> int:
+    return int(quantity[:-2]) * UNITS[quantity[-2:]]
+
+
+@pytest.mark.parametrize("mode", ["admission", "scheduler", "kind"])
+def test_the_manifests_have_the_limit(mode: str) -> None:
+    documents = yaml.safe_load_all((MANIFESTS / "rendered" / f"{mode}.yaml").read_text(encoding="utf-8"))
+    (container,) = [
+        container
+        for each in documents
+        if each["kind"] == "Deployment" and each["metadata"]["name"] == "podium-webhook"
+        for container in each["spec"]["template"]["spec"]["containers"]
+    ]
+    assert in_bytes(container["resources"]["limits"]["memory"]) == LIMIT_BYTES
+
+
+def test_the_chart_has_the_limit() -> None:
+    schema = json.loads((MANIFESTS / "chart" / "values.schema.json").read_text(encoding="utf-8"))
+    resources = schema["properties"]["webhook"]["properties"]["resources"]["default"]
+    assert in_bytes(resources["limits"]["memory"]) == LIMIT_BYTES
+
+
+def test_the_limit_holds_what_is_held() -> None:
+    assert (
+        ADMISSION.held_bytes + CONVERSION.held_bytes < MEMORY_BYTES <= LIMIT_BYTES < MEMORY_BYTES + (64 << 20)
+    )

@@ -1,0 +1,564 @@
+"""Keeping certificates while serving: whole rotations under load, and everything that must not be fatal."""
+
+import asyncio
+import contextlib
+import itertools
+import shutil
+from collections.abc import AsyncIterator, Callable, Sequence
+from datetime import datetime, timedelta
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.support.waiting import PATIENCE_SECONDS
+from tests.support.webhooks import pki
+
+from podium.errors import PodiumError
+from podium.webhooks import certificates, rotation
+from podium.webhooks.certificates import Pair
+from podium.webhooks.keeper import Keeper, Watcher
+from podium.webhooks.rotation import USUAL, Periods, Replica, ReplicaReport, RotationStep, Stored
+from podium.webhooks.stores import FolderStore
+from podium.webhooks.tls import Serving
+
+_QUICK = USUAL._replace(grace=timedelta(seconds=1), poll=timedelta(milliseconds=50))
+
+
+class _Cluster:
+    """The API servers: what was published and when, so that clients can lag; `error` is raised if set."""
+
+    def __init__(self) -> None:
+        self.bundles: list[tuple[float, bytes]] = []
+        self.error: Exception | None = None
+        self.overwritten = False
+
+    async def published(self, bundle: bytes) -> bool:
+        if self.error:
+            raise self.error
+        return bool(self.bundles) and self.bundles[-1][1] == bundle and not self.overwritten
+
+    async def publish(self, bundle: bytes) -> None:
+        self.bundles.append((asyncio.get_running_loop().time(), bundle))
+
+    def believed(self, lag: float) -> bytes:
+        """The bundle of `lag` seconds ago."""
+        then = asyncio.get_running_loop().time() - lag
+        past = [bundle for since, bundle in self.bundles if since <= then]
+        return past[-1] if past else self.bundles[0][1]
+
+
+class _Replica:
+    """A keeper with a listener of its own; `said` are its events in order."""
+
+    def __init__(
+        self,
+        folder: Path,
+        cluster: _Cluster | None,
+        port: int,
+        serving: Serving,
+        periods: Periods,
+    ) -> None:
+        self.serving = serving
+        self.port = port
+        self.said: list[tuple[str, dict[str, object]]] = []
+        self.store = FolderStore(folder)
+        self.keeper = Keeper(
+            self.store,
+            serving,
+            cluster,
+            names=pki.NAMES,
+            replica=f"replica-{port}",
+            address=("127.0.0.1", port),
+            periods=periods,
+            now=pki.now,
+            say=lambda event, fields: self.said.append((event, fields)),
+        )
+
+    @property
+    def events(self) -> list[str]:
+        return [event for event, _ in self.said]
+
+    @property
+    def errors(self) -> list[object]:
+        return [fields["error"] for _, fields in self.said if "error" in fields]
+
+
+@contextlib.asynccontextmanager
+async def _running(
+    folder: Path, cluster: _Cluster | None, periods: Periods = _QUICK
+) -> AsyncIterator[_Replica]:
+    """A replica prepared, listening and kept until the end."""
+    serving = Serving(pki.NAMES)
+    async with pki.listening(serving) as port:
+        replica = _Replica(folder, cluster, port, serving, periods)
+        await replica.keeper.prepare()
+        kept = asyncio.create_task(replica.keeper.run())
+        try:
+            yield replica
+        finally:
+            kept.cancel()
+            await asyncio.wait([kept])
+
+
+async def _until(reached: Callable[[], Any]) -> None:
+    """Let the loop go on until something is so."""
+    async with asyncio.timeout(PATIENCE_SECONDS):
+        # The condition depends on files and sockets; no event announces it.
+        while not reached():  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+
+
+async def _call(cluster: _Cluster, replicas: list[_Replica], answers: list[str]) -> None:
+    """Call replica after replica on new connections, by bundles of up to half the grace period ago."""
+    for number in itertools.count():
+        lag = (number % 3) / 4 * _QUICK.grace.total_seconds()
+        context = pki.client(cluster.believed(lag))
+        name = pki.NAMES[number % 2]
+        answer, _ = await pki.ask(replicas[number % len(replicas)].port, context, name=name)
+        answers.append(answer)
+
+
+def _replaced(cluster: _Cluster, before: bytes, calls: asyncio.Task[None]) -> bool:
+    """Return whether one CA is left and it is another; or the calls have failed."""
+    now = cluster.believed(0)
+    return calls.done() or (now != before and now.count(b"BEGIN CERTIFICATE") == 1)
+
+
+def _at_rest(replica: _Replica) -> Stored | None:
+    """Return the state that a replica knows to be stored, None while a rotation is in progress."""
+    known = replica.keeper._last
+    return known if known and not known.next and not known.retired else None
+
+
+async def test_rotations_cost_not_one_of_the_calls_made_meanwhile(tmp_path: Path) -> None:
+    """Three whole rotations, asked for by deleting the state, with two replicas and calls all the time."""
+    cluster, answers = _Cluster(), list[str]()
+    async with _running(tmp_path, cluster) as one, _running(tmp_path, cluster) as two:
+        await _until(lambda: one.keeper.registered and two.keeper.registered)
+        calls = asyncio.create_task(_call(cluster, [one, two], answers))
+        bundle = cluster.believed(0)
+        for _ in range(3):
+            await _until(lambda: _at_rest(one) == _at_rest(two) is not None)
+            answered = len(answers)
+            (tmp_path / "state.json").unlink()
+            await _until(partial(_replaced, cluster, bundle, calls))
+            assert not calls.done(), calls.exception()
+            assert len(answers) > answered
+            bundle = cluster.believed(0)
+        calls.cancel()
+        events = one.events + two.events
+        assert (
+            events.count(RotationStep.SWITCH)
+            == events.count(RotationStep.DROP)
+            == events.count("certificates restored")
+            == 3
+        )
+        assert one.serving.fingerprint == two.serving.fingerprint
+        assert not one.errors + two.errors
+        assert "PRIVATE" not in f"{one.said}{two.said}"
+    assert set(answers) == {"welcome"}
+    stored = (await FolderStore(tmp_path).read()).stored
+    assert stored is not None
+    assert stored.reports == (), "who ended in order left no report behind"
+
+
+class _Virtual:
+    """Time that passes only where something waits for it."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+
+    def now(self) -> datetime:
+        return pki.now() + timedelta(seconds=self.seconds)
+
+    async def sleep(self, seconds: float) -> None:
+        self.seconds += seconds
+
+
+class _Listening:
+    """The replicas that answer, each with the leaf it loaded last; a silent one costs a probe's timeout."""
+
+    def __init__(self, time: _Virtual) -> None:
+        self._time = time
+        self.servings: dict[str, Serving] = {}
+
+    async def probe(self, reports: Sequence[ReplicaReport], authority: bytes) -> list[bool]:
+        pairs = [serving._pair if (serving := self.servings.get(each.replica)) else None for each in reports]
+        if None in pairs:
+            await self._time.sleep(5)
+        return [pair is not None and certificates.issued(pair.certificate, authority) for pair in pairs]
+
+
+_Said = list[tuple[str, dict[str, object]]]
+
+
+async def _distrusted(folder: Path, vanished: int, stuck: int) -> tuple[float, _Said]:
+    """Leak a CA where two replicas live; return the seconds until it is out of trust, and the log.
+
+    `vanished` more replicas reported and answer no more; `stuck` ones still serve the leaf of the old CA.
+    """
+    time, cluster, said = _Virtual(), _Cluster(), _Said()
+    listening = _Listening(time)
+
+    def keeper(name: str) -> Keeper:
+        listening.servings[name] = Serving(pki.NAMES)
+        return Keeper(
+            FolderStore(folder),
+            listening.servings[name],
+            cluster,
+            names=pki.NAMES,
+            replica=name,
+            address=("127.0.0.1", 1),
+            now=time.now,
+            monotonic=lambda: time.seconds,
+            sleep=time.sleep,
+            jitter=lambda: 1.0,
+            say=lambda event, fields: said.append((event, fields)),
+            probe=listening.probe,
+        )
+
+    live = [keeper("live-a"), keeper("live-b")]
+    gone = [f"vanished-{number}" for number in range(vanished)]
+    for each in [*live, *(keeper(name) for name in gone), *(keeper(f"stuck-{n}") for n in range(stuck))]:
+        await each.prepare()
+    for name in gone:
+        del listening.servings[name]
+    while not all(each.registered for each in live):
+        await _round(time, live)
+    leaked = cluster.believed(0)
+    (folder / "state.json").unlink()
+    began = time.seconds
+    while leaked in cluster.believed(0):
+        await _round(time, live)
+        assert time.seconds - began < 3600, said
+    return time.seconds - began, said
+
+
+async def _round(time: _Virtual, keepers: list[Keeper]) -> None:
+    """Let each take a turn and the longest pause that its jitter allows, all in the same time."""
+    began, ends = time.seconds, list[float]()
+    for each in keepers:
+        time.seconds = began
+        wait = await each.turn()
+        ends.append(time.seconds + 1.2 * wait)
+    time.seconds = max(ends)
+
+
+@pytest.mark.parametrize(
+    ("vanished", "stuck", "within"), [(0, 0, 60), (1, 0, 240), (5, 0, 240), (0, 1, 180), (2, 2, 240)]
+)
+async def test_a_leaked_ca_is_out_of_trust_within_minutes(
+    tmp_path: Path, vanished: int, stuck: int, within: float
+) -> None:
+    """Replicas that vanished, or never take the new leaf, hold it for `patience` looks, not for a month."""
+    taken, said = await _distrusted(tmp_path, vanished, stuck)
+    assert taken <= within
+    missing = [f"stuck-{n}" for n in range(stuck)] + [f"vanished-{n}" for n in range(vanished)]
+    told = [fields["replicas"] for event, fields in said if event == "replicas not waited for"]
+    assert told == ([missing] if missing else [])
+
+
+async def test_leaves_of_seconds_are_renewed_before_they_expire(tmp_path: Path) -> None:
+    """Leaves of one CA and then one of the next, each called while it lasts."""
+    cluster, answers = _Cluster(), list[str]()
+    periods = Periods(
+        ca=timedelta(seconds=15),
+        leaf=timedelta(seconds=6),
+        skew=timedelta(seconds=1),
+        grace=timedelta(seconds=1),
+        poll=timedelta(milliseconds=50),
+    )
+    async with _running(tmp_path, cluster, periods) as replica:
+        await _until(lambda: replica.keeper.registered)
+        calls = asyncio.create_task(_call(cluster, [replica], answers))
+        await _until(lambda: calls.done() or RotationStep.DROP in replica.events)
+        assert not calls.done(), calls.exception()
+        calls.cancel()
+        assert replica.events.count("certificate loaded") >= 3
+        assert not replica.errors
+    assert set(answers) == {"welcome"}
+
+
+async def test_nothing_is_published_by_preparing(tmp_path: Path) -> None:
+    """The listener must be up before an API server learns of it."""
+    cluster, serving = _Cluster(), Serving(pki.NAMES)
+    replica = _Replica(tmp_path, cluster, 1, serving, _QUICK)
+    await replica.keeper.prepare()
+    assert serving.expiry is not None
+    assert cluster.bundles == []
+    assert not replica.keeper.registered
+
+
+async def test_a_ca_that_expired_while_no_replica_ran_is_replaced_in_the_first_seconds(
+    tmp_path: Path,
+) -> None:
+    """A cluster that slept for two years; preparing is no failure, though there is nothing to serve yet."""
+    me = Replica("replica-of-old", ("127.0.0.1", 1), pki.NAMES)
+    past = pki.now() - timedelta(days=730)
+    stored = rotation.advance(
+        None, RotationStep.CREATE, me, past, periods=USUAL, new_key=certificates.new_key
+    )
+    assert await FolderStore(tmp_path).write(stored, "")
+    cluster = _Cluster()
+    async with _running(tmp_path, cluster) as replica:
+        await _until(lambda: RotationStep.DROP in replica.events)
+        await _until(lambda: cluster.believed(0).count(b"BEGIN CERTIFICATE") == 1)
+        assert (await pki.ask(replica.port, pki.client(cluster.believed(0))))[0] == "welcome"
+        assert "expired at" in str(replica.errors[0])
+
+
+async def test_a_second_replica_serves_what_the_first_made(tmp_path: Path) -> None:
+    servings = [Serving(pki.NAMES), Serving(pki.NAMES)]
+    for port, serving in enumerate(servings, start=1):
+        await _Replica(tmp_path, None, port, serving, _QUICK).keeper.prepare()
+    assert servings[0].fingerprint == servings[1].fingerprint is not None
+
+
+async def test_a_store_that_cannot_be_read_is_fatal_only_at_the_start(tmp_path: Path) -> None:
+    cluster = _Cluster()
+    async with _running(tmp_path, cluster) as replica:
+        await _until(lambda: replica.keeper.registered)
+        good, serving = (tmp_path / "state.json").read_bytes(), replica.serving.fingerprint
+        (tmp_path / "state.json").write_bytes(b"garbage")
+        await _until(lambda: replica.errors)
+        assert "state.json" in str(replica.errors[0])
+        with pytest.raises(PodiumError, match=r"state\.json"):
+            await _Replica(tmp_path, None, 1, Serving(pki.NAMES), _QUICK).keeper.prepare()
+        (tmp_path / "state.json").write_bytes(good)
+        await replica.keeper.turn()
+        assert replica.serving.fingerprint == serving
+
+
+@pytest.mark.parametrize("error", [PodiumError("the API server is away"), RuntimeError("a bug")])
+async def test_without_an_api_server_serving_and_renewing_go_on(tmp_path: Path, error: Exception) -> None:
+    """A leaf that is due is renewed though the bundle cannot be read; a bug is logged with its traceback."""
+    cluster = _Cluster()
+    cluster.error = error
+    async with _running(tmp_path, cluster) as replica:
+        await _until(lambda: replica.errors)
+        assert str(error) in str(replica.errors[0])
+        assert ("Traceback" in str(replica.errors[0])) is isinstance(error, RuntimeError)
+        before = replica.serving.fingerprint
+        found = await replica.store.read()
+        assert found.stored is not None
+        ca = found.stored.signer
+        old = certificates.leaf(
+            ca, certificates.new_key(), pki.NAMES, pki.now() - pki.HOUR, pki.now() + pki.HOUR
+        )
+        stored = Stored(signer=ca, serving=old, reports=found.stored.reports)
+        assert await replica.store.write(stored, found.version)
+        await _until(lambda: RotationStep.RENEW in replica.events)
+        await _until(lambda: replica.serving.fingerprint != before)
+        cluster.error = None
+        await _until(lambda: replica.keeper.registered)
+
+
+async def test_a_deleted_configuration_is_published_again(tmp_path: Path) -> None:
+    cluster = _Cluster()
+    async with _running(tmp_path, cluster) as replica:
+        await _until(lambda: replica.keeper.registered)
+        bundle = cluster.believed(0)
+        cluster.bundles.clear()
+        await _until(lambda: cluster.bundles)
+        assert cluster.believed(0) == bundle
+
+
+async def test_an_overwritten_bundle_is_logged_and_no_ca_is_replaced(tmp_path: Path) -> None:
+    cluster = _Cluster()
+    cluster.overwritten = True
+    async with _running(tmp_path, cluster) as replica:
+        await _until(lambda: replica.errors)
+        assert "another caBundle" in str(replica.errors[0])
+        (tmp_path / "state.json").unlink()
+        await _until(lambda: len(replica.errors) > 3)
+        assert RotationStep.SWITCH not in replica.events
+        cluster.overwritten = False
+        await _until(lambda: RotationStep.SWITCH in replica.events)
+
+
+async def test_without_a_publisher_a_deleted_state_is_put_back_as_it_was(tmp_path: Path) -> None:
+    """The API servers would not learn of another CA."""
+    async with _running(tmp_path, None) as replica:
+        before = await replica.store.read()
+        (tmp_path / "state.json").unlink()
+        await _until((tmp_path / "state.json").exists)
+        assert await replica.store.read() == before
+        assert replica.keeper.registered
+
+
+async def test_without_a_publisher_a_ca_about_to_expire_is_told_of_once(tmp_path: Path) -> None:
+    periods = _QUICK._replace(ca=timedelta(hours=1))
+    serving = Serving(pki.NAMES)
+    replica = _Replica(tmp_path, None, 1, serving, periods)
+    await replica.keeper.prepare()
+    replica.keeper._periods = periods._replace(ca=timedelta(days=365))
+    for _ in range(3):
+        await replica.keeper.turn()
+    assert replica.errors == ["the CA must be replaced, which needs --register-url or --register-service"]
+
+
+class _Faster(FolderStore):
+    """A store in which another writer is always faster."""
+
+    async def write(self, stored: Stored, version: str) -> bool:  # noqa: ARG002 - the store's signature
+        return False
+
+
+async def test_a_store_that_never_takes_a_write_is_told_of(tmp_path: Path) -> None:
+    keeper = Keeper(
+        _Faster(tmp_path),
+        Serving(pki.NAMES),
+        None,
+        names=pki.NAMES,
+        replica="a",
+        address=("127.0.0.1", 1),
+        now=pki.now,
+        say=lambda _event, _fields: None,
+        jitter=lambda: 0.0,
+    )
+    with pytest.raises(PodiumError, match="change faster than they are read"):
+        await keeper.prepare()
+
+
+class _Stuck(FolderStore):
+    """A store that, once it holds something, is locked by a replica that was stopped."""
+
+    async def write(self, stored: Stored, version: str) -> bool:
+        return not version and await super().write(stored, version)
+
+
+async def test_a_store_that_is_stuck_does_not_hold_up_the_end(tmp_path: Path) -> None:
+    """Withdrawing is given up after a moment; the report then runs out with its leaf."""
+    said: list[str] = []
+    keeper = Keeper(
+        _Stuck(tmp_path),
+        Serving(pki.NAMES),
+        None,
+        names=pki.NAMES,
+        replica="a",
+        address=("127.0.0.1", 1),
+        now=pki.now,
+        say=lambda event, _fields: said.append(event),
+    )
+    await keeper.prepare()
+    kept = asyncio.create_task(keeper.run())
+    await asyncio.sleep(0)
+    kept.cancel()
+    await asyncio.wait([kept])
+    assert said[-1] == "replica not withdrawn"
+
+
+async def test_a_client_ca_that_changes_is_noticed(tmp_path: Path) -> None:
+    """A bad one is logged; the certificates are kept meanwhile."""
+    file = tmp_path / "client-ca.crt"
+    file.write_bytes(pki.authority().certificate)
+    serving = Serving(pki.NAMES, client_ca=file)
+    replica = _Replica(tmp_path / "certs", None, 1, serving, _QUICK)
+    await replica.keeper.prepare()
+    kept = asyncio.create_task(replica.keeper.run())
+    file.write_bytes(b"")
+    await _until(lambda: replica.errors)
+    assert "client-ca.crt" in str(replica.errors[0])
+    file.write_bytes(pki.authority().certificate)
+    await _until(lambda: "client authorities loaded" in replica.events)
+    kept.cancel()
+    await asyncio.wait([kept])
+
+
+def _more(said: list[tuple[str, dict[str, object]]], told: int) -> bool:
+    return len(said) > told
+
+
+def _serves(serving: Serving, fingerprint: str) -> bool:
+    return serving.fingerprint == fingerprint
+
+
+class _Volume:
+    """A projected volume as the kubelet keeps it: links to a folder of each edition, swapped at once."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._editions = itertools.count()
+        for name in ("tls.crt", "tls.key"):
+            (folder / name).symlink_to(f"..data/{name}")
+
+    def swap(self, pair: Pair) -> None:
+        edition = self.folder / f"..{next(self._editions)}"
+        edition.mkdir()
+        pki.write(edition, pair)
+        (self.folder / "..data_tmp").symlink_to(edition.name)
+        (self.folder / "..data_tmp").replace(self.folder / "..data")
+
+    def files(self) -> list[str]:
+        return sorted(path.name for path in self.folder.iterdir())
+
+
+async def test_provided_certificates_are_followed_and_never_written(tmp_path: Path) -> None:
+    """RSA after ECDSA after a bad pair; the folder is read-only."""
+    ca, volume, serving = pki.authority(), _Volume(tmp_path), Serving(pki.NAMES)
+    said: list[tuple[str, dict[str, object]]] = []
+    watcher = Watcher(
+        tmp_path, serving, now=pki.now, say=lambda event, fields: said.append((event, fields)), poll=0.02
+    )
+    assert watcher.registered
+    volume.swap(pki.leaf(ca))
+    await watcher.prepare()
+    watching = asyncio.create_task(watcher.run())
+    async with pki.listening(serving) as port:
+        for pair in (pki.rsa_leaf(ca), pki.leaf(ca)):
+            bad = Pair(pki.leaf(ca).certificate, pair.key)
+            before, told = serving.fingerprint, len(said)
+            volume.swap(bad)
+            await _until(partial(_more, said, told))
+            assert "does not belong" in str(said[-1][1]["error"])
+            assert (await pki.ask(port, pki.client(ca.certificate)))[1] == before
+            volume.swap(pair)
+            wanted = certificates.facts(pair.certificate).fingerprint
+            await _until(partial(_serves, serving, wanted))
+            assert (await pki.ask(port, pki.client(ca.certificate)))[1] == wanted
+        files = volume.files()
+        shutil.rmtree(tmp_path / "..data", ignore_errors=True)
+        (tmp_path / "..data").unlink()
+        await _until(lambda: "No such file" in str(said[-1][1].get("error")))
+        assert (await pki.ask(port, pki.client(ca.certificate)))[0] == "welcome"
+    watching.cancel()
+    await asyncio.wait([watching])
+    assert files == sorted({"tls.crt", "tls.key", "..data", *(f"..{number}" for number in range(5))})
+    assert "PRIVATE" not in str(said)
+
+
+async def test_a_lasting_failure_is_logged_once(tmp_path: Path) -> None:
+    """An API server that is away for an hour is one line, and so is its next absence."""
+    pki.write(tmp_path, pki.leaf(pki.authority()))
+    said: list[str] = []
+    turns = itertools.count(1)
+
+    async def sleep(_: float) -> None:
+        turn = next(turns)
+        if turn in (3, 9):
+            (tmp_path / "tls.crt").rename(tmp_path / "away")
+        elif turn == 6:
+            (tmp_path / "away").rename(tmp_path / "tls.crt")
+        elif turn == 12:
+            raise asyncio.CancelledError
+
+    watcher = Watcher(
+        tmp_path,
+        Serving(pki.NAMES),
+        now=pki.now,
+        say=lambda event, _: said.append(event),
+        sleep=sleep,
+    )
+    with pytest.raises(asyncio.CancelledError):
+        await watcher.run()
+    assert said == ["certificate loaded", "certificates not kept", "certificates not kept"]
+
+
+async def test_provided_certificates_must_be_good_at_the_start(tmp_path: Path) -> None:
+    watcher = Watcher(tmp_path, Serving(pki.NAMES), now=pki.now, say=lambda _event, _fields: None)
+    with pytest.raises(PodiumError, match=r"tls\.crt: No such file"):
+        await watcher.prepare()
+    pki.write(tmp_path, pki.leaf(pki.authority(), ("other.example",)))
+    with pytest.raises(PodiumError, match=r"tls\.crt, tls\.key: the certificate is not for"):
+        await watcher.prepare()

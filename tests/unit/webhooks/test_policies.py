@@ -1,0 +1,142 @@
+"""The generated policies, without a server: their number and their effects."""
+
+from typing import Any
+
+import pytest
+
+from podium.cli import installpolicies
+from podium.cli.config.configfile import config_of
+from podium.cli.config.policyfile import PolicyModel
+from podium.documents.packagedata import folder
+from podium.errors import PodiumError
+from podium.ops import install
+from podium.rules import podiumrules
+from podium.rules.podiumrules import OWN_RULES
+from podium.rules.policy import Allowance, Policy, RuleLevel
+from podium.webhooks import classuse
+from podium.webhooks.policies import DEFAULT, UNSAID, default_names, defaults, policies, twins
+from podium.webhooks.registration import Family, Options
+
+ALLOW = (Allowance(namespaces=("*",), pods=("a",), groups=("b",)),)
+
+
+def by_name(policy: Policy, options: Options | None = None) -> dict[str, list[dict[str, Any]]]:
+    """Return policy and binding by their name."""
+    found: dict[str, list[dict[str, Any]]] = {}
+    options = options or Options()
+    for each in (*defaults(policy, options), *policies(policy, options)):
+        found.setdefault(each["metadata"]["name"], []).append(each)
+    return found
+
+
+def test_every_own_rule_has_a_twin_or_a_reason() -> None:
+    twinned = {twin.rule for family in Family for twin in twins(Policy(), family)}
+    assert twinned | set(UNSAID) == set(OWN_RULES)
+    assert not twinned & set(UNSAID)
+
+
+def test_the_page_says_which() -> None:
+    page = (folder("manifests").parent / "docs" / "webhooks.md").read_text(encoding="utf-8")
+    rows = dict(
+        line[2:-2].split(" | ", 1) for line in page.splitlines() if line.startswith("| ") and " | " in line
+    )
+    for rule in OWN_RULES:
+        said = rows[rule.cause.rule.id]
+        assert said == f"no: {UNSAID[rule]}" if rule in UNSAID else said.startswith("yes")
+
+
+@pytest.mark.parametrize(("level", "action"), [(RuleLevel.DENY, "Deny"), (RuleLevel.WARN, "Warn")])
+def test_the_level_is_the_action(level: RuleLevel, action: str) -> None:
+    """A refusal names no field, as the webhook's names none; a field error always does."""
+    levels = {rule.cause.rule.id: level for rule in OWN_RULES}
+    found = by_name(Policy(levels=levels, allow=ALLOW))
+    assert len(found) == 10
+    for name, (policy, binding) in found.items():
+        assert (policy["kind"], binding["kind"]) == (
+            "ValidatingAdmissionPolicy",
+            "ValidatingAdmissionPolicyBinding",
+        )
+        assert binding["spec"] == {"policyName": name, "validationActions": [action]}
+        invalid = name.startswith(podiumrules.NAME_LENGTH.cause.rule.id)
+        for validation in policy["spec"]["validations"]:
+            assert validation["reason"] == ("Invalid" if invalid else "Forbidden")
+            has_field = validation["messageExpression"].startswith(('"metadata.', '"spec.'))
+            assert has_field == (invalid or level is RuleLevel.WARN)
+
+
+def test_a_rule_that_is_off_has_no_policy() -> None:
+    """A restriction without entries has no policy either."""
+    levels = {rule.cause.rule.id: RuleLevel.OFF for rule in OWN_RULES}
+    assert by_name(Policy(levels=levels, allow=ALLOW)) == {}
+    assert not any(name.startswith("class-allowed") for name in by_name(Policy()))
+    quiet = by_name(Policy(native=levels))
+    assert {name.partition(".")[2] for name in quiet} == {Family.PODIUM.domain}
+
+
+def test_the_exemptions_are_the_webhooks() -> None:
+    options = Options(failure={"native": "Fail"}, exempt=("kube-system", "mine"))
+    for name, (policy, _) in by_name(Policy(allow=ALLOW), options).items():
+        family = next(each for each in Family if name.endswith(f".{each.domain}") and name.count(each.domain))
+        constraints = policy["spec"]["matchConstraints"]
+        podium = name.endswith(".groups.podium.dev")
+        assert ("namespaceSelector" in constraints) == (not podium)
+        closed = name in default_names()
+        assert policy["spec"]["failurePolicy"] == ("Fail" if closed else options.failure_policy(family))
+        if not podium:
+            (selected,) = constraints["namespaceSelector"]["matchExpressions"]
+            assert selected["values"] == ["kube-system", "mine"]
+
+
+def test_the_defaults_and_the_twin_are_all_policies_once() -> None:
+    """The defaults protect, so each denies: at another level its policy is one of the twin."""
+    for levels in ({}, {"group-label-immutable": RuleLevel.WARN}, {"class-allowed": RuleLevel.OFF}):
+        policy = Policy(levels=levels, allow=ALLOW)
+        ours = [each["metadata"]["name"] for each in defaults(policy, Options())]
+        theirs = [each["metadata"]["name"] for each in policies(policy, Options())]
+        assert not set(ours) & set(theirs)
+        assert set(ours) == {
+            name for name in default_names() if not any(name.startswith(rule) for rule in levels)
+        }
+        assert set(theirs) & set(default_names()) == {
+            name
+            for name in default_names()
+            if any(name.startswith(rule) for rule in levels if levels[rule] is RuleLevel.WARN)
+        }
+    assert {name.partition(".")[0] for name in default_names()} == {rule.cause.rule.id for rule in DEFAULT}
+
+
+def test_an_install_has_the_policies_of_its_admission_policy() -> None:
+    """A restriction of classes becomes a policy, and a policy without a restriction is removed."""
+    usual = install.manifests("admission", None)
+    same = installpolicies.administered(usual, Policy())
+    assert sorted(same, key=install.key_of) == sorted(usual, key=install.key_of)
+    assert [install.rank(each) for each in same] == sorted(map(install.rank, usual))
+    restricted = installpolicies.administered(usual, Policy(allow=ALLOW))
+    added = [each for each in restricted if each not in usual]
+    assert {each["metadata"]["name"] for each in added} == {
+        name for name in default_names() if name.startswith("class-allowed")
+    }
+    assert all(each["metadata"]["labels"][install.MANAGED_BY] == install.MANAGER for each in added)
+    removed = [each.key.name for each in installpolicies.outdated(restricted, usual)]
+    assert sorted(removed) == sorted(each["metadata"]["name"] for each in added)
+    assert not list(installpolicies.outdated(restricted, restricted))
+
+
+HEAD = "apiVersion: config.podium.dev/v1\nkind: AdmissionPolicy\n"
+
+
+def test_an_admission_policy_that_cannot_be_read_is_named() -> None:
+    for text, said in (("allow: {", "not YAML"), (HEAD + "allow: 1\n", "allow"), ("", "")):
+        with pytest.raises(PodiumError, match=rf"ConfigMap a/b: policy.yaml: .*{said}"):
+            config_of("ConfigMap a/b: policy.yaml", text, PolicyModel)
+
+
+def test_class_use_refuses_and_lets_the_clusters_controllers() -> None:
+    policy, binding, role, bound_to = classuse.policy(Options())
+    assert binding["spec"] == {"policyName": policy["metadata"]["name"], "validationActions": ["Deny"]}
+    assert policy["spec"]["failurePolicy"] == "Fail"
+    assert role["rules"] == [
+        {"apiGroups": ["scheduling.k8s.io"], "resources": ["priorityclasses"], "verbs": ["use"]}
+    ]
+    assert bound_to["roleRef"]["name"] == role["metadata"]["name"]
+    assert bound_to["subjects"][0]["name"] == "system:serviceaccounts:kube-system"

@@ -1,0 +1,256 @@
+"""The generated webhook configurations, without a server: what policies and options make of them."""
+
+import re
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+from hypothesis import given
+from hypothesis import strategies as st
+
+from podium.api.groups import NATIVE_GROUP, PODIUM_GROUP
+from podium.cli.commands.manifests import command
+from podium.crds import definitions
+from podium.documents.packagedata import folder
+from podium.documents.yamldoc import load_all
+from podium.rules.podiumrules import OWN_RULES
+from podium.rules.policy import Allowance, Policy, RuleLevel
+from podium.webhooks import cel, manifests
+from podium.webhooks.policies import defaults, policies
+from podium.webhooks.registration import CONVERT, Endpoint, Options, configurations
+
+URL = Endpoint(url="https://127.0.0.1:9443")
+OFF = {rule.cause.rule.id: RuleLevel.OFF for rule in OWN_RULES}
+INHERIT = {"member-priority": RuleLevel.INHERIT}
+GROUPS, PODS, NATIVE = "groups.podium.dev", "pods.podium.dev", "native-groups.podium.dev"
+GANGS, SCHEDULED = "gangs.podium.dev", "scheduled-gangs.podium.dev"
+
+
+def registered(
+    policy: Policy | None = None, options: Options | None = None, endpoint: Endpoint = URL
+) -> list[dict[str, Any]]:
+    return configurations(policy or Policy(), endpoint, options or Options(), b"PEM")
+
+
+def webhooks(configuration: dict[str, Any]) -> dict[str, Any]:
+    return {each["name"]: each for each in configuration["webhooks"]}
+
+
+def sent(webhook: dict[str, Any]) -> set[str]:
+    """Return the requests that a webhook receives: `CREATE pods`."""
+    return {
+        f"{operation} {resource}"
+        for rule in webhook["rules"]
+        for operation in rule["operations"]
+        for resource in rule["resources"]
+    }
+
+
+def test_the_manifests_are_fresh() -> None:
+    """`python -m podium.webhooks.manifests manifests` would change nothing."""
+    root = folder("manifests")
+    checked_in = {
+        str(path.relative_to(root)): path.read_text(encoding="utf-8")
+        for part in ("crds", "webhooks", "policies")
+        for path in (root / part).rglob("*.yaml")
+    }
+    assert checked_in == manifests.render()
+
+
+def test_the_command_writes_the_manifests(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.argv", ["manifests", str(tmp_path)])
+    manifests.main()
+    for path, text in manifests.render().items():
+        assert (tmp_path / path).read_text(encoding="utf-8") == text
+
+
+def printed(*arguments: str) -> list[Any]:
+    """Return the documents that `podium manifests` prints."""
+    result = CliRunner().invoke(command, arguments)
+    assert result.exit_code == 0, result.output
+    return [*load_all(result.output.encode())]
+
+
+@pytest.mark.parametrize("what", manifests.FILES)
+def test_the_command_prints_what_is_checked_in(what: str) -> None:
+    (path,) = (path for name, path in manifests.FILES.items() if name == what)
+    assert printed(what) == [*load_all((folder("manifests") / path).read_bytes())]
+
+
+def test_the_command_heeds_a_policy(tmp_path: Any) -> None:
+    """Levels, failure policies and the Service are those of the command line."""
+    policy = tmp_path / "policy.yaml"
+    policy.write_text(
+        "{apiVersion: config.podium.dev/v1, kind: AdmissionPolicy, levels: {member-priority: inherit}}"
+    )
+    mutating, _ = printed(
+        "webhooks", "--config", str(policy), "--service", "ns/svc", "--on-failure", "pods=Fail"
+    )
+    (pods,) = (each for each in mutating["webhooks"] if each["name"] == PODS)
+    assert pods["failurePolicy"] == "Fail"
+    assert pods["clientConfig"]["service"]["namespace"] == "ns"
+    assert pods["clientConfig"]["service"]["name"] == "svc"
+
+
+def test_the_manifests_register_one_service_without_a_bundle() -> None:
+    """The same one for admission and conversion; the bundle is the webhook's or cert-manager's to write."""
+    clients = [webhook["clientConfig"] for each in printed("webhooks") for webhook in each["webhooks"]]
+    conversions = [each["spec"]["conversion"] for each in printed("crds")]
+    clients += [each["webhook"]["clientConfig"] for each in conversions if each["strategy"] == "Webhook"]
+    paths = {"/mutate", "/gang", "/scheduled-gang", "/validate", CONVERT}
+    assert {client["service"]["path"] for client in clients} == paths
+    service = {"namespace": "podium-system", "name": "podium-webhook", "port": 443}
+    for client in clients:
+        assert client == {"service": {**service, "path": client["service"]["path"]}}
+
+
+def test_with_the_usual_levels() -> None:
+    """Pods are mutated for gangs and reserved nodes, and validated as far as a rule is on."""
+    mutating, validating = (webhooks(each) for each in registered())
+    assert {name: sent(each) for name, each in mutating.items()} == {
+        GROUPS: {"CREATE podgroups", "UPDATE podgroups", "UPDATE workloads"},
+        GANGS: {"CREATE pods"},
+        SCHEDULED: {"CREATE pods"},
+        PODS: {"CREATE pods"},
+    }
+    assert {name: sent(each) for name, each in validating.items()} == {
+        GROUPS: {f"{how} {what}" for how in ("CREATE", "UPDATE") for what in ("podgroups", "workloads")},
+        PODS: {"CREATE pods", "UPDATE pods", "UPDATE pods/status"},
+        NATIVE: {"CREATE podgroups", "CREATE workloads"},
+    }
+
+
+def test_a_rule_that_is_off_sends_nothing() -> None:
+    """With all of them off, the API server's rules on Podium's kinds are left, and gangs, which ask."""
+    mutating, validating = registered(Policy(levels=OFF, reserved_nodes=False))
+    assert list(webhooks(mutating)) == [GROUPS, GANGS, SCHEDULED]
+    assert list(webhooks(validating)) == [GROUPS]
+    for rule in ("group-label-immutable", "member-priority", "membership-conflict"):
+        (_, validating) = registered(Policy(levels=OFF | {rule: RuleLevel.WARN}))
+        wanted = {"UPDATE pods", "UPDATE pods/status"} if "label" in rule else {"CREATE pods"}
+        assert {name: sent(each) for name, each in webhooks(validating).items() if name != GROUPS} == {
+            PODS: wanted
+        }
+    (_, validating) = registered(Policy(levels=OFF, native={"system-class-on-group": RuleLevel.WARN}))
+    assert sent(webhooks(validating)[NATIVE]) == {"CREATE workloads"}
+
+
+@pytest.mark.parametrize(
+    ("policy", "member", "intolerant"),
+    [
+        (Policy(levels=INHERIT, reserved_nodes=False), True, False),
+        (Policy(), False, True),
+        (Policy(levels=INHERIT), True, True),
+    ],
+    ids=["members", "reserved nodes", "both"],
+)
+def test_pods_are_mutated_to_inherit_and_to_tolerate(
+    policy: Policy, *, member: bool, intolerant: bool
+) -> None:
+    """Each sends the pods that it concerns; neither sends a mirror of a static pod."""
+    mutating, _ = (webhooks(each) for each in registered(policy))
+    _, concern, _ = mutating[PODS]["matchConditions"]
+    assert (f"({cel.MEMBER})" in concern["expression"]) == member
+    assert (f"({cel.INTOLERANT})" in concern["expression"]) == intolerant
+    assert sent(mutating[PODS]) == {"CREATE pods"}
+    names = [condition["name"] for condition in mutating[PODS]["matchConditions"]]
+    assert names == ["not-being-deleted", "a-rule-may-object", "not-a-mirror-pod"]
+    assert mutating[PODS]["reinvocationPolicy"] == "IfNeeded"
+    off = Policy(podium=INHERIT, reserved_nodes=False)
+    assert PODS not in webhooks(registered(off)[0])
+
+
+def test_gangs_are_asked_for_by_pods_in_namespaces_that_let_them() -> None:
+    """A pod meets one webhook or the other, never both, and before pods, which then belong to a group."""
+    options = Options(failure={"gangs": "Fail"}, exempt=("kube-system",))
+    mutating, _ = registered(Policy(levels=INHERIT), options)
+    assert [each["name"] for each in mutating["webhooks"]] == [GROUPS, GANGS, SCHEDULED, PODS]
+    found = webhooks(mutating)
+    for name, path, operator in ((GANGS, "/gang", "NotIn"), (SCHEDULED, "/scheduled-gang", "In")):
+        webhook = found[name]
+        assert webhook["clientConfig"]["url"] == f"https://127.0.0.1:9443{path}"
+        assert webhook["namespaceSelector"]["matchExpressions"] == [
+            {"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": ["kube-system"]},
+            {"key": "scheduling.podium.dev/auto-groups", "operator": "In", "values": ["true"]},
+            {"key": "scheduling.podium.dev/scheduler", "operator": operator, "values": ["podium-scheduler"]},
+        ]
+        names = [condition["name"] for condition in webhook["matchConditions"]]
+        assert names == ["not-being-deleted", "asks-for-a-gang", "not-a-mirror-pod"]
+        assert webhook["failurePolicy"] == "Fail"
+        assert webhook["reinvocationPolicy"] == "IfNeeded"
+    assert found[PODS]["failurePolicy"] == "Ignore"
+
+
+def test_classes_are_looked_at_where_they_are_restricted() -> None:
+    """An allowance for groups does not send pods that are in none, nor the other way round."""
+    only = {**OFF, "class-allowed": RuleLevel.DENY}
+    for pods, groups, wanted in ((("a",), None, {PODS}), (None, ("a",), {NATIVE}), (None, None, set())):
+        allow = (Allowance(namespaces=("*",), pods=pods, groups=groups),)
+        (_, validating) = registered(Policy(levels=only, allow=allow))
+        assert set(webhooks(validating)) - {GROUPS} == wanted
+        assert {each.partition(".")[2] for each in named(Policy(levels=only, allow=allow))} == wanted | (
+            {GROUPS} if groups else set()
+        )
+
+
+def named(policy: Policy) -> list[str]:
+    every = (*defaults(policy, Options()), *policies(policy, Options()))
+    return [each["metadata"]["name"] for each in every if "Binding" not in each["kind"]]
+
+
+def test_every_version_and_nothing_else_is_registered() -> None:
+    """No wildcard, no deletion, no status but that of pods, and every name has the three parts it needs."""
+    versions = {
+        PODIUM_GROUP: ["v1alpha2", "v1beta1"],
+        NATIVE_GROUP: ["v1alpha2", "v1alpha3", "v1beta1"],
+        "": ["v1"],
+    }
+    for configuration in registered(Policy(levels=INHERIT)):
+        for name, webhook in webhooks(configuration).items():
+            assert re.fullmatch(r"[a-z-]+\.podium\.dev", name)
+            for rule in webhook["rules"]:
+                (group,) = rule["apiGroups"]
+                assert rule["apiVersions"] == versions[group]
+                assert set(rule["operations"]) <= {"CREATE", "UPDATE"}
+                assert set(rule["resources"]) <= {"podgroups", "workloads", "pods", "pods/status"}
+
+
+def test_options_and_endpoints() -> None:
+    """Failure policies by family, exempt namespaces with the Service's own, and the seconds."""
+    options = Options(
+        failure={"native": "Fail", "podium": "Ignore"}, exempt=("kube-system",), timeout_seconds=7
+    )
+    endpoint = Endpoint(service=("mine", "hook"))
+    _, validating = (webhooks(each) for each in registered(options=options, endpoint=endpoint))
+    failure = {name: each["failurePolicy"] for name, each in validating.items()}
+    assert failure == {GROUPS: "Ignore", PODS: "Ignore", NATIVE: "Fail"}
+    assert {each["timeoutSeconds"] for each in validating.values()} == {7}
+    assert "namespaceSelector" not in validating[GROUPS]
+    for name in (PODS, NATIVE):
+        (selected,) = validating[name]["namespaceSelector"]["matchExpressions"]
+        assert (selected["operator"], selected["values"]) == ("NotIn", ["kube-system", "mine"])
+    service = {"namespace": "mine", "name": "hook", "path": "/validate", "port": 443}
+    assert validating[PODS]["clientConfig"] == {"service": service, "caBundle": "UEVN"}
+    (url,) = {each["webhooks"][0]["clientConfig"]["url"] for each in registered()[:1]}
+    assert url == "https://127.0.0.1:9443/mutate"
+
+
+def test_both_custom_resources_are_converted_by_the_same_process() -> None:
+    for crd in definitions.crds(URL.client(CONVERT, None)):
+        assert crd["spec"]["conversion"]["webhook"]["clientConfig"] == {
+            "url": "https://127.0.0.1:9443/convert"
+        }
+
+
+NAMES = st.text("ab-.09z", max_size=6)
+PATTERNS = st.lists(st.text("ab-.09z*?[]!^\\(|$", max_size=8), max_size=3)
+
+
+@given(NAMES, PATTERNS)
+def test_patterns_mean_in_cel_what_they_mean_to_the_rules(name: str, patterns: list[str]) -> None:
+    """Regular expressions in what Python and RE2 read alike, against fnmatch itself."""
+    literal = re.fullmatch(r'x\.matches\("(.*)"\)', cel.matches("x", patterns))
+    assert literal
+    expression = literal[1].replace('\\"', '"').replace("\\\\", "\\")
+    allowed = Allowance(namespaces=tuple(patterns)).covers(name)
+    assert (re.search(expression, name) is not None) == (allowed or not (patterns or name))

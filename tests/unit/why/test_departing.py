@@ -1,0 +1,329 @@
+"""The actor that removed a pod: each told apart, from conditions, events and records, alone and together."""
+
+from typing import Any
+
+import pytest
+from tests.support.calling import Podium
+from tests.support.why.objects import (
+    LATER,
+    condition,
+    disrupted,
+    event,
+    file,
+    group,
+    node,
+    party,
+    plan,
+    pod,
+    podium,
+    record,
+    uid_of,
+)
+
+from podium.why.model import By
+
+__all__ = ["podium"]
+
+GOING = {"deletionTimestamp": LATER}
+BY_PODIUM = f"podium-scheduler: preempting to accommodate a higher priority pod (UID {uid_of('high')})"
+BY_KUBE = "default-scheduler: preempting to accommodate a higher priority pod"
+CRITICAL = "Pod was preempted by Kubelet to accommodate a critical pod."
+EVENT_KUBE = f"Preempted by pod {uid_of('high')} on node n1"
+KUBELET = "TerminationByKubelet"
+
+
+def ended(reason: str, message: str = "", **status: Any) -> list[dict[str, Any]]:
+    """Make a pod that a kubelet ended."""
+    conditions = [disrupted(KUBELET, message)] if message else []
+    return [pod("x", *conditions, node="n1", status={"phase": "Failed", "reason": reason, **status})]
+
+
+# The stored objects, the actor, and a part of the summary.
+HANDS: dict[str, tuple[list[dict[str, Any]], By, str]] = {
+    "Podium": (
+        [pod("x", disrupted("PreemptionByScheduler", BY_PODIUM), node="n1")],
+        By.PODIUM,
+        f"is terminating: Podium's scheduler preempted it at {LATER} for Pod uid-of-high",
+    ),
+    "Podium under another name": (
+        [pod("x", disrupted("PreemptionByScheduler", BY_PODIUM.replace("podium-", "our-")), node="n1")],
+        By.PODIUM,
+        "Podium's scheduler preempted it",
+    ),
+    "kube-scheduler": (
+        [pod("x", disrupted("PreemptionByScheduler", BY_KUBE), node="n1")],
+        By.KUBE_SCHEDULER,
+        "kube-scheduler preempted it",
+    ),
+    "another scheduler": (
+        [pod("x", disrupted("PreemptionByScheduler", BY_KUBE.replace("default", "own")), node="n1")],
+        By.SCHEDULER,
+        "scheduler own-scheduler preempted it",
+    ),
+    "some scheduler, in a dump without messages": (
+        [pod("x", disrupted("PreemptionByScheduler"), node="n1")],
+        By.SCHEDULER,
+        "a scheduler preempted it",
+    ),
+    "the eviction API": (
+        [pod("x", disrupted("EvictionByEvictionAPI", "Eviction API: evicting"), node="n1", metadata=GOING)],
+        By.EVICTION_API,
+        "evicted through the eviction API",
+    ),
+    "a kubelet under pressure": (
+        ended("Evicted", "The node was low on resource: memory."),
+        By.KUBELET_PRESSURE,
+        "has ended: the kubelet evicted it because its node ran short",
+    ),
+    "a kubelet for a critical pod": (
+        ended("Preempting", CRITICAL),
+        By.KUBELET_CRITICAL,
+        "for a critical pod",
+    ),
+    "a kubelet that shuts down": (
+        ended("Terminated", "Pod was terminated in response to imminent node shutdown."),
+        By.KUBELET_SHUTDOWN,
+        "its node shut down",
+    ),
+    "a kubelet, nobody knows what for": (ended("", "went"), By.KUBELET, "the kubelet terminated it"),
+    "a kubelet without conditions": (ended("Evicted"), By.KUBELET_PRESSURE, "the kubelet evicted it"),
+    "the taint manager": (
+        [
+            pod(
+                "x",
+                disrupted("DeletionByTaintManager", "Taint manager: deleting due to NoExecute taint"),
+                node="n1",
+                metadata=GOING,
+            )
+        ],
+        By.TAINT_MANAGER,
+        "the taint manager deleted it",
+    ),
+    "the garbage collector": (
+        [pod("x", disrupted("DeletionByPodGC", "PodGC: node no longer exists"), node="n1")],
+        By.POD_GC,
+        "garbage collector",
+    ),
+    "a reason of somebody's own": (
+        [pod("x", disrupted("StoppedByQueue"), node="n1")],
+        By.OTHER,
+        "it was disrupted",
+    ),
+    "somebody": (
+        [pod("x", node="n1", metadata=GOING)],
+        By.DELETED,
+        f"it was deleted; its grace period is running at {LATER}",
+    ),
+    "kube-scheduler, of which only the event is left": (
+        [event("x", "Preempted", EVENT_KUBE, "default-scheduler")],
+        By.KUBE_SCHEDULER,
+        "no longer exists: kube-scheduler preempted it",
+    ),
+    "a kubelet, of which only the event is left": (
+        [event("x", "Preempting", "Preempted in order to admit critical pod", "kubelet")],
+        By.KUBELET_CRITICAL,
+        "for a critical pod",
+    ),
+    "the taint manager, of which only the event is left": (
+        [event("x", "TaintManagerEviction", "Marking for deletion Pod a/x", "taint-eviction-controller")],
+        By.TAINT_MANAGER,
+        "the taint manager deleted it",
+    ),
+    "Podium, of which only the record is left": (
+        [record(plan(party("Pod", "a", "high", priority=9), party("Pod", "a", "x")))],
+        By.PODIUM,
+        f"no longer exists: Podium's scheduler preempted it at {LATER} for Pod a/high",
+    ),
+}
+
+
+# When a member of a marked group was to end, its grace period, and whether the mark is the reason.
+MEMBERS: dict[str, tuple[str, int, list[str]]] = {
+    "deleted with the mark": (LATER, 0, ["Podium"]),
+    "deleted with the mark, with a grace period": ("2026-11-21T08:10:30Z", 30, ["Podium"]),
+    "deleted before the mark": ("2026-11-21T08:10:10Z", 30, ["Deleted", "Podium"]),
+    "deleted long after the mark": ("2026-11-21T09:10:00Z", 0, ["Deleted", "Podium"]),
+}
+
+
+@pytest.mark.parametrize("name", MEMBERS)
+def test_a_member_of_a_preempted_group_was_preempted(podium: Podium, name: str) -> None:
+    """The scheduler marks a whole group in place of its pods."""
+    ends, grace, expected = MEMBERS[name]
+    metadata = {"deletionTimestamp": ends, "deletionGracePeriodSeconds": grace}
+    objects = [
+        group("ring", disrupted("PreemptionByScheduler", BY_PODIUM)),
+        pod("x", node="n1", group="ring", metadata=metadata),
+    ]
+    run = podium("pod", "a/x", "-f", file([*objects, node()]), "-o", "json")
+    assert run.code == 0, run.stderr
+    assert sorted({each["by"] for each in run.json["departures"]}) == expected
+
+
+@pytest.mark.parametrize(("objects", "by", "summary"), HANDS.values(), ids=list(HANDS))
+def test_each_hand_is_told_apart(podium: Podium, objects: list[dict[str, Any]], by: By, summary: str) -> None:
+    """The report has one departure, by this actor, which the summary names; each has a fix."""
+    run = podium("pod", "a/x", "-f", file([*objects, node()]), "-o", "json")
+    assert run.code == 0, run.stderr
+    told = run.json
+    assert [each["by"] for each in told["departures"]] == [by]
+    assert summary in told["summary"]
+    assert told["departures"][0]["fix"]
+
+
+def test_several_sources_of_one_eviction_give_one_departure(podium: Podium) -> None:
+    """Condition, event and record agree: one departure, with the name that the record has."""
+    objects = [
+        pod("x", disrupted("PreemptionByScheduler", BY_PODIUM), node="n1", metadata=GOING),
+        event("x", "Preempted", f"{EVENT_KUBE}, 1 pod in 1 unit", "podium-scheduler"),
+        record(plan(party("Pod", "a", "high", priority=9), party("Pod", "a", "x"), domain="n1")),
+    ]
+    told = podium("pod", "a/x", "-f", file([*objects, node()]), "-o", "json").json
+    (departure,) = told["departures"]
+    assert departure["told"] == ["condition", "event", "record"]
+    whom = {"kind": "Pod", "namespace": "a", "name": "high", "uid": uid_of("high"), "priority": 9}
+    assert (departure["preemptor"], departure["node"]) == (whom, "n1")
+
+
+def test_a_preemptor_that_was_read_has_its_name(podium: Podium) -> None:
+    """kube-scheduler says a UID only."""
+    objects = [event("x", "Preempted", EVENT_KUBE, "default-scheduler"), pod("high", node="n1", priority=7)]
+    told = podium("pod", "a/x", "-f", file([*objects, node()]), "-o", "json").json
+    whom = told["departures"][0]["preemptor"]
+    assert (whom["namespace"], whom["name"], whom["priority"]) == ("a", "high", 7)
+
+
+def test_pods_of_a_group_that_went_together_are_one(podium: Podium) -> None:
+    """A group that is preempted as a whole is one departure with all its pods."""
+    message = BY_PODIUM.replace("pod (", "podgroup (")
+    told_in_event = f"Preempted by podgroup {uid_of('high')} on node cluster"
+    objects = [
+        group("ring", condition("DisruptionTarget", "True", "PreemptionByScheduler", message)),
+        *(
+            pod(name, disrupted("PreemptionByScheduler", message), node="n1", group="ring", priority=5)
+            for name in ("x", "y")
+        ),
+        event("ring", "Preempted", told_in_event, "podium-scheduler", kind="PodGroup"),
+        record(plan(party("PodGroup", "a", "high"), party("PodGroup", "a", "ring"))),
+    ]
+    (departure,) = podium("group", "a/ring", "-f", file([*objects, node()]), "-o", "json").json["departures"]
+    assert (departure["pods"], departure["told"]) == (["x", "y"], ["condition", "event", "record"])
+    assert departure["preemptor"]["name"] == "high"
+    told = podium("pod", "a/x", "-f", "cluster.json", "-o", "json").json
+    assert [(each["of"], each["by"]) for each in told["departures"]] == [("Itself", "Podium")]
+
+
+def test_a_groups_own_condition_outlives_its_pods(podium: Podium) -> None:
+    """The group is there, its pods are gone: the condition names the preemptor."""
+    message = BY_PODIUM.replace("pod (", "podgroup (")
+    ring = group("ring", condition("DisruptionTarget", "True", "PreemptionByScheduler", message))
+    told = podium("group", "a/ring", "-f", file([ring, node()]), "-o", "json").json
+    (departure,) = told["departures"]
+    assert (departure["by"], departure["preemptor"]["uid"]) == ("Podium", uid_of("high"))
+    assert told["waiting"][0]["cause"] == "TooFew"
+
+
+def test_groups_that_went_twice_are_two(podium: Podium) -> None:
+    objects = [
+        record(
+            plan(party("PodGroup", "a", "high"), party("PodGroup", "a", "ring")),
+            plan(party("PodGroup", "a", "more"), party("PodGroup", "a", "ring"), time="2026-11-21T09:00:00Z"),
+        )
+    ]
+    told = podium("group", "a/ring", "-f", file(objects), "-o", "json").json
+    assert [each["preemptor"]["name"] for each in told["departures"]] == ["more", "high"]
+    assert told["state"] == "Gone"
+
+
+def test_the_one_before_it_is_told_apart(podium: Podium) -> None:
+    """A pod that was recreated under its name, and others of the same Job, are not the pod itself."""
+    owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "train", "uid": "j", "controller": True}
+    job = {"kind": "Job", "name": "train", "uid": "j"}
+    objects = [
+        pod("x", metadata={"ownerReferences": [owner]}, node="n1"),
+        record(
+            plan(party("Pod", "a", "high"), party("Pod", "a", "x") | {"uid": "older"}),
+            plan(party("Pod", "a", "more"), party("Pod", "a", "other", owner=job)),
+            plan(party("Pod", "a", "most"), party("Pod", "b", "x")),
+        ),
+    ]
+    told = podium("pod", "a/x", "-f", file(objects), "-o", "json").json
+    assert sorted(each["of"] for each in told["departures"]) == ["Earlier", "Workload"]
+    assert told["summary"] == "Pod a/x runs."
+
+
+def test_an_observed_preemption_is_no_departure(podium: Podium) -> None:
+    """Under preemption: observe no pod was evicted, and a shadow's plan is not shown at all."""
+    objects = [
+        pod("x", node="n1"),
+        record(
+            plan(party("Pod", "a", "high"), party("Pod", "a", "x"), mode="Observed"),
+            plan(party("Pod", "a", "high"), party("Pod", "a", "x"), mode="Shadow"),
+        ),
+    ]
+    told = podium("pod", "a/x", "-f", file(objects), "-o", "json").json
+    assert [each["by"] for each in told["departures"]] == [By.PODIUM_OBSERVED]
+    assert told["state"] == "Running"
+
+
+def test_a_mark_that_was_taken_back_is_no_end(podium: Podium) -> None:
+    spared = condition("DisruptionTarget", "False", "PreemptionByScheduler", "given up")
+    told = podium("pod", "a/x", "-f", file([pod("x", spared, node="n1")]), "-o", "json").json
+    assert (told["departures"], told["state"]) == ([], "Running")
+
+
+def test_a_taint_that_went_is_no_end(podium: Podium) -> None:
+    cancelled = event(
+        "x", "TaintManagerEviction", "Cancelling deletion of Pod a/x", "taint-eviction-controller"
+    )
+    told = podium("pod", "a/x", "-f", file([pod("x", node="n1"), cancelled]), "-o", "json").json
+    assert told["departures"] == []
+
+
+def test_preemptions_for_a_group_are_counted(podium: Podium) -> None:
+    """The records give numbers, without names."""
+    objects = [
+        group("ring", least=1),
+        pod("x", group="ring", node="n1", priority=5),
+        record(
+            plan(party("PodGroup", "a", "ring"), party("Pod", "b", "secret"), party("Pod", "b", "hidden"))
+        ),
+    ]
+    run = podium("pod", "a/x", "-f", file(objects), "-o", "json")
+    (gain,) = run.json["gains"]
+    assert (gain["result"], gain["units"], gain["pods"]) == ("Evicted", 2, 2)
+    assert "secret" not in run.stdout
+
+
+# --- who does not exist -------------------------------------------------------------------------------------
+
+NOBODY: dict[str, tuple[list[dict[str, Any]], str, str]] = {
+    "a name that is nearly right": ([pod("trainer")], "pod a/trainr", "did you mean trainer?"),
+    "a group, asked about as a pod": (
+        [group("ring"), pod("z")],
+        "pod a/ring",
+        "a PodGroup has this name: podium why group a/ring",
+    ),
+    "a pod, asked about as a group": (
+        [pod("x")],
+        "group a/x",
+        "a pod has this name: podium why pod a/x",
+    ),
+    "one of another namespace": ([pod("x", namespace="b")], "pod a/x", "found in b"),
+    "nobody at all": (
+        [pod("x")],
+        "pod a/nobody",
+        "no record of it (Event: not in the input (podium dump --events); PreemptionRecord: ",
+    ),
+}
+
+
+@pytest.mark.parametrize(("objects", "asked", "said"), NOBODY.values(), ids=list(NOBODY))
+def test_a_missing_object_is_an_error_with_similar_names(
+    podium: Podium, objects: list[dict[str, Any]], asked: str, said: str
+) -> None:
+    """The error is one line, with similar names and the kinds that were not read."""
+    run = podium(*asked.split(), "-f", file(objects))
+    assert (run.code, run.stdout) == (1, "")
+    assert run.stderr.count("\n") == 1
+    assert said in run.stderr
