@@ -5,14 +5,14 @@ comes with words that tell a reader how it was made.
 """
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime
 from typing import NamedTuple
 
 import click
 import msgspec
 
-from podium.api.core import DEFAULT_SCHEDULER, Pod
+from podium.api.core import DEFAULT_SCHEDULER
 from podium.api.membership import GroupKey, membership
 from podium.api.meta import instant
 from podium.api.minors import WORKLOAD_VERSIONS, minor_of, nearest
@@ -26,15 +26,13 @@ from podium.cli.config.schedulersettings import (
     choose_settings,
     of_scheduler,
 )
-from podium.cli.render.whatif_words import Basis
-from podium.cluster.reader import ClusterReader, Name
+from podium.cli.render.whatif_words import Basis, target_words
+from podium.cluster.reader import ClusterReader, Name, Target
 from podium.documents.load import NOT_IN_INPUT, Loaded
 from podium.errors import PodiumError
 from podium.kube.discovery import NOT_SERVED
 from podium.schedulerplugin.preemption.outcome import Semantics
 from podium.text import some
-
-Target = Name | GroupKey
 
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
 # The kinds that a plan reads beside nodes.
@@ -186,6 +184,21 @@ def assume(
     return Assumptions(moment, rules, chosen)
 
 
+def by_scheduler(
+    view: ClusterReader, assumed: Callable[[Target], Assumptions]
+) -> Callable[[Target], Assumptions]:
+    """Return the function that asks `assumed` once for each scheduler, because only the scheduler matters."""
+    known: dict[str, Assumptions] = {}
+
+    def of(target: Target) -> Assumptions:
+        name = scheduler(target, view)
+        if name not in known:
+            known[name] = assumed(target)
+        return known[name]
+
+    return of
+
+
 def scheduler(target: Target, view: ClusterReader) -> str:
     """Return the scheduler of a pod, or of the first of a group's pods by name."""
     if isinstance(target, GroupKey):
@@ -205,12 +218,12 @@ def find_group(view: ClusterReader, name: Name) -> GroupKey | None:
     return None
 
 
-def choose_target(
+def choose_targets(
     pod: Name | None, group: Name | None, added: Iterable[Target], view: ClusterReader, tenant: str | None
-) -> Target:
-    """Return the preemptor: the named pod or group, else the added one.
+) -> list[Target]:
+    """Return the preemptors: the named pod or group, else all that were added.
 
-    With a `tenant` only objects in its namespace are named. Raises PodiumError with the possible choices.
+    With a `tenant` only objects in its namespace count. Raises PodiumError with the possible choices.
     """
     named = pod or group
     if named is not None:
@@ -218,14 +231,11 @@ def choose_target(
         if target is None:
             kind = Kind.POD_GROUP if group is not None else Kind.POD
             raise PodiumError(f"{_not_found(view, named, kind)}; {_pending(view, tenant)}")
-        return target
-    candidates = [each for each in added if tenant is None or namespace_of(each) == tenant]
-    if len(candidates) == 1:
-        return candidates[0]
-    if candidates:
-        several = some(map(words, candidates), _NAMED)
-        raise PodiumError(f"--add brings {several}. Choose one with --group or --pod")
-    raise PodiumError(f"no target: use --pod or --group; {_pending(view, tenant)}")
+        return [target]
+    targets = [each for each in added if tenant is None or namespace_of(each) == tenant]
+    if not targets:
+        raise PodiumError(f"no target: use --pod or --group; {_pending(view, tenant)}")
+    return targets
 
 
 def find_victim(name: Name, kind: str | None, view: ClusterReader) -> Target:
@@ -253,7 +263,7 @@ def check_group(target: Target, view: ClusterReader, semantics: Semantics) -> No
         key = membership(pod, native_served=view.native_served) if pod is not None else None
     if key is None or key in view.groups or view.unread.get(Kind.POD_GROUP, NOT_SERVED) == NOT_SERVED:
         return
-    prefix = "" if isinstance(target, GroupKey) else f"{words(target)} is in a group, but "
+    prefix = "" if isinstance(target, GroupKey) else f"{target_words(target)} is in a group, but "
     missing = _not_found(view, key[1:], Kind.POD_GROUP)
     raise PodiumError(f"{prefix}{missing}; add podgroups to the input, or get permission to list them")
 
@@ -270,18 +280,11 @@ def namespace_of(target: Target) -> str:
     return target.namespace if isinstance(target, GroupKey) else target[0]
 
 
-def words(target: Target) -> str:
-    """Return kind and name of a preemptor: `PodGroup team-a/train`."""
-    if isinstance(target, GroupKey):
-        return f"PodGroup {target.namespace}/{target.name}"
-    return f"Pod {target[0]}/{target[1]}"
-
-
 def _pending(view: ClusterReader, tenant: str | None) -> str:
     """Return some of the pending groups and pods in words."""
     groups, pods = set(), set()
     for name, pod in view.pods.items():
-        if (tenant is not None and name[0] != tenant) or not _waits(pod):
+        if (tenant is not None and name[0] != tenant) or not pod.pending:
             continue
         key = membership(pod, native_served=view.native_served)
         if key is None:
@@ -294,10 +297,6 @@ def _pending(view: ClusterReader, tenant: str | None) -> str:
         if names
     ]
     return "; ".join(parts) or f"no pod is pending{f' in {tenant}' if tenant is not None else ''}"
-
-
-def _waits(pod: Pod) -> bool:
-    return not (pod.spec.nodeName or pod.finished or pod.metadata.deletionTimestamp)
 
 
 def check_whole(loaded: Loaded) -> None:

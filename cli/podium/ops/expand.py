@@ -23,7 +23,7 @@ from podium.api.membership import GroupKey, key_of, membership
 from podium.api.meta import ObjectMeta
 from podium.api.reads import READS, Kind, Read
 from podium.api.schedulable import Schedulable, SchedulableSpec, SchedulableStatus
-from podium.cluster.reader import Name
+from podium.cluster.reader import Name, Target
 from podium.cluster.state import ClusterState, Readable
 from podium.documents.split import Document, in_json_words
 from podium.groups import autogroups
@@ -42,10 +42,13 @@ MOST_NOTES = 20
 
 
 class Expansion(NamedTuple):
-    """The objects for the index, the groups (else pods) that wait, and notes for the reader."""
+    """The objects for the index, what waits, and notes for the reader.
+
+    `targets` are the groups and the pods without a group, each with the object of the file that brings it.
+    """
 
     objects: tuple[Readable, ...]
-    targets: tuple[Name | GroupKey, ...]
+    targets: Mapping[Target, ObjectRef]
     notes: tuple[str, ...]
 
 
@@ -93,6 +96,8 @@ class _Expander:
         self._notes: list[str] = []
         self._replaced: list[str] = []
         self._origins: dict[Name, Document] = {}
+        # The object of the file that brings a pod.
+        self._sources: dict[Name, ObjectRef] = {}
         self._moulds: dict[tuple[ObjectRef, str], _Mould] = {}
         self._owners: dict[ObjectRef, PodOwner] = {}
         # Pods that joined the group of their gang, which does not exist yet.
@@ -243,7 +248,7 @@ class _Expander:
             pod.metadata.creationTimestamp = sent.metadata.creationTimestamp
             pod.metadata.deletionTimestamp = sent.metadata.deletionTimestamp
             pod.status = sent.status
-        self._add(added.document, pod, joins=joins)
+        self._add(added, pod, joins=joins)
 
     def _add_copies(self, added: Added, batch: Batch, given: GroupKey | None) -> None:
         """Add the pods of one batch; `given` is the group that a Workload assigns to them."""
@@ -267,7 +272,7 @@ class _Expander:
             )
             own = with_claims(spec, batch.claims, copy.name)
             pod = Schedulable(metadata=metadata, spec=own, status=SchedulableStatus(phase="Pending"))
-            self._add(added.document, pod, joins=mould.joins)
+            self._add(added, pod, joins=mould.joins)
 
     def _mould(self, added: Added, batch: Batch, given: GroupKey | None) -> _Mould:
         """Return the admitted first copy of a template, for all copies: admission treats them alike."""
@@ -303,14 +308,15 @@ class _Expander:
         }
         return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
 
-    def _add(self, document: Document, pod: Schedulable, *, joins: bool) -> None:
-        """Add a pod, in the group of its gang if it joins."""
+    def _add(self, source: Added, pod: Schedulable, *, joins: bool) -> None:
+        """Add a pod of an object of the file, in the group of its gang if it joins."""
         gang = autogroups.gang_of(pod) if joins else None
         if gang is not None:
             pod.metadata.labels = {**(pod.metadata.labels or {}), GROUP_LABEL: gang.group_name}
             key = GroupKey(False, pod.metadata.namespace or "", gang.group_name)
             self._joined.setdefault(key, []).append(pod)
-        self._origins[pod.metadata.namespace or "", pod.metadata.name or ""] = document
+        self._origins[_name(pod)] = source.document
+        self._sources[_name(pod)] = source.ref
         self._store_object(pod)
 
     # Groups.
@@ -357,31 +363,26 @@ class _Expander:
         value["metadata"]["creationTimestamp"] = self._now
         self._store_object(self._stored(document, READS[value["apiVersion"], "PodGroup"], value))
 
-    def _targets(self) -> tuple[Name | GroupKey, ...]:
-        """Return the groups in which pods of the file wait, or else those pods. Raises ReadError."""
-        groups: dict[GroupKey, None] = {}
-        lone: list[Name] = []
+    def _targets(self) -> dict[Target, ObjectRef]:
+        """Return the groups in which pods of the file wait, and pods without a group. Raises ReadError."""
+        targets: dict[Target, ObjectRef] = {}
         for pod in self._objects:
-            if not isinstance(pod, Schedulable) or pod.spec.nodeName or pod.finished:
+            if not isinstance(pod, Schedulable) or not pod.pending:
                 continue
+            name = _name(pod)
             key = membership(pod, native_served=self._profile.workload_api)
-            if key is None:
-                lone.append(_name(pod))
-            elif key in self._seen.groups:
-                groups[key] = None
-            else:
+            if key is not None and key not in self._seen.groups:
                 problem = f"Pod {pod.metadata.name} names PodGroup {key.name}, which does not exist. Add it"
-                raise self._origins[_name(pod)].error(problem)
+                raise self._origins[name].error(problem)
+            targets.setdefault(name if key is None else key, self._sources[name])
         for group in self._objects:
             if isinstance(group, PodGroup):
                 key = key_of(group)
-                if any(
-                    not pod.spec.nodeName and not pod.finished for pod in self._state.members(key).values()
-                ):
-                    groups[key] = None
-                elif key not in groups:
+                if any(pod.pending for pod in self._state.members(key).values()):
+                    targets.setdefault(key, group.ref)
+                elif key not in targets:
                     self._notes.append(f"{group.ref} has no pending pods. Add them")
-        return tuple(groups) or tuple(lone)
+        return targets
 
 
 def _name(pod: Pod) -> Name:

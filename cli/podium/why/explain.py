@@ -13,7 +13,7 @@ from podium.api.groups import DisruptionMode, PodGroup
 from podium.api.membership import GroupKey, key_of, membership
 from podium.api.reads import Kind
 from podium.api.schedulable import Schedulable
-from podium.cluster.reader import ClusterReader, Name
+from podium.cluster.reader import ClusterReader, Target
 from podium.groups.divergence import measure_divergence
 from podium.schedulerplugin.engine import Engine
 from podium.schedulerplugin.preemption.intents import DISRUPTION_TARGET
@@ -39,7 +39,6 @@ from podium.why.model import (
 )
 from podium.why.pending import NOT_READ, MissingInput, Pending, waits
 
-Target = Name | GroupKey
 # A caller that queries many objects of one cluster caches its engines.
 Begin = Callable[[ClusterReader, Settings, int], Engine]
 

@@ -124,6 +124,11 @@ class Pod(msgspec.Struct, gc=False):
         return self.status is not None and self.status.phase in ("Succeeded", "Failed")
 
     @property
+    def pending(self) -> bool:
+        """Return whether the pod has no node yet, and is not finished or terminating."""
+        return not (self.spec.nodeName or self.finished or self.metadata.deletionTimestamp)
+
+    @property
     def scheduler(self) -> str:
         """Return the pod's schedulerName, or the default."""
         return self.spec.schedulerName or DEFAULT_SCHEDULER

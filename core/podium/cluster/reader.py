@@ -11,6 +11,7 @@ from podium.api.membership import GroupKey, membership
 from podium.api.schedulable import PersistentVolume, PersistentVolumeClaim
 
 Name = tuple[str, str]  # namespace, name
+Target = Name | GroupKey  # a pod, or a group
 
 
 class ClusterReader(Protocol):

@@ -2,6 +2,8 @@
 
 from collections.abc import Sequence
 
+import msgspec
+
 from podium.api.findings import Finding, ObjectRef, Severity
 from podium.cli.render.whatif_words import Basis, WhatIf
 from podium.schedulerplugin.preemption.outcome import (
@@ -14,6 +16,7 @@ from podium.schedulerplugin.preemption.outcome import (
     Semantics,
     UnitPod,
     UnitVerdict,
+    WorkloadPlan,
 )
 
 
@@ -68,6 +71,31 @@ def costly(hostile: str = "sweep") -> WhatIf:
         ),
     )
     return report(plan, {"nvidia.com/gpu": 32, "google.com/tpu": 1})
+
+
+def several() -> WhatIf:
+    """Return the report of a Job that preempts and a Deployment that does not fit."""
+    first = costly()
+    plan = msgspec.structs.replace(first.plan, outcome=Outcome.DOES_NOT_FIT)
+    rows = (
+        ("Job", "train", 1000, 4, 4, Outcome.FITS_AFTER_PREEMPTION, "4 of 4 pods fit", first.plan.harm),
+        ("Deployment", "web", 100, 3, 0, Outcome.DOES_NOT_FIT, "0/3 nodes are available.", None),
+    )
+    workloads = tuple(
+        WorkloadPlan(
+            kind=kind,
+            namespace="team-a",
+            name=name,
+            priority=priority,
+            pods=pods,
+            placed=placed,
+            outcome=outcome,
+            message=message,
+            harm=harm,
+        )
+        for kind, name, priority, pods, placed, outcome, message, harm in rows
+    )
+    return first._replace(plan=plan, preemptor="2 workloads", workloads=workloads)
 
 
 def fits() -> WhatIf:

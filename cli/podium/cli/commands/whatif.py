@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
+from podium.api.findings import ObjectRef
 from podium.api.schedulable import SCHEDULING_READS
 from podium.api.times import written
 from podium.cli import inputs, naming, whatifinput
@@ -23,12 +24,12 @@ from podium.cli.render.output import Output, deliver, output_options
 from podium.cli.render.text import Layout
 from podium.cli.render.whatif_page import whatif_page
 from podium.cli.render.whatif_table import whatif_table
-from podium.cli.render.whatif_words import Basis, PageOrigin, WhatIf
-from podium.cli.whatifinput import Assumptions, PlanTime, Target, assume
-from podium.cluster.reader import ClusterReader, Name
+from podium.cli.render.whatif_words import PageOrigin, WhatIf
+from podium.cli.whatifinput import Assumptions, PlanTime, assume
+from podium.cluster.reader import Name, Target
 from podium.documents.load import Loaded, collector_paused
 from podium.documents.split import Document
-from podium.schedulerplugin.preemption.outcome import Outcome, Plan, Semantics, TenantNames, full_name
+from podium.schedulerplugin.preemption.outcome import Outcome, Semantics, TenantNames, full_name
 from podium.text import count
 
 if TYPE_CHECKING:
@@ -182,33 +183,27 @@ def command(
         sys.exit(answer.code)
 
 
-def _plan(question: WhatIfQuery, loaded: Loaded, moment: PlanTime, added: Iterable[Target]) -> WhatIfAnswer:
-    """Return the plan for the preemptor. Raises PodiumError."""
-    from podium.schedulerplugin.engine import plan  # noqa: PLC0415 - `--help` does not need numpy
+def _plan(
+    question: WhatIfQuery, loaded: Loaded, moment: PlanTime, added: Mapping[Target, ObjectRef]
+) -> WhatIfAnswer:
+    """Return the plan for the preemptors. Raises PodiumError."""
+    from podium.cli.whatifplan import PlanInput, report  # noqa: PLC0415 - `--help` does not need numpy
 
-    tenant = question.options.tenant
-    target = whatifinput.choose_target(question.pod, question.group, added, loaded.state, tenant)
-    assumed = _assumed(question, target, loaded, moment)
-    rules, settings = assumed.rules, assumed.chosen.settings
-    whatifinput.check_group(target, loaded.state, rules.semantics)
-    names = TenantNames(loaded.state, tenant) if tenant is not None else None
-    namer = names.name if names is not None else full_name
-    made = plan(loaded.state, target, moment.at, settings, minor=rules.minor, namer=namer)
-    basis = assumed.basis(inputs.source(question.files, loaded), loaded)
-    report = report_of(made, target, loaded.state, basis)
+    state, tenant = loaded.state, question.options.tenant
+    targets = whatifinput.choose_targets(question.pod, question.group, added, state, tenant)
+    names = TenantNames(state, tenant) if tenant is not None else None
+    assumed_of = whatifinput.by_scheduler(state, functools.partial(_assumed, question, loaded, moment))
+    given = PlanInput(state, moment.at, assumed_of, namer=names.name if names is not None else full_name)
+    source = inputs.source(question.files, loaded)
+    made = report(given, targets, added, lambda assumed: assumed.basis(source, loaded))
     if names is not None:
-        report = report._replace(plan=names.redact_plan(made))
+        made = made._replace(plan=names.redact_plan(made.plan))
     return WhatIfAnswer(
-        whatif_document(report.plan),
-        functools.partial(whatif_table, report),
-        functools.partial(whatif_page, report),
-        _code(report, question.options.max_victims),
+        whatif_document(made),
+        functools.partial(whatif_table, made),
+        functools.partial(whatif_page, made),
+        _code(made, question.options.max_victims),
     )
-
-
-def report_of(made: Plan, target: Target, view: ClusterReader, basis: Basis) -> WhatIf:
-    """Return a plan with the preemptor's name, its cost, and the basis of the answer."""
-    return WhatIf(made, whatifinput.words(target), accelerators(made, view.pods), basis)
 
 
 def _code(report: WhatIf, max_victims: int | None) -> int:
@@ -229,7 +224,7 @@ def _threat(question: WhatIfQuery, victim: Name, loaded: Loaded, moment: PlanTim
     from podium.schedulerplugin.preemption.threat import threat  # noqa: PLC0415 - as above
 
     target = whatifinput.find_victim(victim, question.options.kind, loaded.state)
-    assumed = _assumed(question, target, loaded, moment)
+    assumed = _assumed(question, loaded, moment, target)
     engine = Engine(loaded.state, assumed.chosen.settings, assumed.rules.minor)
     found = threat(engine, target, moment.at)
     basis = assumed.basis(inputs.source(question.files, loaded), loaded)
@@ -241,7 +236,7 @@ def _threat(question: WhatIfQuery, victim: Name, loaded: Loaded, moment: PlanTim
     )
 
 
-def _assumed(question: WhatIfQuery, target: Target, loaded: Loaded, moment: PlanTime) -> Assumptions:
+def _assumed(question: WhatIfQuery, loaded: Loaded, moment: PlanTime, target: Target) -> Assumptions:
     semantics, given = question.options.semantics, of_file(question.options.config)
     live = not question.files
     assumed = assume(target, loaded, moment, given, live=live, semantics=semantics)
@@ -249,10 +244,10 @@ def _assumed(question: WhatIfQuery, target: Target, loaded: Loaded, moment: Plan
     return assumed
 
 
-def _add(file: str | None, loaded: Loaded, moment: PlanTime) -> Sequence[Target]:
-    """Add the objects of --add to the state, and return the groups and pods to plan for."""
+def _add(file: str | None, loaded: Loaded, moment: PlanTime) -> Mapping[Target, ObjectRef]:
+    """Add the objects of --add to the state, and return what waits, each with the object that brings it."""
     if file is None:
-        return ()
+        return {}
     expansion = brought(inputs.read_documents([file]), loaded, moment)
     for note in expansion.notes:
         click.echo(f"podium: {note}", err=True)
@@ -269,10 +264,3 @@ def brought(documents: Iterable[Document], loaded: Loaded, moment: PlanTime) -> 
     minor, _ = whatifinput.server_minor(loaded)
     profile = Profile(kubernetes=f"1.{minor}", rules="podium", workload_api=loaded.state.native_served)
     return expand(documents, loaded.state, moment.text, profile, loaded.labels)
-
-
-def accelerators(plan: Plan, pods: Mapping[tuple[str, str], object]) -> dict[str, int]:
-    """Return the devices of a plan's victims, by resource."""
-    from podium.api.podrequests import devices  # noqa: PLC0415 - as the engine
-
-    return devices(pods.get((unit.namespace, named.name)) for unit in plan.victims for named in unit.pods)

@@ -20,8 +20,8 @@ from podium.cli.config.schedulersettings import choose_settings, of_file
 from podium.cli.main import examples
 from podium.cli.render.data import as_builtins, document
 from podium.cli.render.output import Output, output_options
-from podium.cli.whatifinput import Assumptions, ChosenSemantics, Target, assume
-from podium.cluster.reader import ClusterReader, Name
+from podium.cli.whatifinput import Assumptions, ChosenSemantics, assume
+from podium.cluster.reader import ClusterReader, Name, Target
 from podium.documents.load import collector_paused
 from podium.errors import PodiumError
 from podium.text import some

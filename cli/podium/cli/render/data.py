@@ -5,8 +5,8 @@ from typing import Any
 import msgspec
 
 from podium.audit.report import API_VERSION, AuditReport
+from podium.cli.render.whatif_words import WhatIf
 from podium.documents.yamlwriter import dump_all
-from podium.schedulerplugin.preemption.outcome import Plan
 
 
 def audit_document(report: AuditReport) -> dict[str, Any]:
@@ -22,10 +22,12 @@ def audit_document(report: AuditReport) -> dict[str, Any]:
     )
 
 
-def whatif_document(plan: Plan) -> dict[str, Any]:
+def whatif_document(report: WhatIf) -> dict[str, Any]:
     """Return the JSON contract of `podium whatif`; docs/whatif.md describes it."""
+    plan = report.plan
     findings = [finding.as_json() for finding in plan.findings]
-    return document("WhatIfReport", **as_builtins(plan) | {"findings": findings})
+    workloads = [as_builtins(each) for each in report.workloads]
+    return document("WhatIfReport", **as_builtins(plan) | {"findings": findings, "workloads": workloads})
 
 
 def as_builtins(value: msgspec.Struct) -> dict[str, Any]:

@@ -10,12 +10,14 @@ from podium.cli.render.whatif_words import (
     harm_line,
     nodes_heading,
     outcome_line,
+    outcome_words,
     pods_words,
     rules_line,
     unit_name,
     unknown_line,
+    victims_words,
 )
-from podium.schedulerplugin.preemption.outcome import NodeReason, Outcome, Plan, UnitVerdict
+from podium.schedulerplugin.preemption.outcome import NodeReason, Outcome, Plan, UnitVerdict, WorkloadPlan
 from podium.text import count
 
 # Maximum lengths of the lists on the page; docs/whatif.md states these numbers.
@@ -35,17 +37,18 @@ def whatif_page(report: WhatIf, made: PageOrigin) -> str:
         "Long lists are cut; <code>podium whatif -o json</code> has everything."
     )
     header = f"<header>\n{verdict(report, 'h1')}\n</header>"
-    return whole(f"Podium whatif: {outcome_line(report)}", header, plan_sections(report.plan), footer)
+    return whole(f"Podium whatif: {outcome_line(report)}", header, plan_sections(report), footer)
 
 
 def _name(unit: UnitVerdict) -> str:
     return text(unit_name(unit))
 
 
-def plan_sections(plan: Plan, *, named: Callable[[UnitVerdict], str] = _name) -> list[str]:
+def plan_sections(report: WhatIf, *, named: Callable[[UnitVerdict], str] = _name) -> list[str]:
     """Return the lists of a plan, empty texts for those without entries; `named` writes a unit's name."""
-    spared = "Spared units, and why"
+    plan, spared = report.plan, "Spared units, and why"
     return [
+        _workloads(report.workloads),
         _domain(plan),
         _units("victims", "Victims", "Preempted units, and why", plan.victims, named),
         _units("spared", "Spared", spared, plan.spared, named),
@@ -76,6 +79,22 @@ def verdict(report: WhatIf, heading: str) -> str:
             tiles(numbers),
         ]
     )
+
+
+def _workloads(workloads: Sequence[WorkloadPlan]) -> str:
+    def row(each: WorkloadPlan) -> tuple[str, ...]:
+        placed = f"{each.placed:,} of {each.pods:,}"
+        return (
+            text(str(each)),
+            str(each.priority),
+            placed,
+            text(victims_words(each.harm)),
+            text(outcome_words(each)),
+        )
+
+    header = ("Workload", "Priority", "Pods placed", "Preempts", "Result")
+    body = table("In the order of their plans", header, workloads, row, limit=UNITS, numbers=(1, 2))
+    return section("workloads", count(len(workloads), "workload"), body) if len(workloads) > 1 else ""
 
 
 class _Card:

@@ -9,15 +9,18 @@ from podium.cli.render.whatif_words import (
     harm_line,
     nodes_heading,
     outcome_line,
+    outcome_words,
     pods_words,
     rules_line,
     unit_name,
     unknown_line,
+    victims_words,
 )
-from podium.schedulerplugin.preemption.outcome import Outcome, Placed, UnitVerdict
+from podium.schedulerplugin.preemption.outcome import Outcome, Placed, UnitVerdict, WorkloadPlan
 from podium.text import count, some
 
 # Maximum lengths of the lists in the table; docs/whatif.md states these numbers.
+WORKLOADS = 20
 PLACED = 10  # Nodes with pods of the preemptor.
 VICTIMS = 20
 SPARED = 10
@@ -36,6 +39,8 @@ def whatif_table(report: WhatIf, layout: Layout) -> str:
     layout.paragraph(visible(plan.message))
     if unknown := unknown_line(report.basis):
         layout.paragraph(visible(unknown), style="warning")
+    if len(report.workloads) > 1:
+        _workloads(layout, report.workloads)
     _placements(layout, plan.placements)
     _units(layout, "Victims", plan.victims, VICTIMS)
     _units(layout, "Spared", plan.spared, SPARED)
@@ -48,6 +53,16 @@ def whatif_table(report: WhatIf, layout: Layout) -> str:
     )
     _findings(layout, plan.findings)
     return layout.text()
+
+
+def _workloads(layout: Layout, workloads: Sequence[WorkloadPlan]) -> None:
+    def row(each: WorkloadPlan) -> tuple[str | int, ...]:
+        placed = f"{each.placed:,} of {each.pods:,}"
+        return str(each), str(each.priority), placed, victims_words(each.harm), outcome_words(each)
+
+    header = ("WORKLOAD", "PRIORITY", "PODS PLACED", "PREEMPTS", "RESULT")
+    title = "Workloads, in the order of their plans"
+    layout.listing(title, header, workloads, row, limit=WORKLOADS, right=(1, 2))
 
 
 def _placements(layout: Layout, placements: Sequence[Placed]) -> None:

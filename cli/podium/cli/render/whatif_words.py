@@ -7,14 +7,18 @@ alternative. Every name in them comes from outside, so a format escapes these se
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from podium.api.membership import GroupKey
 from podium.cli.render.words import amounts
+from podium.cluster.reader import Target
 from podium.schedulerplugin.preemption.outcome import (
     HarmLevel,
     Outcome,
     Plan,
+    PlanHarm,
     Semantics,
     UnitPod,
     UnitVerdict,
+    WorkloadPlan,
 )
 from podium.text import accelerator_time, count, listed, some
 
@@ -33,6 +37,15 @@ _OUTCOMES: Mapping[Outcome, str] = {
     Outcome.DOES_NOT_FIT: "does not fit",
     Outcome.NOT_ELIGIBLE: "is not eligible",
 }
+
+
+_OUTCOMES_OF_ALL: Mapping[Outcome, str] = {
+    Outcome.FITS: "fit without preemption",
+    Outcome.FITS_AFTER_PREEMPTION: "fit after preemption",
+    Outcome.DOES_NOT_FIT: "do not all fit",
+    Outcome.NOT_ELIGIBLE: "are not all eligible",
+}
+_GOOD = (Outcome.FITS, Outcome.FITS_AFTER_PREEMPTION)
 
 
 class Basis(NamedTuple):
@@ -61,13 +74,21 @@ class PageOrigin(NamedTuple):
 class WhatIf(NamedTuple):
     """A plan with the additional data for its reader.
 
-    `preemptor` is a name in words. `held` are the accelerators of the victims, by resource.
+    `preemptor` is a name in words. `held` are the accelerators of the victims, by resource. `workloads` are
+    the parts of a plan for several preemptors, in the order of their plans; empty for one preemptor.
     """
 
     plan: Plan
     preemptor: str
     held: Mapping[str, int]
     basis: Basis
+    workloads: Sequence[WorkloadPlan] = ()
+
+
+def target_words(target: Target) -> str:
+    """Return kind and name of a preemptor: `PodGroup team-a/train`."""
+    kind, name = ("PodGroup", target[1:]) if isinstance(target, GroupKey) else ("Pod", target)
+    return f"{kind} {'/'.join(name)}"
 
 
 def rules_line(basis: Basis) -> str:
@@ -87,14 +108,19 @@ def unknown_line(basis: Basis) -> str:
 def outcome_line(report: WhatIf) -> str:
     """Return what happens to the preemptor, and where."""
     plan = report.plan
-    outcome = f"{report.preemptor} {_OUTCOMES[plan.outcome]}"
+    plural = len(report.workloads) > 1
+    outcome = f"{report.preemptor} {(_OUTCOMES_OF_ALL if plural else _OUTCOMES)[plan.outcome]}"
     if not plan.placements:
         return f"{outcome}."
     nodes = {placed.node for placed in plan.placements}
-    if len(plan.placements) == 1:
+    if len(plan.placements) == 1 and plan.outcome in _GOOD:
         return f"{outcome}, on node {plan.placements[0].node}."
     where = f"node {', '.join(nodes)}" if len(nodes) == 1 else f"nodes {some(nodes)}"
-    return f"{outcome}: {count(len(plan.placements), 'pod')} on {where}."
+    pods = count(len(plan.placements), "pod")
+    if plan.outcome in _GOOD:
+        return f"{outcome}: {pods} on {where}."
+    placed = f"{len(plan.placements):,} of {count(sum(each.pods for each in report.workloads), 'pod')}"
+    return f"{outcome}: only {placed}, on {where}."
 
 
 def harm_line(report: WhatIf) -> str:
@@ -112,6 +138,17 @@ def harm_line(report: WhatIf) -> str:
     against = f"{count(harm.violations, 'pod')} in violation of a PodDisruptionBudget"
     budgets = against if harm.violations else "no budget violated"
     return f"Harm: {_levels(harm.levels)}; {on}; {budgets}."
+
+
+def outcome_words(workload: WorkloadPlan) -> str:
+    """Return the result of one workload of several."""
+    outcome = _OUTCOMES[workload.outcome]
+    return outcome if workload.fits else f"{outcome}: {workload.message}"
+
+
+def victims_words(harm: PlanHarm | None) -> str:
+    """Return the number of units and pods that a plan preempts; empty for none."""
+    return _victims(harm.units, harm.pods) if harm is not None else ""
 
 
 def _levels(levels: Sequence[HarmLevel]) -> str:

@@ -5,10 +5,11 @@ divergences are `podium audit`. Slow results are cached as long as the reading.
 """
 
 import functools
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 
 from podium.api.events import Event
+from podium.api.findings import ObjectRef
 from podium.api.membership import GroupKey, membership
 from podium.api.reads import Kind
 from podium.api.records import RecordedPlan
@@ -25,9 +26,10 @@ from podium.cli.ui.diverging import ABOUT
 from podium.cli.ui.history import newest_first
 from podium.cli.ui.one import Kin, Member
 from podium.cli.ui.planning import Form, PlanAnswer
-from podium.cli.whatifinput import ChosenSemantics, Target, assume
+from podium.cli.whatifinput import Assumptions, ChosenSemantics, assume, by_scheduler
+from podium.cli.whatifplan import PlanInput, report, report_of
 from podium.cli.whyinput import WhyData
-from podium.cluster.reader import ClusterReader, Name
+from podium.cluster.reader import ClusterReader, Name, Target
 from podium.cluster.state import ClusterState as Index
 from podium.documents.load import Loaded, collector_paused
 from podium.documents.split import split
@@ -139,7 +141,7 @@ class Desk:
     def report(self, planned: why.ProspectPlan) -> WhatIf:
         """Return the plan of an account with the additional data of `podium whatif`."""
         basis = planned.assumed.basis(self.source, self.read.near)
-        return whatif.report_of(planned.plan, planned.target, self.state, basis)
+        return report_of(planned.plan, planned.target, self.state, basis)
 
     def kin(self, kind: str, name: Name) -> Kin:
         """Return the group and the members of a pod or group."""
@@ -159,7 +161,7 @@ class Desk:
         loaded = self.read.near
         whatifinput.check_whole(loaded)
         moment = whatifinput.moment(form.now or None, loaded.state, clock, live=self.live)
-        added: tuple[Target, ...] = ()
+        added: Mapping[Target, ObjectRef] = {}
         notes: tuple[str, ...] = ()
         with collector_paused(), loaded.origins.placed():
             if form.manifest.strip():
@@ -169,14 +171,15 @@ class Desk:
                 for each in expansion.objects:
                     loaded.state.apply(each)
                 added, notes = expansion.targets, expansion.notes
-            target = self._meant(form, added, loaded)
+            targets = self._meant(form, added, loaded)
             given = OverridingSettings("the form", form.settings) if form.chooses else None
-            semantics = form.semantics or None
-            assumed = assume(target, loaded, moment, given, live=self.live, semantics=semantics)
-            engine = self._engine(loaded.state, assumed.chosen.settings, assumed.rules.minor)
-            made = engine.plan(target, moment.at)
-            basis = assumed.basis(self.source, loaded)
-            return PlanAnswer(whatif.report_of(made, target, loaded.state, basis), notes)
+
+            def assumed(target: Target) -> Assumptions:
+                return assume(target, loaded, moment, given, live=self.live, semantics=form.semantics or None)
+
+            query = PlanInput(loaded.state, moment.at, by_scheduler(loaded.state, assumed), self._engine)
+            made = report(query, targets, added, lambda chosen: chosen.basis(self.source, loaded))
+            return PlanAnswer(made, notes)
 
     def threat(self, kind: str, victim: str, clock: datetime) -> tuple[Threat, Basis]:
         """Return what would evict a victim: a `kind` (pod or group), or else a group or a pod of the name.
@@ -195,14 +198,14 @@ class Desk:
             found = threat(engine, target, moment.at)
         return found, assumed.basis(self.source, loaded)
 
-    def _meant(self, form: Form, added: tuple[Target, ...], loaded: Loaded) -> Target:
-        """Return the target of a form: a group or else a pod of the name, or the added object."""
+    def _meant(self, form: Form, added: Iterable[Target], loaded: Loaded) -> list[Target]:
+        """Return the targets of a form: a group or else a pod of the name, or all that was added."""
         if not form.whom:
-            return whatifinput.choose_target(None, None, added, loaded.state, None)
+            return whatifinput.choose_targets(None, None, added, loaded.state, None)
         name = full_name("Pending group or pod", form.whom)
         is_pod = name in loaded.state.pods and whatifinput.find_group(loaded.state, name) is None
         pod, group = (name, None) if is_pod else (None, name)
-        return whatifinput.choose_target(pod, group, (), loaded.state, None)
+        return whatifinput.choose_targets(pod, group, (), loaded.state, None)
 
     def _question(self, kind: str, name: Name) -> why.WhyQuery:
         return why.WhyQuery(kind, name, None, None, live=self.live)

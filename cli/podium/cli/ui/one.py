@@ -89,9 +89,8 @@ def _waiting(waiting: Sequence[Wait], now: datetime | None) -> str:
 def _plan_section(report: WhatIf | None) -> Sequence[str]:
     if report is None:
         return ()
-    return section("take", "What would make room", verdict(report, "h3")), *plan_sections(
-        report.plan, named=unit_link
-    )
+    room = section("take", "What would make room", verdict(report, "h3"))
+    return room, *plan_sections(report, named=unit_link)
 
 
 def _priority(counted: Counted | None) -> str:

@@ -127,6 +127,33 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     findings: tuple[Finding, ...] = ()
 
 
+class WorkloadPlan(msgspec.Struct, frozen=True, kw_only=True):
+    """The sum of the plans for one object of the input, such as a Job.
+
+    `pods` are its waiting pods, and `placed` those that get a node. `message` is that of the plan that
+    decides the outcome.
+    """
+
+    kind: str
+    namespace: str
+    name: str
+    priority: int
+    pods: int
+    placed: int
+    outcome: Outcome
+    message: str
+    harm: PlanHarm | None
+
+    @property
+    def fits(self) -> bool:
+        """Return whether all of it fits, with or without preemption."""
+        return self.outcome in (Outcome.FITS, Outcome.FITS_AFTER_PREEMPTION)
+
+    def __str__(self) -> str:
+        """Return kind and name: `Job team-a/train`."""
+        return f"{self.kind} {self.namespace}/{self.name}"
+
+
 # Returns the words for an object of a kind (Pod, PodGroup, PodDisruptionBudget), namespace and name.
 ObjectNamer = Callable[[str, str, str], str]
 

@@ -215,15 +215,16 @@ def test_a_plan_without_a_name_lists_pending_groups_and_pods(podium: Podium) -> 
     )
 
 
-def test_several_targets_of_add_are_listed(podium: Podium) -> None:
-    """Of two pods that --add brings one has to be chosen."""
+def test_all_that_add_brings_is_planned(podium: Podium) -> None:
+    """Pods get a plan one after another, and --pod chooses one of them."""
     added = file(pod("one") + pod("two"), "add.yaml")
-    run = podium("-f", file(NODE), "--add", added)
-    assert (run.code, run.stderr.splitlines()[-1]) == (
-        1,
-        "podium: --add brings Pod a/one, Pod a/two. Choose one with --group or --pod",
-    )
-    assert podium("-f", "cluster.yaml", "--add", added, "--pod", "a/two").code == 0
+    run = podium("-f", file(NODE), "--add", added, "-o", "json")
+    assert run.code == 0
+    assert [each["pod"] for each in run.json["placements"]] == ["a/one", "a/two"]
+    assert [each["name"] for each in run.json["workloads"]] == ["one", "two"]
+    run = podium("-f", "cluster.yaml", "--add", added, "--pod", "a/two", "-o", "json")
+    assert (run.code, [each["pod"] for each in run.json["placements"]]) == (0, ["a/two"])
+    assert run.json["workloads"] == []
 
 
 def test_a_pod_and_a_group_of_one_name_want_a_kind(podium: Podium) -> None:

@@ -23,6 +23,7 @@ KEYS = [
     "spared",
     "nodes",
     "findings",
+    "workloads",
 ]
 UNIT = ["kind", "namespace", "name", "priority", "pods", "violatesBudget", "reason"]
 REPORTS = {"costly": sample.costly(HOSTILE), "fits": sample.fits(), "hopeless": sample.hopeless()}
@@ -31,7 +32,7 @@ REPORTS = {"costly": sample.costly(HOSTILE), "fits": sample.fits(), "hopeless": 
 @pytest.mark.parametrize("report", REPORTS.values(), ids=list(REPORTS))
 def test_json_is_the_contract(report: WhatIf) -> None:
     """The keys, in order, are what other programs rely on, whatever the outcome."""
-    document = json.loads(as_json(whatif_document(report.plan)))
+    document = json.loads(as_json(whatif_document(report)))
     assert list(document) == KEYS
     assert (document["apiVersion"], document["kind"]) == ("cli.podium.dev/v1", "WhatIfReport")
     for unit in document["victims"] + document["spared"]:
@@ -47,7 +48,7 @@ def test_json_is_the_contract(report: WhatIf) -> None:
 
 def test_values_are_the_plans() -> None:
     """Names are exact, absent is null, and what violates a budget is a truth value."""
-    document = json.loads(as_json(whatif_document(sample.costly(HOSTILE).plan)))
+    document = json.loads(as_json(whatif_document(sample.costly(HOSTILE))))
     assert document["victims"][0]["name"] == HOSTILE
     assert document["victims"][0]["violatesBudget"] is True
     assert document["outcome"] == "FitsAfterPreemption"
@@ -56,12 +57,12 @@ def test_values_are_the_plans() -> None:
         "levels": [{"priority": 100, "units": 1, "pods": 4}, {"priority": 0, "units": 1, "pods": 1}],
         "acceleratorSeconds": 45_000,
     }
-    free = json.loads(as_json(whatif_document(sample.fits().plan)))
+    free = json.loads(as_json(whatif_document(sample.fits())))
     assert (free["minimalPriority"], free["harm"]) == (None, None)
 
 
 @pytest.mark.parametrize("report", REPORTS.values(), ids=list(REPORTS))
 def test_yaml_is_the_same_document(report: WhatIf) -> None:
     """YAML has the contents of JSON, hostile names included."""
-    document = whatif_document(report.plan)
+    document = whatif_document(report)
     assert yaml.safe_load(as_text(document, "yaml")) == json.loads(as_json(document))

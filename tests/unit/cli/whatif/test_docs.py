@@ -16,6 +16,7 @@ ROOT = Path(__file__).parents[4]
 DOCS = ROOT.joinpath("docs", "whatif.md").read_text("utf-8")
 EXAMPLE = ROOT / "examples" / "preemption" / "cluster.yaml"
 CUTS = {
+    "workloads": (whatif_table.WORKLOADS, whatif_page.UNITS),
     "nodes with pods of the preemptor": (whatif_table.PLACED, whatif_page.CARDS),
     "pods of one kind on a node": (SHOWN, whatif_page.PODS),
     "victims": (whatif_table.VICTIMS, whatif_page.UNITS),

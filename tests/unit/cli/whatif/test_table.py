@@ -68,6 +68,19 @@ def test_opens_with_what_counts(report: WhatIf, lines: list[str]) -> None:
     assert written(report, 300)[: len(lines)] == lines
 
 
+def test_a_sum_of_plans_has_a_line_for_each_workload() -> None:
+    lines = written(sample.several(), 130)
+    outcome = "2 workloads do not all fit: only 4 of 7 pods, on nodes node-0, node-1, node-2 and 1 more."
+    assert outcome in lines
+    start = lines.index("WORKLOADS, IN THE ORDER OF THEIR PLANS") + 1
+    assert [re.split("  +", line) for line in lines[start : start + 2]] == [
+        ["WORKLOAD", "PRIORITY", "PODS PLACED", "PREEMPTS", "RESULT"],
+        ["Job team-a/train", "1000", "4 of 4", "2 units (5 pods)", "fits after preemption"],
+    ]
+    refused = "Deployment team-a/web", "100", "0 of 3", "does not fit: 0/3 nodes are available."
+    assert re.split("  +", lines[start + 2]) == list(refused)
+
+
 def test_lists_have_the_workloads_and_reasons() -> None:
     """Victims and spared have kind, name, priority, pods and reason, and a budget where one is violated."""
     lines = written(sample.costly(), 160)

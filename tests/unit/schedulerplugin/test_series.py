@@ -1,0 +1,194 @@
+"""Several preemptors are planned one after another, and their plans add up."""
+
+import random
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.support.filters import builders
+from tests.support.preemption.clusters import NOW, SECONDS, state_of, time_of
+from tests.support.preemption.scene import group, node
+
+from podium.api.findings import ObjectRef
+from podium.api.membership import GroupKey
+from podium.cluster.reader import Target
+from podium.cluster.state import ClusterState
+from podium.schedulerplugin.engine import Engine
+from podium.schedulerplugin.preemption.outcome import HarmLevel, Outcome, WorkloadPlan
+from podium.schedulerplugin.series import Step, by_workload, plan_series, summed
+
+GPU, NS = "nvidia.com/gpu", builders.NS
+GANG = GroupKey(True, NS, "gang")
+
+
+def pod(name: str, gpus: int, priority: int, where: str | None = None, **kwargs: Any) -> Any:
+    """Make a pod that asks for accelerators; one with a node started an hour ago."""
+    start = time_of(SECONDS - 3_600) if where else None
+    return builders.pod(name, {GPU: gpus}, node=where, priority=priority, start=start, **kwargs)
+
+
+def nodes(number: int) -> list[Any]:
+    return [node(f"n{at}", 100, room={GPU: 8}) for at in range(number)]
+
+
+def full(number: int, priority: int = 1) -> list[Any]:
+    """Make nodes, each of them full with one pod."""
+    return [*nodes(number), *(pod(f"old-{at}", 8, priority, f"n{at}") for at in range(number))]
+
+
+def planned(objects: Sequence[Any], targets: Sequence[Target]) -> list[Step]:
+    state: ClusterState = state_of(objects)
+    engine = Engine(state)
+    state.observe(engine.apply)
+    return plan_series(state, targets, NOW, lambda _: engine)
+
+
+def named(*names: str) -> list[Target]:
+    return [(NS, name) for name in names]
+
+
+def where(steps: Sequence[Step]) -> dict[str, str]:
+    return {
+        placed.pod.removeprefix(f"{NS}/"): placed.node for step in steps for placed in step.plan.placements
+    }
+
+
+def gang(size: int) -> list[Any]:
+    return [group("gang", 9, size), *(pod(f"gang-{at}", 8, 9, group="gang") for at in range(size))]
+
+
+CASES: list[tuple[str, list[Any], list[Target], list[str], list[Outcome]]] = [
+    (
+        "plans do not share free room",
+        [*nodes(2), *(pod(name, 8, 5) for name in "abc")],
+        named("a", "b", "c"),
+        ["a", "b"],
+        [Outcome.FITS, Outcome.FITS, Outcome.DOES_NOT_FIT],
+    ),
+    (
+        "plans do not share victims",
+        [*full(2), *(pod(name, 8, 5) for name in "abc")],
+        named("a", "b", "c"),
+        ["a", "b"],
+        [Outcome.FITS_AFTER_PREEMPTION] * 2 + [Outcome.DOES_NOT_FIT],
+    ),
+    (
+        "the highest priority comes first",
+        [*nodes(1), pod("low", 8, 5), pod("high", 8, 7)],
+        named("low", "high"),
+        ["high"],
+        [Outcome.FITS, Outcome.DOES_NOT_FIT],
+    ),
+    (
+        "equal priorities keep the order of the file",
+        [*nodes(1), pod("second", 8, 5), pod("first", 8, 5)],
+        named("first", "second"),
+        ["first"],
+        [Outcome.FITS, Outcome.DOES_NOT_FIT],
+    ),
+    (
+        "room that a victim leaves is free for the next",
+        [*full(1), pod("a", 4, 5), pod("b", 4, 5)],
+        named("a", "b"),
+        ["a", "b"],
+        [Outcome.FITS_AFTER_PREEMPTION, Outcome.FITS],
+    ),
+    (
+        "a group and a pod in one file",
+        [*full(3), *gang(2), pod("a", 8, 5)],
+        [(NS, "a"), GANG],
+        ["gang-0", "gang-1", "a"],
+        [Outcome.FITS_AFTER_PREEMPTION] * 2,
+    ),
+    (
+        "what does not fit leaves the room to others",
+        [*nodes(1), *gang(2), pod("a", 8, 5)],
+        [GANG, (NS, "a")],
+        ["a"],
+        [Outcome.DOES_NOT_FIT, Outcome.FITS],
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("objects", "targets", "placed", "outcomes"),
+    [case[1:] for case in CASES],
+    ids=[case[0] for case in CASES],
+)
+def test_each_plan_is_made_after_the_plans_before_it(
+    objects: list[Any], targets: list[Target], placed: list[str], outcomes: list[Outcome]
+) -> None:
+    steps = planned(objects, targets)
+    assert list(where(steps)) == placed
+    assert [step.plan.outcome for step in steps] == outcomes
+
+
+@given(st.integers(0, 10_000))
+def test_the_sum_fits_the_cluster_and_adds_up(seed: int) -> None:
+    """No node holds more than it has, nothing is evicted twice, and no pod with a plan is a victim."""
+    rng = random.Random(seed)
+    old = [
+        pod(f"old-{at}-{number}", rng.choice((1, 2, 4)), rng.choice((0, 1, 5)), f"n{at}")
+        for at in range(3)
+        for number in range(2)
+    ]
+    new = [pod(f"new-{at}", rng.choice((2, 4, 8)), rng.choice((1, 5, 9))) for at in range(5)]
+    steps = planned([*nodes(3), *old, *new], named(*(each.metadata.name for each in new)))
+    whole = summed([step.plan for step in steps], "sum")
+    gone = [victim.name for unit in whole.victims for victim in unit.pods]
+    assert len(gone) == len(set(gone)) == (whole.harm.pods if whole.harm is not None else 0)
+    assert set(gone) <= {each.metadata.name for each in old}
+    used = Counter[str]()
+    size = {each.metadata.name: int(each.spec.containers[0].resources.requests[GPU]) for each in [*old, *new]}
+    for each in old:
+        if each.metadata.name not in gone:
+            used[each.spec.nodeName] += size[each.metadata.name]
+    for name, place in where(steps).items():
+        used[place] += size[name]
+    assert max(used.values(), default=0) <= 8
+    assert [step.priority for step in steps] == sorted((step.priority for step in steps), reverse=True)
+
+
+def test_a_sum_has_the_worst_outcome_and_all_harm() -> None:
+    steps = planned([*full(2), *(pod(name, 8, 5) for name in "abc")], named("a", "b", "c"))
+    whole = summed([step.plan for step in steps], "2 of 3")
+    assert (whole.outcome, whole.message) == (Outcome.DOES_NOT_FIT, "2 of 3")
+    assert whole.harm is not None
+    assert whole.harm.levels == (HarmLevel(1, 2, 2),)
+    assert whole.harm.acceleratorSeconds == 2 * 8 * 3_600
+    assert {unit.name for unit in whole.victims} == {"old-0", "old-1"}
+    assert whole.nodes == steps[-1].plan.nodes
+    assert not {unit.name for unit in whole.spared} & {unit.name for unit in whole.victims}
+
+
+def test_steps_are_added_up_by_the_object_that_brings_them() -> None:
+    job, other = ObjectRef("batch/v1", "Job", NS, "job"), ObjectRef("v1", "Pod", NS, "c")
+    targets = named("a", "b", "c")
+    steps = planned([*full(2), *(pod(name, 8, 5) for name in "abc")], targets)
+    assert by_workload(steps, dict(zip(targets, (job, job, other), strict=True))) == [
+        WorkloadPlan(
+            kind="Job",
+            namespace=NS,
+            name="job",
+            priority=5,
+            pods=2,
+            placed=2,
+            outcome=Outcome.FITS_AFTER_PREEMPTION,
+            message=steps[0].plan.message,
+            harm=summed([step.plan for step in steps], "").harm,
+        ),
+        WorkloadPlan(
+            kind="Pod",
+            namespace=NS,
+            name="c",
+            priority=5,
+            pods=1,
+            placed=0,
+            outcome=Outcome.DOES_NOT_FIT,
+            message=steps[2].plan.message,
+            harm=None,
+        ),
+    ]
