@@ -22,7 +22,7 @@ from tests.support.aside import Aside
 from tests.support.servers import Server
 from yarl import URL
 
-from podium.kube.httpclient import Connector
+from podium.kube.session import Connector
 
 _ADDRESS = "127.0.0.1"
 _POLL_SECONDS = 0.05

@@ -1,41 +1,34 @@
 """Requests to one API server, with the address and the credential that kubernetes_asyncio finds.
 
 That library handles kubeconfig files, credential plugins and TLS. Its call path and models cost more than the
-request itself. So reads use an aiohttp session directly, bytes in and bytes out. Writes, thousands a minute,
-use the persistent connections of `podium.kube.httpclient`; behind a proxy they use the session too. Each
-request asks the library for the credential, because tokens expire while a process runs.
+request itself. So requests use an aiohttp session directly (`podium.kube.session`), bytes in and bytes out.
+Each request asks the library for the credential, because tokens expire while a process runs.
 
 A request that the server certainly did not process (429) is sent again after the time that the server names.
 A write without an answer is never repeated here: only the caller knows whether a repetition is harmless.
-Behind a proxy, aiohttp repeats a PUT or DELETE on a dead persistent connection; HTTP defines both as
-idempotent.
 """
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator, Mapping
-from contextlib import asynccontextmanager, contextmanager
-from functools import lru_cache
-from typing import TYPE_CHECKING, Any, NamedTuple
-from urllib.parse import urlencode, urlsplit
+from contextlib import asynccontextmanager, contextmanager, nullcontext
+from typing import Any, NamedTuple
+from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
 import msgspec
 
 from podium.errors import PodiumError
 from podium.kube.connectionerrors import no_connection
-from podium.kube.kubeconfig import LoadedKubeconfig, Transport, chosen, transport
+from podium.kube.kubeconfig import LoadedKubeconfig, chosen, transport
 from podium.kube.lines import LONGEST_LINE, LineSplitter
 from podium.text import one_line
-
-if TYPE_CHECKING:
-    from podium.kube.httpclient import ConnectionPool
 
 _CONNECT_SECONDS = 30.0
 # Longer than the 60 s after which an API server answers 504 to a list.
 _SILENCE_SECONDS = 75.0
 _ATTEMPTS = 6
-# The size of the read buffer. When it is full, TCP flow control stops the server.
-_READ_BYTES = 2 << 20
+# The concurrent reads of one process, without watches. Writes do not wait for reads.
+_READS = 100
 # The longest answer other than a watch. A longer page of a list is requested again with a smaller limit (see
 # paging). One object has at most half of this size, see LONGEST_LINE.
 LONGEST_ANSWER = 2 * LONGEST_LINE
@@ -123,17 +116,16 @@ class Connection:
         target: LoadedKubeconfig,
         session: Any,
         options: dict[str, Any],
-        writes: "ConnectionPool | None",
         sleep: Sleep,
     ) -> None:
-        """`session` is aiohttp's, used with `options`. It also sends the writes if `writes` is None."""
+        """`session` is aiohttp's, used with `options`."""
         self.context = target.context
         self.namespace = target.namespace
         self.server: str = target.configuration.host
         self._configuration = target.configuration
         self._session = session
         self._options = options
-        self._writes = writes
+        self._reads = asyncio.Semaphore(_READS)
         self._sleep = sleep
 
     async def get(self, path: str, **query: str) -> bytes:
@@ -223,20 +215,11 @@ class Connection:
         raise self._refusal(call, answer)
 
     async def _once(self, call: _Call) -> RawResponse:
-        if call.method == "GET" or self._writes is None:
-            async with self._open(call, _SILENCE_SECONDS) as response:
-                return RawResponse(response.status, response.headers, await self._body(call, response))
-        headers = await self._headers(call)
-        target = call.path + _query(tuple(call.query.items()))
-        with self._in_words(call):
-            return await self._writes.ask(
-                call.method,
-                target,
-                headers,
-                call.data or b"",
-                connecting=_CONNECT_SECONDS,
-                silence=_SILENCE_SECONDS,
-            )
+        async with (
+            self._reads if call.method == "GET" else nullcontext(),
+            self._open(call, _SILENCE_SECONDS) as response,
+        ):
+            return RawResponse(response.status, response.headers, await self._body(call, response))
 
     async def _body(self, call: _Call, response: Any) -> bytes:
         """Return the whole body. Raises TooLargeError, and stops reading, when it is too long."""
@@ -261,7 +244,13 @@ class Connection:
         import aiohttp  # noqa: PLC0415 - slow to import; only live commands pay
 
         headers = await self._headers(call)
-        timeout = aiohttp.ClientTimeout(sock_connect=_CONNECT_SECONDS, sock_read=silence)
+        is_write = call.method != "GET"
+        timeout = aiohttp.ClientTimeout(
+            # A list may take as long as it needs, while a write has a short answer.
+            total=_CONNECT_SECONDS + silence if is_write else None,
+            connect=_CONNECT_SECONDS,
+            sock_read=silence,
+        )
         with self._in_words(call):
             async with self._session.request(
                 call.method,
@@ -271,7 +260,7 @@ class Connection:
                 headers=headers,
                 timeout=timeout,
                 # A redirected write would continue as a GET, and the 200 of a GET does not confirm a write.
-                allow_redirects=call.method == "GET",
+                allow_redirects=not is_write,
                 **self._options,
             ) as response:
                 yield response
@@ -301,7 +290,11 @@ class Connection:
                 one_line(f"{self.server}: not a URL. Set the kubeconfig's server to https://HOST:PORT")
             ) from None
         except (aiohttp.ClientError, OSError, ValueError) as error:
-            failure_text = no_connection(error, self.server) or str(error)
+            # aiohttp derives classes for a proxy's refusal and for too many redirects.
+            if type(error) is aiohttp.ClientResponseError:
+                failure_text = f"answer is not HTTP: {error.message}"
+            else:
+                failure_text = no_connection(error, self.server) or str(error)
             raise PodiumError(one_line(f"{self.server}: {call} failed: {failure_text}")) from None
 
     async def _credential(self) -> str:
@@ -322,9 +315,7 @@ async def connect(
 
     Raises PodiumError when the kubeconfig or its credentials cannot be used.
     """
-    import aiohttp  # noqa: PLC0415 - slow to import; only live commands pay
-
-    from podium.kube.httpclient import Connector  # noqa: PLC0415 - it imports aiohttp
+    from podium.kube.session import open_session  # noqa: PLC0415 - it imports aiohttp, which is slow
 
     target = await chosen(kubeconfig, context)
     reach = await transport(target)
@@ -334,43 +325,14 @@ async def connect(
     }
     if reach.server_hostname:
         options["server_hostname"] = reach.server_hostname
-    # The library's session looks up the proxy and ~/.netrc at every request, each on a thread, and waits for
-    # that thread while the event loop is busy. kubectl ignores netrc too.
-    async with aiohttp.ClientSession(
-        connector=Connector(limit=target.configuration.connection_pool_maxsize, ssl=reach.certificates),
-        read_bufsize=_READ_BYTES,
-    ) as session:
-        pool = None if options["proxy"] else _pool(target, reach)
-        try:
-            yield Connection(target, session, options, pool, sleep)
-        finally:
-            if pool is not None:
-                await pool.close()
-
-
-def _pool(target: LoadedKubeconfig, reach: Transport) -> "ConnectionPool | None":
-    """Return the connections for writes, or None for an invalid URL: aiohttp has the better error message."""
-    from podium.kube.httpclient import ConnectionPool  # noqa: PLC0415 - it imports aiohttp
-
-    try:
-        server = urlsplit(target.configuration.host)
-        if server.scheme not in ("http", "https") or not server.hostname:
-            return None
-        return ConnectionPool(server, reach.certificates, reach.server_hostname)
-    except ValueError:
-        return None
+    async with open_session(reach.certificates) as session:
+        yield Connection(target, session, options, sleep)
 
 
 def _environment_proxy(server: str) -> str | None:
     """Return the proxy that the environment sets for a server (HTTPS_PROXY, NO_PROXY and similar)."""
     parts = urlsplit(server)
     return None if proxy_bypass(parts.netloc) else getproxies().get(parts.scheme)
-
-
-@lru_cache(64)
-def _query(items: tuple[tuple[str, str], ...]) -> str:
-    """Return the query string behind a path. Cached, because most writes have the same one."""
-    return f"?{urlencode(items)}" if items else ""
 
 
 def _status(body: bytes) -> _Status:

@@ -26,7 +26,6 @@ import structlog
 from aiohttp import StreamReader
 from aiohttp.http import HttpProcessingError, HttpRequestParser, RawRequestMessage
 
-from podium.kube.httpclient import UNHINDERED
 from podium.runtime.batches import RequestBatch
 from podium.runtime.limits import Limits, Load, RequestBudget
 from podium.runtime.messages import (
@@ -48,6 +47,21 @@ _PIECE = 64 << 10
 _LINE, _FIELDS = 8190, 64
 
 _log = structlog.get_logger()
+
+
+class _Unhindered:
+    """A transport for the parser that ignores flow control, because each parsed piece is read at once."""
+
+    connected = True
+
+    def pause_reading(self) -> None:
+        """Do nothing."""
+
+    def resume_reading(self, resume_parser: bool = True) -> None:
+        """Do nothing."""
+
+
+_UNHINDERED: Any = _Unhindered()
 
 
 class Shared(Protocol):
@@ -98,7 +112,7 @@ class ServerConnection(asyncio.Protocol):
         self._loop = loop
         # One request at a time: the parser keeps pipelined data of at most one read.
         self._parser = HttpRequestParser(
-            UNHINDERED,
+            _UNHINDERED,
             loop,
             _PIECE,
             max_line_size=_LINE,

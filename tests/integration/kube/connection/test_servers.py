@@ -13,6 +13,7 @@ from podium.api.schedulable import SCHEDULING_READS
 from podium.cli.inputs import KubeOptions, load_live
 from podium.errors import PodiumError
 from podium.kube import paging
+from podium.kube.connection import connect
 
 pytestmark = pytest.mark.server
 
@@ -106,3 +107,25 @@ def test_without_the_workload_api_its_kinds_are_unread(server_without: Server) -
         "Workload": "not served by this cluster",
         "KueueWorkload": "not served by this cluster",
     }
+
+
+@pytest.mark.parametrize(
+    ("name", "error"),
+    [("kubernetes.default.svc", ""), ("other.example", "certificate is not valid for 'other.example'")],
+)
+async def test_a_write_uses_the_name_of_the_kubeconfig_in_tls(
+    server_137: Server, namespace: str, tmp_path: Path, name: str, error: str
+) -> None:
+    text = server_137.kubeconfig.read_text(encoding="utf-8")
+    named = text.replace("server: https", f"tls-server-name: {name}\n    server: https")
+    assert named != text
+    (tmp_path / "named").write_text(named, encoding="utf-8")
+    async with connect(str(tmp_path / "named"), None) as link:
+        path, made = f"/api/v1/namespaces/{namespace}/configmaps", {"metadata": {"name": "made"}}
+        if error:
+            with pytest.raises(PodiumError, match=error):
+                await link.send("POST", path, made)
+        else:
+            await link.send("POST", path, made)
+    code, _ = server_137.request("GET", f"{path}/made")
+    assert code == (404 if error else 200)

@@ -41,7 +41,7 @@ CERTIFICATES = {
 
 
 async def said(fake: Fake, folder: Path, method: str, authority: str = "") -> str:
-    """Read, or write, which has connections of its own; the line must be one."""
+    """Return the error of a read or a write, which is one line."""
     async with connect(fake.kubeconfig(folder, authority=authority), None) as link:
         with pytest.raises(PodiumError) as failed:
             await (link.get("/version") if method == "GET" else link.send(method, "/version", {}))

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import uvloop
 from tests.support.connection.fake import Fake
 from tests.support.waiting import PATIENCE_SECONDS
 from tests.support.webhooks import pki
@@ -22,8 +23,11 @@ BEGUN = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\n{}\n\r\n"
 
 
 @contextlib.contextmanager
-def rude(folder: Path, says: bytes) -> Iterator[tuple[str, threading.Event]]:
-    """Serve one request with this and no goodbye: a kubeconfig, and the event of its coming."""
+def rude(folder: Path, says: bytes | None) -> Iterator[tuple[str, threading.Event]]:
+    """Serve one request with this and no goodbye: a kubeconfig, and the event of its coming.
+
+    None serves no handshake, and the event is then the connection.
+    """
     authority = pki.authority()
     pki.write(folder, pki.leaf(authority))
     (folder / "ca.crt").write_bytes(authority.certificate)
@@ -32,7 +36,15 @@ def rude(folder: Path, says: bytes) -> Iterator[tuple[str, threading.Event]]:
     asked, over = threading.Event(), threading.Event()
 
     def serve() -> None:
-        with listener.accept()[0] as plain, context.wrap_socket(plain, server_side=True) as stream:
+        with listener.accept()[0] as plain:
+            if says is None:
+                asked.set()
+                over.wait(PATIENCE_SECONDS)
+                return
+            answer(plain, says)
+
+    def answer(plain: socket.socket, says: bytes) -> None:
+        with context.wrap_socket(plain, server_side=True) as stream:
             stream.recv(1 << 16)
             stream.sendall(says)
             asked.set()
@@ -54,17 +66,35 @@ async def asking(link: Connection) -> None:
     await link.get("/")
 
 
+async def writing(link: Connection) -> None:
+    await link.send("PUT", "/", {})
+
+
 async def watching(link: Connection) -> None:
     async for _ in link.lines("/", silence=PATIENCE_SECONDS):
         pass
 
 
-@pytest.mark.parametrize(
-    ("says", "does"), [(b"", asking), (BEGUN, asking), (BEGUN, watching)], ids=["asked", "begun", "watched"]
-)
+# What the server says, and the request.
+GIVEN_UP: dict[str, tuple[bytes | None, Callable[[Connection], Coroutine[Any, Any, None]]]] = {
+    "asked": (b"", asking),
+    "begun": (BEGUN, asking),
+    "watched": (BEGUN, watching),
+    "write asked": (b"", writing),
+    "write begun": (BEGUN, writing),
+    "write before the handshake": (None, writing),
+}
+
+
+@pytest.mark.parametrize("loop", [asyncio.new_event_loop, uvloop.new_event_loop], ids=["asyncio", "uvloop"])
+@pytest.mark.parametrize("case", GIVEN_UP.values(), ids=[*GIVEN_UP])
 def test_a_request_given_up_leaves_no_connection_open(
-    tmp_path: Path, says: bytes, does: Callable[[Connection], Coroutine[Any, Any, None]]
+    tmp_path: Path,
+    case: tuple[bytes | None, Callable[[Connection], Coroutine[Any, Any, None]]],
+    loop: Callable[[], asyncio.AbstractEventLoop],
 ) -> None:
+    says, does = case
+
     async def give_up(kubeconfig: str, asked: threading.Event) -> None:
         async with connect(kubeconfig, None) as link:
             task = asyncio.create_task(does(link))
@@ -76,6 +106,7 @@ def test_a_request_given_up_leaves_no_connection_open(
     with warnings.catch_warnings(record=True) as seen:
         warnings.simplefilter("always", ResourceWarning)
         with rude(tmp_path, says) as (kubeconfig, asked):
-            asyncio.run(give_up(kubeconfig, asked))
+            with asyncio.Runner(loop_factory=loop) as runner:
+                runner.run(give_up(kubeconfig, asked))
             gc.collect()
     assert [str(warning.message) for warning in seen] == []
