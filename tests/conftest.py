@@ -14,6 +14,9 @@ os.environ["COLUMNS"] = "100"
 sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
+# An API server's start takes a fifth less processor time, and 150 MiB more.
+os.environ.setdefault("GOGC", "400")
+
 pytest_plugins = [
     "tests.support.calling",
     "tests.support.browser",

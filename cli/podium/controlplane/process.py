@@ -16,6 +16,8 @@ from pathlib import Path
 import msgspec
 
 _POLL_SECONDS = 0.03
+# How far the heap grows between two collections, and from which size on that does not count.
+_GO_MEMORY = ("GOGC", "GOMEMLIMIT")
 
 # The shell puts the program in the background and exits, so that init adopts it: the caller has no child to
 # reap, and the caller's exit stops nothing. `$!` is the program itself, because the shell's fork becomes it.
@@ -32,13 +34,15 @@ class Process(msgspec.Struct, frozen=True):
 def spawn(argv: Sequence[str], *, folder: Path, log: Path) -> Process:
     """Start a program in its own session in the working directory `folder`, with its output added to `log`.
 
-    It gets nothing of our environment: etcd and client-go take settings from variables, and an API server
-    would take the proxy for its webhooks. None of these is intended here.
+    It gets the Go runtime's memory settings of our environment and nothing else: etcd and client-go take
+    settings from variables, and an API server would take the proxy for its webhooks.
     """
     shell = subprocess.run(  # noqa: S603 - the caller's program, its arguments passed unchanged
         ["/bin/sh", "-c", _DETACH, "sh", str(log), *argv],
         cwd=folder,
-        env={"PATH": os.defpath, "HOME": str(folder)},
+        env={"PATH": os.defpath, "HOME": str(folder)} | {
+            name: os.environ[name] for name in _GO_MEMORY if name in os.environ
+        },
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         start_new_session=True,

@@ -37,10 +37,11 @@ def start(folder: Path, script: str) -> Process:
     return process.spawn(["/bin/sh", "-c", script], folder=folder, log=folder / "log")
 
 
-def test_a_process_outlives_its_starter_in_its_folder_with_no_environment(
+def test_a_process_outlives_its_starter_in_its_folder_without_its_environment(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The program gets exactly its arguments, the folder and the log, and none of our variables."""
+    """The program gets its arguments, the folder, the log, and Go's memory settings of our variables."""
+    monkeypatch.setenv("GOGC", "300")
     for name in _NOT_MEANT:
         monkeypatch.setenv(name, "http://127.0.0.1:1")
     started = process.spawn(
@@ -54,6 +55,7 @@ def test_a_process_outlives_its_starter_in_its_folder_with_no_environment(
     lines = (tmp_path / "log").read_text().splitlines()
     assert lines[0] == str(tmp_path)
     assert not {line.partition("=")[0] for line in lines}.intersection(_NOT_MEANT)
+    assert "GOGC=300" in lines
     process.stop([started], grace=10)
     assert not process.alive(started)
 
