@@ -40,9 +40,8 @@ def spawn(argv: Sequence[str], *, folder: Path, log: Path) -> Process:
     shell = subprocess.run(  # noqa: S603 - the caller's program, its arguments passed unchanged
         ["/bin/sh", "-c", _DETACH, "sh", str(log), *argv],
         cwd=folder,
-        env={"PATH": os.defpath, "HOME": str(folder)} | {
-            name: os.environ[name] for name in _GO_MEMORY if name in os.environ
-        },
+        env={"PATH": os.defpath, "HOME": str(folder)}
+        | {name: os.environ[name] for name in _GO_MEMORY if name in os.environ},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         start_new_session=True,

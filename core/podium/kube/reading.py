@@ -57,6 +57,15 @@ class Undecodable(NamedTuple):
     raw: bytes = b""
 
 
+class NamedUndecodable(msgspec.Struct, frozen=True):
+    """An undecodable object, and why, as a process shows it at /undecodable."""
+
+    resource: str
+    namespace: str
+    name: str
+    error: str
+
+
 class WatchEvent(msgspec.Struct):
     """A line of a watch; if the line was too long, `object` holds the metadata only."""
 

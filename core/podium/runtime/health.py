@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 import msgspec
 from prometheus_client import CollectorRegistry
 
-from podium.kube.reading import Undecodable
+from podium.kube.reading import NamedUndecodable, Undecodable
 from podium.runtime.limits import Limits
 from podium.runtime.messages import JSON, HTTPRequest, HTTPResponse, Route, text_response
 from podium.runtime.metrics import exposition
@@ -26,15 +26,6 @@ MOST_NAMED = 100
 
 Undecodables = Callable[[], Mapping[str, Sequence[Undecodable]]]
 Stuck = Callable[[], str]
-
-
-class Named(msgspec.Struct, frozen=True):
-    """An undecodable object, and why, as /undecodable shows it."""
-
-    resource: str
-    namespace: str
-    name: str
-    error: str
 
 
 class Probes:
@@ -81,7 +72,7 @@ class Probes:
 
     def _named(self, ask: HTTPRequest) -> HTTPResponse:  # noqa: ARG002 - as above
         named = (
-            Named(resource, each.metadata.namespace or "", each.metadata.name or "", each.why)
+            NamedUndecodable(resource, each.metadata.namespace or "", each.metadata.name or "", each.why)
             for resource, found in sorted(self._undecodable().items())
             for each in found
         )

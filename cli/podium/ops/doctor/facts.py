@@ -12,8 +12,8 @@ from urllib.parse import urlencode
 import msgspec
 
 from podium.api.core import PODIUM_SCHEDULER
+from podium.kube.reading import NamedUndecodable
 from podium.ops.doctor.check import DoctorCheck, note
-from podium.runtime.health import Named
 
 Document = dict[str, Any]
 
@@ -87,7 +87,7 @@ class Probe(NamedTuple):
 
     ready: Answer
     ages: Mapping[str, float]
-    undecodable: Sequence[Named] = ()
+    undecodable: Sequence[NamedUndecodable] = ()
 
 
 class CreateDryRun(NamedTuple):

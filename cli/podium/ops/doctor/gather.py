@@ -19,6 +19,7 @@ from podium.groups.autogroups import API_VERSION
 from podium.kube.connection import Connection, RefusedError
 from podium.kube.connection import RawResponse as Reply
 from podium.kube.discovery import version_of
+from podium.kube.reading import NamedUndecodable
 from podium.ops.doctor import neighbours, registration, rights, server
 from podium.ops.doctor.facts import (
     DEFINITIONS,
@@ -31,7 +32,6 @@ from podium.ops.doctor.facts import (
     Probe,
     UnreadDocument,
 )
-from podium.runtime.health import Named
 from podium.text import cut, one_line
 
 K = TypeVar("K")
@@ -231,12 +231,12 @@ def _ages(reply: Reply | UnreadDocument | None) -> dict[str, float]:
         return {}
 
 
-def _named(reply: Reply | UnreadDocument | None) -> list[Named]:
+def _named(reply: Reply | UnreadDocument | None) -> list[NamedUndecodable]:
     """Return the objects that a process cannot decode; none if an older process does not report them."""
     if not isinstance(reply, Reply) or reply.code != 200:
         return []
     try:
-        return msgspec.json.decode(reply.body, type=list[Named])
+        return msgspec.json.decode(reply.body, type=list[NamedUndecodable])
     except msgspec.DecodeError:
         return []
 

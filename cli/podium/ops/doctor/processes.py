@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from datetime import datetime, timedelta
 
 from podium.api.meta import instant
+from podium.kube.reading import NamedUndecodable
 from podium.ops.doctor.check import DoctorCheck, note, ok, problem, warning
 from podium.ops.doctor.facts import ClusterFacts, Document, lasting, policy_path, unseen
-from podium.runtime.health import Named
 from podium.text import count, listed, some
 
 # The API server sends at least a bookmark to each cache every minute.
@@ -199,7 +199,7 @@ def probes(facts: ClusterFacts) -> Iterator[DoctorCheck]:
 
 def undecodable(facts: ClusterFacts) -> Iterator[DoctorCheck]:
     """Yield a check of the objects that a process cannot decode."""
-    pods: dict[Named, list[str]] = defaultdict(list)
+    pods: dict[NamedUndecodable, list[str]] = defaultdict(list)
     for pod, probe in sorted(facts.probes.items()):
         for named in probe.undecodable:
             pods[named].append(pod)

@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 from tests.support.doctor import scene
 from tests.support.doctor.scene import INSTALLATION, NOW, Scene, group, leaf, listed, webhook, well
 
+from podium.kube.reading import NamedUndecodable
 from podium.ops.doctor import facts as doctor
 from podium.ops.doctor import neighbours, registration
 from podium.ops.doctor.check import CheckLevel, DoctorCheck
 from podium.ops.doctor.diagnosis import diagnose
 from podium.ops.doctor.facts import Clock, CreateDryRun, Probe, UnreadDocument
-from podium.runtime.health import Named
 
 OK, NOTE, WARNING, PROBLEM = CheckLevel.OK, CheckLevel.NOTE, CheckLevel.WARNING, CheckLevel.PROBLEM
 FORBIDDEN = UnreadDocument(403, 'User "reader" cannot list this')
@@ -185,7 +185,7 @@ def _policy(path: str, api: str, spec: doctor.Document) -> Callable[[Scene], obj
     return change
 
 
-UNDECODABLE = [Named("pods", "team", f"p{each}", "expected `int`") for each in range(12)]
+UNDECODABLE = [NamedUndecodable("pods", "team", f"p{each}", "expected `int`") for each in range(12)]
 CASES = [
     Case(
         "an old server",
