@@ -30,7 +30,7 @@ async def listing(connection: Connection) -> float:
     """Read the cluster once."""
     began = time.perf_counter()
     cluster = InformerCache(
-        connection, kinds(Rules()), transform=transform, only=wanted, say=lambda _event, _fields: None
+        connection, kinds(Rules()), transform=transform, only=wanted, log_event=lambda _event, _fields: None
     )
     following = asyncio.create_task(cluster.run())
     await cluster.ready()

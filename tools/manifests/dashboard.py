@@ -51,7 +51,7 @@ ROWS: dict[str, tuple[Panel, ...]] = {
     "Is admission answering?": (
         Panel(
             "Reviews",
-            "By verdict. None at all, while pods are made: nobody asks us.",
+            "By verdict. If pods are created and there are none, the API server does not call the webhook.",
             "reqps",
             {"{{phase}} {{verdict}}": _rate("phase, verdict", "podium_admission_requests_total")},
         ),

@@ -31,7 +31,7 @@ def programs() -> Path:
     """Return the folder with the built programs. Raises PodiumError if they cannot be built."""
     digest = hashlib.sha256((FOLDER / "go.sum").read_bytes()).hexdigest()[:16]
     folder = folders.cache(os.environ) / f"prose-{digest}"
-    with alone(folder.with_suffix(".lock"), lambda: _say("waiting for another build to end")):
+    with alone(folder.with_suffix(".lock"), lambda: _echo("waiting for another build to end")):
         if not all((folder / name).exists() for name in PROGRAMS):
             _build(folder)
     return folder
@@ -74,8 +74,8 @@ def _paragraphs(text: str) -> str:
 def _build(folder: Path) -> None:
     if not any(shutil.which(each) for each in ("cc", "gcc", "clang")):
         raise PodiumError("the prose linter needs a C compiler once (Debian and Ubuntu: apt install gcc)")
-    go = golang.find(FOLDER, os.environ, _say)
-    _say(f"building {' and '.join(PROGRAMS)} once, which takes two minutes ({folder})")
+    go = golang.find(FOLDER, os.environ, _echo)
+    _echo(f"building {' and '.join(PROGRAMS)} once, which takes two minutes ({folder})")
     temporary = folder.with_suffix(".new")
     environ = {**os.environ, "GOTOOLCHAIN": "local", "GOFLAGS": "-mod=readonly", "CGO_CFLAGS": "-w -O1"}
     done = subprocess.run(
@@ -86,7 +86,7 @@ def _build(folder: Path) -> None:
     temporary.replace(folder)
 
 
-def _say(line: str) -> None:
+def _echo(line: str) -> None:
     sys.stderr.write(f"prose: {line}\n")
 
 
@@ -105,5 +105,5 @@ if __name__ == "__main__":
     try:
         sys.exit(main())
     except PodiumError as error:
-        _say(f"{error}")
+        _echo(f"{error}")
         sys.exit(1)

@@ -275,7 +275,7 @@ def ask_live(
         async with connect(kube.kubeconfig, kube.context) as connection:
             namespace = "" if kube.all_namespaces else kube.namespace or connection.namespace
             where = f"namespace {namespace}" if namespace else "all namespaces"
-            terminal.say(f"context {connection.context}, server {connection.server}, {where}")
+            terminal.message(f"context {connection.context}, server {connection.server}, {where}")
             try:
                 return await ask(connection, Scope(namespace, kube.selector or ""), terminal)
             finally:
@@ -311,7 +311,7 @@ class TerminalProgress:
                 f"\r\x1b[Kreading {progress.served.resource}: {progress.read:,}{total}", err=True, nl=False
             )
 
-    def say(self, line: str) -> None:
+    def message(self, line: str) -> None:
         """Write another message on its own line."""
         self.clear()
         click.echo(f"podium: {line}", err=True)

@@ -106,7 +106,7 @@ async def _carried_out(options: InstallOptions, command: Command) -> "tuple[list
     from podium.rules.policy import Policy  # noqa: PLC0415 - as above
 
     async with connect(options.kubeconfig, options.context) as connection:
-        say(f"context {connection.context}, server {connection.server}")
+        echo(f"context {connection.context}, server {connection.server}")
         version = str(await server_version(connection))
         keys = list(map(key_of, manifests(command.mode, options.image)))
         await allowed.require_rights(connection, allowed.rights(keys, *_VERBS), command.instead)
@@ -119,7 +119,7 @@ async def _carried_out(options: InstallOptions, command: Command) -> "tuple[list
         refused = any(each.action is Action.REFUSED for each in outcomes)
         if not (options.dry_run or options.diff or refused):
             installer = installing.Installer(
-                connection, timeout=options.timeout, force=force, say=say, clock=time.monotonic
+                connection, timeout=options.timeout, force=force, echo=echo, clock=time.monotonic
             )
             await installer.install(outcomes, wanted.documents)
         return outcomes, refused
@@ -134,15 +134,15 @@ def _tell(outcomes: "Sequence[InstallOutcome]", done: str, options: InstallOptio
     elif options.dry_run or refused:
         _table(outcomes)
     if refused:
-        say(
+        echo(
             "nothing was written: the API server refuses the objects above. For conflicts use "
             "--force-conflicts; for forbidden objects ask a cluster-admin"
         )
         sys.exit(EXIT_FINDINGS)
-    say(f"{'would be' if options.dry_run or options.diff else done}: {install.counts(outcomes)}")
+    echo(f"{'would be' if options.dry_run or options.diff else done}: {install.counts(outcomes)}")
 
 
-def say(line: str) -> None:
+def echo(line: str) -> None:
     """Report a step on stderr, apart from the printed result."""
     click.echo(f"podium: {line}", err=True)
 

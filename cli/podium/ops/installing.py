@@ -40,7 +40,7 @@ _GLANCE_SECONDS = 0.5
 # objects has been seen to take more than a minute on a busy server.
 _GONE_SECONDS = 180.0
 
-Say = Callable[[str], None]
+Echo = Callable[[str], None]
 
 
 async def read(connection: Connection, path: str) -> Document | None:
@@ -111,7 +111,7 @@ class _Done(NamedTuple):
 
 
 class Installer:
-    """An install on one server; `say` receives a line for each step."""
+    """An install on one server; `echo` receives a line for each step."""
 
     def __init__(
         self,
@@ -119,7 +119,7 @@ class Installer:
         *,
         timeout: float,
         force: bool,
-        say: Say,
+        echo: Echo,
         clock: Callable[[], float],
         sleep: Sleep = asyncio.sleep,
     ) -> None:
@@ -127,7 +127,7 @@ class Installer:
         self._connection = connection
         self._deadline = clock() + timeout
         self._force = force
-        self._say = say
+        self._echo = echo
         self._clock = clock
         self._sleep = sleep
         self._done: list[_Done] = []
@@ -153,7 +153,7 @@ class Installer:
         except PodiumError as error:
             raise PodiumError(f"not installed: {error}; {await self._undo()}") from None
         except asyncio.CancelledError:
-            self._say(await self._undo())
+            self._echo(await self._undo())
             raise
 
     async def _apply(self, document: Document) -> None:
@@ -171,13 +171,13 @@ class Installer:
         done = action(before, after)
         if done is not Action.UNCHANGED:
             self._done.append(_Done(key, before, after))
-            self._say(f"{done} {key}")
+            self._echo(f"{done} {key}")
 
     async def _remove(self, document: Document) -> None:
         key = key_of(document)
         self._done.append(_Done(key, document, None))
         await delete(self._connection, key, document["metadata"]["uid"])
-        self._say(f"removed {key}")
+        self._echo(f"removed {key}")
 
     async def _await(self, wanted: Await) -> None:
         shown = ""
@@ -189,16 +189,16 @@ class Installer:
             if document is None:
                 raise PodiumError(f"{wanted.key} {what}: deleted during install")
             if what != shown:
-                self._say(f"waiting: {wanted.key} {what}")
+                self._echo(f"waiting: {wanted.key} {what}")
                 shown = what
             if self._clock() > self._deadline:
                 raise PodiumError(f"{wanted.key} {what}: time limit reached (--timeout)")
             await self._sleep(_GLANCE_SECONDS)
-        self._say(f"{wanted.key} is {wanted.until}")
+        self._echo(f"{wanted.key} is {wanted.until}")
 
     async def _undo(self) -> str:
         """Undo the changes in reverse order, and return a sentence on what is left."""
-        self._say("undoing the changes; after an interruption run this again, or podium uninstall")
+        self._echo("undoing the changes; after an interruption run this again, or podium uninstall")
         left = []
         gone: list[Key] = []
         for done in reversed(self._done):
@@ -210,7 +210,7 @@ class Installer:
                 elif done.after is not None:
                     await delete(self._connection, done.key, done.after["metadata"]["uid"])
                     gone.append(done.key)
-                    self._say(f"removed {done.key}")
+                    self._echo(f"removed {done.key}")
             except PodiumError as error:
                 left.append(f"{done.key}: {error}")
         try:
@@ -230,7 +230,7 @@ class Installer:
         if after is not None and (now is None or now["metadata"]["uid"] != uid):
             return  # The object was deleted in the meantime.
         await self._connection.apply(key.path, restoring(before, after), manager=MANAGER, force=True)
-        self._say(f"restored {key}")
+        self._echo(f"restored {key}")
 
 
 async def _whole(writing: Coroutine[Any, Any, None]) -> None:

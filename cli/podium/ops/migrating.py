@@ -157,7 +157,7 @@ class Migrator:
 
     def _report_note(self, move: Move, text: str, *, failed: bool = False) -> None:
         self.done[move.item.object] = Done(text, failed)
-        self._watcher.say(f"{move.item.object}: {text}")
+        self._watcher.message(f"{move.item.object}: {text}")
 
 
 def _owned(move: Move, uids: dict[str, str]) -> Fields:

@@ -14,7 +14,7 @@ from podium.kube.discovery import discover, server_version
 from podium.ops import allowed
 from podium.ops.doctor.facts import Right
 from podium.ops.install import MANAGER, Document, key_of, objects_path
-from podium.ops.installing import Say, delete, inventory, items, read, still_there
+from podium.ops.installing import Echo, delete, inventory, items, read, still_there
 from podium.ops.uninstall import (
     Close,
     DeleteStep,
@@ -77,7 +77,7 @@ async def carry_out(
     connection: Connection,
     planned: UninstallPlan,
     *,
-    say: Say,
+    echo: Echo,
     clock: Callable[[], float],
     sleep: Sleep = asyncio.sleep,
 ) -> list[str]:
@@ -103,7 +103,7 @@ async def carry_out(
                 done = f"removed conditions of {count(retracted, 'group')}"
             case DeleteStep():
                 await _remove(connection, step, clock, sleep)
-        say(f"done: {done}")
+        echo(f"done: {done}")
     return left
 
 

@@ -33,7 +33,7 @@ from podium.groups.messages import ServerInfo
 from podium.kube.backoff import Rate
 from podium.kube.connection import RefusedError
 from podium.kube.preconditions import StaleError
-from podium.kube.reflector import Say
+from podium.kube.reflector import EventLogger
 from podium.runtime.workqueue import Workqueue
 
 # The burst of writes of one group, and the seconds for each further one: a conflict with another controller
@@ -94,7 +94,7 @@ class Manager:
         new_queue: Callable[[], Workqueue[GroupKey]],
         clock: Callable[[], float],
         now: Callable[[], datetime],
-        say: Say,
+        log_event: EventLogger,
     ) -> None:
         """`perform` writes as `Writer.perform` does, `emit` takes events; `server` returns its version.
 
@@ -109,7 +109,7 @@ class Manager:
         self._new_queue = new_queue
         self._clock = clock
         self._now = now
-        self._say = say
+        self._log_event = log_event
         self._records: dict[GroupKey, _Record] = {}
         self._queue: Workqueue[GroupKey] | None = None
         self._logged: set[tuple[type[Action], str, int]] = set()
@@ -137,7 +137,7 @@ class Manager:
         state = self._cluster.state
         self._queue = queue = self._new_queue()
         try:
-            self._say("looking after groups", {"groups": len(state.groups)})
+            self._log_event("looking after groups", {"groups": len(state.groups)})
             self._mark({*state.groups, *state.referenced_groups()})
             await queue.process(self._reconcile, self._rules.writers)
         finally:
@@ -240,7 +240,9 @@ class Manager:
         """Log a failure once for all groups that fail alike, until such a write succeeds."""
         if (*_like(action), code) not in self._logged:
             self._logged.add((*_like(action), code))
-            self._say("write failed", {"namespace": key.namespace, "group": key.name, "error": str(error)})
+            self._log_event(
+                "write failed", {"namespace": key.namespace, "group": key.name, "error": str(error)}
+            )
 
 
 def _like(action: Action) -> tuple[type[Action], str]:

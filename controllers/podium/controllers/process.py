@@ -47,7 +47,7 @@ class _Process:
         self._registry = service_metrics.new_registry()
         self._metrics = ReconcilerMetrics(self._registry)
         self._cluster = InformerCache(
-            connection, kinds(rules), transform=transform, only=wanted, say=replica.say
+            connection, kinds(rules), transform=transform, only=wanted, log_event=replica.log_event
         )
         service_metrics.read_cluster(self._registry, self._cluster)
         self._recorder = EventRecorder(
@@ -58,7 +58,7 @@ class _Process:
             now=utc_now,
             sleep=asyncio.sleep,
             random=chance.random,
-            say=replica.say,
+            log_event=replica.log_event,
             counted=self._metrics.emitted,
         )
         self._manager = Manager(
@@ -71,7 +71,7 @@ class _Process:
             new_queue=self._new_queue,
             clock=steady,
             now=utc_now,
-            say=replica.say,
+            log_event=replica.log_event,
         )
         self._metrics.read(
             divergent_groups=lambda: self._manager.divergent()[0],
@@ -100,7 +100,7 @@ class _Process:
             random=chance.random,
             waited=self._metrics.waited,
             failed=self._metrics.failed,
-            say=self._replica.say,
+            log_event=self._replica.log_event,
         )
 
     def _server_kind(self) -> ServerInfo:

@@ -1,8 +1,8 @@
 """PreemptionRecord: the preemptors and victims of preemptions, real or planned; one object holds many plans.
 
-A scheduler uses the conditions of pods after a restart. Records are for people, who ask weeks later who lost
-pods to whom. They therefore store what names alone would no longer tell: priorities, numbers and owners at
-that time. Enumerations are plain text here, because a newer scheduler may have more values.
+A scheduler uses the conditions of pods after a restart. Records are for people, who look up preemptors and
+victims weeks later. Names alone would not be enough then, so records store the priorities, numbers and owners
+of that time. Enumerations are plain text here, because a newer scheduler may have more values.
 """
 
 from enum import StrEnum

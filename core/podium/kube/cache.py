@@ -22,7 +22,7 @@ from podium.kube.connection import Connection, RefusedError, Sleep
 from podium.kube.discovery import Discovery, Served, discover, settle
 from podium.kube.informer import NOT_YET, Informer, InformerHooks, at_once
 from podium.kube.reading import Keep, Undecodable
-from podium.kube.reflector import Reflector, Say, whole
+from podium.kube.reflector import EventLogger, Reflector, whole
 
 NOT_WATCHED = "not watched"
 
@@ -61,7 +61,7 @@ class InformerCache:
         sleep: Sleep = asyncio.sleep,
         random: Callable[[], float] = chance.random,
         idle: Callable[[], Awaitable[None]] = at_once,
-        say: Say,
+        log_event: EventLogger,
     ) -> None:
         """`reads` says how each kind is read. `transform` returns the part of each object to keep in memory.
 
@@ -79,7 +79,7 @@ class InformerCache:
         self._groups = frozenset(groups)
         self._only = only
         self._transform = transform
-        self._world = InformerHooks(clock, sleep, random, say, self._notice, self._turn, idle)
+        self._world = InformerHooks(clock, sleep, random, log_event, self._notice, self._turn, idle)
         self._informers: dict[str, tuple[Informer, asyncio.Task[None]]] = {}
         self.observer_errors = 0
         self._error_lines = Rate(_ERROR_LINES, _ERROR_SECONDS)
@@ -183,7 +183,7 @@ class InformerCache:
                     if str(error) != failure:
                         failure = str(error)
                         fields = {"error": failure, "retry_seconds": round(pause, 1)}
-                        self._world.say("discovery failed", fields)
+                        self._world.log_event("discovery failed", fields)
                     await self._world.sleep(pause)
                     continue
                 failure = ""
@@ -223,7 +223,7 @@ class InformerCache:
         }
         for resource in [name for name in self._informers if name not in wanted]:
             self._stop(resource).clear()
-            self._world.say("api went away", {"resource": resource})
+            self._world.log_event("api went away", {"resource": resource})
         for resource, served in wanted.items():
             known = self._informers.get(resource)
             if known is None or known[0].served != served:
@@ -234,11 +234,11 @@ class InformerCache:
     def _start(self, served: Served, before: Reflector | None, tasks: asyncio.TaskGroup) -> None:
         heirloom = before.known if before is not None else None
         follower = Reflector(
-            served, self.state, self._world.say, transform=self._transform, heirloom=heirloom
+            served, self.state, self._world.log_event, transform=self._transform, heirloom=heirloom
         )
         informer = Informer(self._connection, served, follower, self._world)
         self._informers[served.resource] = informer, tasks.create_task(informer.run(), name=served.resource)
-        self._world.say("api found", {"resource": served.resource, "version": served.api_version})
+        self._world.log_event("api found", {"resource": served.resource, "version": served.api_version})
 
     def _stop(self, resource: str) -> Reflector:
         informer, task = self._informers.pop(resource)
@@ -275,7 +275,7 @@ class InformerCache:
             "name": obj.metadata.name or "",
             "error": "".join(traceback.format_exception(error)),
         }
-        self._world.say("observer failed: a bug", fields)
+        self._world.log_event("observer failed: a bug", fields)
 
     def _notice(self) -> None:
         """Wake all waiting tasks, because the state may have changed."""

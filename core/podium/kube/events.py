@@ -17,7 +17,7 @@ from podium.api.times import micro_time
 from podium.errors import PodiumError
 from podium.kube.backoff import Backoff, Rate
 from podium.kube.connection import Connection, RefusedError, Sleep
-from podium.kube.reflector import Say
+from podium.kube.reflector import EventLogger
 from podium.text import cut
 
 SENT: Final = "sent"
@@ -79,7 +79,7 @@ class EventRecorder:
         now: Callable[[], datetime],
         sleep: Sleep,
         random: Callable[[], float],
-        say: Say,
+        log_event: EventLogger,
         counted: Callable[[str], None],
         pace: Pace = STEADY,
         least: Collection[str] = (),
@@ -101,7 +101,7 @@ class EventRecorder:
         self._now = now
         self._sleep = sleep
         self._random = random
-        self._say = say
+        self._log_event = log_event
         self._counted = counted
         self._pace = pace
         self._least = least
@@ -165,7 +165,7 @@ class EventRecorder:
         if code == 404 or _TERMINATING in message or code in self._logged_codes:
             return
         self._logged_codes.add(code)
-        self._say("event not sent", {"error": str(failure)})
+        self._log_event("event not sent", {"error": str(failure)})
 
     def _rate(self, uid: str) -> Rate:
         """Return the rate of an object. The least recently used rates are removed."""

@@ -18,7 +18,7 @@ from podium.kube.discovery import Served
 from podium.kube.listing import missing_permission
 from podium.kube.paging import Pager
 from podium.kube.reading import WatchError
-from podium.kube.reflector import ExpiredError, Reflector, Say
+from podium.kube.reflector import EventLogger, ExpiredError, Reflector
 from podium.text import one_line
 
 NOT_YET = "not read yet"
@@ -47,7 +47,7 @@ class InformerHooks(NamedTuple):
     clock: Callable[[], float]
     sleep: Sleep
     random: Callable[[], float]
-    say: Say
+    log_event: EventLogger
     noticed: Callable[[], None]
     turned: Callable[[], None]
     idle: Callable[[], Awaitable[None]]
@@ -128,7 +128,7 @@ class Informer:
             return error
         except Exception as error:  # noqa: BLE001 - a bug with one object must not end the other informers
             fields = {"resource": self.served.resource, "error": "".join(traceback.format_exception(error))}
-            self._world.say("watch failed: a bug", fields)
+            self._world.log_event("watch failed: a bug", fields)
             return WatchError(one_line(f"a bug: {type(error).__name__}: {error}"))
         return None
 
@@ -203,7 +203,9 @@ class Informer:
     def _fail(self, error: PodiumError, pause: float) -> None:
         if str(error) != str(self.failure):
             fields = {"resource": self.served.resource, "error": str(error), "retry_seconds": round(pause, 1)}
-            self._world.say("watch expired" if isinstance(error, ExpiredError) else "watch failed", fields)
+            self._world.log_event(
+                "watch expired" if isinstance(error, ExpiredError) else "watch failed", fields
+            )
         self.failure = error
         is_refusal = isinstance(error, RefusedError) and error.code in (401, 403)
         self.refused = str(error) if is_refusal else ""
@@ -218,7 +220,7 @@ class Informer:
         self._admit()
         if self.failure is not None:
             self.failure = None
-            self._world.say("watch resumed", {"resource": self.served.resource})
+            self._world.log_event("watch resumed", {"resource": self.served.resource})
             self._world.turned()
         elif self.follower.listed != had_list:
             self._world.turned()

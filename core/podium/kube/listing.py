@@ -76,7 +76,7 @@ class ReadProgress(Protocol):
     def progress(self, progress: Progress) -> None:
         """Report one more page."""
 
-    def say(self, line: str) -> None:
+    def message(self, line: str) -> None:
         """Report a line that the user should see."""
 
 
@@ -115,7 +115,7 @@ async def read_cluster(
     try:
         return await _read(connection, discovery, scope, watcher, begin)
     except ExpiredPageError as error:
-        watcher.say(f"{error}; reading everything again")
+        watcher.message(f"{error}; reading everything again")
     try:
         return await _read(connection, discovery, scope, watcher, begin)
     except ExpiredPageError as error:

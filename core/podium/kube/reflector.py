@@ -24,7 +24,7 @@ from podium.kube.discovery import Served
 from podium.kube.listing import ListMeta
 from podium.kube.reading import Keep, ObjectIdentity, Reader, Undecodable, WatchError, decode, event, identify
 
-Say = Callable[[str, dict[str, Any]], None]
+EventLogger = Callable[[str, dict[str, Any]], None]
 
 _INITIAL_EVENTS_END = "k8s.io/initial-events-end"
 
@@ -72,7 +72,7 @@ class Reflector:
         self,
         served: Served,
         sink: Sink,
-        say: Say,
+        log_event: EventLogger,
         *,
         transform: Keep = whole,
         heirloom: Mapping[Name, Readable] | None = None,
@@ -86,7 +86,7 @@ class Reflector:
         self.needs_list = True
         self._reader = Reader(served, transform)
         self._sink = sink
-        self._say = say
+        self._log_event = log_event
         self._known: dict[Name, Readable] = dict(heirloom or {})
         self._coming: dict[Name, Readable] | None = None
         self.undecodable: dict[Name, Undecodable] = {}
@@ -302,7 +302,7 @@ class Reflector:
         if uid in self._named:
             return
         self._named.add(uid)
-        self._say(
+        self._log_event(
             "object not decodable",
             {
                 "resource": self._reader.served.resource,

@@ -297,7 +297,7 @@ class ServerConnection(asyncio.Protocol):
         headers = self._headers = message.headers
         route = self._route = self._shared.routes.get(self._path)
         self._declining, self._owner = "", None
-        if self._is_stranger and not (route is not None and route.anybody):
+        if self._is_stranger and not (route is not None and route.anonymous):
             self._last = True
             self._refuse("client certificate")
         elif route is None:

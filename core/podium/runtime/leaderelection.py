@@ -26,7 +26,7 @@ import msgspec
 
 from podium.errors import PodiumError
 from podium.kube.connection import Connection, RefusedError, Sleep
-from podium.kube.reflector import Say
+from podium.kube.reflector import EventLogger
 from podium.runtime.leaserecord import (
     ObservedLease,
     Record,
@@ -76,7 +76,7 @@ class Elector:
         now: Callable[[], datetime],
         sleep: Sleep,
         random: Callable[[], float],
-        say: Say,
+        log_event: EventLogger,
     ) -> None:
         """`clock` must never be set (`steady`); `now` is UTC; `random` returns a number from 0 up to 1."""
         assert terms.lease_seconds > terms.renew_seconds > terms.retry_seconds * (1 + _LATEST) > 0
@@ -96,7 +96,7 @@ class Elector:
         self._now = now
         self._sleep = sleep
         self._random = random
-        self._say = say
+        self._log_event = log_event
         self._seen: ObservedLease | None = None
         self._unsure = True  # whether a write of ours may have changed the Lease since it was read
         self._term: Record | None = None  # the term that we hold, or may hold
@@ -132,7 +132,7 @@ class Elector:
         """
         try:
             await self._campaign()
-            self._say("leading", {"lease": self._where, "transitions": self.transitions})
+            self._log_event("leading", {"lease": self._where, "transitions": self.transitions})
             await self._lead_while_held(lead)
         finally:
             if self._term is not None and self.keeps:
@@ -214,7 +214,7 @@ class Elector:
         else:
             failure = ""
         if failure and failure != self._failure:
-            self._say("lease not reached", {"lease": self._where, "error": failure})
+            self._log_event("lease not reached", {"lease": self._where, "error": failure})
         self._failure = failure
 
     async def _bid(self) -> None:
@@ -224,7 +224,7 @@ class Elector:
             seen = await self._look()
             if not is_of(seen.record, self._term):
                 if (seconds := free_in(seen, self._terms, self._clock())) > 0:
-                    self._say_why(before, seen, seconds)
+                    self._log_leader(before, seen, seconds)
                     return
                 self.expired = seen.torn or bool(seen.record.holderIdentity)
                 self.made = not seen.document
@@ -234,12 +234,14 @@ class Elector:
             if await self._hold(seen, self._term):
                 return
 
-    def _say_why(self, before: ObservedLease | None, seen: ObservedLease, seconds: float) -> None:
+    def _log_leader(self, before: ObservedLease | None, seen: ObservedLease, seconds: float) -> None:
         """Log why the lease is not free, when that has changed."""
         if seen.torn and (before is None or not before.torn):
-            self._say("the lease was not released", {"lease": self._where, "seconds": round(seconds, 1)})
+            self._log_event(
+                "the lease was not released", {"lease": self._where, "seconds": round(seconds, 1)}
+            )
         elif not seen.torn and (before is None or before.record.holderIdentity != self.leader):
-            self._say("another leads", {"lease": self._where, "leader": self.leader})
+            self._log_event("another leads", {"lease": self._where, "leader": self.leader})
 
     async def _renew(self) -> None:
         assert self._term is not None
@@ -272,16 +274,16 @@ class Elector:
                     await asyncio.wait([self._sending], timeout=self._patience / 2)
                 while is_of((seen := await self._known()).record, term):
                     if await self._write(seen, released(seen.record, self._now())):
-                        self._say("lease released", {"lease": self._where})
+                        self._log_event("lease released", {"lease": self._where})
                         return
         except (PodiumError, TimeoutError) as error:
             failure = str(error) or "no answer in time"
-            self._say("lease not released", {"lease": self._where, "error": failure})
+            self._log_event("lease not released", {"lease": self._where, "error": failure})
 
     def _lost(self, why: str) -> LostError:
         self._term = None
         self._until = _NEVER
-        self._say("lease lost", {"lease": self._where, "error": why})
+        self._log_event("lease lost", {"lease": self._where, "error": why})
         return LostError(
             f"lease {self._where}: lost: {why}; this replica has stopped working and must be restarted"
         )

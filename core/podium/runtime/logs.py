@@ -46,10 +46,10 @@ def configure(style: Format, level: str, stream: TextIO = sys.stderr) -> Filteri
 def event_logger(log: FilteringBoundLogger) -> Callable[[str, Mapping[str, object]], None]:
     """Return a function that logs an event with its fields: as a warning if there is an `error` field."""
 
-    def say(event: str, fields: Mapping[str, object]) -> None:
+    def log_event(event: str, fields: Mapping[str, object]) -> None:
         (log.warning if "error" in fields else log.info)(event, **fields)
 
-    return say
+    return log_event
 
 
 def _console(stream: TextIO) -> Processor:

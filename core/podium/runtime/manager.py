@@ -49,7 +49,7 @@ class ReplicaManager:
         self, connection: Connection, component: str, options: ManagerOptions, log: FilteringBoundLogger
     ) -> None:
         self.name = f"{os.environ.get('POD_NAME') or socket.gethostname()}_{secrets.token_hex(4)}"
-        self.say = logs.event_logger(log)
+        self.log_event = logs.event_logger(log)
         self._options = options
         self._log = log
         self._elector: Elector | None = None
@@ -65,7 +65,7 @@ class ReplicaManager:
                 now=utc_now,
                 sleep=asyncio.sleep,
                 random=chance.random,
-                say=self.say,
+                log_event=self.log_event,
             )
 
     @property

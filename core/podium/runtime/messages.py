@@ -82,7 +82,7 @@ BEGINNING = 4 << 10
 class Route(NamedTuple):
     """The handler of a path, and the requirements for its requests; `body_limit` is in bytes.
 
-    `anybody` allows clients without a certificate. `proves`: a good request protects its connection.
+    `anonymous` allows clients without a certificate. `proves`: a good request protects its connection.
     `keeps_body`: an asynchronous handler still needs the body. `owner` returns the owner of a body's bytes
     from its beginning.
     """
@@ -91,7 +91,7 @@ class Route(NamedTuple):
     handler: Handler
     content_type: str = ""
     body_limit: int = 0
-    anybody: bool = False
+    anonymous: bool = False
     proves: bool = True
     keeps_body: bool = True
     budget: RequestBudget | None = None

@@ -36,7 +36,7 @@ class HTTPServer:
     """Serves routes by path on one port, with TLS if there is a context.
 
     `accepts` checks a peer once, after the handshake. A peer that it rejects gets a 403, except on routes
-    with `anybody`. `worded` returns the response for a status that no handler sets.
+    with `anonymous`. `worded` returns the response for a status that no handler sets.
     """
 
     def __init__(

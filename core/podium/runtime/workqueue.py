@@ -15,7 +15,7 @@ from typing import Generic, TypeVar
 from podium.errors import PodiumError
 from podium.kube.backoff import Backoff
 from podium.kube.connection import Sleep
-from podium.kube.reflector import Say
+from podium.kube.reflector import EventLogger
 
 K = TypeVar("K", bound=Hashable)
 
@@ -32,7 +32,7 @@ class Workqueue(Generic[K]):
         clock: Callable[[], float],
         sleep: Sleep,
         random: Callable[[], float],
-        say: Say,
+        log_event: EventLogger,
         waited: Callable[[float], None],
         failed: Callable[[], None],
     ) -> None:
@@ -44,7 +44,7 @@ class Workqueue(Generic[K]):
         self._clock = clock
         self._sleep = sleep
         self._random = random
-        self._say = say
+        self._log_event = log_event
         self._waited = waited
         self._failed = failed
         # When each waiting key is due, and a growing number, so that keys due at the same time keep their
@@ -150,11 +150,11 @@ class Workqueue(Generic[K]):
         try:
             await handle(key)
         except PodiumError as error:
-            self._say("reconcile failed", {"key": str(key), "error": str(error)})
+            self._log_event("reconcile failed", {"key": str(key), "error": str(error)})
             self.retry(key)
         except Exception as error:  # noqa: BLE001 - any failure concerns this key only
             trace = "".join(traceback.format_exception(error))
-            self._say("reconcile failed: a bug", {"key": str(key), "error": trace})
+            self._log_event("reconcile failed: a bug", {"key": str(key), "error": trace})
             self._failed()
             self.retry(key)
 

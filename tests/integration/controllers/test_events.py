@@ -99,7 +99,7 @@ def scene_of(*outcomes: PodiumError | None, pace: Pace = STEADY, least: str = ""
         now=lambda: NOW,
         sleep=sleep,
         random=lambda: 0.0,
-        say=lambda what, fields: said.append((what, fields)),
+        log_event=lambda what, fields: said.append((what, fields)),
         counted=counted.append,
         pace=pace,
         least=(least,),
@@ -364,7 +364,7 @@ async def test_real_servers_have_the_event_once(server: Server, namespace: str, 
                 now=lambda: NOW,
                 sleep=asyncio.sleep,
                 random=lambda: 0.0,
-                say=lambda what, fields: said.append((what, fields)),
+                log_event=lambda what, fields: said.append((what, fields)),
                 counted=counted.append,
             )
             for instance in ("replica-1", "r" * 300)
@@ -416,7 +416,7 @@ async def test_a_terminating_namespace_takes_no_events_and_logs_nothing(server: 
             now=lambda: NOW,
             sleep=asyncio.sleep,
             random=lambda: 0.0,
-            say=lambda what, fields: scene.said.append((what, fields)),
+            log_event=lambda what, fields: scene.said.append((what, fields)),
             counted=scene.counted.append,
         )
         recorder.emit(note(namespace=namespace))

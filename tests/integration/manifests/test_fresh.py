@@ -64,10 +64,10 @@ def _values(toggles: frozenset[str] = frozenset(), **changes: Any) -> dict[str, 
 
 
 def _fill(every: list[dict[str, Any]], namespace: str = "podium-system") -> subprocess.CompletedProcess[str]:
-    def say(line: str) -> None:
+    def echo(line: str) -> None:
         sys.stderr.write(line)
 
-    go = golang.find(render.ROOT / "tools" / "controlplane" / f"v{NEWEST.minor}", os.environ, say)
+    go = golang.find(render.ROOT / "tools" / "controlplane" / f"v{NEWEST.minor}", os.environ, echo)
     templates = {each.name: each.read_text(encoding="utf-8") for each in (_CHART / "templates").iterdir()}
     asked = [
         {"templates": templates, "data": {"Values": values, "Release": {"Namespace": namespace}}}

@@ -73,7 +73,7 @@ async def _replica(
             now=lambda: datetime.now(UTC),
             sleep=asyncio.sleep,
             random=random.random,
-            say=lambda event, _fields: said.append(event),
+            log_event=lambda event, _fields: said.append(event),
         )
         replica = _Replica(elector)
         replica.said = said

@@ -69,7 +69,7 @@ def publisher(
 ) -> BundlePublisher:
     told = [] if said is None else said
     return BundlePublisher(
-        connection, endpoint, Options(), policy, say=lambda event, fields: told.append((event, fields))
+        connection, endpoint, Options(), policy, log_event=lambda event, fields: told.append((event, fields))
     )
 
 

@@ -232,7 +232,7 @@ def _problems(versions: list[Seen], moments: list[tuple[int, str]], edits: Colle
         if not edited and found is not None and found != before.get(PRIORITY):
             at = _first(moments, found.status, known, each.version)
             if at is None:
-                yield f"{_say(each, PRIORITY, before, after)}: not so since {known}: {moments}"
+                yield f"{_change(each, PRIORITY, before, after)}: not so since {known}: {moments}"
             else:
                 known = max(known, at)
         if not edited:
@@ -276,11 +276,11 @@ def _times(each: Seen, before: dict[str, Found], after: dict[str, Found]) -> Ite
     for axis in before.keys() & after.keys():
         was, found = before[axis], after[axis]
         if found.status == was.status and found.since != was.since:
-            yield f"{_say(each, axis, before, after)}: the time moved, the status did not"
+            yield f"{_change(each, axis, before, after)}: the time moved, the status did not"
         if found.since < was.since:
-            yield f"{_say(each, axis, before, after)}: the time went back"
+            yield f"{_change(each, axis, before, after)}: the time went back"
 
 
-def _say(each: Seen, axis: str, before: dict[str, Found], after: dict[str, Found]) -> str:
+def _change(each: Seen, axis: str, before: dict[str, Found], after: dict[str, Found]) -> str:
     name = each.object["metadata"]["name"]
     return f"{name} at {each.version}: {axis} was {before.get(axis)}, became {after.get(axis)}"

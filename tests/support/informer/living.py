@@ -62,13 +62,13 @@ class Resource:
         self.objects[obj["metadata"]["name"]] = obj
         if type_ == "DELETED":
             del self.objects[obj["metadata"]["name"]]
-        await self._say(event(type_, obj))
+        await self._send(event(type_, obj))
 
     async def refuse(self, code: int, reason: str) -> None:
         """Refuse from now on, and end the watches."""
         self.refusal = (code, reason)
         self._open = False
-        await self._say(b"")
+        await self._send(b"")
 
     async def hold(self) -> None:
         """Send nothing more."""
@@ -79,7 +79,7 @@ class Resource:
         self.refusal = None
         self._open = True
 
-    async def _say(self, line: bytes) -> None:
+    async def _send(self, line: bytes) -> None:
         async with self._told:
             self._log.append(line)
             self._told.notify_all()
@@ -165,7 +165,7 @@ async def following(
             clock=time.clock,
             sleep=time.sleep,
             random=lambda: 0.0,
-            say=lambda what, fields: said.append((what, json.loads(json.dumps(fields)))),
+            log_event=lambda what, fields: said.append((what, json.loads(json.dumps(fields)))),
         )
         task = asyncio.create_task(cluster.run())
         try:

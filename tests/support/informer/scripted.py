@@ -154,7 +154,7 @@ class Scene:
             clock=self._clock,
             sleep=self.sleep,
             random=lambda: 0.0,
-            say=lambda what, fields: self.said.append((what, fields)),
+            log_event=lambda what, fields: self.said.append((what, fields)),
             noticed=self._noticed.set,
             turned=self._noticed.set,
             idle=at_once,
@@ -173,7 +173,7 @@ async def informing(script: Script, folder: Path, *, step: float = 0.0) -> Async
     async with serving(fake), connect(fake.kubeconfig(folder), None) as connection:
         scene = Scene(step)
         world = scene.world()
-        follower = Reflector(CLASSES, scene.state, world.say)
+        follower = Reflector(CLASSES, scene.state, world.log_event)
         scene.informer = Informer(connection, CLASSES, follower, world)
         task = asyncio.create_task(scene.informer.run())
         try:

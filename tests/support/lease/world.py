@@ -247,7 +247,7 @@ class Process:
             now=self.wall,
             sleep=asyncio.sleep,
             random=self._world.random,
-            say=lambda event, fields: self.said.append((self._world.now, event, fields)),
+            log_event=lambda event, fields: self.said.append((self._world.now, event, fields)),
         )
 
 

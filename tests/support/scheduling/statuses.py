@@ -138,7 +138,7 @@ def statuses_of(
 ) -> Statuses:
     """Return statuses whose notes and log events are kept in these lists."""
 
-    def say(what: str, fields: Mapping[str, Any]) -> None:
+    def log_event(what: str, fields: Mapping[str, Any]) -> None:
         said.append((what, dict(fields)))
 
     queue = Workqueue[Key](
@@ -146,8 +146,8 @@ def statuses_of(
         sleep=sleep,
         random=lambda: 0.0,
         waited=lambda _seconds: None,
-        failed=lambda: say("a bug", {}),
-        say=say,
+        failed=lambda: log_event("a bug", {}),
+        log_event=log_event,
     )
     return Statuses(
         state,
@@ -158,7 +158,7 @@ def statuses_of(
         clock=clock,
         now=lambda: NOW,
         sleep=sleep,
-        say=say,
+        log_event=log_event,
     )
 
 

@@ -163,13 +163,13 @@ class World:
                 clock=self.time.clock,
                 sleep=self.time.sleep,
                 random=lambda: 0.0,
-                say=lambda event, fields: self.bugs.append(f"{event} {fields}"),
+                log_event=lambda event, fields: self.bugs.append(f"{event} {fields}"),
                 waited=lambda _: None,
                 failed=lambda: None,
             ),
             clock=self.time.clock,
             now=self.api.now,
-            say=lambda event, _: self.said.append(event),
+            log_event=lambda event, _: self.said.append(event),
         )
         self._task: asyncio.Task[None] | None = None
 

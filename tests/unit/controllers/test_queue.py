@@ -32,7 +32,7 @@ class Scene:
             clock=self.time.clock,
             sleep=self.time.sleep,
             random=lambda: 0.0,
-            say=lambda what, fields: self.said.append((what, fields)),
+            log_event=lambda what, fields: self.said.append((what, fields)),
             waited=self.waited.append,
             failed=self._count,
         )

@@ -74,7 +74,7 @@ async def _electing(server: _Lease, folder: Path) -> AsyncIterator[tuple[Elector
                 now=lambda: datetime.now(UTC),
                 sleep=asyncio.sleep,
                 random=random.random,
-                say=lambda event, _fields: said.append(event),
+                log_event=lambda event, _fields: said.append(event),
             ),
             said,
         )

@@ -272,7 +272,7 @@ async def test_an_invalid_review_is_400(path: str, body: bytes) -> None:
 
 def test_only_conversion_is_open_without_a_client_certificate() -> None:
     """API servers show theirs to admission webhooks only."""
-    assert [path for path, route in Desk().routes.items() if route.anybody] == ["/convert"]
+    assert [path for path, route in Desk().routes.items() if route.anonymous] == ["/convert"]
 
 
 @pytest.mark.parametrize("later", [False, True], ids=["at once", "while waiting"])

@@ -72,7 +72,7 @@ class _Replica:
             address=("127.0.0.1", port),
             periods=periods,
             now=pki.now,
-            say=lambda event, fields: self.said.append((event, fields)),
+            log_event=lambda event, fields: self.said.append((event, fields)),
         )
 
     @property
@@ -214,7 +214,7 @@ async def _distrusted(folder: Path, vanished: int, stuck: int) -> tuple[float, _
             monotonic=lambda: time.seconds,
             sleep=time.sleep,
             jitter=lambda: 1.0,
-            say=lambda event, fields: said.append((event, fields)),
+            log_event=lambda event, fields: said.append((event, fields)),
             probe=listening.probe,
         )
 
@@ -414,7 +414,7 @@ async def test_a_store_that_never_takes_a_write_is_told_of(tmp_path: Path) -> No
         replica="a",
         address=("127.0.0.1", 1),
         now=pki.now,
-        say=lambda _event, _fields: None,
+        log_event=lambda _event, _fields: None,
         jitter=lambda: 0.0,
     )
     with pytest.raises(PodiumError, match="change faster than they are read"):
@@ -439,7 +439,7 @@ async def test_a_store_that_is_stuck_does_not_hold_up_the_end(tmp_path: Path) ->
         replica="a",
         address=("127.0.0.1", 1),
         now=pki.now,
-        say=lambda event, _fields: said.append(event),
+        log_event=lambda event, _fields: said.append(event),
     )
     await keeper.prepare()
     kept = asyncio.create_task(keeper.run())
@@ -499,7 +499,11 @@ async def test_provided_certificates_are_followed_and_never_written(tmp_path: Pa
     ca, volume, serving = pki.authority(), _Volume(tmp_path), Serving(pki.NAMES)
     said: list[tuple[str, dict[str, object]]] = []
     watcher = Watcher(
-        tmp_path, serving, now=pki.now, say=lambda event, fields: said.append((event, fields)), poll=0.02
+        tmp_path,
+        serving,
+        now=pki.now,
+        log_event=lambda event, fields: said.append((event, fields)),
+        poll=0.02,
     )
     assert watcher.registered
     volume.swap(pki.leaf(ca))
@@ -547,7 +551,7 @@ async def test_a_lasting_failure_is_logged_once(tmp_path: Path) -> None:
         tmp_path,
         Serving(pki.NAMES),
         now=pki.now,
-        say=lambda event, _: said.append(event),
+        log_event=lambda event, _: said.append(event),
         sleep=sleep,
     )
     with pytest.raises(asyncio.CancelledError):
@@ -556,7 +560,7 @@ async def test_a_lasting_failure_is_logged_once(tmp_path: Path) -> None:
 
 
 async def test_provided_certificates_must_be_good_at_the_start(tmp_path: Path) -> None:
-    watcher = Watcher(tmp_path, Serving(pki.NAMES), now=pki.now, say=lambda _event, _fields: None)
+    watcher = Watcher(tmp_path, Serving(pki.NAMES), now=pki.now, log_event=lambda _event, _fields: None)
     with pytest.raises(PodiumError, match=r"tls\.crt: No such file"):
         await watcher.prepare()
     pki.write(tmp_path, pki.leaf(pki.authority(), ("other.example",)))

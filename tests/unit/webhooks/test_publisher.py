@@ -34,7 +34,7 @@ class Odd:
         self.applied.append(path)
         return b"{}"
 
-    def say(self, event: str, fields: Mapping[str, object]) -> None:
+    def log_event(self, event: str, fields: Mapping[str, object]) -> None:
         raise AssertionError(f"{event}: {fields}")
 
     async def sleep(self, seconds: float) -> None:
@@ -44,7 +44,7 @@ class Odd:
 def publisher(odd: Odd) -> BundlePublisher:
     endpoint = Endpoint(url="https://127.0.0.1:9443")
     return BundlePublisher(
-        cast("Connection", odd), endpoint, Options(), Policy(), say=odd.say, sleep=odd.sleep
+        cast("Connection", odd), endpoint, Options(), Policy(), log_event=odd.log_event, sleep=odd.sleep
     )
 
 

@@ -142,7 +142,7 @@ class _Node:
             monotonic=lambda: world.seconds,
             sleep=_sleep,
             jitter=lambda: 0.5,
-            say=lambda _event, _fields: None,
+            log_event=lambda _event, _fields: None,
             probe=self._probe,
         )
         self._program = self._run()

@@ -82,7 +82,7 @@ class Desk:
             "/fail-later": Route("POST", self.fail_later, JSON, LIMIT),
             "/much": Route("GET", self.much),
             "/get": Route("GET", self.echo),
-            "/anybody": Route("POST", self.echo, JSON, LIMIT, anybody=True),
+            "/anonymous": Route("POST", self.echo, JSON, LIMIT, anonymous=True),
             "/unproving": Route("POST", self.echo, JSON, LIMIT, proves=False),
             "/apart": Route("POST", self.echo, JSON, LIMIT, budget=APART),
             "/apart-wait": Route("POST", self.wait, JSON, LIMIT, budget=APART),
@@ -567,7 +567,7 @@ def test_a_peer_that_is_not_accepted(serve: Serve) -> None:
     """The client gets a 403, and only requests open to every client are handled."""
     served = serve(accepts=lambda peer: peer.version() == "SSLv3")
     with served.peer() as peer:
-        assert peer.ask(post("/anybody")).status == 200
+        assert peer.ask(post("/anonymous")).status == 200
         assert peer.ask(post("/echo")).status == 403
         assert peer.closed
     assert served.refusals == [(403, "client certificate")]

@@ -132,7 +132,7 @@ class Handlers:
                 self._convert,
                 JSON,
                 CONVERSION_BYTES,
-                anybody=True,
+                anonymous=True,
                 proves=False,
                 budget=CONVERSION,
             ),

@@ -19,7 +19,7 @@ from typing import Protocol
 
 from podium.errors import PodiumError
 from podium.kube.connection import Sleep
-from podium.kube.reflector import Say
+from podium.kube.reflector import EventLogger
 from podium.webhooks import certificates, rotation, tls
 from podium.webhooks.certificates import Pair
 from podium.webhooks.rotation import (
@@ -78,7 +78,7 @@ class Keeper:
         replica: str,
         address: tuple[str, int],
         now: Callable[[], datetime],
-        say: Say,
+        log_event: EventLogger,
         periods: Periods = USUAL,
         monotonic: Callable[[], float] = time.monotonic,
         sleep: Sleep = asyncio.sleep,
@@ -98,7 +98,7 @@ class Keeper:
         self._jitter = jitter
         self._new_key = new_key
         self._probe = probe
-        self._say = say
+        self._log_event = log_event
         # The last stored state, and the time since which the store is empty.
         self._last: Stored | None = None
         self._gone_since: float | None = None
@@ -122,7 +122,12 @@ class Keeper:
         try:
             poll = self._periods.poll.total_seconds()
             await _for_ever(
-                self.turn, self._serving, poll=poll, say=self._say, sleep=self._sleep, jitter=self._jitter
+                self.turn,
+                self._serving,
+                poll=poll,
+                log_event=self._log_event,
+                sleep=self._sleep,
+                jitter=self._jitter,
             )
         finally:
             await self._leave()
@@ -143,7 +148,7 @@ class Keeper:
         if step in WRITES:
             written = await self._advance(found, step)
             if written and step is RotationStep.DROP and seen.silent:
-                self._say("replicas not waited for", {"replicas": sorted(seen.silent)})
+                self._log_event("replicas not waited for", {"replicas": sorted(seen.silent)})
             return 0.0
         if step is RotationStep.PUBLISH:
             return 0.0 if await self._publish(self._publisher, found, stored) else poll
@@ -181,9 +186,9 @@ class Keeper:
         """Serve the pair. If it is unusable, its CA has expired, and the next steps replace it."""
         try:
             if self._serving.load(pair, self._now()):
-                _say_loaded(self._say, self._serving)
+                _log_loaded(self._log_event, self._serving)
         except PodiumError as error:
-            self._say(_NOT_KEPT, {"error": str(error)})
+            self._log_event(_NOT_KEPT, {"error": str(error)})
 
     async def _restore(self, last: Stored, version: str) -> None:
         """Restore a deleted state, because API servers still trust it, and begin to replace its CA.
@@ -200,7 +205,7 @@ class Keeper:
                 raise PodiumError("the stored certificates were deleted, and those of this replica are older")
             last = rotation.introduce(last, self._now(), self._periods, self._new_key)
         if await self._store.write(last, version):
-            self._say("certificates restored", {})
+            self._log_event("certificates restored", {})
 
     async def _advance(self, found: Found, step: RotationStep) -> bool:
         """Do a step that writes. Return False if another replica wrote first."""
@@ -209,7 +214,7 @@ class Keeper:
         )
         written = await self._store.write(after, found.version)
         if written and step is not RotationStep.REPORT:
-            self._say(step.value, {})
+            self._log_event(step.value, {})
         return written
 
     async def _look(self, publisher: Publisher, stored: Stored) -> RotationState:
@@ -242,9 +247,11 @@ class Keeper:
         await publisher.publish(stored.bundle)
         stuck = await publisher.published(stored.bundle)
         if stuck:
-            self._say(RotationStep.PUBLISH.value, {})
+            self._log_event(RotationStep.PUBLISH.value, {})
         else:
-            self._say(_NOT_KEPT, {"error": "the API server has another caBundle than the one just written"})
+            self._log_event(
+                _NOT_KEPT, {"error": "the API server has another caBundle than the one just written"}
+            )
         return stuck
 
     async def _leave(self) -> None:
@@ -258,12 +265,12 @@ class Keeper:
                     await self._sleep(self._jitter() / 4)
                     found = await self._store.read()
         except (PodiumError, TimeoutError) as error:
-            self._say("replica not withdrawn", {"error": str(error)})
+            self._log_event("replica not withdrawn", {"error": str(error)})
 
     def _tell(self, event: str, fields: dict[str, object]) -> None:
         """Log a lasting condition once, when it begins."""
         if event and event != self._logged:
-            self._say(event, fields)
+            self._log_event(event, fields)
         self._logged = event
 
 
@@ -282,7 +289,7 @@ class Watcher:
         serving: Serving,
         *,
         now: Callable[[], datetime],
-        say: Say,
+        log_event: EventLogger,
         poll: float = 10.0,
         sleep: Sleep = asyncio.sleep,
         jitter: Callable[[], float] = random.random,
@@ -290,7 +297,7 @@ class Watcher:
         self._folder = folder
         self._serving = serving
         self._now = now
-        self._say = say
+        self._log_event = log_event
         self._poll = poll
         self._sleep = sleep
         self._jitter = jitter
@@ -302,7 +309,12 @@ class Watcher:
     async def run(self) -> None:
         """Reload the pair when it changes, until cancelled."""
         await _for_ever(
-            self.turn, self._serving, poll=self._poll, say=self._say, sleep=self._sleep, jitter=self._jitter
+            self.turn,
+            self._serving,
+            poll=self._poll,
+            log_event=self._log_event,
+            sleep=self._sleep,
+            jitter=self._jitter,
         )
 
     async def turn(self) -> float:
@@ -319,12 +331,12 @@ class Watcher:
         except PodiumError as error:
             raise PodiumError(f"{self._folder}: tls.crt, tls.key: {error}") from None
         if loaded:
-            _say_loaded(self._say, self._serving)
+            _log_loaded(self._log_event, self._serving)
         return self._poll
 
 
-def _say_loaded(say: Say, serving: Serving) -> None:
-    say("certificate loaded", {"leaf": serving.fingerprint, "end": str(serving.expiry)})
+def _log_loaded(log_event: EventLogger, serving: Serving) -> None:
+    log_event("certificate loaded", {"leaf": serving.fingerprint, "end": str(serving.expiry)})
 
 
 async def _for_ever(
@@ -332,7 +344,7 @@ async def _for_ever(
     serving: Serving,
     *,
     poll: float,
-    say: Say,
+    log_event: EventLogger,
     sleep: Sleep,
     jitter: Callable[[], float],
 ) -> None:
@@ -348,11 +360,11 @@ async def _for_ever(
             failures.append(traceback.format_exc())
         try:
             if serving.refresh_clients():
-                say("client authorities loaded", {})
+                log_event("client authorities loaded", {})
         except PodiumError as error:
             failures.append(str(error))
         for failure in failures:
             if failure not in logged:
-                say(_NOT_KEPT, {"error": failure})
+                log_event(_NOT_KEPT, {"error": failure})
         logged = failures
         await sleep(wait * (0.8 + 0.4 * jitter()))

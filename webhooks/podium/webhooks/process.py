@@ -128,12 +128,12 @@ class _Process:
         self._settings = settings
         self._connection = connection
         self._log = log
-        self._say = logs.event_logger(log)
+        self._log_event = logs.event_logger(log)
         registry = service_metrics.new_registry()
         # A registered webhook is called for Podium's resources, so they exist or will exist.
         self._groups = (PODIUM_GROUP,) if settings.register is not None else ()
         self._cluster = InformerCache(
-            connection, KINDS, transform=transform, groups=self._groups, say=self._say
+            connection, KINDS, transform=transform, groups=self._groups, log_event=self._log_event
         )
         service_metrics.read_cluster(registry, self._cluster)
         self._metrics = WebhookMetrics(registry)
@@ -231,7 +231,7 @@ class _Process:
         settings = self._settings
         kept = settings.certificates
         if isinstance(kept, Provided):
-            return Watcher(kept.path, self._serving, now=_now, say=self._say)
+            return Watcher(kept.path, self._serving, now=_now, log_event=self._log_event)
         store = (
             FolderStore(kept.path)
             if isinstance(kept, Folder)
@@ -240,7 +240,11 @@ class _Process:
         publisher = None
         if settings.register is not None:
             publisher = BundlePublisher(
-                self._connection, settings.register, settings.options, settings.policy, say=self._say
+                self._connection,
+                settings.register,
+                settings.options,
+                settings.policy,
+                log_event=self._log_event,
             )
         return Keeper(
             store,
@@ -251,7 +255,7 @@ class _Process:
             address=(_address(settings), self._server.port),
             periods=settings.periods,
             now=_now,
-            say=self._say,
+            log_event=self._log_event,
         )
 
 

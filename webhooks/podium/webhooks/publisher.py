@@ -17,7 +17,7 @@ import msgspec
 from podium.crds import definitions
 from podium.errors import PodiumError
 from podium.kube.connection import Connection, RefusedError, Sleep
-from podium.kube.reflector import Say
+from podium.kube.reflector import EventLogger
 from podium.rules.policy import Policy
 from podium.webhooks.registration import CONVERT, Endpoint, Options, configurations
 
@@ -48,15 +48,15 @@ class BundlePublisher:
         options: Options,
         policy: Policy,
         *,
-        say: Say,
+        log_event: EventLogger,
         sleep: Sleep = asyncio.sleep,
     ) -> None:
-        """`say` logs, by Service, the webhooks whose rules differ from those the policy needs."""
+        """`log_event` logs, by Service, the webhooks whose rules differ from those the policy needs."""
         self._connection = connection
         self._endpoint = endpoint
         self._options = options
         self._policy = policy
-        self._say = say
+        self._log_event = log_event
         self._sleep = sleep
         self._unlike: list[str] = []
         self._whole = endpoint.url is not None
@@ -138,7 +138,7 @@ class BundlePublisher:
                 "these webhooks do not match what the policy needs, so some rules have no effect: apply what "
                 "`podium manifests webhooks` prints for the same --config"
             )
-            self._say("registration differs", {"webhooks": names, "error": error})
+            self._log_event("registration differs", {"webhooks": names, "error": error})
         self._unlike = names
 
     async def _apply(self, path: str, whole: Document, found: Document | None) -> None:

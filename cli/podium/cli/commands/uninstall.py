@@ -6,7 +6,7 @@ import time
 import click
 
 from podium.cli import inputs
-from podium.cli.installing import say
+from podium.cli.installing import echo
 from podium.cli.main import EXIT_FINDINGS, examples
 
 
@@ -37,20 +37,20 @@ def command(*, delete_groups: bool, yes: bool, kube: inputs.KubeOptions) -> None
 
     async def run() -> None:
         async with connect(kube.kubeconfig, kube.context) as connection:
-            say(f"context {connection.context}, server {connection.server}")
+            echo(f"context {connection.context}, server {connection.server}")
             planned = await uninstalling.look(connection, delete_groups=delete_groups)
             for step in planned.steps:
                 click.echo(str(step))
             for each in planned.kept:
                 click.echo(f"keep {each}")
             if not planned.steps:
-                say("nothing to remove")
+                echo("nothing to remove")
                 return
             if not yes:
                 click.confirm("Continue?", abort=True, err=True)
-            left = await uninstalling.carry_out(connection, planned, say=say, clock=time.monotonic)
+            left = await uninstalling.carry_out(connection, planned, echo=echo, clock=time.monotonic)
             for each in left:
-                say(each)
+                echo(each)
             if left:
                 sys.exit(EXIT_FINDINGS)
 

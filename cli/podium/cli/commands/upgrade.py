@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from podium.cli.installing import Command, InstallOptions, InstallPlan, carry_out, install_options, say
+from podium.cli.installing import Command, InstallOptions, InstallPlan, carry_out, echo, install_options
 from podium.cli.main import examples
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def command(*, allow_downgrade: bool, options: InstallOptions) -> None:
         found = upgrade.installed(inventory)
         upgrade.require_upgrade(found, ours, downgrade=allow_downgrade)
         for name, each in found.versions.items():
-            say(f"{name}: {each or 'unknown version'} to {ours}")
+            echo(f"{name}: {each or 'unknown version'} to {ours}")
         documents = install.manifests(found.mode, options.image or upgrade.image(found, ours))
         documents = installpolicies.administered(documents, policy)
         return InstallPlan(found.mode, documents, list(upgrade.surplus(inventory, documents)))

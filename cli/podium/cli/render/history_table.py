@@ -104,8 +104,7 @@ def _agreements(layout: Layout, summary: Summary) -> None:
 
 def _differing(layout: Layout, plans: Sequence[RecordedPlan]) -> None:
     def row(plan: RecordedPlan) -> tuple[str | int, ...]:
-        whom = party(plan.preemptor)
-        return plan.time, whom, plan.agreement, plan.podCount, plan.theirPods, _units(plan)
+        return plan.time, party(plan.preemptor), plan.agreement, plan.podCount, plan.theirPods, _units(plan)
 
     header = ("TIME", "FOR", "AGREEMENT", "PODS", "THEIRS", "PODIUM'S PLAN")
     layout.listing("Differences, newest first", header, plans, row, limit=PLANS)

@@ -43,10 +43,10 @@ def why_table(account: Account, now: datetime | None, layout: Layout) -> str:
 
 def _priority(layout: Layout, counted: Counted) -> None:
     layout.heading("Priority")
-    _say(layout, f"{values(counted)}: {counted.rule}.")
-    _say(layout, f"Its own: {counted.source}.")
+    _add_line(layout, f"{values(counted)}: {counted.rule}.")
+    _add_line(layout, f"Its own: {counted.source}.")
     for problem in counted.problems:
-        _say(layout, problem, style="warning")
+        _add_line(layout, problem, style="warning")
     _fix(layout, counted.fix)
 
 
@@ -56,13 +56,13 @@ def _waiting(layout: Layout, waiting: Sequence[Wait], now: datetime | None) -> N
     layout.heading("Why it waits")
     for wait in waiting:
         since = f" (since {when(wait.since, now)})" if wait.since else ""
-        _say(layout, f"{wait.message}{since}")
+        _add_line(layout, f"{wait.message}{since}")
         _fix(layout, wait.fix)
 
 
 def _prospect(layout: Layout, prospect: Prospect, account: Account) -> None:
     layout.heading("What would make room")
-    _say(layout, prospect_line(prospect))
+    _add_line(layout, prospect_line(prospect))
     for reason in prospect.nodeReasons:
         layout.paragraph(visible(f"refused by {reason}"), indent=_INDENT * 2, hang=_INDENT)
     kind = "group" if account.object.kind == "PodGroup" else "pod"
@@ -77,7 +77,7 @@ def _departures(layout: Layout, account: Account, now: datetime | None) -> None:
     layout.heading("Evictions, newest first")
     shown = set()
     for each in departures[:DEPARTURES]:
-        _say(layout, departure_line(each, account, now))
+        _add_line(layout, departure_line(each, account, now))
         layout.paragraph(visible(source_line(each)), indent=_INDENT * 2, hang=_INDENT, style="dim")
         if each.by not in shown:
             _fix(layout, each.fix)
@@ -94,7 +94,7 @@ def _gains(layout: Layout, gains: Sequence[Gain], now: datetime | None) -> None:
     layout.listing(title, header, gains, row, limit=GAINS, indent=_INDENT)
 
 
-def _say(layout: Layout, text: str, style: str = "") -> None:
+def _add_line(layout: Layout, text: str, style: str = "") -> None:
     layout.paragraph(visible(text), indent=_INDENT, hang=_INDENT, style=style)
 
 

@@ -200,9 +200,9 @@ class Desk:
 
     def _meant(self, form: Form, added: Iterable[Target], loaded: Loaded) -> list[Target]:
         """Return the targets of a form: a group or else a pod of the name, or all that was added."""
-        if not form.whom:
+        if not form.target:
             return whatifinput.choose_targets(None, None, added, loaded.state, None)
-        name = full_name("Pending group or pod", form.whom)
+        name = full_name("Pending group or pod", form.target)
         is_pod = name in loaded.state.pods and whatifinput.find_group(loaded.state, name) is None
         pod, group = (name, None) if is_pod else (None, name)
         return whatifinput.choose_targets(pod, group, (), loaded.state, None)

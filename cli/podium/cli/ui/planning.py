@@ -28,7 +28,7 @@ ACTION = "/whatif/plan"
 class Form(NamedTuple):
     """The input of the form: the target (`namespace/name`), further objects, and the options, or nothing."""
 
-    whom: str = ""
+    target: str = ""
     manifest: str = ""
     now: str = ""
     semantics: str = ""
@@ -40,7 +40,7 @@ class Form(NamedTuple):
     @property
     def empty(self) -> bool:
         """Return whether the form has no query."""
-        return not (self.whom or self.manifest)
+        return not (self.target or self.manifest)
 
     @property
     def chooses(self) -> bool:
@@ -108,7 +108,7 @@ def _form(form: Form, error: str, offered: Sequence[str]) -> str:
         [
             f'<form class="ask tall" method="post" action="{ACTION}">',
             complaint(error),
-            named_input("Pending group or pod", "whom", form.whom, offered[:OFFERED], wrong=bool(error)),
+            named_input("Pending group or pod", "target", form.target, offered[:OFFERED], wrong=bool(error)),
             f"<label>Objects to add: pods, groups, or their workloads (YAML or JSON) {box}</label>",
             "<fieldset><legend>Options</legend>",
             select("semantics", "Preemption rules", rules, form.semantics),

@@ -37,7 +37,7 @@ class ClusterSource(Protocol):
     async def read(self, clock: Clock) -> Desk:
         """Return a full reading. Raises PodiumError."""
 
-    async def hear(self, desk: Desk, namespace: str) -> None:
+    async def add_events(self, desk: Desk, namespace: str) -> None:
         """Add the events of a namespace to a reading, once. Raises PodiumError."""
 
 
@@ -62,7 +62,7 @@ class Files:
         read = whyinput.from_files(self._names, strict=self._strict)
         return Desk(read, clock(), inputs.source(self._names, read.near), live=False)
 
-    async def hear(self, desk: Desk, namespace: str) -> None:
+    async def add_events(self, desk: Desk, namespace: str) -> None:
         """Do nothing: their events were read with the rest."""
 
 
@@ -89,7 +89,7 @@ class LiveSource:
         read = await whyinput.whole_cluster(self._connection, self._scope, self._watcher)
         return Desk(read, clock(), inputs.source((), read.near), live=True)
 
-    async def hear(self, desk: Desk, namespace: str) -> None:
+    async def add_events(self, desk: Desk, namespace: str) -> None:
         """Add the events of a namespace."""
         if namespace not in desk.events:
             scope = Scope(namespace)

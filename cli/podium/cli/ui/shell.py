@@ -41,7 +41,7 @@ _FORM = "application/x-www-form-urlencoded"
 _HTML = {**HEADERS, "Content-Type": "text/html; charset=utf-8"}
 
 _BEGIN = "open the overview"
-_UNHEARD = {
+_FAILURES = {
     404: ("page not found", "check the address, or open the overview"),
     405: ("method not allowed", "send forms with their button, or open the overview"),
     413: (f"the form holds more than {FORM_BYTES >> 20} MiB", "go back and use podium whatif --add FILE"),
@@ -74,7 +74,7 @@ class Site:
 
         Raises PodiumError.
         """
-        server = HTTPServer(self._routes(), LIMITS, lambda _why: None, worded=_unheard)
+        server = HTTPServer(self._routes(), LIMITS, lambda _why: None, worded=_failure_page)
         await server.start(HOST, port)
         self._guard = Guard(server.port, **secrets._asdict())
         return server, self._guard
@@ -172,7 +172,7 @@ class Site:
 
     async def _one(self, kind: str, desk: Desk, here: Here, around: PageContext) -> str:
         name = full_name("name", here.query.get("name", ""))
-        await self._keeper.source.hear(desk, name[0])
+        await self._keeper.source.add_events(desk, name[0])
         explained = desk.explain(kind, name, self._clock())
         assert explained.account is not None, "a missing object is an error"
         report = desk.report(explained.planned) if explained.planned is not None else None
@@ -211,9 +211,9 @@ def _page(html: str, status: int = 200, headers: dict[str, str] | None = None) -
     return HTTPResponse(status, html.encode("utf-8", "backslashreplace"), given)
 
 
-def _unheard(status: int) -> HTTPResponse:
+def _failure_page(status: int) -> HTTPResponse:
     """Return the answer to a request that reached no page; it contains nothing of a cluster."""
-    why, fix = _UNHEARD.get(status, (f"this was not answered: {HTTPStatus(status).phrase.lower()}", _BEGIN))
+    why, fix = _FAILURES.get(status, (f"this was not answered: {HTTPStatus(status).phrase.lower()}", _BEGIN))
     return _refusal_page(Refusal(status, why, fix))
 
 

@@ -1,7 +1,7 @@
 """Records of preemptions (PreemptionRecord): from a decision to a record, and from records to evictions.
 
-No decision reads these records, except that a new leader reads how many units were evicted lately, and by
-whom, and which preemptions an earlier leader left unfinished.
+No decision reads these records, with one exception. A new leader reads how many units were evicted lately,
+the preemptors of each, and the preemptions that an earlier leader left unfinished.
 """
 
 from collections.abc import Collection, Iterable
@@ -71,7 +71,7 @@ def ended(plan: RecordedPlan, failed: str, deleted: Collection[PodRef], seconds:
 
 
 def recent(records: Iterable[PreemptionRecord], since: datetime) -> list[tuple[datetime, Identity, Identity]]:
-    """Return the units that were evicted since a time (UTC), oldest first: when, by whom, which.
+    """Return the units that were evicted since a time (UTC), oldest first: time, preemptor, unit.
 
     The units of a preemption that failed in the middle are included, because some of them are gone.
     """

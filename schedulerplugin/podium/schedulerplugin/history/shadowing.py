@@ -12,7 +12,7 @@ from typing import Protocol
 
 from podium.cluster.state import Readable
 from podium.kube.connection import Sleep
-from podium.kube.reflector import Say
+from podium.kube.reflector import EventLogger
 from podium.runtime.worker import Worker
 from podium.schedulerplugin.history.shadow import Shadow
 from podium.schedulerplugin.history.writer import History
@@ -44,7 +44,7 @@ class Shadowing:
         clock: Callable[[], float],
         now: Callable[[], datetime],
         sleep: Sleep,
-        say: Say,
+        log_event: EventLogger,
         worker: Worker,
     ) -> None:
         """`new` creates a shadow from the current state; `clock` is steady, `now` the time in UTC."""
@@ -55,7 +55,7 @@ class Shadowing:
         self._clock = clock
         self._now = now
         self._sleep = sleep
-        self._say = say
+        self._log_event = log_event
         self._worker = worker
         self._shadow: Shadow | None = None
         self._broken = False
@@ -81,7 +81,7 @@ class Shadowing:
                 self._shadow, self._broken = None, True
                 self._counters.failed()
                 trace = "".join(traceback.format_exception(error))
-                self._say("no shadow any more: a bug", {"error": trace})
+                self._log_event("no shadow any more: a bug", {"error": trace})
         return _LOOK_SECONDS
 
     async def _step(self) -> float:

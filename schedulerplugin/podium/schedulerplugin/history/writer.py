@@ -17,7 +17,7 @@ from podium.errors import PodiumError
 from podium.kube.backoff import Backoff
 from podium.kube.connection import Connection, RefusedError, Sleep
 from podium.kube.preconditions import StaleError, fenced
-from podium.kube.reflector import Say
+from podium.kube.reflector import EventLogger
 from podium.schedulerplugin.history.ring import Draft, Ring
 
 # The pause between two writes.
@@ -54,7 +54,7 @@ class History:
         *,
         sleep: Sleep,
         random: Callable[[], float],
-        say: Say,
+        log_event: EventLogger,
     ) -> None:
         """`remaining` returns the seconds left in the lease; `random` returns numbers from 0 up to 1."""
         self._connection = connection
@@ -62,7 +62,7 @@ class History:
         self._remaining = remaining
         self._sleep = sleep
         self._backoff = Backoff(random)
-        self._say = say
+        self._log_event = log_event
         self._ring = Ring(name)
         self._restored = False
         self._logged = ""
@@ -172,7 +172,7 @@ class History:
         text = str(error) or "the API server did not answer in time"
         if text != self._logged:
             self._logged = text
-            self._say("history not written", {"error": text, "dropped_plans": self._ring.dropped})
+            self._log_event("history not written", {"error": text, "dropped_plans": self._ring.dropped})
 
 
 def _decoded(body: bytes, kind: type[T]) -> T:

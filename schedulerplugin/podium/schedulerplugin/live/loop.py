@@ -22,7 +22,7 @@ from podium.api.records import PlanMode
 from podium.api.schedulable import Schedulable
 from podium.errors import PodiumError
 from podium.kube.connection import RefusedError
-from podium.kube.reflector import Say
+from podium.kube.reflector import EventLogger
 from podium.runtime.worker import Worker
 from podium.schedulerplugin.history.records import STOPPED, ended, planned
 from podium.schedulerplugin.history.writer import History
@@ -83,7 +83,7 @@ class Loop:
         emit: Callable[[EventDraft], None],
         clock: Callable[[], float],
         now: Callable[[], datetime],
-        say: Say,
+        log_event: EventLogger,
         worker: Worker,
         deciding: Callable[[Collection[Key]], None],
         suspects: Collection[Key] = (),
@@ -108,7 +108,7 @@ class Loop:
         self._emit = emit
         self._clock = clock
         self._now = now
-        self._say = say
+        self._log_event = log_event
         self._wakeup = asyncio.Event()
         self._under_way = 0
 
@@ -200,7 +200,7 @@ class Loop:
 
     def _fail(self, keys: Collection[Key], error: Exception) -> None:
         trace = "".join(traceback.format_exception(error))
-        self._say("scheduling failed: a bug", {"keys": str(list(keys)), "error": trace})
+        self._log_event("scheduling failed: a bug", {"keys": str(list(keys)), "error": trace})
         self._metrics.failed()
 
     async def _until_news(self, now: float) -> None:
@@ -228,17 +228,17 @@ class Loop:
                 self._start_writes(self._unmark(pods), len(pods), tasks)
             case Held(evict, circle):
                 if circle:
-                    self._say(
+                    self._log_event(
                         "workloads evict each other", {"error": evict.message, "of": evict.preemptor.uid}
                     )
             case Rejected(pod, reason):
                 fields = {"error": reason, "pod": f"{pod.namespace}/{pod.name}"}
-                self._say("a kubelet had no room for a pod of ours", fields)
+                self._log_event("a kubelet had no room for a pod of ours", fields)
             case Disagreed(_, condition):
                 self._metrics.disagreed(condition)
             case TimedOut(key, seconds):
                 self._metrics.timed_out("podgroup" if isinstance(key, GroupKey) else "pod")
-                self._say("decision timed out", {"entry": entry_name(key), "seconds": seconds})
+                self._log_event("decision timed out", {"entry": entry_name(key), "seconds": seconds})
 
     def _start_writes(self, work: Coroutine[Any, Any, None], pods: int, tasks: asyncio.TaskGroup) -> None:
         """Start a task that writes to `pods` pods, and count its writes as in flight until it ends."""
@@ -266,7 +266,9 @@ class Loop:
         settled = isinstance(error, GoneError | TakenError)
         self._metrics.not_bound(pod, self._clock())
         if not settled:
-            self._say("not bound", {"pod": f"{pod.namespace}/{pod.name}", "node": node, "error": str(error)})
+            self._log_event(
+                "not bound", {"pod": f"{pod.namespace}/{pod.name}", "node": node, "error": str(error)}
+            )
             why = error.message if isinstance(error, RefusedError) else str(error)
             message = f"binding to node {node} failed: {why}"
             self._statuses.submit(ReportPending(bind.key, (pod,), SCHEDULER_ERROR, message, ((pod, node),)))
@@ -299,7 +301,7 @@ class Loop:
                 "preemptor": evict.preemptor.uid,
                 "deleted": len(carried.deleted),
             }
-            self._say("a preemption was not carried out", fields)
+            self._log_event("a preemption was not carried out", fields)
             self._statuses.gave_up(evict, carried.deleted)
             self._statuses.unmark(carried.still_marked)
         # The server's message names victims, which are other tenants' pods.
@@ -341,12 +343,12 @@ class Loop:
     ) -> Callable[[PodRef], Condition | None]:
         """Return a function that returns the condition of a pod, None if the pod is gone."""
 
-        def say(ref: PodRef) -> Condition | None:
+        def state(ref: PodRef) -> Condition | None:
             pod = self._view.pods.get(ref.key)
             same_pod = isinstance(pod, Schedulable) and pod.metadata.uid == ref.uid
             return condition(pod) if same_pod and isinstance(pod, Schedulable) else None
 
-        return say
+        return state
 
     def _withdrawn(self, pod: Schedulable) -> Condition:
         return withdrawn_condition(pod, self._now())
@@ -361,7 +363,7 @@ class Loop:
                     if condition is not None:
                         await self._writes.mark(pod, condition)
                 except PodiumError as error:
-                    self._say("a condition was not withdrawn", {"error": str(error)})
+                    self._log_event("a condition was not withdrawn", {"error": str(error)})
                     self._statuses.unmark((pod,))
 
             return work

@@ -83,7 +83,7 @@ async def run(options: ManagerOptions, source: SettingsSource, log: FilteringBou
 
     Raises PodiumError when it cannot begin, and when the lease is lost.
     """
-    switch = Switch(source, sleep=asyncio.sleep, say=logs.event_logger(log))
+    switch = Switch(source, sleep=asyncio.sleep, log_event=logs.event_logger(log))
     async with AsyncExitStack() as stack:
         stop = stack.enter_context(stopping())
         stack.enter_context(short_collections())
@@ -112,7 +112,7 @@ class _Process:
             transform=transform,
             only=wanted,
             idle=worker.idle,
-            say=replica.say,
+            log_event=replica.log_event,
         )
         service_metrics.read_cluster(self._registry, self._cluster)
         self._recorder = EventRecorder(
@@ -123,7 +123,7 @@ class _Process:
             now=utc_now,
             sleep=asyncio.sleep,
             random=chance.random,
-            say=replica.say,
+            log_event=replica.log_event,
             counted=self._metrics.emitted,
             pace=_EVENTS,
             least=_DROPPED_FIRST,
@@ -166,7 +166,7 @@ class _Process:
 
     def _illegal(self, problem: str) -> None:
         """Report an entry whose phase was corrected."""
-        self._replica.say("entry phase corrected: a bug", {"error": problem})
+        self._replica.log_event("entry phase corrected: a bug", {"error": problem})
         self._metrics.failed()
 
     def _pending(self) -> Mapping[str, float]:
@@ -187,7 +187,7 @@ class _Process:
     async def _lead(self) -> None:
         """Schedule for as long as this replica leads; start again when the engine is out of step."""
         check = SelfCheck(
-            self._worker, self._metrics, clock=steady, sleep=asyncio.sleep, say=self._replica.say
+            self._worker, self._metrics, clock=steady, sleep=asyncio.sleep, log_event=self._replica.log_event
         )
         suspects = self._suspects()
         while True:
@@ -233,7 +233,7 @@ class _Process:
             emit=self._recorder.emit,
             clock=steady,
             now=utc_now,
-            say=self._replica.say,
+            log_event=self._replica.log_event,
             worker=self._worker,
             deciding=lambda keys: self._replica.set_note(" ".join(map(entry_name, keys))),
             suspects=suspects,
@@ -246,7 +246,7 @@ class _Process:
             clock=steady,
             now=utc_now,
             sleep=asyncio.sleep,
-            say=self._replica.say,
+            log_event=self._replica.log_event,
             worker=self._worker,
         )
         check.watch(scheduler)
@@ -262,11 +262,11 @@ class _Process:
 
         self._scheduler, self._switch.changed = scheduler, loop.switch
         fields = {"pods": len(state.pods), "nodes": len(state.nodes), "preemption": str(live.mode)}
-        self._replica.say("scheduling", fields)
+        self._replica.log_event("scheduling", fields)
         try:
             await ending_last(history.run, loop.run, statuses.run, shadowing.run, check.run)
         except* DriftError:
-            self._replica.say("building the engine again", {})
+            self._replica.log_event("building the engine again", {})
         finally:
             for observer in observers:
                 state.unobserve(observer)
@@ -278,7 +278,7 @@ class _Process:
         """Return the entries that the leader before was deciding for when it lost its lease."""
         suspects = [key for name in self._replica.found.split() if (key := entry_of(name)) is not None]
         if suspects:
-            self._replica.say("entries tried last", {"entries": self._replica.found})
+            self._replica.log_event("entries tried last", {"entries": self._replica.found})
         return suspects
 
     def _end_in_order(self, *, known: bool) -> None:
@@ -302,26 +302,28 @@ class _Process:
         why = self._doubt(evicted=bool(records))
         if why:
             restraint.doubt(seconds)
-            self._say_doubt(why)
+            self._log_doubt(why)
         return restraint
 
     def _doubt(self, *, evicted: bool) -> str:
         """Return why it is not known which pods an earlier leader evicted last; empty if it is known."""
         if not self._replica.elects:
-            return "there is no lease to say how a process before ended"
+            return "no lease shows how an earlier process ended"
         if not self._replica.orderly:
-            return "a leader before did not give its lease back"
+            return "the previous leader did not release its lease"
         return (
-            "there was no lease, though somebody has led before"
+            "the lease is missing, though an earlier leader evicted pods"
             if self._replica.created_lease and evicted
             else ""
         )
 
-    def _say_doubt(self, why: str) -> None:
+    def _log_doubt(self, why: str) -> None:
         """Log why nothing is evicted at first, if there is a limit."""
         limit = self._live().evictions_a_minute
         if limit is not None:
-            self._replica.say("nothing is evicted for a minute", {"why": why, "evictionsPerMinute": limit})
+            self._replica.log_event(
+                "nothing is evicted for a minute", {"why": why, "evictionsPerMinute": limit}
+            )
 
     def _new_history(self, live: LiveSettings) -> History:
         return History(
@@ -331,7 +333,7 @@ class _Process:
             self._replica.remaining,
             sleep=asyncio.sleep,
             random=chance.random,
-            say=self._replica.say,
+            log_event=self._replica.log_event,
         )
 
     def _new_statuses(self, live: LiveSettings, writes: Writes) -> Statuses:
@@ -341,7 +343,7 @@ class _Process:
             random=chance.random,
             waited=lambda _seconds: None,
             failed=self._metrics.failed,
-            say=self._replica.say,
+            log_event=self._replica.log_event,
         )
         return Statuses(
             self._cluster.state,
@@ -352,7 +354,7 @@ class _Process:
             clock=steady,
             now=utc_now,
             sleep=asyncio.sleep,
-            say=self._replica.say,
+            log_event=self._replica.log_event,
         )
 
 

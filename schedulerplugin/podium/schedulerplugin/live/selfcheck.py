@@ -12,7 +12,7 @@ from functools import partial
 from podium.cluster.state import Observer, Readable
 from podium.errors import PodiumError
 from podium.kube.connection import Sleep
-from podium.kube.reflector import Say
+from podium.kube.reflector import EventLogger
 from podium.runtime.worker import Worker
 from podium.schedulerplugin.comparer import Comparer
 from podium.schedulerplugin.live.metrics import SchedulerMetrics
@@ -39,14 +39,14 @@ class SelfCheck:
         *,
         clock: Callable[[], float],
         sleep: Sleep,
-        say: Say,
+        log_event: EventLogger,
     ) -> None:
         """`clock` returns steady seconds."""
         self._worker = worker
         self._metrics = metrics
         self._clock = clock
         self._sleep = sleep
-        self._say = say
+        self._log_event = log_event
         self._comparer: Comparer | None = None
         self._failed = ""
         self._rebuilt = float("-inf")
@@ -84,7 +84,7 @@ class SelfCheck:
         now = self._clock()
         rebuilds = now - self._rebuilt >= _REBUILD_SECONDS
         self._metrics.differed(len(found))
-        self._say("cache differs: a bug", {"differences": found, "rebuilds": rebuilds})
+        self._log_event("cache differs: a bug", {"differences": found, "rebuilds": rebuilds})
         if rebuilds:
             self._rebuilt = now
             raise DriftError(f"the scheduler's arrays differ from the cluster state: {found[0]}")

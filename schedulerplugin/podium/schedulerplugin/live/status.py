@@ -30,7 +30,7 @@ from podium.errors import PodiumError
 from podium.kube.backoff import Rate
 from podium.kube.connection import RefusedError, Sleep
 from podium.kube.preconditions import LeaseOverError
-from podium.kube.reflector import Say
+from podium.kube.reflector import EventLogger
 from podium.runtime.workqueue import Workqueue
 from podium.schedulerplugin.live.knownstatus import (
     AppliedConditions,
@@ -105,7 +105,7 @@ class Statuses:
         clock: Callable[[], float],
         now: Callable[[], datetime],
         sleep: Sleep,
-        say: Say,
+        log_event: EventLogger,
     ) -> None:
         """`view` holds what scheduling reads, `emit` takes events; `scheduler` is our schedulerName.
 
@@ -119,7 +119,7 @@ class Statuses:
         self._clock = clock
         self._now = now
         self._sleep = sleep
-        self._say = say
+        self._log_event = log_event
         self._rate = Rate(_BURST, _SECONDS)
         self._wanted: dict[Name, WrittenPodStatus] = {}
         self._unmarked: dict[Name, PodRef] = {}
@@ -375,7 +375,7 @@ class Statuses:
         # A permission is missing, or the API server rejects the status.
         if error.code not in self._logged_codes:
             self._logged_codes.add(error.code)
-            self._say("status not written", {"error": str(error)})
+            self._log_event("status not written", {"error": str(error)})
 
     def _emit_failure(self, pod_status: WrittenPodStatus, shown: WrittenPodStatus) -> None:
         """Emit an event for a failure, if its reason or message differs from the last."""

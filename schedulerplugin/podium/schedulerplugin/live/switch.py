@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from podium.errors import PodiumError
 from podium.kube.connection import Sleep
-from podium.kube.reflector import Say
+from podium.kube.reflector import EventLogger
 from podium.schedulerplugin.settings import LiveSettings, differences
 
 _LOOK_SECONDS = 1.0
@@ -27,13 +27,13 @@ class SettingsSource(NamedTuple):
 class Switch:
     """Keeps the current settings, `now`, first read from the source; `run` follows the file."""
 
-    def __init__(self, source: SettingsSource, *, sleep: Sleep, say: Say) -> None:
+    def __init__(self, source: SettingsSource, *, sleep: Sleep, log_event: EventLogger) -> None:
         """Read the settings. Raises PodiumError if the file is wrong."""
         # Called after a change; does nothing until a scheduler runs.
         self.changed: Callable[[], None] = lambda: None
         self._source = source
         self._sleep = sleep
-        self._say = say
+        self._log_event = log_event
         # Before the settings are read, so that a change in between is seen at the first look.
         self._seen = self._bytes()
         self.now = source.read()
@@ -53,7 +53,7 @@ class Switch:
         try:
             wanted = self._source.read()
         except PodiumError as error:
-            self._say("configuration not taken", {"error": str(error)})
+            self._log_event("configuration not taken", {"error": str(error)})
             return
         before, self.now = self.now, self.now.switched(wanted)
         changed, waiting = differences(before, self.now), differences(self.now, wanted)
@@ -64,11 +64,13 @@ class Switch:
                 "evictionsPerMinute": self.now.evictions_a_minute,
                 "gangHoldSeconds": self.now.gang_hold_seconds,
             }
-            self._say("configuration changed", {name: values[name] for name in changed})
+            self._log_event("configuration changed", {name: values[name] for name in changed})
             self.changed()
         if waiting:
             names = ", ".join(waiting)
-            self._say("configuration not taken", {"error": f"{names}: restart the scheduler to change this"})
+            self._log_event(
+                "configuration not taken", {"error": f"{names}: restart the scheduler to change this"}
+            )
 
     def _bytes(self) -> bytes | None:
         """Return the bytes of the file, None if it cannot be read."""

@@ -21,7 +21,7 @@ PATHS = {
     "divergences": "/divergences",
     "history": "/history",
     "whatif": "/whatif",
-    "plan": "/whatif?whom=research%2Ftrain",
+    "plan": "/whatif?target=research%2Ftrain",
     "threats": "/threats?name=team-b%2Fsweep",
     "threatened nobody": "/threats?name=nobody%2Fnothing",
     "no page": "/nothing",

@@ -134,7 +134,7 @@ def test_a_tenant_sees_their_namespace(browser: Browser, alone: Server, tmp_path
         expect(page.locator(".caution")).to_contain_text("Node: missing permission: list nodes")
         page.get_by_role("link", name=f"{scene.name}/train", exact=True).click()
         expect(page.get_by_text("plan not made: the input holds namespace")).to_be_visible()
-        page.goto(f"/whatif?whom={scene.name}/train")
+        page.goto(f"/whatif?target={scene.name}/train")
         expect(page.get_by_role("alert")).to_contain_text("a plan needs all pods of the cluster")
         page.get_by_role("link", name="History").click()
         expect(page.locator(".caution")).to_contain_text("missing permission: list preemptionrecords")

@@ -77,7 +77,7 @@ async def following(kubeconfig: Path, kinds: tuple[Kind, ...] = KINDS) -> AsyncI
     """Follow the kinds that the webhooks do."""
     said: list[tuple[str, dict[str, Any]]] = []
     async with connect(str(kubeconfig), None) as connection:
-        cluster = InformerCache(connection, kinds, say=lambda what, fields: said.append((what, fields)))
+        cluster = InformerCache(connection, kinds, log_event=lambda what, fields: said.append((what, fields)))
         task = asyncio.create_task(cluster.run())
         try:
             yield Scene(connection, cluster, said)

@@ -146,7 +146,7 @@ def _install(server: Server, documents: Sequence[Document]) -> list[str]:
             found = await preview(connection, documents, force=False)
             assert not [each for each in found if each.action is Action.REFUSED]
             installer = Installer(
-                connection, timeout=_ROLLED_SECONDS, force=False, say=said.append, clock=time.monotonic
+                connection, timeout=_ROLLED_SECONDS, force=False, echo=said.append, clock=time.monotonic
             )
             await installer.install(found, documents)
 

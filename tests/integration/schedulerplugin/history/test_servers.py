@@ -157,7 +157,7 @@ def history(connection: Connection, namespace: str, said: list[str]) -> History:
         lambda: inf,
         sleep=asyncio.sleep,
         random=random.random,
-        say=lambda text, fields: said.append(f"{text}: {fields['error']}"),
+        log_event=lambda text, fields: said.append(f"{text}: {fields['error']}"),
     )
 
 

@@ -28,7 +28,7 @@ async def test_the_scheduler_is_told_what_to_apply(server_without: Server) -> No
             lambda: inf,
             sleep=asyncio.sleep,
             random=random.random,
-            say=lambda _, fields: said.append(str(fields["error"])),
+            log_event=lambda _, fields: said.append(str(fields["error"])),
         )
         assert await kept.restore() == []
         task = asyncio.create_task(kept.run())

@@ -241,7 +241,7 @@ def test_evictions_without_a_lease_mean_that_it_was_deleted(
     assert '"lease released"' in first
     second = said("second", lambda _started: None)
     assert "nothing is evicted for a minute" in second
-    assert "there was no lease, though somebody has led before" in second
+    assert "the lease is missing, though an earlier leader evicted pods" in second
 
 
 def test_evictions_in_flight_at_shutdown_are_recorded(

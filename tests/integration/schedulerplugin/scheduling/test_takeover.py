@@ -55,7 +55,7 @@ def test_the_successor_of_a_killed_leader_evicts_no_pod_for_a_minute(plain: Worl
         yard.witness()
         assert len(yard.evicted()) == 1
         assert scheduler.log.count(SAID) == 1
-        assert "a leader before did not give its lease back" in scheduler.log
+        assert "the previous leader did not release its lease" in scheduler.log
         assert scheduler.process.stop() == 0
         scheduler.again()
         yard.until(lambda: scheduler.log.count(SAID) == 2, "it is in doubt, too")

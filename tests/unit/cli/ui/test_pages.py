@@ -123,7 +123,7 @@ def every(made: Desk) -> Iterator[str]:
     for row in made.census.rows:
         yield one_of(made, "group" if row.is_group else "pod", (row.namespace, row.name))
         if row.state == "Waiting" and row.exists:
-            yield plan_of(made, Form(whom=f"{row.namespace}/{row.name}"))
+            yield plan_of(made, Form(target=f"{row.namespace}/{row.name}"))
         if row.state == "Running":
             yield threats_of(made, f"{row.namespace}/{row.name}")
 
@@ -172,11 +172,11 @@ def test_nothing_of_an_object_gets_out_of_its_text(end: str) -> None:
 def test_entered_values_stay_in_the_form(fields: dict[str, str]) -> None:
     """It stays as it was, in the form alone."""
     form = entered(fields)
-    page = planning(form, PlanAnswer(error=f"no {form.whom}"), ["a/<b>"], Here("/whatif", {}), AROUND)
+    page = planning(form, PlanAnswer(error=f"no {form.target}"), ["a/<b>"], Here("/whatif", {}), AROUND)
     reader = Reader(page)
-    named = Here(threatened.PATH, {"name": form.whom})
+    named = Here(threatened.PATH, {"name": form.target})
     assert Reader(
-        threatened.threatened(threatened.ThreatAnswer(error=form.whom), ["a/<b>"], named, AROUND)
+        threatened.threatened(threatened.ThreatAnswer(error=form.target), ["a/<b>"], named, AROUND)
     ).text
     box = page.partition("<textarea")[2].partition(">\n")[2].partition("</textarea>")[0]
     assert "<" not in box
@@ -403,13 +403,13 @@ def test_a_manifest_is_planned_for_and_the_cluster_stays(made: Desk) -> None:
 @pytest.mark.parametrize(
     ("form", "says"),
     [
-        (Form(whom="a/ghost"), "PodGroup a/ghost not found"),
-        (Form(whom="ghost"), "Pending group or pod: 'ghost' is not of the form NAMESPACE/NAME"),
-        (Form(whom="a/done"), "it has run to its end"),
+        (Form(target="a/ghost"), "PodGroup a/ghost not found"),
+        (Form(target="ghost"), "Pending group or pod: 'ghost' is not of the form NAMESPACE/NAME"),
+        (Form(target="a/done"), "it has run to its end"),
         (Form(manifest="{"), "the manifest"),
         (Form(manifest="kind: Pod"), "the manifest"),
         (Form(manifest=MANIFEST.replace("high", "highest")), "no PriorityClass with name highest was found"),
-        (Form(whom="a/lone", now="yesterday"), "is not a time"),
+        (Form(target="a/lone", now="yesterday"), "is not a time"),
     ],
 )
 def test_an_impossible_plan_is_reported(form: Form, says: str, made: Desk) -> None:
@@ -420,7 +420,7 @@ def test_an_impossible_plan_is_reported(form: Form, says: str, made: Desk) -> No
 
 def test_the_options_count(made: Desk) -> None:
     """The semantics and the choice of victims count as on the command line."""
-    report = made.plan(Form(whom="a/train", semantics="pods", evict_only="other"), NOW).report
+    report = made.plan(Form(target="a/train", semantics="pods", evict_only="other"), NOW).report
     assert report is not None
     assert (report.basis.semantics, report.plan.victims) == ("pods", ())
 
@@ -429,5 +429,5 @@ def test_a_part_of_a_cluster_has_no_plan(tmp_path: Path) -> None:
     """The page names the missing part, and the other pages are there."""
     made = desk([pod("x")], tmp_path)
     with pytest.raises(PodiumError, match="no nodes"):
-        made.plan(Form(whom="a/x"), NOW)
+        made.plan(Form(target="a/x"), NOW)
     assert "plan not made: the input has no nodes" in Reader(one_of(made, "pod", ("a", "x"))).text

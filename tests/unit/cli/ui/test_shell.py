@@ -41,7 +41,7 @@ class Tray:
         made.live, made.at = self.live, clock()
         return made
 
-    async def hear(self, desk: Desk, namespace: str) -> None:  # noqa: ARG002 - a Source
+    async def add_events(self, desk: Desk, namespace: str) -> None:  # noqa: ARG002 - a Source
         self.heard.append(namespace)
 
 
@@ -97,7 +97,7 @@ async def test_the_link_is_exchanged_for_a_cookie(tray: Tray) -> None:
 )
 async def test_a_form_of_another_page_is_refused(headers: dict[str, str], tray: Tray) -> None:
     async with visiting(tray) as visitor:
-        said = await visitor.post("/whatif/plan", b"whom=a%2Ftrain", **headers)
+        said = await visitor.post("/whatif/plan", b"target=a%2Ftrain", **headers)
         assert said.status == 403
         assert tray.reads == 0
 
@@ -117,7 +117,7 @@ async def test_a_large_body_is_refused_before_it_comes(tray: Tray) -> None:
         )
         assert said.status == 413
         assert "The form holds more than 4 MiB." in said.text
-        body = urlencode({"whom": "a/train", "manifest": "#" * (planning.MANIFEST + 1)}).encode()
+        body = urlencode({"target": "a/train", "manifest": "#" * (planning.MANIFEST + 1)}).encode()
         said = await visitor.post("/whatif/plan", body)
         assert said.status == 200
         assert "the manifest is larger than 1 MiB. Use podium whatif --add FILE" in said.text
@@ -140,7 +140,7 @@ async def test_a_large_body_is_refused_before_it_comes(tray: Tray) -> None:
         ("GET", "/?page=-1&state=%3Cscript%3E&namespace=zzz&what=!", 200),
         ("GET", "/?page=99999999999999999999", 200),
         ("GET", "/history?mode=%22%3E&page=x", 200),
-        ("GET", "/whatif?whom=nobody&semantics=9", 200),
+        ("GET", "/whatif?target=nobody&semantics=9", 200),
         ("GET", "/threats?name=a/nobody", 200),
         ("GET", "/threats?name=%ff&kind=%ff", 200),
     ],

@@ -33,9 +33,9 @@ class Scene:
         self.said: list[dict[str, Any]] = []
         read: Read = reads["v1", "Pod"]
         served = Served("v1", "Pod", read, "pods", namespaced=True)
-        self.follower = Reflector(served, self.state, self._say, transform=keep)
+        self.follower = Reflector(served, self.state, self._log_event, transform=keep)
 
-    def _say(self, what: str, fields: dict[str, Any]) -> None:
+    def _log_event(self, what: str, fields: dict[str, Any]) -> None:
         assert what == "object not decodable"
         self.said.append(fields)
 

@@ -89,7 +89,7 @@ class Scene:
             clock=lambda: self.now,
             now=lambda: datetime.now(UTC),
             sleep=self._sleep,
-            say=lambda what, fields: self.said.append((what, fields)),
+            log_event=lambda what, fields: self.said.append((what, fields)),
             worker=Worker(),
         )
         self._steps: list[Callable[[], None]] = []

@@ -81,7 +81,7 @@ class Scene:
             lambda: self.remaining,
             sleep=self._sleep,
             random=lambda: 0.0,
-            say=lambda text, fields: self.said.append(f"{text}: {fields['error']}"),
+            log_event=lambda text, fields: self.said.append(f"{text}: {fields['error']}"),
         )
 
     async def _sleep(self, seconds: float) -> None:

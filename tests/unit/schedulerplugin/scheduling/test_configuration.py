@@ -160,7 +160,7 @@ class Watched:
         self.switch = Switch(
             source(written(folder, **fields)),
             sleep=asyncio.sleep,
-            say=lambda what, fields: self.said.append((what, fields)),
+            log_event=lambda what, fields: self.said.append((what, fields)),
         )
 
     def write(self, **fields: Any) -> LiveSettings:
@@ -238,7 +238,7 @@ async def test_the_file_is_looked_at_every_second(tmp_path: Path) -> None:
         written(tmp_path, preemption=next(modes))
 
     said: list[str] = []
-    switch = Switch(source(path), sleep=sleep, say=lambda what, _: said.append(what))
+    switch = Switch(source(path), sleep=sleep, log_event=lambda what, _: said.append(what))
     with pytest.raises(asyncio.CancelledError):
         await switch.run()
     assert waits == [1.0] * 4

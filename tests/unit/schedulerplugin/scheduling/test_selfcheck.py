@@ -40,7 +40,7 @@ class Scene:
             SchedulerMetrics(self.registry),
             clock=lambda: self.seconds,
             sleep=self._sleep,
-            say=lambda _what, fields: self.said.append(fields),
+            log_event=lambda _what, fields: self.said.append(fields),
         )
         self.check.watch(self.world.scheduler)
 

@@ -104,7 +104,7 @@ async def looped(
         emit=lambda _note: None,
         clock=lambda: 0.0,
         now=lambda: NOW,
-        say=lambda _text, _fields: None,
+        log_event=lambda _text, _fields: None,
         worker=Worker(),
         deciding=deciding,
     )
