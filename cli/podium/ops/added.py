@@ -10,15 +10,16 @@ from typing import Any, NamedTuple, TypeVar
 import msgspec
 
 from podium.api.findings import ObjectError, ObjectRef, group_of
-from podium.api.foreign import OWNERS, OwnerObject
+from podium.api.foreign import MANIFEST_OWNERS, OwnerObject
 from podium.api.meta import ObjectMeta
-from podium.api.reads import Kind, Read
+from podium.api.reads import MANIFEST_READS, Kind, Read
 from podium.api.schedulable import SCHEDULING_READS
 from podium.documents.load import CLUSTER_INFO, CLUSTER_SCOPED
 from podium.documents.split import Document
 from podium.ops.makers import MOST_PODS, generated, size_of, uid_of
 
 T = TypeVar("T")
+_READS = {**MANIFEST_READS, **SCHEDULING_READS}
 
 
 class Added(NamedTuple):
@@ -42,7 +43,7 @@ class Added(NamedTuple):
 
     def owner(self) -> OwnerObject:
         """Return an owner of pods as a whole object."""
-        kind = OWNERS[self.document.apiVersion, self.document.kind]
+        kind = MANIFEST_OWNERS[self.document.apiVersion, self.document.kind]
         owner: OwnerObject = msgspec.convert(self.value, kind.type)
         return owner
 
@@ -63,7 +64,7 @@ def read_added(documents: Iterable[Document], now: str) -> tuple[list[Added], li
     found: dict[tuple[str, str, str, str], Added] = {}
     others: Counter[str] = Counter()
     for document in documents:
-        read = SCHEDULING_READS.get((document.apiVersion, document.kind))
+        read = _READS.get((document.apiVersion, document.kind))
         if read is None:
             if (document.apiVersion, document.kind) != CLUSTER_INFO and not document.kind.endswith("List"):
                 others[f"{document.apiVersion} {document.kind}"] += 1

@@ -112,19 +112,16 @@ def size_of(owner: OwnerObject) -> int:
         if number is not None and number < 0:
             raise ObjectError(ref, field, f"is {number}, which is less than 0")
     match owner:
-        case SimpleOwner(kind="Deployment" | "ReplicaSet" | "StatefulSet"):
-            return _default(owner.spec.replicas if owner.spec is not None else None)
-        case SimpleOwner(kind="Job") | JobSet() | LeaderWorkerSet():
-            gangs, pods = owner.gangs()
-            if gangs and not pods and isinstance(owner, LeaderWorkerSet):
-                raise ObjectError(
-                    ref, "spec.leaderWorkerTemplate.size", "is 0, but the leader is a pod. Use at least 1"
-                )
-            return gangs * pods
         case CronJob():
             raise ObjectError(ref, "spec.jobTemplate", "creates its Jobs later. Add the Job instead")
-        case _:
+        case SimpleOwner(kind="DaemonSet"):
             raise ObjectError(ref, "spec.template", f"the pods of a {owner.kind} depend on the nodes")
+        case LeaderWorkerSet(spec=LeaderWorkerSetSpec()) if owner.gangs()[0] and not owner.gangs()[1]:
+            raise ObjectError(
+                ref, "spec.leaderWorkerTemplate.size", "is 0, but the leader is a pod. Use at least 1"
+            )
+        case _:
+            return 0 if owner.suspended else sum(owner.pod_numbers().values())
 
 
 def made_by(owner: OwnerObject, document: Mapping[str, Any]) -> Made:

@@ -31,8 +31,8 @@ from podium.api.meta import ObjectMeta
 from podium.api.minors import WORKLOAD_VERSIONS
 from podium.cluster.reader import ClusterReader
 from podium.documents.split import Document
+from podium.groups.planned import made_by_people
 from podium.rules.audit.survey import Survey
-from podium.rules.audit.templates import made_by_people
 from podium.text import some
 
 # The folders of manifests: the objects that move, and the objects in use.
@@ -282,7 +282,7 @@ class _Planner:
     def _templated(self) -> dict[GroupKey, set[str]]:
         """Return the owners whose pod templates name each group."""
         found: dict[GroupKey, set[str]] = defaultdict(set)
-        for owner in made_by_people(self._survey):
+        for owner in made_by_people(self._view.owners):
             for template in owner.templates.values():
                 named = group_name(template.metadata, template.spec, native_served=self._view.native_served)
                 if named is not None:

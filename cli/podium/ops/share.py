@@ -20,7 +20,7 @@ import msgspec
 
 from podium.api.core import ClaimedAmount, PodDisruptionBudgetStatus, SchedulingGate
 from podium.api.events import PREEMPTED_BY, PREEMPTOR, Event
-from podium.api.foreign import OWNERS
+from podium.api.foreign import MANIFEST_OWNERS
 from podium.api.groups import GROUP_LABEL
 from podium.api.meta import Condition, LabelSelector, LabelSelectorRequirement, ObjectMeta, OwnerReference
 from podium.api.priority import SYSTEM_CLASSES, SYSTEM_PREFIX, TOLERATION_PREFIXES
@@ -98,14 +98,14 @@ PLAIN_FIELDS = _words("""
     minAvailable maxUnavailable operator type status reason requests limits overhead allocatable
     allocatedResources resources quantity basic protocol effect whenUnsatisfiable nodeAffinityPolicy
     nodeTaintsPolicy accessModes startTime firstTimestamp eventTime time mode result agreement accelerators
-    action bindMountOptions declaredFeatures
+    action bindMountOptions declaredFeatures terminalState
 """)
 
 # The only field of a node that a selector may name.
 _NAME_OF_NODE = "metadata.name"
 
 # Kinds of well-known owners.
-_OWNERS = frozenset(kind for _, kind in OWNERS)
+_OWNERS = frozenset(kind for _, kind in MANIFEST_OWNERS)
 
 # Addresses that mean all addresses of a node.
 _ANY_ADDRESS = frozenset(("", "0.0.0.0", "::"))  # noqa: S104 - compared with, not listened on

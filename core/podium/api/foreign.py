@@ -13,7 +13,7 @@ import msgspec
 
 from podium.api.core import PodTemplate
 from podium.api.findings import ObjectRef
-from podium.api.meta import Int32, ObjectMeta
+from podium.api.meta import Condition, Int32, ObjectMeta
 from podium.api.v1alpha2 import reference
 
 # kubernetes-sigs/lws: every replica has its own topology domain.
@@ -44,6 +44,7 @@ class JobStatus(msgspec.Struct, gc=False):
     """status of a Job; the status of the other kinds with one template is not read."""
 
     succeeded: Int32 | None = None
+    conditions: list[Condition] | None = None
 
 
 class SimpleOwner(msgspec.Struct, gc=False):
@@ -59,12 +60,34 @@ class SimpleOwner(msgspec.Struct, gc=False):
         """Yield the templates with their field paths."""
         yield from _one("spec.template", self.spec.template if self.spec is not None else None)
 
+    def pod_numbers(self) -> dict[str, int]:
+        """Return the number of pods of its template; the pods of a DaemonSet depend on the nodes."""
+        spec = self.spec or TemplateSpec()
+        if self.kind == "DaemonSet":
+            return {}
+        if self.kind == "Job":
+            return {"spec.template": spec.at_once(self._succeeded())}
+        return {"spec.template": 1 if spec.replicas is None else spec.replicas}
+
+    @property
+    def suspended(self) -> bool:
+        """Return whether this is a Job without pods until it is resumed."""
+        return self.spec is not None and bool(self.spec.suspend)
+
+    @property
+    def finished(self) -> bool:
+        """Return whether this is a Job that has completed or failed."""
+        conditions = (self.status.conditions if self.status is not None else None) or ()
+        return any(each.type in ("Complete", "Failed") and each.status == "True" for each in conditions)
+
     def gangs(self) -> tuple[int, int]:
         """Return the number and size of the gangs that its pods form: one for a Job, none for other kinds."""
         if self.kind != "Job" or self.spec is None:
             return 0, 0
-        succeeded = (self.status.succeeded if self.status is not None else None) or 0
-        return 1, 0 if self.spec.suspend else self.spec.at_once(succeeded)
+        return 1, 0 if self.spec.suspend else self.spec.at_once(self._succeeded())
+
+    def _succeeded(self) -> int:
+        return (self.status.succeeded if self.status is not None else None) or 0
 
 
 class JobTemplate(msgspec.Struct, gc=False):
@@ -78,6 +101,7 @@ class CronJobSpec(msgspec.Struct, gc=False):
     """spec of a CronJob."""
 
     jobTemplate: JobTemplate | None = None
+    suspend: bool | None = None
 
 
 class CronJob(msgspec.Struct, gc=False):
@@ -90,9 +114,25 @@ class CronJob(msgspec.Struct, gc=False):
 
     def templates(self) -> Iterator[tuple[str, PodTemplate]]:
         """Yield the templates with their field paths."""
+        yield from _one("spec.jobTemplate.spec.template", self._job().template)
+
+    def pod_numbers(self) -> dict[str, int]:
+        """Return the number of pods that each of its Jobs begins with."""
+        return {"spec.jobTemplate.spec.template": self._job().at_once()}
+
+    @property
+    def suspended(self) -> bool:
+        """Return whether it creates no Jobs until it is resumed."""
+        return self.spec is not None and bool(self.spec.suspend)
+
+    @property
+    def finished(self) -> bool:
+        """Return False: a CronJob has no end."""
+        return False
+
+    def _job(self) -> TemplateSpec:
         job = self.spec.jobTemplate if self.spec is not None else None
-        template = job.spec.template if job is not None and job.spec is not None else None
-        yield from _one("spec.jobTemplate.spec.template", template)
+        return (job.spec if job is not None else None) or TemplateSpec()
 
     def gangs(self) -> tuple[int, int]:
         """Return no gangs: its Jobs have their own."""
@@ -141,6 +181,12 @@ class JobSetSpec(msgspec.Struct, gc=False):
         return [job for job in jobs if not job.dependsOn]
 
 
+class JobSetStatus(msgspec.Struct, gc=False):
+    """status of a JobSet: `Completed` or `Failed` once it has ended."""
+
+    terminalState: str | None = None
+
+
 class JobSet(msgspec.Struct, gc=False):
     """jobset.x-k8s.io/v1alpha2 JobSet."""
 
@@ -148,13 +194,33 @@ class JobSet(msgspec.Struct, gc=False):
     kind: str
     metadata: ObjectMeta = msgspec.field(default_factory=ObjectMeta)
     spec: JobSetSpec | None = None
+    status: JobSetStatus | None = None
 
     def templates(self) -> Iterator[tuple[str, PodTemplate]]:
         """Yield the templates with their field paths."""
-        for index, job in enumerate((self.spec.replicatedJobs if self.spec is not None else None) or ()):
+        for path, job in self._roles():
             spec = job.template.spec if job.template is not None else None
-            path = f"spec.replicatedJobs[{index}].template.spec.template"
             yield from _one(path, spec.template if spec is not None else None)
+
+    def pod_numbers(self) -> dict[str, int]:
+        """Return the number of pods of each template before any of them runs; 0 for later roles."""
+        first = {id(job) for job in self.spec.initial_roles()} if self.spec is not None else ()
+        return {path: job.size() if id(job) in first else 0 for path, job in self._roles()}
+
+    @property
+    def suspended(self) -> bool:
+        """Return whether its Jobs have no pods until it is resumed."""
+        return self.spec is not None and bool(self.spec.suspend)
+
+    @property
+    def finished(self) -> bool:
+        """Return whether it has completed or failed."""
+        return self.status is not None and bool(self.status.terminalState)
+
+    def _roles(self) -> Iterator[tuple[str, ReplicatedJob]]:
+        """Yield its roles, each with the field path of its pod template."""
+        for index, job in enumerate((self.spec.replicatedJobs if self.spec is not None else None) or ()):
+            yield f"spec.replicatedJobs[{index}].template.spec.template", job
 
     def gangs(self) -> tuple[int, int]:
         """Return the number of its gangs, and the number of pods that exist before any of them runs.
@@ -197,6 +263,26 @@ class LeaderWorkerSet(msgspec.Struct, gc=False):
             yield from _one("spec.leaderWorkerTemplate.leaderTemplate", pair.leaderTemplate)
             yield from _one("spec.leaderWorkerTemplate.workerTemplate", pair.workerTemplate)
 
+    def pod_numbers(self) -> dict[str, int]:
+        """Return the number of pods of each template before any of them runs, in all replicas."""
+        replicas, size = self.gangs()
+        pair = self.spec.leaderWorkerTemplate if self.spec is not None else None
+        leaders = 0 if pair is None or pair.leaderTemplate is None else 1
+        return {
+            "spec.leaderWorkerTemplate.leaderTemplate": replicas * leaders,
+            "spec.leaderWorkerTemplate.workerTemplate": replicas * (size - leaders),
+        }
+
+    @property
+    def suspended(self) -> bool:
+        """Return False: a LeaderWorkerSet cannot be suspended."""
+        return False
+
+    @property
+    def finished(self) -> bool:
+        """Return False: a LeaderWorkerSet has no end."""
+        return False
+
     def gangs(self) -> tuple[int, int]:
         """Return the number of its gangs, one per replica, and the size of each: leader and workers.
 
@@ -229,13 +315,19 @@ OWNERS: dict[tuple[str, str], OwnerKind] = {
     ("jobset.x-k8s.io/v1alpha2", "JobSet"): OwnerKind(JobSet, "jobsets"),
     ("leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet"): OwnerKind(LeaderWorkerSet, "leaderworkersets"),
 }
+# Further kinds that are read from manifests only: a cluster has their pods, and listing needs more rights.
+MANIFEST_OWNERS: dict[tuple[str, str], OwnerKind] = {
+    **OWNERS,
+    ("v1", "ReplicationController"): OwnerKind(SimpleOwner, "replicationcontrollers"),
+}
 
 
 class PodOwner(msgspec.Struct, frozen=True, gc=False):
     """An object that creates pods, in neutral form: its templates by field path, and its gangs.
 
     `gangs` is their number (0: the kind has none), `gang_size` the number of pods with which each of them
-    begins.
+    begins. `pods` is the number of pods of each template before any of them runs, also for a suspended owner.
+    It lacks a template whose number is not known.
     """
 
     ref: ObjectRef
@@ -243,14 +335,25 @@ class PodOwner(msgspec.Struct, frozen=True, gc=False):
     templates: dict[str, PodTemplate]
     gangs: int = 0
     gang_size: int = 0
+    pods: dict[str, int] = {}
+    suspended: bool = False
+    finished: bool = False
 
 
 def neutral_owner(owner: OwnerObject) -> PodOwner:
     """Return the neutral form of any owner."""
     ref = reference(owner.apiVersion, owner.kind, owner.metadata)
     gangs, size = owner.gangs()
-    templates = dict(owner.templates())
-    return PodOwner(ref=ref, metadata=owner.metadata, templates=templates, gangs=gangs, gang_size=size)
+    return PodOwner(
+        ref=ref,
+        metadata=owner.metadata,
+        templates=dict(owner.templates()),
+        gangs=gangs,
+        gang_size=size,
+        pods=owner.pod_numbers(),
+        suspended=owner.suspended,
+        finished=owner.finished,
+    )
 
 
 class KueueWorkloadSpec(msgspec.Struct, gc=False):

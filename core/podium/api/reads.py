@@ -82,6 +82,11 @@ READS: Reads = {
         for (api_version, kind), owner in foreign.OWNERS.items()
     },
 }
+# The kinds that are read from manifests only.
+MANIFEST_READS: Reads = {
+    (api_version, kind): Read(Kind.OWNER, owner.type, owner.plural, foreign.neutral_owner)
+    for (api_version, kind), owner in foreign.MANIFEST_OWNERS.items()
+}
 # The kinds of an audit, without those that need another right to list.
 AUDITED: tuple[Kind, ...] = tuple(dict.fromkeys(read.kind for read in READS.values()))
 # Further kinds that a process may watch.

@@ -12,7 +12,7 @@ import msgspec
 from podium.api.convert import MAX_PODIUM_NAME, ConversionNote, Converted, Fields
 from podium.api.fieldpath import at, parse_path
 from podium.api.findings import group_of
-from podium.api.foreign import OWNERS
+from podium.api.foreign import MANIFEST_OWNERS
 from podium.api.groups import GROUP_LABEL, NATIVE_GROUP
 
 _FIELD = "spec.schedulingGroup.podGroupName"
@@ -30,11 +30,11 @@ def regroup(document: Fields, target: str) -> Converted:
     key = (document.get("apiVersion", ""), document.get("kind", ""))
     if key == ("v1", "Pod"):
         return Converted(_moved(document, "", notes, native=native, selected=False), notes)
-    if key not in OWNERS:
+    if key not in MANIFEST_OWNERS:
         return Converted(document, notes)
     selector = (document.get("spec") or {}).get("selector") or {}
     selected = GROUP_LABEL in (selector.get("matchLabels") or {})
-    for path, _ in msgspec.convert(document, OWNERS[key].type).templates():
+    for path, _ in msgspec.convert(document, MANIFEST_OWNERS[key].type).templates():
         steps = parse_path(path)
         new = _moved(at(document, steps), f"{path}.", notes, native=native, selected=selected)
         document = _replaced(document, steps, new)

@@ -16,7 +16,7 @@ import msgspec
 
 from podium.api.events import PAST_READS
 from podium.api.findings import ObjectError, ObjectRef, group_of
-from podium.api.reads import READS, Kind, Reads
+from podium.api.reads import MANIFEST_READS, READS, Kind, Reads
 from podium.api.schedulable import SCHEDULING_READS
 from podium.cluster.state import ClusterState
 from podium.documents import textfile
@@ -203,7 +203,7 @@ class Loader:
         info = self._info or ClusterInfo(scheduling=True)
         kinds = dict.fromkeys(str(read.kind) for read in self._reads.values())
         unread = {kind: NOT_IN_INPUT for kind in kinds if kind not in self._listed} | self._partly
-        if self._reads is SCHEDULING_READS and not info.scheduling:
+        if SCHEDULING_READS.items() <= self._reads.items() and not info.scheduling:
             unread |= {Kind.POD: NOT_FOR_SCHEDULING, Kind.NODE: NOT_FOR_SCHEDULING}
         unread |= {kind: why for kind, why in info.unread.items() if kind in kinds}
         self._state.unread = unread
@@ -258,7 +258,12 @@ class Loader:
 def load_state(
     documents: Iterable[Document], *, strict: bool, reads: Reads = READS, keep: Collection[Kind] = ()
 ) -> Loaded:
-    """Read every document into one index. Raises ReadError; there is never a partial result."""
+    """Read every document into one index. Raises ReadError; there is never a partial result.
+
+    With owners among `reads`, owners are read that a live cluster does not list.
+    """
+    if any(read.kind is Kind.OWNER for read in reads.values()):
+        reads = {**MANIFEST_READS, **reads}
     # A stored pod with the native field proves that its server stores the field.
     loader = Loader(native_served=True, strict=strict, reads=reads, keep=keep)
     with collector_paused():

@@ -5,7 +5,7 @@ created. A pod is in one group only: the unit that an explicit gang label names,
 its controllers name. This is not a fact about scheduling, so reports mark such groups `inferred`.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from podium.api.core import Pod
@@ -61,6 +61,10 @@ _SOURCES = (
     _Source(JOB_NAME, "batch/v1", "Job"),
     _Source(JOB_NAME_OLD, "batch/v1", "Job"),
 )
+_NAMED_BY_LABEL = (
+    (LWS_NAME, "leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet"),
+    (JOBSET_NAME, "jobset.x-k8s.io/v1alpha2", "JobSet"),
+)
 _ROLES = (JOBSET_ROLE, VOLCANO_TASK, TRAINING_ROLE, KUEUE_ROLE, TRAINJOB_STEP)
 _TRAINJOB = ("trainer.kubeflow.org/v1alpha1", "TrainJob")
 
@@ -82,6 +86,14 @@ def infer(pods: Iterable[Pod], owners: Mapping[ObjectRef, PodOwner]) -> dict[Obj
     for identity, members in found.items():
         groups.setdefault(_made_by(ObjectRef(*identity), owners), []).extend(members)
     return groups
+
+
+def owners_by_labels(pod: Pod) -> Iterator[ObjectRef]:
+    """Yield the JobSet or LeaderWorkerSet that a pod's labels name, even if its controllers were not read."""
+    labels, namespace = pod.metadata.labels or {}, pod.metadata.namespace or ""
+    for key, api_version, kind in _NAMED_BY_LABEL:
+        if name := labels.get(key):
+            yield ObjectRef(api_version, kind, namespace, name)
 
 
 def role(pod: Pod) -> str:

@@ -11,14 +11,14 @@ import msgspec
 
 from podium.api.fieldpath import at, parse_path
 from podium.api.findings import Finding, ObjectRef
-from podium.api.foreign import OWNERS
+from podium.api.foreign import MANIFEST_OWNERS
 from podium.cluster.reader import ClusterReader
 from podium.rules.admission import Operation, Profile, Request, Verdict, review
 
 
 def makes_pods(document: Mapping[str, Any]) -> bool:
     """Return whether `review_owner` knows the pod templates of this kind."""
-    return (document.get("apiVersion"), document.get("kind")) in OWNERS
+    return (document.get("apiVersion"), document.get("kind")) in MANIFEST_OWNERS
 
 
 def review_owner(request: Request, view: ClusterReader, profile: Profile) -> Verdict:
@@ -58,7 +58,7 @@ def review_owner(request: Request, view: ClusterReader, profile: Profile) -> Ver
 
 
 def _templates(document: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    owner = msgspec.convert(document, OWNERS[document["apiVersion"], document["kind"]].type)
+    owner = msgspec.convert(document, MANIFEST_OWNERS[document["apiVersion"], document["kind"]].type)
     for path, _ in owner.templates():
         yield path, at(document, parse_path(path))
 

@@ -211,14 +211,43 @@ def owner(
     priority: int | None = None,
     made_by: tuple[str, str, str] | None = None,
     path: str = "spec.template",
+    group: str = "",
+    podium: str = "",
+    scheduler: str | None = None,
+    number: int | None = 1,
+    uid: str | None = None,
+    suspended: bool = False,
+    finished: bool = False,
 ) -> PodOwner:
-    """Make an owner of one pod template."""
+    """Make an owner of one pod template; `group` names a native group by field, `podium` one by label."""
     refs = None if made_by is None else [OwnerReference(*made_by, uid=made_by[2], controller=True)]
+    spec = PodSpec(
+        priorityClassName=class_name,
+        priority=priority,
+        schedulerName=scheduler,
+        schedulingGroup=SchedulingGroup(group) if group else None,
+    )
+    template = PodTemplate(metadata=ObjectMeta(labels={GROUP_LABEL: podium} if podium else None), spec=spec)
     return PodOwner(
         ref=ObjectRef(api_version, kind, NS, name),
-        metadata=ObjectMeta(name=name, namespace=NS, ownerReferences=refs),
-        templates={path: PodTemplate(spec=PodSpec(priorityClassName=class_name, priority=priority))},
+        metadata=ObjectMeta(name=name, namespace=NS, ownerReferences=refs, uid=uid),
+        templates={path: template},
+        pods={} if number is None else {path: number},
+        gangs=1,
+        suspended=suspended,
+        finished=finished,
     )
+
+
+def with_roles(**classes: str) -> PodOwner:
+    """Make a JobSet whose roles have these classes (empty: none)."""
+    templates = {
+        f"spec.{role}.template": PodTemplate(spec=PodSpec(priorityClassName=class_name or None))
+        for role, class_name in classes.items()
+    }
+    ref = ObjectRef("jobset.x-k8s.io/v1alpha2", "JobSet", NS, "roles")
+    metadata = ObjectMeta(name="roles", namespace=NS)
+    return PodOwner(ref=ref, metadata=metadata, templates=templates, gangs=1)
 
 
 def kueue_workload(

@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 
 from podium.api.core import Namespace, Pod
-from podium.api.foreign import OWNERS, PodOwner, neutral_owner
+from podium.api.foreign import MANIFEST_OWNERS, PodOwner, neutral_owner
 
 Document = dict[str, Any]
 
@@ -17,7 +17,7 @@ GROUP_LABEL = "scheduling.podium.dev/pod-group"
 
 def reference(kind: str, name: str, api_version: str = "", **rest: Any) -> Document:
     """Return the reference to a controller."""
-    found = api_version or next(version for version, each in OWNERS if each == kind)
+    found = api_version or next(version for version, each in MANIFEST_OWNERS if each == kind)
     return {
         "apiVersion": found,
         "kind": kind,
@@ -77,11 +77,11 @@ def read_pod(document: Document) -> Pod:
 
 def owner(kind: str, name: str, spec: Document | None, **rest: Any) -> PodOwner:
     """Return an owner as it is known; `rest` is of its metadata, but for `status`."""
-    api_version = next(version for version, each in OWNERS if each == kind)
+    api_version = next(version for version, each in MANIFEST_OWNERS if each == kind)
     status = rest.pop("status", None)
     metadata = {"name": name, "namespace": NAMESPACE, "uid": f"uid-of-{name}", **rest}
     document = {"apiVersion": api_version, "kind": kind, "metadata": metadata, "spec": spec, "status": status}
-    return neutral_owner(msgspec.convert(document, OWNERS[api_version, kind].type))
+    return neutral_owner(msgspec.convert(document, MANIFEST_OWNERS[api_version, kind].type))
 
 
 def namespace(**rest: Any) -> Namespace:

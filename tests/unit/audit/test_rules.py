@@ -2,7 +2,16 @@
 
 import pytest
 from tests.support.audit.builders import cluster, findings, priority_class
-from tests.support.audit.cases import classes, gangs, groups, members, neighbours, templates, tolerations
+from tests.support.audit.cases import (
+    classes,
+    gangs,
+    groups,
+    members,
+    neighbours,
+    planned,
+    templates,
+    tolerations,
+)
 from tests.support.audit.cases.case import Case
 
 from podium.api.priority import TOLERATION_PREFIX
@@ -10,7 +19,7 @@ from podium.audit.run import audit
 from podium.rules.audit.table import CHECKS, RULES, AuditCheck
 from podium.rules.rule import Rule
 
-MODULES = (members, gangs, groups, classes, tolerations, templates, neighbours)
+MODULES = (members, gangs, groups, classes, tolerations, templates, planned, neighbours)
 CASES = [case for module in MODULES for case in module.CASES]
 
 

@@ -27,11 +27,14 @@ def headline(summary: AuditSummary) -> str:
     if parts := blocked_parts(summary.blocked):
         return f"{listed(parts)} will not schedule on Kubernetes {summary.kubernetes}."
     minor = f"Kubernetes {summary.kubernetes}"
-    if not any(summary.objects.get(kind) for kind in _SCHEDULED):
-        return f"No pod and no group was read, so no scheduling was checked for {minor}."
+    scheduled = any(summary.objects.get(kind) for kind in _SCHEDULED)
     if summary.errors:
         errors = f"{count(summary.errors, 'error')} must be fixed"
+        if not scheduled:
+            return f"{errors}; no pod and no group was read for {minor}."
         return f"{errors}; the pods and groups that exist can be scheduled on {minor}."
+    if not scheduled:
+        return f"No pod and no group was read, so no scheduling was checked for {minor}."
     if summary.waiting:
         waiting = (
             f"{count(summary.waiting, 'group')} {'waits' if summary.waiting == 1 else 'wait'} for more pods"

@@ -33,11 +33,16 @@ GANG_TOO_LARGE = Rule(
 
 
 def gang_too_few_pods(survey: Survey) -> Iterator[AuditFinding]:
-    """Find gangs below minCount, unless the missing members have finished: then the gang has run."""
+    """Find gangs below minCount, unless the missing members have finished: then the gang has run.
+
+    A gang whose pods are expected to be missing (a suspended Job, a manifest) is not reported.
+    """
     for each in survey.groups:
         group = each.group
         least = group.min_count if group is not None and group.metadata.deletionTimestamp is None else None
         finished = len(each.members) - each.live
+        if any(planned.expected for planned in survey.planned_members.get(each.key, ())):
+            continue
         if least is None or len(each.members) >= least or (finished and not each.live):
             continue
         if each.live:

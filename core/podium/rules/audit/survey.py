@@ -22,7 +22,8 @@ from podium.api.minors import WORKLOAD_VERSIONS
 from podium.api.reads import Kind
 from podium.cluster.reader import ClusterReader
 from podium.groups.divergence import Divergence, measure_divergence
-from podium.groups.inferred import infer
+from podium.groups.inferred import infer, owners_by_labels
+from podium.groups.planned import PlannedPods, planned_pods
 from podium.rules.audit.capacity import ClusterCapacity, PodShape, Shortfall
 
 
@@ -198,6 +199,30 @@ class Survey:
                 if divergence.priority.divergent:
                     groups.append(InferredGroup(ref, pods, divergence))
         return groups
+
+    @cached_property
+    def planned(self) -> list[PlannedPods]:
+        """Return the pods to come of owners without pods, if they name a group or belong to one gang."""
+        served = self.view.native_served
+        candidates = [
+            each
+            for each in planned_pods(self.view.owners)
+            if (each.owner.gangs and len(each.owner.templates) > 1) or each.named_group(native_served=served)
+        ]
+        with_pods: set[ObjectRef] = set()
+        for pod in self.view.pods.values() if candidates else ():
+            with_pods.update(self.chain(pod), owners_by_labels(pod))
+        return [each for each in candidates if each.owner.ref not in with_pods]
+
+    @cached_property
+    def planned_members(self) -> dict[GroupKey, list[PlannedPods]]:
+        """Return the pods that owners without pods will create, by the group that their template names."""
+        members: dict[GroupKey, list[PlannedPods]] = {}
+        for each in self.planned:
+            key = each.named_group(native_served=self.view.native_served)
+            if key is not None:
+                members.setdefault(key, []).append(each)
+        return members
 
     def _walk(self) -> list[StoredValues]:
         all_stored: dict[tuple[str | None, int | None, str | None, str | None], StoredValues] = {}

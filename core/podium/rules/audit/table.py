@@ -13,6 +13,7 @@ from podium.rules.audit import (
     groups,
     members,
     neighbours,
+    planned,
     templates,
     tolerations,
 )
@@ -43,6 +44,7 @@ class AuditCheck(NamedTuple):
 
 _GROUPS = frozenset({Kind.POD_GROUP})
 _WORKLOADS = frozenset({Kind.WORKLOAD})
+_CLASSES = frozenset({Kind.PRIORITY_CLASS})
 _SELECTION = frozenset({Part.SELECTION})
 _ANY_PART = frozenset(Part)
 
@@ -57,6 +59,10 @@ CHECKS: tuple[AuditCheck, ...] = (
     AuditCheck(groups.TEMPLATE_PRIORITIES_DIFFER, groups.template_priorities_differ),
     AuditCheck(groups.V1ALPHA2_REMOVED, groups.v1alpha2_removed, _WORKLOADS),
     AuditCheck(gangs.GANG_TOO_LARGE, gangs.gang_too_large),
+    AuditCheck(planned.TEMPLATE_PRIORITY_DIFFERS, planned.template_priority_differs, _CLASSES),
+    AuditCheck(planned.TEMPLATE_SCHEDULER_MIXED, planned.template_scheduler_mixed),
+    AuditCheck(planned.TEMPLATE_GROUP_MISSING, planned.template_group_missing, misled_by=_SELECTION),
+    AuditCheck(planned.TEMPLATE_TOO_FEW_PODS, planned.template_too_few_pods, misled_by=_SELECTION),
     AuditCheck(divergent.PREEMPTION_POLICY_DIFFERS, divergent.preemption_policy_differs),
     AuditCheck(members.POD_OLDER_THAN_GROUP, members.pod_older_than_group),
     AuditCheck(members.MEMBERSHIP_CONFLICT, members.membership_conflict),
@@ -71,6 +77,8 @@ CHECKS: tuple[AuditCheck, ...] = (
     AuditCheck(tolerations.TOLERATION_CONTRADICTS, tolerations.toleration_prefix),
     AuditCheck(templates.TEMPLATE_CLASS_MISSING, templates.template_class_missing, _WORKLOADS),
     AuditCheck(templates.TEMPLATE_PRIORITY_WRITTEN, templates.template_priority_written),
+    AuditCheck(planned.TEMPLATE_SCHEDULER_UNKNOWN, planned.template_scheduler_unknown),
+    AuditCheck(planned.OWNER_PRIORITIES_DIFFER, planned.owner_priorities_differ, _CLASSES),
     AuditCheck(neighbours.KUEUE_PRIORITY_DIFFERS, neighbours.kueue_priority_differs),
     AuditCheck(neighbours.INFERRED_PRIORITY_DIFFERS, neighbours.inferred_priority_differs),
     AuditCheck(classes.CLASS_UNUSED, classes.class_unused, _GROUPS | _WORKLOADS, misled_by=_ANY_PART),

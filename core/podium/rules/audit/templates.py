@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 
 from podium.api.findings import ObjectRef, Severity
-from podium.api.foreign import PodOwner
 from podium.api.priority import resolve
 from podium.api.reads import Kind
+from podium.groups.planned import made_by_people
 from podium.rules.audit.commands import create_class
 from podium.rules.audit.survey import AuditFinding, Survey
 from podium.rules.rule import Rule
@@ -48,7 +48,7 @@ def template_class_missing(survey: Survey) -> Iterator[AuditFinding]:
 
 def template_priority_written(survey: Survey) -> Iterator[AuditFinding]:
     """Find pod templates that set the integer."""
-    for owner in made_by_people(survey):
+    for owner in made_by_people(survey.view.owners):
         for path, template in owner.templates.items():
             spec = template.spec
             if spec is None or spec.priority is None:
@@ -70,7 +70,7 @@ def template_priority_written(survey: Survey) -> Iterator[AuditFinding]:
 
 
 def _template_classes(survey: Survey) -> Iterator[tuple[ObjectRef, str, str]]:
-    for owner in made_by_people(survey):
+    for owner in made_by_people(survey.view.owners):
         for path, template in owner.templates.items():
             if template.spec is not None and template.spec.priorityClassName:
                 yield owner.ref, f"{path}.spec.priorityClassName", template.spec.priorityClassName
@@ -78,13 +78,3 @@ def _template_classes(survey: Survey) -> Iterator[tuple[ObjectRef, str, str]]:
         for path, group in workload.templates.items():
             if group.priority_class_name:
                 yield workload.ref, f"{path}.priorityClassName", group.priority_class_name
-
-
-def made_by_people(survey: Survey) -> Iterator[PodOwner]:
-    """Yield the owners that no other known owner created: a Deployment's ReplicaSet only repeats it."""
-    owners = survey.view.owners
-    for owner in owners.values():
-        maker = owner.metadata.controller()
-        namespace = owner.ref.namespace
-        if maker is None or ObjectRef(maker.apiVersion, maker.kind, namespace, maker.name) not in owners:
-            yield owner

@@ -1,6 +1,6 @@
 """Cases for the rules about the size of gangs."""
 
-from tests.support.audit.builders import NEW, container, node, pod, pod_group, pods
+from tests.support.audit.builders import NEW, container, node, owner, pod, pod_group, pods
 from tests.support.audit.cases.case import GROUP, Case
 
 from podium.cluster.state import Readable
@@ -43,6 +43,22 @@ CASES = [
     ),
     Case("the gang has run", "gang-too-few-pods", gang(2, pod("done", group="train", phase="Failed"))),
     Case("the group is going", "gang-too-few-pods", [pod_group(min_count=4, deleted=NEW), *pods(1)]),
+    Case(
+        "the Job of the gang is suspended, or only its manifest was read",
+        "gang-too-few-pods",
+        [
+            *gang(4),
+            owner(group="train", number=4, uid="1", suspended=True),
+            pod_group("manifest", min_count=4),
+            owner("Job", "other", group="manifest", number=4),
+        ],
+    ),
+    Case(
+        "the Job of the gang exists and has no pods",
+        "gang-too-few-pods",
+        [*gang(4), owner(group="train", number=4, uid="1")],
+        [(GROUP, FIELD, "no pod references it, and minCount is 4")],
+    ),
     Case(
         "more devices than there are",
         "gang-too-large",

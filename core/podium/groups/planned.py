@@ -1,0 +1,59 @@
+"""The pods that owners create, by their templates.
+
+Manifests have no pods, so a repository shows its groups in templates only. A reader that also has the pods
+leaves out the owners with pods, because no pod may count twice.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+from podium.api.core import PodSpec, PodTemplate
+from podium.api.findings import ObjectRef
+from podium.api.foreign import PodOwner
+from podium.api.membership import GroupKey, group_name
+
+
+class PlannedPods(NamedTuple):
+    """The pods that an owner will create from the template at a field path.
+
+    `number` is how many exist before any of them runs, None if it depends on something else.
+    """
+
+    owner: PodOwner
+    path: str
+    template: PodTemplate
+    number: int | None
+
+    @property
+    def spec(self) -> PodSpec:
+        """Return the spec of the template."""
+        return self.template.spec or PodSpec()
+
+    @property
+    def expected(self) -> bool:
+        """Return whether its pods are missing as intended: the owner is suspended, or was never applied."""
+        return self.owner.suspended or not self.owner.metadata.uid
+
+    def named_group(self, *, native_served: bool) -> GroupKey | None:
+        """Return the group that the template names, or None."""
+        name = group_name(self.template.metadata, self.spec, native_served=native_served)
+        return None if name is None else GroupKey(name[0], self.owner.ref.namespace, name[1])
+
+
+def made_by_people(owners: Mapping[ObjectRef, PodOwner]) -> Iterator[PodOwner]:
+    """Yield the owners that no other known owner created: a Deployment's ReplicaSet only repeats it."""
+    for owner in owners.values():
+        maker = owner.metadata.controller()
+        if (
+            maker is None
+            or ObjectRef(maker.apiVersion, maker.kind, owner.ref.namespace, maker.name) not in owners
+        ):
+            yield owner
+
+
+def planned_pods(owners: Mapping[ObjectRef, PodOwner]) -> Iterator[PlannedPods]:
+    """Yield the pods of the templates of owners that have not ended, whether they exist or not."""
+    for owner in made_by_people(owners):
+        if not owner.finished and owner.metadata.deletionTimestamp is None:
+            for path, template in owner.templates.items():
+                yield PlannedPods(owner, path, template, owner.pods.get(path))

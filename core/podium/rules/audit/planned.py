@@ -1,0 +1,232 @@
+"""Group rules over templates: problems of a group that its manifests show before any pod exists.
+
+They judge only owners without pods. The rules about pods judge the others.
+"""
+
+from collections import Counter
+from collections.abc import Iterator
+from difflib import get_close_matches
+
+import msgspec
+
+from podium.api.core import DEFAULT_SCHEDULER, PODIUM_SCHEDULER
+from podium.api.findings import ObjectRef, Severity
+from podium.api.groups import GROUP_LABEL, PODIUM_GROUP, PodGroup
+from podium.api.membership import GroupKey
+from podium.api.priority import resolve
+from podium.api.reads import Kind
+from podium.groups.divergence import Axis, Divergence
+from podium.groups.messages import ServerInfo, consequence
+from podium.groups.planned import PlannedPods
+from podium.rules.audit.survey import AuditFinding, Survey
+from podium.rules.rule import Rule
+from podium.text import count, listed, some
+
+_OWNED_GROUPS = frozenset({Kind.OWNER, Kind.POD_GROUP})
+# The field of a template that names a group, by whether the group is native.
+_REFERENCE = {True: "spec.schedulingGroup.podGroupName", False: f"metadata.labels[{GROUP_LABEL}]"}
+
+TEMPLATE_PRIORITY_DIFFERS = Rule(
+    id="template-priority-differs",
+    severity=Severity.ERROR,
+    title="The pods of a template will have another priority than their group",
+    why="Kubernetes 1.36 silently uses the group's priority; from 1.37 on the group is never scheduled. "
+    "If the values of the classes are not in the input, different names are reported.",
+    source="KEP-5710; kube-scheduler 1.37 (validatePodGroup)",
+    needs=_OWNED_GROUPS,
+)
+TEMPLATE_SCHEDULER_MIXED = Rule(
+    id="template-scheduler-mixed",
+    severity=Severity.ERROR,
+    title="The templates of a group name different schedulers, or one that does not read the group",
+    why="One scheduler places a group in one cycle. Only podium-scheduler reads scheduling.podium.dev.",
+    source="kube-scheduler 1.36.3 and 1.37.0 (run); Podium: membership by label",
+    needs=_OWNED_GROUPS,
+)
+TEMPLATE_SCHEDULER_UNKNOWN = Rule(
+    id="template-scheduler-unknown",
+    severity=Severity.WARNING,
+    title="A template with a native PodGroup names a scheduler of its own",
+    why="kube-scheduler and podium-scheduler read scheduling.k8s.io. Other schedulers have group kinds of "
+    "their own and place these pods one by one. A profile of kube-scheduler may have any name.",
+    source="kube-scheduler (GangScheduling)",
+    needs=_OWNED_GROUPS,
+)
+TEMPLATE_GROUP_MISSING = Rule(
+    id="template-group-missing",
+    severity=Severity.ERROR,
+    title="A template names a PodGroup that is not in the input",
+    why="The API server accepts the reference. The pods wait, without an event, until the group appears.",
+    source="kube-scheduler (GangScheduling, PreEnqueue)",
+    needs=_OWNED_GROUPS,
+)
+TEMPLATE_TOO_FEW_PODS = Rule(
+    id="template-too-few-pods",
+    severity=Severity.ERROR,
+    title="The templates of a gang create fewer pods than its minCount",
+    why="Members are not scheduled until minCount of them exist. Pods that start only after other pods "
+    "are ready do not count, because those never become ready.",
+    source="kube-scheduler (GangScheduling, PreEnqueue)",
+    needs=_OWNED_GROUPS,
+)
+OWNER_PRIORITIES_DIFFER = Rule(
+    id="owner-priorities-differ",
+    severity=Severity.WARNING,
+    title="Templates of one object will create pods of different priorities",
+    why="They name no PodGroup. The pods with the lower priority are the first victims and stop the "
+    "others; with a PodGroup, Kubernetes 1.37 does not schedule them.",
+    source="kubeflow/trainer#4084, kubernetes-sigs/lws#979",
+    needs=frozenset({Kind.OWNER}),
+)
+
+
+def template_priority_differs(survey: Survey) -> Iterator[AuditFinding]:
+    """Find templates whose class has another value than that of their group."""
+    for key, members in survey.planned_members.items():
+        group = survey.view.groups.get(key)
+        if group is None:
+            continue
+        ours, wanted = group.priority_class_name, _value(survey, group.priority_class_name, group.priority)
+        for each in members:
+            theirs = each.spec.priorityClassName or ""
+            value = _value(survey, theirs)
+            known = value is not None and wanted is not None
+            if value == wanted if known else theirs == ours:
+                continue
+            field = f"{each.path}.spec.priorityClassName"
+            what = (
+                f"its pods will have priority {value} ({_class(theirs)}), but {group.ref} has {wanted} "
+                f"({_class(ours)})."
+                if known
+                else f"it names {_class(theirs)}, but {group.ref} names {_class(ours)}. If their values "
+                "differ, which are not in the input:"
+            )
+            effect = _consequence(survey, each, group, wanted)
+            fix = f"set {field}: {ours}" if ours else f"set spec.priorityClassName: {theirs} in {group.ref}"
+            yield AuditFinding(
+                TEMPLATE_PRIORITY_DIFFERS.finding(each.owner.ref, field, f"{what} {effect}", fix)
+            )
+
+
+def template_scheduler_mixed(survey: Survey) -> Iterator[AuditFinding]:
+    """Find groups whose templates name several schedulers, and Podium groups with another scheduler."""
+    for key, members in survey.planned_members.items():
+        if key not in survey.view.groups:
+            continue
+        named = Counter(_scheduler(each) for each in members)
+        wanted = max(named, key=lambda name: (named[name], name)) if key.native else PODIUM_SCHEDULER
+        for each in members:
+            scheduler = _scheduler(each)
+            if scheduler == wanted:
+                continue
+            others = (
+                f"other templates of PodGroup {key.name} name {wanted}. No scheduler sees the whole group"
+            )
+            unread = f"it does not read PodGroup {key.name} of {PODIUM_GROUP}"
+            field = f"{each.path}.spec.schedulerName"
+            message = f"the pods are scheduled by {scheduler}; {others if key.native else unread}."
+            yield AuditFinding(
+                TEMPLATE_SCHEDULER_MIXED.finding(each.owner.ref, field, message, f"set {field}: {wanted}")
+            )
+
+
+def template_scheduler_unknown(survey: Survey) -> Iterator[AuditFinding]:
+    """Find templates of native groups with a scheduler that is not known to read them."""
+    for key, members in survey.planned_members.items():
+        for each in members if key.native and key in survey.view.groups else ():
+            scheduler = _scheduler(each)
+            if scheduler in (DEFAULT_SCHEDULER, PODIUM_SCHEDULER):
+                continue
+            field = f"{each.path}.spec.schedulerName"
+            message = (
+                f"unless {scheduler} is a profile of kube-scheduler, it does not read PodGroup {key.name} "
+                "and places the pods one by one."
+            )
+            fix = f"remove {field}, or remove the reference to the PodGroup"
+            yield AuditFinding(TEMPLATE_SCHEDULER_UNKNOWN.finding(each.owner.ref, field, message, fix))
+
+
+def template_group_missing(survey: Survey) -> Iterator[AuditFinding]:
+    """Find templates that name a group that was not read and that no Workload of the input creates."""
+    for key, members in survey.planned_members.items():
+        if key in survey.view.groups or _of_workload(survey, key):
+            continue
+        there = sorted(each.name for each in survey.view.groups if each[:2] == key[:2])
+        close = get_close_matches(key.name, there, n=1)
+        hint = f" Did you mean {close[0]}?" if close else f" There is {some(there)}." if there else ""
+        group = survey.group_ref(key)
+        for each in members:
+            field = f"{each.path}.{_REFERENCE[key.native]}"
+            message = f"{group} is not in the input. Without it the pods are never scheduled.{hint}"
+            fix = f"add PodGroup {key.name} in namespace {key.namespace}, or correct {field}"
+            yield AuditFinding(TEMPLATE_GROUP_MISSING.finding(each.owner.ref, field, message, fix))
+
+
+def template_too_few_pods(survey: Survey) -> Iterator[AuditFinding]:
+    """Find gangs whose minCount is above the pods that exist and those that templates will create."""
+    for key, members in survey.planned_members.items():
+        group = survey.view.groups.get(key)
+        least = group.min_count if group is not None else None
+        numbers = [each.number for each in members if each.number is not None]
+        existing = len(survey.view.members(key))
+        total = sum(numbers) + existing
+        if group is None or least is None or len(numbers) < len(members) or total >= least:
+            continue
+        by_owner: Counter[str] = Counter()
+        for each in members:
+            by_owner[str(each.owner.ref)] += each.number or 0
+        parts = [f"{owner} creates {number}" for owner, number in sorted(by_owner.items())]
+        parts += [f"{existing} exist"] if existing else []
+        fix = f"set minCount: {total}, or create at least {count(least, 'pod')}"
+        message = f"minCount is {least}, but {listed(parts)}. The gang is never scheduled."
+        field = "spec.schedulingPolicy.gang.minCount"
+        yield AuditFinding(TEMPLATE_TOO_FEW_PODS.finding(group.ref, field, message, fix))
+
+
+def owner_priorities_differ(survey: Survey) -> Iterator[AuditFinding]:
+    """Find objects whose pods belong together, have no group and will have several priorities."""
+    owners: dict[ObjectRef, list[PlannedPods]] = {}
+    for each in survey.planned:
+        if each.owner.gangs and each.named_group(native_served=survey.view.native_served) is None:
+            owners.setdefault(each.owner.ref, []).append(each)
+    for ref, members in owners.items():
+        classes = {each.path: each.spec.priorityClassName or "" for each in members}
+        values = {path: _value(survey, name) for path, name in classes.items()}
+        if len(set(classes.values() if None in values.values() else values.values())) < 2:
+            continue
+        parts = [
+            f"{_class(name)}{'' if values[path] is None else f' ({values[path]})'} in {path}"
+            for path, name in classes.items()
+        ]
+        fix = "name one priorityClassName in all of its templates"
+        message = f"its templates name different classes: {listed(parts)}."
+        field = f"{members[-1].path}.spec.priorityClassName"
+        yield AuditFinding(OWNER_PRIORITIES_DIFFER.finding(ref, field, message, fix), fix)
+
+
+def _value(survey: Survey, name: str, stored: int | None = None) -> int | None:
+    """Return the value of a class or of the default class, None if it is not in the input."""
+    if stored is not None:
+        return stored
+    found = resolve(survey.view.classes, name) if survey.read(Kind.PRIORITY_CLASS) else None
+    return None if found is None else found.value
+
+
+def _class(name: str) -> str:
+    return f"class {name}" if name else "no class"
+
+
+def _scheduler(planned: PlannedPods) -> str:
+    return planned.spec.schedulerName or DEFAULT_SCHEDULER
+
+
+def _consequence(survey: Survey, planned: PlannedPods, group: PodGroup, wanted: int | None) -> str:
+    server = ServerInfo(survey.minor, survey.kubernetes)
+    resolved = msgspec.structs.replace(group, priority=wanted)
+    divergence = Divergence(members=1, priority=Axis(0), policy=Axis(""), schedulers=(_scheduler(planned),))
+    return consequence(resolved, divergence, server)
+
+
+def _of_workload(survey: Survey, key: GroupKey) -> bool:
+    """Return whether a Workload of the input may create a group: controllers begin its name with theirs."""
+    return any(each[:2] == key[:2] and key.name.startswith(f"{each.name}-") for each in survey.view.workloads)
