@@ -17,7 +17,8 @@ from bench import admission, cluster
 from bench.results import ROUNDS, Row, Section, spread
 
 from podium.audit.run import audit
-from podium.cli.inputs import load_state, read_documents
+from podium.documents.load import load_state
+from podium.documents.sources import InputFiles, read_documents
 
 PODIUM = str(Path(sys.executable).with_name("podium"))
 
@@ -94,7 +95,7 @@ def audit_rows(dump: Path) -> list[Row]:
 
 def finding_rows(dump: Path, size: cluster.Size) -> list[Row]:
     """Time the rules alone, on a state that is already decoded."""
-    loaded = load_state(read_documents([str(dump)]), strict=False)
+    loaded = load_state(read_documents(InputFiles([str(dump)])), strict=False)
     times = timed(
         lambda: audit(
             loaded.state, kubernetes="1.37", chosen_by="bench", objects={}, skipped={}, select=(), ignore=()

@@ -10,3 +10,7 @@ class PodiumError(Exception):
 
 class NoKubeconfigError(PodiumError):
     """There is no kubeconfig, so the cluster is unknown; a command may have another source."""
+
+
+class PodiumUsageError(PodiumError):
+    """A mistake in the arguments or in the choice of the input: exit code 2 instead of 1."""

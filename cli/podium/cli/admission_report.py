@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from podium.api.findings import ObjectRef
+from podium.api.inputnotes import InputNotes
 from podium.cli.render.data import document
 from podium.cli.render.text import Layout, visible
 from podium.rules.admission import UNKNOWN_FIELD, Profile, Verdict
@@ -34,9 +35,14 @@ class AdmissionResult(NamedTuple):
         }
 
 
-def admission_document(results: Sequence[AdmissionResult]) -> dict[str, Any]:
+def admission_document(results: Sequence[AdmissionResult], notes: InputNotes) -> dict[str, Any]:
     """Return the report's JSON contract."""
-    return document("AdmissionReport", results=[result.as_json() for result in results])
+    return document(
+        "AdmissionReport",
+        results=[result.as_json() for result in results],
+        skippedFiles=msgspec.to_builtins(notes.skipped),
+        duplicates=msgspec.to_builtins(notes.duplicates),
+    )
 
 
 def admission_table(results: Sequence[AdmissionResult], profile: Profile, layout: Layout) -> str:

@@ -6,16 +6,16 @@ YAML and the client are imported only when needed, so that `--help` and small fi
 import functools
 import re
 import sys
-from collections.abc import Callable, Collection, Coroutine, Iterator, Sequence
-from pathlib import Path
+from collections.abc import Callable, Collection, Coroutine, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import click
 
 from podium.api.groups import NATIVE_GROUP
+from podium.api.inputnotes import InputNotes
 from podium.api.reads import READS, Kind, Reads
 from podium.documents.load import ClusterInfo, Loaded, Loader, Origins, Scope, collector_paused, load_state
-from podium.documents.split import Document, split
+from podium.documents.sources import STDIN_NAME, InputFiles, read_documents
 from podium.errors import NoKubeconfigError, PodiumError
 from podium.text import some
 
@@ -24,19 +24,16 @@ if TYPE_CHECKING:
     from podium.kube.discovery import Discovery
     from podium.kube.listing import Collector, Page, Progress, ReadProgress
 
-__all__ = ["Loaded", "Origins", "Scope", "load_state"]
+__all__ = ["InputFiles", "Loaded", "Origins", "Scope", "load_state"]
 
 C = TypeVar("C", bound="Collector")
 T = TypeVar("T")
 
-STDIN_NAME = "-"
-STDIN = "<stdin>"
 _NAMESPACE = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
-_EXTENSIONS = (".json", ".yaml", ".yml")
 
 
 def file_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Add -f/--filename (`filenames`) and --strict (`strict`), and a hint at -f if there is no kubeconfig."""
+    """Add -f, -R and --strict as one parameter, `files`, and a hint at -f if there is no kubeconfig."""
 
     @functools.wraps(function)
     def hinting(*args: Any, **kwargs: Any) -> Any:
@@ -45,21 +42,7 @@ def file_options(function: Callable[..., Any]) -> Callable[..., Any]:
         except NoKubeconfigError as error:
             raise PodiumError(f"{error}, or read a dump or manifests with -f FILE") from None
 
-    decorated = click.option(
-        "--strict",
-        is_flag=True,
-        help="Reject input of kinds that Podium does not read. By default "
-        "such objects are counted and skipped.",
-    )(hinting)
-    return click.option(
-        "-f",
-        "--filename",
-        "filenames",
-        multiple=True,
-        metavar="FILE|DIR|-",
-        callback=lambda _context, _parameter, names: stdin_once(names),
-        help="Input file, folder (without subfolders) or - for stdin; JSON, YAML or gzip. Can be repeated.",
-    )(decorated)
+    return gathered(hinting, _FILE_OPTIONS, "files", InputFiles)
 
 
 def stdin_once(names: Sequence[str]) -> Sequence[str]:
@@ -67,6 +50,26 @@ def stdin_once(names: Sequence[str]) -> Sequence[str]:
     if names.count(STDIN_NAME) > 1:
         raise click.UsageError("Standard input (-) is given twice. Give it once.")
     return names
+
+
+_FILE_OPTIONS = (
+    click.option(
+        "-f",
+        "--filename",
+        "names",
+        multiple=True,
+        metavar="FILE|DIR|-",
+        callback=lambda _context, _parameter, names: stdin_once(names),
+        help="Input file, folder, glob or - for stdin; JSON, YAML or gzip. Can be repeated, or a comma list.",
+    ),
+    click.option("-R", "--recursive", is_flag=True, help="Read the subfolders of folders too."),
+    click.option(
+        "--strict",
+        is_flag=True,
+        help="Reject objects that come twice, and what is otherwise counted and skipped: kinds that Podium "
+        "does not read, and files of folders that are no objects.",
+    ),
+)
 
 
 class KubeOptions(NamedTuple):
@@ -173,42 +176,36 @@ def kube_options(function: Callable[..., Any]) -> Callable[..., Any]:
     )(checked)
 
 
-def read_documents(filenames: Sequence[str]) -> Iterator[Document]:
-    """Yield the objects of every file, folder (without subfolders, as kubectl) and stdin, in the given order.
-
-    Raises PodiumError for unreadable input, and for a file or folder without objects.
-    """
-    for filename in filenames:
-        empty = True
-        for name, data in _files(filename):
-            for document in split(data, name):
-                empty = False
-                yield document
-        if empty:
-            raise PodiumError(f"{STDIN if filename == STDIN_NAME else filename}: no Kubernetes object found")
-
-
 def load(
-    filenames: Sequence[str],
+    files: InputFiles,
     kube: KubeOptions,
     *,
-    strict: bool,
     reads: Reads = READS,
     keep: Collection[Kind] = (),
 ) -> Loaded:
     """Return the content of the files if any are named, else of the live cluster.
 
-    Whole documents are kept for the kinds in `keep`.
+    Whole documents are kept for the kinds in `keep`. stderr names the files that are skipped.
     """
-    if not filenames:
+    if not files.names:
         return load_live(kube, reads, keep)
     kube.refuse_with_files()
-    return load_state(read_documents(filenames), strict=strict, reads=reads, keep=keep)
+    notes = InputNotes()
+    documents = read_documents(files, notes)
+    loaded = load_state(documents, strict=files.strict, reads=reads, keep=keep, notes=notes)
+    say_notes(notes)
+    return loaded
 
 
-def source(filenames: Sequence[str], loaded: Loaded) -> str:
+def say_notes(notes: InputNotes) -> None:
+    """Write to stderr which files a reading skipped, and which objects it replaced."""
+    for line in notes.lines():
+        click.echo(f"podium: {line}", err=True)
+
+
+def source(files: InputFiles, loaded: Loaded) -> str:
     """Return the source and the scope of the input in words."""
-    names = ["standard input" if name == STDIN_NAME else name for name in filenames]
+    names = ["standard input" if name == STDIN_NAME else name for name in files.names]
     where = some(names) if names else f"the live cluster ({loaded.server})"
     return f"{where}, {loaded.scope.partial}" if loaded.scope.partial else where
 
@@ -320,22 +317,3 @@ class TerminalProgress:
         """Remove the displayed counts."""
         if self._counts:
             click.echo("\r\x1b[K", err=True, nl=False)
-
-
-def _files(filename: str) -> Iterator[tuple[str, bytes]]:
-    if filename == STDIN_NAME:
-        yield STDIN, sys.stdin.buffer.read()
-        return
-    if not filename:
-        raise PodiumError("empty file name. Give a file, a folder, or - for stdin")
-    path = Path(filename)
-    try:
-        if not path.is_dir():
-            yield filename, path.read_bytes()
-            return
-        for entry in sorted(path.iterdir()):
-            plain = entry.name.removesuffix(".gz")
-            if plain.endswith(_EXTENSIONS) and entry.is_file():
-                yield str(entry), entry.read_bytes()
-    except OSError as error:
-        raise PodiumError(f"{error.filename or filename}: read failed: {error.strerror}") from None

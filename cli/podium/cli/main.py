@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from podium.errors import PodiumError
+from podium.errors import PodiumError, PodiumUsageError
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
 EXIT_FAILED = 1
+EXIT_USAGE = 2
 EXIT_FINDINGS = 3
 # The variable with which a shell asks for completions.
 COMPLETE = "_PODIUM_COMPLETE"
@@ -122,7 +123,7 @@ def command() -> None:
 
 
 def main() -> None:
-    """Run the command line; a PodiumError becomes one line and exit code 1."""
+    """Run the command line; a PodiumError becomes one line and exit code 1 or 2."""
     _open_closed_streams()
     try:
         if COMPLETE in os.environ:
@@ -130,7 +131,7 @@ def main() -> None:
         command(prog_name=_program_name(sys.argv[0]), complete_var=COMPLETE)
     except PodiumError as error:
         click.echo(f"podium: {error}", err=True)
-        sys.exit(EXIT_FAILED)
+        sys.exit(EXIT_USAGE if isinstance(error, PodiumUsageError) else EXIT_FAILED)
     except OSError as error:
         # Either the reader of our output exited (`podium ... | head`), which needs no message, or a disk is
         # full. Data left in the buffer would fail again at the end of the process.

@@ -6,10 +6,11 @@ pods there.
 """
 
 import functools
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 from podium.api.events import EVENT_READS, PAST_READS, Event
+from podium.api.inputnotes import InputNotes
 from podium.api.reads import Kind, Reads
 from podium.api.records import RECORD_READS, PreemptionRecord
 from podium.api.schedulable import SCHEDULING_READS
@@ -23,6 +24,7 @@ from podium.documents.load import (
     collector_paused,
     load_state,
 )
+from podium.documents.sources import InputFiles, read_documents
 from podium.documents.split import Document
 from podium.errors import PodiumError
 from podium.why.disruptions import Known, Past
@@ -117,14 +119,17 @@ class _Live:
             self.rest.add_page(page)
 
 
-def from_files(filenames: Sequence[str], *, strict: bool) -> WhyData:
+def from_files(files: InputFiles) -> WhyData:
     """Return the content of files, whose reader may see all their names. Raises PodiumError."""
     heap = _Heap()
 
     def rest(documents: Iterable[Document]) -> Iterator[Document]:
         return (document for document in documents if not heap.collect(document))
 
-    loaded = load_state(rest(inputs.read_documents(filenames)), strict=strict, reads=SCHEDULING_READS)
+    notes = InputNotes()
+    documents = rest(read_documents(files, notes))
+    loaded = load_state(documents, strict=files.strict, reads=SCHEDULING_READS, notes=notes)
+    inputs.say_notes(notes)
     unread = {kind: _NO_PAST for kind in _PAST_KINDS if kind not in heap.listed} | heap.unread
     read = WhyData(loaded, heap.past(), _missing(unread, *_PAST_KINDS), _everybody)
     return _with_whole(read, loaded)

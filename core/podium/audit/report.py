@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from podium.api.findings import Finding
+from podium.api.inputnotes import DuplicateInput, SkippedInput
 
 API_VERSION = "cli.podium.dev/v1"
 
@@ -99,7 +100,8 @@ class AuditSummary(msgspec.Struct, frozen=True, kw_only=True):
     """The summary of a report: `kubernetes` is the minor it is for, `chosenBy` how that was found.
 
     `errors`, `warnings` and `infos` are the numbers of findings that count. `waiting` is the number of gangs
-    with fewer pods than their minCount. `baseline` is None if the report
+    with fewer pods than their minCount. `skippedFiles` are files of folders, or documents of them, that are
+    not read, and `duplicates` objects that came twice. `baseline` is None if the report
     was not compared with a baseline.
     """
 
@@ -119,6 +121,8 @@ class AuditSummary(msgspec.Struct, frozen=True, kw_only=True):
     waiting: int = 0
     ignored: int = 0
     ignores: list[IgnoreShare] = []
+    skippedFiles: list[SkippedInput] = []
+    duplicates: list[DuplicateInput] = []
     baseline: Compared | None = None
 
 

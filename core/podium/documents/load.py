@@ -9,13 +9,13 @@ import gc
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import msgspec
 
 from podium.api.events import PAST_READS
 from podium.api.findings import ObjectError, ObjectRef, group_of
+from podium.api.inputnotes import DuplicateInput, InputNotes
 from podium.api.reads import MANIFEST_READS, READS, Kind, Reads
 from podium.api.schedulable import SCHEDULING_READS
 from podium.cluster.state import ClusterState
@@ -35,6 +35,20 @@ _OTHERS = {**SCHEDULING_READS, **PAST_READS}
 _READ_KINDS = {(group_of(api_version), kind): read.kind for (api_version, kind), read in READS.items()}
 
 Identity = tuple[str, str, str, str]  # group, kind, namespace, name: whatever the version
+
+
+def identity_of(ref: ObjectRef) -> Identity:
+    """Return the identity of an object, which all its versions share."""
+    return ref.group, ref.kind, ref.namespace, ref.name
+
+
+def note_duplicate(
+    ref: ObjectRef, before: Origin, document: Document, notes: InputNotes, *, strict: bool
+) -> None:
+    """Note that a document replaces an earlier one of its object. Raises ReadError if `strict`."""
+    if strict:
+        raise document.error(f"{ref} is in the input twice, first in {before}. Remove one")
+    notes.duplicates.append(DuplicateInput(str(ref), str(before), str(document.origin)))
 
 
 class Scope(NamedTuple):
@@ -86,7 +100,7 @@ class Origins:
 
     def get(self, ref: ObjectRef) -> Origin | None:
         """Return the origin of an object, or None if it is not in the input."""
-        return self._origins.get((ref.group, ref.kind, ref.namespace, ref.name))
+        return self._origins.get(identity_of(ref))
 
     def line(self, ref: ObjectRef, field: str = "") -> int | None:
         """Return the 1-based line of an object's field; None if its file cannot be read again, as stdin."""
@@ -112,8 +126,9 @@ class Origins:
 
     def record(self, identity: Identity, origin: Origin) -> Origin | None:
         """Store the origin of an object, and return the origin of an earlier one with the same identity."""
-        known = self._origins.setdefault(identity, origin)
-        return None if known is origin else known
+        known = self._origins.get(identity)
+        self._origins[identity] = origin
+        return known
 
 
 class Loaded(NamedTuple):
@@ -123,7 +138,8 @@ class Loaded(NamedTuple):
     with objects, or an empty List, in the input. `server` is the API server's version, or empty. `labels` are
     the keys of pods' and namespaces' labels in the input, None for all. `documents` are the whole objects of
     the kinds to keep; a dump has none, because it holds only the fields that Podium reads. `scheduler` is the
-    file of Podium's scheduler, None if it was not looked for.
+    file of Podium's scheduler, None if it was not looked for. `notes` are the files that were skipped, and
+    the objects that were replaced.
     """
 
     state: ClusterState
@@ -132,16 +148,18 @@ class Loaded(NamedTuple):
     listed: set[Kind]
     scope: Scope
     server: str
-    labels: frozenset[str] | None = None
-    documents: Mapping[ObjectRef, Document] = MappingProxyType({})
-    scheduler: SchedulerFile | None = None
+    labels: frozenset[str] | None
+    documents: Mapping[ObjectRef, Document]
+    scheduler: SchedulerFile | None
+    notes: InputNotes
 
 
 class Loader:
     """Indexes documents one by one with `reads`; kinds that only other commands read are ignored.
 
-    With `strict` a kind that Podium does not read is refused, not counted. Documents of the kinds in `keep`
-    (groups, Workloads, owners) are kept as well.
+    Of an object that comes twice, the last counts, as for `kubectl apply`. With `strict` such an object is
+    refused, and a kind that Podium does not read too. Documents of the kinds in `keep` (groups, Workloads,
+    owners) are kept as well. `notes` receives the objects that were replaced or do not decode.
     """
 
     def __init__(
@@ -151,8 +169,10 @@ class Loader:
         strict: bool = False,
         reads: Reads = READS,
         keep: Collection[Kind] = (),
+        notes: InputNotes | None = None,
     ) -> None:
         self._strict = strict
+        self._notes = InputNotes() if notes is None else notes
         self._keep = keep
         self._documents: dict[ObjectRef, Document] = {}
         self._reads = reads
@@ -166,7 +186,18 @@ class Loader:
         self._unnamed = 0
 
     def add(self, document: Document) -> None:
-        """Index one object. Raises ReadError if it does not decode, has no name, or is a duplicate."""
+        """Index one object. Raises ReadError if it does not decode or has no name, or is a refused duplicate.
+
+        An object of a folder that does not decode is noted, unless the reading is strict.
+        """
+        try:
+            self._add(document)
+        except ReadError as error:
+            if self._strict or not document.found:
+                raise
+            self._notes.skipped.append(error.skipped())
+
+    def _add(self, document: Document) -> None:
         read = self._reads.get((document.apiVersion, document.kind))
         if read is None:
             self._pass_over(document)
@@ -182,8 +213,10 @@ class Loader:
         identity = (group_of(document.apiVersion), document.kind, metadata.namespace or "", metadata.name)
         before = self._origins.record(identity, document.origin)
         if before is not None:
-            name = f"{document.kind} {'/'.join(part for part in identity[2:] if part)}"
-            raise document.error(f"{name} is in the input twice, first in {before}. Remove one")
+            ref = ObjectRef(document.apiVersion, document.kind, *identity[2:])
+            note_duplicate(ref, before, document, self._notes, strict=self._strict)
+            for ref in [each for each in self._documents if identity_of(each) == identity]:
+                del self._documents[ref]
         self._listed.add(read.kind)
         neutral = read.neutral(value)
         if read.kind in self._keep:
@@ -219,6 +252,7 @@ class Loader:
             labels,
             self._documents,
             self._scheduler or info.scheduler,
+            self._notes,
         )
 
     def _pass_over(self, document: Document) -> None:
@@ -256,16 +290,21 @@ class Loader:
 
 
 def load_state(
-    documents: Iterable[Document], *, strict: bool, reads: Reads = READS, keep: Collection[Kind] = ()
+    documents: Iterable[Document],
+    *,
+    strict: bool,
+    reads: Reads = READS,
+    keep: Collection[Kind] = (),
+    notes: InputNotes | None = None,
 ) -> Loaded:
-    """Read every document into one index. Raises ReadError; there is never a partial result.
+    """Read every document into one index; `notes` are those of the documents' reader. Raises ReadError.
 
     With owners among `reads`, owners are read that a live cluster does not list.
     """
     if any(read.kind is Kind.OWNER for read in reads.values()):
         reads = {**MANIFEST_READS, **reads}
     # A stored pod with the native field proves that its server stores the field.
-    loader = Loader(native_served=True, strict=strict, reads=reads, keep=keep)
+    loader = Loader(native_served=True, strict=strict, reads=reads, keep=keep, notes=notes)
     with collector_paused():
         for document in documents:
             loader.add(document)

@@ -10,17 +10,19 @@ For two equal keys JSON uses the last, as the API server does; YAML refuses them
 
 import functools
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
 from podium.api.fieldpath import parse_path
+from podium.api.inputnotes import SkippedInput, SkipReason
 from podium.documents import jsondoc, textfile, yamldoc
 from podium.documents.lines import Lines
 from podium.errors import PodiumError
 
 T = TypeVar("T")
+E = TypeVar("E", bound="ReadError")
 
 MAX_NESTED_LISTS = 16
 
@@ -31,10 +33,11 @@ _HEADER = re.compile(
 )
 _AT = re.compile(r"(.*?)(?: - at `(.*?)`)?", re.DOTALL)
 _GOT = re.compile(r"got `(\w+)`$")
-# The placeholder of Helm and similar tools. In YAML it is a mapping as the key of another mapping, which
-# kubectl never accepts.
-_TEMPLATE = b"{{"
-_RENDER = "looks like a template ({{ ... }}), not YAML. Render it first, for example with `helm template`"
+# The placeholder of Helm and similar tools, outside of quotes and comments. In YAML it is a mapping as the
+# key of another mapping, which kubectl never accepts.
+_TEMPLATE = re.compile(rb"^[^\"'#\n]*\{[{%]", re.MULTILINE)
+RENDER = "looks like a template ({{ ... }}), not YAML. Render it first, for example with `helm template`"
+_NAMELESS = "is missing or not a string; this is not a Kubernetes object"
 # The type names of msgspec, with their JSON names and Python types.
 _NAMES = {
     "int": ("integer", int),
@@ -68,7 +71,12 @@ class Origin(msgspec.Struct, frozen=True, gc=False):
 
 
 class ReadError(PodiumError):
-    """Input that cannot be read: one line with file, document, line, field and problem."""
+    """Input that cannot be read: one line with file, document, line, field and problem.
+
+    `reason` is the reason for which a file of a folder is skipped then.
+    """
+
+    reason = SkipReason.UNREADABLE
 
     def __init__(
         self, where: Origin | str, problem: str, *, field: str = "", line: int | None = None
@@ -77,20 +85,52 @@ class ReadError(PodiumError):
         text = f"{place}: {field}: {problem}" if field else f"{place}: {problem}"
         # The message is one line for any input: a key may contain a line break.
         super().__init__("".join(char if char.isprintable() else ascii(char)[1:-1] for char in text))
+        self._where = str(where)
+
+    def skipped(self) -> SkippedInput:
+        """Return the note on the skipped place."""
+        return SkippedInput(self._where, self.reason, str(self))
+
+
+class NoObjectError(ReadError):
+    """A document that is not a Kubernetes object, such as the values of a chart."""
+
+    reason = SkipReason.NO_OBJECT
+
+
+class TemplateError(ReadError):
+    """A file that must be rendered to become YAML."""
+
+    reason = SkipReason.TEMPLATE
+
+
+# Receives each document of a file that is not an object; without one such a document ends the reading.
+Skip = Callable[[NoObjectError], None]
 
 
 class _Place(msgspec.Struct, frozen=True, gc=False):
-    """A document of a file: the data that its objects share, for errors and lines."""
+    """A document of a file: the data that its objects share, for errors and lines.
+
+    `found` says that the file was found in a folder, not named by the user.
+    """
 
     file: str
     text: memoryview
     number: int
+    found: bool = False
 
     def error(self, items: tuple[int, ...], problem: str, field: str = "") -> ReadError:
         """Return the error about a field of the object at `items`, or of the document itself."""
+        return self._error(ReadError, items, problem, field)
+
+    def no_object(self, items: tuple[int, ...], problem: str, field: str = "") -> NoObjectError:
+        """Return the error about a node that is not a Kubernetes object."""
+        return self._error(NoObjectError, items, problem, field)
+
+    def _error(self, error: type[E], items: tuple[int, ...], problem: str, field: str) -> E:
         origin = self.origin(items)
         line = Lines(self.text).line(self.number, origin.path(field))
-        return ReadError(origin, problem, field=field, line=line)
+        return error(origin, problem, field=field, line=line)
 
     def origin(self, items: tuple[int, ...]) -> Origin:
         """Return the origin of the object at `items`."""
@@ -110,6 +150,11 @@ class Document(msgspec.Struct, gc=False):
     items: tuple[int, ...]
     body: msgspec.Raw | dict[str, Any]
     inherits: bool
+
+    @property
+    def found(self) -> bool:
+        """Return whether the file was found in a folder, not named by the user."""
+        return self.place.found
 
     @property
     def origin(self) -> Origin:
@@ -185,11 +230,11 @@ class _AnyTop(msgspec.Struct, gc=False):
     kind: object = None
 
 
-def split(data: bytes | bytearray | memoryview, file: str) -> Iterator[Document]:
+def split(data: bytes | bytearray | memoryview, file: str, skip: Skip | None = None) -> Iterator[Document]:
     """Yield the objects in a file's bytes, Lists flattened; `file` is its name in errors.
 
-    An empty YAML document is counted as a document and yields nothing. Raises ReadError, possibly after some
-    documents.
+    An empty YAML document is counted as a document and yields nothing. For a file of a folder `skip` receives
+    the documents that are not objects. Raises ReadError, possibly after some documents.
     """
     try:
         text = textfile.expand(data)
@@ -197,12 +242,22 @@ def split(data: bytes | bytearray | memoryview, file: str) -> Iterator[Document]
         raise ReadError(file, error.problem, line=error.line) from None
     for section in textfile.sections(text):
         if section.yaml:
-            yield from _yaml_objects(file, text, section)
+            yield from _yaml_objects(file, text, section, skip)
         else:
-            yield from _json_objects(_Place(file, text, section.number), section)
+            yield from _json_objects(_Place(file, text, section.number, skip is not None), section, skip)
 
 
-def _json_objects(place: _Place, section: textfile.Section) -> Iterator[Document]:
+def _tolerant(documents: Iterator[Document], skip: Skip | None) -> Iterator[Document]:
+    """Yield the documents until a node is no object; `skip` receives that error, or it is raised."""
+    try:
+        yield from documents
+    except NoObjectError as error:
+        if skip is None:
+            raise
+        skip(error)
+
+
+def _json_objects(place: _Place, section: textfile.Section, skip: Skip | None) -> Iterator[Document]:
     view = place.text[section.start :]
     try:
         head, length = _json_head(view)
@@ -210,22 +265,24 @@ def _json_objects(place: _Place, section: textfile.Section) -> Iterator[Document
         line = textfile.line_breaks(place.text, section.start + error.offset) + 1
         raise ReadError(Origin(place.file, place.number), error.problem, line=line) from None
     section.end = section.start + length
-    yield from _flatten(place, (), msgspec.Raw(view[:length]), head, None)
+    yield from _tolerant(_flatten(place, (), msgspec.Raw(view[:length]), head, None), skip)
 
 
-def _yaml_objects(file: str, text: memoryview, section: textfile.Section) -> Iterator[Document]:
+def _yaml_objects(
+    file: str, text: memoryview, section: textfile.Section, skip: Skip | None
+) -> Iterator[Document]:
     number = section.number
     try:
         for value in yamldoc.load_all(bytes(text[section.start :])):
             if value is not None:
-                yield from _flatten(_Place(file, text, number), (), value, _value_head(value), None)
+                place = _Place(file, text, number, skip is not None)
+                yield from _tolerant(_flatten(place, (), value, _value_head(value), None), skip)
             number += 1
     except yamldoc.YamlError as error:
         line = textfile.line_breaks(text, section.start) + error.line if error.line else None
-        # In YAML the end of the text is a line too.
-        template = line and any(_TEMPLATE in each for each in bytes(text).split(b"\n")[line - 1 : line])
-        problem = _RENDER if template else f"malformed YAML: {error.problem}"
-        raise ReadError(Origin(file, number), problem, line=line) from None
+        if _TEMPLATE.search(text, section.start):
+            raise TemplateError(Origin(file, number), RENDER, line=line) from None
+        raise ReadError(Origin(file, number), f"malformed YAML: {error.problem}", line=line) from None
 
 
 def _flatten(
@@ -233,16 +290,16 @@ def _flatten(
 ) -> Iterator[Document]:
     """Yield the object at a node, or the objects in it if it is a List."""
     if head.type != "object":
-        raise place.error(items, f"expected a Kubernetes object, got {head.type}{_hint(items, head)}")
+        raise place.no_object(items, f"expected a Kubernetes object, got {head.type}{_hint(items, head)}")
     api_version, kind = head.apiVersion, head.kind
     inherits = inherited is not None and (api_version is None or kind is None)
     if inherited is not None:
         api_version = inherited[0] if api_version is None else api_version
         kind = inherited[1] if kind is None else kind
     if not isinstance(api_version, str) or not api_version:
-        raise place.error(items, "is missing or not a string; this is not a Kubernetes object", "apiVersion")
+        raise place.no_object(items, _NAMELESS, "apiVersion")
     if not isinstance(kind, str) or not kind:
-        raise place.error(items, "is missing or not a string; this is not a Kubernetes object", "kind")
+        raise place.no_object(items, _NAMELESS, "kind")
     if not head.items or not kind.endswith("List"):
         yield Document(api_version, kind, place, items, node, inherits)
         return

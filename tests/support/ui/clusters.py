@@ -21,6 +21,7 @@ from tests.support.why.objects import (
 from podium.cli import whyinput
 from podium.cli.ui.desk import Desk
 from podium.cli.ui.frame import PageContext
+from podium.documents.sources import InputFiles
 
 NOW = datetime(2026, 11, 21, 9, 0, tzinfo=UTC)
 AROUND = PageContext("cluster.json", "2026-11-21T09:00:00Z", 3, "0.1.0", live=False)
@@ -82,4 +83,4 @@ def desk(objects: Sequence[dict[str, Any]], folder: Path) -> Desk:
     """Read a cluster from a file, as the command does."""
     path = folder / "cluster.json"
     path.write_bytes(msgspec.json.encode({"apiVersion": "v1", "kind": "List", "items": objects}))
-    return Desk(whyinput.from_files([str(path)], strict=False), NOW, "cluster.json", live=False)
+    return Desk(whyinput.from_files(InputFiles([str(path)])), NOW, "cluster.json", live=False)

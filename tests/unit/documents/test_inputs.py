@@ -12,16 +12,12 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from podium.cli.inputs import (
-    KubeOptions,
-    file_options,
-    kube_options,
-    load,
-    read_documents,
-)
+from podium.api.inputnotes import InputNotes
+from podium.cli.inputs import KubeOptions, file_options, kube_options, load
 from podium.cli.render.output import Output, output_options
 from podium.documents.load import load_state
-from podium.errors import PodiumError
+from podium.documents.sources import InputFiles, read_documents
+from podium.errors import PodiumError, PodiumUsageError
 
 
 def _pod(name: str) -> bytes:
@@ -29,15 +25,14 @@ def _pod(name: str) -> bytes:
 
 
 def _names(*filenames: str) -> list[str]:
-    return [document.value()["metadata"]["name"] for document in read_documents(filenames)]
+    return [document.value()["metadata"]["name"] for document in read_documents(InputFiles(filenames))]
 
 
-def test_files_come_in_the_order_given(tmp_path: Path) -> None:
-    """The same file may even come twice: it is the loader that refuses the same object twice."""
+def test_files_come_in_the_order_given_and_each_once(tmp_path: Path) -> None:
     first, second = tmp_path / "b", tmp_path / "a"
     first.write_bytes(_pod("b"))
     second.write_bytes(gzip.compress(_pod("a")))
-    assert _names(str(first), str(second), str(first)) == ["b", "a", "b"]
+    assert _names(str(first), str(second), str(first)) == ["b", "a"]
 
 
 def test_a_folder_gives_its_manifests_in_order_and_not_those_deeper(tmp_path: Path) -> None:
@@ -59,7 +54,7 @@ def test_a_folder_may_hold_manifests_without_objects(tmp_path: Path) -> None:
 
 def test_dash_is_stdin(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(gzip.compress(_pod("a")))))
-    (document,) = read_documents(["-"])
+    (document,) = read_documents(InputFiles(["-"]))
     assert str(document.origin) == "<stdin>, document 1"
 
 
@@ -71,7 +66,7 @@ def test_a_pipe_is_a_file(tmp_path: Path) -> None:
         assert writer.stdin is not None
         writer.stdin.write(_pod("a"))
         writer.stdin.close()
-        loaded = load_state(read_documents([str(pipe)]), strict=False)
+        loaded = load_state(read_documents(InputFiles([str(pipe)])), strict=False)
     (pod,) = loaded.state.pods.values()
     assert pod.metadata.name == "a"
 
@@ -119,19 +114,131 @@ def test_a_file_that_may_not_be_read_is_refused(tmp_path: Path, monkeypatch: pyt
     assert str(refused.value) == f"{tmp_path / 'a.json'}: read failed: Permission denied"
 
 
-def test_a_file_in_a_folder_is_named_in_its_errors(tmp_path: Path) -> None:
-    (tmp_path / "a.json").write_text("{")
-    with pytest.raises(PodiumError) as refused:
-        _names(str(tmp_path))
-    assert str(refused.value).startswith(f"{tmp_path / 'a.json'}, document 1, line 1: ")
+TREE = {
+    "Chart.yaml": "apiVersion: v2\nname: chart\n",
+    "values.yaml": "replicas: 2\n",
+    "templates/quoted.yaml": "apiVersion: v1\nkind: Pod\nmetadata: {name: '{{ .Values.name }}'}\n",
+    "templates/plain.yaml": "apiVersion: v1\nkind: Pod\nmetadata: {name: plain}\n",
+    "templates/control.yaml": "{{- if .Values.on }}\nkind: Pod\n{{- end }}\n",
+    "templates/late.yaml": 'metadata:\n  {{- include "labels" . }}\n  name: a\nkind\n',
+    "base/kustomization.yaml": "resources: [pod.yaml]\npatches: [{path: ../patch.yaml}, {patch: 'a: 1'}]\n",
+    "base/pod.yaml": "apiVersion: v1\nkind: Pod\nmetadata: {name: base}\n---\n- a list\n---\njust text\n",
+    "patch.yaml": "apiVersion: v1\nkind: Pod\nmetadata: {name: base}\nspec: {priority: 5}\n",
+    "broken.yaml": "apiVersion: v1\nkind: Pod\nmetadata: {name: a\n",
+    "wrong.yaml": "apiVersion: v1\nkind: Pod\nmetadata: {name: wrong}\nspec: {priority: high}\n",
+    "overlay/kustomization.yml": "apiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\n",
+    ".hidden/pod.yaml": "apiVersion: v1\nkind: Pod\nmetadata: {name: hidden}\n",
+}
+SKIPPED = {
+    "Chart.yaml, document 1": "no Kubernetes object",
+    "values.yaml, document 1": "no Kubernetes object",
+    "base/pod.yaml, document 2": "no Kubernetes object",
+    "base/pod.yaml, document 3": "no Kubernetes object",
+    "templates/quoted.yaml": "template to be rendered first (helm template)",
+    "templates/control.yaml": "template to be rendered first (helm template)",
+    "templates/late.yaml": "template to be rendered first (helm template)",
+    "base/kustomization.yaml": "kustomize source to be built first (kubectl kustomize)",
+    "overlay/kustomization.yml": "kustomize source to be built first (kubectl kustomize)",
+    "patch.yaml": "kustomize source to be built first (kubectl kustomize)",
+    "broken.yaml, document 1": "cannot be read",
+    "wrong.yaml, document 1": "cannot be read",
+}
+
+
+@pytest.fixture
+def tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return a repository with one of each file that is no manifest."""
+    for name, text in TREE.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_a_folder_is_read_as_it_is_and_what_it_skips_is_noted(tree: Path) -> None:
+    notes = InputNotes()
+    documents = read_documents(InputFiles([str(tree)], recursive=True), notes)
+    loaded = load_state(documents, strict=False, notes=notes)
+    assert sorted(name for _, name in loaded.state.pods) == ["base", "plain"]
+    assert {each.place.removeprefix(f"{tree}/"): str(each.reason) for each in notes.skipped} == SKIPPED
+    (line,) = notes.lines()
+    assert line.startswith("skipped 12 documents of folders (2 cannot be read: ")
+    assert "wrong.yaml, document 1, line 4: spec.priority: expected integer or null, got string" in line
+
+
+@pytest.mark.parametrize("name", sorted({place.partition(",")[0] for place in SKIPPED} - {"base/pod.yaml"}))
+def test_strict_refuses_what_a_folder_skips(tree: Path, name: str) -> None:
+    for other in set(TREE) - {name, "Chart.yaml", "base/kustomization.yaml"}:
+        (tree / other).unlink()
+    if not name.startswith("templates"):
+        (tree / "Chart.yaml").unlink(missing_ok=True)
+        (tree / "Chart.yaml").write_text("") if name == "Chart.yaml" else None
+    with pytest.raises(PodiumError):
+        load_state(read_documents(InputFiles([str(tree)], recursive=True, strict=True)), strict=True)
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("values.yaml", "this is not a Kubernetes object"),
+        ("templates/late.yaml", "looks like a template"),
+        ("overlay/kustomization.yml", "Build it first: kubectl kustomize DIR | podium ... -f -"),
+        ("broken.yaml", "malformed YAML"),
+    ],
+)
+def test_a_file_that_is_named_must_hold_objects(tree: Path, name: str, words: str) -> None:
+    with pytest.raises(PodiumError, match=words):
+        _names(str(tree / name))
+
+
+def test_a_folder_of_skipped_files_only_says_so(tree: Path) -> None:
+    with pytest.raises(PodiumUsageError) as refused:
+        _names("overlay")
+    assert str(refused.value) == (
+        "overlay: no Kubernetes object found (1 skipped, such as overlay/kustomization.yml: "
+        "kustomize source to be built first (kubectl kustomize))"
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "found"),
+    [
+        ("base/*.yaml", ["base"]),
+        ("**/p*.yaml", ["base", "plain"]),
+        ("templates/plain.yaml,base", ["plain", "base"]),
+        ("b*", ["base"]),
+    ],
+)
+def test_globs_and_comma_lists_name_several_files(tree: Path, name: str, found: list[str]) -> None:
+    assert _names(name) == found
+
+
+def test_a_name_with_a_comma_or_a_bracket_is_a_file_if_it_exists(tmp_path: Path) -> None:
+    for name in ("a,b", "a[1]"):
+        (tmp_path / name).write_bytes(_pod("a"))
+    assert _names(str(tmp_path / "a,b"), str(tmp_path / "a[1]")) == ["a", "a"]
+
+
+def test_a_glob_without_matches_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(PodiumError, match="no file matches"):
+        _names(str(tmp_path / "*.yaml"))
+
+
+def test_a_url_is_refused_with_the_command_that_reads_it() -> None:
+    with pytest.raises(PodiumUsageError) as refused:
+        _names("https://example.org/a.yaml")
+    assert str(refused.value) == (
+        "https://example.org/a.yaml: URLs are not read. "
+        "Use: curl -sSfL https://example.org/a.yaml | podium ... -f -"
+    )
 
 
 @click.command()
 @file_options
 @kube_options
 @output_options("table", "json")
-def _command(filenames: tuple[str, ...], strict: bool, kube: KubeOptions, output: Output) -> None:
-    loaded = load(filenames, kube, strict=strict)
+def _command(files: InputFiles, kube: KubeOptions, output: Output) -> None:
+    loaded = load(files, kube)
     click.echo(f"{len(loaded.state.pods)} {output.format} {output.file} {kube}")
 
 

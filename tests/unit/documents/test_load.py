@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from podium.api.findings import ObjectError, ObjectRef
+from podium.api.inputnotes import DuplicateInput
 from podium.api.membership import GroupKey
 from podium.api.reads import AUDITED, READS, Kind, Reads
 from podium.api.schedulable import SCHEDULING_READS, Schedulable, SchedulableNode
@@ -162,10 +163,25 @@ def test_an_object_twice_is_refused_with_both_places(
         *_documents(POD | {"metadata": {"name": "x"}}, second, file="b"),
     ]
     with pytest.raises(ReadError) as refused:
-        load_state(documents, strict=False)
+        load_state(documents, strict=True)
     assert str(refused.value) == (
         f"b, document 2, line 2: {name} is in the input twice, first in a, document 1. Remove one"
     )
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "name"), [case[1:] for case in DUPLICATES], ids=[case[0] for case in DUPLICATES]
+)
+def test_of_an_object_twice_the_last_counts_and_both_places_are_noted(
+    first: dict[str, Any], second: dict[str, Any], name: str
+) -> None:
+    documents = [*_documents(first, file="a"), *_documents(second, file="b")]
+    loaded = load_state(documents, strict=False, keep=(Kind.POD_GROUP,))
+    assert loaded.notes.duplicates == [DuplicateInput(name, "a, document 1", "b, document 1")]
+    assert list(loaded.notes.lines()) == [
+        f"in the input twice, the last one counts: {name} (a, document 1; b, document 1)"
+    ]
+    assert [each.origin.file for each in loaded.documents.values()] in ([], ["b"])
 
 
 def test_the_same_name_in_another_group_or_namespace_is_another_object() -> None:

@@ -13,8 +13,9 @@ import click
 import msgspec
 
 from podium.api.convert import VERSIONS, convert
-from podium.api.findings import ObjectRef, group_of
+from podium.api.findings import ObjectRef
 from podium.api.groups import NATIVE_GROUP
+from podium.api.inputnotes import InputNotes
 from podium.api.minors import WORKLOAD_VERSIONS, minor_of, nearest
 from podium.api.reads import READS, Kind
 from podium.cli import inputs
@@ -23,7 +24,8 @@ from podium.cli.config.webhookoptions import policy_of
 from podium.cli.main import EXIT_FINDINGS, examples
 from podium.cli.render.output import Output, output_options
 from podium.cluster.state import ClusterState
-from podium.documents.load import Loader, collector_paused
+from podium.documents.load import Identity, Loader, collector_paused, identity_of, note_duplicate
+from podium.documents.sources import InputFiles, read_documents
 from podium.documents.split import Document, ReadError
 from podium.rules import pod, podgroup
 from podium.rules.admission import WRONG_TYPE, Operation, Profile, Request, Verdict, has_rules, review
@@ -41,8 +43,6 @@ _ABSENT = {
     podgroup.UNKNOWN_CLASS.rule.id: Kind.PRIORITY_CLASS,
     podgroup.WORKLOAD_MISSING.rule.id: Kind.WORKLOAD,
 }
-
-Identity = tuple[str, str, str, str]  # The identity ignores the version: group, kind, namespace, name.
 
 
 class ExistingObjects:
@@ -69,7 +69,7 @@ class ExistingObjects:
 
     def add_base(self, document: Document) -> None:
         """Add an object only as the base of an update; a later one of the same identity replaces it."""
-        self._stored[_identity(document.value())] = document
+        self._stored[identity_of(_reference(document.value()))] = document
 
     def loaded(self, server: str = "") -> "ExistingObjects":
         """Finish loading."""
@@ -79,7 +79,7 @@ class ExistingObjects:
 
     def stored(self, document: Mapping[str, Any]) -> dict[str, Any] | None:
         """Return the stored object of the same identity, in the same version, or None."""
-        found = self._stored.get(_identity(document))
+        found = self._stored.get(identity_of(_reference(document)))
         if found is None:
             return None
         if isinstance(found, Document):
@@ -96,7 +96,7 @@ class ExistingObjects:
         value = read.neutral(msgspec.convert(admitted, read.type))
         if admitted["metadata"].get("name"):
             self.state.apply(value)
-            self._stored[_identity(admitted)] = admitted
+            self._stored[identity_of(_reference(admitted))] = admitted
 
 
 @click.command(
@@ -138,8 +138,7 @@ class ExistingObjects:
 @output_options("table", "json", "yaml")
 def command(
     *,
-    filenames: tuple[str, ...],
-    strict: bool,
+    files: inputs.InputFiles,
     existing: str | None,
     operation: str,
     old: str | None,
@@ -156,7 +155,7 @@ def command(
     Exit code: 0 all objects allowed, 3 an object refused, 2 usage error, 1 the command failed. All formats
     give the same exit code.
     """
-    if not filenames:
+    if not files.names:
         raise click.UsageError("Missing option '-f' / '--filename'. Give a file, a folder, or - for stdin.")
     if kube.given and existing != LIVE:
         raise click.UsageError(
@@ -164,10 +163,10 @@ def command(
         )
     if old is not None and operation.upper() != Operation.UPDATE:
         raise click.UsageError("--old needs --operation UPDATE.")
-    inputs.stdin_once([*filenames, existing or "", old or "", config or ""])
+    inputs.stdin_once([*files.names, existing or "", old or "", config or ""])
     policy = policy_of(config)
     cluster = _cluster(existing, kube)
-    for document in inputs.read_documents([old]) if old is not None else ():
+    for document in read_documents(InputFiles([old])) if old is not None else ():
         if has_rules({"apiVersion": document.apiVersion, "kind": document.kind}):
             cluster.add_base(document)
     profile = Profile(
@@ -176,13 +175,16 @@ def command(
         workload_api=cluster.state.native_served,
         policy=policy,
     )
-    documents, skipped = _chosen(inputs.read_documents(filenames), strict=strict)
+    notes = InputNotes()
+    documents, skipped = _chosen(read_documents(files, notes), notes, strict=files.strict)
+    inputs.say_notes(notes)
     results = [_admit(document, Operation(operation.upper()), cluster, profile) for document in documents]
     if skipped:
         listed = ", ".join(f"{number} {kind}" for kind, number in sorted(skipped.items()))
         click.echo(f"podium: skipped, no rules for these kinds: {listed}", err=True)
     output.report(
-        functools.partial(admission_table, results, profile), functools.partial(admission_document, results)
+        functools.partial(admission_table, results, profile),
+        functools.partial(admission_document, results, notes),
     )
     if not all(result.verdict.allowed for result in results):
         sys.exit(EXIT_FINDINGS)
@@ -199,7 +201,7 @@ def _cluster(existing: str | None, kube: inputs.KubeOptions) -> ExistingObjects:
             )
             return cluster.loaded(info.server)
         cluster = ExistingObjects()
-        for document in inputs.read_documents([existing]):
+        for document in read_documents(InputFiles([existing])):
             cluster.add(document)
         return cluster.loaded()
 
@@ -210,14 +212,16 @@ def _minor(server: str) -> str:
     return MINORS[-1] if served is None else nearest(served, WORKLOAD_VERSIONS)
 
 
-def _chosen(documents: Iterable[Document], *, strict: bool) -> tuple[list[Document], dict[str, int]]:
-    """Return the objects that rules apply to, and the counts of the others by kind."""
-    chosen: list[Document] = []
+def _chosen(
+    documents: Iterable[Document], notes: InputNotes, *, strict: bool
+) -> tuple[list[Document], dict[str, int]]:
+    """Return the objects that rules apply to, the last of each identity, and the others' counts by kind."""
+    chosen: dict[Identity | int, Document] = {}
     skipped: dict[str, int] = {}
     for document in documents:
         header = {"apiVersion": document.apiVersion, "kind": document.kind}
         if has_rules(header) or makes_pods(header):
-            chosen.append(document)
+            _choose(chosen, document, notes, strict=strict)
         elif document.kind.endswith("List"):
             continue  # An empty List.
         elif strict:
@@ -225,7 +229,20 @@ def _chosen(documents: Iterable[Document], *, strict: bool) -> tuple[list[Docume
         else:
             name = f"{document.apiVersion} {document.kind}"
             skipped[name] = skipped.get(name, 0) + 1
-    return chosen, skipped
+    return list(chosen.values()), skipped
+
+
+def _choose(
+    chosen: dict[Identity | int, Document], document: Document, notes: InputNotes, *, strict: bool
+) -> None:
+    """Add an object; it replaces an earlier one of the same name. Raises ReadError if `strict`."""
+    value = document.value()
+    named = value["metadata"].get("name") if isinstance(value.get("metadata"), dict) else None
+    ref = _reference(value) if named else None
+    before = chosen.pop(identity_of(ref), None) if ref is not None else None
+    if ref is not None and before is not None:
+        note_duplicate(ref, before.origin, document, notes, strict=strict)
+    chosen[identity_of(ref) if ref is not None else len(chosen)] = document
 
 
 def _admit(
@@ -293,11 +310,6 @@ def _with_absences(verdict: Verdict, cluster: ExistingObjects) -> Verdict:
         if kind not in cluster.listed and not present[kind]
     ]
     return msgspec.structs.replace(verdict, warnings=verdict.warnings + warnings) if warnings else verdict
-
-
-def _identity(document: Mapping[str, Any]) -> Identity:
-    ref = _reference(document)
-    return group_of(ref.apiVersion), ref.kind, ref.namespace, ref.name
 
 
 def _reference(document: Mapping[str, Any]) -> ObjectRef:

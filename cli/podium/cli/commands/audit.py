@@ -30,6 +30,7 @@ from podium.cli.render.output import Output, deliver, output_options, terminal
 from podium.cli.render.words import amounts
 from podium.cluster.state import ClusterState
 from podium.documents.load import Loaded, Origins, collector_paused
+from podium.documents.sources import InputFiles, read_documents
 from podium.errors import PodiumError
 from podium.rules.audit.table import RULES, unknown_rule
 from podium.rules.rule import Rule
@@ -69,8 +70,7 @@ from podium.rules.rule import Rule
 @click.option("--kubernetes", type=click.Choice(MINORS), help="Kubernetes minor.  [default: the server's]")
 def command(
     *,
-    filenames: tuple[str, ...],
-    strict: bool,
+    files: inputs.InputFiles,
     kube: inputs.KubeOptions,
     output: Output,
     fail_on: str,
@@ -90,20 +90,22 @@ def command(
     """
     judge = AuditRun(select, ignore, kubernetes)
     judge.validate_rules()
-    before, after = ((), filenames) if diff is None else (diff[:1], diff[1:])
-    if before and (filenames or kube.given or baseline is not None):
+    before, after = InputFiles(), files
+    if diff is not None:
+        before, after = files._replace(names=diff[:1]), files._replace(names=diff[1:])
+    if diff is not None and (files.names or kube.given or baseline is not None):
         raise click.UsageError(
             "--diff reads OLD and NEW and excludes -f, --baseline and the flags of a live cluster."
         )
-    inputs.stdin_once([*before, *after, *filter(None, (baseline, config))])
+    inputs.stdin_once([*before.names, *after.names, *filter(None, (baseline, config))])
     triage = _triage(config)
-    if before:
-        old = judge.report(inputs.load(before, kube, strict=strict), Triage(), before[0])
-        triage = msgspec.structs.replace(triage, baseline=baseline_of(old, before[0]))
+    if diff is not None:
+        old = judge.report(inputs.load(before, kube), Triage(), diff[0])
+        triage = msgspec.structs.replace(triage, baseline=baseline_of(old, diff[0]))
     elif baseline is not None:
         triage = msgspec.structs.replace(triage, baseline=baseline_of(_read_report(baseline), baseline))
-    loaded = inputs.load(after, kube, strict=strict)
-    report = judge.report(loaded, triage, after[0] if before else "")
+    loaded = inputs.load(after, kube)
+    report = judge.report(loaded, triage, diff[1] if diff is not None else "")
     rules = judge.rules(triage)
     with collector_paused():
         text = render(report, output.format, _context(after, loaded, rules, output))
@@ -145,7 +147,7 @@ class AuditRun(NamedTuple):
         minor, chosen_by = _minor(self.kubernetes, loaded)
         click.echo(f"podium: {name and f'{name}: '}Kubernetes {minor} ({chosen_by})", err=True)
         with collector_paused(), loaded.origins.placed():
-            return audit(
+            report = audit(
                 loaded.state,
                 kubernetes=minor,
                 chosen_by=chosen_by,
@@ -157,6 +159,9 @@ class AuditRun(NamedTuple):
                 selector=loaded.scope.selector,
                 triage=triage,
             )
+        notes = {"skippedFiles": loaded.notes.skipped, "duplicates": loaded.notes.duplicates}
+        summary = msgspec.structs.replace(report.summary, **notes)
+        return msgspec.structs.replace(report, summary=summary)
 
 
 def _triage(config: str | None) -> Triage:
@@ -170,7 +175,7 @@ def _triage(config: str | None) -> Triage:
 
 def _read_report(path: str) -> AuditReport:
     """Return a report that was written with -o json (or yaml). Raises PodiumError for any other file."""
-    documents = list(inputs.read_documents([path]))
+    documents = list(read_documents(InputFiles([path])))
     document = documents[0]
     if len(documents) != 1 or (document.apiVersion, document.kind) != (API_VERSION, "AuditReport"):
         held = f"{len(documents)} objects" if len(documents) > 1 else f"{document.apiVersion} {document.kind}"
@@ -178,13 +183,13 @@ def _read_report(path: str) -> AuditReport:
     return document.read(AuditReport)
 
 
-def _context(filenames: Sequence[str], loaded: Loaded, rules: Sequence[Rule], output: Output) -> Context:
+def _context(files: InputFiles, loaded: Loaded, rules: Sequence[Rule], output: Output) -> Context:
     """Return what a rendering needs from the terminal, the clock and the input."""
     width, colour = terminal(to_file=output.file is not None)
     return Context(
         rules=rules,
-        input=inputs.source(filenames, loaded),
-        place=_places(filenames, loaded.origins),
+        input=inputs.source(files, loaded),
+        place=_places(files.names, loaded.origins),
         version=version("podium-k8s"),
         made=written(datetime.now(UTC)),
         width=width,

@@ -11,12 +11,14 @@ import click
 from podium.api.convert import VERSIONS, ConversionNote, Converted, convert
 from podium.api.findings import group_of
 from podium.api.groups import NATIVE_GROUP, PODIUM_GROUP
+from podium.api.inputnotes import InputNotes
 from podium.api.reads import READS, Kind
 from podium.api.regroup import regroup
 from podium.cli import inputs
 from podium.cli.main import EXIT_FINDINGS, examples
 from podium.cli.render.data import as_json
 from podium.cli.render.output import Output, deliver, output_options
+from podium.documents.sources import read_documents
 from podium.documents.split import Document
 from podium.documents.yamlwriter import dump_all
 
@@ -45,18 +47,20 @@ _KINDS = ("PodGroup", "Workload", "CompositePodGroup")
     help=f"Target API version: {', '.join(VERSIONS)}.",
 )
 @output_options("yaml", "json")
-def command(filenames: tuple[str, ...], strict: bool, target: str, output: Output) -> None:
+def command(files: inputs.InputFiles, target: str, output: Output) -> None:
     """Convert PodGroups and Workloads to another version or to the other API.
 
     Pods and pod templates in the same input stay members of their groups. Other objects pass unchanged. Each
     field that the target cannot carry is reported on stderr, and the exit code is then 3.
     """
-    if not filenames:
+    if not files.names:
         raise click.UsageError("Missing option '-f' / '--filename'. Give a file, a folder, or - for stdin.")
+    notes = InputNotes()
     results: list[tuple[Document, Converted]] = [
-        (document, _converted(document, target, strict=strict))
-        for document in inputs.read_documents(filenames)
+        (document, _converted(document, target, strict=files.strict))
+        for document in read_documents(files, notes)
     ]
+    inputs.say_notes(notes)
     documents = [result.document for _, result in results]
     if output.format == "yaml":
         text = dump_all(documents)

@@ -55,8 +55,7 @@ _NEEDED_TO_WRITE = (*_NEEDED, Kind.WORKLOAD, Kind.OWNER)
 @output_options("table", "wide", "json", "yaml")
 def command(
     *,
-    filenames: tuple[str, ...],
-    strict: bool,
+    files: inputs.InputFiles,
     kube: inputs.KubeOptions,
     to: str,
     applies: bool,
@@ -70,12 +69,12 @@ def command(
     Exit code: 0 every object moves or has moved; 3 some objects need a manual step; 2 usage error, 1 the
     command failed. All formats give the same exit code.
     """
-    if applies and filenames:
+    if applies and files.names:
         raise click.UsageError("--apply changes a live cluster and excludes -f.")
     if kube.selector:
         raise click.UsageError("-l would hide pods that use a group. Use -n to choose a namespace.")
-    loaded = inputs.load(filenames, kube, strict=strict, keep=(Kind.POD_GROUP, Kind.WORKLOAD))
-    migration, target = _plan_migration(loaded, Api(to), live=not filenames, applies=applies)
+    loaded = inputs.load(files, kube, keep=(Kind.POD_GROUP, Kind.WORKLOAD))
+    migration, target = _plan_migration(loaded, Api(to), live=not files.names, applies=applies)
     if output_dir is not None:
         write_manifests(output_dir, migration.manifests)
     items = migration.items
@@ -85,7 +84,7 @@ def command(
             msgspec.structs.replace(each, **done[each.object]._asdict()) if each.object in done else each
             for each in items
         ]
-    source = inputs.source(filenames, loaded)
+    source = inputs.source(files, loaded)
     table = functools.partial(migrate_table, items, target=target, source=source, folder=output_dir)
     whole = document("MigrationReport", target=target, items=msgspec.to_builtins(items))
     output.report(table, lambda: whole, IN_WIDE)

@@ -52,8 +52,7 @@ TARGETS = ("1.37", "1.38")
 @output_options("table", "wide", "json", "yaml")
 def command(
     *,
-    filenames: tuple[str, ...],
-    strict: bool,
+    files: inputs.InputFiles,
     kube: inputs.KubeOptions,
     target: str,
     current: str | None,
@@ -67,7 +66,7 @@ def command(
     Exit code: 0 nothing breaks; 3 something stops scheduling, or can no longer be stored; 2 usage error, 1
     the command failed. All formats give the same exit code.
     """
-    loaded = inputs.load(filenames, kube, strict=strict, keep=(Kind.POD_GROUP, Kind.WORKLOAD))
+    loaded = inputs.load(files, kube, keep=(Kind.POD_GROUP, Kind.WORKLOAD))
     minor, chosen_by = _current(current, target, loaded)
     with collector_paused(), loaded.origins.placed():
         planned = preflight(
@@ -83,8 +82,12 @@ def command(
     if output_dir is not None:
         _write(output_dir, planned)
     report = planned.report
-    body = msgspec.to_builtins(report) | {"findings": [each.as_json() for each in report.findings]}
-    table = functools.partial(preflight_table, report, inputs.source(filenames, loaded))
+    body = msgspec.to_builtins(report) | {
+        "findings": [each.as_json() for each in report.findings],
+        "skippedFiles": msgspec.to_builtins(loaded.notes.skipped),
+        "duplicates": msgspec.to_builtins(loaded.notes.duplicates),
+    }
+    table = functools.partial(preflight_table, report, inputs.source(files, loaded))
     output.report(table, lambda: document("PreflightReport", **body), IN_WIDE)
     if report.breaks:
         sys.exit(EXIT_FINDINGS)

@@ -6,19 +6,21 @@ This command is for administrators: it reads Podium's own namespace and names th
 import functools
 import re
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 import click
 
 from podium.api.durations import seconds
+from podium.api.inputnotes import InputNotes
 from podium.api.reads import Kind
 from podium.api.records import RECORD_KIND, RECORD_PLURAL, RECORD_READS, RECORD_VERSION, PreemptionRecord
 from podium.cli import inputs
 from podium.cli.main import EXIT_FINDINGS, examples
 from podium.cli.render.data import as_builtins, document
 from podium.cli.render.output import Output, output_options
+from podium.documents.sources import read_documents
 from podium.errors import PodiumError
 
 if TYPE_CHECKING:
@@ -64,9 +66,7 @@ SPAN = inputs.Parsed("duration", _span)
     help="Age of the oldest preemption, such as 7d or 36h.",
 )
 @output_options("table", "json", "yaml")
-def command(
-    *, filenames: tuple[str, ...], strict: bool, kube: inputs.KubeOptions, since: timedelta, output: Output
-) -> None:
+def command(*, files: inputs.InputFiles, kube: inputs.KubeOptions, since: timedelta, output: Output) -> None:
     """Summarize recent preemptions: carried out, observed only, and planned by a shadow.
 
     Reads PreemptionRecords from files (-f) or the live cluster.
@@ -77,8 +77,8 @@ def command(
     from podium.cli.render.history_table import history_table  # noqa: PLC0415 - numpy, as below
     from podium.schedulerplugin.history.summary import summarize  # noqa: PLC0415 - `--help` needs no numpy
 
-    records = _from_files(filenames, kube, strict=strict) if filenames else _live(kube)
-    until = _newest(records) if filenames else datetime.now(UTC)
+    records = _from_files(files, kube) if files.names else _live(kube)
+    until = _newest(records) if files.names else datetime.now(UTC)
     summary = summarize(records, _before(until, since), until)
     whole = document("PreemptionReport", plans=summary.plans, **as_builtins(summary))
     output.report(functools.partial(history_table, summary), lambda: whole)
@@ -86,19 +86,19 @@ def command(
         sys.exit(EXIT_FINDINGS)
 
 
-def _from_files(
-    filenames: Sequence[str], kube: inputs.KubeOptions, *, strict: bool
-) -> list[PreemptionRecord]:
-    """Return the records in files; other kinds are ignored, or refused if `strict`. Raises PodiumError."""
+def _from_files(files: inputs.InputFiles, kube: inputs.KubeOptions) -> list[PreemptionRecord]:
+    """Return the records in files; other kinds are ignored, or refused if strict. Raises PodiumError."""
     kube.refuse_with_files()
+    notes = InputNotes()
     records, listed = [], False
-    for each in inputs.read_documents(filenames):
+    for each in read_documents(files, notes):
         if (each.apiVersion, each.kind) == (RECORD_VERSION, RECORD_KIND):
             records.append(each.read(PreemptionRecord))
         elif (each.apiVersion, each.kind) == (RECORD_VERSION, _LIST) or each.kind == "List":
             listed = True
-        elif strict:
+        elif files.strict:
             raise each.error(f"{each.apiVersion} {each.kind} is not a {RECORD_KIND} (--strict)")
+    inputs.say_notes(notes)
     if not records and not listed:
         raise PodiumError(
             f"no {RECORD_KIND} in the input. To write one: kubectl get {RECORD_PLURAL} -A -o json"

@@ -40,19 +40,17 @@ if TYPE_CHECKING:
     help="Port to listen on; 0 for any free port.",
 )
 @click.option("--open/--no-open", "opens", default=False, help="Open the browser.  [default: no-open]")
-def command(
-    *, filenames: tuple[str, ...], strict: bool, kube: inputs.KubeOptions, port: int, opens: bool
-) -> None:
+def command(*, files: inputs.InputFiles, kube: inputs.KubeOptions, port: int, opens: bool) -> None:
     """Serve pages on loopback until Ctrl-C: groups, divergences, preemption history, what-if plans.
 
     Reads files (-f) or, at each page request, the live cluster, with get and list requests only. The printed
     link admits one browser. Other users of this machine and other web sites are refused.
     """
-    if filenames:
+    if files.names:
         kube.refuse_with_files()
         from podium.cli.ui.reading import Files  # noqa: PLC0415 - `--help` does not need numpy
 
-        asyncio.run(_serve(Files(filenames, strict=strict), port, opens=opens))
+        asyncio.run(_serve(Files(files), port, opens=opens))
         return
 
     async def ask(connection: "Connection", scope: "Scope", watcher: "ReadProgress") -> None:

@@ -28,6 +28,7 @@ from podium.cli.render.whatif_words import PageOrigin, WhatIf
 from podium.cli.whatifinput import Assumptions, PlanTime, assume
 from podium.cluster.reader import Name, Target
 from podium.documents.load import Loaded, collector_paused
+from podium.documents.sources import InputFiles, read_documents
 from podium.documents.split import Document
 from podium.schedulerplugin.preemption.outcome import Outcome, Semantics, TenantNames, full_name
 from podium.text import count
@@ -113,7 +114,7 @@ def whatif_options(function: Callable[..., Any]) -> Callable[..., Any]:
 class WhatIfQuery(NamedTuple):
     """The query and its input: without files, the live cluster."""
 
-    files: Sequence[str]
+    files: inputs.InputFiles
     options: WhatIfOptions
     pod: Name | None = None
     group: Name | None = None
@@ -144,8 +145,7 @@ class WhatIfAnswer(NamedTuple):
 @output_options("table", "json", "yaml", "html")
 def command(
     *,
-    filenames: tuple[str, ...],
-    strict: bool,
+    files: inputs.InputFiles,
     kube: inputs.KubeOptions,
     options: WhatIfOptions,
     output: Output,
@@ -159,16 +159,16 @@ def command(
     --max-victims are preempted; 2 usage error, 1 the command failed. All formats give the same exit code.
     """
     options.check()
-    inputs.stdin_once([*filenames, options.add or "", options.config or ""])
-    full = naming.Naming(options.within, options.tenant, kube, live=not filenames).full
+    inputs.stdin_once([*files.names, options.add or "", options.config or ""])
+    full = naming.Naming(options.within, options.tenant, kube, live=not files.names).full
     given = {"pod": options.pod, "group": options.group, "victim": options.victim}
     names = {option: full(f"--{option}", name) for option, name in given.items() if name is not None}
-    question = WhatIfQuery(filenames, options, **names)
+    question = WhatIfQuery(files, options, **names)
     # A part of a cluster would show free room where there is none.
-    kube = kube._replace(all_namespaces=not filenames)
-    loaded = inputs.load(filenames, kube, strict=strict, reads=SCHEDULING_READS)
+    kube = kube._replace(all_namespaces=not files.names)
+    loaded = inputs.load(files, kube, reads=SCHEDULING_READS)
     whatifinput.check_whole(loaded)
-    moment = whatifinput.moment(options.now, loaded.state, datetime.now(UTC), live=not filenames)
+    moment = whatifinput.moment(options.now, loaded.state, datetime.now(UTC), live=not files.names)
     with collector_paused(), loaded.origins.placed():
         added = _add(options.add, loaded, moment)
         if question.victim is not None:
@@ -238,7 +238,7 @@ def _threat(question: WhatIfQuery, victim: Name, loaded: Loaded, moment: PlanTim
 
 def _assumed(question: WhatIfQuery, loaded: Loaded, moment: PlanTime, target: Target) -> Assumptions:
     semantics, given = question.options.semantics, of_file(question.options.config)
-    live = not question.files
+    live = not question.files.names
     assumed = assume(target, loaded, moment, given, live=live, semantics=semantics)
     click.echo(f"podium: semantics {assumed.rules.semantics} ({assumed.rules.why})", err=True)
     return assumed
@@ -248,7 +248,7 @@ def _add(file: str | None, loaded: Loaded, moment: PlanTime) -> Mapping[Target, 
     """Add the objects of --add to the state, and return what waits, each with the object that brings it."""
     if file is None:
         return {}
-    expansion = brought(inputs.read_documents([file]), loaded, moment)
+    expansion = brought(read_documents(InputFiles([file])), loaded, moment)
     for note in expansion.notes:
         click.echo(f"podium: {note}", err=True)
     for added in expansion.objects:

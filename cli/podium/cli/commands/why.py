@@ -5,7 +5,7 @@ and shows the result.
 """
 
 import functools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, NamedTuple
@@ -88,8 +88,7 @@ def command(
     kind: str,
     name: str,
     within: str | None,
-    filenames: tuple[str, ...],
-    strict: bool,
+    files: inputs.InputFiles,
     kube: inputs.KubeOptions,
     config: str | None,
     tenant: str | None,
@@ -102,10 +101,10 @@ def command(
     Exit code: 0 explained, 2 usage error, 1 pod or group not found, or the command failed. All formats give
     the same exit code.
     """
-    named = naming.Naming(within, tenant, kube, live=not filenames).full(kind, name)
-    inputs.stdin_once([*filenames, config or ""])
-    question = WhyQuery(kind, named, config, tenant, live=not filenames)
-    read = _read(question, filenames, kube, strict=strict)
+    named = naming.Naming(within, tenant, kube, live=not files.names).full(kind, name)
+    inputs.stdin_once([*files.names, config or ""])
+    question = WhyQuery(kind, named, config, tenant, live=not files.names)
+    read = _read(question, files, kube)
     with collector_paused(), read.near.origins.placed():
         account = explain_query(question, read, datetime.now(UTC)).account
     if account is None:
@@ -118,16 +117,14 @@ def command(
     )
 
 
-def _read(
-    question: WhyQuery, filenames: Sequence[str], kube: inputs.KubeOptions, *, strict: bool
-) -> "WhyData":
+def _read(question: WhyQuery, files: inputs.InputFiles, kube: inputs.KubeOptions) -> "WhyData":
     """Return the content of files, or the needed part of a cluster. Raises PodiumError."""
     from podium.cli import whyinput  # noqa: PLC0415 - numpy, as below
     from podium.why import explain  # noqa: PLC0415 - as above
 
-    if filenames:
+    if files.names:
         kube.refuse_with_files()
-        return whyinput.from_files(filenames, strict=strict)
+        return whyinput.from_files(files)
 
     def others(read: "WhyData") -> set[str]:
         account = _draft(question, read._replace(known=lambda _namespace: True))

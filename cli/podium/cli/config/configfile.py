@@ -4,7 +4,7 @@ from typing import Any, TypeVar
 
 import pydantic
 
-from podium.cli.inputs import read_documents
+from podium.documents.sources import InputFiles, read_documents
 from podium.errors import PodiumError
 from podium.rules.names import label_value, qualified_name
 from podium.text import one_line
@@ -34,7 +34,7 @@ def node_label(text: str) -> str:
 
 def read_config(path: str, model: type[M]) -> M:
     """Return a file as `model`. Raises PodiumError for a wrong kind, several documents or a wrong field."""
-    documents = list(read_documents([path]))
+    documents = list(read_documents(InputFiles([path])))
     if len(documents) != 1:
         kind = model.model_fields["kind"].annotation
         wanted = getattr(kind, "__args__", ("document",))[0]

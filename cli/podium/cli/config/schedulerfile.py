@@ -15,7 +15,7 @@ import pydantic
 from podium.api.core import PODIUM_SCHEDULER
 from podium.cli.config.configfile import Strict, node_label, read_config, unquoted
 from podium.cli.config.resourceweights import DEFAULT, ResourceWeights, weights_of
-from podium.cli.inputs import STDIN_NAME
+from podium.documents.sources import STDIN_NAME
 from podium.rules.names import dns_label
 from podium.schedulerplugin.live.switch import SettingsSource
 from podium.schedulerplugin.preemption.outcome import Semantics

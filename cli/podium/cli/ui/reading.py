@@ -14,6 +14,7 @@ from podium.api.schedulable import SCHEDULING_READS
 from podium.cli import inputs, whyinput
 from podium.cli.ui.desk import Desk
 from podium.documents.load import Scope
+from podium.documents.sources import STDIN_NAME, InputFiles
 from podium.errors import PodiumError
 
 if TYPE_CHECKING:
@@ -46,9 +47,8 @@ class Files:
 
     live = False
 
-    def __init__(self, names: tuple[str, ...], *, strict: bool) -> None:
-        self._names = names
-        self._strict = strict
+    def __init__(self, files: InputFiles) -> None:
+        self._files = files
         self._begun = False
 
     async def reach(self) -> None:
@@ -56,11 +56,11 @@ class Files:
 
     async def read(self, clock: Clock) -> Desk:
         """Return the content of the files; standard input is read only once."""
-        if self._begun and inputs.STDIN_NAME in self._names:
+        if self._begun and STDIN_NAME in self._files.names:
             raise PodiumError("standard input can be read only once. Restart podium ui to read again")
         self._begun = True
-        read = whyinput.from_files(self._names, strict=self._strict)
-        return Desk(read, clock(), inputs.source(self._names, read.near), live=False)
+        read = whyinput.from_files(self._files)
+        return Desk(read, clock(), inputs.source(self._files, read.near), live=False)
 
     async def add_events(self, desk: Desk, namespace: str) -> None:
         """Do nothing: their events were read with the rest."""
@@ -87,7 +87,7 @@ class LiveSource:
     async def read(self, clock: Clock) -> Desk:
         """Return the listed objects."""
         read = await whyinput.whole_cluster(self._connection, self._scope, self._watcher)
-        return Desk(read, clock(), inputs.source((), read.near), live=True)
+        return Desk(read, clock(), inputs.source(InputFiles(), read.near), live=True)
 
     async def add_events(self, desk: Desk, namespace: str) -> None:
         """Add the events of a namespace."""
