@@ -6,7 +6,7 @@ would happen in that cluster. This module only reads, chooses defaults, and show
 
 import functools
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, NamedTuple
