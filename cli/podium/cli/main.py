@@ -47,6 +47,7 @@ COMMANDS: dict[str, CommandEntry] = {
     "whatif": CommandEntry(_CHECK, "Show which pods a pod or group would preempt, and why"),
     "preflight": CommandEntry(_CHECK, "Show what a Kubernetes upgrade breaks, and what to do"),
     "why": CommandEntry(_EXPLAIN, "Show why a pod or group waits, and what preempted it"),
+    "explain": CommandEntry(_EXPLAIN, "Explain a rule or a term"),
     "report": CommandEntry(_EXPLAIN, "Summarize recent preemptions"),
     "doctor": CommandEntry(_EXPLAIN, "Check a cluster and its Podium installation"),
     "ui": CommandEntry(_EXPLAIN, "Serve groups, divergences and preemptions as web pages"),

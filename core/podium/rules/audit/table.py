@@ -125,7 +125,7 @@ def markdown() -> str:
         "# Audit rules",
         "",
         "Every rule of `podium audit`: severity, reason, inputs and source. The rule table generates this",
-        "page: edit the rules, and run `make docs`.",
+        "page: edit the rules, and run `make docs`. `podium explain RULE` prints one rule.",
         "",
         _INTRODUCTION,
         "",
