@@ -2,7 +2,8 @@
 
 Tests of a folder share servers and ports. On two workers, a fixture of the session would start its servers
 twice, and two pages of docs/ would listen on one port. A long folder that began last would leave the other
-workers idle. Shared servers stay until the run ends, so the folders that need them come last.
+workers idle. Shared servers stay until the run ends, so the folders that need them come last. In a folder whose
+modules share nothing, each module is assigned by itself.
 """
 
 import pytest
@@ -12,21 +13,25 @@ from xdist.scheduler import LoadScopeScheduling
 
 # By how long they take.
 _SCHEDULER = "tests/integration/schedulerplugin"
+_INSTALL = "tests/integration/ops/install"
 _LONG = (
-    *("tests/docs", f"{_SCHEDULER}/scheduling/live", "tests/faults", "tests/hostile"),
-    *("tests/integration/ops/install", "tests/integration/webhooks", "tests/integration/repository"),
+    *("tests/faults", "tests/docs", "tests/conformance/parity", _INSTALL),
+    *(f"{_SCHEDULER}/scheduling/live", "tests/hostile"),
+    *("tests/integration/webhooks", "tests/integration/repository"),
     *("tests/integration/manifests", "tests/integration/controllers", f"{_SCHEDULER}/scheduling"),
-    "tests/conformance/parity",
     *(f"{_SCHEDULER}/history", "tests/integration/ops/doctor", "tests/integration/groups/autogroups"),
     "tests/integration/controlplane",
 )
+# Each module of these folders has clusters of its own.
+_BY_MODULE = (_INSTALL,)
 
 
 class Folders(LoadScopeScheduling):  # type: ignore[misc]  # xdist has no types
-    """A scheduler that gives the next folder to a free worker."""
+    """A scheduler that gives the next folder, or module of _BY_MODULE, to a free worker."""
 
     def _split_scope(self, nodeid: str) -> str:
-        return _folder(nodeid)
+        folder = _folder(nodeid)
+        return nodeid.partition("::")[0] if folder in _BY_MODULE else folder
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -10,18 +10,19 @@ from pathlib import Path
 from tests.support import workers
 
 ROOT = Path(__file__).parents[3]
-_PASSED = re.compile(r"^\[(gw\d)\] \[ *\d+%\] PASSED (tests/.*)/test_", re.MULTILINE)
+_PASSED = re.compile(r"^\[(gw\d)\] \[ *\d+%\] PASSED ((tests/.*)/test_.*)::", re.MULTILINE)
 
 
 def test_long_folders_are_there() -> None:
     """A folder that was renamed would begin last."""
     assert [name for name in workers._LONG if not (ROOT / name).is_dir()] == []
+    assert set(workers._BY_MODULE) < set(workers._LONG)
 
 
 def test_a_folder_is_one_workers_and_a_long_one_its_first(tmp_path: Path) -> None:
     """That holds also where it has many files, and comes last by name."""
-    long = workers._LONG[1]
-    for folder in ("tests/a", "tests/b", "tests/c", long):
+    long, divided = workers._LONG[1], workers._BY_MODULE[0]
+    for folder in ("tests/a", "tests/b", "tests/c", long, divided):
         (tmp_path / folder).mkdir(parents=True)
         for name in ("one", "two"):
             text = "def test_x(): pass\ndef test_y(): pass\n"
@@ -38,10 +39,10 @@ def test_a_folder_is_one_workers_and_a_long_one_its_first(tmp_path: Path) -> Non
     )
     assert done.returncode == 0, done.stdout + done.stderr
     found = _PASSED.findall(done.stdout)
-    assert len(found) == 16
+    assert len(found) == 20
     ran: dict[str, list[str]] = defaultdict(list)
-    for worker, folder in found:
-        ran[worker].append(folder)
+    for worker, module, folder in found:
+        ran[worker].append(module if folder == divided else folder)
     assert set.intersection(*map(set, ran.values())) == set()
     (first,) = [folders[0] for folders in ran.values() if long in folders]
     assert first == long
