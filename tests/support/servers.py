@@ -219,8 +219,14 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Refuse a test that uses a server and is not marked: `make unit` would build control planes."""
+    """Refuse a test that uses a server and is not marked: `make unit` would build control planes.
+
+    A marked test in tests/unit is refused too, because tools/test looks for them in the other folders only.
+    """
     for item in items:
+        marked = next(filter(None, map(item.get_closest_marker, ("server", "browser", "checkout"))), None)
+        if marked is not None and item.nodeid.startswith("tests/unit/"):
+            raise pytest.UsageError(f"{item.nodeid} is marked `{marked.name}`: move it to tests/integration")
         if item.get_closest_marker("server") is None and uses([item]):
             raise pytest.UsageError(f"{item.nodeid} uses a server and is not marked `server`")
 
