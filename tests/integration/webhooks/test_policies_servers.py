@@ -25,7 +25,7 @@ from podium.crds import definitions
 from podium.rules.podiumrules import OWN_RULES
 from podium.rules.policy import Allowance, Policy, RuleLevel
 from podium.webhooks import classuse
-from podium.webhooks.policies import UNSAID, bound, defaults, policies
+from podium.webhooks.policies import WITHOUT_POLICY, bound, defaults, policies
 from podium.webhooks.registration import Endpoint, Options
 
 pytestmark = pytest.mark.server
@@ -35,7 +35,7 @@ ALLOW = (
     Allowance(namespaces=("team-?",), pods=("lo[v-x]", "s*-critical"), groups=("low", "a.b")),
     Allowance(namespaces=("none",), pods=(), groups=()),
 )
-_OFF = {rule.cause.rule.id: RuleLevel.OFF for rule in UNSAID}
+_OFF = {rule.cause.rule.id: RuleLevel.OFF for rule in WITHOUT_POLICY}
 _FLIPPED = {RuleLevel.DENY: RuleLevel.WARN, RuleLevel.WARN: RuleLevel.DENY, RuleLevel.OFF: RuleLevel.OFF}
 POLICIES = {
     "usual": Policy(levels=_OFF, allow=ALLOW),

@@ -14,7 +14,7 @@ from podium.rules import podiumrules
 from podium.rules.podiumrules import OWN_RULES
 from podium.rules.policy import Allowance, Policy, RuleLevel
 from podium.webhooks import classuse
-from podium.webhooks.policies import DEFAULT, UNSAID, default_names, defaults, policies, twins
+from podium.webhooks.policies import DEFAULT, WITHOUT_POLICY, default_names, defaults, policies, twins
 from podium.webhooks.registration import Family, Options
 
 ALLOW = (Allowance(namespaces=("*",), pods=("a",), groups=("b",)),)
@@ -31,8 +31,8 @@ def by_name(policy: Policy, options: Options | None = None) -> dict[str, list[di
 
 def test_every_own_rule_has_a_twin_or_a_reason() -> None:
     twinned = {twin.rule for family in Family for twin in twins(Policy(), family)}
-    assert twinned | set(UNSAID) == set(OWN_RULES)
-    assert not twinned & set(UNSAID)
+    assert twinned | set(WITHOUT_POLICY) == set(OWN_RULES)
+    assert not twinned & set(WITHOUT_POLICY)
 
 
 def test_the_page_says_which() -> None:
@@ -42,7 +42,7 @@ def test_the_page_says_which() -> None:
     )
     for rule in OWN_RULES:
         said = rows[rule.cause.rule.id]
-        assert said == f"no: {UNSAID[rule]}" if rule in UNSAID else said.startswith("yes")
+        assert said == f"no: {WITHOUT_POLICY[rule]}" if rule in WITHOUT_POLICY else said.startswith("yes")
 
 
 @pytest.mark.parametrize(("level", "action"), [(RuleLevel.DENY, "Deny"), (RuleLevel.WARN, "Warn")])

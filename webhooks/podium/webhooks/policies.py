@@ -6,8 +6,9 @@ webhook judges them too, so that one of both is enough. The other policies are t
 administrator may add.
 
 Each rule has one policy for each family, with the webhook's targets, exemptions and texts. The rule's level
-is the action of the binding. CEL cannot look up other objects; UNSAID has the reason for each rule without a
-policy. The API server's rules on Podium's kinds need no twin, because their schema contains them.
+is the action of the binding. CEL cannot look up other objects; WITHOUT_POLICY has the reason for each
+rule without a policy. The API server's rules on Podium's kinds need no twin, because their schema contains
+them.
 
 The API server checks an expression against the schema of everything that the policy matches. So fields with
 another type in another kind or version are read through dyn().
@@ -63,7 +64,7 @@ class Twin(NamedTuple):
 # would use a class or a group that is not its own.
 DEFAULT = (podiumrules.CLASS_ALLOWED, podiumrules.LABEL_FIXED)
 # The reasons why the other rules have no twin.
-UNSAID = {
+WITHOUT_POLICY = {
     podiumrules.MEMBER_PRIORITY: "compares a pod with its PodGroup",
     podiumrules.TEMPLATE_CLASS: "looks for a PriorityClass",
     podiumrules.UNLIKE_TEMPLATE: "compares a PodGroup with its Workload",
