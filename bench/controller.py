@@ -53,8 +53,8 @@ load share the machine with the reconciler. Start, {STARTS} rounds: from the sta
 yet to become the leader, until a watch has seen every condition. The list alone reads what the reconciler
 reads and keeps the same of it; the bare loop applies the same conditions, {Rules().writers} at a time, and
 knows before what to write. Storm: {RATE} changes of pods a second at random times (Poisson), one in
-{FLIP_EVERY} flips a group. A pod's event is what a watch of pods hears; between that and etcd's answer to who
-changed the pod is the API server's own delay. It runs with GOGC=400 and GOMEMLIMIT=10GiB:
+{FLIP_EVERY} flips a group. A pod's event is what a watch of pods hears; between that and etcd's answer to the
+write is the API server's own delay. It runs with GOGC=400 and GOMEMLIMIT=10GiB:
 at the usual 100 the collection of a heap of gigabytes takes both processors for seconds. The storm's pods are
 changed in etcd, for 500 writes a second are more than an API server does on two processors.
 """

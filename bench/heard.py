@@ -94,7 +94,7 @@ class Heard:
             loop.run_until_complete(task)
         except asyncio.CancelledError:
             return
-        except Exception as error:  # noqa: BLE001 - told to who waits, whatever it is
+        except Exception as error:  # noqa: BLE001 - the waiting task receives any error
             self.failure = error
             self._begun.set()
             with self._news:

@@ -28,7 +28,7 @@ highest priority, then of the next, and so on; an integer program (HiGHS) finds 
 nodes. The others have 3 to 20 nodes with and without accelerators, gangs and lone pods of up to four
 priorities, budgets, taints and some free room. There the preemptor is a lone pod or a gang of one or two
 shapes, some with a minCount below their size; in the last rows it runs one pod a host or spreads over hosts
-or zones. Regret is of the clusters in which somebody has to go. A unit that loses a pod counts with all its
+or zones. Regret is of the clusters with at least one victim. A unit that loses a pod counts with all its
 pods. Equal: the same violations, and of each priority the same work, units and pods. Missed: no plan where
 one exists.
 """

@@ -18,7 +18,7 @@ _HEAD = f"""# Bench
 
 `make bench`: median of {ROUNDS} rounds (least to most), after one more that does not count. What is compared
 runs in turns (A B A B ...). The machine is shared and noisy: read ratios, not seconds.
-`.venv/bin/python -m bench PART` measures one section anew.
+`.venv/bin/python -m bench PART` measures one section again.
 """
 
 

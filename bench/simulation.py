@@ -52,7 +52,7 @@ and gangs of 2 to 16 pods that are placed and preempted whole, with half of the 
 twice as many come by day as by night. A job that finds no room preempts if it may, else it waits, the
 highest priority first, then the oldest; a job that finds room passes it. A job that loses a pod loses its
 work since its start and waits again; there are no checkpoints. `whatif`'s engine makes every decision. The
-integer program takes the engine's placement where nobody has to go, and else the least harm: with the
+integer program takes the engine's placement where no pod has to go, and else the least harm: with the
 least work lost by priority, or with the fewest units and pods by priority.
 """
 

@@ -3,8 +3,8 @@
 The objects exist before the scheduler starts, and each turn has a fresh scheduler. The clock runs from the
 first change of a pod until the last pod is bound, both as a watch receives it. So neither the start of a
 process nor its first list counts. A gang's PodGroup comes last, when the scheduler is ready: a gang's clock
-runs from there, and planning counts. `python -m bench.throughput NAME ... [WHO ...]` prints the turns of some
-workloads, of all or of some (kube_scheduler, podium, bare).
+runs from there, and planning counts. `python -m bench.throughput NAME ... [SIDE ...]` prints the turns of
+some workloads, of all sides or of some (kube_scheduler, podium, bare).
 """
 
 import contextlib
@@ -101,7 +101,7 @@ class Contest:
     def bare(self, shape: Shape) -> Turn:
         """Let the bare loop do a round."""
         workload = shape.make(next(self._serials))._replace(gang=None)
-        uids = self._laid_out(workload, "nobody")
+        uids = self._laid_out(workload, "none")
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "steps.json"
             path.write_bytes(msgspec.json.encode([_step(*step, uids) for step in workload.steps]))

@@ -38,7 +38,7 @@ _NOTE = f"""
 {rig.CONNECTIONS} kept connections, TLS 1.3, server pinned to one processor (GOMAXPROCS=1 for Go), load and
 everything else on another; {GROUPS:,} PodGroups cached by Podium. Throughput: each connection always busy,
 {SECONDS:.0f} s. Latency: {RATE} requests a second at random times (Poisson), counted from the intended time.
-Processor time is the server's own, for a request: the least disturbed by whatever else runs here.
+Processor time is the server's own, for a request: other programs disturb it least.
 """
 
 

@@ -275,7 +275,7 @@ def test_help(cluster: Server, tmp_path: Path) -> None:
 
 
 def test_beside_kube_scheduler(play: Play, team: Server) -> None:
-    """Nodes are reserved, and given back."""
+    """Nodes are reserved, and then released."""
     play.at(team).given("kubectl label nodes --all pool=training")
     play.until("kubectl get nodes -L")
     assert play.next().count(" yes") == 3

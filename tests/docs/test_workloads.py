@@ -45,7 +45,7 @@ def webhooks(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
 
 
 def _pod(server: Server, job: dict[str, Any]) -> dict[str, Any]:
-    """Make a pod as the Job's controller would, for none runs here; it must be taken."""
+    """Make a pod as the Job's controller would, because none runs here; it must be accepted."""
     owner = json.loads(server.kubectl("get", "job", "train", "-o", "json"))["metadata"]
     reference = {"apiVersion": "batch/v1", "kind": "Job", "name": "train", "uid": owner["uid"]}
     template = job["spec"]["template"]

@@ -122,7 +122,7 @@ def test_a_network_that_swallows_costs_pods_no_more_than_the_timeout(cluster: Se
 
 
 def test_nothing_stands_still_without_replicas(cluster: Server, tmp_path: Path) -> None:
-    """All dead: pods are made, groups are read and not written, namespaces and definitions can go."""
+    """If all replicas are down, pods are created, groups are read, and namespaces can be deleted."""
     with one(cluster, tmp_path) as started:
         space, doomed = Space(cluster), Space(cluster)
         for each in (space, doomed):

@@ -187,7 +187,7 @@ def test_the_api_server_is_restarted(forgets: bool, battered: Place, two: Pair, 
 
 
 def test_when_nothing_changes_nothing_is_written_but_the_lease(two: Pair, storm: Storm) -> None:
-    """Neither the leader nor the other writes."""
+    """No replica writes."""
     storm.stop()
     two.converge()
     leader, other = two.leader, two.other(two.leader)

@@ -7,7 +7,7 @@ write in flight arrives or not, exactly those six go, once, and the gang is boun
 import pytest
 from tests.support.faults.scheduling import CHEAPEST, MEMBERS, incoming_gang
 from tests.support.proxy import Hold, Where
-from tests.support.scheduling.ledger import told
+from tests.support.scheduling.ledger import is_marked
 from tests.support.scheduling.world import Scheduler, Yard
 
 pytestmark = pytest.mark.server
@@ -103,5 +103,5 @@ def test_the_preemptor_is_gone_when_the_next_process_starts(yard: Yard, schedule
         yard.end(name)
     scheduler.again()
     yard.witness()
-    yard.until(lambda: not any(map(told, yard.pods().values())), "nobody is told to go any more")
+    yard.until(lambda: not any(map(is_marked, yard.pods().values())), "no pod is marked as a victim")
     assert yard.evicted() == []

@@ -106,7 +106,7 @@ def test_the_lease_is_taken_from_the_leader(what: str, why: str, yard: Yard, two
 
 
 def test_a_leader_that_was_paused_past_its_lease(yard: Yard, two: Two) -> None:
-    """It wakes up when the other has gone on: nothing of what was in its hands is sent any more."""
+    """A paused leader wakes up after another has taken over, and sends none of its pending writes."""
     with two.way.fault(yard.deletes, Hold(lost=True), skip=1) as held:
         names = incoming_gang(yard)
         yard.until(lambda: held.hits >= 1, "deletes are under way")

@@ -10,7 +10,7 @@ import pytest
 from tests.support.controlplane_faults import compact, without_api_server
 from tests.support.faults.scheduling import full_yard
 from tests.support.proxy import Cut, Delay, Fault, Half, Refuse, Where
-from tests.support.scheduling.ledger import told
+from tests.support.scheduling.ledger import is_marked
 from tests.support.scheduling.world import Scheduler, World, Yard
 
 pytestmark = pytest.mark.server
@@ -112,7 +112,7 @@ def test_a_delete_with_a_lost_answer_is_done_once(yard: Yard, scheduler: Schedul
 @pytest.mark.parametrize(
     "fault",
     [Cut(answered=False), Refuse(503, "ServiceUnavailable"), Refuse(500, "InternalError")],
-    ids=["nobody there", "nobody behind the proxy", "a server with a bug"],
+    ids=["connection refused", "proxy without a server", "a server with a bug"],
 )
 def test_rejected_deletes_cost_no_other_pod(fault: Fault, ours: World, scheduler: Scheduler) -> None:
     """Two of three, as often as is asked before anything is given up; meanwhile others would be cheaper."""
@@ -139,8 +139,8 @@ def test_victims_that_stay_are_unmarked_when_the_server_is_back(yard: Yard, sche
             yard.until(lambda: away.hits >= ATTEMPTS, "victims were to be told that they stay")
             yard.end(high)
             yard.witness()
-        assert any(map(told, yard.pods().values()))
-    yard.until(lambda: not any(map(told, yard.pods().values())), "they are told")
+        assert any(map(is_marked, yard.pods().values()))
+    yard.until(lambda: not any(map(is_marked, yard.pods().values())), "victims are marked")
     assert yard.evicted() == []
     assert not scheduler.ended
 

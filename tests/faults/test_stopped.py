@@ -45,7 +45,7 @@ pytestmark = [
 
 # Stops of one process in `make test`.
 MOMENTS = 30
-# Of the loop, in which all hear of a stop, and end.
+# Turns of the loop in which all tasks learn of the stop and end.
 _TURNS = 100
 # A process that does nothing for so long waits for the world.
 _QUIET_SECONDS = 0.3
@@ -199,7 +199,7 @@ class Stage:
         return run.steps
 
     def held(self, server: Server) -> list[dict[str, Any]]:
-        """Return the Leases that were not given back."""
+        """Return the Leases that were not released."""
         leases = server.request("GET", "/apis/coordination.k8s.io/v1/namespaces/default/leases")[1]["items"]
         return [
             each

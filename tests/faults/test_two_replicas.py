@@ -150,7 +150,7 @@ def said(replica: Running, event: str) -> int:
     return sum(each["event"] == event for each in replica.events)
 
 
-def until_said(replica: Running, event: str, times: int) -> None:
+def until_message(replica: Running, event: str, times: int) -> None:
     """Wait until a replica has logged an event so often."""
     replica.until(lambda: said(replica, event) >= times, event)
 
@@ -233,7 +233,7 @@ def test_a_forgotten_past_costs_nothing(
         pass
     network.set(Link.PASS)
     for replica, before in expired:
-        until_said(replica, "watch expired", before + 1)
+        until_message(replica, "watch expired", before + 1)
     # Each replica soon knows the changes made meanwhile.
     for number, replica in enumerate(pair.replicas * 5):
         later = group(f"{name}-{number}", name)

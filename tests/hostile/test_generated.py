@@ -16,7 +16,7 @@ pytestmark = [pytest.mark.server, pytest.mark.timeout(3600 if FULL else 300)]
 _numbers = itertools.count()
 
 
-# Nothing is shrunk: each step would wait for a gang in vain, and an example shows its own extremes.
+# Examples are not shrunk: each step would wait until a gang times out.
 @settings(
     max_examples=_MANY if FULL else _EXAMPLES,
     phases=(Phase.explicit, Phase.reuse, Phase.generate),

@@ -205,7 +205,7 @@ class Proxy(Aside):
             # A response cut in half should be half of its stated length.
             skip_auto_headers=("Accept-Encoding",),
         )
-        # An API server hears that a client is gone; so do we, or its watches would stay.
+        # An API server notices that a client is gone. The proxy does too, or its watches would stay.
         application = web.Application(client_max_size=1 << 26, handler_args={"handler_cancellation": True})
         application.router.add_route("*", "/{path:.*}", self._handle)
         self._runner = web.AppRunner(application, shutdown_timeout=_POLL_SECONDS)

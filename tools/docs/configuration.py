@@ -137,7 +137,7 @@ def _keys() -> Iterator[str]:
     others = [each for each in label_keys() if each not in own]
     for title, some in (
         ("Labels, annotations and finalizers of Podium", own),
-        ("Those of others that it goes by", others),
+        ("Those of other projects that Podium reads", others),
     ):
         rows = ""
         for each in some:

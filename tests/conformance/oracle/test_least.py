@@ -92,7 +92,7 @@ def _gang(first: int, nodes: tuple[int, ...], cpu: int = 8) -> Unit:
 
 
 CASES = {
-    "nobody goes where room is free": (
+    "nothing is evicted where room is free": (
         (8, 8, 0), 2, (_lone(1, 2),), Harm(0, ())),
     "an empty node beside two busy ones: one of them is enough": (
         (8, 0, 0), 2, (_lone(1, 1), _lone(2, 2)), Harm(0, (Lost(0, 0, 1, 1),))),
@@ -163,7 +163,7 @@ def _allowed(problem: Problem, units: tuple[Unit, ...], placed: dict[tuple[int, 
                 for (number, at), count in placed.items()
                 if at == node
             )
-            # What a pod does not ask for does not keep it away.
+            # A resource that a pod does not request does not exclude a node.
             if asked and asked > free + freed:
                 return False
     return all(_meets(constraint, placed) for constraint in problem.constraints)

@@ -99,7 +99,7 @@ def test_a_pod_with_a_class_keeps_it(server: Side, group: str) -> None:
 
 
 def test_a_native_basic_group_that_is_disrupted_together_is_warned_of(server: Side) -> None:
-    """Upstream accepts it, so Podium does, and kubectl prints what Podium thinks of it."""
+    """Podium accepts it as upstream does, and kubectl prints Podium's warning."""
     mode: Any = "PodGroup" if server.version == VERSIONS["1.36"] else {"all": {}}
     metadata = {"name": f"basic-{next(_NUMBERS)}", "namespace": scene.NAMESPACE}
     spec = {"schedulingPolicy": {"basic": {}}, "disruptionMode": mode}

@@ -67,7 +67,7 @@ class Scene(NamedTuple):
     time: Time
     recorder: EventRecorder
     counted: list[str]
-    said: list[tuple[str, dict[str, Any]]]
+    logged: list[tuple[str, dict[str, Any]]]
     # Other clients have work for the server while the list is not empty.
     others: list[str]
 
@@ -84,7 +84,7 @@ def scene_of(*outcomes: PodiumError | None, pace: Pace = STEADY, least: str = ""
     """A recorder that does not work yet."""
     api, time = Api(*outcomes), Time()
     counted: list[str] = []
-    said: list[tuple[str, dict[str, Any]]] = []
+    logged: list[tuple[str, dict[str, Any]]] = []
     others: list[str] = []
 
     async def sleep(seconds: float) -> None:
@@ -99,13 +99,13 @@ def scene_of(*outcomes: PodiumError | None, pace: Pace = STEADY, least: str = ""
         now=lambda: NOW,
         sleep=sleep,
         random=lambda: 0.0,
-        log_event=lambda what, fields: said.append((what, fields)),
+        log_event=lambda what, fields: logged.append((what, fields)),
         counted=counted.append,
         pace=pace,
         least=(least,),
         busy=lambda: bool(others),
     )
-    return Scene(api, time, recorder, counted, said, others)
+    return Scene(api, time, recorder, counted, logged, others)
 
 
 @asynccontextmanager
@@ -166,7 +166,7 @@ class Case(NamedTuple):
     outcomes: tuple[PodiumError | None, ...]
     counted: tuple[str, str]
     requests: int = 2
-    said: int = 0
+    logged: int = 0
 
 
 THERE = refused(409, "AlreadyExists")
@@ -180,15 +180,15 @@ CASES = {
     "it is there already": Case((THERE,), ("sent", "sent")),
     "the answer to what was done is lost": Case((LOST, THERE), ("sent", "sent"), requests=3),
     "trouble for a while": Case((TROUBLE, LOST, refused(503, "")), ("sent", "sent"), requests=5),
-    "we may not": Case((NO, NO), ("refused", "refused"), said=1),
-    "we may not at first": Case((NO,), ("refused", "sent"), said=1),
-    "not valid, and we may not": Case((refused(422, "Invalid"), NO), ("refused", "refused"), said=2),
-    "another conflict": Case((refused(409, "Conflict"),), ("refused", "sent"), said=1),
+    "we may not": Case((NO, NO), ("refused", "refused"), logged=1),
+    "we may not at first": Case((NO,), ("refused", "sent"), logged=1),
+    "not valid, and we may not": Case((refused(422, "Invalid"), NO), ("refused", "refused"), logged=2),
+    "another conflict": Case((refused(409, "Conflict"),), ("refused", "sent"), logged=1),
     "the namespace goes": Case((GOING, GOING), ("refused", "refused")),
     "the namespace has gone": Case((GONE, GONE), ("refused", "refused")),
-    "nobody answers": Case((LOST,) * 8, ("refused", "sent"), requests=9, said=1),
-    "nobody answers for long": Case((LOST,) * 16, ("refused", "refused"), requests=16, said=1),
-    "trouble for long": Case((TROUBLE,) * 8, ("refused", "sent"), requests=9, said=1),
+    "no answer": Case((LOST,) * 8, ("refused", "sent"), requests=9, logged=1),
+    "no answer for long": Case((LOST,) * 16, ("refused", "refused"), requests=16, logged=1),
+    "trouble for long": Case((TROUBLE,) * 8, ("refused", "sent"), requests=9, logged=1),
 }
 
 
@@ -201,7 +201,7 @@ async def test_the_outcomes_of_notes_are_logged(case: Case) -> None:
         for _ in range(20):
             await scene.advance(30.0)
         assert tuple(scene.counted) == case.counted
-        assert [what for what, _ in scene.said] == ["event not sent"] * case.said
+        assert [what for what, _ in scene.logged] == ["event not sent"] * case.logged
         names = [body["metadata"]["name"] for _, _, body in scene.api.sent]
         assert (len(names), len(set(names))) == (case.requests, 2)
 
@@ -211,7 +211,7 @@ async def test_an_error_is_logged_again_after_a_success() -> None:
         for number in range(4):
             scene.recorder.emit(note(token=str(number)))
         await scene.advance()
-        assert len(scene.said) == 2
+        assert len(scene.logged) == 2
 
 
 async def test_an_object_that_flaps_is_told_of_now_and_then() -> None:
@@ -353,7 +353,7 @@ async def test_real_servers_have_the_event_once(server: Server, namespace: str, 
     """Sent twice, by two replicas; to be found in both groups, as `kubectl get events` and `describe` ask."""
     kubeconfig = str(server.kubeconfig)
     counted: list[str] = []
-    said: list[tuple[str, dict[str, Any]]] = []
+    logged: list[tuple[str, dict[str, Any]]] = []
     async with connect(kubeconfig, None) as connection:
         replicas = [
             EventRecorder(
@@ -364,7 +364,7 @@ async def test_real_servers_have_the_event_once(server: Server, namespace: str, 
                 now=lambda: NOW,
                 sleep=asyncio.sleep,
                 random=lambda: 0.0,
-                log_event=lambda what, fields: said.append((what, fields)),
+                log_event=lambda what, fields: logged.append((what, fields)),
                 counted=counted.append,
             )
             for instance in ("replica-1", "r" * 300)
@@ -389,7 +389,7 @@ async def test_real_servers_have_the_event_once(server: Server, namespace: str, 
             group: json.loads(await connection.get(f"{root}/namespaces/{namespace}/events"))["items"]
             for group, root in (("", "/api/v1"), ("events.k8s.io", "/apis/events.k8s.io/v1"))
         }
-    assert said == []
+    assert logged == []
     assert sorted(counted) == ["refused"] + ["sent"] * (2 * len(notes) + 1)
     for items in found.values():
         assert len(items) == len(notes) + 1
@@ -416,7 +416,7 @@ async def test_a_terminating_namespace_takes_no_events_and_logs_nothing(server: 
             now=lambda: NOW,
             sleep=asyncio.sleep,
             random=lambda: 0.0,
-            log_event=lambda what, fields: scene.said.append((what, fields)),
+            log_event=lambda what, fields: scene.logged.append((what, fields)),
             counted=scene.counted.append,
         )
         recorder.emit(note(namespace=namespace))
@@ -426,4 +426,4 @@ async def test_a_terminating_namespace_takes_no_events_and_logs_nothing(server: 
                 await asyncio.sleep(0.01)
         task.cancel()
         await asyncio.wait({task})
-    assert (scene.counted, scene.said) == (["refused"], [])
+    assert (scene.counted, scene.logged) == (["refused"], [])

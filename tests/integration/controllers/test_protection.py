@@ -226,7 +226,7 @@ MADE = {
         _old(JOB), (_pod(owners=_by(JOB, "y", "new")), _owner(JOB, "y", "new")), True
     ),
     "pods of another Job that is not known": Made(_old(JOB), (_pod(owners=_by(JOB, "y", "new")),), None),
-    "pods of nobody": Made(_old(JOB), (_pod(),), True),
+    "pods without a group": Made(_old(JOB), (_pod(),), True),
     "pods of a ReplicaSet of its name": Made(
         _old(JOB),
         (
@@ -244,7 +244,7 @@ MADE = {
     "pods of the LeaderWorkerSet": Made(_old(LWS), _replica("old"), True),
     "pods of the next LeaderWorkerSet": Made(_old(LWS), _replica("new"), False),
     "workers of a leader that was replaced": Made(_old(LWS), _replica("new", leader_uid="former"), None),
-    "one pod that is told and holds, and one that is not told": Made(
+    "one protected victim, and one pod that is no victim": Made(
         _old(JOBSET), (_of_jobset("new", "j1")[0], _pod("q")), True
     ),
 }
@@ -314,7 +314,7 @@ def test_a_single_write_settles_the_finalizers(world: World, protect: bool) -> N
     assert decided(state, protect=protect) == Reconciliation()
 
 
-NOBODY = {"schedulerName": "nobody"}
+UNSCHEDULED = {"schedulerName": "nobody"}
 
 
 class Team(Space):
@@ -350,7 +350,7 @@ class Team(Space):
         """Create the Job `train` whose pods name a group, and wait for them; return its uid."""
         template = {
             "metadata": {"labels": {GROUP_LABEL: group}},
-            "spec": {"containers": [CONTAINER], "restartPolicy": "Never", **NOBODY},
+            "spec": {"containers": [CONTAINER], "restartPolicy": "Never", **UNSCHEDULED},
         }
         jobs = f"/apis/batch/v1/namespaces/{self.name}/jobs"
         body = {
@@ -383,8 +383,8 @@ def test_a_real_group_stays_until_its_last_pod_is_done(where: Place, tmp_path: P
         team.protected_group("train")
         others = ["test/b", FINALIZER, "test/a"]
         team.ask("PATCH", team.groups_path("train"), {"metadata": {"finalizers": others}})
-        team.pod("finishes", "train", **NOBODY)
-        team.pod("goes", "train", **NOBODY)
+        team.pod("finishes", "train", **UNSCHEDULED)
+        team.pod("goes", "train", **UNSCHEDULED)
         team.delete(team.groups_path("train"))
         team.settle()
         assert team.is_protected("train")
@@ -404,7 +404,7 @@ def test_a_real_namespace_goes_and_groups_in_it_are_held_no_longer(where: Place,
     with running(where.server, tmp_path / "log"):
         team.protected_group("train")
         team.protected_group("there")
-        team.pod("held", "train", **NOBODY)
+        team.pod("held", "train", **UNSCHEDULED)
         team.ask("PATCH", team.pods_path("held"), {"metadata": {"finalizers": ["test/held"]}})
         team.delete(team.groups_path("train"))
         team.settle()
@@ -419,7 +419,7 @@ def test_a_real_namespace_goes_and_groups_in_it_are_held_no_longer(where: Place,
 def test_a_real_job_that_is_made_again_does_not_hold_the_group_of_the_first(
     where: Place, tmp_path: Path
 ) -> None:
-    """Its own pods do, as long as they are there; those of its successor name the old group in vain."""
+    """Its own pods hold it while they exist; those of its successor name the old group without effect."""
     team = Team(where)
     with running(where.server, tmp_path / "log"):
         first = team.job("train-job")
@@ -440,7 +440,7 @@ def test_switched_off_it_releases_what_real_groups_there_are(where: Place, tmp_p
     with running(where.server, tmp_path / "on"):
         team.protected_group("train")
         team.protected_group("deleted")
-        team.pod("pending", "deleted", **NOBODY)
+        team.pod("pending", "deleted", **UNSCHEDULED)
         team.delete(team.groups_path("deleted"))
     with running(where.server, tmp_path / "off", configuration(tmp_path, groupProtection=False)):
         until(lambda: not team.is_protected("train"), "the finalizer goes")

@@ -45,7 +45,7 @@ async def _make(connection: Connection, namespace: str, name: str) -> None:
 
 async def _until(reached: Callable[[], bool]) -> None:
     async with asyncio.timeout(PATIENCE_SECONDS):
-        while not reached():  # noqa: ASYNC110 - threads tell nobody
+        while not reached():  # noqa: ASYNC110 - a thread sends no event
             await asyncio.sleep(0.01)
 
 

@@ -30,7 +30,7 @@ _PAGE = Page("reconciler.md", _NAME)
 _LEASES = "coordination.k8s.io"
 _NATIVE_API = f"{NATIVE_GROUP}/{NATIVE[NEWEST.minor][0]}"
 _LOW, _HIGH = "rights-low", "rights-high"
-# How often something is asked for in vain before one looks how often that was said.
+# Failed requests before the test counts the log events.
 _REFUSALS = 3
 
 

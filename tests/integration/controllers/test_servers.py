@@ -148,7 +148,7 @@ def mismatched_pod_is_deleted_with_grace(space: Space) -> None:
     found = space.expect("gang", "False", "PrioritiesMatch")
     assert "Terminating and different: other." in found.message
     space.end("other")
-    until(lambda: "other" not in space.conditions("gang")[PRIORITY].message, "who is gone is not named")
+    until(lambda: "other" not in space.conditions("gang")[PRIORITY].message, "a missing pod is not named")
 
 
 @story
@@ -225,7 +225,7 @@ def preemption_policies_differ(space: Space) -> None:
 
 @story
 def both_axes_at_once(space: Space) -> None:
-    """Neither of our conditions removes the other."""
+    """Each of our conditions leaves the other unchanged."""
     space.group("gang", HIGH)
     space.pod("bold", "gang", HIGH)
     space.pod("timid", "gang", TIMID)

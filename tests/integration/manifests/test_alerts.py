@@ -82,7 +82,7 @@ _SCENES = (
         _on("podium_divergent_groups", "0x9 1x3 0x16", **_DIVERGENT),
     ),
     Scene("PodiumControllerHasNoLeader", "both stand by", _both("podium_leader", _REST, _REST), {}),
-    Scene("PodiumControllerHasNoLeader", "nobody is there", {}, {}),
+    Scene("PodiumControllerHasNoLeader", "no process", {}, {}),
     Scene("PodiumControllerHasNoLeader", "one leads", _both("podium_leader", "1x30", _REST)),
     Scene(
         "PodiumControllerHasNoLeader", "another takes over", _both("podium_leader", "1x9 0x20", "0x12 1x17")
@@ -124,7 +124,7 @@ _SCENES = (
     ),
     Scene(
         "PodiumPreemptionsFail",
-        "nobody preempts",
+        "no preemption",
         {
             **_on(_ATTEMPTS, _REST, operation="preemption", result="error"),
             **_on(_ATTEMPTS, _REST, operation="preemption", result="success"),
@@ -209,7 +209,7 @@ _SCENES = (
         {"job": "podium-scheduler"},
     ),
     Scene("PodiumObserverErrors", "none", _on("podium_observer_errors_total", _REST, job="podium-scheduler")),
-    Scene("PodiumWebhookAbsent", "nobody is there", {}, {}),
+    Scene("PodiumWebhookAbsent", "no process", {}, {}),
     Scene("PodiumWebhookAbsent", "one of two", _both("podium_admission_in_flight", _REST, "0x9 stale")),
     Scene(
         "PodiumWebhookUnanswered",
@@ -230,7 +230,7 @@ _SCENES = (
     ),
     Scene(
         "PodiumWebhookUnanswered",
-        "somebody else's",
+        "another product's",
         {
             **_on(_OPEN, _RISES, name="pods.example.com", type="validating"),
             **_on(_REJECTED, _RISES, name="pods.example.com", type="admit", error_type=_CALLING),

@@ -197,7 +197,7 @@ def test_the_scheduler_binds(scene: Scene, node: str) -> None:
 
 @pytest.mark.parametrize("namespace", ["kube-system", "kube-public", "kube-node-lease", "podium-system"])
 def test_it_binds_nothing_of_the_system(scene: Scene, namespace: str) -> None:
-    """The pod asked for it in vain."""
+    """The pod asks for it and does not get it."""
     answer = _bind(scene, scene.pod(), namespace=namespace)
     assert _refused(answer, "podium-scheduler-binds"), answer
 
@@ -368,7 +368,7 @@ def test_it_writes_no_other_metadata_of_a_group(scene: Scene, metadata: Document
 
 
 def test_it_changes_the_owner_of_no_group(scene: Scene) -> None:
-    """Nor may it change the owner of a group that it has made, whose count it sets to its owner's."""
+    """It may not change the owner of a group that it made, even when it sets the group's count."""
     group = scene.make(_GROUPS, _new_group([_owner()]))
     spec = {"schedulingPolicy": {"gang": {"minCount": 3}}}
     for owners in ([_owner(uid="22")], [], [_owner(), _owner(name="p", uid="22", controller=False)]):

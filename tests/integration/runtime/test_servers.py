@@ -31,7 +31,7 @@ class _Replica:
     def __init__(self, elector: Elector) -> None:
         self.elector = elector
         self.leads = asyncio.Event()
-        self.said: list[str] = []
+        self.logged: list[str] = []
         self.task = asyncio.ensure_future(elector.run(self._lead))
 
     async def _lead(self) -> None:
@@ -62,7 +62,7 @@ async def _replica(
     kubeconfig: Path, namespace: str, identity: str, terms: Terms = _TERMS
 ) -> AsyncIterator[_Replica]:
     async with connect(str(kubeconfig), None) as connection:
-        said: list[str] = []
+        logged: list[str] = []
         elector = Elector(
             connection,
             namespace,
@@ -73,10 +73,10 @@ async def _replica(
             now=lambda: datetime.now(UTC),
             sleep=asyncio.sleep,
             random=random.random,
-            log_event=lambda event, _fields: said.append(event),
+            log_event=lambda event, _fields: logged.append(event),
         )
         replica = _Replica(elector)
-        replica.said = said
+        replica.logged = logged
         try:
             yield replica
         finally:
@@ -112,7 +112,7 @@ async def test_a_lease_is_made_renewed_and_handed_over(server_without: Server, n
         assert other.elector.remaining() == 0
         assert not other.leads.is_set()
         await leader.stop()
-        assert leader.said[-1] == "lease released"
+        assert leader.logged[-1] == "lease released"
         await other.until(other.leads.wait)
         after = await asyncio.to_thread(_lease, server_without, namespace)
         assert after["spec"]["holderIdentity"] == other.elector.leader
@@ -154,7 +154,7 @@ async def test_after_a_death_the_lease_is_taken_over_when_it_ends(
         await replica.until(replica.leads.wait)
         assert steady() - began >= 6.0
         assert (replica.elector.leader, replica.elector.transitions) == ("next", 5)
-        assert replica.said == ["another leads", "leading"]
+        assert replica.logged == ["another leads", "leading"]
 
 
 _THEFTS = {
@@ -196,7 +196,7 @@ async def test_a_label_set_with_kubectl_is_kept(server_137: Server, namespace: s
         )
         before = await asyncio.to_thread(_lease, server_137, namespace)
         await replica.until(lambda: _renewed(server_137, namespace, before, times=2))
-        assert replica.said == ["leading"]
+        assert replica.logged == ["leading"]
         after = await asyncio.to_thread(_lease, server_137, namespace)
         assert after["metadata"]["labels"] == {"team": "x"}
 
@@ -213,4 +213,4 @@ async def test_get_create_and_update_are_enough(server_137: Server, namespace: s
         before = await asyncio.to_thread(_lease, server_137, namespace)
         await replica.until(lambda: _renewed(server_137, namespace, before, times=2))
         await replica.stop()
-        assert replica.said == ["leading", "lease released"]
+        assert replica.logged == ["leading", "lease released"]

@@ -65,9 +65,9 @@ def publisher(
     connection: Connection,
     endpoint: Endpoint = BY_URL,
     policy: Policy = Policy(),  # noqa: B008 - immutable
-    said: list[object] | None = None,
+    logged: list[object] | None = None,
 ) -> BundlePublisher:
-    told = [] if said is None else said
+    told = [] if logged is None else logged
     return BundlePublisher(
         connection, endpoint, Options(), policy, log_event=lambda event, fields: told.append((event, fields))
     )
@@ -206,15 +206,15 @@ async def test_by_service_nothing_is_made(server: Server, connection: Connection
 async def test_by_service_a_registration_for_another_policy_is_told_once(
     server: Server, connection: Connection, bundle: bytes
 ) -> None:
-    """An administrator who configured `inherit` and applied the default manifests would wait in vain."""
+    """With `inherit` configured and the default manifests applied, the process would wait without end."""
     install(server)
-    said: list[Any] = []
-    await publisher(connection, BY_SERVICE, said=said).publish(bundle)
-    assert said == []
-    ours = publisher(connection, BY_SERVICE, Policy(levels={"member-priority": RuleLevel.INHERIT}), said)
+    logged: list[Any] = []
+    await publisher(connection, BY_SERVICE, logged=logged).publish(bundle)
+    assert logged == []
+    ours = publisher(connection, BY_SERVICE, Policy(levels={"member-priority": RuleLevel.INHERIT}), logged)
     assert await ours.published(bundle)
     assert await ours.published(bundle)
-    assert [(event, fields["webhooks"]) for event, fields in said] == [
+    assert [(event, fields["webhooks"]) for event, fields in logged] == [
         ("registration differs", ["MutatingWebhookConfiguration pods.podium.dev"])
     ]
 

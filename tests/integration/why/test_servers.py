@@ -105,7 +105,7 @@ def recorded(yard: Yard) -> bool:
 def test_preempted_by_a_scheduler(podium: Podium, yard: Yard, scheduler: str, by: str) -> None:
     """While it is terminating, and when it has gone, the preemptor is known by name."""
     node = preempted(yard, scheduler)
-    yard.until(lambda: "Preempted" in events(yard), "the preemption is told")
+    yard.until(lambda: "Preempted" in events(yard), "the preemption is recorded")
     sources = ["condition", "event"]
     if by == "Podium":
         yard.until(lambda: recorded(yard), "the preemption is recorded")
@@ -175,7 +175,7 @@ def test_a_dump_gives_the_same_answer_for_a_waiting_pod(podium: Podium, yard: Ya
     yard.group("ring", 5, 3)
     yard.node("n0")
     yard.pod("late", 40, 1, schedulerName=scheduler)
-    yard.until_said("late", "nodes are available")
+    yard.until_message("late", "nodes are available")
     account = compared(podium, yard.server, "pod", f"{yard.name}/late")
     assert account["waiting"][0]["cause"] == "SchedulerSays"
     assert account["prospect"]["outcome"] == "DoesNotFit"
@@ -190,7 +190,7 @@ def test_a_tenant_is_told_no_name_of_others(podium: Podium, both: World, yard: Y
         yard.until(lambda: marked(yard, "low"), "low has to go")
         yard.until(lambda: recorded(yard), "the preemption is recorded")
         yard.pod("late", 4, 1)
-        yard.until_said("late", "0/1 nodes are available")
+        yard.until_message("late", "0/1 nodes are available")
         tenant = kubeconfig_of(yard.server, yard.name, OWN, tmp_path, everywhere=False)
         run = podium("pod", f"{yard.name}/low", "--kubeconfig", str(tenant), "-o", "json")
         (departure,) = run.json["departures"]
@@ -220,7 +220,7 @@ def test_a_tenant_is_told_no_name_of_others(podium: Podium, both: World, yard: Y
 def test_the_commands_of_the_documentation(podium: Podium, yard: Yard, tmp_path: Path) -> None:
     """Live as they stand but for the namespace, and on what kubectl writes, events among it."""
     node = preempted(yard, OTHER)
-    yard.until(lambda: "Preempted" in events(yard), "the preemption is told")
+    yard.until(lambda: "Preempted" in events(yard), "the preemption is recorded")
     yard.group("train", 5, 2)
     yard.pod("train-0", 1, 5, group="train")
     lines = [

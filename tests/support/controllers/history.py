@@ -138,7 +138,7 @@ class Watch:
             before = self._version
             self._version = self._list()
             self.gaps.append((before, self._version))
-            raise OSError("watch anew")
+            raise OSError("watch again")
         version = int(event["object"]["metadata"]["resourceVersion"])
         if event["type"] != "BOOKMARK":
             self.seen.append(Seen(version, event["type"], event["object"]))

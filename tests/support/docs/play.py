@@ -92,7 +92,7 @@ class Play:
             return ""
         if _PROCESS.match(command.text):
             return self._process(command.text)
-        # As for a reader who copies line by line, a session stops at a failure.
+        # A session stops at a failure, as for a reader that copies line by line.
         script = f"set -eu\n{command.text}" if command.session else command.text
         done = run(script, self.folder, answer=answer, **self.environ)
         usual = _FINE if command.text.startswith("podium") else (0,)

@@ -100,7 +100,7 @@ class Pair:
     @property
     def leader(self) -> Contender:
         """The one that leads, waited for."""
-        until(lambda: any(each.leads for each in self.contenders), f"somebody leads:{self.log}")
+        until(lambda: any(each.leads for each in self.contenders), f"a contender leads:{self.log}")
         return next(each for each in self.contenders if each.leads)
 
     def other(self, than: Contender) -> Contender:

@@ -179,12 +179,12 @@ class Writer:
 
 def _wrong(action: str, kind: str, code: int, answer: Any) -> str:
     """Return the fault of an answer, empty without one."""
-    said = str(answer.get("message", answer) if isinstance(answer, dict) else answer)
+    message = str(answer.get("message", answer) if isinstance(answer, dict) else answer)
     if action == "leave":
-        refused = code >= 400 and "pods.podium.dev" in said and GROUP_LABEL in said
-        return "" if refused else f"the label is not guarded: {said if code >= 400 else 'accepted'}"
+        refused = code >= 400 and "pods.podium.dev" in message and GROUP_LABEL in message
+        return "" if refused else f"the label is not guarded: {message if code >= 400 else 'accepted'}"
     if code >= 300:
-        return said
+        return message
     if kind == "PodGroup" and "spec" in answer and answer["spec"].get("priority") != VALUE:
         return f"the webhook has not acted: {answer['spec']}"
     return ""

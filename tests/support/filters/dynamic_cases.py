@@ -72,7 +72,7 @@ CASES = {
     "the first of its kind goes wherever the key is": Case(
         [(B, "m")], {**A, **affinity(term("a"))}, {"p": "affinity"}
     ),
-    "who wants others is not its own first": Case(
+    "a pod with affinity to others is not the first of its own": Case(
         [], {**A, **affinity(term("b"))}, dict.fromkeys("mnop", "affinity")
     ),
     "one pod must match all terms": Case(
@@ -80,7 +80,7 @@ CASES = {
         {**A, **affinity(term("a"), term("b"))},
         dict.fromkeys("mnop", "affinity"),
     ),
-    "a term without a selector means nobody": Case(
+    "a term without a selector matches no pod": Case(
         [(A, "m")], {**A, **affinity(term(None))}, dict.fromkeys("mnop", "affinity")
     ),
     "affinity is within the own namespace": Case(

@@ -83,14 +83,14 @@ class Bed:
                 tenant.clear(self.server, writing.collections)
         self._dirty = False
         problems += self._problems(before)
-        assert not problems, "\n".join([*problems, str(self.honest.said()), self.podium.log])
+        assert not problems, "\n".join([*problems, str(self.honest.conditions()), self.podium.log])
 
     def _honest_problems(self) -> Iterator[str]:
         found = self.honest.round(BOUND_SECONDS)
         if found.judged - found.plain > JUDGED_SECONDS:
             yield f"an honest write took {found.judged:.2f} s (without the webhook: {found.plain:.2f} s)"
         if found.bound is None:
-            yield f"an honest gang was not bound within {BOUND_SECONDS} s: {self.honest.said()}"
+            yield f"an honest gang was not bound within {BOUND_SECONDS} s: {self.honest.conditions()}"
 
     def _problems(self, before: dict[str, Leadership]) -> Iterator[str]:
         for each in self.podium.processes.values():

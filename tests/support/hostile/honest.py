@@ -25,7 +25,7 @@ _MAPS = f"/api/v1/namespaces/{NAMESPACE}/configmaps"
 
 
 class Round(NamedTuple):
-    """The waits of an honest tenant, in seconds; None: in vain.
+    """The waits of an honest tenant, in seconds; None if they timed out.
 
     `judged` is the longest write through the webhook, `plain` a write that no webhook sees.
     """
@@ -90,7 +90,7 @@ class Honest:
         self._ask("DELETE", f"{_GROUPS}/{gang}", code=200)
         return Round(max(judged), plain, bound if found else None)
 
-    def said(self) -> dict[str, str]:
+    def conditions(self) -> dict[str, str]:
         """Return for each pod its node, or the message of its condition."""
         return {
             name: pod["spec"].get("nodeName") or str(pod["status"].get("conditions", ""))

@@ -90,7 +90,7 @@ class Resource:
             return status(*self.refusal, "because")
         response = web.StreamResponse(headers={"Content-Type": "application/json"})
         response.enable_chunked_encoding()
-        said = len(self._log)
+        logged = len(self._log)
         await response.prepare(request)
         if "sendInitialEvents" in request.query:
             for obj in self.objects.values():
@@ -98,11 +98,11 @@ class Resource:
             await response.write(bookmark(self.version, ends_list=True))
         while self._open:
             async with self._told:
-                await self._told.wait_for(lambda: len(self._log) > said)  # noqa: B023 - asked at once
-            for line in self._log[said:]:
+                await self._told.wait_for(lambda: len(self._log) > logged)  # noqa: B023 - asked at once
+            for line in self._log[logged:]:
                 if line:
                     await response.write(line)
-            said = len(self._log)
+            logged = len(self._log)
         return response
 
 
@@ -110,13 +110,13 @@ class Scene:
     """A cluster that follows a fake server."""
 
     def __init__(
-        self, fake: Fake, cluster: InformerCache, time: Time, said: list[tuple[str, dict[str, Any]]]
+        self, fake: Fake, cluster: InformerCache, time: Time, logged: list[tuple[str, dict[str, Any]]]
     ) -> None:
         self.fake = fake
         self.cluster = cluster
         self.state = cluster.state
         self.time = time
-        self.said = said
+        self.logged = logged
 
     async def until(self, reached: Callable[[], bool], *, step: float = 0.0) -> None:
         """Wait until something is so, asked again after each turn; `step` seconds pass in each."""
@@ -141,7 +141,7 @@ class Scene:
 
     def events(self) -> list[str]:
         """Return the log events, each with its resource."""
-        return [" ".join([what, fields.get("resource", "")]).strip() for what, fields in self.said]
+        return [" ".join([what, fields.get("resource", "")]).strip() for what, fields in self.logged]
 
 
 @asynccontextmanager
@@ -156,7 +156,7 @@ async def following(
     for path, resource in resources.items():
         fake.answers[path] = resource.answer
     time = Time()
-    said: list[tuple[str, dict[str, Any]]] = []
+    logged: list[tuple[str, dict[str, Any]]] = []
     async with serving(fake), connect(fake.kubeconfig(folder), None) as connection:
         cluster = InformerCache(
             connection,
@@ -165,11 +165,11 @@ async def following(
             clock=time.clock,
             sleep=time.sleep,
             random=lambda: 0.0,
-            log_event=lambda what, fields: said.append((what, json.loads(json.dumps(fields)))),
+            log_event=lambda what, fields: logged.append((what, json.loads(json.dumps(fields)))),
         )
         task = asyncio.create_task(cluster.run())
         try:
-            yield Scene(fake, cluster, time, said)
+            yield Scene(fake, cluster, time, logged)
         finally:
             task.cancel()
             await asyncio.wait({task})

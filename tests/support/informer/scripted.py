@@ -125,7 +125,7 @@ class Scene:
     def __init__(self, step: float) -> None:
         self.state = ClusterState(native_served=False)
         self.waits: list[float] = []
-        self.said: list[tuple[str, dict[str, Any]]] = []
+        self.logged: list[tuple[str, dict[str, Any]]] = []
         self.informer: Informer
         self._step = step
         self._now = 0.0
@@ -154,7 +154,7 @@ class Scene:
             clock=self._clock,
             sleep=self.sleep,
             random=lambda: 0.0,
-            log_event=lambda what, fields: self.said.append((what, fields)),
+            log_event=lambda what, fields: self.logged.append((what, fields)),
             noticed=self._noticed.set,
             turned=self._noticed.set,
             idle=at_once,

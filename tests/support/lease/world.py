@@ -26,7 +26,7 @@ _START = datetime(2026, 11, 21, tzinfo=UTC)
 _TURNS = 200_000
 
 
-class Fate(NamedTuple):
+class Outcome(NamedTuple):
     """The fate of one request: seconds there and back (inf: never), and its end.
 
     `code` refuses it before any effect; `cut` loses the connection after its effect; `body` replaces the
@@ -40,8 +40,8 @@ class Fate(NamedTuple):
     body: bytes | None = None
 
 
-FINE = Fate()
-HUNG = Fate(back=math.inf)
+FINE = Outcome()
+HUNG = Outcome(back=math.inf)
 
 # A holder whose own clock is decades late.
 OTHER = {
@@ -53,7 +53,7 @@ OTHER = {
 }
 
 
-# As its holder gave it back.
+# As its holder released it.
 RELEASED = {**OTHER, "holderIdentity": "", "leaseDurationSeconds": 1}
 
 
@@ -170,7 +170,7 @@ class Process:
         self.wind_down = 0.0
         self.paused_until = 0.0
         self.alive = True
-        self.said: list[tuple[float, str, dict[str, Any]]] = []
+        self.logged: list[tuple[float, str, dict[str, Any]]] = []
         self.led: list[float] = []
         self._world = world
         self.rate = rate
@@ -222,10 +222,10 @@ class Process:
         return asyncio.CancelledError() if self.task.cancelled() else self.task.exception()
 
     def events(self) -> list[str]:
-        return [event for _, event, _ in self.said]
+        return [event for _, event, _ in self.logged]
 
     async def lead(self) -> None:
-        """Lead for ever."""
+        """Lead until the end of the test."""
         self._working = True
         self.led.append(self._world.now)
         try:
@@ -247,7 +247,7 @@ class Process:
             now=self.wall,
             sleep=asyncio.sleep,
             random=self._world.random,
-            log_event=lambda event, fields: self.said.append((self._world.now, event, fields)),
+            log_event=lambda event, fields: self.logged.append((self._world.now, event, fields)),
         )
 
 
@@ -270,24 +270,24 @@ class _Wire:
         world, process = self._world, self._process
         if world.over:
             raise PodiumError("the world is over")
-        fate = next(world.fates, FINE)
+        outcome = next(world.outcomes, FINE)
         answered: asyncio.Future[tuple[int, bytes]] = process.loop.create_future()
 
         def arrive() -> None:
-            code, said = (fate.code, None) if fate.code else world.server.answer(method, path, body)
+            code, stored = (outcome.code, None) if outcome.code else world.server.answer(method, path, body)
             spec = (body or {}).get("spec") or {}
             world.server.requests.append(Request(world.now, process.name, method, code, spec))
             world.arrived(process, world.server.requests[-1])
-            answer = msgspec.json.encode(said) if fate.body is None else fate.body
-            world.at(world.now + fate.back, lambda: deliver(code, answer))
+            answer = msgspec.json.encode(stored) if outcome.body is None else outcome.body
+            world.at(world.now + outcome.back, lambda: deliver(code, answer))
 
         def deliver(code: int, answer: bytes) -> None:
             if not answered.done() and not process.loop.is_closed():
                 answered.set_result((code, answer))
 
-        world.at(world.now + fate.there, arrive)
+        world.at(world.now + outcome.there, arrive)
         code, answer = await answered
-        if fate.cut:
+        if outcome.cut:
             raise PodiumError(f"connection lost during {method} {path}")
         if code >= 300:
             raise RefusedError("https://server", f"{method} {path}", code, "Reason", "because")
@@ -295,20 +295,20 @@ class _Wire:
 
 
 class World:
-    """Time, the server and its clients. `fates` are of the requests in their order; then all go well."""
+    """Time, the server and its clients. `outcomes` are of the requests in their order; then all go well."""
 
     def __init__(
         self,
         names: Iterable[str] = "a",
         *,
-        fates: Iterable[Fate] = (),
+        outcomes: Iterable[Outcome] = (),
         terms: Terms = Terms(),  # noqa: B008 - a constant
         random: Callable[[], float] = lambda: 0.5,
     ) -> None:
         self.now = 0.0
         self.terms = terms
         self.random = random
-        self.fates: Iterator[Fate] = iter(fates)
+        self.outcomes: Iterator[Outcome] = iter(outcomes)
         self.over = False
         self.server = Server()
         self.check: Callable[[], None] = lambda: None
@@ -376,9 +376,9 @@ class World:
         raise AssertionError("time does not pass")
 
 
-def leading(*fates: Fate, random: Callable[[], float] = lambda: 0.5) -> World:
-    """Return a world whose one process leads; `fates` are those of the requests after that."""
-    world = World(fates=[FINE, FINE, *fates], random=random)
+def leading(*outcomes: Outcome, random: Callable[[], float] = lambda: 0.5) -> World:
+    """Return a world whose one process leads; `outcomes` are those of the requests after that."""
+    world = World(outcomes=[FINE, FINE, *outcomes], random=random)
     world["a"].start()
     world.run(5.0, until=world["a"].works)
     assert world["a"].may_act()

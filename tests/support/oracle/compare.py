@@ -83,7 +83,7 @@ def harm_of(engine: Engine, problem: Problem, decision: Decision) -> Harm | None
     """
     if decision.outcome not in _PLACED:
         return None
-    assert decision.target is not None, "somebody is placed"
+    assert decision.target is not None, "the preemptor is placed"
     units, _ = engine.units(for_group=decision.target.group is not None, now=int(NOW.timestamp()))
     victims = () if decision.chosen is None else units.all_members(decision.chosen.found.victims).tolist()
     assert len(decision.placed) >= problem.needed
@@ -152,7 +152,7 @@ def _words(of: Harm | None) -> str:
     if of is None:
         return "none"
     lost = ", ".join(f"{each.units} units {each.pods} pods at {each.priority}" for each in of.lost)
-    return f"violates {of.violations}; {lost or 'nobody goes'}; work {of.work / 3600:.1f} h"
+    return f"violates {of.violations}; {lost or 'no victims'}; work {of.work / 3600:.1f} h"
 
 
 if __name__ == "__main__":

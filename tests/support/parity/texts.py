@@ -33,7 +33,7 @@ def alike(native: Cause, podium: Cause) -> bool:
         # Upstream checks no further in an immutable field.
         return True
     if _LISTED.match(text) and _within(ours, _list_of(field)):
-        # Nor at the items of a list that is wrong as a whole.
+        # The items of a list that is wrong as a whole are not compared either.
         return True
     if words.startswith("Required value") and re.search('one of:|Required value|value: "":', text):
         # Where upstream sees an empty struct or union a schema sees a field that does not exist.

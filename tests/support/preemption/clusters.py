@@ -204,7 +204,7 @@ def clusters(draw: st.DrawFn) -> tuple[Cluster, str]:
     kinds = st.sampled_from(draw(st.lists(_nodes, min_size=1, max_size=2)))
     number = draw(st.sampled_from([1, 2, 2, 3, 3, 4, 6]))
     nodes = tuple(replace(draw(kinds), name=f"n{at}") for at in range(number))
-    # What orders units of equal priority must show.
+    # With one priority for all, the further rules decide the order of units.
     priorities = _priorities if draw(st.booleans()) else st.just(0)
     groups = [
         Group(name, draw(priorities), draw(st.integers(1, 3)), draw(st.booleans()),

@@ -48,7 +48,7 @@ class Plan:
     cost: tuple[int, ...] = ()
 
 
-# --- whom preemption may take -----------------------------------------------------------------------------
+# --- possible victims -------------------------------------------------------------------------------------
 
 
 def running(cluster: Cluster) -> dict[str, str]:
@@ -274,8 +274,8 @@ def plan_in(
     placed = attempt(potential) if potential else None
     if placed is None:
         return None
-    # Those whose loss violates a budget are spared where the preemptor, placed without anybody, allows it;
-    # if it then finds no placement of its own any more, budgets give way.
+    # Units whose loss violates a budget are reprieved where the preemptor's placement without any unit allows
+    # it. If the preemptor then finds no placement of its own, budgets are ignored.
     spared = reprieve(potential, [unit for unit in potential if violating[unit.name]], placed)
     if attempt(spared) is not None:
         potential = spared

@@ -95,7 +95,7 @@ def scheduled(ago: int = 0, status: str = "True") -> dict[str, Any]:
     return {"conditions": [condition]}
 
 
-def told_to_go() -> dict[str, Any]:
+def marked_for_deletion() -> dict[str, Any]:
     """Return the status of a victim of a preemption that is not deleted yet."""
     return {"conditions": [{"type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler"}]}
 

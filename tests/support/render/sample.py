@@ -36,21 +36,21 @@ MISSING = Rule(
     id="group-missing",
     severity=Severity.ERROR,
     title="Pods name a group that does not exist",
-    why="They wait until somebody makes it.",
+    why="They wait until it is created.",
     source="kube-scheduler 1.36 and 1.37",
 )
 DEFAULTS = Rule(
     id="several-defaults",
     severity=Severity.WARNING,
     title="Several classes are the global default",
-    why="Which one a pod gets depends on their values and names, not on anybody's intention.",
+    why="Values and names decide which one a pod gets.",
     source="the Priority admission plugin",
 )
 UNUSED = Rule(
     id="class-unused",
     severity=Severity.INFO,
-    title="Nobody uses a class",
-    why="A class that nobody uses is one more that somebody takes by mistake.",
+    title="No object uses a PriorityClass",
+    why="A user may choose an unused class by mistake.",
     source="Podium",
 )
 BUDGETS = Rule(

@@ -52,5 +52,5 @@ class Ground:
 
 
 def waits(hints: Hints, key: Key) -> bool:
-    """Return whether hints know of an entry that it waits."""
+    """Return whether the hints have an entry as waiting."""
     return key in hints._waiting

@@ -27,7 +27,7 @@ class Judged(World):
     """A world in which every effect is judged when it is decided."""
 
     def restart(self, *units: float, unfinished: Mapping[str, Unfinished] | None = None) -> None:
-        self.told: set[str] = set()
+        self.marked: set[str] = set()
         self.binding: dict[str, str] = {}
         super().restart(*units, unfinished=unfinished)
 
@@ -55,7 +55,7 @@ class Judged(World):
             members = self.state.members(bind.key).values()
             there = [each for each in members if each.spec.nodeName and not each.finished]
             kept = [each for each in there if each.metadata.deletionTimestamp is None]
-            running = {each.metadata.uid for each in kept} - self.told
+            running = {each.metadata.uid for each in kept} - self.marked
             coming = {each.metadata.uid for each in members} & self.binding.keys()
             least = self.state.groups[bind.key].min_count or 1
             assert len(running | coming) >= least
@@ -74,8 +74,8 @@ class Judged(World):
             assert lowest < evict.preemptor.priority
             assert class_name in ("", "plain", "gone")
             assert not class_name or class_name in self.state.classes
-            assert ref.uid not in self.told
-            self.told.add(ref.uid)
+            assert ref.uid not in self.marked
+            self.marked.add(ref.uid)
 
     def rank(self, found: Schedulable) -> tuple[int, str]:
         """Return the lowest integer by which a pod may be protected, and the class of its unit."""
@@ -97,7 +97,7 @@ class Judged(World):
         super()._evict(evict, failed)
         # A pod that was not deleted after all may be marked again.
         alive = (self._live(ref) for ref in evict.victims)
-        self.told -= {
+        self.marked -= {
             each.metadata.uid or ""
             for each in alive
             if each is not None and each.metadata.deletionTimestamp is None

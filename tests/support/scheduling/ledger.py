@@ -18,7 +18,7 @@ from tests.support.waiting import until
 
 from podium.api.quantity import Scale, parse
 
-TOLD = ("DisruptionTarget", "True", "PreemptionByScheduler")
+MARKED = ("DisruptionTarget", "True", "PreemptionByScheduler")
 _OVER = ("Succeeded", "Failed")
 
 
@@ -88,10 +88,10 @@ def milli(pod: dict[str, Any]) -> int:
     )
 
 
-def told(pod: dict[str, Any]) -> bool:
+def is_marked(pod: dict[str, Any]) -> bool:
     """Return whether a pod's status says that it is preempted."""
     return any(
-        (each["type"], each["status"], each.get("reason")) == TOLD
+        (each["type"], each["status"], each.get("reason")) == MARKED
         for each in pod.get("status", {}).get("conditions", ())
     )
 
@@ -135,19 +135,19 @@ def unannounced(pods: Iterable[Seen], deletes: Iterable[str], others: Collection
     that another client deleted too, maybe first: they had a reason at some time.
     """
     ours = list(deletes)
-    untold: dict[str, str] = {}
+    unmarked: dict[str, str] = {}
     going: set[str] = set()
     for each in pods:
         leaves = each.type == "DELETED" or "deletionTimestamp" in each.object["metadata"]
         if not leaves or each.uid not in ours:
             continue
-        if told(each.object):
+        if is_marked(each.object):
             if each.object["metadata"]["name"] in others:
-                untold.pop(each.uid, None)
+                unmarked.pop(each.uid, None)
         elif each.uid not in going and _of_job(each.object):
-            untold[each.uid] = _name(each)
+            unmarked[each.uid] = _name(each)
         going.add(each.uid)
-    found = [f"{name} was deleted and had not been told" for name in untold.values()]
+    found = [f"{name} was deleted and had not been marked" for name in unmarked.values()]
     names = {each.uid: _name(each) for each in pods}
     return found + [f"{names[uid]} was deleted twice" for uid in set(ours) if ours.count(uid) > 1]
 

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 from tests.support.filters import builders
 from tests.support.preemption.clusters import NOW, NS
-from tests.support.preemption.scene import told_to_go
+from tests.support.preemption.scene import marked_for_deletion
 
 from podium.api.core import PODIUM_SCHEDULER
 from podium.api.schedulable import Schedulable
@@ -231,7 +231,7 @@ def _told(pod: Schedulable) -> dict[str, Any]:
     """Return the status of a pod with the condition that a preemption writes before it deletes the pod."""
     status = msgspec.to_builtins(pod.status) or {}
     kept = [each for each in status.get("conditions") or () if each["type"] != "DisruptionTarget"]
-    return {**status, "conditions": [*kept, *told_to_go()["conditions"]]}
+    return {**status, "conditions": [*kept, *marked_for_deletion()["conditions"]]}
 
 
 def _written(moment: Moment, later: int = 0) -> str:

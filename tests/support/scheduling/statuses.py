@@ -33,7 +33,7 @@ KEY = GroupKey(False, "team", "train")
 FULL, FULLER = "0/3 nodes are available: 3 Insufficient cpu.", "0/4 nodes are available: 4 Insufficient cpu."
 
 PREEMPTOR = Preemptor("podgroup", "team", "mine", "uid-mine", 9)
-Said = tuple[str, dict[str, Any]]
+LoggedEvent = tuple[str, dict[str, Any]]
 
 
 def ref(name: str, uid: str = "") -> PodRef:
@@ -102,7 +102,9 @@ class Api:
     async def mark(self, pod: PodRef, condition: Condition, version: str | None = None) -> None:
         """Take a condition."""
         if condition.type == "DisruptionTarget":
-            await self._end("spare" if condition.status == "False" else "doom", pod.name, version or "")
+            await self._end(
+                "unmark" if condition.status == "False" else "mark for deletion", pod.name, version or ""
+            )
             return
         await self._end("mark", pod.name, condition.message or "")
         self.told[pod] = condition.message or "", self.told.get(pod, ("", ""))[1]
@@ -118,10 +120,10 @@ class Api:
         await self._end("group", uid, *(f"{each.type}={each.status}" for each in conditions))
         self.groups[uid] = tuple(conditions)
 
-    async def _end(self, *said: str) -> None:
+    async def _end(self, *logged: str) -> None:
         if self.held is not None:
             await self.held.wait()
-        self.log.append(said)
+        self.log.append(logged)
         outcome = self._outcomes.pop(0) if self._outcomes else None
         if outcome is not None:
             raise outcome
@@ -131,7 +133,7 @@ def statuses_of(
     state: ClusterState,
     writes: Writes,
     notes: list[EventDraft],
-    said: list[Said],
+    logged: list[LoggedEvent],
     *,
     clock: Callable[[], float],
     sleep: Callable[[float], Awaitable[None]],
@@ -139,7 +141,7 @@ def statuses_of(
     """Return statuses whose notes and log events are kept in these lists."""
 
     def log_event(what: str, fields: Mapping[str, Any]) -> None:
-        said.append((what, dict(fields)))
+        logged.append((what, dict(fields)))
 
     queue = Workqueue[Key](
         clock=clock,
@@ -170,12 +172,12 @@ class Scene:
         self.state = ClusterState(native_served=True)
         self.api = Api(*outcomes)
         self.notes: list[EventDraft] = []
-        self.said: list[Said] = []
+        self.logged: list[LoggedEvent] = []
         self.statuses = statuses_of(
             self.state,
             cast("Writes", self.api),
             self.notes,
-            self.said,
+            self.logged,
             clock=self.time.clock,
             sleep=self._sleep,
         )

@@ -378,7 +378,7 @@ class Yard:
         with contextlib.suppress(AssertionError):
             until(reached, what, seconds)
             return
-        there = {name: f"{self.where(pod)} {self.said(pod)}" for name, pod in self.pods().items()}
+        there = {name: f"{self.where(pod)} {self.message(pod)}" for name, pod in self.pods().items()}
         raise AssertionError(f"waited {seconds:.0f} s for: {what}\n{there}{self.world.log}")
 
     def until_bound(self, names: list[str], seconds: float = PATIENCE_SECONDS) -> dict[str, str]:
@@ -399,10 +399,10 @@ class Yard:
         self.until(reached, f"{names} are bound", seconds)
         return {name: found[name] for name in names}
 
-    def until_said(self, name: str, text: str) -> str:
+    def until_message(self, name: str, text: str) -> str:
         """Wait until a pod's PodScheduled=False says this; return the whole message."""
-        self.until(lambda: text in self.said(self.pods()[name]), f"{name} says {text!r}")
-        return self.said(self.pods()[name])
+        self.until(lambda: text in self.message(self.pods()[name]), f"{name} says {text!r}")
+        return self.message(self.pods()[name])
 
     def until_nominated(self, name: str, node: str) -> None:
         """Wait until a pod's status names a node as reserved (empty: none)."""
@@ -424,7 +424,7 @@ class Yard:
         node: str = pod["spec"].get("nodeName", "")
         return node.removeprefix(f"{self.name}-")
 
-    def said(self, pod: dict[str, Any]) -> str:
+    def message(self, pod: dict[str, Any]) -> str:
         """Return the message of a waiting pod, `reason: message`."""
         for each in pod["status"].get("conditions", ()):
             if each["type"] == "PodScheduled" and each["status"] == "False":

@@ -17,7 +17,7 @@ from podium.cli.ui.shell import HOST, Secrets, Site
 SECRETS = Secrets("token", "passing", "session")
 
 
-class Said(NamedTuple):
+class Response(NamedTuple):
     status: int
     headers: HTTPMessage
     text: str
@@ -31,10 +31,10 @@ class Visitor:
         self.host = f"{HOST}:{port}"
         self.cookie = f"podium-{port}={SECRETS.session}"
 
-    async def get(self, target: str, **headers: str) -> Said:
+    async def get(self, target: str, **headers: str) -> Response:
         return await self.ask("GET", target, b"", headers)
 
-    async def post(self, target: str, body: bytes, **headers: str) -> Said:
+    async def post(self, target: str, body: bytes, **headers: str) -> Response:
         given = {
             "Origin": f"http://{self.host}",
             "Content-Type": "application/x-www-form-urlencoded",
@@ -42,7 +42,7 @@ class Visitor:
         }
         return await self.ask("POST", target, body, given)
 
-    async def ask(self, method: str, target: str, body: bytes, headers: dict[str, str]) -> Said:
+    async def ask(self, method: str, target: str, body: bytes, headers: dict[str, str]) -> Response:
         """Ask; a header that is given empty is left out."""
         reader, writer = await asyncio.open_connection(HOST, self.port)
         given = {"Host": self.host, "Cookie": self.cookie, "Content-Length": str(len(body)), **headers}
@@ -51,11 +51,11 @@ class Visitor:
             f"{method} {target} HTTP/1.1\r\n".encode() + "\r\n".join([*lines, "", ""]).encode() + body
         )
         status = int((await reader.readline()).split()[1])
-        said = headers_of(BytesIO(await reader.readuntil(b"\r\n\r\n")))
-        content = await reader.readexactly(int(said["Content-Length"]))
+        fields = headers_of(BytesIO(await reader.readuntil(b"\r\n\r\n")))
+        content = await reader.readexactly(int(fields["Content-Length"]))
         writer.close()
         await writer.wait_closed()
-        return Said(status, said, content.decode())
+        return Response(status, fields, content.decode())
 
 
 class Clock:

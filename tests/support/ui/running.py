@@ -34,15 +34,15 @@ def serving(*arguments: str, folder: Path = ROOT, **environ: str) -> Iterator[st
         assert process.stdout is not None
         link = process.stdout.readline().strip()
         if not link:
-            _, said = process.communicate(timeout=PATIENCE_SECONDS)
-            raise AssertionError(f"{' '.join(line)}: exit code {process.returncode}: {said}")
+            _, output = process.communicate(timeout=PATIENCE_SECONDS)
+            raise AssertionError(f"{' '.join(line)}: exit code {process.returncode}: {output}")
         yield link
         process.send_signal(signal.SIGINT)
-        printed, said = process.communicate(timeout=PATIENCE_SECONDS)
-        assert process.returncode == 0, said
+        printed, output = process.communicate(timeout=PATIENCE_SECONDS)
+        assert process.returncode == 0, output
         assert printed == ""
-        assert "Traceback" not in said
-        assert link.partition("token=")[2] not in said
+        assert "Traceback" not in output
+        assert link.partition("token=")[2] not in output
     finally:
         if process.poll() is None:
             process.kill()

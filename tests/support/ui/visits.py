@@ -10,12 +10,12 @@ class Tab(NamedTuple):
     """A page of a browser that was let in, and everything that went wrong or out."""
 
     page: Page
-    said: list[str]
+    messages: list[str]
     requests: list[str]
 
     def in_peace(self, site: str) -> None:
         """Assert that there was no error, no dialog, and no request except to the site."""
-        assert self.said == []
+        assert self.messages == []
         assert {f"{urlsplit(url).scheme}://{urlsplit(url).netloc}" for url in self.requests} == {site}
 
 
@@ -23,9 +23,9 @@ def enter(browser: Browser, link: str, **options: Any) -> Tab:
     """Open a link, as from a terminal, and be let in."""
     context: BrowserContext = browser.new_context(base_url=site_of(link), **options)
     tab = Tab(context.new_page(), [], [])
-    tab.page.on("console", lambda message: tab.said.append(message.text))
-    tab.page.on("pageerror", lambda error: tab.said.append(str(error)))
-    tab.page.on("dialog", lambda dialog: tab.said.append(dialog.message))
+    tab.page.on("console", lambda message: tab.messages.append(message.text))
+    tab.page.on("pageerror", lambda error: tab.messages.append(str(error)))
+    tab.page.on("dialog", lambda dialog: tab.messages.append(dialog.message))
     tab.page.on("request", lambda request: tab.requests.append(request.url))
     tab.page.goto(link)
     expect(tab.page).to_have_title("Overview - Podium")

@@ -154,7 +154,7 @@ def ending(started: Running) -> Iterator[None]:
             code = started.stop()
             assert code == 0, f"exit code {code} on SIGTERM:\n{started.log}"
     except BaseException as error:
-        # The reason for a wait in vain may be here: a process that lost its lease has ended, say.
+        # The log may have the reason of a timeout: for example, the process lost its lease and ended.
         line = f"{started.process.args!r}, exit code {started.process.poll()}"
         error.add_note(f"{line}, has said:\n{started.log}")
         raise

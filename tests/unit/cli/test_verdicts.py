@@ -30,16 +30,16 @@ spec:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "expected"),
     [(SERVICE, "reads (skipped: 1 v1 Service). Check the path."), (EVENTS, "reads. Check the path.")],
     ids=["a kind that is not read", "an empty list"],
 )
-def test_an_audit_that_read_nothing_is_an_error(text: str, said: str, tmp_path: Path) -> None:
+def test_an_audit_that_read_nothing_is_an_error(text: str, expected: str, tmp_path: Path) -> None:
     """A wrong path in a pipeline would otherwise look like a clean cluster."""
     (tmp_path / "input.yaml").write_text(text, "utf-8")
     done = run("podium audit -f input.yaml", tmp_path)
     assert (done.returncode, done.stdout) == (2, "")
-    assert f"The input has no object that the audit {said}" in done.stderr
+    assert f"The input has no object that the audit {expected}" in done.stderr
 
 
 def test_admit_shows_each_refusal_with_its_own_field(tmp_path: Path) -> None:

@@ -326,7 +326,7 @@ def test_pods_that_come_and_go_leave_a_good_message_alone() -> None:
 
 
 def test_a_message_is_cut_at_the_limit_between_characters_and_says_so() -> None:
-    """No API server gives such names; a message that it refuses would be retried for ever."""
+    """No API server gives such names; a message that it refuses would be retried without end."""
     name = "\u00fc" * 20_000
     for group in (GOLD, pod_group(priority=None, class_name=name)):
         message = of_priority(group, pod(name)).condition.message or ""

@@ -42,7 +42,7 @@ RIGHT: dict[str, tuple[list[Seen], list[Seen]]] = {
 }
 WRONG: dict[str, tuple[list[Seen], list[Seen], str]] = {
     "before it was so": ([_group(10), _group(15, ("True", T0))], [_pod(20)], "not so"),
-    "who agrees": ([_group(10), _group(25, ("True", T0))], [_pod(20, priority=1000)], "not so"),
+    "a group that agrees": ([_group(10), _group(25, ("True", T0))], [_pod(20, priority=1000)], "not so"),
     "flapping": (
         [
             _group(10),

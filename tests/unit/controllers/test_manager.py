@@ -150,7 +150,7 @@ class World:
         self.api = Api(self.time, podium=podium)
         self.notes: list[EventDraft] = []
         self.bugs: list[str] = []
-        self.said: list[str] = []
+        self.logged: list[str] = []
         metrics = ReconcilerMetrics(CollectorRegistry())
         self.manager = Manager(
             self.api,
@@ -169,7 +169,7 @@ class World:
             ),
             clock=self.time.clock,
             now=self.api.now,
-            log_event=lambda event, _: self.said.append(event),
+            log_event=lambda event, _: self.logged.append(event),
         )
         self._task: asyncio.Task[None] | None = None
 
@@ -405,5 +405,5 @@ async def test_a_server_that_refuses_everything_is_complained_of_once() -> None:
         world.api.store(world.member(f"of-{name}", name, 0))
     world.api.faults.extend(["broken"] * 5)
     await world.rest()
-    assert world.said.count("write failed") == 1
+    assert world.logged.count("write failed") == 1
     await world.lose()

@@ -27,12 +27,12 @@ class Scene:
         self.running: dict[str, asyncio.Future[None]] = {}
         self.waited: list[float] = []
         self.bugs = 0
-        self.said: list[tuple[str, dict[str, Any]]] = []
+        self.logged: list[tuple[str, dict[str, Any]]] = []
         self.queue = Workqueue[str](
             clock=self.time.clock,
             sleep=self.time.sleep,
             random=lambda: 0.0,
-            log_event=lambda what, fields: self.said.append((what, fields)),
+            log_event=lambda what, fields: self.logged.append((what, fields)),
             waited=self.waited.append,
             failed=self._count,
         )
@@ -159,14 +159,16 @@ async def test_a_key_that_is_changed_all_the_time_lets_others_through() -> None:
 
 
 @pytest.mark.parametrize(
-    ("error", "said", "bugs"),
+    ("error", "logged", "bugs"),
     [
         (PodiumError("server: no"), "server: no", 0),
         (KeyError("surprise"), "Traceback", 1),
     ],
     ids=["a failure", "a bug"],
 )
-async def test_a_look_that_fails_is_repeated_later_each_time(error: Exception, said: str, bugs: int) -> None:
+async def test_a_look_that_fails_is_repeated_later_each_time(
+    error: Exception, logged: str, bugs: int
+) -> None:
     """Any failure is logged, and the other keys go on."""
     scene = Scene()
     async with working(scene):
@@ -175,8 +177,8 @@ async def test_a_look_that_fails_is_repeated_later_each_time(error: Exception, s
         wait = FIRST_BACKOFF_SECONDS
         for count in range(1, 12):
             await scene.end("a", error)
-            assert len(scene.said) == count
-            assert said in scene.said[-1][1]["error"]
+            assert len(scene.logged) == count
+            assert logged in scene.logged[-1][1]["error"]
             assert scene.bugs == bugs * count
             await scene.advance(wait * 0.99)
             assert len(scene.begun) == count

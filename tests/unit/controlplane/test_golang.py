@@ -30,7 +30,7 @@ def test_parse(text: str, version: tuple[int, ...] | None) -> None:
         pytest.param((1, 26, 8), True, id="a later patch"),
         pytest.param((1, 27), True, id="a later minor without a patch"),
         pytest.param((1, 25, 9), False, id="an earlier minor"),
-        pytest.param(None, False, id="a development build, whose age nobody knows"),
+        pytest.param(None, False, id="a development build of unknown age"),
     ],
 )
 def test_new_enough(found: tuple[int, ...] | None, is_enough: bool) -> None:

@@ -1,4 +1,4 @@
-"""Processes are told apart from others that reuse their pid, and end when they are stopped."""
+"""A process that reuses a pid is not mistaken for the old one, and processes end when they are stopped."""
 
 import os
 import signal

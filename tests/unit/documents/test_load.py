@@ -226,7 +226,7 @@ def test_a_dump_says_what_its_objects_cannot() -> None:
 
 
 @pytest.mark.parametrize(
-    ("scope", "said"),
+    ("scope", "expected"),
     [
         (Scope(), ""),
         (Scope("a"), "namespace a only"),
@@ -234,8 +234,8 @@ def test_a_dump_says_what_its_objects_cannot() -> None:
         (Scope("a", "x=y"), "namespace a, objects labelled x=y only"),
     ],
 )
-def test_a_part_of_the_cluster_is_called_one(scope: Scope, said: str) -> None:
-    assert scope.partial == said
+def test_a_part_of_the_cluster_is_called_one(scope: Scope, expected: str) -> None:
+    assert scope.partial == expected
 
 
 def test_origins_and_lines_are_found_again(tmp_path: Path) -> None:

@@ -151,12 +151,12 @@ CASES: list[tuple[str, bytes, type[msgspec.Struct], str]] = [
 
 
 @pytest.mark.parametrize(
-    ("data", "type_", "said"), [case[1:] for case in CASES], ids=[case[0] for case in CASES]
+    ("data", "type_", "expected"), [case[1:] for case in CASES], ids=[case[0] for case in CASES]
 )
-def test_the_field_is_named(data: bytes, type_: type[msgspec.Struct], said: str) -> None:
+def test_the_field_is_named(data: bytes, type_: type[msgspec.Struct], expected: str) -> None:
     with pytest.raises(ReadError) as refused:
         _ = [document.read(type_) for document in split(data, "f")]
-    assert str(refused.value) == said
+    assert str(refused.value) == expected
 
 
 @pytest.mark.parametrize("text", ['"a":1e400', '"a":{"b":[1e999]}'])

@@ -308,12 +308,14 @@ def test_decompressed_size_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     assert peak < 200 << 20
 
 
-@pytest.mark.parametrize(("data", "said"), [case[1:] for case in REFUSED], ids=[case[0] for case in REFUSED])
-def test_a_document_that_is_not_kubernetes_is_refused_in_one_line(data: bytes, said: str) -> None:
+@pytest.mark.parametrize(
+    ("data", "expected"), [case[1:] for case in REFUSED], ids=[case[0] for case in REFUSED]
+)
+def test_a_document_that_is_not_kubernetes_is_refused_in_one_line(data: bytes, expected: str) -> None:
     """The line names file, document, item and line."""
     with pytest.raises(ReadError) as refused:
         list(split(data, "f"))
-    assert str(refused.value) == said
+    assert str(refused.value) == expected
 
 
 def test_documents_before_a_broken_one_are_given_first() -> None:

@@ -55,33 +55,35 @@ def test_podiums_scheduler_makes_the_same_of_every_group_on_every_server(minor: 
 
 def test_a_group_that_names_two_schedulers_is_spoken_of_for_the_other_one() -> None:
     divergence = measure_divergence(pod_group(priority=7), [pod("a"), pod("b", scheduler=PODIUM_SCHEDULER)])
-    said = consequence(pod_group(priority=7), divergence, ServerInfo(37, "1.37"))
-    assert said == "Kubernetes 1.37 does not schedule the group."
+    message = consequence(pod_group(priority=7), divergence, ServerInfo(37, "1.37"))
+    assert message == "Kubernetes 1.37 does not schedule the group."
 
 
 def test_a_cause_names_pods_only_where_it_is_not_all_of_them() -> None:
     group = pod_group(priority=1000, class_name="gold")
 
-    def said(*members: Pod) -> list[str]:
+    def message(*members: Pod) -> list[str]:
         divergence = measure_divergence(group, members)
         return [because(group, each, divergence) for each in divergence.causes]
 
     recreated, classless = pod("a", priority=500, class_name="gold"), pod("b")
     both = [recreated, pod("c", priority=500, class_name="gold")]
-    assert said(*both) == ["PriorityClass gold had another value when they were created than for the group."]
-    assert said(*both, classless)[0] == (
+    assert message(*both) == [
+        "PriorityClass gold had another value when they were created than for the group."
+    ]
+    assert message(*both, classless)[0] == (
         "PriorityClass gold had another value when a, c were created than for the group."
     )
-    assert said(classless, pod("d")) == ["Their class: none; the group's: gold."]
+    assert message(classless, pod("d")) == ["Their class: none; the group's: gold."]
     older = pod("e", class_name="gold", priority=5, created="2025-01-01T00:00:00Z")
-    assert said(older)[1] == "Older than the group: e."
-    assert said(older, pod("f", class_name="gold", priority=5, created="2025-01-01T00:00:00Z"))[1] == (
+    assert message(older)[1] == "Older than the group: e."
+    assert message(older, pod("f", class_name="gold", priority=5, created="2025-01-01T00:00:00Z"))[1] == (
         "Older than the group: all of them."
     )
-    assert said(recreated) == [
+    assert message(recreated) == [
         "PriorityClass gold had another value when the pod was created than for the group."
     ]
-    assert said(recreated, classless) == [
+    assert message(recreated, classless) == [
         "PriorityClass gold had another value when a was created than for the group.",
         "The class of b: none; the group's: gold.",
     ]

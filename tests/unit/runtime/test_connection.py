@@ -61,7 +61,7 @@ async def _electing(server: _Lease, folder: Path) -> AsyncIterator[tuple[Elector
     fake = Fake()
     fake.answers[PATH] = server.answer
     fake.answers[f"{PATH}/{NAME}"] = server.answer
-    said: list[str] = []
+    logged: list[str] = []
     async with serving(fake), connect(fake.kubeconfig(folder), None) as connection:
         yield (
             Elector(
@@ -74,9 +74,9 @@ async def _electing(server: _Lease, folder: Path) -> AsyncIterator[tuple[Elector
                 now=lambda: datetime.now(UTC),
                 sleep=asyncio.sleep,
                 random=random.random,
-                log_event=lambda event, _fields: said.append(event),
+                log_event=lambda event, _fields: logged.append(event),
             ),
-            said,
+            logged,
         )
 
 
@@ -87,7 +87,7 @@ async def _for_ever() -> None:
 @pytest.mark.parametrize("broken", ["busy", "hung", "cut"])
 async def test_no_call_outlives_the_window(tmp_path: Path, broken: str) -> None:
     """A server that says `in 30 seconds`, one that never answers and one that hangs up: lost in time."""
-    async with _electing(_Lease(broken), tmp_path) as (elector, said):
+    async with _electing(_Lease(broken), tmp_path) as (elector, logged):
         ended = asyncio.Event()
 
         async def lead() -> None:
@@ -101,8 +101,8 @@ async def test_no_call_outlives_the_window(tmp_path: Path, broken: str) -> None:
                 await elector.run(lead)
         assert ended.is_set()
         assert elector.remaining() == 0
-        assert (said[0], said[-1]) == ("leading", "lease lost")
-        assert "lease not reached" in said
+        assert (logged[0], logged[-1]) == ("leading", "lease lost")
+        assert "lease not reached" in logged
 
 
 async def _stopped(elector: Elector, server: _Lease) -> None:
@@ -118,15 +118,15 @@ async def _stopped(elector: Elector, server: _Lease) -> None:
 async def test_a_stop_while_a_call_hangs_is_a_clean_one(tmp_path: Path) -> None:
     """The call is given up at once, and the release within its own time."""
     server = _Lease("hung")
-    async with _electing(server, tmp_path) as (elector, said):
+    async with _electing(server, tmp_path) as (elector, logged):
         await _stopped(elector, server)
-        assert said[-1] == "lease not released"
+        assert logged[-1] == "lease not released"
 
 
 async def test_a_quiet_lease_is_kept_and_given_back(tmp_path: Path) -> None:
     server = _Lease("")
-    async with _electing(server, tmp_path) as (elector, said):
+    async with _electing(server, tmp_path) as (elector, logged):
         await _stopped(elector, server)
-        assert said == ["leading", "lease released"]
+        assert logged == ["leading", "lease released"]
         assert server.lease is not None
         assert server.lease["spec"]["holderIdentity"] == ""

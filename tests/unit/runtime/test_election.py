@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.support.lease.world import Fate, Process, Request, World, empty
+from tests.support.lease.world import Outcome, Process, Request, World, empty
 
 from podium.runtime.leaderelection import LostError
 
@@ -36,7 +36,7 @@ _delays = st.one_of(
     st.floats(0, _LONGEST_SECONDS),
 )
 _fates = st.builds(
-    Fate,
+    Outcome,
     there=_delays,
     back=st.one_of(_delays, st.just(float("inf"))),
     code=st.sampled_from([0, 0, 0, 0, 409, 429, 500]),
@@ -100,24 +100,24 @@ class _Watch:
 
 
 @given(
-    fates=st.lists(_fates, max_size=60),
+    outcomes=st.lists(_fates, max_size=60),
     blows=st.lists(_blows, max_size=8),
     rates=st.tuples(*[st.floats(0.9, 1.1)] * 3),
     wind_down=st.sampled_from([0.0, 0.5, 6.0]),
     seed=st.integers(0, 2**32),
 )
 def test_never_two_may_act_and_in_the_end_one_does(
-    fates: list[Fate], blows: list[_Blow], rates: tuple[float, ...], wind_down: float, seed: int
+    outcomes: list[Outcome], blows: list[_Blow], rates: tuple[float, ...], wind_down: float, seed: int
 ) -> None:
     """Clocks differ by a fifth in rate and start anywhere; a process may be paused or die at any await."""
-    with World(_NAMES, fates=fates, random=Random(seed).random) as world:
+    with World(_NAMES, outcomes=outcomes, random=Random(seed).random) as world:
         for process, rate in zip(world.processes.values(), rates, strict=True):
             process.rate, process.wind_down = rate, wind_down
         watch = _Watch(world)
         for blow in blows:
             world.run(blow.after)
             watch.befall(blow)
-        world.fates = iter(())
+        world.outcomes = iter(())
         world.run(_LONGEST_SECONDS + _QUIET_SECONDS)
         leaders = [name for name, process in world.processes.items() if process.works()]
         assert len(leaders) == 1

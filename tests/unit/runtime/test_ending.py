@@ -5,7 +5,7 @@ import contextlib
 from typing import Any
 
 import pytest
-from tests.support.lease.world import FINE, HUNG, OTHER, Fate, World, leading, methods
+from tests.support.lease.world import FINE, HUNG, OTHER, Outcome, World, leading, methods
 
 
 def test_told_to_stop_the_work_ends_first_and_the_lease_is_given_back() -> None:
@@ -157,7 +157,7 @@ def test_a_failed_release_of_the_lease_delays_no_exit() -> None:
 @pytest.mark.parametrize("there", [0.06, 0.07, 0.08, 0.5, 3.0])
 def test_a_renewal_on_its_way_when_we_stop_does_not_outlive_the_release(there: float) -> None:
     """It lands before, or the release is repeated upon it, or it lands afterwards and is refused."""
-    with leading(Fate(there=there)) as world:
+    with leading(Outcome(there=there)) as world:
         # 50 ms after the renewal was sent.
         world.run(2.25 - world.now)
         assert methods(world) == "GET POST"
@@ -189,14 +189,14 @@ def test_a_candidate_that_is_told_to_stop_writes_nothing() -> None:
         assert set(methods(world).split()) == {"GET"}
 
 
-@pytest.mark.parametrize("fate", [Fate(back=3.0), HUNG, Fate(there=0.07), Fate(there=2.0)])
-def test_a_candidate_that_is_told_to_stop_while_it_bids_leaves_no_lease_behind(fate: Fate) -> None:
+@pytest.mark.parametrize("outcome", [Outcome(back=3.0), HUNG, Outcome(there=0.07), Outcome(there=2.0)])
+def test_a_candidate_that_is_told_to_stop_while_it_bids_leaves_no_lease_behind(outcome: Outcome) -> None:
     """That holds whether the server has received the bid or is yet to."""
-    with World(fates=[FINE, fate]) as world:
+    with World(outcomes=[FINE, outcome]) as world:
         world["a"].start()
         # 30 ms after the bid was sent.
         world.run(0.05)
-        assert methods(world) == ("GET POST" if fate.there < 0.03 else "GET")
+        assert methods(world) == ("GET POST" if outcome.there < 0.03 else "GET")
         world["a"].stop()
         world.run(10.0)
         assert not world["a"].runs()

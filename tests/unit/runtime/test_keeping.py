@@ -8,12 +8,12 @@ from itertools import pairwise
 from typing import NamedTuple
 
 import pytest
-from tests.support.lease.world import HUNG, OTHER, Fate, World, leading, methods
+from tests.support.lease.world import HUNG, OTHER, Outcome, World, leading, methods
 
 from podium.runtime.leaderelection import LostError
 
-_GONE = Fate(there=math.inf)
-_REFUSED = Fate(code=500)
+_GONE = Outcome(there=math.inf)
+_REFUSED = Outcome(code=500)
 
 
 def _acting(world: World) -> Callable[[], None]:
@@ -44,23 +44,23 @@ def test_candidates_and_renewals_do_not_keep_step() -> None:
         assert pauses == pytest.approx([2.0, 2.3998, 2.2] * 3, abs=0.03)
 
 
-_PASSING: dict[str, list[Fate]] = {
+_PASSING: dict[str, list[Outcome]] = {
     "refused": [_REFUSED] * 3,
-    "the connection is lost after it was done": [Fate(cut=True)],
+    "the connection is lost after it was done": [Outcome(cut=True)],
     "no answer": [HUNG],
     "never arrives": [_GONE],
-    "arrives after we gave up": [Fate(there=5.5)],
-    "slow each time": [Fate(there=2.0, back=2.0)] * 5,
-    "nonsense": [Fate(body=b"nonsense"), Fate(body=b"nonsense")],
-    "forbidden for a while": [Fate(code=403)] * 3,
-    "busy": [Fate(code=429)] * 3,
+    "arrives after we gave up": [Outcome(there=5.5)],
+    "slow each time": [Outcome(there=2.0, back=2.0)] * 5,
+    "nonsense": [Outcome(body=b"nonsense"), Outcome(body=b"nonsense")],
+    "forbidden for a while": [Outcome(code=403)] * 3,
+    "busy": [Outcome(code=429)] * 3,
 }
 
 
-@pytest.mark.parametrize("fates", _PASSING.values(), ids=_PASSING)
-def test_an_outage_within_the_window_is_survived(fates: list[Fate]) -> None:
+@pytest.mark.parametrize("outcomes", _PASSING.values(), ids=_PASSING)
+def test_an_outage_within_the_window_is_survived(outcomes: list[Outcome]) -> None:
     """The lease stays ours, and the work never notices."""
-    with leading(*fates) as world:
+    with leading(*outcomes) as world:
         world.check = _acting(world)
         world.run(60.0)
         assert world["a"].runs()
@@ -69,19 +69,19 @@ def test_an_outage_within_the_window_is_survived(fates: list[Fate]) -> None:
         assert world.server.spec["leaseTransitions"] == 0
 
 
-_LASTING: dict[str, Iterable[Fate]] = {
+_LASTING: dict[str, Iterable[Outcome]] = {
     "refused": [_REFUSED] * 1000,
     "no answer": [HUNG] * 1000,
     "never arrives": [_GONE] * 1000,
-    "cut before": [Fate(there=math.inf, cut=True)] * 1000,
-    "nonsense": [Fate(code=500, body=b"nonsense")] * 1000,
+    "cut before": [Outcome(there=math.inf, cut=True)] * 1000,
+    "nonsense": [Outcome(code=500, body=b"nonsense")] * 1000,
 }
 
 
-@pytest.mark.parametrize("fates", _LASTING.values(), ids=_LASTING)
-def test_a_longer_outage_ends_the_work_within_the_window(fates: list[Fate]) -> None:
+@pytest.mark.parametrize("outcomes", _LASTING.values(), ids=_LASTING)
+def test_a_longer_outage_ends_the_work_within_the_window(outcomes: list[Outcome]) -> None:
     """The work ends ten seconds from the start of the last answered renewal, whatever the calls do."""
-    with leading(*fates) as world:
+    with leading(*outcomes) as world:
         last = world.server.requests[-1]
         world.run(until=lambda: not world["a"].may_act())
         assert world.now - last.at == pytest.approx(10.0, abs=0.05)

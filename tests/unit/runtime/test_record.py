@@ -24,7 +24,7 @@ class _Free(NamedTuple):
     "case",
     [
         pytest.param(_Free(Record(), 0, 0), id="nothing is said"),
-        pytest.param(_Free(Record("", 15), 0, 0), id="nobody holds it"),
+        pytest.param(_Free(Record("", 15), 0, 0), id="no holder"),
         pytest.param(_Free(Record("other", 15), 0, 15), id="just changed"),
         pytest.param(_Free(Record("other", 15), 14, 1), id="not yet"),
         pytest.param(_Free(Record("other", 15), 15, 0), id="its time is over"),
@@ -62,7 +62,7 @@ _EMPTIED = {**_HELD, "holderIdentity": ""}
     ("looks", "torn"),
     [
         pytest.param([None], False, id="there is none"),
-        pytest.param([{}], False, id="one that nobody ever had"),
+        pytest.param([{}], False, id="a Lease that never had a holder"),
         pytest.param([_RELEASED], False, id="given back"),
         pytest.param([_HELD, _RELEASED], False, id="given back before our eyes"),
         pytest.param([_RELEASED, None], False, id="given back and then deleted"),
@@ -73,7 +73,7 @@ _EMPTIED = {**_HELD, "holderIdentity": ""}
         pytest.param([_HELD, None], True, id="deleted"),
         pytest.param([_HELD, None, None], True, id="still deleted"),
         pytest.param([_EMPTIED, None], True, id="emptied and then deleted"),
-        pytest.param([_HELD, None, _HELD], False, id="made anew by another"),
+        pytest.param([_HELD, None, _HELD], False, id="recreated by another"),
     ],
 )
 def test_a_lease_without_a_holder_was_given_back_or_torn_from_one(

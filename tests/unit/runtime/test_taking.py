@@ -4,7 +4,7 @@ from functools import partial
 from typing import Any
 
 import pytest
-from tests.support.lease.world import FINE, HUNG, OTHER, RELEASED, Fate, World, empty, leading, methods
+from tests.support.lease.world import FINE, HUNG, OTHER, RELEASED, Outcome, World, empty, leading, methods
 
 
 def test_where_no_lease_is_one_is_made() -> None:
@@ -20,7 +20,7 @@ def test_where_no_lease_is_one_is_made() -> None:
         }
         assert (world["a"].elector.leader, world["a"].elector.transitions) == ("a", 0)
         assert not world["a"].elector.expired
-        assert world["a"].said[-1][1:] == ("leading", {"lease": "system/controller", "transitions": 0})
+        assert world["a"].logged[-1][1:] == ("leading", {"lease": "system/controller", "transitions": 0})
 
 
 @pytest.mark.parametrize(
@@ -141,17 +141,17 @@ def test_two_that_make_the_lease_at_once_are_one_leader() -> None:
 
 
 @pytest.mark.parametrize(
-    "fate",
+    "outcome",
     [
-        pytest.param(Fate(cut=True), id="the connection was lost"),
+        pytest.param(Outcome(cut=True), id="the connection was lost"),
         pytest.param(HUNG, id="no answer"),
-        pytest.param(Fate(body=b"oops"), id="an answer that is none"),
-        pytest.param(Fate(there=7.0), id="it arrives long after we gave up"),
+        pytest.param(Outcome(body=b"oops"), id="an answer that is none"),
+        pytest.param(Outcome(there=7.0), id="it arrives long after we gave up"),
     ],
 )
-def test_an_acquisition_with_a_lost_answer_is_recognized(fate: Fate) -> None:
+def test_an_acquisition_with_a_lost_answer_is_recognized(outcome: Outcome) -> None:
     """We need not wait for the end of our own lease."""
-    with World(fates=[FINE, fate]) as world:
+    with World(outcomes=[FINE, outcome]) as world:
         world["a"].start()
         world.run(10.0, until=world["a"].works)
         assert world["a"].works()
@@ -160,7 +160,7 @@ def test_an_acquisition_with_a_lost_answer_is_recognized(fate: Fate) -> None:
 
 def test_a_bid_that_lands_while_we_repeat_it_is_known_for_ours() -> None:
     """Both are based on the same version, so one of them is refused; either way it is our term."""
-    with World(fates=[FINE, Fate(there=5.1), FINE, Fate(there=0.5)]) as world:
+    with World(outcomes=[FINE, Outcome(there=5.1), FINE, Outcome(there=0.5)]) as world:
         world.server.put({})
         world["a"].start()
         world.run(6.0)
@@ -200,13 +200,13 @@ def test_a_late_answer_does_not_make_a_leader() -> None:
 
 @pytest.mark.parametrize("code", [401, 403, 404, 422, 429, 500, 503])
 def test_a_refusal_is_said_once_and_asked_again_for_ever(code: int) -> None:
-    with World(fates=[Fate(code=code)] * 100) as world:
+    with World(outcomes=[Outcome(code=code)] * 100) as world:
         # A look that finds nothing (404) is followed by a bid.
         world["a"].start()
         world.run(100.0)
         assert not world["a"].led
         assert world["a"].events() == ["lease not reached"]
-        assert f" {code} Reason: because" in world["a"].said[0][2]["error"]
+        assert f" {code} Reason: because" in world["a"].logged[0][2]["error"]
         assert len(world.server.requests) <= 100
         world.run(200.0)
         assert world["a"].works()
@@ -225,10 +225,10 @@ def test_a_refusal_is_said_once_and_asked_again_for_ever(code: int) -> None:
 )
 def test_an_invalid_lease_is_an_error(body: bytes) -> None:
     """A proxy's page, or half an object."""
-    with World(fates=[Fate(body=body)] * 3) as world:
+    with World(outcomes=[Outcome(body=body)] * 3) as world:
         world.server.put(OTHER)
         world["a"].start()
         world.run(5.0)
         assert methods(world) == "GET GET GET"
         assert world["a"].events() == ["lease not reached"]
-        assert "controller: the API server's answer is not a Lease" in world["a"].said[0][2]["error"]
+        assert "controller: the API server's answer is not a Lease" in world["a"].logged[0][2]["error"]

@@ -130,7 +130,7 @@ async def test_a_body_that_is_no_review_is_not_admitted() -> None:
 
 
 async def test_a_client_does_not_control_the_number_of_log_lines() -> None:
-    """The tenant who has the token of the account may send refused binds for ever."""
+    """The tenant who has the token of the account may send refused binds without end."""
 
     async def foreign(_: str) -> bytes:
         return _pod(scheduler="default-scheduler")

@@ -27,7 +27,7 @@ USAGE = {
         ["--provided-cert-dir", "c", "--register-service", "a/b"],
         "excludes --register-service",
     ),
-    "a failure policy that nobody would register": (
+    "a failure policy without a webhook": (
         ["--cert-dir", "c", "--register-service", "a/b", "--on-failure", "pods=Fail"],
         "--on-failure needs --register-url",
     ),

@@ -171,7 +171,7 @@ def test_a_large_list_is_converted_object_by_object(count: int, text: str) -> No
 
 
 @pytest.mark.parametrize(
-    ("objects", "said"),
+    ("objects", "expected"),
     [
         pytest.param(b"{}" + b",{}" * (10 << 20), "not a kind of", id="empty objects"),
         pytest.param(
@@ -191,7 +191,9 @@ def test_a_large_list_is_converted_object_by_object(count: int, text: str) -> No
         ),
     ],
 )
-def test_hostile_objects_cost_no_memory(monkeypatch: pytest.MonkeyPatch, objects: bytes, said: str) -> None:
+def test_hostile_objects_cost_no_memory(
+    monkeypatch: pytest.MonkeyPatch, objects: bytes, expected: str
+) -> None:
     """Each is refused by name before it is built; decoded it would take twenty times its bytes."""
     monkeypatch.setattr(conversion, "OBJECT_BYTES", 300_000)
     body = bytearray(asked(NEWER, "HERE").replace(b'"HERE"', objects))
@@ -199,6 +201,6 @@ def test_hostile_objects_cost_no_memory(monkeypatch: pytest.MonkeyPatch, objects
     response = answer(body)
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    assert said in response["result"]["message"]
+    assert expected in response["result"]["message"]
     # A part is copied once to count its contents.
     assert peak < 8 << 20

@@ -38,10 +38,10 @@ CONVERT = {
 class Desk:
     """A server of the webhook, with its counts and its log."""
 
-    def __init__(self, served: Served, metrics: Any, said: io.StringIO) -> None:
+    def __init__(self, served: Served, metrics: Any, output: io.StringIO) -> None:
         self.served = served
         self._registry = metrics
-        self._said = said
+        self._said = output
 
     def counted(self, name: str, why: str) -> float:
         value = self._registry.get_sample_value(f"podium_admission_{name}_total", {"why": why})
@@ -56,16 +56,16 @@ class Desk:
 @contextmanager
 def webhook(patience: float = 3_600, **limits: Any) -> Iterator[Desk]:
     """Serve without TLS, which changes nothing but the price; a request waits until the test ends."""
-    registry, said = new_registry(), io.StringIO()
+    registry, output = new_registry(), io.StringIO()
     with restored_logs():
-        log = logs.configure("json", "info", said)
+        log = logs.configure("json", "info", output)
         metrics = WebhookMetrics(registry)
         found = profile(rules="podium", policy=CHEAP)
         handlers = Handlers(Still(), lambda: found, metrics, log, patience=patience)
         with serving(
             handlers.routes(), Limits(linger_seconds=0.05, **limits), tls=False, tally=metrics.count_refusal
         ) as served:
-            yield Desk(served, registry, said)
+            yield Desk(served, registry, output)
         handlers.close()
 
 

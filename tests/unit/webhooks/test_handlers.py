@@ -81,8 +81,8 @@ class Desk:
         for document in classes():
             self.live.apply(document)
         self.registry = new_registry()
-        self.said = io.StringIO()
-        log: FilteringBoundLogger = logs.configure("json", level, self.said)
+        self.logged = io.StringIO()
+        log: FilteringBoundLogger = logs.configure("json", level, self.logged)
         found = by or profile(rules="podium")
         self.handlers = Handlers(
             self.live, lambda: found, WebhookMetrics(self.registry), log, patience=patience
@@ -116,7 +116,7 @@ class Desk:
 
     @property
     def log(self) -> list[dict[str, Any]]:
-        return [json.loads(line) for line in self.said.getvalue().splitlines()]
+        return [json.loads(line) for line in self.logged.getvalue().splitlines()]
 
 
 def response(reply: HTTPResponse | Awaitable[HTTPResponse]) -> dict[str, Any]:
@@ -152,7 +152,7 @@ async def test_an_answer_is_counted_and_logged() -> None:
     assert list(line)[:3] == ["time", "level", "event"]
     assert (line["level"], line["event"], line["uid"]) == ("info", "denied", refused["uid"])
     assert line["rules"] == [labels[4]]
-    assert GOLD not in desk.said.getvalue()
+    assert GOLD not in desk.logged.getvalue()
 
 
 async def test_allowed_requests_are_logged_at_debug() -> None:

@@ -61,7 +61,7 @@ class _Replica:
     ) -> None:
         self.serving = serving
         self.port = port
-        self.said: list[tuple[str, dict[str, object]]] = []
+        self.logged: list[tuple[str, dict[str, object]]] = []
         self.store = FolderStore(folder)
         self.keeper = Keeper(
             self.store,
@@ -72,16 +72,16 @@ class _Replica:
             address=("127.0.0.1", port),
             periods=periods,
             now=pki.now,
-            log_event=lambda event, fields: self.said.append((event, fields)),
+            log_event=lambda event, fields: self.logged.append((event, fields)),
         )
 
     @property
     def events(self) -> list[str]:
-        return [event for event, _ in self.said]
+        return [event for event, _ in self.logged]
 
     @property
     def errors(self) -> list[object]:
-        return [fields["error"] for _, fields in self.said if "error" in fields]
+        return [fields["error"] for _, fields in self.logged if "error" in fields]
 
 
 @contextlib.asynccontextmanager
@@ -156,11 +156,11 @@ async def test_rotations_cost_not_one_of_the_calls_made_meanwhile(tmp_path: Path
         )
         assert one.serving.fingerprint == two.serving.fingerprint
         assert not one.errors + two.errors
-        assert "PRIVATE" not in f"{one.said}{two.said}"
+        assert "PRIVATE" not in f"{one.logged}{two.logged}"
     assert set(answers) == {"welcome"}
     stored = (await FolderStore(tmp_path).read()).stored
     assert stored is not None
-    assert stored.reports == (), "who ended in order left no report behind"
+    assert stored.reports == (), "a process that ended in order left no report"
 
 
 class _Virtual:
@@ -198,7 +198,7 @@ async def _distrusted(folder: Path, vanished: int, stuck: int) -> tuple[float, _
 
     `vanished` more replicas reported and answer no more; `stuck` ones still serve the leaf of the old CA.
     """
-    time, cluster, said = _Virtual(), _Cluster(), _Said()
+    time, cluster, logged = _Virtual(), _Cluster(), _Said()
     listening = _Listening(time)
 
     def keeper(name: str) -> Keeper:
@@ -214,7 +214,7 @@ async def _distrusted(folder: Path, vanished: int, stuck: int) -> tuple[float, _
             monotonic=lambda: time.seconds,
             sleep=time.sleep,
             jitter=lambda: 1.0,
-            log_event=lambda event, fields: said.append((event, fields)),
+            log_event=lambda event, fields: logged.append((event, fields)),
             probe=listening.probe,
         )
 
@@ -231,8 +231,8 @@ async def _distrusted(folder: Path, vanished: int, stuck: int) -> tuple[float, _
     began = time.seconds
     while leaked in cluster.believed(0):
         await _round(time, live)
-        assert time.seconds - began < 3600, said
-    return time.seconds - began, said
+        assert time.seconds - began < 3600, logged
+    return time.seconds - began, logged
 
 
 async def _round(time: _Virtual, keepers: list[Keeper]) -> None:
@@ -252,10 +252,10 @@ async def test_a_leaked_ca_is_out_of_trust_within_minutes(
     tmp_path: Path, vanished: int, stuck: int, within: float
 ) -> None:
     """Replicas that vanished, or never take the new leaf, hold it for `patience` looks, not for a month."""
-    taken, said = await _distrusted(tmp_path, vanished, stuck)
+    taken, logged = await _distrusted(tmp_path, vanished, stuck)
     assert taken <= within
     missing = [f"stuck-{n}" for n in range(stuck)] + [f"vanished-{n}" for n in range(vanished)]
-    told = [fields["replicas"] for event, fields in said if event == "replicas not waited for"]
+    told = [fields["replicas"] for event, fields in logged if event == "replicas not waited for"]
     assert told == ([missing] if missing else [])
 
 
@@ -430,7 +430,7 @@ class _Stuck(FolderStore):
 
 async def test_a_store_that_is_stuck_does_not_hold_up_the_end(tmp_path: Path) -> None:
     """Withdrawing is given up after a moment; the report then runs out with its leaf."""
-    said: list[str] = []
+    logged: list[str] = []
     keeper = Keeper(
         _Stuck(tmp_path),
         Serving(pki.NAMES),
@@ -439,14 +439,14 @@ async def test_a_store_that_is_stuck_does_not_hold_up_the_end(tmp_path: Path) ->
         replica="a",
         address=("127.0.0.1", 1),
         now=pki.now,
-        log_event=lambda event, _fields: said.append(event),
+        log_event=lambda event, _fields: logged.append(event),
     )
     await keeper.prepare()
     kept = asyncio.create_task(keeper.run())
     await asyncio.sleep(0)
     kept.cancel()
     await asyncio.wait([kept])
-    assert said[-1] == "replica not withdrawn"
+    assert logged[-1] == "replica not withdrawn"
 
 
 async def test_a_client_ca_that_changes_is_noticed(tmp_path: Path) -> None:
@@ -466,8 +466,8 @@ async def test_a_client_ca_that_changes_is_noticed(tmp_path: Path) -> None:
     await asyncio.wait([kept])
 
 
-def _more(said: list[tuple[str, dict[str, object]]], told: int) -> bool:
-    return len(said) > told
+def _more(logged: list[tuple[str, dict[str, object]]], told: int) -> bool:
+    return len(logged) > told
 
 
 def _serves(serving: Serving, fingerprint: str) -> bool:
@@ -497,12 +497,12 @@ class _Volume:
 async def test_provided_certificates_are_followed_and_never_written(tmp_path: Path) -> None:
     """RSA after ECDSA after a bad pair; the folder is read-only."""
     ca, volume, serving = pki.authority(), _Volume(tmp_path), Serving(pki.NAMES)
-    said: list[tuple[str, dict[str, object]]] = []
+    logged: list[tuple[str, dict[str, object]]] = []
     watcher = Watcher(
         tmp_path,
         serving,
         now=pki.now,
-        log_event=lambda event, fields: said.append((event, fields)),
+        log_event=lambda event, fields: logged.append((event, fields)),
         poll=0.02,
     )
     assert watcher.registered
@@ -512,10 +512,10 @@ async def test_provided_certificates_are_followed_and_never_written(tmp_path: Pa
     async with pki.listening(serving) as port:
         for pair in (pki.rsa_leaf(ca), pki.leaf(ca)):
             bad = Pair(pki.leaf(ca).certificate, pair.key)
-            before, told = serving.fingerprint, len(said)
+            before, told = serving.fingerprint, len(logged)
             volume.swap(bad)
-            await _until(partial(_more, said, told))
-            assert "does not belong" in str(said[-1][1]["error"])
+            await _until(partial(_more, logged, told))
+            assert "does not belong" in str(logged[-1][1]["error"])
             assert (await pki.ask(port, pki.client(ca.certificate)))[1] == before
             volume.swap(pair)
             wanted = certificates.facts(pair.certificate).fingerprint
@@ -524,18 +524,18 @@ async def test_provided_certificates_are_followed_and_never_written(tmp_path: Pa
         files = volume.files()
         shutil.rmtree(tmp_path / "..data", ignore_errors=True)
         (tmp_path / "..data").unlink()
-        await _until(lambda: "No such file" in str(said[-1][1].get("error")))
+        await _until(lambda: "No such file" in str(logged[-1][1].get("error")))
         assert (await pki.ask(port, pki.client(ca.certificate)))[0] == "welcome"
     watching.cancel()
     await asyncio.wait([watching])
     assert files == sorted({"tls.crt", "tls.key", "..data", *(f"..{number}" for number in range(5))})
-    assert "PRIVATE" not in str(said)
+    assert "PRIVATE" not in str(logged)
 
 
 async def test_a_lasting_failure_is_logged_once(tmp_path: Path) -> None:
     """An API server that is away for an hour is one line, and so is its next absence."""
     pki.write(tmp_path, pki.leaf(pki.authority()))
-    said: list[str] = []
+    logged: list[str] = []
     turns = itertools.count(1)
 
     async def sleep(_: float) -> None:
@@ -551,12 +551,12 @@ async def test_a_lasting_failure_is_logged_once(tmp_path: Path) -> None:
         tmp_path,
         Serving(pki.NAMES),
         now=pki.now,
-        log_event=lambda event, _: said.append(event),
+        log_event=lambda event, _: logged.append(event),
         sleep=sleep,
     )
     with pytest.raises(asyncio.CancelledError):
         await watcher.run()
-    assert said == ["certificate loaded", "certificates not kept", "certificates not kept"]
+    assert logged == ["certificate loaded", "certificates not kept", "certificates not kept"]
 
 
 async def test_provided_certificates_must_be_good_at_the_start(tmp_path: Path) -> None:

@@ -317,14 +317,14 @@ def test_no_deadline_is_longer_than_an_api_server_waits(serve: Serve, desk: Desk
 @pytest.mark.parametrize("path", ["/fail", "/fail-later"])
 def test_a_bug_is_500(serve: Serve, path: str) -> None:
     """It says nothing of the cause, the log does; the connection lives."""
-    served, said = serve(), io.StringIO()
-    logs.configure("json", "info", said)
+    served, output = serve(), io.StringIO()
+    logs.configure("json", "info", output)
     with served.peer() as peer:
         failed = peer.ask(post(path))
         assert (failed.status, served.refusals) == (500, [(500, "exception")])
         assert b"secret" not in failed.body
         assert peer.ask(post("/echo")).status == 200
-    assert "secret" in said.getvalue()
+    assert "secret" in output.getvalue()
 
 
 def test_too_many_that_wait_are_shed(serve: Serve, desk: Desk) -> None:

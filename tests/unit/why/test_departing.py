@@ -85,7 +85,7 @@ HANDS: dict[str, tuple[list[dict[str, Any]], By, str]] = {
         By.KUBELET_SHUTDOWN,
         "its node shut down",
     ),
-    "a kubelet, nobody knows what for": (ended("", "went"), By.KUBELET, "the kubelet terminated it"),
+    "a kubelet, without a reason": (ended("", "went"), By.KUBELET, "the kubelet terminated it"),
     "a kubelet without conditions": (ended("Evicted"), By.KUBELET_PRESSURE, "the kubelet evicted it"),
     "the taint manager": (
         [
@@ -104,12 +104,12 @@ HANDS: dict[str, tuple[list[dict[str, Any]], By, str]] = {
         By.POD_GC,
         "garbage collector",
     ),
-    "a reason of somebody's own": (
+    "an unknown reason": (
         [pod("x", disrupted("StoppedByQueue"), node="n1")],
         By.OTHER,
         "it was disrupted",
     ),
-    "somebody": (
+    "deleted by a user": (
         [pod("x", node="n1", metadata=GOING)],
         By.DELETED,
         f"it was deleted; its grace period is running at {LATER}",
@@ -165,10 +165,10 @@ def test_each_hand_is_told_apart(podium: Podium, objects: list[dict[str, Any]], 
     """The report has one departure, by this actor, which the summary names; each has a fix."""
     run = podium("pod", "a/x", "-f", file([*objects, node()]), "-o", "json")
     assert run.code == 0, run.stderr
-    told = run.json
-    assert [each["by"] for each in told["departures"]] == [by]
-    assert summary in told["summary"]
-    assert told["departures"][0]["fix"]
+    report = run.json
+    assert [each["by"] for each in report["departures"]] == [by]
+    assert summary in report["summary"]
+    assert report["departures"][0]["fix"]
 
 
 def test_several_sources_of_one_eviction_give_one_departure(podium: Podium) -> None:
@@ -178,8 +178,8 @@ def test_several_sources_of_one_eviction_give_one_departure(podium: Podium) -> N
         event("x", "Preempted", f"{EVENT_KUBE}, 1 pod in 1 unit", "podium-scheduler"),
         record(plan(party("Pod", "a", "high", priority=9), party("Pod", "a", "x"), domain="n1")),
     ]
-    told = podium("pod", "a/x", "-f", file([*objects, node()]), "-o", "json").json
-    (departure,) = told["departures"]
+    report = podium("pod", "a/x", "-f", file([*objects, node()]), "-o", "json").json
+    (departure,) = report["departures"]
     assert departure["told"] == ["condition", "event", "record"]
     whom = {"kind": "Pod", "namespace": "a", "name": "high", "uid": uid_of("high"), "priority": 9}
     assert (departure["preemptor"], departure["node"]) == (whom, "n1")
@@ -188,8 +188,8 @@ def test_several_sources_of_one_eviction_give_one_departure(podium: Podium) -> N
 def test_a_preemptor_that_was_read_has_its_name(podium: Podium) -> None:
     """kube-scheduler says a UID only."""
     objects = [event("x", "Preempted", EVENT_KUBE, "default-scheduler"), pod("high", node="n1", priority=7)]
-    told = podium("pod", "a/x", "-f", file([*objects, node()]), "-o", "json").json
-    whom = told["departures"][0]["preemptor"]
+    report = podium("pod", "a/x", "-f", file([*objects, node()]), "-o", "json").json
+    whom = report["departures"][0]["preemptor"]
     assert (whom["namespace"], whom["name"], whom["priority"]) == ("a", "high", 7)
 
 
@@ -209,18 +209,18 @@ def test_pods_of_a_group_that_went_together_are_one(podium: Podium) -> None:
     (departure,) = podium("group", "a/ring", "-f", file([*objects, node()]), "-o", "json").json["departures"]
     assert (departure["pods"], departure["told"]) == (["x", "y"], ["condition", "event", "record"])
     assert departure["preemptor"]["name"] == "high"
-    told = podium("pod", "a/x", "-f", "cluster.json", "-o", "json").json
-    assert [(each["of"], each["by"]) for each in told["departures"]] == [("Itself", "Podium")]
+    report = podium("pod", "a/x", "-f", "cluster.json", "-o", "json").json
+    assert [(each["of"], each["by"]) for each in report["departures"]] == [("Itself", "Podium")]
 
 
 def test_a_groups_own_condition_outlives_its_pods(podium: Podium) -> None:
     """The group is there, its pods are gone: the condition names the preemptor."""
     message = BY_PODIUM.replace("pod (", "podgroup (")
     ring = group("ring", condition("DisruptionTarget", "True", "PreemptionByScheduler", message))
-    told = podium("group", "a/ring", "-f", file([ring, node()]), "-o", "json").json
-    (departure,) = told["departures"]
+    report = podium("group", "a/ring", "-f", file([ring, node()]), "-o", "json").json
+    (departure,) = report["departures"]
     assert (departure["by"], departure["preemptor"]["uid"]) == ("Podium", uid_of("high"))
-    assert told["waiting"][0]["cause"] == "TooFew"
+    assert report["waiting"][0]["cause"] == "TooFew"
 
 
 def test_groups_that_went_twice_are_two(podium: Podium) -> None:
@@ -230,9 +230,9 @@ def test_groups_that_went_twice_are_two(podium: Podium) -> None:
             plan(party("PodGroup", "a", "more"), party("PodGroup", "a", "ring"), time="2026-11-21T09:00:00Z"),
         )
     ]
-    told = podium("group", "a/ring", "-f", file(objects), "-o", "json").json
-    assert [each["preemptor"]["name"] for each in told["departures"]] == ["more", "high"]
-    assert told["state"] == "Gone"
+    report = podium("group", "a/ring", "-f", file(objects), "-o", "json").json
+    assert [each["preemptor"]["name"] for each in report["departures"]] == ["more", "high"]
+    assert report["state"] == "Gone"
 
 
 def test_the_one_before_it_is_told_apart(podium: Podium) -> None:
@@ -247,9 +247,9 @@ def test_the_one_before_it_is_told_apart(podium: Podium) -> None:
             plan(party("Pod", "a", "most"), party("Pod", "b", "x")),
         ),
     ]
-    told = podium("pod", "a/x", "-f", file(objects), "-o", "json").json
-    assert sorted(each["of"] for each in told["departures"]) == ["Earlier", "Workload"]
-    assert told["summary"] == "Pod a/x runs."
+    report = podium("pod", "a/x", "-f", file(objects), "-o", "json").json
+    assert sorted(each["of"] for each in report["departures"]) == ["Earlier", "Workload"]
+    assert report["summary"] == "Pod a/x runs."
 
 
 def test_an_observed_preemption_is_no_departure(podium: Podium) -> None:
@@ -261,23 +261,23 @@ def test_an_observed_preemption_is_no_departure(podium: Podium) -> None:
             plan(party("Pod", "a", "high"), party("Pod", "a", "x"), mode="Shadow"),
         ),
     ]
-    told = podium("pod", "a/x", "-f", file(objects), "-o", "json").json
-    assert [each["by"] for each in told["departures"]] == [By.PODIUM_OBSERVED]
-    assert told["state"] == "Running"
+    report = podium("pod", "a/x", "-f", file(objects), "-o", "json").json
+    assert [each["by"] for each in report["departures"]] == [By.PODIUM_OBSERVED]
+    assert report["state"] == "Running"
 
 
 def test_a_mark_that_was_taken_back_is_no_end(podium: Podium) -> None:
     spared = condition("DisruptionTarget", "False", "PreemptionByScheduler", "given up")
-    told = podium("pod", "a/x", "-f", file([pod("x", spared, node="n1")]), "-o", "json").json
-    assert (told["departures"], told["state"]) == ([], "Running")
+    report = podium("pod", "a/x", "-f", file([pod("x", spared, node="n1")]), "-o", "json").json
+    assert (report["departures"], report["state"]) == ([], "Running")
 
 
 def test_a_taint_that_went_is_no_end(podium: Podium) -> None:
     cancelled = event(
         "x", "TaintManagerEviction", "Cancelling deletion of Pod a/x", "taint-eviction-controller"
     )
-    told = podium("pod", "a/x", "-f", file([pod("x", node="n1"), cancelled]), "-o", "json").json
-    assert told["departures"] == []
+    report = podium("pod", "a/x", "-f", file([pod("x", node="n1"), cancelled]), "-o", "json").json
+    assert report["departures"] == []
 
 
 def test_preemptions_for_a_group_are_counted(podium: Podium) -> None:
@@ -295,9 +295,9 @@ def test_preemptions_for_a_group_are_counted(podium: Podium) -> None:
     assert "secret" not in run.stdout
 
 
-# --- who does not exist -------------------------------------------------------------------------------------
+# --- objects that do not exist ------------------------------------------------------------------------------
 
-NOBODY: dict[str, tuple[list[dict[str, Any]], str, str]] = {
+MISSING: dict[str, tuple[list[dict[str, Any]], str, str]] = {
     "a name that is nearly right": ([pod("trainer")], "pod a/trainr", "did you mean trainer?"),
     "a group, asked about as a pod": (
         [group("ring"), pod("z")],
@@ -310,7 +310,7 @@ NOBODY: dict[str, tuple[list[dict[str, Any]], str, str]] = {
         "a pod has this name: podium why pod a/x",
     ),
     "one of another namespace": ([pod("x", namespace="b")], "pod a/x", "found in b"),
-    "nobody at all": (
+    "a pod that does not exist": (
         [pod("x")],
         "pod a/nobody",
         "no record of it (Event: not in the input (podium dump --events); PreemptionRecord: ",
@@ -318,7 +318,7 @@ NOBODY: dict[str, tuple[list[dict[str, Any]], str, str]] = {
 }
 
 
-@pytest.mark.parametrize(("objects", "asked", "said"), NOBODY.values(), ids=list(NOBODY))
+@pytest.mark.parametrize(("objects", "asked", "said"), MISSING.values(), ids=list(MISSING))
 def test_a_missing_object_is_an_error_with_similar_names(
     podium: Podium, objects: list[dict[str, Any]], asked: str, said: str
 ) -> None:

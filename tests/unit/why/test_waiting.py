@@ -54,7 +54,7 @@ CASES: dict[str, Case] = {
         "a/ring, which does not exist",
         "create the PodGroup",
     ),
-    "a group that only pods speak of": (
+    "a group that only pods name": (
         [pod("x", group="ring"), pod("y", group="ring"), group("other")],
         "group a/ring",
         ["GroupMissing"],
@@ -114,7 +114,7 @@ CASES: dict[str, Case] = {
         "has priority 5 and pods of it 1",
         "podium audit",
     ),
-    "divergent, for which Podium evicts nobody": (
+    "divergent, so Podium evicts nothing for it": (
         [
             group("ring"),
             pod("x", unscheduled(NO_ROOM), group="ring", priority=5),
@@ -164,7 +164,7 @@ CASES: dict[str, Case] = {
         "the input does not hold its message",
         "the scheduler retries",
     ),
-    "nobody tried it": (
+    "no scheduler tried it": (
         [pod("x", scheduler="typo-scheduler")],
         "pod a/x",
         ["NotTried"],
@@ -191,40 +191,40 @@ def test_each_kind_of_waiting(podium: Podium, case: Case) -> None:
     objects, asked, causes, message, fix = case
     run = podium(*asked.split(), "-f", file([*objects, node()]), "-o", "json")
     assert run.code == 0, run.stderr
-    told = run.json
-    assert told["state"] == "Waiting"
-    assert [each["cause"] for each in told["waiting"]] == causes
-    assert message in told["waiting"][0]["message"]
-    assert fix in told["waiting"][0]["fix"]
-    assert told["waiting"][0]["message"].rstrip(".") in told["summary"]
+    report = run.json
+    assert report["state"] == "Waiting"
+    assert [each["cause"] for each in report["waiting"]] == causes
+    assert message in report["waiting"][0]["message"]
+    assert fix in report["waiting"][0]["fix"]
+    assert report["waiting"][0]["message"].rstrip(".") in report["summary"]
 
 
 @pytest.mark.parametrize("asked", ["pod a/x", "group a/ring"])
 def test_a_group_that_was_not_read_is_not_said_to_be_missing(podium: Podium, asked: str) -> None:
     """Missing input allows no conclusion, and it is named."""
     objects = [pod("x", unscheduled(NO_ROOM), group="ring", priority=5), node()]
-    told = podium(*asked.split(), "-f", file(objects), "-o", "json").json
-    assert [each["cause"] for each in told["waiting"]] == ["SchedulerSays", "NotRead"]
-    assert "PodGroup: not in the input" in told["unknown"]
-    assert told["prospect"] is None
-    if told["priority"] is not None:
-        assert "its group was not read" in told["priority"]["rule"]
+    report = podium(*asked.split(), "-f", file(objects), "-o", "json").json
+    assert [each["cause"] for each in report["waiting"]] == ["SchedulerSays", "NotRead"]
+    assert "PodGroup: not in the input" in report["unknown"]
+    assert report["prospect"] is None
+    if report["priority"] is not None:
+        assert "its group was not read" in report["priority"]["rule"]
 
 
 CLAIMING: dict[str, Any] = {"volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]}
 
 
 def test_volumes_that_were_not_read_are_not_said_to_be_missing(podium: Podium) -> None:
-    told = podium("pod", "a/x", "-f", file([pod("x", **CLAIMING), node()]), "-o", "json").json
-    assert [each["cause"] for each in told["waiting"]] == ["NotTried", "NotRead"]
-    assert told["prospect"] is None
+    report = podium("pod", "a/x", "-f", file([pod("x", **CLAIMING), node()]), "-o", "json").json
+    assert [each["cause"] for each in report["waiting"]] == ["NotTried", "NotRead"]
+    assert report["prospect"] is None
 
 
 def test_other_schedulers_judge_more(podium: Podium) -> None:
     """A part that Podium's engine cannot judge does not keep a pod of kube-scheduler waiting."""
     claimed = pod("x", unscheduled(NO_ROOM), scheduler="default-scheduler", resourceClaims=[{"name": "gpu"}])
-    told = podium("pod", "a/x", "-f", file([claimed, node()]), "-o", "json").json
-    assert [each["cause"] for each in told["waiting"]] == ["SchedulerSays", "NotJudged"]
+    report = podium("pod", "a/x", "-f", file([claimed, node()]), "-o", "json").json
+    assert [each["cause"] for each in report["waiting"]] == ["SchedulerSays", "NotJudged"]
 
 
 def test_a_divergence_is_explained_in_the_audits_words(podium: Podium) -> None:
@@ -265,20 +265,20 @@ def test_the_plan_for_a_waiting_preemptor_is_whatifs(
     podium: Podium, objects: list[dict[str, Any]], outcome: str, message: str
 ) -> None:
     """The engine of `podium whatif` answers, for a preemptor that waits for nothing but room."""
-    told = podium("pod", "a/x", "-f", file(objects), "-o", "json").json
-    assert told["prospect"]["outcome"] == outcome
-    assert message in told["prospect"]["message"]
+    report = podium("pod", "a/x", "-f", file(objects), "-o", "json").json
+    assert report["prospect"]["outcome"] == outcome
+    assert message in report["prospect"]["message"]
 
 
 def test_a_pod_that_waits_for_something_else_has_no_plan(podium: Podium) -> None:
-    told = podium("pod", "a/x", "-f", file([pod("x", schedulingGates=KUEUE), node()]), "-o", "json").json
-    assert told["prospect"] is None
+    report = podium("pod", "a/x", "-f", file([pod("x", schedulingGates=KUEUE), node()]), "-o", "json").json
+    assert report["prospect"] is None
 
 
 def test_no_plan_without_nodes_is_said(podium: Podium) -> None:
-    told = podium("pod", "a/x", "-f", file([pod("x")]), "-o", "json").json
-    assert told["prospect"] is None
-    assert any("the input has no nodes" in each for each in told["unknown"])
+    report = podium("pod", "a/x", "-f", file([pod("x")]), "-o", "json").json
+    assert report["prospect"] is None
+    assert any("the input has no nodes" in each for each in report["unknown"])
 
 
 # --- where an integer comes from --------------------------------------------------------------------------
@@ -294,7 +294,7 @@ SOURCES: dict[str, tuple[dict[str, Any], list[dict[str, Any]], str]] = {
         [priority_class("p", 7, globalDefault=True)],
         "7 from PriorityClass p, the cluster's default",
     ),
-    "a class made anew": (
+    "a recreated class": (
         {"priority": 7, "priorityClassName": "p"},
         [priority_class("p", 9)],
         "7 from PriorityClass p, which was recreated since and now has 9; the stored value counts",
@@ -333,9 +333,9 @@ SOURCES: dict[str, tuple[dict[str, Any], list[dict[str, Any]], str]] = {
 def test_where_the_integer_comes_from(
     podium: Podium, spec: dict[str, Any], classes: list[dict[str, Any]], source: str
 ) -> None:
-    told = podium("pod", "a/x", "-f", file([pod("x", **spec), *classes, node()]), "-o", "json").json
-    assert told["priority"]["source"] == source
-    assert told["priority"]["rule"] == "it is in no group: its own priority counts"
+    report = podium("pod", "a/x", "-f", file([pod("x", **spec), *classes, node()]), "-o", "json").json
+    assert report["priority"]["source"] == source
+    assert report["priority"]["rule"] == "it is in no group: its own priority counts"
 
 
 def test_conditions_and_events_are_in_every_dump_with_the_past() -> None:

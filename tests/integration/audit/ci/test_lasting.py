@@ -58,7 +58,7 @@ def job_hash(number: int) -> str:
 HASH, OTHER = job_hash(3141592653), job_hash(2718281828)
 NIGHTLY = [document("batch/v1", "CronJob", "nightly"), document(*DATED, CRON)]
 CASES: dict[str, tuple[Sequence[Document], str]] = {
-    "a name that somebody gave": ([document(NATIVE, "PodGroup", "train")], "train"),
+    "a chosen name": ([document(NATIVE, "PodGroup", "train")], "train"),
     "a group of a Job": (
         [document(*JOB), document(NATIVE, "PodGroup", f"train-{HASH}-train-pgt-0-{OTHER}", JOB)],
         "train-*-train-pgt-0-*",
@@ -68,7 +68,7 @@ CASES: dict[str, tuple[Sequence[Document], str]] = {
         "train-*-workers-*",
     ),
     "a Workload of a Job": ([document(NATIVE, "Workload", f"train-{HASH}", JOB)], "train-*"),
-    "that nobody owns": ([document(NATIVE, "Workload", f"train-{HASH}")], f"train-{HASH}"),
+    "a generated name without an owner": ([document(NATIVE, "Workload", f"train-{HASH}")], f"train-{HASH}"),
     "a group of a Job, by Podium": (
         [document(*JOB), document("scheduling.podium.dev/v1beta1", "PodGroup", "train-job", JOB)],
         "train-job",

@@ -30,14 +30,14 @@ def _open(browser: Browser, folder: Path, report: AuditReport, **options: Any) -
 
 def test_page_opens_in_peace(browser: Browser, tmp_path: Path) -> None:
     """No error, no dialog from a hostile name, and no request but the file itself."""
-    tab, said, requests = _open(browser, tmp_path, sample.sick())
+    tab, messages, requests = _open(browser, tmp_path, sample.sick())
     expect(tab).to_have_title(
         "Podium audit: 24 groups, 1,296 pods and 768 accelerators will not schedule on Kubernetes 1.37."
     )
     expect(tab.locator("script")).to_have_count(1)
     tab.locator("summary", has_text="60 at 1000").click()
     expect(tab.get_by_text("First 50 of 60.")).to_be_visible()
-    assert said == []
+    assert messages == []
     assert requests == [(tmp_path / "report.html").as_uri()]
 
 
@@ -159,12 +159,12 @@ def test_paper_has_what_is_closed_on_screen(browser: Browser, tmp_path: Path) ->
 
 def test_ten_thousand_findings_stay_usable(browser: Browser, tmp_path: Path) -> None:
     """The page of a huge report is cut with a word, and its filter still answers."""
-    tab, said, _ = _open(browser, tmp_path, sample.large(10_000))
+    tab, messages, _ = _open(browser, tmp_path, sample.large(10_000))
     expect(tab.locator(".finding")).to_have_count(page_module.FINDINGS * len(sample.RULES))
     expect(tab.get_by_text(f"First {page_module.GROUPS} of 5,000.")).to_be_visible()
     tab.get_by_label("Filter").fill("team-0/train-0 ")
     expect(tab.locator(".finding:not([hidden])")).to_have_count(1)
-    assert said == []
+    assert messages == []
 
 
 def test_findings_that_do_not_count_are_on_the_page(browser: Browser, tmp_path: Path) -> None:

@@ -135,7 +135,7 @@ MINORS = {
     "the server's": ([], "v1.36.3", "1.36", "the API server is v1.36.3"),
     "a vendor's": ([], "v1.35.2-gke.100", "1.35", "the API server is v1.35.2-gke.100"),
     "a newer one than known": ([], "v1.41.0", "1.38", "the API server is v1.41.0; the nearest known minor"),
-    "nobody says": ([], "''", "1.37", "assumed, because no node has a version"),
+    "unknown version": ([], "''", "1.37", "assumed, because no node has a version"),
 }
 
 

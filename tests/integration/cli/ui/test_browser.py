@@ -23,7 +23,7 @@ PATHS = {
     "whatif": "/whatif",
     "plan": "/whatif?target=research%2Ftrain",
     "threats": "/threats?name=team-b%2Fsweep",
-    "threatened nobody": "/threats?name=nobody%2Fnothing",
+    "threat not found": "/threats?name=nobody%2Fnothing",
     "no page": "/nothing",
     "error": "/pod?name=nobody%2Fnothing",
 }

@@ -18,7 +18,7 @@ README = (ROOT / "README.md").read_text("utf-8")
 CUTS = {
     "groups, pods, members, plans of the history on a page": frame.ROWS,
     "priorities": overview.LEVELS,
-    "who made it go; preemptions for it": one.DEPARTURES,
+    "preemptions of it, and for it": one.DEPARTURES,
     "victims of a plan in the history": history.UNITS,
     "pending groups and pods that the form offers, and running ones": planning.OFFERED,
 }

@@ -77,7 +77,7 @@ CODES: dict[str, tuple[list[str], int]] = {
     "as many victims as allowed": (["--pod", "a/high", "--max-victims", "1"], 0),
     "more victims than allowed": (["--pod", "a/high", "--max-victims", "0"], 3),
     "does not fit": (["--pod", "a/huge"], 3),
-    "somebody who does not exist": (["--pod", "a/nobody"], 1),
+    "a pod that does not exist": (["--pod", "a/nobody"], 1),
     "wrong usage": (["--pod", "a/high", "--group", "a/high"], 2),
     "the other direction": (["--victim", "a/low"], 0),
 }
@@ -183,11 +183,11 @@ TIMES: dict[str, tuple[str, list[str], str]] = {
 }
 
 
-@pytest.mark.parametrize(("text", "arguments", "said"), TIMES.values(), ids=list(TIMES))
-def test_time_of_the_plan(podium: Podium, text: str, arguments: Sequence[str], said: str) -> None:
+@pytest.mark.parametrize(("text", "arguments", "expected"), TIMES.values(), ids=list(TIMES))
+def test_time_of_the_plan(podium: Podium, text: str, arguments: Sequence[str], expected: str) -> None:
     """A dump is a past moment, its newest; a given time counts; the report names the time used."""
     table = podium("-f", file(text), "--pod", "a/high", *arguments).stdout
-    assert said in table.replace("\n", " ")
+    assert expected in table.replace("\n", " ")
 
 
 def test_added_objects_are_planned_for(podium: Podium) -> None:
@@ -270,7 +270,7 @@ BAD: dict[str, tuple[dict[str, str], list[str], int, str]] = {
         1,
         "PodGroup a/x not found; pending pods: ",
     ),
-    "a group that only its pods speak of": (
+    "a group that only its pods name": (
         {"c.yaml": NODE + MEMBER},
         ["-f", "c.yaml", "--group", "a/ring"],
         1,
@@ -346,16 +346,16 @@ BAD: dict[str, tuple[dict[str, str], list[str], int, str]] = {
 NOTES = ("podium: semantics", "podium: skipped")
 
 
-@pytest.mark.parametrize(("files", "arguments", "code", "said"), BAD.values(), ids=list(BAD))
+@pytest.mark.parametrize(("files", "arguments", "code", "expected"), BAD.values(), ids=list(BAD))
 def test_bad_input_is_named(
-    podium: Podium, files: dict[str, str], arguments: Sequence[str], code: int, said: str
+    podium: Podium, files: dict[str, str], arguments: Sequence[str], code: int, expected: str
 ) -> None:
     """The error is one line with the fault, its place and the remedy; no output, and no traceback."""
     for name, text in files.items():
         file(text, name)
     run = podium(*arguments)
     assert (run.code, run.stdout) == (code, "")
-    assert said in run.stderr
+    assert expected in run.stderr
     assert "Traceback" not in run.stderr
     told = [line for line in run.stderr.splitlines() if not line.startswith(NOTES)]
     assert code == 2 or len(told) == 1

@@ -74,7 +74,7 @@ class Case:
     shield: str
 
 
-WHO = "PodGroup team-b/sweep (priority 100, 2 pods on n1, n2)"
+GROUP = "PodGroup team-b/sweep (priority 100, 2 pods on n1, n2)"
 SIZE = (
     "On n1 a pod that requests more than 1 and at most 9 nvidia.com/gpu preempts it. Up to 0 does "
     "not; between "
@@ -84,19 +84,20 @@ SIZE = (
 CASES = {
     "open": Case(
         threat(),
-        f"{WHO} can be preempted by priority 101 or higher, that is class research (1000) and above.",
+        f"{GROUP} can be preempted by priority 101 or higher, that is class research (1000) and above.",
         f"The group is preempted as a whole. {SIZE}",
         "No toleration and no PodDisruptionBudget protects it.",
     ),
-    "nobody has it": Case(
+    "no pod has the class": Case(
         threat(classes=(), kind="Pod", one_by_one=2),
-        f"{WHO[:3]}{WHO[8:]} can be preempted by priority 101 or higher, which no class of the cluster has.",
+        f"{GROUP[:3]}{GROUP[8:]} can be preempted by priority 101 or higher, "
+        "which no class of the cluster has.",
         f"2 members of the group are preempted one by one; this is the first. {SIZE}",
         "No toleration and no PodDisruptionBudget protects it.",
     ),
     "held": Case(
         threat(tolerations=(HELD,), minimal=2000, budgets=(BudgetCharge("sweep", 1, 2),)),
-        f"{WHO} can be preempted by priority 2000 or higher, that is class research (1000) and above.",
+        f"{GROUP} can be preempted by priority 2000 or higher, that is class research (1000) and above.",
         f"The group is preempted as a whole. {SIZE}",
         "Its PriorityClass holds back priorities below 2000 until 2026-11-21T16:00:00Z; without it, "
         "priority 101 is enough. Its eviction would violate PodDisruptionBudget sweep: it is spared "
@@ -105,9 +106,9 @@ CASES = {
         "enough room.",
     ),
     "protected": Case(
-        threat(minimal=None, later=None, rooms=(), classes=(), protection="it is nobody's business"),
-        f"Nothing can preempt {WHO}.",
-        "It is nobody's business.",
+        threat(minimal=None, later=None, rooms=(), classes=(), protection="it is a static pod"),
+        f"Nothing can preempt {GROUP}.",
+        "It is a static pod.",
         "",
     ),
 }
@@ -164,7 +165,7 @@ def test_lists_are_bounded_and_say_so() -> None:
 
 
 def test_json_is_the_contract() -> None:
-    """The keys, in order; null is for ever, or nothing; YAML is the same document."""
+    """The keys, in order; null means without end, or none; YAML is the same document."""
     document = faces.threat_document(threat(tolerations=(ExemptPod("a", 9, None, scheduled=False), HELD)))
     value = json.loads(as_json(document))
     assert list(value) == [

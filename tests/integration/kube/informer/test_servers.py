@@ -43,12 +43,12 @@ class Scene:
     """A real cluster that is followed."""
 
     def __init__(
-        self, connection: Connection, cluster: InformerCache, said: list[tuple[str, dict[str, Any]]]
+        self, connection: Connection, cluster: InformerCache, logged: list[tuple[str, dict[str, Any]]]
     ) -> None:
         self.connection = connection
         self.cluster = cluster
         self.state = cluster.state
-        self.said = said
+        self.logged = logged
 
     async def until(self, reached: Callable[[], bool]) -> None:
         """Wait until something is so: in the state, in the log or anywhere."""
@@ -75,12 +75,14 @@ class Scene:
 @asynccontextmanager
 async def following(kubeconfig: Path, kinds: tuple[Kind, ...] = KINDS) -> AsyncIterator[Scene]:
     """Follow the kinds that the webhooks do."""
-    said: list[tuple[str, dict[str, Any]]] = []
+    logged: list[tuple[str, dict[str, Any]]] = []
     async with connect(str(kubeconfig), None) as connection:
-        cluster = InformerCache(connection, kinds, log_event=lambda what, fields: said.append((what, fields)))
+        cluster = InformerCache(
+            connection, kinds, log_event=lambda what, fields: logged.append((what, fields))
+        )
         task = asyncio.create_task(cluster.run())
         try:
-            yield Scene(connection, cluster, said)
+            yield Scene(connection, cluster, logged)
         finally:
             task.cancel()
             await asyncio.wait({task})
@@ -126,7 +128,7 @@ async def test_own_writes_are_visible_after_the_barrier(own: Server) -> None:
         free = {"metadata": {"finalizers": None}}
         await scene.write("PATCH", f"{groups}/train", free, content_type="application/merge-patch+json")
         await scene.until(lambda: key not in scene.state.groups)
-        assert {what for what, _ in scene.said} == {"api found"}
+        assert {what for what, _ in scene.logged} == {"api found"}
         assert set(scene.cluster.ages()) == {CLASS_RESOURCE, resource, "workloads.scheduling.k8s.io"}
 
 
@@ -173,8 +175,8 @@ async def test_a_restart_and_a_real_410_lose_nothing(own: Server) -> None:
         await scene.cluster.caught_up(CLASS_RESOURCE, made["metadata"]["resourceVersion"])
         assert scene.classes() == scene.truth(own, CLASSES)
         # Groups were not written to since: their moment is older than all that the new server knows.
-        await scene.until(lambda: "watch expired" in {what for what, _ in scene.said})
-        (error, *_) = [fields["error"] for what, fields in scene.said if what == "watch expired"]
+        await scene.until(lambda: "watch expired" in {what for what, _ in scene.logged})
+        (error, *_) = [fields["error"] for what, fields in scene.logged if what == "watch expired"]
         assert error.startswith("410 Expired: too old resource version")
         assert scene.state.classes[stays] is known[stays]
 

@@ -84,9 +84,9 @@ def bare() -> Iterator[Server]:
         yield server
 
 
-@pytest.mark.parametrize(("may", "asked", "said"), CASES.values(), ids=list(CASES))
+@pytest.mark.parametrize(("may", "asked", "expected"), CASES.values(), ids=list(CASES))
 def test_missing_rights_are_listed(
-    bare: Server, tmp_path: Path, may: list[dict[str, Any]], asked: list[str], said: str
+    bare: Server, tmp_path: Path, may: list[dict[str, Any]], asked: list[str], expected: str
 ) -> None:
     """All that is asked is what may be done."""
     with Proxy(bare).running() as proxy:
@@ -95,7 +95,7 @@ def test_missing_rights_are_listed(
         kubeconfig.write_text(text, "utf-8")
         done = podium(bare, *asked, kubeconfig=kubeconfig, code=1)
     _, line = done.stderr.splitlines()
-    assert line == f"podium: nothing was written: missing permission to {said}"
+    assert line == f"podium: nothing was written: missing permission to {expected}"
     assert done.stdout == ""
     assert {each.path.rpartition("/")[2] for each in proxy.calls} == {"version", "selfsubjectaccessreviews"}
 

@@ -71,7 +71,9 @@ ONE = pytest.mark.parametrize("where", [NEWEST.minor], indirect=True)
 @pytest.mark.parametrize(
     ("asked", "answer", "stays"),
     [
-        pytest.param(Where(STATUS, "PATCH"), Refuse(409, "Conflict"), False, id="somebody wrote in between"),
+        pytest.param(
+            Where(STATUS, "PATCH"), Refuse(409, "Conflict"), False, id="another client wrote in between"
+        ),
         pytest.param(Where("/podgroups/gang$", "GET"), Refuse(404, "NotFound"), True, id="it vanished"),
         pytest.param(Where(STATUS, "PATCH"), Refuse(404, "NotFound"), True, id="it vanished under our hands"),
     ],

@@ -87,10 +87,10 @@ def test_interrupted_it_is_undone_but_for_groups(occupied: Server, before: dict[
     with halted(occupied, "install", at=UNTRUSTED) as process:
         new_group(occupied, "train")
         process.send_signal(signal.SIGINT)
-        _, said = process.communicate()
+        _, output = process.communicate()
     assert process.returncode == 1
     left = "left: CustomResourceDefinition podgroups.scheduling.podium.dev, because it has objects"
-    assert f"\npodium: {left}\n" in said, said
+    assert f"\npodium: {left}\n" in output, output
     assert json_of(occupied, f"{GROUPS}/train") is not None
     code, answer = occupied.request("DELETE", f"{DEFINITIONS}/podgroups.scheduling.podium.dev")
     assert code == 200, answer

@@ -156,7 +156,7 @@ def test_kube_scheduler_gives_the_same_message_for_each_node(pods: Pods, case: C
     try:
         for node in NODES:
             said: list[str] = []
-            # The scheduler may hear of a new pod before it has heard that another came or went.
+            # The scheduler may receive a new pod before the event of another pod that came or left.
             ended = comes(partial(agrees, pods, case, node, said))
             assert ended, f"of {node} it says {said} beside {pods.there()}, not {wanted(case, node)!r}"
     finally:

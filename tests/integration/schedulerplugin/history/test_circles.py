@@ -34,7 +34,7 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
 
 def held_back(yard: Yard, name: str) -> int:
     """Wait until a pod says that it is held back; return the seconds."""
-    found = _HELD.search(yard.until_said(name, "which evicted it"))
+    found = _HELD.search(yard.until_message(name, "which evicted it"))
     assert found is not None
     return int(found[1])
 

@@ -149,7 +149,7 @@ def stored(server: Server, namespace: str) -> list[RecordedPlan]:
     return [each for record in sorted(records, key=lambda one: one.sequence) for each in record.plans]
 
 
-def history(connection: Connection, namespace: str, said: list[str]) -> History:
+def history(connection: Connection, namespace: str, logged: list[str]) -> History:
     return History(
         connection,
         namespace,
@@ -157,15 +157,15 @@ def history(connection: Connection, namespace: str, said: list[str]) -> History:
         lambda: inf,
         sleep=asyncio.sleep,
         random=random.random,
-        log_event=lambda text, fields: said.append(f"{text}: {fields['error']}"),
+        log_event=lambda text, fields: logged.append(f"{text}: {fields['error']}"),
     )
 
 
 async def written(server: Server, namespace: str, *plans: RecordedPlan) -> list[str]:
     """Lead for as long as it takes to write these, and return the log."""
-    said: list[str] = []
+    logged: list[str] = []
     async with connect(str(server.kubeconfig), None) as connection:
-        kept = history(connection, namespace, said)
+        kept = history(connection, namespace, logged)
         await kept.restore()
         task = asyncio.create_task(kept.run())
         await asyncio.sleep(0)
@@ -173,7 +173,7 @@ async def written(server: Server, namespace: str, *plans: RecordedPlan) -> list[
             kept.append(each)
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
-    return said
+    return logged
 
 
 async def test_leaders_one_after_the_other(own: Server) -> None:
@@ -189,9 +189,9 @@ async def test_leaders_one_after_the_other(own: Server) -> None:
 async def test_two_leaders_at_once_lose_nothing(own: Server) -> None:
     """A former leader that does not know of its successor writes last: both plans are there."""
     namespace = own.new_namespace()
-    said: list[str] = []
+    logged: list[str] = []
     async with connect(str(own.kubeconfig), None) as connection:
-        earlier = history(connection, namespace, said)
+        earlier = history(connection, namespace, logged)
         await earlier.restore()
         await written(own, namespace, plan(1))
         earlier.append(plan(0))
@@ -199,15 +199,15 @@ async def test_two_leaders_at_once_lose_nothing(own: Server) -> None:
         await asyncio.sleep(0)
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
-    assert (stored(own, namespace), said) == ([plan(0), plan(1)], [])
+    assert (stored(own, namespace), logged) == ([plan(0), plan(1)], [])
 
 
 async def test_a_record_object_changed_by_a_user_is_written(own: Server) -> None:
     """Labelled, and deleted, while it is written."""
     namespace = own.new_namespace()
-    said: list[str] = []
+    logged: list[str] = []
     async with connect(str(own.kubeconfig), None) as connection:
-        kept = history(connection, namespace, said)
+        kept = history(connection, namespace, logged)
         await kept.restore()
         task = asyncio.create_task(kept.run())
         kept.append(plan(0))
@@ -219,13 +219,13 @@ async def test_a_record_object_changed_by_a_user_is_written(own: Server) -> None
         kept.append(plan(2))
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
-    assert (stored(own, namespace), said) == ([plan(0), plan(1), plan(2)], [])
+    assert (stored(own, namespace), logged) == ([plan(0), plan(1), plan(2)], [])
 
 
 async def test_a_namespace_that_is_not_there(own: Server) -> None:
     """The log names the missing namespace."""
-    (said,) = await written(own, "nowhere", plan(0))
-    assert "nowhere" in said
+    (logged,) = await written(own, "nowhere", plan(0))
+    assert "nowhere" in logged
 
 
 def report(server: Server, *args: str) -> Result:

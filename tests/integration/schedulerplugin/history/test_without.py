@@ -19,7 +19,7 @@ pytestmark = pytest.mark.server
 
 async def test_the_scheduler_is_told_what_to_apply(server_without: Server) -> None:
     """Once, though the end tries again."""
-    said: list[str] = []
+    logged: list[str] = []
     async with connect(str(server_without.kubeconfig), None) as connection:
         kept = History(
             connection,
@@ -28,7 +28,7 @@ async def test_the_scheduler_is_told_what_to_apply(server_without: Server) -> No
             lambda: inf,
             sleep=asyncio.sleep,
             random=random.random,
-            log_event=lambda _, fields: said.append(str(fields["error"])),
+            log_event=lambda _, fields: logged.append(str(fields["error"])),
         )
         assert await kept.restore() == []
         task = asyncio.create_task(kept.run())
@@ -36,7 +36,7 @@ async def test_the_scheduler_is_told_what_to_apply(server_without: Server) -> No
         kept.append(plan(0))
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
-    (line,) = said
+    (line,) = logged
     assert "podium manifests crds" in line
 
 

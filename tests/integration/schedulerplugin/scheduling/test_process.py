@@ -200,7 +200,7 @@ def test_the_next_leader_goes_by_a_list_of_its_own(server: Server, tmp_path: Pat
                 assert set(before.values()) == {1}
                 assert first.stop() == 0
                 second.until(lambda: LEADS in second.get("/metrics")[1], "the other leads")
-                second.until(lambda: lists() == before + before, "it has listed all anew")
+                second.until(lambda: lists() == before + before, "it has listed everything again")
                 gangs = Gangs(Place(server, NATIVE_API), "taken")
                 gangs.gang("train", HIGH)
                 second.until(gangs.runs("train"), "it schedules")

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from tests.support.scheduling.statuses import FULL, NOTHING, PREEMPTOR, Said, statuses_of
+from tests.support.scheduling.statuses import FULL, NOTHING, PREEMPTOR, LoggedEvent, statuses_of
 from tests.support.servers import Server
 from tests.support.waiting import PATIENCE_SECONDS
 from tests.unit.schedulerplugin.scheduling.test_conditions import INITIALLY
@@ -98,7 +98,7 @@ async def test_real_servers_take_it(server: Server, namespace: str) -> None:
     key, a = stored.key, stored.pod
     counted: list[tuple[str, str]] = []
     notes: list[EventDraft] = []
-    said: list[Said] = []
+    said: list[LoggedEvent] = []
     async with connect(str(server.kubeconfig), None) as connection:
         writes = Writes(
             connection,

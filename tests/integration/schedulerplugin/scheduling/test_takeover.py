@@ -15,7 +15,7 @@ from podium.controlplane.releases import NEWEST
 pytestmark = pytest.mark.server
 
 WAITS = "when the rate of 5 units a minute allows it"
-SAID = "nothing is evicted for a minute"
+PAUSED = "nothing is evicted for a minute"
 
 
 @pytest.fixture(scope="module")
@@ -47,19 +47,19 @@ def test_the_successor_of_a_killed_leader_evicts_no_pod_for_a_minute(plain: Worl
         scheduler.again()
         yard.pod("first", 4, 5)
         yard.until_bound(["first"])
-        assert SAID not in scheduler.log
+        assert PAUSED not in scheduler.log
         scheduler.kill()
         scheduler.again()
         yard.pod("second", 4, 5)
-        yard.until_said("second", WAITS)
+        yard.until_message("second", WAITS)
         yard.witness()
         assert len(yard.evicted()) == 1
-        assert scheduler.log.count(SAID) == 1
+        assert scheduler.log.count(PAUSED) == 1
         assert "the previous leader did not release its lease" in scheduler.log
         assert scheduler.process.stop() == 0
         scheduler.again()
-        yard.until(lambda: scheduler.log.count(SAID) == 2, "it is in doubt, too")
-        yard.until_said("second", WAITS)
+        yard.until(lambda: scheduler.log.count(PAUSED) == 2, "it is in doubt, too")
+        yard.until_message("second", WAITS)
         yard.witness()
         assert len(yard.evicted()) == 1
 
@@ -82,13 +82,13 @@ def test_a_lease_taken_from_a_leader_was_not_released(what: str, plain: World) -
                 yard.ask("DELETE", path)
             else:
                 yard.ask("PATCH", path, {"spec": {"holderIdentity": ""}})
-            yard.until(lambda: leader.ended, "who led ends")
+            yard.until(lambda: leader.ended, "the former leader ends")
             yard.until(lambda: heir.leads, "the other leads")
             yard.pod("first", 4, 5)
-            yard.until_said("first", WAITS)
+            yard.until_message("first", WAITS)
             yard.witness()
             assert yard.evicted() == []
-            assert heir.log.count(SAID) == 1
+            assert heir.log.count(PAUSED) == 1
             assert "the lease was not released" in heir.log
 
 
@@ -102,14 +102,14 @@ def test_a_leader_with_unrecorded_evictions_does_not_release_the_lease(plain: Wo
         full(yard, 2)
         yard.pod("first", 4, 5)
         yard.until_bound(["first"])
-        assert SAID not in scheduler.log
+        assert PAUSED not in scheduler.log
         assert scheduler.process.stop() == 0
         scheduler.again()
         yard.pod("second", 4, 5)
-        yard.until_said("second", WAITS)
+        yard.until_message("second", WAITS)
         yard.witness()
         assert len(yard.evicted()) == 1
-        assert scheduler.log.count(SAID) == 1
+        assert scheduler.log.count(PAUSED) == 1
 
 
 def test_without_a_lease_the_end_of_the_previous_process_is_unknown(plain: World) -> None:
@@ -121,12 +121,12 @@ def test_without_a_lease_the_end_of_the_previous_process_is_unknown(plain: World
     ):
         full(yard, 1)
         yard.pod("first", 4, 5)
-        yard.until_said("first", WAITS)
+        yard.until_message("first", WAITS)
         yard.witness()
         assert yard.evicted() == []
-        assert scheduler.log.count(SAID) == 1
+        assert scheduler.log.count(PAUSED) == 1
         assert scheduler.process.stop() == 0
         scheduler.configure(schedulerName=name)
         scheduler.again()
         yard.until_bound(["first"])
-        assert scheduler.log.count(SAID) == 1
+        assert scheduler.log.count(PAUSED) == 1

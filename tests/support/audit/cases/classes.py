@@ -105,7 +105,7 @@ CASES = [
         ],
     ),
     Case(
-        "a class nobody names",
+        "a class that no object names",
         "class-unused",
         [
             GOLD,

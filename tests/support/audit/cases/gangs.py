@@ -152,7 +152,7 @@ CASES = [
         ],
     ),
     Case(
-        "amounts are told as people write them",
+        "amounts have readable units",
         "gang-too-large",
         [*NODES, *gang(1, pod("a", group="train", requests={"memory": "64Gi", "cpu": "1500m"}))],
         [(GROUP, FIELD, "each with requests of 1,500m cpu and 64Gi memory")],

@@ -76,7 +76,7 @@ CASES = [
         ],
     ),
     Case(
-        "two causes in one group are told apart",
+        "two causes in one group are distinguished",
         "pod-priority-differs",
         [
             GOLD,
@@ -93,7 +93,7 @@ CASES = [
         ],
     ),
     Case(
-        "a recreated class is told",
+        "a recreated class is named",
         "pod-priority-differs",
         [
             GOLD,
@@ -109,7 +109,7 @@ CASES = [
         ],
     ),
     Case(
-        "a default introduced later is told",
+        "a default introduced later is named",
         "pod-priority-differs",
         [
             priority_class("standard", 100, default=True),

@@ -27,7 +27,7 @@ from podium.schedulerplugin.settings import DivergencePolicy
 
 _POLICIES = {"1.36": DivergencePolicy.USE_GROUP_PRIORITY, "1.37": DivergencePolicy.HOLD}
 _ENDS = {Outcome.FITS: "bound", Outcome.FITS_AFTER_PREEMPTION: "preempts"}
-# What a node of another case is refused for.
+# The refusal of a node that belongs to another case.
 _ANYWHERE = {
     "node(s) were unschedulable",
     "node(s) had untolerated taint(s)",
@@ -80,7 +80,7 @@ def compared(header: Header, recorded: Recorded) -> Compared:
     if grouped and answer.bound:
         return _bound(header, recorded, whole)
     nodes = answer.nominated or answer.bound
-    # 1.36 does not tell where it means to put a group; who waits may keep an old nomination.
+    # 1.36 does not publish where it plans to place a group; a waiting pod may keep an old nomination.
     if recorded.end == "waits" or (grouped and header.minor == "1.36"):
         nodes = {}
     return _among(header, recorded, whole, _seen(recorded.end, nodes, answer.victims))

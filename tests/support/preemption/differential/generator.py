@@ -296,7 +296,7 @@ class _Maker:
             affinity["podAffinity"] = {_REQUIRED: _apart({"app": self.dice.choice(_APPS)}, "zone")}
         if affinity:
             spec["affinity"] = affinity
-        # Where 1.36 places a group again and again, chance would decide who fits, and whose pods go.
+        # If 1.36 places a group several times, chance decides which pods fit and which are victims.
         label = {ROLE_LABEL: PREEMPTOR} if group else {"app": self.dice.choice(_APPS)}
         spread = {
             "maxSkew": self.dice.choice((1, 2)),

@@ -16,8 +16,8 @@ FOLDER = Path(__file__).parents[3] / "conformance" / "recorded"
 # Cases in a recording.
 CASES = 300
 
-# What a group says that waits for its victims, though there may be none that were not leaving anyway: in 1.36
-# it gives no further reason.
+# The message of a group that waits for its victims, even if all of them were leaving before; 1.36 gives no
+# further reason.
 _WAITS_FOR_VICTIMS = re.compile(
     "^pod group is unschedulable$|found a placement for podgroup|ongoing preemption on nominated nodes"
 )
@@ -65,7 +65,7 @@ class Recorded(msgspec.Struct, frozen=True, kw_only=True):
             return "bound"
         if answer.victims:
             return "preempts"
-        # One that is told to wait keeps the nomination it had, and so does a group of 1.36 in vain.
+        # A preemptor that has to wait keeps its nomination. So does a group of 1.36 that no preemption helps.
         if self.preemptor[0] == "Pod":
             preempts = bool(answer.nominated) and "not eligible" not in answer.message
         else:

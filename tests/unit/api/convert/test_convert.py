@@ -291,7 +291,7 @@ FORGED = [
     "document", [group(OLDER, {}), workload(OLDER, {"name": "a"})], ids=["PodGroup", "Workload"]
 )
 def test_a_forged_annotation_changes_nothing(document: dict[str, Any], text: str) -> None:
-    """Anybody may write annotations: only what v1beta1 would take is restored, and nothing raises."""
+    """Users may write annotations. Only values that v1beta1 accepts are restored, and nothing raises."""
     converted = convert(document | {"metadata": {"name": "train", "annotations": {KEPT: text}}}, STORED)
     assert converted.document == document | {"apiVersion": STORED}
 

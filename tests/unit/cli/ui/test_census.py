@@ -77,7 +77,7 @@ GROUPS: dict[str, Case] = {
         {RunState.RUNNING: 1},
         {},
     ),
-    "is deleted by somebody": (
+    "is deleted by a user": (
         [group("ring"), pod("x", group="ring", priority=5, node="n1", metadata=GONE)],
         RunState.LEAVING,
         False,

@@ -54,15 +54,15 @@ def tray(tmp_path: Path) -> Tray:
 async def test_every_page_is_served_under_lock(path: str, tray: Tray) -> None:
     """With the cookie it is served, uncached, in no frame, loading nothing; without it is not."""
     async with visiting(tray) as visitor:
-        said = await visitor.get(path)
-        assert said.status == 200, said.text
-        assert said.headers["Cache-Control"] == "no-store"
-        assert said.headers["X-Content-Type-Options"] == "nosniff"
-        policy = said.headers["Content-Security-Policy"]
+        response = await visitor.get(path)
+        assert response.status == 200, response.text
+        assert response.headers["Cache-Control"] == "no-store"
+        assert response.headers["X-Content-Type-Options"] == "nosniff"
+        policy = response.headers["Content-Security-Policy"]
         assert policy.startswith("default-src 'none'; style-src 'sha256-")
         assert "script-src" not in policy
         assert "frame-ancestors 'none'" in policy
-        assert "<script" not in said.text
+        assert "<script" not in response.text
         for wrong in ({"Cookie": ""}, {"Cookie": "podium=session"}, {"Host": "evil.example"}):
             refused = await visitor.get(path, **wrong)
             assert refused.status == 403
@@ -97,15 +97,15 @@ async def test_the_link_is_exchanged_for_a_cookie(tray: Tray) -> None:
 )
 async def test_a_form_of_another_page_is_refused(headers: dict[str, str], tray: Tray) -> None:
     async with visiting(tray) as visitor:
-        said = await visitor.post("/whatif/plan", b"target=a%2Ftrain", **headers)
-        assert said.status == 403
+        response = await visitor.post("/whatif/plan", b"target=a%2Ftrain", **headers)
+        assert response.status == 403
         assert tray.reads == 0
 
 
 async def test_a_large_body_is_refused_before_it_comes(tray: Tray) -> None:
     """The header of a body larger than a form is enough for a refusal; the form names a large manifest."""
     async with visiting(tray) as visitor:
-        said = await visitor.ask(
+        response = await visitor.ask(
             "POST",
             "/whatif/plan",
             b"",
@@ -115,13 +115,13 @@ async def test_a_large_body_is_refused_before_it_comes(tray: Tray) -> None:
                 "Content-Length": str(FORM_BYTES + 1),
             },
         )
-        assert said.status == 413
-        assert "The form holds more than 4 MiB." in said.text
+        assert response.status == 413
+        assert "The form holds more than 4 MiB." in response.text
         body = urlencode({"target": "a/train", "manifest": "#" * (planning.MANIFEST + 1)}).encode()
-        said = await visitor.post("/whatif/plan", body)
-        assert said.status == 200
-        assert "the manifest is larger than 1 MiB. Use podium whatif --add FILE" in said.text
-        assert 'value="a/train"' in said.text
+        response = await visitor.post("/whatif/plan", body)
+        assert response.status == 200
+        assert "the manifest is larger than 1 MiB. Use podium whatif --add FILE" in response.text
+        assert 'value="a/train"' in response.text
 
 
 @pytest.mark.parametrize(
@@ -149,31 +149,31 @@ async def test_no_address_breaks_it(method: str, target: str, status: int, tray:
     """Every request gets a page, or a refusal; never an error of ours, and no markup of the client's."""
     async with visiting(tray) as visitor:
         with structlog.testing.capture_logs() as logs:
-            said = await visitor.ask(method, target, b"", {})
-        assert said.status == status, said.text
-        assert said.headers["Content-Type"] == "text/html; charset=utf-8"
-        assert 'href="/"' in said.text
+            response = await visitor.ask(method, target, b"", {})
+        assert response.status == status, response.text
+        assert response.headers["Content-Type"] == "text/html; charset=utf-8"
+        assert 'href="/"' in response.text
         assert logs == []
-        assert "<script" not in said.text
-        assert "Traceback" not in said.text
+        assert "<script" not in response.text
+        assert "Traceback" not in response.text
 
 
 async def test_an_error_says_what_and_where(tray: Tray) -> None:
     """A pod that does not exist is answered as `podium why` answers, with the way on."""
     async with visiting(tray) as visitor:
-        said = await visitor.get("/pod?name=a/lon")
-        assert "pod a/lon not found, and no record of it" in said.text.lower()
-        assert "did you mean lone?" in said.text
-        assert 'href="/history"' in said.text
+        response = await visitor.get("/pod?name=a/lon")
+        assert "pod a/lon not found, and no record of it" in response.text.lower()
+        assert "did you mean lone?" in response.text
+        assert 'href="/history"' in response.text
 
 
 async def test_a_failed_read_is_reported_and_retried(tmp_path: Path) -> None:
     """Each request tries again: a right may have been granted meanwhile."""
     tray = Tray(tmp_path, live=True)
     async with visiting(tray) as visitor:
-        said = await visitor.get("/")
-        assert said.status == 502
-        assert "missing permission: list pods." in said.text
+        response = await visitor.get("/")
+        assert response.status == 502
+        assert "missing permission: list pods." in response.text
         tray.objects = mixed()
         assert (await visitor.get("/")).status == 200
 

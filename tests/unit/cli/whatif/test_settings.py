@@ -94,7 +94,7 @@ def command(request: pytest.FixtureRequest) -> str:
             id="weights that are not the defaults",
         ),
         pytest.param(
-            *(FOREIGN + LONE + config_map("evict: nobody"), "pod lone", (), NOT),
+            *(FOREIGN + LONE + config_map("evict: unknown"), "pod lone", (), NOT),
             "ConfigMap podium-system/podium-scheduler not used",
             id="a ConfigMap that is wrong",
         ),
@@ -128,11 +128,11 @@ def test_the_settings_of_podiums_scheduler(  # noqa: PLR0917 - the columns of a 
     Path("cluster.yaml").write_text(NODE + objects, "utf-8")
     kind, name = of.split()
     whom = [kind, f"a/{name}"] if command == "why" else [f"--{kind}", f"a/{name}"]
-    said = " ".join(podium(*whom, "-f", "cluster.yaml", *extra).stdout.split())
-    assert settings in said
-    assert "Settings: preemption" in said
-    told = podium(*whom, "-f", "cluster.yaml", *extra, "-o", "json").json
-    assert (told["prospect"] if command == "why" else told)["outcome"] == outcome
+    output = " ".join(podium(*whom, "-f", "cluster.yaml", *extra).stdout.split())
+    assert settings in output
+    assert "Settings: preemption" in output
+    report = podium(*whom, "-f", "cluster.yaml", *extra, "-o", "json").json
+    assert (report["prospect"] if command == "why" else report)["outcome"] == outcome
 
 
 def test_settings_are_no_matter_of_kube_schedulers(
@@ -143,9 +143,9 @@ def test_settings_are_no_matter_of_kube_schedulers(
     theirs = pod("lone", 5, "default-scheduler")
     for scheduled, extra in ((theirs, ()), (LONE, ("--semantics", "1.37"))):
         Path("cluster.yaml").write_text(NODE + FOREIGN + config_map() + scheduled, "utf-8")
-        said = podium("--pod", "a/lone", "-f", "cluster.yaml", *extra).stdout
-        assert "fits after preemption" in said
-        assert "Settings:" not in said
+        output = podium("--pod", "a/lone", "-f", "cluster.yaml", *extra).stdout
+        assert "fits after preemption" in output
+        assert "Settings:" not in output
 
 
 def test_a_dump_carries_what_a_plan_depends_on() -> None:

@@ -134,12 +134,14 @@ TOLERATIONS: dict[str, tuple[dict[str, Any], dict[str, Any], int, ExemptPod | No
 }
 
 
-@pytest.mark.parametrize(("said", "status", "minimal", "held"), TOLERATIONS.values(), ids=list(TOLERATIONS))
+@pytest.mark.parametrize(
+    ("expected", "status", "minimal", "held"), TOLERATIONS.values(), ids=list(TOLERATIONS)
+)
 def test_tolerations(
-    said: dict[str, Any], status: dict[str, Any], minimal: int, held: ExemptPod | None
+    expected: dict[str, Any], status: dict[str, Any], minimal: int, held: ExemptPod | None
 ) -> None:
     """Negative seconds never end, nor do those of a pod that is not scheduled; a minimum may be too low."""
-    patient = priority_class("patient", 3, **{"minimum": 9, **said})
+    patient = priority_class("patient", 3, **{"minimum": 9, **expected})
     found = threatened(
         node(), patient, pod("low", 1, 3, node="n1", ago=60, status=status, priorityClassName="patient")
     )

@@ -171,7 +171,7 @@ NOTHING: dict[str, Callable[[], tuple[Any, ...]]] = {
         member(of_job()),
         stored(count=9, deletionTimestamp=GONE),
     ),
-    "a group that somebody else made": lambda: (
+    "a group that a user made": lambda: (
         namespace(),
         job(),
         member(of_job()),

@@ -63,11 +63,11 @@ GANGS: dict[str, tuple[Document, str]] = {
         changed(of_jobset(), {JOBSET: "trai"}),
         "Job train-worker-0: train-worker-0-job",
     ),
-    "nobody's pod": (made_by(None), ""),
+    "a pod without an owner": (made_by(None), ""),
     "a pod whose owner does not control it": (not_controlled(of_job()), ""),
     "a ReplicaSet's pod": (made_by(reference("ReplicaSet", "web")), ""),
     "a Job of another API": (made_by(reference("Job", "train", "batch.volcano.sh/v1alpha1")), ""),
-    "a StatefulSet of nobody": (made_by(reference("StatefulSet", "db"), "db-0"), ""),
+    "a StatefulSet without an owner": (made_by(reference("StatefulSet", "db"), "db-0"), ""),
     "a StatefulSet's pod that claims to be of a set": (
         made_by(reference("StatefulSet", "db"), "db-0", {LWS_NAME: "serve"}),
         "",

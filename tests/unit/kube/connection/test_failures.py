@@ -106,8 +106,8 @@ def test_connection_errors_have_messages(cause: Exception, words: str | None) ->
     """Known causes have a message; for others the library's own words are better than none."""
     error = OSError("cannot connect")
     error.__context__ = cause
-    told = no_connection(error, "https://a:1")
-    assert told == words or (told and words and told.startswith(words))
+    message = no_connection(error, "https://a:1")
+    assert message == words or (message and words and message.startswith(words))
 
 
 async def test_a_redirect_elsewhere_is_told(tmp_path: Path) -> None:

@@ -35,9 +35,9 @@ def _config(
 def _refusal(kubeconfig: str | None = None, context: str | None = None) -> str:
     with pytest.raises(PodiumError) as refused:
         load_live(KubeOptions(kubeconfig=kubeconfig, context=context))
-    said = str(refused.value)
-    assert "\n" not in said
-    return said
+    message = str(refused.value)
+    assert "\n" not in message
+    return message
 
 
 BROKEN: list[tuple[str, str, str]] = [
@@ -86,11 +86,11 @@ BROKEN: list[tuple[str, str, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("text", "said"), [case[1:] for case in BROKEN], ids=[case[0] for case in BROKEN])
-def test_a_broken_kubeconfig_is_named(tmp_path: Path, text: str, said: str) -> None:
+@pytest.mark.parametrize(("text", "message"), [case[1:] for case in BROKEN], ids=[case[0] for case in BROKEN])
+def test_a_broken_kubeconfig_is_named(tmp_path: Path, text: str, message: str) -> None:
     path = tmp_path / "kubeconfig"
     path.write_text(text)
-    assert said in _refusal(kubeconfig=str(path))
+    assert message in _refusal(kubeconfig=str(path))
 
 
 def test_a_kubeconfig_that_is_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -211,7 +211,7 @@ async def test_a_kind_that_went_away_is_unread(fake: Fake, tmp_path: Path) -> No
 
 
 async def test_an_expired_list_is_read_again_from_the_start(fake: Fake, tmp_path: Path, capsys: Any) -> None:
-    """All of it, for its first pages belong to another moment; and nothing of them stays."""
+    """It is read again in full, because its first pages belong to another moment; none of these stays."""
     _in_turn(
         fake,
         "/api/v1/pods",

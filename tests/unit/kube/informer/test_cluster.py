@@ -137,7 +137,7 @@ async def test_a_revoked_right_is_named_after_a_read(tmp_path: Path) -> None:
             classes.allow()
             await scene.until(lambda: scene.cluster.denied_resources() == [], step=1.0)
         await classes.refuse(503, "ServiceUnavailable")
-        await scene.until(lambda: "503" in str(scene.said[-1]), step=1.0)
+        await scene.until(lambda: "503" in str(scene.logged[-1]), step=1.0)
         assert scene.cluster.denied_resources() == []
 
 
@@ -343,15 +343,15 @@ async def test_a_server_that_has_not_started_is_not_believed(tmp_path: Path) -> 
     async with following(fake, tmp_path, (Kind.PRIORITY_CLASS,), resources) as scene:
         await scene.until(lambda: len(scene.time.waits) == 3, step=0.2)
         assert scene.cluster.discovery is None
-        assert scene.said[0][1]["error"].endswith("GET /readyz: 500: [-]poststarthook failed")
+        assert scene.logged[0][1]["error"].endswith("GET /readyz: 500: [-]poststarthook failed")
         ready = True
         fake.resources |= classes
         await scene.until(lambda: scene.cluster.synced, step=1.0)
         ready = False
         _without(fake, ["/apis/scheduling.k8s.io/v1"])
         await resources[CLASSES].refuse(404, "NotFound")
-        said = len(scene.said)
-        await scene.until(lambda: "discovery failed" in scene.events()[said:], step=1.0)
+        logged = len(scene.logged)
+        await scene.until(lambda: "discovery failed" in scene.events()[logged:], step=1.0)
         for _ in range(3):
             await scene.look()
         assert set(scene.state.classes) == {"gold"}
@@ -376,7 +376,7 @@ async def test_an_exception_of_an_observer_stops_no_other(tmp_path: Path) -> Non
         assert told == ["gold", "silver"]
         assert "gold" in scene.state.classes
         assert scene.cluster.observer_errors == 1
-        ((_, fields),) = [each for each in scene.said if each[0] == "observer failed: a bug"]
+        ((_, fields),) = [each for each in scene.logged if each[0] == "observer failed: a bug"]
         assert (fields["kind"], fields["name"]) == ("PriorityClass", "gold")
         assert fields["error"].endswith("ZeroDivisionError: a bug\n")
 

@@ -40,8 +40,8 @@ class Scene:
 
     def __init__(self) -> None:
         self.state = ClusterState(native_served=False)
-        self.said: list[tuple[str, dict[str, Any]]] = []
-        self.follower = Reflector(SERVED, self.state, lambda what, fields: self.said.append((what, fields)))
+        self.logged: list[tuple[str, dict[str, Any]]] = []
+        self.follower = Reflector(SERVED, self.state, lambda what, fields: self.logged.append((what, fields)))
 
     def stream(self, *lines: bytes) -> None:
         self.follower.stream_query()
@@ -77,7 +77,7 @@ WATCHES: list[tuple[str, list[bytes], dict[str, str], int]] = [
     ("an object comes", [event("ADDED", group("c", 11))], {"a": "5", "b": "7", "c": "11"}, 11),
     ("an object changes", [event("MODIFIED", group("a", 11))], {"a": "11", "b": "7"}, 11),
     ("an object goes", [event("DELETED", group("a", 11))], {"b": "7"}, 11),
-    ("an object nobody knew goes", [event("DELETED", group("z", 11))], {"a": "5", "b": "7"}, 11),
+    ("an unknown object is deleted", [event("DELETED", group("z", 11))], {"a": "5", "b": "7"}, 11),
     (
         "an object goes and comes again",
         [event("DELETED", group("a", 11)), event("ADDED", group("a", 12))],
@@ -154,13 +154,13 @@ ENDS: list[tuple[str, bytes, type[Exception], str, bool]] = [
 
 
 @pytest.mark.parametrize(
-    ("line", "error", "said", "needs_list"), [each[1:] for each in ENDS], ids=[each[0] for each in ENDS]
+    ("line", "error", "logged", "needs_list"), [each[1:] for each in ENDS], ids=[each[0] for each in ENDS]
 )
 def test_a_line_that_ends_a_watch(
-    scene: Scene, line: bytes, error: type[Exception], said: str, needs_list: bool
+    scene: Scene, line: bytes, error: type[Exception], logged: str, needs_list: bool
 ) -> None:
     """Known objects stay, for readers, whatever comes next."""
-    with pytest.raises(error, match=said):
+    with pytest.raises(error, match=logged):
         scene.watch(line)
     assert scene.groups == {"a": "5", "b": "7"}
     assert scene.follower.version == 10
@@ -278,9 +278,9 @@ def test_an_object_that_cannot_be_read_is_said_once() -> None:
         "uid": "uid-bad",
         "error": "Expected `int | null`, got `str` - at `$.spec.priority`",
     }
-    assert scene.said == [("object not decodable", told)]
+    assert scene.logged == [("object not decodable", told)]
     scene.hear(event("DELETED", unreadable("bad", 10)), event("ADDED", unreadable("bad", 11)))
-    assert len(scene.said) == 2
+    assert len(scene.logged) == 2
 
 
 def test_when_an_api_goes_its_objects_go(scene: Scene) -> None:

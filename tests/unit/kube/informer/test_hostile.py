@@ -30,14 +30,14 @@ class Scene:
 
     def __init__(self, reads: Reads = SCHEDULING_READS, keep: Keep = whole) -> None:
         self.state = ClusterState(native_served=False)
-        self.said: list[dict[str, Any]] = []
+        self.logged: list[dict[str, Any]] = []
         read: Read = reads["v1", "Pod"]
         served = Served("v1", "Pod", read, "pods", namespaced=True)
         self.follower = Reflector(served, self.state, self._log_event, transform=keep)
 
     def _log_event(self, what: str, fields: dict[str, Any]) -> None:
         assert what == "object not decodable"
-        self.said.append(fields)
+        self.logged.append(fields)
 
     def stream(self, *pods: bytes) -> None:
         """List pods by a watch that goes on."""
@@ -95,7 +95,7 @@ def test_one_object_is_seen_or_counted_and_the_next_one_read(case: Case, way: st
     found = scene.state.pods.get(KEY)
     if case.decodable:
         assert found is not None
-        assert (scene.follower.undecodable, scene.said) == ({}, [])
+        assert (scene.follower.undecodable, scene.logged) == ({}, [])
         assert process == "controller" or _kept(found) == ("n1", {"cpu": "1", "nvidia.com/gpu": "1"})
         return
     # The controller reads fewer fields, and an unread field cannot be broken.
@@ -103,7 +103,7 @@ def test_one_object_is_seen_or_counted_and_the_next_one_read(case: Case, way: st
         assert found is not None
         return
     assert list(scene.follower.undecodable) == [KEY]
-    assert [(said["namespace"], said["name"]) for said in scene.said] == [KEY]
+    assert [(logged["namespace"], logged["name"]) for logged in scene.logged] == [KEY]
     if process == "controller":
         # It keeps neither nodes nor amounts.
         assert (found is None) == (case.kept is None)
@@ -149,16 +149,16 @@ def test_it_is_counted_while_it_is_there_and_named_once() -> None:
     scene = Scene()
     broken = json.dumps(pod("x", 7, spec={"priority": "high"})).encode()
     scene.stream(broken, broken)
-    assert (len(scene.follower.undecodable), scene.follower.undecodable_reads, len(scene.said)) == (1, 2, 1)
+    assert (len(scene.follower.undecodable), scene.follower.undecodable_reads, len(scene.logged)) == (1, 2, 1)
     scene.follower.watch_query()
     scene.follower.take_line(_added(json.dumps(pod("x", 21)).encode()))
     assert not scene.follower.undecodable
     scene.follower.take_line(_added(json.dumps(pod("x", 22, spec={"priority": "high"})).encode()))
-    assert (len(scene.follower.undecodable), scene.follower.undecodable_reads, len(scene.said)) == (1, 3, 1)
+    assert (len(scene.follower.undecodable), scene.follower.undecodable_reads, len(scene.logged)) == (1, 3, 1)
     scene.follower.take_line(event("DELETED", pod("x", 23, spec={"priority": "high"})))
     assert (scene.follower.undecodable, dict(scene.state.pods)) == ({}, {})
     scene.follower.take_line(_added(json.dumps(pod("x", 24, spec={"priority": "high"})).encode()))
-    assert len(scene.said) == 2
+    assert len(scene.logged) == 2
 
 
 def test_one_that_vanished_between_two_lists_is_counted_no_more() -> None:
@@ -178,7 +178,7 @@ def test_a_line_past_the_bound_keeps_what_was_known() -> None:
     scene.follower.take_line(line[:LONGEST_LINE])
     assert scene.follower.version == 21
     assert scene.state.pods[KEY].metadata.resourceVersion == "7"
-    assert [said["error"] for said in scene.said] == ["more than 16 MiB of JSON"]
+    assert [logged["error"] for logged in scene.logged] == ["more than 16 MiB of JSON"]
     gone = event("DELETED", pod("x", 22, spec={"a": "x" * LONGEST_LINE}))
     scene.follower.take_line(gone[:LONGEST_LINE])
     assert (dict(scene.state.pods), scene.follower.undecodable) == ({}, {})
@@ -195,7 +195,7 @@ def test_a_transform_that_fails_puts_one_object_in_doubt() -> None:
     scene = Scene(keep=keep)
     scene.stream(json.dumps(pod("x")).encode(), NEXT)
     assert set(scene.state.pods) == {("evil", "next")}
-    assert [said["error"] for said in scene.said] == ["a bug"]
+    assert [logged["error"] for logged in scene.logged] == ["a bug"]
 
 
 JSON = st.recursive(

@@ -171,7 +171,7 @@ SCRIPTS: list[tuple[str, list[Answer], list[str], dict[str, str], list[float]]] 
         [0.2, 0.4, 0.8, 1.6],
     ),
     (
-        "no permission until somebody gives it",
+        "no permission until it is granted",
         [Refusal(403, "Forbidden"), Refusal(401, "Unauthorized"), AGAIN],
         ["stream"] * 3,
         {"c": "20"},
@@ -254,7 +254,7 @@ async def test_a_connection_gone_silent_is_given_up(tmp_path: Path, monkeypatch:
     async with informing(script, tmp_path) as scene:
         await scene.until(lambda: scene.classes == {"b": "7"})
         assert script.asked[:2] == ["stream", "watch 10"]
-        assert "watch failed" not in [each[0] for each in scene.said]
+        assert "watch failed" not in [each[0] for each in scene.logged]
 
 
 async def test_a_list_that_falls_silent_is_a_failure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -263,7 +263,7 @@ async def test_a_list_that_falls_silent_is_a_failure(tmp_path: Path, monkeypatch
     script = Script(Stream((LISTED[0],), "hold"), Stream(LISTED, "hold"))
     async with informing(script, tmp_path) as scene:
         await scene.until(lambda: scene.informer.follower.listed)
-        (_, fields), *_ = [each for each in scene.said if each[0] == "watch failed"]
+        (_, fields), *_ = [each for each in scene.logged if each[0] == "watch failed"]
         assert fields["error"].endswith(f": no answer to GET {PATH} in time")
 
 
@@ -286,7 +286,7 @@ async def test_trouble_is_said_once_and_its_end_too(tmp_path: Path) -> None:
             'missing permission: list and watch priorityclasses (API group "scheduling.k8s.io") cluster-wide'
         )
         await scene.until(lambda: scene.informer.follower.listed)
-        assert [what for what, _ in scene.said] == ["watch failed", "watch resumed"]
+        assert [what for what, _ in scene.logged] == ["watch failed", "watch resumed"]
         assert scene.informer.unread == ""
         assert scene.informer.failure is None
 

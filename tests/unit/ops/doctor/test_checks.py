@@ -538,7 +538,7 @@ CASES = [
         "is valid for another 4 days, and was not renewed",
     ),
     Case(
-        "a certificate for somebody else",
+        "a certificate for another name",
         _certified(leaf(20, names=("example.com",))),
         "certificate",
         PROBLEM,
@@ -578,7 +578,7 @@ CASES = [
         "Secret podium-system/issued is valid",
     ),
     Case(
-        "nobody behind the Service",
+        "a Service without endpoints",
         _answered(scene.SLICES, listed({"endpoints": [{"conditions": {"ready": False}}]})),
         "endpoints",
         PROBLEM,
@@ -615,7 +615,7 @@ CASES = [
         "an account that may create podgroups",
     ),
     Case(
-        "nobody filled in",
+        "an empty caBundle",
         _replaced(trial=CreateDryRun(_OLDER, {"spec": {}})),
         "trial",
         WARNING,
@@ -691,7 +691,7 @@ CASES = [
         "Gatekeeper Assign set-class",
     ),
     Case(
-        "who writes on pods may not be read",
+        "the webhooks for pods may not be read",
         lambda each: (
             _served("kyverno.io")(each),
             _answered("/apis/kyverno.io/v1/clusterpolicies", FORBIDDEN)(each),
@@ -719,7 +719,7 @@ CASES = [
         "me holds Lease podium-controller",
     ),
     Case(
-        "nobody plays our scheduler",
+        "no scheduler runs under our name",
         _waiting,
         "other-schedulers",
         PROBLEM,

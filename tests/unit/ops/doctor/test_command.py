@@ -116,7 +116,7 @@ def test_names_of_others_do_not_act_on_the_terminal() -> None:
 
 
 @pytest.mark.parametrize(
-    ("content", "said"),
+    ("content", "expected"),
     [
         (None, "kubeconfig not found"),
         ({"clusters": []}, ""),
@@ -132,9 +132,9 @@ def test_names_of_others_do_not_act_on_the_terminal() -> None:
             "https://127.0.0.1:1: GET /version failed",
         ),
     ],
-    ids=["no file", "no context", "nobody listens"],
+    ids=["no file", "no context", "connection refused"],
 )
-def test_no_server_is_one_line(content: object, said: str, tmp_path: Path) -> None:
+def test_no_server_is_one_line(content: object, expected: str, tmp_path: Path) -> None:
     """Without a server the command fails, in a line and without a traceback."""
     path = tmp_path / "kubeconfig"
     if content is not None:
@@ -142,6 +142,6 @@ def test_no_server_is_one_line(content: object, said: str, tmp_path: Path) -> No
     line = [str(_PODIUM), "doctor", f"--kubeconfig={path}"]
     done = subprocess.run(line, capture_output=True, text=True, check=False)
     assert done.returncode == 1
-    assert said in done.stderr
+    assert expected in done.stderr
     assert "Traceback" not in done.stderr
     assert done.stdout == ""

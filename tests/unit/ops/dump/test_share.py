@@ -350,7 +350,7 @@ def test_labels_that_pods_select_by_are_kept() -> None:
 
 UNSCHEDULED = {"type": "PodScheduled", "status": "False", "message": "0/3 nodes of ACME are available"}
 DOOMED = "podium-scheduler: preempting to accommodate a higher priority podgroup (UID 7-8)"
-TOLD = msgspec.convert(
+MARKED = msgspec.convert(
     {
         "status": {
             "message": "hunter2",
@@ -371,17 +371,17 @@ def _messages(filtered: Filter, value: Any) -> list[str | None]:
 
 def test_messages_of_schedulers_are_shared_with_the_past_only() -> None:
     """A dump with the past shares the messages of waits and evictions; other messages stay behind."""
-    assert _messages(PLAIN, TOLD) == [None, None, None]
+    assert _messages(PLAIN, MARKED) == [None, None, None]
     past = Filter(frozenset(), None, past=True)
-    assert _messages(past, TOLD) == [UNSCHEDULED["message"], DOOMED, None]
-    assert "message" not in past.share(TOLD)["status"]
+    assert _messages(past, MARKED) == [UNSCHEDULED["message"], DOOMED, None]
+    assert "message" not in past.share(MARKED)["status"]
 
 
 def test_under_pseudonyms_a_message_keeps_preemptor_and_victim_only() -> None:
     """The UIDs still match; a scheduler's other words may hold any name."""
     renamed = Filter(frozenset(), RENAME, past=True)
     doomed = DOOMED.replace("7-8", RENAME("7-8"))
-    assert _messages(renamed, TOLD) == [None, doomed, None]
+    assert _messages(renamed, MARKED) == [None, doomed, None]
     unnamed = {"type": "DisruptionTarget", "message": "corp: preempting to accommodate a higher priority pod"}
     renamed_words = renamed.share(msgspec.convert(unnamed, Condition))["message"]
     assert renamed_words == f"{RENAME('corp')}: preempting to accommodate a higher priority pod"

@@ -150,14 +150,14 @@ REFUSED: list[tuple[str, list[Document], str]] = [
 
 
 @pytest.mark.parametrize(
-    ("objects", "said"), [case[1:] for case in REFUSED], ids=[case[0] for case in REFUSED]
+    ("objects", "expected"), [case[1:] for case in REFUSED], ids=[case[0] for case in REFUSED]
 )
 def test_an_object_that_cannot_be_added_is_refused_with_file_and_field(
-    objects: list[Document], said: str
+    objects: list[Document], expected: str
 ) -> None:
     with pytest.raises(ReadError) as refused:
         add(cluster(), *objects)
-    assert str(refused.value) == said
+    assert str(refused.value) == expected
 
 
 def test_a_missing_class_may_only_be_unread() -> None:
@@ -439,7 +439,7 @@ BAD_WORKLOADS: list[tuple[str, list[Document], str]] = [
         "spec.controllerRef: a Workload creates no pods. Add the Job train, or its PodGroups with their pods",
     ),
     (
-        "nobody knows which template",
+        "unknown template",
         [_workload("Job", "train", "a", "b"), job()],
         "spec.podGroupTemplates: several templates, and none has the name of these pods, which have no roles",
     ),
@@ -464,12 +464,14 @@ BAD_WORKLOADS: list[tuple[str, list[Document], str]] = [
 
 
 @pytest.mark.parametrize(
-    ("objects", "said"), [case[1:] for case in BAD_WORKLOADS], ids=[case[0] for case in BAD_WORKLOADS]
+    ("objects", "expected"), [case[1:] for case in BAD_WORKLOADS], ids=[case[0] for case in BAD_WORKLOADS]
 )
-def test_a_workload_without_a_clear_link_to_its_groups_is_refused(objects: list[Document], said: str) -> None:
+def test_a_workload_without_a_clear_link_to_its_groups_is_refused(
+    objects: list[Document], expected: str
+) -> None:
     with pytest.raises(ReadError) as refused:
         add(cluster(), *objects)
-    assert str(refused.value) == f"{FIRST}: {said}"
+    assert str(refused.value) == f"{FIRST}: {expected}"
 
 
 # Whatever the file.

@@ -214,16 +214,16 @@ REFUSED: list[tuple[str, Document, str]] = [
 
 
 @pytest.mark.parametrize(
-    ("document", "said"), [case[1:] for case in REFUSED], ids=[case[0] for case in REFUSED]
+    ("document", "expected"), [case[1:] for case in REFUSED], ids=[case[0] for case in REFUSED]
 )
 def test_an_object_that_cannot_be_planned_for_is_refused_with_file_and_field(
-    document: Document, said: str
+    document: Document, expected: str
 ) -> None:
     with pytest.raises(ReadError) as refused:
         add(cluster(), document)
     where, _, what = str(refused.value).partition(": ")
     assert where == "new.json, document 1, items[0], line 1"
-    assert what == said
+    assert what == expected
 
 
 def test_unplanned_parts_are_reported() -> None:

@@ -43,11 +43,11 @@ def _told(*nodes: dict[str, Any], mode: str = "admission") -> str:
         [_node("a", _RESERVED), _node("b")],
         [_node("a", _SOFT)],
     ],
-    ids=["no node yet", "one that is free", "a taint that keeps nobody out"],
+    ids=["no node yet", "a free node", "a taint without effect"],
 )
 @pytest.mark.parametrize("mode", MODES)
 def test_a_node_that_takes_all_is_enough(nodes: Sequence[dict[str, Any]], mode: str) -> None:
-    """Room is not asked for: it comes and goes."""
+    """Free resources are not checked, because they change."""
     assert _told(*nodes, mode=mode) == ""
 
 
@@ -89,10 +89,10 @@ def test_a_process_is_judged_by_what_it_tolerates_and_selects() -> None:
     ],
 )
 def test_a_server_too_old_for_a_mode_has_a_reason(version: str, mode: str, told: str) -> None:
-    said = too_old(version, mode)
-    assert told in said
-    assert bool(said) == bool(told)
-    assert not said or said.endswith(". Upgrade the cluster, or use only the command line")
+    message = too_old(version, mode)
+    assert told in message
+    assert bool(message) == bool(told)
+    assert not message or message.endswith(". Upgrade the cluster, or use only the command line")
 
 
 async def _refused(server: Fake, folder: Path, *options: str) -> str:
@@ -115,8 +115,8 @@ async def test_an_old_server_is_written_nothing_to(tmp_path: Path, asked: list[s
         return web.json_response({"gitVersion": "v1.29.3", "minor": "29"})
 
     server.answers["/version"] = version
-    said = await _refused(server, tmp_path, *asked)
-    assert said.startswith("nothing was written: Kubernetes v1.29.3: admission and reconciler needs 1.32 ")
+    message = await _refused(server, tmp_path, *asked)
+    assert message.startswith("nothing was written: Kubernetes v1.29.3: admission and reconciler needs 1.32 ")
 
 
 @pytest.mark.parametrize("asked", [[], ["--dry-run"]])
@@ -130,5 +130,5 @@ async def test_a_cluster_without_a_node_for_it_is_written_nothing_to(
         return page("Node", [_node("a", _RESERVED)])
 
     server.answers["/api/v1/nodes"] = nodes
-    said = await _refused(server, tmp_path, *asked)
-    assert said.startswith("nothing was written: none of 1 nodes accepts Podium's own pods, ")
+    message = await _refused(server, tmp_path, *asked)
+    assert message.startswith("nothing was written: none of 1 nodes accepts Podium's own pods, ")

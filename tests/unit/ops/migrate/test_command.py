@@ -18,7 +18,7 @@ def run(*arguments: str, objects: tuple[Object, ...] = ()) -> Result:
     return CliRunner().invoke(command, ["-f", "-", *arguments], input=text)
 
 
-NOBODY = {"apiVersion": "v1", "kind": "PodList", "items": []}
+NO_PODS = {"apiVersion": "v1", "kind": "PodList", "items": []}
 MIXED = (
     workload(),
     group("idle", workload="llm"),
@@ -45,13 +45,13 @@ def test_the_table_has_moves_and_blocking_pods() -> None:
 
 
 def test_all_that_moves_is_no_finding() -> None:
-    done = run("--to", "native", objects=(group(version=PODIUM), NOBODY))
+    done = run("--to", "native", objects=(group(version=PODIUM), NO_PODS))
     assert done.exit_code == 0
     assert done.stdout.startswith(f"1 object can move to {NATIVE}.")
 
 
 def test_nothing_to_move_says_so() -> None:
-    done = run("--to", "podium", objects=(group(version=PODIUM), NOBODY))
+    done = run("--to", "podium", objects=(group(version=PODIUM), NO_PODS))
     assert done.exit_code == 0
     assert done.stdout.startswith(f"No object is left to move to {PODIUM}.")
 
@@ -90,7 +90,7 @@ def test_manifests_are_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 
 
 @pytest.mark.parametrize(
-    ("objects", "said"),
+    ("objects", "expected"),
     [
         ((group(),), "Pod: not in the input. It is needed to find the groups in use"),
         (
@@ -100,21 +100,21 @@ def test_manifests_are_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     ],
     ids=["no pods", "a dump"],
 )
-def test_input_that_does_not_tell_enough_is_refused(objects: tuple[Object, ...], said: str) -> None:
+def test_input_that_does_not_tell_enough_is_refused(objects: tuple[Object, ...], expected: str) -> None:
     refused = run("--to", "podium", objects=objects)
     assert isinstance(refused.exception, PodiumError)
-    assert said in str(refused.exception)
+    assert expected in str(refused.exception)
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "expected"),
     [
         (["-f", "-", "--to", "podium", "--apply"], "--apply changes a live cluster"),
         (["--to", "podium", "-l", "team=a"], "-l would hide pods"),
         (["-f", "-"], "Missing option '--to'"),
     ],
 )
-def test_wrong_usage(arguments: list[str], said: str) -> None:
+def test_wrong_usage(arguments: list[str], expected: str) -> None:
     done = CliRunner().invoke(command, arguments, input="")
     assert done.exit_code == 2
-    assert said in done.stderr
+    assert expected in done.stderr

@@ -21,7 +21,7 @@ from podium.ops.migrate import Api, Item, Migration, MigrationState, plan_migrat
 DONE = "Succeeded"
 # Objects, the version to move to, and for each old object its state and its users.
 CASES: dict[str, tuple[list[Object], str, dict[str, tuple[MigrationState, list[str]]]]] = {
-    "nobody uses it": ([group()], PODIUM, {"PodGroup train": (MigrationState.MOVES, [])}),
+    "an unused group": ([group()], PODIUM, {"PodGroup train": (MigrationState.MOVES, [])}),
     "the other way": ([group(version=PODIUM)], NATIVE, {"PodGroup train": (MigrationState.MOVES, [])}),
     "what is there already stays out of it": ([group(version=PODIUM)], PODIUM, {}),
     "a live pod": ([group(), pod()], PODIUM, {"PodGroup train": (MigrationState.USED, ["Pod train-0"])}),

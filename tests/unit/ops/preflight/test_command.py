@@ -128,7 +128,7 @@ def test_a_manifest_is_taken_to_be_of_the_minor_before() -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "expected"),
     [
         (["-f", READY, "--to", "1.37"], "is not an upgrade: the current minor is 1.37"),
         (["-f", TRAINING, "--to", "1.37", "--from", "1.38"], "is not an upgrade: the current minor is 1.38"),
@@ -137,10 +137,10 @@ def test_a_manifest_is_taken_to_be_of_the_minor_before() -> None:
         (["-f", TRAINING, "--to", "1.37", "-A"], "-f reads files"),
     ],
 )  # fmt: skip
-def test_wrong_usage(arguments: list[str], said: str) -> None:
+def test_wrong_usage(arguments: list[str], expected: str) -> None:
     done = run(*arguments)
     assert done.exit_code == 2
-    assert said in done.stderr
+    assert expected in done.stderr
 
 
 def test_a_name_cannot_act_on_a_terminal() -> None:

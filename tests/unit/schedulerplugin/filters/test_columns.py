@@ -136,19 +136,19 @@ class AnyPuts(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.made = columns()
-        self.said: list[tuple[dict[str, str], list[Taint]]] = []
+        self.expected: list[tuple[dict[str, str], list[Taint]]] = []
 
     @rule(more=st.integers(1, 3))
     def grow(self, more: int) -> None:
-        self.said += [({}, []) for _ in range(more)]
-        self.made.grow(len(self.said))
+        self.expected += [({}, []) for _ in range(more)]
+        self.made.grow(len(self.expected))
 
     @rule(data=st.data(), labels=_LABELS, taints=st.lists(st.sampled_from([GPU, SPOT]), max_size=2))
-    @precondition(lambda self: self.said)
+    @precondition(lambda self: self.expected)
     def put(self, data: st.DataObject, labels: dict[str, str], taints: list[Taint]) -> None:
-        row = data.draw(st.integers(0, len(self.said) - 1))
-        changes = self.said[row] != (labels, taints)
-        self.said[row] = (labels, taints)
+        row = data.draw(st.integers(0, len(self.expected) - 1))
+        changes = self.expected[row] != (labels, taints)
+        self.expected[row] = (labels, taints)
         assert self.made.put(row, labels, taints) is changes
 
     @rule(key=st.sampled_from([ZONE, "rack"]))
@@ -160,19 +160,19 @@ class AnyPuts(RuleBasedStateMachine):
         made = self.made
         for key in (ZONE, "rack"):
             column = made._columns.get(key)
-            values = [labels.get(key) for labels, _ in self.said]
+            values = [labels.get(key) for labels, _ in self.expected]
             assert made.has(key) is any(value is not None for value in values)
             if column is not None:
                 assert column.ids.of.keys() == {value for value in values if value is not None}
                 assert [ABSENT_VALUE if each is None else column.ids.of[each] for each in values] == (
                     column.rows.tolist()
                 )
-                assert column.ids.size <= len(self.said) + 1
+                assert column.ids.size <= len(self.expected) + 1
         sets = made.taints.ids
-        assert sets.of.keys() == {tuple(taints) for _, taints in self.said}
-        assert [sets.of[tuple(taints)] for _, taints in self.said] == made.taints.rows.tolist()
+        assert sets.of.keys() == {tuple(taints) for _, taints in self.expected}
+        assert [sets.of[tuple(taints)] for _, taints in self.expected] == made.taints.rows.tolist()
         assert len(set(sets.of.values())) == len(sets.of)
-        assert sets.size <= len(self.said) + 1
+        assert sets.size <= len(self.expected) + 1
 
 
 TestAnyPuts = AnyPuts.TestCase

@@ -108,7 +108,7 @@ CASES: dict[str, tuple[Schedulable, SchedulableNode, str | None]] = {
     "cordoned comes before tainted": (asks(), has(unschedulable=True, taints=[DEDICATED]), CORDONED),
     "NoSchedule": (asks(), has(taints=[DEDICATED]), TAINTED),
     "NoExecute": (asks(), has(taints=[{"key": "k", "effect": "NoExecute"}]), TAINTED),
-    "PreferNoSchedule keeps nobody out": (
+    "PreferNoSchedule excludes no pod": (
         asks(),
         has(taints=[{"key": "k", "effect": "PreferNoSchedule"}]),
         None,

@@ -111,7 +111,7 @@ def test_names_are_escaped(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("content", "said"),
+    ("content", "expected"),
     [
         (
             '{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "x"}}',
@@ -124,7 +124,7 @@ def test_names_are_escaped(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_input_that_is_none(tmp_path: Path, content: str, said: str) -> None:
+def test_input_that_is_none(tmp_path: Path, content: str, expected: str) -> None:
     """The error is one line with exit code 1, as a process sees it."""
     path = tmp_path / "input.json"
     path.write_text(content)
@@ -133,7 +133,7 @@ def test_input_that_is_none(tmp_path: Path, content: str, said: str) -> None:
         [podium, "report", "-f", path], capture_output=True, text=True, check=False, timeout=60
     )
     assert done.returncode == 1
-    assert said in done.stderr
+    assert expected in done.stderr
     assert done.stderr.count("\n") == 1
 
 

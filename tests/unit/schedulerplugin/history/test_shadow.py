@@ -108,11 +108,11 @@ CASES = {
     "the same victims": Case([Agreement.SAME], "n1", ["low"], "bound", 1),
     "the same victims, still waiting for them": Case([Agreement.SAME], "n1", ["low"], "", 1),
     "other victims": Case([Agreement.OTHER_VICTIMS], "n2", ["a", "b"], "bound", 2),
-    "nobody, though it waited": Case([Agreement.THEY_DID_NOT]),
-    "nobody, and a place was found": Case([Agreement.THEY_DID_NOT], ends="bound"),
+    "no victim, though it waited": Case([Agreement.THEY_DID_NOT]),
+    "no victim, and a place was found": Case([Agreement.THEY_DID_NOT], ends="bound"),
     "the pod was deleted before": Case([Agreement.UNKNOWN], ends="deleted"),
     "the pod was deleted after": Case([Agreement.SAME], "n1", ["low"], "deleted", 1),
-    "victims of somebody else on another node": Case([Agreement.THEY_DID_NOT], "", ["a", "b"], "bound"),
+    "victims of another preemptor on another node": Case([Agreement.THEY_DID_NOT], "", ["a", "b"], "bound"),
 }
 
 
@@ -267,7 +267,7 @@ def test_they_preempt_where_podium_would_not() -> None:
         ([*CLUSTER, pod("high", 2, 10, schedulerName=OWN)], "high"),
         ([*CLUSTER, pod("high", 2, 10, group="missing")], "high"),
     ],
-    ids=["there is room", "nobody is lower", "it is gated", "it is Podium's own", "its group is missing"],
+    ids=["there is room", "no pod is lower", "it is gated", "it is Podium's own", "its group is missing"],
 )
 def test_a_pod_that_cannot_preempt_has_no_shadow_plan(objects: list[Readable], refused: str) -> None:
     world = World(*objects)

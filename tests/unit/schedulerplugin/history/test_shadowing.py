@@ -80,7 +80,7 @@ class Scene:
         self.planners: list[Planner] = []
         self.next = Planner
         self.waits: list[float] = []
-        self.said: list[tuple[str, dict[str, Any]]] = []
+        self.logged: list[tuple[str, dict[str, Any]]] = []
         self.shadowing = Shadowing(
             self._new,
             lambda: self.wanted,
@@ -89,7 +89,7 @@ class Scene:
             clock=lambda: self.now,
             now=lambda: datetime.now(UTC),
             sleep=self._sleep,
-            log_event=lambda what, fields: self.said.append((what, fields)),
+            log_event=lambda what, fields: self.logged.append((what, fields)),
             worker=Worker(),
         )
         self._steps: list[Callable[[], None]] = []
@@ -173,5 +173,5 @@ async def test_a_bug_ends_it_until_it_is_switched_on_anew() -> None:
     )
     assert len(scene.planners) == 2
     assert scene.heard.failures == 1
-    assert [what for what, _ in scene.said] == ["no shadow any more: a bug"]
-    assert "a bug" in scene.said[0][1]["error"]
+    assert [what for what, _ in scene.logged] == ["no shadow any more: a bug"]
+    assert "a bug" in scene.logged[0][1]["error"]

@@ -71,7 +71,7 @@ class Scene:
     def __init__(self) -> None:
         self.api = Api()
         self.remaining = inf
-        self.said: list[str] = []
+        self.logged: list[str] = []
         self.pauses: list[float] = []
         self.changed = asyncio.Event()
         self.history = History(
@@ -81,7 +81,7 @@ class Scene:
             lambda: self.remaining,
             sleep=self._sleep,
             random=lambda: 0.0,
-            log_event=lambda text, fields: self.said.append(f"{text}: {fields['error']}"),
+            log_event=lambda text, fields: self.logged.append(f"{text}: {fields['error']}"),
         )
 
     async def _sleep(self, seconds: float) -> None:
@@ -124,7 +124,7 @@ async def test_many_plans_are_one_write(scene: Scene) -> None:
         await scene.until(lambda: len(scene.api.store.plans()) == 51)
     assert scene.api.requests == ["GET ", "POST ", f"PUT /{NAME}-00"]
     assert set(scene.pauses) == {1.0}
-    assert scene.said == []
+    assert scene.logged == []
 
 
 async def test_without_the_custom_resource_it_is_said_once(scene: Scene) -> None:
@@ -133,8 +133,8 @@ async def test_without_the_custom_resource_it_is_said_once(scene: Scene) -> None
     async with scene.running():
         scene.history.append(plan(0))
         await scene.until(lambda: bool(scene.api.store.plans()))
-    assert len(scene.said) == 1
-    assert "podium manifests crds" in scene.said[0]
+    assert len(scene.logged) == 1
+    assert "podium manifests crds" in scene.logged[0]
     assert max(scene.pauses) > 5.0, "it is asked ever more seldom"
 
 
@@ -144,7 +144,7 @@ async def test_a_busy_server_is_asked_again(scene: Scene) -> None:
     async with scene.running():
         scene.history.append(plan(0))
         await scene.until(lambda: bool(scene.api.store.plans()))
-    assert scene.said == [f"history not written: {BUSY}"]
+    assert scene.logged == [f"history not written: {BUSY}"]
 
 
 async def test_a_lost_answer_makes_no_plan_twice(scene: Scene) -> None:
@@ -180,9 +180,9 @@ async def test_a_process_without_the_lease_writes_nothing(scene: Scene) -> None:
     scene.remaining = 0.0
     async with scene.running():
         scene.history.append(plan(0))
-        await scene.until(lambda: bool(scene.said))
+        await scene.until(lambda: bool(scene.logged))
     assert scene.api.requests == ["GET "]
-    assert "lease" in scene.said[0]
+    assert "lease" in scene.logged[0]
 
 
 async def test_queued_plans_are_written_at_the_end(scene: Scene) -> None:
@@ -201,7 +201,7 @@ async def test_the_end_waits_for_no_server_that_is_silent(
     async with asyncio.timeout(PATIENCE_SECONDS):
         async with scene.running():
             scene.history.append(plan(0))
-    assert scene.said == ["history not written: the API server did not answer in time"]
+    assert scene.logged == ["history not written: the API server did not answer in time"]
 
 
 async def test_a_new_leader_is_told_the_past(scene: Scene) -> None:
@@ -228,7 +228,7 @@ async def test_an_unreadable_past_delays_no_start(
         case _:
             scene.api.store.records["x"] = cast(PreemptionRecord, {"plans": 1})
     assert await scene.history.restore() == []
-    assert len(scene.said) == 1
+    assert len(scene.logged) == 1
 
 
 @pytest.mark.parametrize("failure", [None, ZeroDivisionError()], ids=["told to stop", "one fails"])

@@ -193,7 +193,7 @@ def test_the_choice_equals_the_best_of_the_plans_of_all_nodes(
     engine.units(for_group=False, now=SECONDS)
     with snapshot.trial():
         chooser = engine.chooser(PreemptorPods((row,), 1, 3), SECONDS)
-        # Where it fits without preemption nobody asks.
+        # If it fits without preemption, no plan is made.
         costs = {
             name: found.cost
             for name, at in snapshot.row.items()

@@ -12,12 +12,12 @@ from tests.support.preemption.scene import (
     HOST,
     gang,
     group,
+    marked_for_deletion,
     node,
     of,
     pod,
     priority_class,
     scheduled,
-    told_to_go,
 )
 from tests.unit.schedulerplugin.preemption.test_budgets import budget
 from tests.unit.schedulerplugin.preemption.test_pinned import daemon_set, of_daemon_set
@@ -63,7 +63,7 @@ pods = st.fixed_dictionaries(
         "labels": st.sampled_from([None, {"app": "a"}, {"app": "b"}, {"app": "b"}, {"app": "a", **OURS}]),
         "group": st.sampled_from(["", "", "", "low", "low", "low", "high"]),
         "status": st.sampled_from(
-            [{}, {}, scheduled(30), scheduled(300), told_to_go(), {"nominatedNodeName": "n1"}]
+            [{}, {}, scheduled(30), scheduled(300), marked_for_deletion(), {"nominatedNodeName": "n1"}]
         ),
         "priorityClassName": st.sampled_from([None, "patient", "patient", "gone"]),
         "namespace": st.sampled_from([NS, NS, NS, "kube-system"]),

@@ -11,11 +11,11 @@ from tests.support.preemption.scene import (
     HOST,
     gang,
     group,
+    marked_for_deletion,
     node,
     pod,
     priority_class,
     scheduled,
-    told_to_go,
     victims,
 )
 from tests.unit.schedulerplugin.preemption.test_budgets import budget
@@ -79,7 +79,11 @@ PAIR = [node("n1"), node("n2"), pod("b", 2, 1, node="n1", ago=60, uid="b"), *LOW
             FULL, put(pod("b", 2, 1, node="n1", terminating=True)), ["b"], [], id="a pod is deleted"
         ),
         pytest.param(
-            FULL, put(pod("b", 2, 1, node="n1", status=told_to_go())), ["b"], [], id="a pod is told to go"
+            FULL,
+            put(pod("b", 2, 1, node="n1", status=marked_for_deletion())),
+            ["b"],
+            [],
+            id="a pod is marked as a victim",
         ),
         pytest.param(FULL, put(node("n1", 6)), ["b"], [], id="a node has more room"),
         pytest.param(FULL, drop(node("n1")), ["b"], [], id="a node goes"),

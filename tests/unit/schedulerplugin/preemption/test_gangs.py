@@ -7,12 +7,12 @@ from tests.support.preemption.scene import (
     HOST,
     gang,
     group,
+    marked_for_deletion,
     node,
     of,
     placed,
     planned,
     pod,
-    told_to_go,
     victims,
 )
 
@@ -62,7 +62,7 @@ def test_running_members_count_toward_min_count() -> None:
     assert len(victims(plan)) == len(placed(plan)) == 1
 
 
-@pytest.mark.parametrize("leaving", [{"terminating": True}, {"status": told_to_go()}])
+@pytest.mark.parametrize("leaving", [{"terminating": True}, {"status": marked_for_deletion()}])
 def test_members_that_are_leaving_do_not_count(leaving: dict[str, Any]) -> None:
     goes = pod("goes", 1, 5, node="n9", group="high", **leaving)
     plan = want(2, 2, town(4, 4), node("n9", 1), goes)

@@ -13,10 +13,10 @@ from tests.support.preemption.scene import (
     SECONDS,
     gang,
     group,
+    marked_for_deletion,
     node,
     of,
     pod,
-    told_to_go,
 )
 from tests.unit.schedulerplugin.preemption.test_engine_follows import (
     NAMES,
@@ -166,7 +166,7 @@ def test_a_nomination_follows_its_groups_priority() -> None:
     assert where(engine, "next") == "n1"
 
 
-# --- who is leaving ---------------------------------------------------------------------------------------
+# --- pods that leave --------------------------------------------------------------------------------------
 
 
 def test_a_marked_victim_is_leaving_before_the_server_shows_it() -> None:
@@ -181,7 +181,7 @@ def test_a_marked_victim_is_leaving_before_the_server_shows_it() -> None:
 
 def test_a_foreign_disruption_condition_does_not_count_as_leaving() -> None:
     """Otherwise the pod would be safe from preemption, and its room would count as free."""
-    _, engine = live(node("n1"), pod("low", 4, 0, node="n1", status=told_to_go()), pod("high", 4, 5))
+    _, engine = live(node("n1"), pod("low", 4, 0, node="n1", status=marked_for_deletion()), pod("high", 4, 5))
     assert victims(engine, "high") == {"low"}
 
 
@@ -206,7 +206,7 @@ def test_a_marked_member_no_longer_counts_as_running() -> None:
     assert not isinstance(engine.placement_target(of("g")), PlacementTarget)
 
 
-# --- who is on the way to a node --------------------------------------------------------------------------
+# --- nominated pods ---------------------------------------------------------------------------------------
 
 
 def test_an_assumed_pod_takes_room_and_is_no_victim_until_it_is_bound() -> None:

@@ -6,12 +6,22 @@ The first preemptor is nominated to node1, where its victim is leaving. Then the
 from typing import Any
 
 import pytest
-from tests.support.preemption.scene import gang, group, node, of, placed, planned, pod, told_to_go, victims
+from tests.support.preemption.scene import (
+    gang,
+    group,
+    marked_for_deletion,
+    node,
+    of,
+    placed,
+    planned,
+    pod,
+    victims,
+)
 
 from podium.schedulerplugin.preemption.outcome import Outcome, Semantics
 
-# A victim is gone for planning as soon as it was told to go, and the first preemptor has its room.
-LEAVING: list[dict[str, Any]] = [{"terminating": True}, {"status": told_to_go()}]
+# Plans count a marked victim as gone, and its room belongs to the first preemptor.
+LEAVING: list[dict[str, Any]] = [{"terminating": True}, {"status": marked_for_deletion()}]
 
 
 def under_way(priority: int, leaving: dict[str, Any]) -> list[Any]:

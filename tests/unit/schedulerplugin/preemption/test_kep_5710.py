@@ -9,13 +9,13 @@ import pytest
 from tests.support.preemption.scene import (
     gang,
     group,
+    marked_for_deletion,
     node,
     of,
     placed,
     planned,
     pod,
     scheduled,
-    told_to_go,
     victims,
 )
 
@@ -132,7 +132,7 @@ def test_the_node_with_the_least_secondary_preemption_is_chosen() -> None:
 # Delayed preemption: what is planned when a preemption is under way.
 
 
-@pytest.mark.parametrize("leaving", [{"terminating": True}, {"status": told_to_go()}])
+@pytest.mark.parametrize("leaving", [{"terminating": True}, {"status": marked_for_deletion()}])
 def test_a_nomination_that_is_still_feasible_starts_no_new_preemption(leaving: dict[str, Any]) -> None:
     """The first case: the room of the nominated node is not free yet, and the preemptor waits for it."""
     plan = planned(

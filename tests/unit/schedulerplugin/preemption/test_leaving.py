@@ -10,13 +10,13 @@ from tests.support.preemption.scene import (
     ZONE,
     gang,
     group,
+    marked_for_deletion,
     node,
     of,
     placed,
     planned,
     pod,
     spared,
-    told_to_go,
     victims,
 )
 from tests.unit.schedulerplugin.preemption.test_budgets import budget
@@ -27,7 +27,7 @@ LEAVING = pytest.mark.parametrize(
     "leaving",
     [
         pytest.param({"terminating": True}, id="deleted"),
-        pytest.param({"status": told_to_go()}, id="told to go"),
+        pytest.param({"status": marked_for_deletion()}, id="told to go"),
     ],
 )
 

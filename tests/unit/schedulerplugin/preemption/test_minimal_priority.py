@@ -15,8 +15,8 @@ from tests.unit.schedulerplugin.preemption.test_budgets import budget
 from podium.schedulerplugin.engine import Engine
 from podium.schedulerplugin.preemption.outcome import Outcome, Plan, Semantics
 
-# A node where nothing fits, and a pod there that hates the preemptor's app: it bars nobody from anywhere,
-# but what it is near to is no matter of resources alone.
+# A node where nothing fits, and a pod there with anti-affinity to the preemptor's app. It excludes no node,
+# but the preemptor then needs more checks than resources.
 BALLAST_NODE = Node("zz-ballast", {"cpu": 0, "memory": 0, "example.com/gpu": 0, "pods": 0}, tainted=True)
 
 

@@ -99,7 +99,7 @@ def test_high_preempts_a_victim_after_its_guaranteed_time(
         ),
         pytest.param(
             priority_class("c", LOW, seconds=-1), LOW + 1, 0, {}, True,
-            id="4: no minimum is the value + 1, so seconds alone hold nobody back",
+            id="4: no minimum is the value + 1, so seconds alone protect from no pod",
         ),
         pytest.param(
             priority_class("c", LOW, minimum=CRITICAL), HIGH, 0, {}, True,

@@ -23,7 +23,7 @@ from podium.schedulerplugin.settings import DivergencePolicy
 
 FULL = [node("n1"), pod("low", 4, 0, node="n1", ago=60)]
 NEVER = "not eligible due to preemptionPolicy=Never."
-# What it would read without preemption.
+# The pod's message without preemption.
 REFUSED = "0/1 nodes are available: 1 Insufficient cpu."
 
 
@@ -130,7 +130,7 @@ def test_gated_members_do_not_count_toward_min_count() -> None:
     assert set(placed(goes)) == {"high-0", "high-1"}
 
 
-# What nobody can judge is refused by name.
+# Preemptors that cannot be planned for are refused by name.
 
 DEVICE: dict[str, Any] = {"resourceClaims": [{"name": "gpu", "resourceClaimName": "gpu-claim"}]}
 VOLUME: dict[str, Any] = {"volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]}
@@ -202,8 +202,8 @@ def test_a_divergent_group_may_take_free_room_unless_it_is_held(
     assert planned(node("n1"), DIVERGENT, by=of("high"), divergence=policy).outcome is outcome
 
 
-TOLD = (Condition("PodsNotMatchingPriority", "True", "PriorityMismatch"),)
-ALIKE = [group("high", 5, 1, conditions=TOLD), gang("high", [None], 2, priority=5)]
+DIVERGES = (Condition("PodsNotMatchingPriority", "True", "PriorityMismatch"),)
+ALIKE = [group("high", 5, 1, conditions=DIVERGES), gang("high", [None], 2, priority=5)]
 
 
 @pytest.mark.parametrize(
@@ -226,7 +226,7 @@ def test_the_condition_counts_as_divergence_does(
 
 def test_the_condition_takes_no_protection_from_a_running_group() -> None:
     """Otherwise any writer of a status could have the group evicted."""
-    runs = [group("runs", 9, 1, conditions=TOLD), gang("runs", ["n1"], 4, priority=9)]
+    runs = [group("runs", 9, 1, conditions=DIVERGES), gang("runs", ["n1"], 4, priority=9)]
     plan = planned(node("n1"), runs, pod("high", 2, 5), divergence=DivergencePolicy.NO_PREEMPTION)
     assert victims(plan) == []
 
@@ -253,7 +253,7 @@ def test_under_no_preemption_a_divergent_group_is_protected_at_the_lowest_intege
     assert plan.minimalPriority == 1
 
 
-# Whom one may ask about.
+# The preemptors that a query may name.
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ import pytest
 from tests.support.preemption.scene import (
     gang,
     group,
+    marked_for_deletion,
     node,
     of,
     placed,
@@ -17,7 +18,6 @@ from tests.support.preemption.scene import (
     pod,
     priority_class,
     scheduled,
-    told_to_go,
     victims,
 )
 from tests.unit.schedulerplugin.preemption.test_budgets import budget
@@ -25,7 +25,7 @@ from tests.unit.schedulerplugin.preemption.test_budgets import budget
 from podium.schedulerplugin.preemption.outcome import Outcome, Semantics
 
 KEP, V36, V37, PODS = Semantics.KEP, Semantics.V1_36, Semantics.V1_37, Semantics.PODS
-# What a pod of priority 5 that needs 2 cpus takes from n1, or nothing.
+# The victims on n1 of a pod of priority 5 that needs 2 cpus; empty for none.
 Taken = dict[Semantics, list[str]]
 
 
@@ -193,7 +193,7 @@ def test_a_lone_pod_waits_while_a_victim_is_leaving_its_nominated_node(semantics
     """If the victim is marked and is being deleted; otherwise the releases look for new victims."""
     nominated = pod("high", 4, 5, status={"nominatedNodeName": "n1"})
     others = [node("n1"), node("n2"), pod("low", 4, 1, node="n2", ago=60)]
-    going = pod("going", 4, 1, node="n1", terminating=True, status=told_to_go())
+    going = pod("going", 4, 1, node="n1", terminating=True, status=marked_for_deletion())
     waits = planned(others, going, nominated, semantics=semantics)
     assert waits.outcome is Outcome.NOT_ELIGIBLE
     assert waits.message.startswith("not eligible due to a terminating pod on the nominated node.")
@@ -206,7 +206,7 @@ def test_a_group_keeps_its_nominations_while_victims_leave_in_1_37() -> None:
     cluster = [
         node("n1"),
         node("n2"),
-        pod("going", 4, 1, node="n1", terminating=True, status=told_to_go()),
+        pod("going", 4, 1, node="n1", terminating=True, status=marked_for_deletion()),
         pod("low", 4, 1, node="n2", ago=60),
         group("high", 5, 1),
         gang("high", [None], 4, priority=5, status={"nominatedNodeName": "n1"}),

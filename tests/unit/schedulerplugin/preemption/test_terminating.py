@@ -8,6 +8,7 @@ from tests.support.preemption.scene import (
     SECONDS,
     gang,
     group,
+    marked_for_deletion,
     node,
     of,
     placed,
@@ -15,7 +16,6 @@ from tests.support.preemption.scene import (
     pod,
     scheduled,
     spared,
-    told_to_go,
     victims,
 )
 
@@ -45,7 +45,7 @@ def leaving(name: str, *, left: int, grace: int | None = 30, cpu: int = 4, **kwa
         pytest.param(30, None, 30 + LATE_SECONDS, id="unknown"),
     ],
 )
-@pytest.mark.parametrize("status", [None, told_to_go()], ids=["its owner", "a preemption"])
+@pytest.mark.parametrize("status", [None, marked_for_deletion()], ids=["its owner", "a preemption"])
 def test_the_second_until_which_the_room_counts_as_free(
     left: int, grace: int | None, seconds: int, status: dict[str, Any] | None
 ) -> None:
@@ -64,7 +64,7 @@ def test_the_second_until_which_the_room_counts_as_free(
 def test_a_longer_grace_period_counts_in_part_and_only_for_victims(
     left: int, grace: int, seconds: int
 ) -> None:
-    victim = leaving("going", left=left, grace=grace, status=told_to_go())
+    victim = leaving("going", left=left, grace=grace, status=marked_for_deletion())
     assert free_until(victim) == SECONDS + seconds
     assert free_until(leaving("going", left=left, grace=grace)) == 0
 
@@ -77,7 +77,7 @@ def test_an_unreadable_deletion_time_frees_no_room(written: str) -> None:
 
 
 def test_a_marked_victim_without_a_deletion_time_frees_room_forever() -> None:
-    assert free_until(pod("going", status=told_to_go())) == FOREVER
+    assert free_until(pod("going", status=marked_for_deletion())) == FOREVER
 
 
 def beside(going: Schedulable, **settings: Any) -> Plan:

@@ -30,11 +30,11 @@ MISUSED: dict[str, tuple[tuple[str, ...], str]] = {
 }
 
 
-@pytest.mark.parametrize(("arguments", "said"), MISUSED.values(), ids=list(MISUSED))
-def test_misuse_is_said_with_exit_code_2(arguments: tuple[str, ...], said: str) -> None:
+@pytest.mark.parametrize(("arguments", "expected"), MISUSED.values(), ids=list(MISUSED))
+def test_misuse_is_said_with_exit_code_2(arguments: tuple[str, ...], expected: str) -> None:
     done = run(NOWHERE, *arguments)
     assert done.exit_code == 2
-    assert said in done.output
+    assert expected in done.output
 
 
 def test_it_is_among_the_commands() -> None:

@@ -30,7 +30,7 @@ from podium.schedulerplugin.scheduling.messages import (
 )
 
 NOW = datetime(2026, 11, 21, 16, 0, 0, 42, tzinfo=UTC)
-SAID = "2026-11-21T16:00:00Z"
+SINCE = "2026-11-21T16:00:00Z"
 BEFORE = "2026-11-21T15:00:00Z"
 
 NATIVE_136, NATIVE_137 = "scheduling.k8s.io/v1alpha2", "scheduling.k8s.io/v1beta1"
@@ -64,13 +64,13 @@ def group_with(
 def test_a_pod_says_why_it_waits() -> None:
     message = "0/3 nodes are available: 3 Insufficient cpu."
     assert unscheduled_condition(UNSCHEDULABLE, message, pod_of(), NOW) == Condition(
-        "PodScheduled", "False", "Unschedulable", message, SAID, 3
+        "PodScheduled", "False", "Unschedulable", message, SINCE, 3
     )
 
 
 @pytest.mark.parametrize(
     ("status", "moment"),
-    {"still false": ("False", BEFORE), "it was true": ("True", SAID)}.values(),
+    {"still false": ("False", BEFORE), "it was true": ("True", SINCE)}.values(),
     ids=str,
 )
 def test_a_condition_keeps_the_time_of_its_flip(status: str, moment: str) -> None:
@@ -90,7 +90,7 @@ def test_the_condition_of_a_victim_names_the_preemptor(kind: str) -> None:
         "True",
         "PreemptionByScheduler",
         f"podium-scheduler: preempting to accommodate a higher priority {kind} (UID 1-2)",
-        SAID,
+        SINCE,
         3,
     )
 
@@ -102,7 +102,7 @@ def test_a_pod_that_stays_is_no_disruption_target() -> None:
     assert (condition.type, condition.status, condition.lastTransitionTime) == (
         "DisruptionTarget",
         "False",
-        SAID,
+        SINCE,
     )
 
 
@@ -169,7 +169,7 @@ def test_a_group_has_all_its_conditions(case: Case) -> None:
     before = {each.type: each for each in case.stored}
     for each in found:
         flipped = each.type not in before or before[each.type].status != each.status
-        assert each.lastTransitionTime == (SAID if flipped else BEFORE)
+        assert each.lastTransitionTime == (SINCE if flipped else BEFORE)
 
 
 @pytest.mark.parametrize(

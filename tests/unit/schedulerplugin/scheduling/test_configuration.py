@@ -85,9 +85,9 @@ FIELDS: dict[str, tuple[dict[str, Any], LiveSettings]] = {
 }
 
 
-@pytest.mark.parametrize(("said", "settings"), FIELDS.values(), ids=list(FIELDS))
-def test_a_field(said: dict[str, Any], settings: LiveSettings, tmp_path: Path) -> None:
-    assert source(written(tmp_path, **said)).read() == settings
+@pytest.mark.parametrize(("fields", "settings"), FIELDS.values(), ids=list(FIELDS))
+def test_a_field(fields: dict[str, Any], settings: LiveSettings, tmp_path: Path) -> None:
+    assert source(written(tmp_path, **fields)).read() == settings
 
 
 def test_without_a_file() -> None:
@@ -124,11 +124,11 @@ WRONG: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
 }
 
 
-@pytest.mark.parametrize(("said", "named"), WRONG.values(), ids=list(WRONG))
+@pytest.mark.parametrize(("fields", "named"), WRONG.values(), ids=list(WRONG))
 def test_a_wrong_setting_is_an_error_of_one_line(
-    said: dict[str, Any], named: tuple[str, ...], tmp_path: Path
+    fields: dict[str, Any], named: tuple[str, ...], tmp_path: Path
 ) -> None:
-    path = written(tmp_path, **said)
+    path = written(tmp_path, **fields)
     with pytest.raises(PodiumError) as raised:
         source(path).read()
     line = str(raised.value)
@@ -147,8 +147,8 @@ def test_the_flag_prevails_over_the_file(flag: Any, rate: int | None, tmp_path: 
 
 def test_each_field_is_told_by_its_name(tmp_path: Path) -> None:
     """Every field that a file may have is among those that are compared, by the name it has there."""
-    for said, settings in FIELDS.values():
-        assert differences(USUAL, settings) == tuple(name for name in said if settings != USUAL)
+    for logged, settings in FIELDS.values():
+        assert differences(USUAL, settings) == tuple(name for name in logged if settings != USUAL)
 
 
 class Watched:
@@ -156,11 +156,11 @@ class Watched:
 
     def __init__(self, folder: Path, **fields: Any) -> None:
         self.folder = folder
-        self.said: list[tuple[str, dict[str, Any]]] = []
+        self.logged: list[tuple[str, dict[str, Any]]] = []
         self.switch = Switch(
             source(written(folder, **fields)),
             sleep=asyncio.sleep,
-            log_event=lambda what, fields: self.said.append((what, fields)),
+            log_event=lambda what, fields: self.logged.append((what, fields)),
         )
 
     def write(self, **fields: Any) -> LiveSettings:
@@ -178,7 +178,7 @@ def test_the_switches_act_at_once(tmp_path: Path) -> None:
     )
     watched.switch.look()
     assert watched.write() == USUAL
-    assert watched.said == [
+    assert watched.logged == [
         ("configuration changed", {"preemption": "off", "shadow": True}),
         (
             "configuration changed",
@@ -191,7 +191,7 @@ def test_a_setting_that_needs_a_restart_is_reported_and_ignored(tmp_path: Path) 
     watched = Watched(tmp_path)
     now = watched.write(preemption="observe", budgets="strict", schedulerName="other")
     assert now == USUAL._replace(mode=PreemptionMode.OBSERVE)
-    assert watched.said == [
+    assert watched.logged == [
         ("configuration changed", {"preemption": "observe"}),
         (
             "configuration not taken",
@@ -209,8 +209,8 @@ def test_a_bad_file_changes_nothing(tmp_path: Path) -> None:
     watched.switch.look()
     assert watched.switch.now.mode is PreemptionMode.OFF
     assert watched.write(preemption="enforce").mode is PreemptionMode.ENFORCE
-    assert [what for what, _ in watched.said] == ["configuration not taken"] * 2 + ["configuration changed"]
-    assert "preemption" in watched.said[0][1]["error"]
+    assert [what for what, _ in watched.logged] == ["configuration not taken"] * 2 + ["configuration changed"]
+    assert "preemption" in watched.logged[0][1]["error"]
 
 
 def test_a_file_that_a_link_swaps(tmp_path: Path) -> None:
@@ -237,9 +237,9 @@ async def test_the_file_is_looked_at_every_second(tmp_path: Path) -> None:
             raise asyncio.CancelledError
         written(tmp_path, preemption=next(modes))
 
-    said: list[str] = []
-    switch = Switch(source(path), sleep=sleep, log_event=lambda what, _: said.append(what))
+    logged: list[str] = []
+    switch = Switch(source(path), sleep=sleep, log_event=lambda what, _: logged.append(what))
     with pytest.raises(asyncio.CancelledError):
         await switch.run()
     assert waits == [1.0] * 4
-    assert said == ["configuration changed"] * 3
+    assert logged == ["configuration changed"] * 3

@@ -44,7 +44,7 @@ async def _not_taken(_unit: Unit) -> bool:
     return False
 
 
-TOLD = Conditions(
+CONDITIONS = Conditions(
     waiting=lambda _pod: Condition("PodScheduled", "False"),
     target=lambda _pod: Condition("DisruptionTarget", "True"),
     withdrawn=lambda _pod: Condition("DisruptionTarget", "False"),
@@ -76,7 +76,9 @@ async def test_the_order() -> None:
         writes.story.append("asked")
         return ""
 
-    assert await carry_out(EVICT, everything(EVICT), writes, TOLD, still=still) == Carried(EVICT.victims)
+    assert await carry_out(EVICT, everything(EVICT), writes, CONDITIONS, still=still) == Carried(
+        EVICT.victims
+    )
     assert writes.story == [
         *[("begun", each) for each in ANNOUNCED],
         *[("done", each) for each in ANNOUNCED],
@@ -92,7 +94,7 @@ async def test_one_victim_is_the_last() -> None:
     """There is nothing to do before it."""
     writes = Recorded()
     evict = EVICT._replace(units=(_unit("v1"),), nominations=(), cleared=())
-    assert await carry_out(evict, everything(evict), writes, TOLD, still=_yes) == Carried((pod("v1"),))
+    assert await carry_out(evict, everything(evict), writes, CONDITIONS, still=_yes) == Carried((pod("v1"),))
     assert writes.begun == [MARKS[0], DELETES[0]]
 
 
@@ -107,19 +109,19 @@ def _group_marks(writes: Recorded, *, taken: bool) -> Conditions:
         writes.story.append(("group", unit.name))
         return taken
 
-    return TOLD._replace(group=group)
+    return CONDITIONS._replace(group=group)
 
 
 async def test_with_nothing_to_announce_the_first_write_is_a_delete() -> None:
     writes = Recorded()
     evict = EVICT._replace(cleared=())
-    assert await carry_out(evict, NOTHING, writes, TOLD, still=_yes) == Carried(EVICT.victims)
+    assert await carry_out(evict, NOTHING, writes, CONDITIONS, still=_yes) == Carried(EVICT.victims)
     assert writes.begun == DELETES
 
 
 async def test_nothing_is_withdrawn_that_was_not_announced() -> None:
     writes = Recorded({DELETES[0]: NO})
-    carried = await carry_out(EVICT, NOTHING, writes, TOLD, still=_yes)
+    carried = await carry_out(EVICT, NOTHING, writes, CONDITIONS, still=_yes)
     assert carried.error
     assert not any(each.what == "mark" for each in writes.begun)
 
@@ -153,14 +155,16 @@ async def test_without_any_mark_there_is_no_delete() -> None:
 async def test_a_preemption_that_is_no_longer_wanted_deletes_no_pod() -> None:
     """The preemptor was deleted or the mode switched off: no pod is evicted, and marks are withdrawn."""
     writes = Recorded()
-    carried = await carry_out(EVICT, everything(EVICT), writes, TOLD, still=_because("preemption is off"))
+    carried = await carry_out(
+        EVICT, everything(EVICT), writes, CONDITIONS, still=_because("preemption is off")
+    )
     assert carried == Carried((), "preemption is off", error=False)
     assert writes.begun == [*ANNOUNCED, *SPARES]
 
 
 async def test_a_mark_that_stands_is_not_written_again() -> None:
     """A mark that an earlier process of ours wrote is withdrawn like our own when no victim is deleted."""
-    told = TOLD._replace(target=lambda ref: None if ref.name == "v2" else TOLD.target(ref))
+    told = CONDITIONS._replace(target=lambda ref: None if ref.name == "v2" else CONDITIONS.target(ref))
     writes = Recorded()
     await carry_out(EVICT, everything(EVICT), writes, told, still=_because("no"))
     assert MARKS[1] not in writes.begun
@@ -171,7 +175,7 @@ async def test_a_mark_that_stands_is_not_written_again() -> None:
 async def test_the_first_error_ends_it(failing: Write) -> None:
     """At every step, the next one does not begin, and the condition of a staying pod is withdrawn."""
     writes = Recorded({failing: NO})
-    carried = await carry_out(EVICT, everything(EVICT), writes, TOLD, still=_yes)
+    carried = await carry_out(EVICT, everything(EVICT), writes, CONDITIONS, still=_yes)
     deleted = [each for each in DELETES if each in writes.done]
     gone = tuple(pod(each.pod) for each in deleted)
     assert carried == Carried(gone, str(NO), error=True, unsure=failing in DELETES)
@@ -208,13 +212,13 @@ class Away(Recorded):
 async def test_a_server_that_is_away_is_asked_until_it_is_back(error: PodiumError) -> None:
     """No other pods need go in place of those already deleted; but the retries end."""
     writes = Away(15, error)
-    assert await carry_out(EVICT, everything(EVICT), writes, TOLD, still=_yes) == Carried(EVICT.victims)
-    carried = await carry_out(EVICT, everything(EVICT), Away(10_000, error), TOLD, still=_yes)
+    assert await carry_out(EVICT, everything(EVICT), writes, CONDITIONS, still=_yes) == Carried(EVICT.victims)
+    carried = await carry_out(EVICT, everything(EVICT), Away(10_000, error), CONDITIONS, still=_yes)
     assert carried == Carried((), str(error), error=True, unsure=True)
 
 
 async def test_deletes_are_not_sent_again_after_the_lease_expired() -> None:
-    carried = await carry_out(EVICT, everything(EVICT), Away(1, LeaseOverError()), TOLD, still=_yes)
+    carried = await carry_out(EVICT, everything(EVICT), Away(1, LeaseOverError()), CONDITIONS, still=_yes)
     assert carried.failed == str(LeaseOverError())
 
 
@@ -235,7 +239,7 @@ async def test_a_delete_without_an_answer_may_have_been_done(
 ) -> None:
     """It may still be done if a resumed preemption fails before a repeat; a repeat settles it."""
     writes = Recorded({failing: RefusedError("https://api", "DELETE", code, "Reason", "no")})
-    carried = await carry_out(EVICT._replace(again=again), everything(EVICT), writes, TOLD, still=_yes)
+    carried = await carry_out(EVICT._replace(again=again), everything(EVICT), writes, CONDITIONS, still=_yes)
     assert carried.unsure == unsure[again]
 
 
@@ -243,7 +247,7 @@ async def test_a_delete_without_an_answer_may_have_been_done(
 async def test_a_victim_that_is_gone_counts_as_deleted(gone: Write) -> None:
     """A victim that went by itself needs no delete; the last of those that are left is the last."""
     writes = Recorded({gone: GoneError("gone")})
-    carried = await carry_out(EVICT, everything(EVICT), writes, TOLD, still=_yes)
+    carried = await carry_out(EVICT, everything(EVICT), writes, CONDITIONS, still=_yes)
     left = [name for name in VICTIMS if name != gone.pod]
     assert carried == Carried(tuple(pod(name) for name in left))
     assert [each.pod for each in writes.begun if each.what == "delete"] == left
@@ -251,13 +255,13 @@ async def test_a_victim_that_is_gone_counts_as_deleted(gone: Write) -> None:
 
 async def test_when_all_have_gone_there_is_nothing_to_delete() -> None:
     writes = Recorded({each: GoneError("gone") for each in MARKS})
-    assert await carry_out(EVICT, everything(EVICT), writes, TOLD, still=_yes) == Carried(())
+    assert await carry_out(EVICT, everything(EVICT), writes, CONDITIONS, still=_yes) == Carried(())
     assert writes.begun == ANNOUNCED
 
 
 async def test_nothing_is_evicted_for_a_pod_that_is_no_more() -> None:
     writes = Recorded({NOMINATIONS[1]: GoneError("pod team/u2 is gone")})
-    carried = await carry_out(EVICT, everything(EVICT), writes, TOLD, still=_yes)
+    carried = await carry_out(EVICT, everything(EVICT), writes, CONDITIONS, still=_yes)
     assert carried == Carried((), "pod team/u2 is gone", error=True)
     assert not any(each.what == "delete" for each in writes.begun)
 
@@ -266,7 +270,7 @@ async def test_nothing_is_evicted_for_a_pod_that_is_no_more() -> None:
 async def test_cancelled_it_leaves_the_record(number: int) -> None:
     """At every write, no other begins and no mark is withdrawn: the next leader reads them."""
     writes = Recorded(limit=1)
-    work = asyncio.create_task(carry_out(EVICT, everything(EVICT), writes, TOLD, still=_yes))
+    work = asyncio.create_task(carry_out(EVICT, everything(EVICT), writes, CONDITIONS, still=_yes))
     writes.at(number + 1, work.cancel)
     with pytest.raises(asyncio.CancelledError):
         await work
@@ -276,7 +280,7 @@ async def test_cancelled_it_leaves_the_record(number: int) -> None:
 async def test_pods_with_marks_that_cannot_be_withdrawn_are_returned() -> None:
     """The preemptor does not wait until a server that is away was asked about each."""
     writes = Recorded({SPARES[0]: GoneError("gone"), SPARES[1]: NO}, limit=1)
-    carried = await carry_out(EVICT, everything(EVICT), writes, TOLD, still=_because("unwanted"))
+    carried = await carry_out(EVICT, everything(EVICT), writes, CONDITIONS, still=_because("unwanted"))
     assert carried.still_marked == (pod("v2"), pod("v3"))
     assert [each for each in writes.begun if each in SPARES] == SPARES[:2]
 
@@ -294,7 +298,7 @@ def test_whatever_fails(ends: dict[Write, str], limit: int, *, unwanted: bool) -
     }
     writes = Recorded(errors, limit)
     carried = asyncio.run(
-        carry_out(EVICT, everything(EVICT), writes, TOLD, still=_because("unwanted" * unwanted))
+        carry_out(EVICT, everything(EVICT), writes, CONDITIONS, still=_because("unwanted" * unwanted))
     )
     assert writes.most <= limit
     assert carried.deleted == tuple(pod(each.pod) for each in writes.done if each.what == "delete")

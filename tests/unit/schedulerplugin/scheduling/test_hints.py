@@ -61,7 +61,7 @@ CASES = [
     ("a node that suits", SUITABLE, waiting(), lambda hints: hints.note_node(1), True),
     ("a node that does not suit", SUITABLE, waiting(), lambda hints: hints.note_node(2), False),
     (
-        "a node for who has no shape",
+        "a node for an entry without a shape",
         SUITABLE,
         Waiting((), 5, may_preempt=True),
         lambda h: h.note_node(1),
@@ -79,22 +79,28 @@ CASES = [
         lambda hints: hints.note_room(1, 0),
         True,
     ),
-    ("an equal left who was in the way", SUITABLE, waiting(), lambda hints: hints.note_room(1, 5), True),
+    ("an equal pod in the way left", SUITABLE, waiting(), lambda hints: hints.note_room(1, 5), True),
     (
-        "a protected one left who was in the way",
+        "a protected pod in the way left",
         SUITABLE,
         waiting(),
         lambda hints: hints.note_room(1, 0, protected=True),
         True,
     ),
     (
-        "an equal left, but it evicts nobody",
+        "an equal pod left, and the entry never preempts",
         SUITABLE,
         waiting(may_preempt=False),
         lambda hints: hints.note_room(1, 5),
         False,
     ),
-    ("room for who evicts nobody", ROOMY, waiting(may_preempt=False), lambda h: h.note_room(1, 0), True),
+    (
+        "room for an entry that never preempts",
+        ROOMY,
+        waiting(may_preempt=False),
+        lambda h: h.note_room(1, 0),
+        True,
+    ),
     ("a pod that may be evicted now", SUITABLE, waiting(), lambda hints: hints.note_victim(1, 4), True),
     ("an equal that is bound now", SUITABLE, waiting(), lambda hints: hints.note_victim(1, 5), False),
     ("a pod that may be evicted elsewhere", SUITABLE, waiting(), lambda h: h.note_victim(2, 0), False),
@@ -108,12 +114,18 @@ CASES = [
     ("others take the room it holds", Ground(), waiting(reserved=HELD), lambda h: h.note_taken(1), True),
     ("others take room elsewhere", Ground(), waiting(reserved=HELD), lambda h: h.note_taken(2), False),
     ("a node that it holds is cordoned", Ground(), waiting(reserved=HELD), lambda h: h.note_node(1), True),
-    ("a class for who evicts", Ground(), waiting(), Hints.note_rules, True),
-    ("a class for who does not", Ground(), waiting(may_preempt=False), Hints.note_rules, False),
-    ("a claim for who has none", Ground(), waiting(), Hints.note_volumes, False),
-    ("a claim for who misses one", Ground(), waiting(CLAIMS), Hints.note_volumes, True),
+    ("a class for an entry that preempts", Ground(), waiting(), Hints.note_rules, True),
     (
-        "a volume for who is bound to a zone",
+        "a class for an entry that never preempts",
+        Ground(),
+        waiting(may_preempt=False),
+        Hints.note_rules,
+        False,
+    ),
+    ("a claim for an entry without claims", Ground(), waiting(), Hints.note_volumes, False),
+    ("a claim for an entry that lacks one", Ground(), waiting(CLAIMS), Hints.note_volumes, True),
+    (
+        "a volume for an entry bound to a zone",
         Ground(),
         waiting(SMALL._replace(zones=((("zone", frozenset({"a"})),),))),  # type: ignore[arg-type] # any will do
         Hints.note_volumes,
@@ -429,10 +441,10 @@ def test_agrees_with_asking_about_each_change(
 
 def test_entries_with_changed_shapes_are_examined_once() -> None:
     """The shapes that they wait with lack labels that a selector names by now."""
-    hints, helps_nobody = Hints(), pod("team-c", app="web")
+    hints, unrelated = Hints(), pod("team-c", app="web")
     hints.wait(A, waiting())
     found = []
     for reshaped in (0, 1, 1, 3):
-        hints.note_neighbour(helps_nobody, left=False)
+        hints.note_neighbour(unrelated, left=False)
         found.append(hints.helped(Ground(reshaped=reshaped)).helped)
     assert found == [[], [A], [], [A]]

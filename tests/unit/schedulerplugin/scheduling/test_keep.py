@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.support.filters import builders
-from tests.support.preemption.scene import group, node, scheduled, told_to_go
+from tests.support.preemption.scene import group, marked_for_deletion, node, scheduled
 from tests.unit.schedulerplugin.preemption.test_engine_follows import pods
 
 from podium.api.core import MIRROR
@@ -36,7 +36,7 @@ _volumes = st.lists(
 _statuses = st.sampled_from(
     [
         scheduled(30),
-        told_to_go(),
+        marked_for_deletion(),
         {"nominatedNodeName": "n1"},
         {"containerStatuses": [{"name": "main", "allocatedResources": {"cpu": "3"}}]},
         {

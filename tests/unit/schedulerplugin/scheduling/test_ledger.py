@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 from tests.support.controllers.history import Seen
-from tests.support.scheduling.ledger import TOLD, over_commits, unannounced
+from tests.support.scheduling.ledger import MARKED, over_commits, unannounced
 
 
 def node(version: int, cpu: str = "4") -> Seen:
@@ -23,8 +23,8 @@ def pod(
     metadata: dict[str, Any] = {"name": name, "uid": name, "namespace": "ns", "ownerReferences": [owner]}
     if fields.pop("going", False):
         metadata["deletionTimestamp"] = "2026-01-01T00:00:00Z"
-    if fields.pop("told", False):
-        fields["conditions"] = [dict(zip(("type", "status", "reason"), TOLD, strict=True))]
+    if fields.pop("marked", False):
+        fields["conditions"] = [dict(zip(("type", "status", "reason"), MARKED, strict=True))]
     spec = {"nodeName": on, "containers": [{"resources": {"requests": {"cpu": cpu}}}]}
     return Seen(version, what, {"metadata": metadata, "spec": spec, "status": fields})
 
@@ -51,18 +51,26 @@ def test_over_commits(name: str) -> None:
 
 
 UNANNOUNCED: dict[str, tuple[list[Seen], list[str], int]] = {
-    "told and deleted": ([pod(1, "a"), pod(2, "a", told=True), pod(3, "a", told=True, going=True)], ["a"], 0),
-    "told and gone": ([pod(2, "a", told=True), pod(3, "a", told=True, what="DELETED")], ["a"], 0),
-    "not told": ([pod(1, "a"), pod(2, "a", going=True)], ["a"], 1),
-    "told too late": ([pod(1, "a"), pod(2, "a", going=True), pod(3, "a", going=True, told=True)], ["a"], 1),
-    "told after somebody else's deletion": (
-        [pod(1, "other"), pod(2, "other", going=True), pod(3, "other", going=True, told=True)],
+    "marked and deleted": (
+        [pod(1, "a"), pod(2, "a", marked=True), pod(3, "a", marked=True, going=True)],
+        ["a"],
+        0,
+    ),
+    "marked and gone": ([pod(2, "a", marked=True), pod(3, "a", marked=True, what="DELETED")], ["a"], 0),
+    "not marked": ([pod(1, "a"), pod(2, "a", going=True)], ["a"], 1),
+    "marked too late": (
+        [pod(1, "a"), pod(2, "a", going=True), pod(3, "a", going=True, marked=True)],
+        ["a"],
+        1,
+    ),
+    "marked after another client's deletion": (
+        [pod(1, "other"), pod(2, "other", going=True), pod(3, "other", going=True, marked=True)],
         ["other"],
         0,
     ),
-    "never told, though somebody else's": ([pod(2, "other", going=True)], ["other"], 1),
-    "somebody else's": ([pod(1, "a"), pod(2, "a", going=True)], [], 0),
-    "twice": ([pod(2, "a", told=True, going=True)], ["a", "a"], 1),
+    "never marked, deleted by another client": ([pod(2, "other", going=True)], ["other"], 1),
+    "deleted by another client": ([pod(1, "a"), pod(2, "a", going=True)], [], 0),
+    "twice": ([pod(2, "a", marked=True, going=True)], ["a", "a"], 1),
 }
 
 

@@ -40,12 +40,12 @@ class Scene:
     [
         pytest.param([(A, 1, 0.0), (B, 9, 0.0)], [B, A], id="the highest priority first"),
         pytest.param([(A, -5, 0.0), (B, 0, 0.0)], [B, A], id="priorities below zero"),
-        pytest.param([(A, 5, 9.0), (B, 5, 1.0)], [B, A], id="then who waits longest"),
+        pytest.param([(A, 5, 9.0), (B, 5, 1.0)], [B, A], id="then the longest wait"),
         pytest.param([(C, 5, 0.0), (A, 5, 0.0), (B, 5, 0.0)], [A, B, C], id="then by name, not by arrival"),
         pytest.param(
             [(GANG, 5, 0.0), (PODIUM_GANG, 5, 0.0), (C, 5, 0.0), (B, 5, 0.0)],
             [B, PODIUM_GANG, GANG, C],
-            id="pods and groups of one name are told apart",
+            id="a pod and a group may share a name",
         ),
         pytest.param([(A, 1, 0.0), (B, 2, 0.0), (A, 3, 0.0)], [A, B], id="a priority that rose"),
         pytest.param([(A, 3, 0.0), (B, 2, 0.0), (A, 1, 0.0)], [B, A], id="a priority that sank"),

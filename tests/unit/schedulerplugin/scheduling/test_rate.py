@@ -66,7 +66,7 @@ def test_a_limit_that_is_set_later_counts_what_went_before() -> None:
 @pytest.mark.parametrize(
     "taken, units, now, seconds",
     [
-        pytest.param([], 1, 100.0, 60.0, id="nobody at first"),
+        pytest.param([], 1, 100.0, 60.0, id="no eviction at first"),
         pytest.param([], 9, 100.0, 60.0, id="more than the limit when all may"),
         pytest.param([], 5, 130.0, 30.0, id="what is left of the minute"),
         pytest.param([], 5, 160.0, 0.0, id="and then all"),

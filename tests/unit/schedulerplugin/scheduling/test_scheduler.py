@@ -37,7 +37,7 @@ CASES = {
     "a gang is bound as a whole": Case(
         [node(cpu=2), group("g", least=2), *gang("g", size=2)], {"g-0": "n1", "g-1": "n1"}
     ),
-    "of a gang nobody is bound where not all fit": Case(
+    "a gang that fits in part binds no pod": Case(
         [node(cpu=1), group("g", least=2), *gang("g", size=2)],
         message={
             "g-0": "0/1 nodes are available: 1 Insufficient cpu. preemption: "
@@ -55,7 +55,7 @@ CASES = {
         [node(), *gang("g", size=1)],
         message={"g-0": "waiting for the pod group team-a/g, which does not exist"},
     ),
-    "a pod with a scheduling gate is told nothing": Case(
+    "a pod with a scheduling gate gets no condition": Case(
         [node(), pod("a", schedulingGates=[{"name": "x"}])], message={"a": ""}
     ),
     "what cannot be judged stays pending": Case(
@@ -76,7 +76,7 @@ CASES = {
     "pods of another scheduler are not evicted": Case(
         [node(cpu=1), running("low", "n1", schedulerName="other"), pod("high", 1, 10)], {"low": "n1"}
     ),
-    "nobody is evicted in kube-system": Case(
+    "nothing is evicted in kube-system": Case(
         [node(cpu=1), running("low", "n1", namespace="kube-system"), pod("high", 1, 10)], {"low": "n1"}
     ),
     "a gang takes free and freed room at once": Case(
@@ -87,7 +87,7 @@ CASES = {
         {"g-0": "n2", "g-1": "n1"},
         ["low"],
     ),
-    "a gang that never fits evicts nobody": Case(
+    "a gang that never fits evicts nothing": Case(
         [
             *(node("n1", 1), node("n2", 1), running("low", "n1")),
             *(group("g", 10, 3), *gang("g", size=3, priority=10)),
@@ -118,7 +118,7 @@ CASES = {
             "not eligible due to preemptionPolicy=Never."
         },
     ),
-    "a divergent group evicts nobody": Case(
+    "a divergent group evicts nothing": Case(
         [node(cpu=1), running("low", "n1"), group("g", 10, 1), *gang("g", size=1, priority=5)],
         {"low": "n1"},
         message={

@@ -19,7 +19,7 @@ from podium.schedulerplugin.scheduling.evictionlimits import Unfinished
 from podium.schedulerplugin.settings import Budgets, PreemptionMode, Settings
 
 
-def told_to_go(by: str = "team-a-high", scheduler: str = "podium-scheduler") -> dict[str, Any]:
+def marked_for_deletion(by: str = "team-a-high", scheduler: str = "podium-scheduler") -> dict[str, Any]:
     """Return the status of a victim of a preemption whose process died."""
     message = f"{scheduler}: preempting to accommodate a higher priority pod (UID {by})"
     condition = {
@@ -49,65 +49,70 @@ def preemptor(on: str = "n1", **kwargs: Any) -> Any:
 
 BEGUN = {
     "what was begun is ended": Begun(
-        [node(cpu=1), running("low", "n1", status=told_to_go()), preemptor()], ["low"]
+        [node(cpu=1), running("low", "n1", status=marked_for_deletion()), preemptor()], ["low"]
     ),
     "for a gang that fits in another order than that of its pods": Begun(
         [
             *(node("n1", 4), node("n2", 2), group("gang", 10, 2, uid="gang-uid")),
             *(pod("gang-a", 2, 10, group="gang"), pod("gang-b", 4, 10, group="gang")),
-            running("low-1", "n1", 4, status=told_to_go("gang-uid")),
-            running("low-2", "n2", 2, status=told_to_go("gang-uid")),
+            running("low-1", "n1", 4, status=marked_for_deletion("gang-uid")),
+            running("low-2", "n2", 2, status=marked_for_deletion("gang-uid")),
         ],
         ["low-1", "low-2"],
     ),
     "not by the condition of another scheduler": Begun(
         [
             node(cpu=1),
-            running("low", "n1", priority=10, status=told_to_go(scheduler="default-scheduler")),
+            running("low", "n1", priority=10, status=marked_for_deletion(scheduler="default-scheduler")),
             preemptor(),
         ]
     ),
     "not where the victim's priority is not lower": Begun(
-        [node(cpu=1), running("low", "n1", priority=10, status=told_to_go()), preemptor()], spared=["low"]
+        [node(cpu=1), running("low", "n1", priority=10, status=marked_for_deletion()), preemptor()],
+        spared=["low"],
     ),
     "not a pod of another scheduler": Begun(
-        [node(cpu=1), running("low", "n1", schedulerName="other", status=told_to_go()), preemptor()],
+        [node(cpu=1), running("low", "n1", schedulerName="other", status=marked_for_deletion()), preemptor()],
         spared=["low"],
     ),
     "not in kube-system": Begun(
-        [node(cpu=1), running("low", "n1", namespace="kube-system", status=told_to_go()), preemptor()],
+        [
+            node(cpu=1),
+            running("low", "n1", namespace="kube-system", status=marked_for_deletion()),
+            preemptor(),
+        ],
         spared=["low"],
     ),
     "not a pod that tolerates it": Begun(
         [
             *(node(cpu=1), priority_class("patient", 0, minimum=100, seconds=-1)),
-            running("low", "n1", priorityClassName="patient", status=told_to_go()),
+            running("low", "n1", priorityClassName="patient", status=marked_for_deletion()),
             preemptor(),
         ],
         spared=["low"],
     ),
     "not for a preemptor that is gone": Begun(
-        [node(cpu=1), running("low", "n1", status=told_to_go())], spared=["low"]
+        [node(cpu=1), running("low", "n1", status=marked_for_deletion())], spared=["low"]
     ),
     "not for one that fits without": Begun(
-        [node(cpu=2), running("low", "n1", status=told_to_go()), preemptor()], spared=["low"]
+        [node(cpu=2), running("low", "n1", status=marked_for_deletion()), preemptor()], spared=["low"]
     ),
     "not where a budget forbids it and budgets are strict": Begun(
         [
             *(node(cpu=1), budget()),
-            *(running("low", "n1", status=told_to_go(), labels={"app": "a"}), preemptor()),
+            *(running("low", "n1", status=marked_for_deletion(), labels={"app": "a"}), preemptor()),
         ],
         spared=["low"],
         settings={"engine": Settings(budgets=Budgets.STRICT)},
     ),
     "not when it is switched off": Begun(
-        [node(cpu=1), running("low", "n1", status=told_to_go()), preemptor()],
+        [node(cpu=1), running("low", "n1", status=marked_for_deletion()), preemptor()],
         spared=["low"],
         settings={"mode": PreemptionMode.OFF},
     ),
     "a part of what is needed is planned afresh": Begun(
         [
-            *(node(cpu=2), running("low-1", "n1", status=told_to_go()), running("low-2", "n1")),
+            *(node(cpu=2), running("low-1", "n1", status=marked_for_deletion()), running("low-2", "n1")),
             pod("high", 2, 10, status={"nominatedNodeName": "n1"}),
         ],
         ["low-1", "low-2"],
@@ -117,7 +122,7 @@ BEGUN = {
     "a part of a group is planned afresh": Begun(
         [
             *(node("n1", 1), node("n2", 1), group("v", whole=True)),
-            *(running("v-0", "n1", group="v", status=told_to_go()), running("v-1", "n2", group="v")),
+            *(running("v-0", "n1", group="v", status=marked_for_deletion()), running("v-1", "n2", group="v")),
             preemptor(),
         ],
         ["v-0", "v-1"],
@@ -142,7 +147,7 @@ def test_preemptions_of_an_earlier_process_are_resumed_or_withdrawn(name: str) -
 
 def marked(name: str, *, by: str = "team-a-high", priority: int = 0) -> Any:
     """Make a group that goes as a whole, with the mark of a process that died, or of a tenant."""
-    condition = msgspec.convert(told_to_go(by)["conditions"][0], Condition)
+    condition = msgspec.convert(marked_for_deletion(by)["conditions"][0], Condition)
     return group(name, priority, whole=True, conditions=(condition,))
 
 
@@ -200,12 +205,12 @@ def test_the_mark_of_a_group_authorises_nothing(name: str) -> None:
     assert not any(each.pods for each in spares)
 
 
-FOR, WHO = "team-a-high", "team-a-low"
+FOR, VICTIM = "team-a-high", "team-a-low"
 COUNTED = {
-    "what is gone on with counts once": ({FOR: Unfinished(frozenset((WHO,)), -5.0)}, ["low"], 0),
-    "and not those who went before": ({FOR: Unfinished(frozenset((WHO, "other")), -5.0)}, [], 0),
-    "another's does not count for it": ({"other": Unfinished(frozenset((WHO,)), -5.0)}, [], 0),
-    "nor does one that took others": ({FOR: Unfinished(frozenset(("other",)), -5.0)}, [], 0),
+    "a resumed preemption counts once": ({FOR: Unfinished(frozenset((VICTIM,)), -5.0)}, ["low"], 0),
+    "and not the earlier victims": ({FOR: Unfinished(frozenset((VICTIM, "other")), -5.0)}, [], 0),
+    "another's does not count for it": ({"other": Unfinished(frozenset((VICTIM,)), -5.0)}, [], 0),
+    "one with other victims does not count": ({FOR: Unfinished(frozenset(("other",)), -5.0)}, [], 0),
     "nor where nothing was left": ({}, [], 0),
 }
 
@@ -215,7 +220,7 @@ def test_a_resumed_preemption_counts_once_in_the_rate(name: str) -> None:
     """The record of the former process has the count; a condition alone returns nothing to the rate."""
     left, evicted, room = COUNTED[name]
     world = World(evictions_a_minute=1)
-    world.apply(node(cpu=1), running("low", "n1", status=told_to_go()), preemptor())
+    world.apply(node(cpu=1), running("low", "n1", status=marked_for_deletion()), preemptor())
     world.seconds = 1.0
     counted = [each.at for each in left.values() for _ in each.units] or [-5.0]
     world.restart(*counted, unfinished=left)

@@ -32,7 +32,7 @@ class Scene:
     def __init__(self) -> None:
         self.world = World(node("n1"), node("n2"), running("p", "n1"))
         self.seconds = 0.0
-        self.said: list[dict[str, Any]] = []
+        self.logged: list[dict[str, Any]] = []
         self.registry = new_registry()
         self._steps = 0
         self.check = SelfCheck(
@@ -40,7 +40,7 @@ class Scene:
             SchedulerMetrics(self.registry),
             clock=lambda: self.seconds,
             sleep=self._sleep,
-            log_event=lambda _what, fields: self.said.append(fields),
+            log_event=lambda _what, fields: self.logged.append(fields),
         )
         self.check.watch(self.world.scheduler)
 
@@ -79,7 +79,7 @@ async def test_arrays_that_are_right_are_no_news() -> None:
     """That holds however often they are compared."""
     scene = Scene()
     assert not await scene.run(20)
-    assert (scene.said, scene.differences) == ([], 0)
+    assert (scene.logged, scene.differences) == ([], 0)
 
 
 async def test_a_difference_is_logged_counted_and_ends_the_engine() -> None:
@@ -87,7 +87,7 @@ async def test_a_difference_is_logged_counted_and_ends_the_engine() -> None:
     scene = Scene()
     scene.corrupt()
     assert await scene.run(20)
-    assert scene.said == [{"differences": ["node n1: used cpu is 1001, expected 1000"], "rebuilds": True}]
+    assert scene.logged == [{"differences": ["node n1: used cpu is 1001, expected 1000"], "rebuilds": True}]
     assert scene.differences == 1
 
 
@@ -98,7 +98,7 @@ async def test_a_bug_that_shows_again_does_not_keep_the_scheduler_from_schedulin
     assert await scene.run(20)
     scene.check.watch(scene.world.scheduler)
     assert not await scene.run(20)
-    assert {each["rebuilds"] for each in scene.said[1:]} == {False}
+    assert {each["rebuilds"] for each in scene.logged[1:]} == {False}
     scene.seconds += 600
     assert await scene.run(20)
 
@@ -113,8 +113,8 @@ async def test_a_change_that_was_not_followed_is_a_difference() -> None:
     with pytest.raises(ZeroDivisionError):
         scene.check.observing(fails)(None, None)
     assert await scene.run(1)
-    (said,) = scene.said
-    assert said["differences"] == ["a change of an object was not followed: ZeroDivisionError: a bug"]
+    (logged,) = scene.logged
+    assert logged["differences"] == ["a change of an object was not followed: ZeroDivisionError: a bug"]
 
 
 def _node(name: str, version: int) -> dict[str, Any]:

@@ -79,7 +79,7 @@ async def test_a_pod_that_is_gone_on_the_server_is_no_error() -> None:
         scene.state.apply(pod("a"))
         scene.statuses.submit(report(FULL, "a"))
         await scene.advance(60.0)
-        assert (len(scene.api.log), scene.said, scene.notes) == (1, [], [])
+        assert (len(scene.api.log), scene.logged, scene.notes) == (1, [], [])
 
 
 @pytest.mark.parametrize("code", [403, 422])
@@ -92,7 +92,7 @@ async def test_a_forbidden_write_is_logged_once_and_dropped(code: int) -> None:
             scene.statuses.submit(report(FULL, "a", "b"))
             await scene.advance(60.0)
         assert len(scene.api.log) == 4
-        assert [what for what, _ in scene.said] == ["status not written"]
+        assert [what for what, _ in scene.logged] == ["status not written"]
         assert scene.api.told == {ref("b"): (FULL, "")}
 
 
@@ -136,17 +136,17 @@ async def test_victims_that_stay_are_unmarked_when_the_server_is_back() -> None:
         scene.state.apply(pod("a", bound="node-1", version="2"))
         for _ in range(10):
             await scene.advance(1.0)
-        assert scene.api.log == [("spare", "a", "1"), *[("spare", "a", "2")] * 4]
+        assert scene.api.log == [("unmark", "a", "1"), *[("unmark", "a", "2")] * 4]
         assert scene.statuses.depth == 0
 
 
-NOBODY = {
+ABSENT = {
     "another of its name": pod("a", bound="node-1", uid="uid-later"),
     "gone": None,
 }
 
 
-@pytest.mark.parametrize("after", NOBODY.values(), ids=NOBODY.keys())
+@pytest.mark.parametrize("after", ABSENT.values(), ids=ABSENT.keys())
 async def test_no_other_pod_is_unmarked(after: Schedulable | None) -> None:
     async with at_work(*AWAY) as scene:
         scene.state.apply(pod("a", bound="node-1"))

@@ -205,7 +205,7 @@ async def test_a_preemption_that_lasts_is_told_of() -> None:
         scene.statuses.began(evict, NOTHING)
         scene.statuses.evicted(evict, NOTHING, [ref("v")])
         await scene.advance(LASTING_SECONDS)
-        assert sorted(scene.api.log) == [("doom", "v", ""), ("nominate", "a", FULLER, "node-1")]
+        assert sorted(scene.api.log) == [("mark for deletion", "v", ""), ("nominate", "a", FULLER, "node-1")]
 
 
 async def test_marks_that_came_first_are_not_written_again() -> None:

@@ -73,7 +73,7 @@ def test_effects_that_precede_an_error_are_carried_out(monkeypatch: pytest.Monke
     assert sorted(world.bound()) == ["a", "c"]
 
 
-class Told:
+class Recorder:
     """Statuses, a history, metrics: whatever is called on it is noted."""
 
     def __init__(self) -> None:
@@ -90,17 +90,17 @@ class Told:
 async def looped(
     world: World,
     writes: Recorded,
-    until: Callable[[Told], bool],
+    until: Callable[[Recorder], bool],
     deciding: Callable[[Collection[Key]], None] = lambda _keys: None,
-) -> Told:
+) -> Recorder:
     """Run the loop on a world until a status or a write was made."""
-    told: Any = Told()
+    recorder: Any = Recorder()
     loop = Loop(
         world.scheduler,
         writes,
-        statuses=told,
-        history=told,
-        metrics=told,
+        statuses=recorder,
+        history=recorder,
+        metrics=recorder,
         emit=lambda _note: None,
         clock=lambda: 0.0,
         now=lambda: NOW,
@@ -110,12 +110,12 @@ async def looped(
     )
     task = asyncio.create_task(loop.run())
     async with asyncio.timeout(PATIENCE_SECONDS):
-        while not until(told):  # noqa: ASYNC110 - what is noted sets no event
+        while not until(recorder):  # noqa: ASYNC110 - what is noted sets no event
             await asyncio.sleep(0)
     task.cancel()
     with suppress(asyncio.CancelledError):
         await task
-    found: Told = told
+    found: Recorder = recorder
     return found
 
 
@@ -128,16 +128,16 @@ async def test_the_message_of_a_preemptor_has_no_names_of_victims() -> None:
     """The server's own words about a write that it refused are for the log."""
     writes = Recorded({Write("delete", "secret"): refused("DELETE", "secret")})
     world = World(node(cpu=1), running("secret", namespace="other"), pod("high", 1, 10))
-    told = await looped(world, writes, lambda told: bool(told.reports))
-    assert [report.message for report in told.reports if "secret" in report.message] == []
-    assert told.reports[-1].message.endswith("preemption: the API server did not take all of it")
+    recorder = await looped(world, writes, lambda recorder: bool(recorder.reports))
+    assert [report.message for report in recorder.reports if "secret" in report.message] == []
+    assert recorder.reports[-1].message.endswith("preemption: the API server did not take all of it")
 
 
 async def test_a_pod_that_the_server_does_not_take_is_told_so() -> None:
     """It keeps its node, and is tried again."""
     writes = Recorded({Write("bind", "a", "n1"): refused("POST", "a")})
-    told = await looped(World(node(cpu=1), pod("a")), writes, lambda told: bool(told.reports))
-    report = told.reports[0]
+    recorder = await looped(World(node(cpu=1), pod("a")), writes, lambda recorder: bool(recorder.reports))
+    report = recorder.reports[0]
     assert (report.reason, report.nominated) == ("SchedulerError", ((report.pods[0], "n1"),))
     assert report.message == "binding to node n1 failed: pod a is kept"
 

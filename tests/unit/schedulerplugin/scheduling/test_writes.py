@@ -342,7 +342,7 @@ ANSWERS: list[tuple[str, Work, list[Say], type[Exception] | None, str, str, list
     ),
     ("nominate: in trouble", _nominate, [ETCD, LATER, _ok], None, "written", "PATCH PATCH PATCH", [0.2, 3]),
     (
-        "mark: not for as long as it is told to wait",
+        "mark: waits less than Retry-After",
         _mark,
         [TOMORROW] * 2,
         None,
@@ -364,7 +364,7 @@ ANSWERS: list[tuple[str, Work, list[Say], type[Exception] | None, str, str, list
 async def test_answers_have_the_documented_meaning(
     world: World, case: tuple[str, Work, list[Say], type[Exception] | None, str, str, list[float]]
 ) -> None:
-    """A pod that is gone or bound is told apart from a failure; an open outcome is read again for a while."""
+    """A pod that is gone or bound is no failure; an unknown outcome is read again for a while."""
     _, work, says, error, how, asked, waits = case
     world.api.says = iter(says)
     outcome = await world.outcome(work)

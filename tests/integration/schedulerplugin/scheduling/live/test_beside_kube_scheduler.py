@@ -74,7 +74,7 @@ def test_room_that_the_other_has_taken_is_not_free(shared: Yard) -> None:
     shared.pod("ours", 4, 9)
     assert shared.until_bound(["ours"])["ours"] != taken
     shared.pod("late", 4, 9)
-    shared.until_said("late", "nodes are available")
+    shared.until_message("late", "nodes are available")
     shared.witness()
     assert shared.touched() == []
 
@@ -88,7 +88,7 @@ def test_pods_that_the_other_has_nominated_are_counted(shared: Yard) -> None:
     shared.until_nominated("theirs", "n0")
     shared.until(lambda: "low" not in shared.pods(), "half of the node is empty")
     shared.pod("ours", 2, 5)
-    shared.until_said("ours", "nodes are available")
+    shared.until_message("ours", "nodes are available")
     shared.witness()
     shared.free("slow")
     assert shared.until_bound(["theirs"]) == {"theirs": "n0"}

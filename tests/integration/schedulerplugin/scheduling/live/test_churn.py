@@ -307,7 +307,7 @@ def resting(yard: Yard) -> list[str]:
         if "deletionTimestamp" in pod["metadata"]
         or (
             pod["status"].get("phase") not in ("Succeeded", "Failed")
-            and not (yard.where(pod) or yard.said(pod))
+            and not (yard.where(pod) or yard.message(pod))
         )
     ]
 

@@ -10,7 +10,7 @@ from tests.support.scheduling.world import World, Yard
 pytestmark = pytest.mark.server
 
 NAME = "podium-condition"
-TOLD = "its condition PodsNotMatchingPriority is True, and the divergence policy is NoPreemption"
+DIVERGES = "its condition PodsNotMatchingPriority is True, and the divergence policy is NoPreemption"
 DIVIDED = "not all of its pods have its priority, and the divergence policy is NoPreemption"
 
 
@@ -44,9 +44,9 @@ def test_the_condition_early_late_forged_and_stale(worlds: Callable[[str], World
             if status:
                 write(yard, group, status)
             yard.pod(f"{group}-0", 4, priority, group=group)
-        yard.until_said("early-0", TOLD)
-        yard.until_said("late-0", DIVIDED)
-        yard.until_said("forged-0", DIVIDED)
+        yard.until_message("early-0", DIVERGES)
+        yard.until_message("late-0", DIVIDED)
+        yard.until_message("forged-0", DIVIDED)
         yard.witness()
         assert yard.evicted() == []
         for status in ("True", "False"):
@@ -60,7 +60,7 @@ def test_the_condition_early_late_forged_and_stale(worlds: Callable[[str], World
         # Stale: the reconciler is away while the pods are put right.
         yard.end("late-0")
         yard.pod("late-1", 4, 5, group="late")
-        yard.until_said("late-1", TOLD)
+        yard.until_message("late-1", DIVERGES)
         yard.witness()
         assert len(yard.evicted()) == 1
         assert scheduler.metric("condition_disagreements_total", condition="True") == 2

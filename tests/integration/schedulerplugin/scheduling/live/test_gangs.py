@@ -41,7 +41,7 @@ def test_a_gang_that_never_fits_evicts_no_pod(yard: Yard) -> None:
     yard.nodes(2)
     yard.running_gang("low", ["n0", "n1"], 4, 1, whole=False)
     names = yard.gang("gang", 3)
-    said = yard.until_said(names[0], "0/2 nodes are available")
+    said = yard.until_message(names[0], "0/2 nodes are available")
     assert said.startswith("Unschedulable: ")
     yard.witness()
     assert yard.touched() == []
@@ -77,7 +77,7 @@ def test_pods_that_join_late(yard: Yard) -> None:
     free = {"n0", "n1", "n2"} - {yard.where(pod) for pod in yard.pods().values()}
     yard.pod("low", 4, 1, node=free.pop())
     (late,) = yard.members("gang", 1, 4, 5, first=2)
-    yard.until_said(late, "no pod goes for one more member")
+    yard.until_message(late, "no pod goes for one more member")
     assert yard.touched() == []
     yard.ask("PATCH", yard.groups_path("gang"), {"metadata": {"annotations": {PREEMPT_FOR_ALL: "true"}}})
     yard.until_bound([late])
@@ -90,7 +90,7 @@ def test_more_members_than_minCount_are_bound_as_far_as_they_fit(yard: Yard) -> 
     names = yard.gang("gang", 3, least=2)
     yard.until(lambda: sum(bool(yard.where(pod)) for pod in yard.pods().values()) == 2, "two are bound")
     (left,) = [name for name in names if not yard.where(yard.pods()[name])]
-    yard.until_said(left, "nodes are available")
+    yard.until_message(left, "nodes are available")
     yard.node("n2")
     assert yard.until_bound([left]) == {left: "n2"}
 
@@ -99,7 +99,7 @@ def test_a_higher_gang_is_placed_before_a_lower_one(yard: Yard) -> None:
     """Both wait for the node that comes; the higher one gets it."""
     lower, higher = yard.gang("lower", 1, priority=3), yard.gang("higher", 1, priority=7)
     for name in (*lower, *higher):
-        yard.until_said(name, "nodes available to schedule pods")
+        yard.until_message(name, "nodes available to schedule pods")
     yard.node("n0")
     yard.until_bound(higher)
     assert yard.touched() == []
@@ -122,7 +122,7 @@ def test_gated_and_unreadable_pods_stay_pending(why: str, yard: Yard) -> None:
     yard.nodes(1)
     yard.pod("waits", 1, 5, **fields)
     if said:
-        yard.until_said("waits", said)
+        yard.until_message("waits", said)
     yard.witness()
     assert yard.where(yard.pods()["waits"]) == ""
     assert yard.calls("POST", "/waits/binding") == []
@@ -142,7 +142,7 @@ def test_a_divergent_group_takes_free_room_and_evicts_no_pod(yard: Yard) -> None
     yard.pod("low", 4, 5, node="n0")
     for index in range(2):
         yard.pod(f"gang-{index}", 4, 1, group="gang")
-    yard.until_said("gang-0", ":")
+    yard.until_message("gang-0", ":")
     yard.witness()
     assert yard.touched() == []
     yard.end("low")
@@ -169,7 +169,7 @@ def test_a_member_with_a_failed_bind_keeps_its_place(yard: Yard) -> None:
         yard.until_bound(["gang-0"])
         yard.until(lambda: refused.hits > 0, "the bind fails")
         yard.pod("other", 4, 5)
-        yard.until_said("other", "nodes are available")
+        yard.until_message("other", "nodes are available")
         yard.witness()
     yard.until_bound(names)
     assert yard.touched() == []

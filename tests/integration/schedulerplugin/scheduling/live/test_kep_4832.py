@@ -51,7 +51,7 @@ def test_the_pod2s_scheduling_is_successful_pod2_is_higher_priority_than_pod1(ya
         yard.pod("pod2", 2, PRIORITY + 2)
         assert yard.until_bound(["pod2"]) == {"pod2": "node1"}
     yard.until(lambda: sorted(yard.pods()) == ["pod1", "pod2"], "the other victim is gone")
-    yard.until_said("pod1", "0/1 nodes are available")
+    yard.until_message("pod1", "0/1 nodes are available")
     yard.until_nominated("pod1", "")
     assert sorted(yard.evicted()) == ["victim-a", "victim-b"]
     yard.end("pod2")
@@ -82,7 +82,7 @@ def test_the_pod2s_scheduling_is_failed_and_starts_the_preemption_pod2_is_higher
         yard.pod("pod2", 3, PRIORITY + 2)
         yard.until_nominated("pod2", "node1")
     assert yard.until_bound(["pod2"]) == {"pod2": "node1"}
-    yard.until_said("pod1", "0/1 nodes are available")
+    yard.until_message("pod1", "0/1 nodes are available")
     assert sorted(yard.evicted()) == ["victim-a", "victim-b"]
     yard.end("pod2")
     assert yard.until_bound(["pod1"]) == {"pod1": "node1"}

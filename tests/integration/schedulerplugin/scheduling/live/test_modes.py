@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 from tests.integration.schedulerplugin.scheduling.live.test_victims import OF_A_JOB
 from tests.support.proxy import Hold
-from tests.support.scheduling.ledger import told
+from tests.support.scheduling.ledger import is_marked
 from tests.support.scheduling.world import World, Yard
 
 from podium.controlplane.releases import NEWEST
@@ -36,7 +36,7 @@ def test_observe_plans_and_deletes_nothing_and_is_switched_while_it_runs(plain: 
     ):
         full(yard)
         yard.pod("high", 4, 5)
-        yard.until_said("high", "nodes are available")
+        yard.until_message("high", "nodes are available")
         yard.until(lambda: scheduler.metric("observed_preemptions_total") >= 1, "the plan is counted")
         yard.witness()
         assert yard.touched() == []
@@ -53,7 +53,7 @@ def test_off_is_off(plain: World) -> None:
     ):
         full(yard)
         yard.pod("high", 4, 5)
-        yard.until_said("high", "nodes are available")
+        yard.until_message("high", "nodes are available")
         yard.witness()
         assert yard.touched() == []
 
@@ -66,7 +66,7 @@ def test_a_window_leaves_an_autoscaler_the_time(plain: World) -> None:
         yard.group("gang", 5, 2, annotations={annotation: "1h"})
         members = yard.members("gang", 2, 4, 5)
         for member in members:
-            yard.until_said(member, "for new nodes before anything is evicted")
+            yard.until_message(member, "for new nodes before anything is evicted")
         yard.witness()
         assert yard.touched() == []
         yard.ask("PATCH", yard.groups_path("gang"), {"metadata": {"annotations": {annotation: None}}})
@@ -86,7 +86,7 @@ def test_a_rate_is_kept(plain: World) -> None:
         yard.pod("first", 4, 5)
         yard.until_bound(["first"])
         yard.pod("second", 4, 5)
-        yard.until_said("second", "the rate of 1 units a minute")
+        yard.until_message("second", "the rate of 1 units a minute")
         yard.until(lambda: scheduler.metric("rate_limited_total") >= 1, "it is counted")
         yard.witness()
         assert len(yard.evicted()) == 1
@@ -101,11 +101,13 @@ def test_it_is_switched_off_in_mid_preemption(plain: World) -> None:
         full(yard)
         with plain.proxy.fault(yard.marks, Hold(), times=1) as held:
             yard.pod("high", 4, 5)
-            yard.until(lambda: held.hits == 1, "the victim is told")
+            yard.until(lambda: held.hits == 1, "the victim is marked")
             scheduler.configure(schedulerName=name, preemption="off")
             yard.until(lambda: "configuration changed" in scheduler.log, "it is off")
         yard.until(
-            lambda: len(plain.proxy.writes(yard.marks)) == 2 and not any(map(told, yard.pods().values())),
+            lambda: (
+                len(plain.proxy.writes(yard.marks)) == 2 and not any(map(is_marked, yard.pods().values()))
+            ),
             "the mark is withdrawn",
         )
         yard.witness()
@@ -124,10 +126,10 @@ def test_a_gang_holds_room_against_a_stream_of_small_pods(seconds: int, plain: W
         for index in range(2):
             yard.pod(f"small-{index}", 4, 5, node=f"n{index}")
         gang = yard.gang("gang", 2, 4, 5)
-        yard.until_said(gang[0], "This gang holds room" if seconds else "nodes are available")
+        yard.until_message(gang[0], "This gang holds room" if seconds else "nodes are available")
         for index in range(2):
             yard.pod(f"next-{index}", 4, 5)
-            yard.until_said(f"next-{index}", "nodes are available")
+            yard.until_message(f"next-{index}", "nodes are available")
         yard.end("small-0")
         if not seconds:
             yard.until(lambda: bound_of(yard, "next-"), "the next small pod takes the node")

@@ -62,19 +62,19 @@ def test_one_event_tells_of_a_plan(yard: Yard) -> None:
     yard.running_gang("low", ["n0", "n0"], 2, 1, whole=True)
     made = yard.pod("high", 2, 5)
     node = yard.full(yard.until_bound(["high"])["high"])
-    yard.until(lambda: events(yard, "Preempted"), "the plan is told")
+    yard.until(lambda: events(yard, "Preempted"), "the plan is in an event")
     (told,) = events(yard, "Preempted")
     uid = made["metadata"]["uid"]
     assert told["note"] == f"Preempted by pod {uid} on node {node}, 2 pods in 1 unit"
     assert (told["regarding"]["kind"], told["regarding"]["name"]) == ("PodGroup", "low")
-    yard.until(lambda: events(yard, "Scheduled"), "the bind is told")
+    yard.until(lambda: events(yard, "Scheduled"), "the bind is in an event")
     (bound,) = events(yard, "Scheduled")
     assert (bound["action"], bound["note"]) == (
         "Binding",
         f"Successfully assigned {yard.name}/high to {node}",
     )
     yard.pod("large", 5, 1)
-    yard.until(lambda: events(yard, "FailedScheduling"), "the refusal is told")
+    yard.until(lambda: events(yard, "FailedScheduling"), "the refusal is in an event")
     assert any("0/1 nodes are available" in each["note"] for each in events(yard, "FailedScheduling"))
 
 
@@ -84,7 +84,7 @@ def test_a_window_waits_for_new_nodes_first(yard: Yard) -> None:
     yard.pod("low", 4, 1, node="n0")
     yard.group("gang", 5, 1, annotations={DELAY_ANNOTATION: "3s"})
     names = yard.members("gang", 1, 4, 5)
-    said = yard.until_said(names[0], "waiting until ")
+    said = yard.until_message(names[0], "waiting until ")
     deadline = datetime.fromisoformat(said.partition("waiting until ")[2].split()[0])
     assert yard.touched() == []
     yard.until_bound(names)
@@ -103,7 +103,7 @@ def test_a_node_added_within_the_window_spares_all_victims(yard: Yard) -> None:
     yard.pod("low", 4, 1, node="n0")
     yard.group("gang", 5, 1, annotations={DELAY_ANNOTATION: "1h"})
     names = yard.members("gang", 1, 4, 5)
-    yard.until_said(names[0], "waiting until ")
+    yard.until_message(names[0], "waiting until ")
     yard.node("n1")
     assert yard.until_bound(names) == {names[0]: "n1"}
     assert yard.touched() == []

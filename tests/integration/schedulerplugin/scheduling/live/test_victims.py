@@ -7,7 +7,7 @@ from uuid import uuid4
 import pytest
 from tests.support.controllers.running import drop_class, new_class
 from tests.support.proxy import Hold
-from tests.support.scheduling.ledger import told
+from tests.support.scheduling.ledger import is_marked
 from tests.support.scheduling.world import NAME, Yard, tolerant_class
 from tests.support.waiting import until
 
@@ -59,7 +59,7 @@ def test_a_victim_that_takes_its_time(yard: Yard) -> None:
     yard.pod("small", 3, 5)
     yard.until_bound(["small"])
     yard.pod("other", 4, 3)
-    yard.until_said("other", "nodes are available")
+    yard.until_message("other", "nodes are available")
     yard.witness()
     assert yard.evicted() == ["low-0"]
     yard.free("low-0")
@@ -84,7 +84,7 @@ def test_a_gang_waits_for_the_slowest_of_its_victims(yard: Yard) -> None:
     names = yard.gang("gang", 2)
     yard.until(lambda: "low-0" not in yard.pods(), "low-0 is gone")
     yard.pod("other", 4, 5)
-    yard.until_said("other", "nodes are available")
+    yard.until_message("other", "nodes are available")
     yard.witness()
     assert [yard.where(yard.pods()[name]) for name in names] == ["", ""]
     yard.free("low-1")
@@ -159,7 +159,7 @@ def test_a_toleration_that_expires(yard: Yard) -> None:
     until(lambda: _placed(yard, "low", name), "pods of the class are admitted")
     yard.until_bound(["low"])
     yard.pod("high", 4, 5)
-    yard.until_said("high", "nodes are available")
+    yard.until_message("high", "nodes are available")
     yard.until_bound(["high"])
     (deleted,) = (
         each.object["metadata"]["deletionTimestamp"]
@@ -182,7 +182,7 @@ def test_a_priority_below_the_minimum_never_preempts_and_one_above_does_at_once(
     until(lambda: _placed(yard, "low", name), "pods of the class are admitted")
     yard.until_bound(["low"])
     yard.pod("high", 4, 7)
-    yard.until_said("high", "nodes are available")
+    yard.until_message("high", "nodes are available")
     yard.witness()
     assert yard.touched() == []
     yard.pod("higher", 4, 9)
@@ -198,7 +198,7 @@ def test_a_class_that_is_made_anew(yard: Yard) -> None:
     until(lambda: _placed(yard, "low", name), "pods of the class are admitted")
     yard.until_bound(["low"])
     yard.pod("high", 4, 5)
-    yard.until_said("high", "nodes are available")
+    yard.until_message("high", "nodes are available")
     yard.witness()
     drop_class(yard.server, name)
     new_class(yard.server, name, 9)
@@ -226,7 +226,7 @@ def test_a_node_goes_in_mid_preemption(gone: str, at: str, yard: Yard) -> None:
         assert yard.evicted() == ["low-0", "mid-1"]
     else:
         assert yard.evicted() == ["mid-1"]
-        yard.until(lambda: not told(yard.pods()["low-0"]), "the mark of low-0 is withdrawn")
+        yard.until(lambda: not is_marked(yard.pods()["low-0"]), "the mark of low-0 is withdrawn")
 
 
 def test_a_preemptor_that_is_deleted_in_mid_preemption(yard: Yard) -> None:
@@ -235,11 +235,11 @@ def test_a_preemptor_that_is_deleted_in_mid_preemption(yard: Yard) -> None:
     yard.pod("low", 4, 1, node="n0", metadata=OF_A_JOB)
     with yard.world.proxy.fault(yard.marks, Hold(), times=1) as held:
         yard.pod("high", 4, 5)
-        yard.until(lambda: held.hits == 1, "the victim is told")
+        yard.until(lambda: held.hits == 1, "the victim is marked")
         yard.end("high")
         yard.witness()
     yard.until(
-        lambda: len(yard.world.proxy.writes(yard.marks)) > 1 and not told(yard.pods()["low"]),
+        lambda: len(yard.world.proxy.writes(yard.marks)) > 1 and not is_marked(yard.pods()["low"]),
         "the mark of low is withdrawn",
     )
     assert yard.evicted() == []
@@ -285,7 +285,7 @@ def test_a_pod_that_never_preempts(yard: Yard) -> None:
     name = f"{yard.name}-never"
     new_class(yard.server, name, 5, preemptionPolicy="Never")
     yard.pod("high", 4, 5, priorityClassName=name)
-    yard.until_said("high", "nodes are available")
+    yard.until_message("high", "nodes are available")
     yard.witness()
     assert yard.touched() == []
     yard.end("low")
