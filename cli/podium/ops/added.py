@@ -4,7 +4,7 @@ Each object has a name and is unique, and the number of pods is limited.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple, TypeVar
 
 import msgspec
@@ -19,6 +19,15 @@ from podium.documents.split import Document
 from podium.ops.makers import MOST_PODS, generated, size_of, uid_of
 
 T = TypeVar("T")
+# The API groups of Kubernetes itself, without the suffix `.k8s.io`; all of their kinds with pods are read.
+_BUILT_IN = frozenset(
+    (
+        *("", "apps", "autoscaling", "batch", "policy", "networking", "rbac.authorization", "storage"),
+        *("scheduling", "node", "coordination", "discovery", "events", "admissionregistration"),
+        *("apiextensions", "apiregistration", "authentication", "authorization", "certificates"),
+        *("flowcontrol.apiserver", "resource", "gateway.networking", "snapshot.storage", "metrics"),
+    )
+)
 _READS = {**MANIFEST_READS, **SCHEDULING_READS}
 
 
@@ -62,12 +71,12 @@ def read_added(documents: Iterable[Document], now: str) -> tuple[list[Added], li
     of `now`.
     """
     found: dict[tuple[str, str, str, str], Added] = {}
-    others: Counter[str] = Counter()
+    others: Counter[tuple[str, str]] = Counter()
     for document in documents:
         read = _READS.get((document.apiVersion, document.kind))
         if read is None:
             if (document.apiVersion, document.kind) != CLUSTER_INFO and not document.kind.endswith("List"):
-                others[f"{document.apiVersion} {document.kind}"] += 1
+                others[document.apiVersion, document.kind] += 1
             continue
         added = _named(document, read, now, len(found))
         ref = added.ref
@@ -76,8 +85,24 @@ def read_added(documents: Iterable[Document], now: str) -> tuple[list[Added], li
             where = known.document.origin
             raise document.error(f"{ref} is in the input twice, first in {where}. Remove one")
     _check_size(found.values())
-    listed = ", ".join(f"{number:,} {kind}" for kind, number in sorted(others.items()))
-    return list(found.values()), [f"skipped, no plan depends on them: {listed}"] if others else []
+    return list(found.values()), list(_skipped_notes(others))
+
+
+def _skipped_notes(others: Counter[tuple[str, str]]) -> Iterator[str]:
+    """Yield the notes on kinds that were not read: those of Kubernetes itself create no pods."""
+    for custom, note in (
+        (False, "skipped, no plan depends on them"),
+        (True, "not read; if they create pods, the plan lacks them"),
+    ):
+        kinds = [(key, number) for key, number in sorted(others.items()) if _is_custom(key[0]) is custom]
+        if kinds:
+            yield f"{note}: {', '.join(f'{number:,} {each[0]} {each[1]}' for each, number in kinds)}"
+
+
+def _is_custom(api_version: str) -> bool:
+    """Return whether a kind is not one of Kubernetes itself."""
+    group = group_of(api_version)
+    return group.removesuffix(".k8s.io") not in _BUILT_IN
 
 
 def _named(document: Document, read: Read, now: str, index: int) -> Added:

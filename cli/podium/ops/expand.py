@@ -15,9 +15,8 @@ from typing import Any, NamedTuple
 import msgspec
 
 from podium.api.core import PODIUM_SCHEDULER, Namespace, Pod, PriorityClass, SchedulingGroup
-from podium.api.fieldpath import at, parse_path
 from podium.api.findings import ObjectRef
-from podium.api.foreign import PodOwner, neutral_owner
+from podium.api.foreign import PodOwner, neutral_owner, template_documents
 from podium.api.groups import GROUP_LABEL, PodGroup, Workload
 from podium.api.membership import GroupKey, key_of, membership
 from podium.api.meta import ObjectMeta
@@ -289,9 +288,9 @@ class _Expander:
 
     def _first_pod(self, added: Added, batch: Batch, given: GroupKey | None) -> dict[str, Any]:
         """Return the first pod of a batch as its controller would send it."""
-        if batch.template not in dict(added.owner().templates()):
+        template = template_documents(added.owner(), added.value).get(batch.template)
+        if template is None:
             raise added.document.error("is missing; its pods have no spec", batch.template)
-        template = at(added.value, parse_path(batch.template))
         meta = template.get("metadata") or {}
         labels = {**(meta.get("labels") or {}), **batch.copies[0].labels}
         spec = template.get("spec")

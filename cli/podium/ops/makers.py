@@ -29,6 +29,7 @@ from podium.api.foreign import (
     TemplateSpec,
 )
 from podium.api.meta import OwnerReference
+from podium.api.podmakers import POD_MAKERS, MadePods
 from podium.api.schedulable import ClaimSource, SchedulableSpec, Volume
 from podium.api.v1alpha2 import reference
 from podium.groups import inferred
@@ -116,6 +117,8 @@ def size_of(owner: OwnerObject) -> int:
             raise ObjectError(ref, "spec.jobTemplate", "creates its Jobs later. Add the Job instead")
         case SimpleOwner(kind="DaemonSet"):
             raise ObjectError(ref, "spec.template", f"the pods of a {owner.kind} depend on the nodes")
+        case MadePods() if problem := _unplanned(owner):
+            raise ObjectError(ref, "spec", problem)
         case LeaderWorkerSet(spec=LeaderWorkerSetSpec()) if owner.gangs()[0] and not owner.gangs()[1]:
             raise ObjectError(
                 ref, "spec.leaderWorkerTemplate.size", "is 0, but the leader is a pod. Use at least 1"
@@ -136,6 +139,8 @@ def made_by(owner: OwnerObject, document: Mapping[str, Any]) -> Made:
             return _jobset(ref, owner, document)
         case LeaderWorkerSet():
             return _leader_worker_set(ref, owner, document)
+        case MadePods():
+            return _made_pods(ref, owner)
         case SimpleOwner(kind="Job"):
             indexed = _at(document, "spec", "completionMode") == "Indexed"
             batch = _job(ref, "spec.template", number, {}, indexed=indexed)
@@ -235,6 +240,31 @@ def _claims(ref: ObjectRef, document: Mapping[str, Any], *path: str) -> tuple[st
             raise ObjectError(ref, f"{field}[{index}].metadata.name", "is missing or not text")
         names.append(name)
     return tuple(names)
+
+
+def _unplanned(owner: MadePods) -> str:
+    """Return why the pods of an object cannot be planned, or an empty text."""
+    maker = POD_MAKERS[owner.apiVersion, owner.kind]
+    if maker.elsewhere:
+        return f"{maker.elsewhere}. Add the JobSet or the pods that it creates"
+    if any(role.number is None for role in owner.roles()):
+        return f"the number of pods of a {owner.kind} depends on its steps. Add the pods themselves"
+    return ""
+
+
+def _made_pods(ref: ObjectRef, owner: MadePods) -> Made:
+    """Return the pods of each role; their controllers may also write labels that no plan reads."""
+    maker = POD_MAKERS[owner.apiVersion, owner.kind]
+    if owner.suspended:
+        return Made((), (_suspended(ref),))
+    batches = []
+    for role in owner.roles():
+        labels = {maker.label: ref.name} if maker.label else {}
+        labels |= {maker.role_label: role.name} if maker.role_label and role.name else {}
+        base = "-".join(filter(None, (ref.name, role.name)))
+        copies = tuple(Copy(f"{base}-{index}", labels) for index in range(role.number or 0))
+        batches.append(Batch(role.path, _reference(ref), copies, role=role.name))
+    return Made(tuple(batches), ())
 
 
 def _jobset(ref: ObjectRef, owner: JobSet, document: Mapping[str, Any]) -> Made:

@@ -53,16 +53,21 @@ NAMING_KEYS = frozenset(
     (
         GROUP_LABEL,
         inferred.COSCHEDULING_GROUP,
+        inferred.GROVE_GANG,
+        inferred.GROVE_ROLE,
         inferred.JOBSET_NAME,
         inferred.JOBSET_ROLE,
         inferred.JOB_NAME,
         inferred.JOB_NAME_OLD,
+        inferred.KAI_GROUP,
         inferred.KUEUE_GROUP,
         inferred.KUEUE_ROLE,
         inferred.KUEUE_WORKLOAD,
         inferred.LWS_GROUP,
         inferred.LWS_NAME,
         inferred.LWS_WORKER,
+        inferred.RAY_CLUSTER,
+        inferred.RAY_ROLE,
         inferred.TRAINING_JOB,
         inferred.TRAINING_ROLE,
         inferred.TRAINJOB_STEP,
@@ -117,7 +122,7 @@ _COMMON = frozenset(SYSTEM_CLASSES) | _words("""
     driver executor head launcher leader main master node ps worker workers
 """)
 _KNOWN_GROUPS = re.compile(
-    r"(?:|apps|batch|(?:.*\.)?(?:(?:x-)?k8s\.io|kubernetes\.io|podium\.dev|kubeflow\.org|volcano\.sh|ray\.io))"
+    r"(?:|apps|batch|(?:.*\.)?(?:(?:x-)?k8s\.io|kubernetes\.io|podium\.dev|kubeflow\.org|volcano\.sh|ray\.io|grove\.io|run\.ai))"
 )
 
 

@@ -6,14 +6,16 @@ LeaderWorkerSet, is the number of its pods that exist together before any of the
 more waits for ever.
 """
 
-from collections.abc import Iterator
-from typing import NamedTuple
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
 
 import msgspec
 
 from podium.api.core import PodTemplate
+from podium.api.fieldpath import at, parse_path
 from podium.api.findings import ObjectRef
 from podium.api.meta import Condition, Int32, ObjectMeta
+from podium.api.podmakers import POD_MAKERS, MadePods
 from podium.api.v1alpha2 import reference
 
 # kubernetes-sigs/lws: every replica has its own topology domain.
@@ -295,7 +297,7 @@ class LeaderWorkerSet(msgspec.Struct, gc=False):
         return 1 if replicas is None else replicas, 1 if alone or size is None else size
 
 
-OwnerObject = SimpleOwner | CronJob | JobSet | LeaderWorkerSet
+OwnerObject = SimpleOwner | CronJob | JobSet | LeaderWorkerSet | MadePods
 
 
 class OwnerKind(NamedTuple):
@@ -319,6 +321,7 @@ OWNERS: dict[tuple[str, str], OwnerKind] = {
 MANIFEST_OWNERS: dict[tuple[str, str], OwnerKind] = {
     **OWNERS,
     ("v1", "ReplicationController"): OwnerKind(SimpleOwner, "replicationcontrollers"),
+    **{key: OwnerKind(MadePods, f"{key[1].lower()}s") for key in POD_MAKERS},
 }
 
 
@@ -327,7 +330,8 @@ class PodOwner(msgspec.Struct, frozen=True, gc=False):
 
     `gangs` is their number (0: the kind has none), `gang_size` the number of pods with which each of them
     begins. `pods` is the number of pods of each template before any of them runs, also for a suspended owner.
-    It lacks a template whose number is not known.
+    It lacks a template whose number is not known. `spec_paths` are the places of the pods' specs for
+    templates that do not have them under `spec`.
     """
 
     ref: ObjectRef
@@ -336,8 +340,13 @@ class PodOwner(msgspec.Struct, frozen=True, gc=False):
     gangs: int = 0
     gang_size: int = 0
     pods: dict[str, int] = {}
+    spec_paths: dict[str, str] = {}
     suspended: bool = False
     finished: bool = False
+
+    def spec_path(self, template: str) -> str:
+        """Return the field path of the spec of the pods of a template."""
+        return self.spec_paths.get(template, f"{template}.spec")
 
 
 def neutral_owner(owner: OwnerObject) -> PodOwner:
@@ -351,6 +360,7 @@ def neutral_owner(owner: OwnerObject) -> PodOwner:
         gangs=gangs,
         gang_size=size,
         pods=owner.pod_numbers(),
+        spec_paths=owner.spec_paths() if isinstance(owner, MadePods) else {},
         suspended=owner.suspended,
         finished=owner.finished,
     )
@@ -370,6 +380,13 @@ class KueueWorkload(msgspec.Struct, gc=False):
     kind: str
     metadata: ObjectMeta = msgspec.field(default_factory=ObjectMeta)
     spec: KueueWorkloadSpec = msgspec.field(default_factory=KueueWorkloadSpec)
+
+
+def template_documents(owner: OwnerObject, document: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
+    """Return the whole pod templates of an owner that was decoded from `document`, by field path."""
+    if isinstance(owner, MadePods):
+        return {role.path: role.template for role in owner.roles()}
+    return {path: at(document, parse_path(path)) for path, _ in owner.templates()}
 
 
 def _one(path: str, template: PodTemplate | None) -> Iterator[tuple[str, PodTemplate]]:

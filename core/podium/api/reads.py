@@ -82,10 +82,13 @@ READS: Reads = {
         for (api_version, kind), owner in foreign.OWNERS.items()
     },
 }
-# The kinds that are read from manifests only.
+# The reads of manifests, which have further owners.
 MANIFEST_READS: Reads = {
-    (api_version, kind): Read(Kind.OWNER, owner.type, owner.plural, foreign.neutral_owner)
-    for (api_version, kind), owner in foreign.MANIFEST_OWNERS.items()
+    **READS,
+    **{
+        (api_version, kind): Read(Kind.OWNER, owner.type, owner.plural, foreign.neutral_owner)
+        for (api_version, kind), owner in foreign.MANIFEST_OWNERS.items()
+    },
 }
 # The kinds of an audit, without those that need another right to list.
 AUDITED: tuple[Kind, ...] = tuple(dict.fromkeys(read.kind for read in READS.values()))

@@ -12,7 +12,7 @@ import msgspec
 from podium.api.convert import MAX_PODIUM_NAME, ConversionNote, Converted, Fields
 from podium.api.fieldpath import at, parse_path
 from podium.api.findings import group_of
-from podium.api.foreign import MANIFEST_OWNERS
+from podium.api.foreign import MANIFEST_OWNERS, neutral_owner
 from podium.api.groups import GROUP_LABEL, NATIVE_GROUP
 
 _FIELD = "spec.schedulingGroup.podGroupName"
@@ -34,7 +34,8 @@ def regroup(document: Fields, target: str) -> Converted:
         return Converted(document, notes)
     selector = (document.get("spec") or {}).get("selector") or {}
     selected = GROUP_LABEL in (selector.get("matchLabels") or {})
-    for path, _ in msgspec.convert(document, MANIFEST_OWNERS[key].type).templates():
+    owner = neutral_owner(msgspec.convert(document, MANIFEST_OWNERS[key].type))
+    for path in owner.templates.keys() - owner.spec_paths.keys():
         steps = parse_path(path)
         new = _moved(at(document, steps), f"{path}.", notes, native=native, selected=selected)
         document = _replaced(document, steps, new)

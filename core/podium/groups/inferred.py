@@ -36,6 +36,14 @@ COSCHEDULING_GROUP = "scheduling.x-k8s.io/pod-group"
 # kubeflow/training-operator (v1): PyTorchJob, MPIJob and related kinds; the label does not tell which.
 TRAINING_JOB = "training.kubeflow.org/job-name"
 TRAINING_ROLE = "training.kubeflow.org/replica-type"
+# ray-project/kuberay: every pod has labels for its cluster and its group of workers.
+RAY_CLUSTER = "ray.io/cluster"
+RAY_ROLE = "ray.io/group"
+# ai-dynamo/grove: the gang of a pod, and its role in the gang.
+GROVE_GANG = "grove.io/podgang"
+GROVE_ROLE = "grove.io/podclique"
+# NVIDIA/KAI-Scheduler: an annotation that its grouper sets.
+KAI_GROUP = "pod-group-name"
 # kubernetes/kubernetes, the Job controller: the current label, and the label before 1.27.
 JOB_NAME = "batch.kubernetes.io/job-name"
 JOB_NAME_OLD = "job-name"
@@ -56,8 +64,11 @@ _SOURCES = (
     _Source(KUEUE_GROUP, "kueue.x-k8s.io/v1beta1", "Workload"),
     _Source(VOLCANO_JOB, "batch.volcano.sh/v1alpha1", "Job", annotation=True),
     _Source(JOBSET_NAME, "jobset.x-k8s.io/v1alpha2", "JobSet"),
+    _Source(RAY_CLUSTER, "ray.io/v1", "RayCluster"),
+    _Source(GROVE_GANG, "scheduler.grove.io/v1alpha1", "PodGang"),
     _Source(TRAINING_JOB, "kubeflow.org/v1", "Job"),
     _Source(VOLCANO_GROUP, "scheduling.volcano.sh/v1beta1", "PodGroup", annotation=True),
+    _Source(KAI_GROUP, "scheduling.run.ai/v2alpha2", "PodGroup", annotation=True),
     _Source(JOB_NAME, "batch/v1", "Job"),
     _Source(JOB_NAME_OLD, "batch/v1", "Job"),
 )
@@ -65,7 +76,7 @@ _NAMED_BY_LABEL = (
     (LWS_NAME, "leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet"),
     (JOBSET_NAME, "jobset.x-k8s.io/v1alpha2", "JobSet"),
 )
-_ROLES = (JOBSET_ROLE, VOLCANO_TASK, TRAINING_ROLE, KUEUE_ROLE, TRAINJOB_STEP)
+_ROLES = (JOBSET_ROLE, VOLCANO_TASK, TRAINING_ROLE, RAY_ROLE, GROVE_ROLE, KUEUE_ROLE, TRAINJOB_STEP)
 _TRAINJOB = ("trainer.kubeflow.org/v1alpha1", "TrainJob")
 
 _Identity = tuple[str, str, str, str]  # apiVersion, kind, namespace, name

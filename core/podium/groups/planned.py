@@ -30,6 +30,11 @@ class PlannedPods(NamedTuple):
         return self.template.spec or PodSpec()
 
     @property
+    def spec_path(self) -> str:
+        """Return the field path of the spec of its pods."""
+        return self.owner.spec_path(self.path)
+
+    @property
     def expected(self) -> bool:
         """Return whether its pods are missing as intended: the owner is suspended, or was never applied."""
         return self.owner.suspended or not self.owner.metadata.uid

@@ -4,14 +4,13 @@ The API server accepts a Deployment with any class in its template; the refusal 
 controller. Here the owner gets the verdict of its pods, with field paths into the template.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
 
-from podium.api.fieldpath import at, parse_path
 from podium.api.findings import Finding, ObjectRef
-from podium.api.foreign import MANIFEST_OWNERS
+from podium.api.foreign import MANIFEST_OWNERS, neutral_owner, template_documents
 from podium.cluster.reader import ClusterReader
 from podium.rules.admission import Operation, Profile, Request, Verdict, review
 
@@ -35,12 +34,16 @@ def review_owner(request: Request, view: ClusterReader, profile: Profile) -> Ver
     warnings: list[str] = []
     findings: list[Finding] = []
     refusal: Verdict | None = None
-    for path, template in _templates(document):
+    owner = msgspec.convert(document, MANIFEST_OWNERS[document["apiVersion"], document["kind"]].type)
+    neutral = neutral_owner(owner)
+    for path, template in template_documents(owner, document).items():
         pod = _pod(template, meta["namespace"], name)
         verdict = review(Request(operation=Operation.CREATE, object=pod), view, profile)
         warnings += [_placed_warning(warning, path) for warning in verdict.warnings]
         findings += [
-            msgspec.structs.replace(finding, object=ref, field=_placed(finding.field, path))
+            msgspec.structs.replace(
+                finding, object=ref, field=_placed(finding.field, path, neutral.spec_path(path))
+            )
             for finding in verdict.findings
         ]
         if not verdict.allowed:
@@ -57,12 +60,6 @@ def review_owner(request: Request, view: ClusterReader, profile: Profile) -> Ver
     )
 
 
-def _templates(document: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    owner = msgspec.convert(document, MANIFEST_OWNERS[document["apiVersion"], document["kind"]].type)
-    for path, _ in owner.templates():
-        yield path, at(document, parse_path(path))
-
-
 def _pod(template: Mapping[str, Any], namespace: str, owner: str) -> dict[str, Any]:
     """Return the pod that a controller would send; its name begins with the owner's."""
     given = template.get("metadata") or {}
@@ -71,7 +68,9 @@ def _pod(template: Mapping[str, Any], namespace: str, owner: str) -> dict[str, A
     return {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": template.get("spec")}
 
 
-def _placed(field: str, path: str) -> str:
+def _placed(field: str, path: str, spec_path: str) -> str:
+    if field.startswith("spec."):
+        return f"{spec_path}.{field.removeprefix('spec.')}"
     return f"{path}.{field}" if field else path
 
 

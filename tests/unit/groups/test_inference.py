@@ -46,6 +46,24 @@ CASES: list[tuple[str, Pod, str, str]] = [
         "worker",
     ),
     (
+        "RayCluster",
+        pod("p", labels={"ray.io/cluster": "r", "ray.io/group": "gpu"}),
+        "ray.io/v1 RayCluster team-a/r",
+        "gpu",
+    ),
+    (
+        "Grove's gang",
+        pod("p", labels={"grove.io/podgang": "pcs-0", "grove.io/podclique": "pcs-0-prefill"}),
+        "scheduler.grove.io/v1alpha1 PodGang team-a/pcs-0",
+        "pcs-0-prefill",
+    ),
+    (
+        "KAI's group",
+        pod("p", owner=None, annotations={"pod-group-name": "pg"}),
+        "scheduling.run.ai/v2alpha2 PodGroup team-a/pg",
+        "",
+    ),
+    (
         "Kueue pod group",
         pod("p", labels={"kueue.x-k8s.io/pod-group-name": "g", "kueue.x-k8s.io/podset": "head"}),
         "kueue.x-k8s.io/v1beta1 Workload team-a/g",

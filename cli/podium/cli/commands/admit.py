@@ -17,7 +17,7 @@ from podium.api.findings import ObjectRef
 from podium.api.groups import NATIVE_GROUP
 from podium.api.inputnotes import InputNotes
 from podium.api.minors import WORKLOAD_VERSIONS, minor_of, nearest
-from podium.api.reads import READS, Kind
+from podium.api.reads import MANIFEST_READS, READS, Kind
 from podium.cli import inputs
 from podium.cli.admission_report import AdmissionResult, admission_document, admission_table
 from podium.cli.config.webhookoptions import policy_of
@@ -252,12 +252,12 @@ def _admit(
         value = document.value()
     except ReadError:
         # Only the typed read reports the name of the field.
-        document.read(READS[document.apiVersion, document.kind].type)
+        document.read(MANIFEST_READS[document.apiVersion, document.kind].type)
         raise
     if not isinstance(value.get("metadata", {}), dict | None):
-        document.read(READS[document.apiVersion, document.kind].type)
+        document.read(MANIFEST_READS[document.apiVersion, document.kind].type)
     if makes_pods(value):
-        document.read(READS[document.apiVersion, document.kind].type)
+        document.read(MANIFEST_READS[document.apiVersion, document.kind].type)
         verdict = review_owner(Request(operation=operation, object=value), cluster.state, profile)
         return AdmissionResult(_reference(value), _with_absences(verdict, cluster))
     old = cluster.stored(value) if operation is Operation.UPDATE else None

@@ -12,7 +12,7 @@ from podium.api.convert import VERSIONS, ConversionNote, Converted, convert
 from podium.api.findings import group_of
 from podium.api.groups import NATIVE_GROUP, PODIUM_GROUP
 from podium.api.inputnotes import InputNotes
-from podium.api.reads import READS, Kind
+from podium.api.reads import MANIFEST_READS, Kind
 from podium.api.regroup import regroup
 from podium.cli import inputs
 from podium.cli.main import EXIT_FINDINGS, examples
@@ -86,7 +86,7 @@ def _line(text: str) -> str:
 def _converted(document: Document, target: str, *, strict: bool) -> Converted:
     """Return one document converted. Raises ReadError if it does not decode."""
     api_version, kind = document.apiVersion, document.kind
-    read = READS.get((api_version, kind))
+    read = MANIFEST_READS.get((api_version, kind))
     if read is not None:
         # Decoded once, so that a wrong type is an error of the input, with its line.
         document.read(read.type)

@@ -23,8 +23,8 @@ from podium.rules.rule import Rule
 from podium.text import count, listed, some
 
 _OWNED_GROUPS = frozenset({Kind.OWNER, Kind.POD_GROUP})
-# The field of a template that names a group, by whether the group is native.
-_REFERENCE = {True: "spec.schedulingGroup.podGroupName", False: f"metadata.labels[{GROUP_LABEL}]"}
+# The fields that name a native group (in a spec) and a Podium group (in a template).
+_FIELD, _LABEL = "schedulingGroup.podGroupName", f"metadata.labels[{GROUP_LABEL}]"
 
 TEMPLATE_PRIORITY_DIFFERS = Rule(
     id="template-priority-differs",
@@ -93,7 +93,7 @@ def template_priority_differs(survey: Survey) -> Iterator[AuditFinding]:
             known = value is not None and wanted is not None
             if value == wanted if known else theirs == ours:
                 continue
-            field = f"{each.path}.spec.priorityClassName"
+            field = f"{each.spec_path}.priorityClassName"
             what = (
                 f"its pods will have priority {value} ({_class(theirs)}), but {group.ref} has {wanted} "
                 f"({_class(ours)})."
@@ -123,7 +123,7 @@ def template_scheduler_mixed(survey: Survey) -> Iterator[AuditFinding]:
                 f"other templates of PodGroup {key.name} name {wanted}. No scheduler sees the whole group"
             )
             unread = f"it does not read PodGroup {key.name} of {PODIUM_GROUP}"
-            field = f"{each.path}.spec.schedulerName"
+            field = f"{each.spec_path}.schedulerName"
             message = f"the pods are scheduled by {scheduler}; {others if key.native else unread}."
             yield AuditFinding(
                 TEMPLATE_SCHEDULER_MIXED.finding(each.owner.ref, field, message, f"set {field}: {wanted}")
@@ -137,7 +137,7 @@ def template_scheduler_unknown(survey: Survey) -> Iterator[AuditFinding]:
             scheduler = _scheduler(each)
             if scheduler in (DEFAULT_SCHEDULER, PODIUM_SCHEDULER):
                 continue
-            field = f"{each.path}.spec.schedulerName"
+            field = f"{each.spec_path}.schedulerName"
             message = (
                 f"unless {scheduler} is a profile of kube-scheduler, it does not read PodGroup {key.name} "
                 "and places the pods one by one."
@@ -156,7 +156,7 @@ def template_group_missing(survey: Survey) -> Iterator[AuditFinding]:
         hint = f" Did you mean {close[0]}?" if close else f" There is {some(there)}." if there else ""
         group = survey.group_ref(key)
         for each in members:
-            field = f"{each.path}.{_REFERENCE[key.native]}"
+            field = f"{each.spec_path}.{_FIELD}" if key.native else f"{each.path}.{_LABEL}"
             message = f"{group} is not in the input. Without it the pods are never scheduled.{hint}"
             fix = f"add PodGroup {key.name} in namespace {key.namespace}, or correct {field}"
             yield AuditFinding(TEMPLATE_GROUP_MISSING.finding(each.owner.ref, field, message, fix))
@@ -200,7 +200,7 @@ def owner_priorities_differ(survey: Survey) -> Iterator[AuditFinding]:
         ]
         fix = "name one priorityClassName in all of its templates"
         message = f"its templates name different classes: {listed(parts)}."
-        field = f"{members[-1].path}.spec.priorityClassName"
+        field = f"{members[-1].spec_path}.priorityClassName"
         yield AuditFinding(OWNER_PRIORITIES_DIFFER.finding(ref, field, message, fix), fix)
 
 

@@ -115,7 +115,8 @@ devices (resources whose name has a domain, such as `nvidia.com/gpu`). Running p
 until an eviction or a restart.
 
 Pods that name no PodGroup form inferred groups, by their labels and owners. The sources are Job, JobSet,
-LeaderWorkerSet (by replica), TrainJob, the training operator's jobs, Kueue, coscheduling and Volcano.
+LeaderWorkerSet (by replica), TrainJob, the training operator's jobs, Ray, Grove, Kueue, coscheduling,
+KAI and Volcano.
 They have `source: inferred`, and the most frequent integer is the expected one."""
 
 

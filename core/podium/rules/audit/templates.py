@@ -53,14 +53,15 @@ def template_priority_written(survey: Survey) -> Iterator[AuditFinding]:
             spec = template.spec
             if spec is None or spec.priority is None:
                 continue
+            field = f"{owner.spec_path(path)}.priority"
             if spec.priorityClassName:
-                fix = f"remove {path}.spec.priority: PriorityClass {spec.priorityClassName} sets the value"
+                fix = f"remove {field}: PriorityClass {spec.priorityClassName} sets the value"
             else:
-                fix = f"remove {path}.spec.priority and name a priorityClassName"
+                fix = f"remove {field} and name a priorityClassName"
             yield AuditFinding(
                 TEMPLATE_PRIORITY_WRITTEN.finding(
                     owner.ref,
-                    f"{path}.spec.priority",
+                    field,
                     f"priority {spec.priority} is set explicitly; pods are refused if the class has "
                     "another value.",
                     fix,
@@ -73,7 +74,7 @@ def _template_classes(survey: Survey) -> Iterator[tuple[ObjectRef, str, str]]:
     for owner in made_by_people(survey.view.owners):
         for path, template in owner.templates.items():
             if template.spec is not None and template.spec.priorityClassName:
-                yield owner.ref, f"{path}.spec.priorityClassName", template.spec.priorityClassName
+                yield owner.ref, f"{owner.spec_path(path)}.priorityClassName", template.spec.priorityClassName
     for workload in survey.view.workloads.values():
         for path, group in workload.templates.items():
             if group.priority_class_name:

@@ -246,6 +246,14 @@ def test_objects_that_plans_need_are_added_and_the_rest_is_counted() -> None:
     assert expansion.notes == ("skipped, no plan depends on them: 2 v1 Service",)
 
 
+def test_a_kind_that_is_not_read_is_never_called_irrelevant() -> None:
+    expansion = add(cluster(), made("example.com/v1", "Flock", "f", {}), made("v1", "Service", "s", {}))
+    assert expansion.notes == (
+        "skipped, no plan depends on them: 1 v1 Service",
+        "not read; if they create pods, the plan lacks them: 1 example.com/v1 Flock",
+    )
+
+
 def test_an_existing_object_is_replaced_and_reported() -> None:
     """A file that was taken from the cluster can be changed and added again."""
     state = cluster(group(), member(), job())

@@ -32,6 +32,10 @@ def _owners(expanded: dict[str, Any]) -> set[tuple[str, str]]:
     return {(each.kind, each.name) for each in controllers if each is not None}
 
 
+RAY = {
+    "headGroupSpec": {"template": template()},
+    "workerGroupSpecs": [{"groupName": "gpu", "replicas": 2, "numOfHosts": 2, "template": template()}],
+}
 IN_ORDER = {"startupPolicyOrder": "InOrder"}
 COUNTS: list[tuple[str, Document, int]] = [
     ("a Job has one pod", job(parallelism=None), 1),
@@ -55,6 +59,8 @@ COUNTS: list[tuple[str, Document, int]] = [
     ("leaders alone where workers wait for them", leader_worker_set(2, 3, startupPolicy="LeaderReady"), 2),
     ("leaders alone of size 1", leader_worker_set(2, 1), 2),
     ("none without replicas", leader_worker_set(0, 3), 0),
+    ("a RayCluster has a head and its workers", made("ray.io/v1", "RayCluster", "r", RAY), 5),
+    ("a suspended RayCluster has none", made("ray.io/v1", "RayCluster", "r", {**RAY, "suspend": True}), 0),
 ]  # fmt: skip
 
 
@@ -244,3 +250,31 @@ def test_generated_names_are_names_and_no_two_are_alike(base: str, index: int) -
     assert len(name) <= 63
     assert name != generated(f"{base}-", "t", index + 1)
     assert name == generated(f"{base}-", "t", index)
+
+
+def test_pods_of_a_training_job_carry_its_labels_and_name_it_as_their_owner() -> None:
+    workers = {"Worker": {"replicas": 2, "template": template()}}
+    training = made("kubeflow.org/v1", "PyTorchJob", "pt", {"pytorchReplicaSpecs": workers})
+    expanded = pods(add(cluster(), training))
+    assert set(expanded) == {"pt-worker-0", "pt-worker-1"}
+    assert _owners(expanded) == {("PyTorchJob", "pt")}
+    keys = ("training.kubeflow.org/job-name", "training.kubeflow.org/replica-type")
+    assert labels_of(expanded["pt-worker-0"], *keys) == ["pt", "worker"]
+
+
+UNPLANNED = [
+    (
+        made("trainer.kubeflow.org/v1alpha1", "TrainJob", "t", {"runtimeRef": {"name": "r"}}),
+        "spec.runtimeRef",
+    ),
+    (
+        made("argoproj.io/v1alpha1", "Workflow", "w", {"templates": [{"container": {}}]}),
+        "depends on its steps",
+    ),
+]
+
+
+@pytest.mark.parametrize(("document", "problem"), UNPLANNED, ids=["TrainJob", "Workflow"])
+def test_pods_that_an_object_does_not_tell_are_an_error(document: Document, problem: str) -> None:
+    with pytest.raises(ReadError, match=problem):
+        add(cluster(), document)
