@@ -2,8 +2,8 @@
 
 Tests of a folder share servers and ports. On two workers, a fixture of the session would start its servers
 twice, and two pages of docs/ would listen on one port. A long folder that began last would leave the other
-workers idle. Shared servers stay until the run ends, so the folders that need them come last. In a folder whose
-modules share nothing, each module is assigned by itself.
+workers idle. Shared servers stay until the run ends, so the folders that need them come last. In a folder
+whose modules share nothing, each module is assigned by itself.
 """
 
 import pytest

@@ -66,8 +66,8 @@ _FILE_OPTIONS = (
     click.option(
         "--strict",
         is_flag=True,
-        help="Reject objects that come twice, and what is otherwise counted and skipped: kinds that Podium "
-        "does not read, and files of folders that are no objects.",
+        help="Reject duplicate objects, kinds that Podium does not read, and files of folders that are not "
+        "objects. Without it they are counted and skipped.",
     ),
 )
 

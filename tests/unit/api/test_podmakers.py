@@ -186,7 +186,7 @@ def test_every_kind_has_a_case_of_its_shape(key: tuple[str, str]) -> None:
 
 
 def test_fields_of_a_spec_are_placed_where_the_kind_has_them() -> None:
-    clique = {"template": {"cliques": [{"spec": {"podSpec": {"containers": []}}}]}}
+    clique: dict[str, Any] = {"template": {"cliques": [{"spec": {"podSpec": {"containers": []}}}]}}
     owner = read(("grove.io/v1alpha1", "PodCliqueSet"), clique)
     assert owner.spec_path("spec.template.cliques[0]") == "spec.template.cliques[0].spec.podSpec"
     assert read(("sparkoperator.k8s.io/v1beta2", "SparkApplication"), {"driver": {}}).spec_path(
