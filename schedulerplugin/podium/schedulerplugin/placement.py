@@ -71,10 +71,6 @@ class Placer:
         """All counters of filters and scores."""
         return (*self.chain.counters, self.pod_scores.counters)
 
-    def place(self, shape: Shape, within: Bools | None = None) -> int | None:
-        """Return the best node row (of those `within`) for a pod of a shape, None if no node takes it."""
-        return _NodeChoice(self, _NodesWithRoom(self, shape, within), shape).best()
-
     def place_many(
         self,
         pod_rows: Sequence[int],

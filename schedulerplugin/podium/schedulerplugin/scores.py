@@ -81,10 +81,6 @@ class Scores:
         self._weights = weights
         self._kept = NodeCache[Int32s](snapshot)
 
-    def total(self, shape: Shape, rows: Rows) -> Int64s:
-        """Return the weighted sum of all kinds for each of the rows, which are the whole choice."""
-        return self.allocation(shape, rows) + self.preferences(shape, rows)
-
     def allocation(self, shape: Shape, rows: Rows, copies: Int64s | int = 0) -> Int64s:
         """Return the weighted part that depends on the room of each node alone, whatever the choice.
 
@@ -171,13 +167,6 @@ class Scores:
             weights += (capacity > 0) * weight
         return points // np.maximum(weights, 1)
 
-    def packed(self, shape: Shape, rows: Rows, copies: Int64s | int = 0) -> Int64s:
-        """Return the weighted score for using up the accelerators of each node; 0 for a pod without any.
-
-        Half of it is for a node with some in use already, so that whole nodes stay free.
-        """
-        return self._packed(self._devices(shape), rows, copies)
-
     def balanced(self, shape: Shape, rows: Rows, copies: Int64s | int = 0) -> Int64s:
         """Return how much more even each node's use of cpu and memory gets (NodeResourcesBalancedAllocation).
 
@@ -216,6 +205,10 @@ class Scores:
         ]
 
     def _packed(self, devices: list[tuple[int, int, int]], rows: Rows, copies: Int64s | int) -> Int64s:
+        """Return the weighted score for using up the accelerators of each node.
+
+        Half of it is for a node with some in use already, so that whole nodes stay free.
+        """
         points = np.zeros(len(rows), np.int64)
         for at, amount, weight in devices:
             held, capacity = (

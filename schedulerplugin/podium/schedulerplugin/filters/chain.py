@@ -215,10 +215,9 @@ class Chain:
                     return True
         return False
 
-    def refusals(self, shape: Shape, within: Bools | None = None) -> Refusals:
-        """Return why nodes (those `within`) are refused, as kube-scheduler reports it."""
-        asked = self.snapshot.alive if within is None else self.snapshot.alive & within
-        return self.refusals_of(asked, self.refused_rows(shape, asked))
+    def refusals(self, shape: Shape) -> Refusals:
+        """Return why nodes are refused, as kube-scheduler reports it."""
+        return self.refusals_of(self.snapshot.alive, self.refused_rows(shape, self.snapshot.alive))
 
     def refusals_of(self, asked: Bools, refused: Iterable[tuple[str, Bools]]) -> Refusals:
         """Return the refusals for reasons with the rows that each refuses; `asked` are the rows checked."""

@@ -4,7 +4,6 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.support.filters import builders, dynamic_cases, picture
@@ -31,14 +30,11 @@ def snapshot_of(*objects: object) -> Snapshot:
     return snapshot
 
 
-def message(*objects: object, within: str | None = None, **wanted: Any) -> str:
-    """Return the message for a pod, which is added last, on nodes (those with that prefix)."""
+def message(*objects: object, **wanted: Any) -> str:
+    """Return the message for a pod, which is added last."""
     snapshot = snapshot_of(*objects, pod("wanted", **wanted))
     shape = snapshot.shapes[snapshot.shape.item(snapshot.pod_row[(builders.NS, "wanted")])]
-    mask = None
-    if within is not None:
-        mask = np.array([(name or "").startswith(within) for name in snapshot.names])
-    return Chain(snapshot, NAMESPACES).refusals(shape, mask).message
+    return Chain(snapshot, NAMESPACES).refusals(shape).message
 
 
 def small(name: str, **more: Any) -> object:
@@ -81,14 +77,6 @@ def test_ports_refuse_before_room_and_room_before_volumes() -> None:
     assert message(small("m"), small("n"), node("o"), *bound, taken, **mounts, containers=[container]) == (
         "0/3 nodes are available: 1 Insufficient cpu, 1 node(s) didn't have free ports for the requested "
         "pod ports, 1 node(s) didn't match PersistentVolume's node affinity."
-    )
-
-
-def test_within_some_nodes_only_these_are_counted() -> None:
-    """N is the number of nodes asked about, alive ones."""
-    nodes = [small("m1"), small("m2"), node("o")]
-    assert message(*nodes, within="m", requests={"cpu": "2"}) == (
-        "0/2 nodes are available: 2 Insufficient cpu."
     )
 
 

@@ -69,7 +69,8 @@ def scene() -> LiveEngine:
         ),
         pod("waits", {"cpu": "2"}, status={"nominatedNodeName": "m"}),
     )
-    engine.placer.place(engine.snapshot.shapes[engine.snapshot.shape.item(row(engine, "b"))])
+    with engine.snapshot.trial():
+        engine.placer.place_many([row(engine, "b")])
     for key in (HOST, ZONE):
         engine.snapshot.columns.column(key)
     return engine

@@ -14,6 +14,7 @@ from tests.support.filters.dynamic_scene import NAMESPACES
 from tests.support.filters.town import SCENES, Town
 
 from podium.schedulerplugin import placement
+from podium.schedulerplugin.arrays import Bools
 from podium.schedulerplugin.filters.counters import SelectorCounters
 from podium.schedulerplugin.filters.nodes import NodeAffinityFilter, TaintTolerationFilter
 from podium.schedulerplugin.placement import Placer
@@ -44,6 +45,14 @@ def placed(*objects: object, pods: str, enough: int | None = None, **settings: A
         for pod_row, node_row in got.items():
             assert snapshot.node.item(pod_row) == node_row
     return {picture.pod_name(snapshot, row): snapshot.names[at] or "" for row, at in got.items()}
+
+
+def best(placer: Placer, name: str, within: Bools | None = None) -> str | None:
+    """Return the node that a pod is placed on (one of those `within`), None if no node takes it."""
+    snapshot = placer.snapshot
+    with snapshot.trial():
+        found = placer.place_many(rows_of(snapshot, [name]), within)
+    return next((snapshot.names[row] for row in found.values()), None)
 
 
 def pods(names: str, requests: builders.Quantities | None = None, **spec: Any) -> list[object]:
@@ -191,16 +200,11 @@ def test_a_pod_with_an_unsupported_demand_is_skipped() -> None:
 def test_one_pod_within_some_nodes() -> None:
     """The best of them, or none."""
     snapshot = snapshot_of(node("m"), node("n"), pod("there", {"cpu": "1"}, node="n"), pod("a", {"cpu": "2"}))
-    shape, placer = snapshot.shapes[1], Placer(snapshot, NAMESPACES)
-    only = np.zeros(len(snapshot.alive), np.bool_)
-    assert placer.place(shape) == snapshot.row["m"]
-    assert placer.place(shape, only) is None
+    placer, only = Placer(snapshot, NAMESPACES), np.zeros(len(snapshot.alive), np.bool_)
+    assert best(placer, "a") == "m"
+    assert best(placer, "a", only) is None
     only[snapshot.row["n"]] = True
-    assert placer.place(shape, only) == snapshot.row["n"]
-    with snapshot.trial():
-        assert placer.place_many(rows_of(snapshot, "a"), only) == {
-            snapshot.pod_row[(builders.NS, "a")]: snapshot.row["n"]
-        }
+    assert best(placer, "a", only) == "n"
 
 
 def test_no_nodes() -> None:
@@ -211,12 +215,12 @@ def test_no_nodes() -> None:
 def test_a_changed_node_is_evaluated_again() -> None:
     """Between two calls a node shrinks, another gets a name before all others."""
     snapshot = snapshot_of(node("m"), node("n"), pod("a", {"cpu": "2"}))
-    placer, shape = Placer(snapshot, NAMESPACES), snapshot.shapes[0]
-    assert placer.place(shape) == snapshot.row["m"]
+    placer = Placer(snapshot, NAMESPACES)
+    assert best(placer, "a") == "m"
     snapshot.add_node(node("m", {"cpu": "1"}))
-    assert placer.place(shape) == snapshot.row["n"]
+    assert best(placer, "a") == "n"
     snapshot.add_node(node("f"))
-    assert placer.place(shape) == snapshot.row["f"]
+    assert best(placer, "a") == "f"
 
 
 def test_a_changed_namespace_is_read_again() -> None:
@@ -230,17 +234,14 @@ def test_a_changed_namespace_is_read_again() -> None:
     apart = pod("c", **dynamic_cases.anti_affinity(term))
     snapshot = snapshot_of(*nodes, pod("there", {"cpu": "1"}, node="n", **A), pod("b", **near), apart)
     namespaces = dict(NAMESPACES)
-    near_it, apart_from_it = (
-        snapshot.shapes[snapshot.shape.item(snapshot.pod_row[(builders.NS, name)])] for name in "bc"
-    )
     placer, only = Placer(snapshot, namespaces), np.zeros(len(snapshot.alive), np.bool_)
     only[snapshot.row["n"]] = True
-    assert placer.place(near_it) == snapshot.row["n"]
-    assert placer.place(apart_from_it, only) is None
+    assert best(placer, "b") == "n"
+    assert best(placer, "c", only) is None
     del namespaces["team-a"]
     placer.reload_namespaces()
-    assert placer.place(near_it) == snapshot.row["m"]
-    assert placer.place(apart_from_it, only) == snapshot.row["n"]
+    assert best(placer, "b") == "m"
+    assert best(placer, "c", only) == "n"
 
 
 def _one_by_one(
@@ -254,8 +255,9 @@ def _one_by_one(
             continue
         choice, asked = np.array(rows, np.intp), SelectorCounters(snapshot)
         near = PodScores(asked, NAMESPACES, NodeAffinityFilter(snapshot), TaintTolerationFilter(snapshot))
-        shape = town.shape(name)
-        total = Scores(snapshot, strategy).total(shape, choice) + near.total(shape, choice)
+        shape, scores = town.shape(name), Scores(snapshot, strategy)
+        total = scores.allocation(shape, choice) + scores.preferences(shape, choice)
+        total += near.total(shape, choice)
         best = rows[total.tolist().index(max(total.tolist()))]
         snapshot.assume(town.row[name], best)
         got[name] = snapshot.names[best] or ""

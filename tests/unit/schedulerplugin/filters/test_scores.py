@@ -39,6 +39,15 @@ def scored(
     return {str(snapshot.names[row]): value for row, value in zip(rows.tolist(), points, strict=True)}
 
 
+def packed(wanted: Schedulable, *objects: object, weights: Weights = UPSTREAM) -> dict[str, int]:
+    """Return the part of the allocation score that the weights of accelerators add, by node name."""
+    without = scored("allocation", wanted, *objects)
+    return {
+        name: value - without[name]
+        for name, value in scored("allocation", wanted, *objects, weights=weights).items()
+    }
+
+
 def one_by_one(wanted: Schedulable, *objects: object, strategy: Strategy) -> dict[str, int]:
     """The allocation scores by node name, each asked for alone."""
     snapshot = snapshot_of(*objects)
@@ -98,9 +107,8 @@ def test_accelerators_are_packed_and_whole_nodes_left_whole() -> None:
     nodes = [node(name, {GPU: size}) for name, size in (("whole", "8"), ("used", "8"), ("small", "4"))]
     there = pod("there", {GPU: "3"}, node="used")
     wanted = pod("p", {GPU: "1"})
-    assert scored("packed", wanted, *nodes, there, weights=PACKED) == {"whole": 24, "used": 300, "small": 48}
-    assert scored("packed", wanted, *nodes, there) == dict.fromkeys(("whole", "used", "small"), 0)
-    assert scored("packed", pod("p", {"cpu": "1"}), *nodes, there, weights=PACKED) == dict.fromkeys(
+    assert packed(wanted, *nodes, there, weights=PACKED) == {"whole": 24, "used": 300, "small": 48}
+    assert packed(pod("p", {"cpu": "1"}), *nodes, there, weights=PACKED) == dict.fromkeys(
         ("whole", "used", "small"), 0
     )
 
@@ -109,9 +117,9 @@ def test_one_accelerator_can_have_a_weight_of_its_own() -> None:
     """The mean is of those that the pod requests and that weigh anything."""
     both = node("n", {GPU: "2", NIC: "4"})
     wanted = pod("p", {GPU: "1", NIC: "1"})
-    assert scored("packed", wanted, both, weights=PACKED) == {"n": (25 * 4 + 12 * 4) // 2}
-    assert scored("packed", wanted, both, weights=PACKED._replace(named=((NIC, 1),))) == {"n": 56}
-    assert scored("packed", wanted, both, weights=PACKED._replace(named=((NIC, 0),))) == {"n": 100}
+    assert packed(wanted, both, weights=PACKED) == {"n": (25 * 4 + 12 * 4) // 2}
+    assert packed(wanted, both, weights=PACKED._replace(named=((NIC, 1),))) == {"n": 56}
+    assert packed(wanted, both, weights=PACKED._replace(named=((NIC, 0),))) == {"n": 100}
 
 
 def test_a_container_without_requests_counts_with_defaults() -> None:
@@ -175,7 +183,8 @@ def test_the_sum_is_weighted_as_in_the_default_profile() -> None:
     """Taints 3, affinity 2, allocation and balance 1 each."""
     wanted = pod("p", room("1", "1Gi"), affinity=preferred((1, "a", "1")))
     nodes = (node("n", room("4", "4Gi"), labels={"a": "1"}), node("m", room("2", "2Gi"), taints=[soft("t")]))
-    assert scored("total", wanted, *nodes) == {"n": 75 + 75 + 300 + 200, "m": 50 + 75}
+    assert scored("allocation", wanted, *nodes) == {"n": 75 + 75, "m": 50 + 75}
+    assert scored("preferences", wanted, *nodes) == {"n": 300 + 200, "m": 0}
 
 
 def test_the_choice_decides_the_scale() -> None:
@@ -185,7 +194,8 @@ def test_the_choice_decides_the_scale() -> None:
     scores = Scores(snapshot)
     assert scores.affinity(shape, np.array([snapshot.row["n"]])).tolist() == [100]
     assert scores.affinity(shape, np.array([snapshot.row["n"], snapshot.row["m"]])).tolist() == [25, 100]
-    assert scores.total(shape, np.array([], np.intp)).tolist() == []
+    nothing = np.array([], np.intp)
+    assert (scores.allocation(shape, nothing) + scores.preferences(shape, nothing)).tolist() == []
 
 
 def test_scores_follow_the_nodes() -> None:
