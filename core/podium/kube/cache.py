@@ -156,20 +156,6 @@ class InformerCache:
         """Return when the revision of the state differs from `revision`."""
         await self._until(lambda: self.state.revision != revision)
 
-    async def caught_up(self, resource: str, resource_version: str) -> None:
-        """Return when the state holds a resource at this resourceVersion or a later one.
-
-        A writer knows the version from the answer to its write, and must not decide again on an older state.
-        While the resource is not watched, this waits.
-        """
-        version = int(resource_version)
-
-        def reached() -> bool:
-            found = self._informers.get(resource)
-            return found is not None and found[0].follower.version >= version
-
-        await self._until(reached)
-
     async def run(self) -> None:
         """Follow the cluster until cancelled. Server failures are logged and retried."""
         backoff = Backoff(self._world.random)

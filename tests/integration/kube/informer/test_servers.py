@@ -13,7 +13,7 @@ from tests.support.controlplane_faults import compact, without_api_server
 from tests.support.servers import ENOUGH, Server, exclusive
 from tests.support.waiting import PATIENCE_SECONDS
 
-from podium.api.groups import NATIVE_GROUP, PODIUM_GROUP
+from podium.api.groups import NATIVE_GROUP, PODIUM_GROUP, PodGroup
 from podium.api.membership import GroupKey
 from podium.api.reads import Kind
 from podium.cluster.state import ClusterState
@@ -103,8 +103,17 @@ def _group(name: str, version: str) -> dict[str, Any]:
     }
 
 
-async def test_own_writes_are_visible_after_the_barrier(own: Server) -> None:
-    """Created, changed and deleted; after the barrier, without another wait."""
+def version_of(found: PodGroup | None) -> str | None:
+    return None if found is None else found.metadata.resourceVersion
+
+
+def version_in(answer: Any) -> str:
+    version: str = answer["metadata"]["resourceVersion"]
+    return version
+
+
+async def test_own_writes_are_visible(own: Server) -> None:
+    """The cache has each object as the answer to its write: created, changed and deleted."""
     namespace = own.new_namespace()
     version, _ = NATIVE[own.release.minor]
     groups = f"/apis/{NATIVE_GROUP}/{version}/namespaces/{namespace}/podgroups"
@@ -114,13 +123,13 @@ async def test_own_writes_are_visible_after_the_barrier(own: Server) -> None:
         await scene.until(lambda: scene.cluster.synced)
         assert scene.state.native_served
         made = await scene.write("POST", groups, _group("train", version))
-        await scene.cluster.caught_up(resource, made["metadata"]["resourceVersion"])
+        await scene.until(lambda: version_of(scene.state.groups.get(key)) == version_in(made))
         assert scene.state.groups[key].min_count == 2
         labels = {"metadata": {"labels": {"a": "b"}}}
         changed = await scene.write(
             "PATCH", f"{groups}/train", labels, content_type="application/merge-patch+json"
         )
-        await scene.cluster.caught_up(resource, changed["metadata"]["resourceVersion"])
+        await scene.until(lambda: version_of(scene.state.groups.get(key)) == version_in(changed))
         assert scene.state.groups[key].metadata.labels == {"a": "b"}
         await scene.write("DELETE", f"{groups}/train")
         # Its finalizer is a controller's to take, and there is none here.
@@ -165,14 +174,14 @@ async def test_a_restart_and_a_real_410_lose_nothing(own: Server) -> None:
         await scene.until(lambda: scene.cluster.synced)
         stays, goes, comes = (f"{name}-{own.release.minor}" for name in ("stays", "goes", "comes"))
         await scene.write("POST", CLASSES, _priority_class(stays, 1))
-        made = await scene.write("POST", CLASSES, _priority_class(goes, 1))
-        await scene.cluster.caught_up(CLASS_RESOURCE, made["metadata"]["resourceVersion"])
+        await scene.write("POST", CLASSES, _priority_class(goes, 1))
+        await scene.until(lambda: {stays, goes} <= set(scene.state.classes))
         known = dict(scene.state.classes)
         await asyncio.to_thread(_restart_compacted, own)
         assert scene.classes() == {name: found.metadata.resourceVersion for name, found in known.items()}
         await scene.write("DELETE", f"{CLASSES}/{goes}")
-        made = await scene.write("POST", CLASSES, _priority_class(comes, 2))
-        await scene.cluster.caught_up(CLASS_RESOURCE, made["metadata"]["resourceVersion"])
+        await scene.write("POST", CLASSES, _priority_class(comes, 2))
+        await scene.until(lambda: comes in scene.state.classes)
         assert scene.classes() == scene.truth(own, CLASSES)
         # Groups were not written to since: their moment is older than all that the new server knows.
         await scene.until(lambda: "watch expired" in {what for what, _ in scene.logged})

@@ -81,22 +81,6 @@ async def test_waiting_for_a_change_ends_with_it(tmp_path: Path) -> None:
         assert given_up.cancelled()
 
 
-async def test_caught_up_waits_for_the_version_one_wrote(tmp_path: Path) -> None:
-    """A later version of that resource will do, and an event without news as well."""
-    resource = "priorityclasses.scheduling.k8s.io"
-    classes = Resource(10, priority_class("gold", 5))
-    async with following(Fake(), tmp_path, (Kind.PRIORITY_CLASS,), {CLASSES: classes}) as scene:
-        waiting = asyncio.create_task(scene.cluster.caught_up(resource, "9"))
-        await waiting
-        waiting = asyncio.create_task(scene.cluster.caught_up(resource, "12"))
-        await classes.tell("ADDED", priority_class("silver", 11))
-        await scene.until(lambda: "silver" in scene.state.classes)
-        assert not waiting.done()
-        await classes.tell("DELETED", priority_class("silver", 13))
-        await waiting
-        assert set(scene.state.classes) == {"gold"}
-
-
 async def test_relisting_finds_what_a_watch_has_not_told(tmp_path: Path) -> None:
     """A new leader requests a list of its own; until it is complete, readers see the former objects."""
     classes = Resource(10, priority_class("gold", 5), priority_class("tin", 6))
