@@ -5,12 +5,15 @@ tests.support.oracle.compare` prints the cases that differ.
 """
 
 import os
+from collections.abc import Iterator
 from functools import cache
+from unittest.mock import patch
 
 import pytest
 from tests.support.oracle import clusters
 from tests.support.oracle.compare import Compared, compared, regret
 
+from podium.schedulerplugin.preemption import leastharm
 from podium.schedulerplugin.preemption.outcome import Semantics
 
 SEEDS, SAMPLE = 1_000, 100
@@ -68,3 +71,27 @@ def test_the_sample_has_all_sorts_of_cases() -> None:
     assert any(len(each.lost) > 1 for each in needing)
     assert any(each is not None and not each.pods for each in seen)
     assert None in seen
+
+
+@pytest.fixture
+def narrow() -> Iterator[None]:
+    """Search only the cheapest nodes, as in a cluster with more pods than a search looks at."""
+    with patch.multiple(leastharm, _MANY=0, _NODES=1):
+        yield
+
+
+@pytest.mark.usefixtures("narrow")
+@pytest.mark.parametrize("seed", [9, 25])
+def test_members_of_several_kinds_find_room_together_on_the_cheapest_nodes(seed: int) -> None:
+    """Nodes with room for each kind alone have too little room for all kinds."""
+    (found,) = compared(seed, clusters.generated(seed), Semantics.KEP)
+    assert found.plan == found.least
+
+
+@pytest.mark.usefixtures("narrow")
+def test_a_narrowed_search_misses_no_plan() -> None:
+    """The harm is the least in 85 of 100 cases, although the smallest pool is searched."""
+    sample = [each for seed in range(40) for each in compared(seed, clusters.generated(seed), Semantics.KEP)]
+    figures = regret(sample)
+    assert (figures.missed, figures.needless) == (0, 0)
+    assert figures.equal >= 0.85 * figures.cases

@@ -144,9 +144,12 @@ def _usefulness(pool: UnitPool, kinds: PodKinds) -> Int64s:
 
 
 def _enough(pool: UnitPool, kinds: PodKinds, away: Bools) -> bool:
-    """Return whether each kind alone has room for its pods."""
+    """Return whether there is room for all kinds, if each takes its share of the same nodes."""
     room = pool.room(away)
-    return all(int(slots(room, kind).sum()) >= kind.number for kind in kinds.kinds)
+    places = [int(slots(room, kind).sum()) for kind in kinds.kinds]
+    if not all(places):
+        return False
+    return sum(kind.number / there for kind, there in zip(kinds.kinds, places, strict=True)) <= 1.0
 
 
 def _within_budgets(pool: UnitPool, units: Units, kinds: PodKinds, budgets: BudgetIndex) -> UnitPool:
@@ -192,7 +195,8 @@ def _on_cheapest_nodes(pool: UnitPool, units: Units, kinds: PodKinds, now: int) 
         price = np.where(gain > 0, lost / np.maximum(gain, 1), np.inf)
         order = np.argsort(price, kind="stable")
         order = order[gain[order] > 0]
-        missing = max(kind.number - int(there.sum()), 0) * _TIMES
+        # All kinds may need the same nodes.
+        missing = max(kind.number - int(there.sum()), 0) * _TIMES * len(kinds.kinds)
         width = int(np.searchsorted(np.cumsum(gain[order]), missing)) + 1
         chosen[order[: max(width, _NODES)]] = True
     kept = np.zeros(len(pool.leads), np.bool_)
