@@ -28,7 +28,7 @@ def _words(cause: OSError) -> str | None:
     match cause:
         case ssl.SSLCertVerificationError():
             return (
-                f"server certificate refused: {cause.verify_message.rstrip('.')}. {_mend(cause.verify_code)}"
+                f"server certificate refused: {cause.verify_message.rstrip('.')}. {_fix(cause.verify_code)}"
             )
         case ssl.SSLError():
             return _tls((cause.reason or "").replace("_", " ").lower())
@@ -50,7 +50,7 @@ def _tls(reason: str) -> str:
     return f"TLS failed: {reason or 'no reason given'}"
 
 
-def _mend(code: int) -> str:
+def _fix(code: int) -> str:
     """Return what to do about a refused certificate."""
     if code in _TIME:
         return "Renew it, or set the clock of this machine"

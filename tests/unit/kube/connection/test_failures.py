@@ -90,9 +90,27 @@ async def test_a_server_that_is_not_there(tmp_path: Path, url: str, words: str, 
     assert words in await said(fake, tmp_path, method)
 
 
+def tls(reason: str | None) -> ssl.SSLError:
+    """Make an error of a handshake with OpenSSL's reason."""
+    error = ssl.SSLError(1, "handshake failed")
+    error.reason = reason  # type: ignore[assignment]  # absent if the connection ended
+    return error
+
+
+def refused(code: int) -> ssl.SSLCertVerificationError:
+    """Make the error of a refused certificate."""
+    error = ssl.SSLCertVerificationError(1, "certificate verify failed")
+    error.verify_code, error.verify_message = code, "unsuitable purpose."
+    return error
+
+
 @pytest.mark.parametrize(
     ("cause", "words"),
     [
+        (tls("TLSV13_ALERT_CERTIFICATE_REQUIRED"), "TLS alert from the server (tlsv13 alert certificate req"),
+        (tls("NO_SHARED_CIPHER"), "TLS failed: no shared cipher"),
+        (tls(None), "TLS failed: no reason given"),
+        (refused(26), "server certificate refused: unsuitable purpose. Check certificate-authority in the"),
         (
             OSError(errno.EHOSTUNREACH, os.strerror(errno.EHOSTUNREACH)),
             "No route to host. Check the kubeconfig's",
