@@ -7,14 +7,18 @@ from typing import Any
 from unittest.mock import patch
 
 import pytest
+from tests.support.filters import dynamic_cases
+from tests.support.filters.builders import claim, volume
 from tests.support.preemption.clusters import NS
-from tests.support.preemption.scene import group, node, priority_class
+from tests.support.preemption.scene import HOST, group, node, priority_class
 from tests.support.scheduling.rig import World, pod
+from tests.unit.schedulerplugin.preemption.test_budgets import budget
 
-from podium.api.core import PODIUM_SCHEDULER
+from podium.api.core import PODIUM_SCHEDULER, Namespace
 from podium.api.membership import key_of
+from podium.api.meta import ObjectMeta
 from podium.schedulerplugin.scheduling.entry import EntryPhase, Incoming
-from podium.schedulerplugin.settings import DivergencePolicy, Settings
+from podium.schedulerplugin.settings import Budgets, DivergencePolicy, Settings
 
 # Longer than the longest backoff.
 SOON = 11.0
@@ -64,7 +68,26 @@ class Case:
     settings: dict[str, Any] = field(default_factory=dict)
 
 
+def tenant(env: str) -> Namespace:
+    """Make the namespace `tenant` with a label."""
+    return Namespace(metadata=ObjectMeta(name="tenant", labels={"env": env}))
+
+
+def on(name: str) -> dict[str, Any]:
+    """Return the node selector term of one node."""
+    return {"matchExpressions": [{"key": HOST, "operator": "In", "values": [name]}]}
+
+
+def apart(name: str, **selector: Any) -> Any:
+    """Make a pod that keeps away from pods with the label app=a on its node."""
+    return pod(name, 1, 0, **dynamic_cases.anti_affinity(dynamic_cases.term("a", HOST, **selector)))
+
+
 HIGH = pod("high", 2, 10)
+CLAIMED = [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]
+APART = apart("apart", namespaceSelector={"matchLabels": {"env": "prod"}})
+ALONE = apart("alone")
+STRICT = Settings(budgets=Budgets.STRICT, evict_only=PODIUM_SCHEDULER)
 BY_GROUP = Settings(divergence=DivergencePolicy.USE_GROUP_PRIORITY, evict_only=PODIUM_SCHEDULER)
 
 CASES = {
@@ -108,6 +131,55 @@ CASES = {
         ],
         [gone("other")],
         "high",
+    ),
+    "a claim is bound that a pod waits for": Case(
+        [node("n1"), claim("data"), pod("a", volumes=CLAIMED)],
+        [comes(claim("data", "pv"), volume("pv"))],
+        "a",
+    ),
+    "a volume appears whose claim a pod waits for": Case(
+        [node("n1"), claim("data", "pv"), pod("a", volumes=CLAIMED)], [comes(volume("pv"))], "a"
+    ),
+    "a volume becomes reachable from a node": Case(
+        [node("n1"), claim("data", "pv"), volume("pv", terms=[on("n2")]), pod("a", volumes=CLAIMED)],
+        [comes(volume("pv", terms=[on("n1")]))],
+        "a",
+    ),
+    "a class no longer tolerates preemption": Case(
+        [
+            *(node("n1", 1), priority_class("patient", 0, minimum=100, seconds=-1)),
+            *(running("low", priorityClassName="patient"), pod("high", 1, 10)),
+        ],
+        [comes(priority_class("patient", 0))],
+        "high",
+    ),
+    "a budget allows a disruption": Case(
+        [node("n1", 1), budget(), running("low", labels={"app": "a"}), pod("high", 1, 10)],
+        [comes(budget(allowed=1))],
+        "high",
+        {"engine": STRICT},
+    ),
+    "a namespace loses the label that anti-affinity selects": Case(
+        [node("n1"), tenant("prod"), running("other", namespace="tenant", labels={"app": "a"}), APART],
+        [comes(tenant("test"))],
+        "apart",
+    ),
+    "a running pod loses the label that anti-affinity selects": Case(
+        [node("n1"), running("other", labels={"app": "a"}), ALONE],
+        [comes(running("other", labels={"app": "b"}))],
+        "alone",
+    ),
+    "a running pod shrinks in place": Case(
+        [node("n1", 4), running("other", 4), pod("a", 2)], [comes(running("other", 2))], "a"
+    ),
+    "a pod whose node another scheduler nominated is deleted": Case(
+        [
+            node("n1", 1),
+            pod("other", 1, 5, schedulerName="other", status={"nominatedNodeName": "n1"}),
+            pod("a", 1, 1),
+        ],
+        [gone("other")],
+        "a",
     ),
     "a pod goes that its group protected": Case(
         [node("n1", 2), group("g", 10, 1), running("other", group="g"), running("low"), HIGH],
