@@ -92,17 +92,16 @@ def _skipped_notes(others: Counter[tuple[str, str]]) -> Iterator[str]:
     """Yield the notes on kinds that were not read: those of Kubernetes itself create no pods."""
     for custom, note in (
         (False, "skipped, no plan depends on them"),
-        (True, "not read; if they create pods, the plan lacks them"),
+        (True, "not read; the plan lacks pods that they create and groups that they form"),
     ):
-        kinds = [(key, number) for key, number in sorted(others.items()) if _is_custom(key[0]) is custom]
+        kinds = [(key, number) for key, number in sorted(others.items()) if _is_custom(*key) is custom]
         if kinds:
             yield f"{note}: {', '.join(f'{number:,} {each[0]} {each[1]}' for each, number in kinds)}"
 
 
-def _is_custom(api_version: str) -> bool:
-    """Return whether a kind is not one of Kubernetes itself."""
-    group = group_of(api_version)
-    return group.removesuffix(".k8s.io") not in _BUILT_IN
+def _is_custom(api_version: str, kind: str) -> bool:
+    """Return whether a plan may depend on a kind: it is not one of Kubernetes itself, or it groups pods."""
+    return group_of(api_version).removesuffix(".k8s.io") not in _BUILT_IN or kind == "CompositePodGroup"
 
 
 def _named(document: Document, read: Read, now: str, index: int) -> Added:

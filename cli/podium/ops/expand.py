@@ -20,6 +20,7 @@ from podium.api.foreign import PodOwner, neutral_owner, template_documents
 from podium.api.groups import GROUP_LABEL, PodGroup, Workload
 from podium.api.membership import GroupKey, key_of, membership
 from podium.api.meta import ObjectMeta
+from podium.api.minors import minor_of
 from podium.api.reads import READS, Kind, Read
 from podium.api.schedulable import Schedulable, SchedulableSpec, SchedulableStatus
 from podium.cluster.reader import Name, Target
@@ -29,7 +30,7 @@ from podium.groups import autogroups
 from podium.ops.added import Added, read_added
 from podium.ops.makers import Batch, Made, made_by, uid_of, with_claims
 from podium.ops.selecting import selected_keys, selections
-from podium.ops.workloadgroups import BatchGroup, groups_for, has_groups, maker_of
+from podium.ops.workloadgroups import BatchGroup, groups_for, has_groups, job_group, maker_of
 from podium.rules import webhook
 from podium.rules.admission import Operation, Profile, Request, review
 from podium.rules.target import AdmissionPhase
@@ -113,6 +114,7 @@ class _Expander:
                 )
         makers = [(each, self._made(each)) for each in of[Kind.OWNER]]
         given = self._groups_of_workloads(of[Kind.WORKLOAD], makers)
+        given |= self._groups_of_jobs(makers)
         for each in of[Kind.POD]:
             self._add_pod(each)
         for each, made in makers:
@@ -338,6 +340,32 @@ class _Expander:
                     self._put_group(added.document, document)
                 given[owner.ref, batch.role, batch.replica] = key
         return given
+
+    def _groups_of_jobs(
+        self, makers: list[tuple[Added, Made]]
+    ) -> dict[tuple[ObjectRef, str, int | None], GroupKey]:
+        """Create the groups that the Job controller would create for spec.scheduling of Jobs."""
+        given: dict[tuple[ObjectRef, str, int | None], GroupKey] = {}
+        for added, made in makers:
+            owner = self._owners[added.ref]
+            if not owner.job_scheduling:
+                continue
+            if not self._has_job_groups() or added.ref.kind != "Job":
+                self._notes.append(f"{added.ref}: planned without the groups of {some(owner.job_scheduling)}")
+                continue
+            document = job_group(added, owner)
+            key = GroupKey(True, added.ref.namespace, document["metadata"]["name"])
+            if document["spec"]["schedulingPolicy"].get("gang") is None or not made.batches:
+                continue
+            self._notes.append(f"{added.ref}: planned as with the gate WorkloadWithJob (spec.scheduling)")
+            if key not in self._seen.groups:
+                self._put_group(added.document, document)
+            given[added.ref, "", None] = key
+        return given
+
+    def _has_job_groups(self) -> bool:
+        """Return whether the server knows spec.scheduling of Jobs."""
+        return self._profile.workload_api and (minor_of(self._profile.kubernetes) or 0) >= 37
 
     def _given(self, added: Added, owner: Added, made: Made) -> list[BatchGroup]:
         return list(groups_for(added, owner, made, native_served=self._profile.workload_api))

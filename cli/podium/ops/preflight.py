@@ -7,7 +7,7 @@ for the next minor.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
 from shlex import quote
 from typing import NamedTuple
@@ -15,8 +15,10 @@ from urllib.parse import quote as escaped
 
 import msgspec
 
+from podium.api import v1alpha1
 from podium.api.convert import Fields, convert
 from podium.api.findings import Finding, ObjectRef, Severity
+from podium.api.groups import NATIVE_GROUP
 from podium.api.membership import GroupKey
 from podium.api.minors import WORKLOAD_VERSIONS
 from podium.audit.blocked import blocked, blocked_groups
@@ -24,14 +26,14 @@ from podium.audit.report import Blocked, FixShare, NotChecked
 from podium.audit.run import MINORS, fix_shares, run_rules
 from podium.cluster.reader import ClusterReader
 from podium.documents.split import Document
-from podium.rules.audit.groups import V1ALPHA2_REMOVED
+from podium.rules.audit.groups import V1ALPHA1_REMOVED, V1ALPHA2_REMOVED
 from podium.rules.audit.survey import AuditFinding, Survey, SurveyedGroup
 from podium.rules.audit.table import CHECKS
-from podium.text import count, some
+from podium.text import count, listed, some
 
 # The folders of manifests: the present objects, which are deleted, and the new objects.
 OLD, NEW = "old", "new"
-_REMOVED = V1ALPHA2_REMOVED.id
+_REMOVED = (V1ALPHA1_REMOVED.id, V1ALPHA2_REMOVED.id)
 
 
 class When(StrEnum):
@@ -129,7 +131,8 @@ def preflight(
     remade, manifests = _remade(after, brought, documents)
     recreated = {each.object for each in remade}
     kept = [each for each in brought if each.finding.object not in recreated]
-    rest = [each for each in brought if each.finding.object in recreated and each.finding.rule != _REMOVED]
+    others = (each for each in brought if each.finding.object in recreated)
+    rest = [each for each in others if each.finding.rule not in _REMOVED]
     report = Preflight(
         current=current,
         currentBy=current_by,
@@ -171,7 +174,7 @@ def _remade(
 
     Workloads come first, because 1.36 requires them before their groups.
     """
-    refs = [each.finding.object for each in brought if each.finding.rule == _REMOVED]
+    refs = [each.finding.object for each in brought if each.finding.rule in _REMOVED]
     surveyed = {each.key: each for each in survey.groups}
     newest = max(WORKLOAD_VERSIONS)
     group_version = WORKLOAD_VERSIONS[min(survey.minor, newest)][0]
@@ -274,15 +277,23 @@ def _before(
     ]
     stored = [each.object for each in remade if each.stored]
     if stored:
-        group, _, version = stored[0].apiVersion.partition("/")
-        resources = ",".join(f"{plural}.{version}.{group}" for plural in ("podgroups", "workloads"))
+        versions = sorted({each.apiVersion for each in stored})
+        resources = ",".join(f"{plural}.{version}.{NATIVE_GROUP}" for plural, version in _resources(versions))
         commands = [
             f"kubectl delete --wait=false -f {where}/{OLD}",
             f"kubectl get {resources} --all-namespaces",
         ]
-        what = f"delete all {count(len(stored), 'object')} of {stored[0].apiVersion}"
+        what = f"delete all {count(len(stored), 'object')} of {listed(versions)}"
         steps.append(MigrationStep(When.BEFORE, what, commands))
     return steps
+
+
+def _resources(api_versions: Iterable[str]) -> Iterator[tuple[str, str]]:
+    """Yield plural and version of the kinds of these versions; v1alpha1 has no PodGroup."""
+    for api_version in api_versions:
+        if api_version != v1alpha1.API_VERSION:
+            yield "podgroups", api_version.rpartition("/")[2]
+        yield "workloads", api_version.rpartition("/")[2]
 
 
 def _clears(share: FixShare) -> str:

@@ -92,7 +92,7 @@ CLASS_FIELD = "priorityClassName"
 NAME_FIELDS = _words("""
     name namespace uid nodeName podGroupName workloadName podGroupTemplateName templateName
     parentCompositePodGroupName resourceClaimName resourceClaimTemplateName schedulerName claimName volumeName
-    nominatedNodeName component reportingComponent
+    nominatedNodeName component reportingComponent podGroup podGroupReplicaKey
 """)
 FREE_TEXT_FIELDS = frozenset(("description", "message"))
 # Conditions in which schedulers and kubelets report why a pod or group waits, or was evicted.

@@ -39,7 +39,7 @@ def transform(obj: Readable) -> Readable:
         case PodOwner():
             kept = obj.metadata.identity()
             kept.ownerReferences = obj.metadata.ownerReferences
-            return msgspec.structs.replace(obj, metadata=kept, templates={}, pods={})
+            return msgspec.structs.replace(obj, metadata=kept, templates={}, pods={}, job_scheduling={})
         case Namespace():
             kept = obj.metadata.identity()
             kept.labels = _labels(obj.metadata.labels, _OF_NAMESPACES)

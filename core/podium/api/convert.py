@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from podium.api import v1alpha2, v1beta1
+from podium.api import v1alpha1, v1alpha2, v1beta1
 from podium.api.findings import group_of
 from podium.api.groups import (
     GROUP_SCHEDULED,
@@ -116,12 +116,21 @@ VERSIONS: dict[str, _Version] = {
 
 
 def convert(document: Fields, target: str) -> Converted:
-    """Convert a PodGroup or Workload that its read can decode from one of VERSIONS to another.
+    """Convert a PodGroup or Workload that its read can decode to one of VERSIONS.
+
+    The source is one of VERSIONS, or v1alpha1 of Kubernetes 1.35.
 
     If the version is the target already, the document is returned unchanged. The input is not changed; the
     result may share its parts.
     """
     notes: list[ConversionNote] = []
+    if document["apiVersion"] == v1alpha1.API_VERSION:
+        older = f"{NATIVE_GROUP}/v1alpha2"
+        document = v1alpha1.renamed(document, older)
+        if target == older and document.get("metadata") is not None:
+            source = v1alpha1.API_VERSION
+            metadata = _new_metadata(document["metadata"], source, target, document["kind"], notes)
+            document["metadata"] = metadata
     for version in _route(document["apiVersion"], target):
         document = _step(document, version, notes)
     return Converted(document, notes)

@@ -40,6 +40,14 @@ class SchedulingGroup(msgspec.Struct, gc=False):
     podGroupName: str | None = None
 
 
+class WorkloadReference(msgspec.Struct, gc=False):
+    """Pod.spec.workloadRef of Kubernetes 1.35: a group of a v1alpha1 Workload, and a replica of the group."""
+
+    name: str | None = None
+    podGroup: str | None = None
+    podGroupReplicaKey: str | None = None
+
+
 class SchedulingGate(msgspec.Struct, gc=False):
     """A gate that holds a pod back from scheduling, such as Kueue's."""
 
@@ -54,6 +62,7 @@ class PodSpec(msgspec.Struct, gc=False):
     preemptionPolicy: str | None = None
     schedulerName: str | None = None
     schedulingGroup: SchedulingGroup | None = None
+    workloadRef: WorkloadReference | None = None
     schedulingGates: list[SchedulingGate] | None = None
     nodeName: str | None = None
     containers: list[Container] | None = None

@@ -16,10 +16,16 @@ from podium.api.fieldpath import at, parse_path
 from podium.api.findings import ObjectRef
 from podium.api.meta import Condition, Int32, ObjectMeta
 from podium.api.podmakers import POD_MAKERS, MadePods
-from podium.api.v1alpha2 import reference
+from podium.api.v1alpha2 import SchedulingPolicy, reference
 
 # kubernetes-sigs/lws: every replica has its own topology domain.
 EXCLUSIVE = "leaderworkerset.sigs.k8s.io/exclusive-topology"
+
+
+class JobScheduling(msgspec.Struct, gc=False):
+    """spec.scheduling of a Job (Kubernetes 1.37, gate WorkloadWithJob): the group of its pods."""
+
+    schedulingPolicy: SchedulingPolicy | None = None
 
 
 class TemplateSpec(msgspec.Struct, gc=False):
@@ -30,6 +36,7 @@ class TemplateSpec(msgspec.Struct, gc=False):
     parallelism: Int32 | None = None
     completions: Int32 | None = None
     suspend: bool | None = None
+    scheduling: JobScheduling | None = None
 
     def at_once(self, succeeded: int = 0) -> int:
         """Return the number of pods that a Job has at once, after `succeeded` pods.
@@ -61,6 +68,10 @@ class SimpleOwner(msgspec.Struct, gc=False):
     def templates(self) -> Iterator[tuple[str, PodTemplate]]:
         """Yield the templates with their field paths."""
         yield from _one("spec.template", self.spec.template if self.spec is not None else None)
+
+    def job_scheduling(self) -> Iterator[tuple[str, JobScheduling]]:
+        """Yield the groups that the Job controller would create, by field path."""
+        yield from _scheduling("spec", self.spec)
 
     def pod_numbers(self) -> dict[str, int]:
         """Return the number of pods of its template; the pods of a DaemonSet depend on the nodes."""
@@ -117,6 +128,10 @@ class CronJob(msgspec.Struct, gc=False):
     def templates(self) -> Iterator[tuple[str, PodTemplate]]:
         """Yield the templates with their field paths."""
         yield from _one("spec.jobTemplate.spec.template", self._job().template)
+
+    def job_scheduling(self) -> Iterator[tuple[str, JobScheduling]]:
+        """Yield the groups that the Job controller would create for its Jobs, by field path."""
+        yield from _scheduling("spec.jobTemplate.spec", self._job())
 
     def pod_numbers(self) -> dict[str, int]:
         """Return the number of pods that each of its Jobs begins with."""
@@ -203,6 +218,12 @@ class JobSet(msgspec.Struct, gc=False):
         for path, job in self._roles():
             spec = job.template.spec if job.template is not None else None
             yield from _one(path, spec.template if spec is not None else None)
+
+    def job_scheduling(self) -> Iterator[tuple[str, JobScheduling]]:
+        """Yield the groups that the Job controller would create for its Jobs, by field path."""
+        for path, job in self._roles():
+            spec = job.template.spec if job.template is not None else None
+            yield from _scheduling(path.removesuffix(".template"), spec)
 
     def pod_numbers(self) -> dict[str, int]:
         """Return the number of pods of each template before any of them runs; 0 for later roles."""
@@ -331,7 +352,8 @@ class PodOwner(msgspec.Struct, frozen=True, gc=False):
     `gangs` is their number (0: the kind has none), `gang_size` the number of pods with which each of them
     begins. `pods` is the number of pods of each template before any of them runs, also for a suspended owner.
     It lacks a template whose number is not known. `spec_paths` are the places of the pods' specs for
-    templates that do not have them under `spec`.
+    templates that do not have them under `spec`. `job_scheduling` are the groups that the Job controller of
+    Kubernetes 1.37 would create, by field path.
     """
 
     ref: ObjectRef
@@ -341,6 +363,7 @@ class PodOwner(msgspec.Struct, frozen=True, gc=False):
     gang_size: int = 0
     pods: dict[str, int] = {}
     spec_paths: dict[str, str] = {}
+    job_scheduling: dict[str, JobScheduling] = {}
     suspended: bool = False
     finished: bool = False
 
@@ -361,6 +384,7 @@ def neutral_owner(owner: OwnerObject) -> PodOwner:
         gang_size=size,
         pods=owner.pod_numbers(),
         spec_paths=owner.spec_paths() if isinstance(owner, MadePods) else {},
+        job_scheduling={} if isinstance(owner, LeaderWorkerSet | MadePods) else dict(owner.job_scheduling()),
         suspended=owner.suspended,
         finished=owner.finished,
     )
@@ -387,6 +411,11 @@ def template_documents(owner: OwnerObject, document: Mapping[str, Any]) -> dict[
     if isinstance(owner, MadePods):
         return {role.path: role.template for role in owner.roles()}
     return {path: at(document, parse_path(path)) for path, _ in owner.templates()}
+
+
+def _scheduling(path: str, spec: TemplateSpec | None) -> Iterator[tuple[str, JobScheduling]]:
+    if spec is not None and spec.scheduling is not None:
+        yield f"{path}.scheduling", spec.scheduling
 
 
 def _one(path: str, template: PodTemplate | None) -> Iterator[tuple[str, PodTemplate]]:

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from podium.api import core, foreign, v1alpha2, v1beta1
+from podium.api import core, foreign, v1alpha1, v1alpha2, v1beta1
 from podium.api.groups import NATIVE_GROUP, PODIUM_GROUP
 
 
@@ -46,7 +46,8 @@ def same(value: Any) -> Any:
 
 
 def _group_reads() -> dict[tuple[str, str], Read]:
-    reads: dict[tuple[str, str], Read] = {}
+    oldest = Read(Kind.WORKLOAD, v1alpha1.WorkloadV1Alpha1, "workloads", v1alpha1.neutral_workload)
+    reads: dict[tuple[str, str], Read] = {(v1alpha1.API_VERSION, "Workload"): oldest}
     older = ((NATIVE_GROUP, "v1alpha2"), (PODIUM_GROUP, "v1alpha2"))
     newer = ((NATIVE_GROUP, "v1alpha3"), (NATIVE_GROUP, "v1beta1"), (PODIUM_GROUP, "v1beta1"))
     for group, version in older:

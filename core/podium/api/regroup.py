@@ -48,6 +48,11 @@ def _moved(pod: Fields, path: str, notes: list[ConversionNote], *, native: bool,
     labels = metadata.get("labels") or {}
     label: str = labels.get(GROUP_LABEL) or ""
     field: str = (spec.get("schedulingGroup") or {}).get("podGroupName") or ""
+    reference = spec.get("workloadRef")
+    if isinstance(reference, dict):
+        group = "-".join(filter(None, map(reference.get, ("name", "podGroup", "podGroupReplicaKey"))))
+        text = f"only Kubernetes 1.35 reads it; unchanged. Create PodGroup {group} and name it in its place"
+        notes.append(ConversionNote(f"{path}spec.workloadRef", text, lost=True))
     if not (label if native else field):
         return pod
     if not native and len(field) > MAX_PODIUM_NAME:

@@ -10,6 +10,9 @@ from podium.api.findings import ObjectRef
 from podium.api.groups import DisruptionMode, PodGroup, Template, TemplateRef, Workload
 from podium.api.meta import Condition, Int32, ObjectMeta
 
+# The words for a group's place in a composite group.
+COMPOSITE_DEMAND = "a composite group"
+
 
 class BasicPolicy(msgspec.Struct, gc=False):
     """No minimum: members are scheduled one by one."""
@@ -171,7 +174,7 @@ def demands(
     asked = {
         "topology constraints": constraints is not None and constraints.topology,
         "resource claims": claims,
-        "a composite group": parent,
+        COMPOSITE_DEMAND: parent,
     }
     return tuple(what for what, present in asked.items() if present)
 

@@ -49,6 +49,7 @@ NOT_SERVED = refusal(
     source="Kubernetes API server: discovery",
     fix="Convert the object with `podium convert`, or choose another --kubernetes or --rules.",
 )
+_CLASS_NOT_SERVED = RuleRemedy(NOT_SERVED.rule, f"Write apiVersion: {NATIVE_GROUP}/v1.")
 RULES = (WRONG_TYPE.rule, UNKNOWN_FIELD.rule, NOT_SERVED.rule)
 
 # Replaces the five characters that the server generates for generateName.
@@ -121,7 +122,7 @@ def has_rules(document: Mapping[str, Any]) -> bool:
         case "Pod":
             return (group, version) == ("", "v1")
         case "PriorityClass":
-            return (group, version) == (NATIVE_GROUP, "v1")
+            return group == NATIVE_GROUP
         case "PodGroup" | "Workload":
             return group in (NATIVE_GROUP, PODIUM_GROUP)
         case _:
@@ -228,6 +229,9 @@ def _check_served(case: RuleContext, rules: KindRules) -> None:
         served = case.own_rules and case.version in _PODIUM_VERSIONS
     elif ref.kind in ("PodGroup", "Workload"):
         served = case.profile.workload_api and case.version in WORKLOAD_VERSIONS[case.minor]
+    elif ref.kind == "PriorityClass" and case.version != "v1":
+        message = f'no matches for kind "PriorityClass" in version "{ref.apiVersion}"'
+        raise case.refuse(404, "NotFound", message, _CLASS_NOT_SERVED, field="apiVersion", message=message)
     else:
         served = True
     if not served or (case.request.subresource and not (case.status and rules.HAS_STATUS)):

@@ -31,11 +31,16 @@ def review_owner(request: Request, view: ClusterReader, profile: Profile) -> Ver
     meta.setdefault("namespace", "default")
     name = meta.get("name") or meta.get("generateName") or ""
     ref = ObjectRef(document["apiVersion"], document["kind"], meta["namespace"], name)
+    owner = msgspec.convert(document, MANIFEST_OWNERS[document["apiVersion"], document["kind"]].type)
+    neutral = neutral_owner(owner)
     warnings: list[str] = []
     findings: list[Finding] = []
     refusal: Verdict | None = None
-    owner = msgspec.convert(document, MANIFEST_OWNERS[document["apiVersion"], document["kind"]].type)
-    neutral = neutral_owner(owner)
+    for path in neutral.job_scheduling:
+        when = "" if profile.kubernetes == "1.36" else " unless the gate WorkloadWithJob is on"
+        warnings.append(
+            f"{path}: Kubernetes {profile.kubernetes} drops it{when}; the pods then have no group"
+        )
     for path, template in template_documents(owner, document).items():
         pod = _pod(template, meta["namespace"], name)
         verdict = review(Request(operation=Operation.CREATE, object=pod), view, profile)

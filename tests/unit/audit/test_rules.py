@@ -5,6 +5,7 @@ from tests.support.audit.builders import cluster, findings, priority_class
 from tests.support.audit.cases import (
     classes,
     gangs,
+    gated,
     groups,
     members,
     neighbours,
@@ -19,7 +20,7 @@ from podium.audit.run import audit
 from podium.rules.audit.table import CHECKS, RULES, AuditCheck
 from podium.rules.rule import Rule
 
-MODULES = (members, gangs, groups, classes, tolerations, templates, planned, neighbours)
+MODULES = (members, gangs, gated, groups, classes, tolerations, templates, planned, neighbours)
 CASES = [case for module in MODULES for case in module.CASES]
 
 

@@ -6,7 +6,7 @@ import pytest
 from tests.support.rules.scene import GANG, GOLD, Document, cluster, group, profile, stored
 
 from podium.api.groups import GROUP_LABEL
-from podium.rules.admission import Operation, Request, Verdict
+from podium.rules.admission import Operation, Request, Verdict, review
 from podium.rules.owners import makes_pods, review_owner
 
 WRONG: Document = {"spec": {"priorityClassName": "nope"}}
@@ -100,3 +100,32 @@ def test_update_of_an_owner() -> None:
 
 def test_other_kinds_make_no_pods() -> None:
     assert not makes_pods({"apiVersion": "v1", "kind": "Pod"})
+
+
+@pytest.mark.parametrize(
+    ("kubernetes", "part"),
+    [("1.36", "Kubernetes 1.36 drops it;"), ("1.37", "unless the gate WorkloadWithJob is on")],
+)
+def test_a_field_that_the_server_may_drop_is_a_warning(kubernetes: str, part: str) -> None:
+    scheduling: Document = {"schedulingPolicy": {"gang": {}}}
+    job = owner("batch/v1", "Job", {"template": {"spec": {}}, "scheduling": scheduling})
+    request = Request(operation=Operation.CREATE, object=job)
+    (warning,) = review_owner(request, cluster(), profile(kubernetes=kubernetes)).warnings
+    assert warning.startswith("spec.scheduling: ")
+    assert part in warning
+
+
+def test_fields_of_pods_are_named_where_the_kind_has_them() -> None:
+    clique = {"name": "a", "spec": {"podSpec": {"priorityClassName": "nope", "containers": []}}}
+    document = owner("grove.io/v1alpha1", "PodCliqueSet", {"template": {"cliques": [clique]}})
+    assert [each.field for each in judge(document).findings] == [
+        "spec.template.cliques[0].spec.podSpec.priorityClassName"
+    ]
+
+
+def test_a_priority_class_of_a_removed_version_is_refused() -> None:
+    document = {"apiVersion": "scheduling.k8s.io/v1beta1", "kind": "PriorityClass", "metadata": {"name": "x"}}
+    verdict = review(Request(operation=Operation.CREATE, object=document), cluster(), profile())
+    assert (verdict.code, verdict.reason) == (404, "NotFound")
+    assert verdict.message == 'no matches for kind "PriorityClass" in version "scheduling.k8s.io/v1beta1"'
+    assert verdict.findings[0].fix == "Write apiVersion: scheduling.k8s.io/v1."

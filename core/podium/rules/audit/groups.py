@@ -3,9 +3,11 @@
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from podium.api import v1alpha1
 from podium.api.findings import Severity
-from podium.api.groups import DisruptionMode, PodGroup, Template
+from podium.api.groups import NATIVE_GROUP, DisruptionMode, PodGroup, Template
 from podium.api.membership import GroupKey
+from podium.api.minors import WORKLOAD_VERSIONS
 from podium.api.priority import HIGHEST_USER_PRIORITY, SYSTEM_CLASSES
 from podium.api.reads import Kind
 from podium.rules.audit.commands import delete
@@ -64,6 +66,15 @@ V1ALPHA2_REMOVED = Rule(
     "upgrade. Checked for 1.37 and later.",
     source="kubernetes/kubernetes#140184",
     needs=frozenset({Kind.POD_GROUP}),
+)
+V1ALPHA1_REMOVED = Rule(
+    id="v1alpha1-removed",
+    severity=Severity.ERROR,
+    title="A Workload has the version of Kubernetes 1.35",
+    why="Kubernetes 1.36 and later do not serve scheduling.k8s.io/v1alpha1. The object cannot be created, "
+    "and a stored one must be deleted before the upgrade. Checked for 1.36 and later.",
+    source="kubernetes/kubernetes: KEP-4671 (1.36 moved PodGroup out of Workload)",
+    needs=frozenset({Kind.WORKLOAD}),
 )
 TEMPLATE_PRIORITIES_DIFFER = Rule(
     id="template-priorities-differ",
@@ -193,6 +204,21 @@ def v1alpha2_removed(survey: Survey) -> Iterator[AuditFinding]:
             message = f"Kubernetes {survey.kubernetes} does not serve {ref.apiVersion}."
             fix = f"podium convert --to scheduling.k8s.io/v1beta1; {delete(ref)} before the upgrade"
             yield AuditFinding(V1ALPHA2_REMOVED.finding(ref, "apiVersion", message, fix), remedy)
+
+
+def v1alpha1_removed(survey: Survey) -> Iterator[AuditFinding]:
+    """Find Workloads of Kubernetes 1.35."""
+    if survey.minor < 36:
+        return
+    version = WORKLOAD_VERSIONS[min(survey.minor, 37)][0]
+    for workload in survey.view.workloads.values():
+        ref = workload.ref
+        if ref.apiVersion == v1alpha1.API_VERSION:
+            message = f"Kubernetes {survey.kubernetes} does not serve {ref.apiVersion}."
+            convert = f"podium convert --to {NATIVE_GROUP}/{version}"
+            fix = f"{convert}, and create the PodGroups that its pods name"
+            stored = f"; {delete(ref)} before the upgrade" if workload.metadata.uid else ""
+            yield AuditFinding(V1ALPHA1_REMOVED.finding(ref, "apiVersion", message, fix + stored), fix)
 
 
 def template_priorities_differ(survey: Survey) -> Iterator[AuditFinding]:

@@ -380,3 +380,42 @@ def test_whatever_decodes_converts(document: dict[str, Any], target: str, key: s
         except msgspec.ValidationError:
             continue
         assert convert(changed, target).document["apiVersion"] == target
+
+
+V1ALPHA1 = {
+    "apiVersion": "scheduling.k8s.io/v1alpha1",
+    "kind": "Workload",
+    "metadata": {"name": "train", "uid": "1"},
+    "spec": {
+        "controllerRef": {"apiGroup": "batch", "kind": "Job", "name": "train"},
+        "podGroups": [
+            {"name": "driver", "policy": {"basic": {}}},
+            {"name": "workers", "policy": {"gang": {"minCount": 4}}},
+        ],
+    },
+}
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_workload_of_1_35_converts_to_every_version(version: str) -> None:
+    before = copy.deepcopy(V1ALPHA1)
+    converted = convert(V1ALPHA1, version)
+    assert before == V1ALPHA1
+    assert converted.document == {
+        "apiVersion": version,
+        "kind": "Workload",
+        "metadata": {"name": "train"},
+        "spec": {
+            "controllerRef": {"apiGroup": "batch", "kind": "Job", "name": "train"},
+            "podGroupTemplates": [
+                {"name": "driver", "schedulingPolicy": {"basic": {}}},
+                {"name": "workers", "schedulingPolicy": {"gang": {"minCount": 4}}},
+            ],
+        },
+    }
+    assert [note.lost for note in converted.notes] == [False]
+    templates = neutral(V1ALPHA1).templates  # type: ignore[union-attr] # it is a Workload
+    assert {path: each.min_count for path, each in templates.items()} == {
+        "spec.podGroups[0]": None,
+        "spec.podGroups[1]": 4,
+    }

@@ -153,3 +153,14 @@ def test_a_label_that_its_owner_selects_by_stays() -> None:
     assert notes == []
     assert document["spec"]["template"]["metadata"] == BY_LABEL["metadata"]
     assert document["spec"]["template"]["spec"] == {"containers": []} | FIELD
+
+
+def test_a_reference_of_1_35_is_reported_with_the_group_to_create() -> None:
+    """A later server drops the field, and one object cannot become two."""
+    reference = {"name": "w", "podGroup": "workers", "podGroupReplicaKey": "0"}
+    document = owner("Deployment", {"template": template(workloadRef=reference)})
+    converted = regroup(document, NATIVE)
+    assert converted.document == document
+    (note,) = converted.notes
+    assert (note.field, note.lost) == ("spec.template.spec.workloadRef", True)
+    assert "Create PodGroup w-workers-0" in note.text

@@ -250,7 +250,7 @@ def test_a_kind_that_is_not_read_is_never_called_irrelevant() -> None:
     expansion = add(cluster(), made("example.com/v1", "Flock", "f", {}), made("v1", "Service", "s", {}))
     assert expansion.notes == (
         "skipped, no plan depends on them: 1 v1 Service",
-        "not read; if they create pods, the plan lacks them: 1 example.com/v1 Flock",
+        "not read; the plan lacks pods that they create and groups that they form: 1 example.com/v1 Flock",
     )
 
 
@@ -548,3 +548,21 @@ def test_a_selector_on_a_label_missing_from_the_dump_is_refused(document: Docume
         add(cluster(), document, labels=frozenset({"job-name"}))
     problem = "selects pods by app; the dump lacks that label. Plan against the live cluster"
     assert str(refused.value) == f"{FIRST}: {field}: {problem}"
+
+
+SCHEDULING: Document = {"schedulingPolicy": {"gang": {}}, "disruptionMode": {"all": {}}}
+
+
+def test_a_job_with_scheduling_is_planned_as_the_gang_that_its_controller_creates() -> None:
+    expansion = add(cluster(), job(parallelism=3, scheduling=SCHEDULING), kubernetes="1.37")
+    (made_group,) = (each for each in expansion.objects if isinstance(each, PodGroup))
+    assert (made_group.ref.name, made_group.min_count) == ("train", 3)
+    assert made_group.disruption_mode is DisruptionMode.POD_GROUP
+    assert list(expansion.targets) == [GroupKey(True, "t", "train")]
+    assert any("WorkloadWithJob" in note for note in expansion.notes)
+
+
+def test_a_server_without_the_field_creates_no_gang() -> None:
+    expansion = add(cluster(), job(parallelism=3, scheduling=SCHEDULING), kubernetes="1.36")
+    assert not any(isinstance(each, PodGroup) for each in expansion.objects)
+    assert "Job t/train: planned without the groups of spec.scheduling" in expansion.notes

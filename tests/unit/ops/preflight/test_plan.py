@@ -12,10 +12,19 @@ DIVERGENT = [group(version=NEW_VERSION), pod(priority=5)]
 LEAVING = group(version=NEW_VERSION)
 LEAVING["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
 
+OLDEST: Object = {
+    "apiVersion": "scheduling.k8s.io/v1alpha1",
+    "kind": "Workload",
+    "metadata": {"name": "old", "namespace": "team-a", "uid": "uid-old"},
+    "spec": {"podGroups": [{"name": "workers", "policy": {"gang": {"minCount": 4}}}]},
+}
+
 # The stored objects, from which minor to which, and the rules whose findings come with the upgrade.
 BROUGHT: dict[str, tuple[list[Object], str, str, list[str]]] = {
     "v1alpha2 goes with 1.37": ([group()], "1.36", "1.37", ["v1alpha2-removed"]),
     "v1alpha2 is gone already": ([group()], "1.37", "1.38", []),
+    "v1alpha1 goes with 1.36": ([OLDEST], "1.35", "1.36", ["v1alpha1-removed"]),
+    "v1alpha1 goes on the way to 1.37": ([OLDEST], "1.35", "1.37", ["v1alpha1-removed"]),
     "a group of the new version stays": ([group(version=NEW_VERSION)], "1.36", "1.37", []),
     "1.36 lets a divergent group run": (DIVERGENT, "1.36", "1.37", ["pod-priority-differs"]),
     "1.37 does not, nor does 1.38": (DIVERGENT, "1.37", "1.38", []),
@@ -178,3 +187,14 @@ def test_the_same_objects_in_any_order_give_the_same_plan() -> None:
     there, back = planned(*objects), planned(*reversed(objects))
     assert json.dumps(there.manifests, sort_keys=True) == json.dumps(back.manifests, sort_keys=True)
     assert there.report == back.report
+
+
+def test_a_workload_of_1_35_is_deleted_and_recreated() -> None:
+    """It has no PodGroups of its version, so none are looked for."""
+    report, manifests = planned(OLDEST, current="1.35", target="1.37")
+    (remade,) = report.remade
+    assert remade.target == NEW_VERSION
+    (new,) = manifests[remade.manifest]
+    assert [each["name"] for each in new["spec"]["podGroupTemplates"]] == ["workers"]
+    commands = [command for step in report.steps for command in step.commands]
+    assert "kubectl get workloads.v1alpha1.scheduling.k8s.io --all-namespaces" in commands

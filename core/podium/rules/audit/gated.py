@@ -1,0 +1,117 @@
+"""Rules about fields and kinds that a server drops or ignores: gates that are off, versions that are gone.
+
+A dropped field leaves no trace in the cluster. Neither a dump nor the API tells which gates are on.
+"""
+
+from collections.abc import Iterator
+
+from podium.api.core import PodSpec
+from podium.api.findings import ObjectRef, Severity
+from podium.api.reads import Kind
+from podium.api.v1alpha2 import COMPOSITE_DEMAND
+from podium.groups.planned import made_by_people
+from podium.rules.audit.survey import AuditFinding, Survey
+from podium.rules.rule import Rule
+
+JOB_SCHEDULING_GATED = Rule(
+    id="job-scheduling-gated",
+    severity=Severity.WARNING,
+    title="A Job asks for a group in spec.scheduling",
+    why="The field exists from Kubernetes 1.37 on, behind the alpha gate WorkloadWithJob. If the gate is "
+    "off, the API server drops the field, and the pods are scheduled one by one.",
+    source="KEP-5547",
+    needs=frozenset({Kind.OWNER}),
+)
+COMPOSITE_GROUP_GATED = Rule(
+    id="composite-group-gated",
+    severity=Severity.WARNING,
+    title="A PodGroup belongs to a CompositePodGroup",
+    why="The kind exists from Kubernetes 1.37 on, behind the alpha gate CompositePodGroup. If the gate is "
+    "off, the API server drops the reference, and each group is scheduled on its own. Podium's scheduler "
+    "does not support it.",
+    source="kube-apiserver 1.37.0 (run)",
+    needs=frozenset({Kind.POD_GROUP}),
+)
+COMPOSITE_TEMPLATE_GATED = Rule(
+    id="composite-template-gated",
+    severity=Severity.WARNING,
+    title="A Workload has templates of composite groups",
+    why="They exist from Kubernetes 1.37 on, behind the alpha gate CompositePodGroup. If the gate is off, "
+    "the API server drops them, and refuses the Workload if nothing remains.",
+    source="kube-apiserver 1.37.0 (run)",
+    needs=frozenset({Kind.WORKLOAD}),
+)
+WORKLOAD_REF_DROPPED = Rule(
+    id="workload-ref-dropped",
+    severity=Severity.WARNING,
+    title="A pod or template names its group in spec.workloadRef",
+    why="Only Kubernetes 1.35 has the field. Later API servers drop it, and the pods are scheduled one by "
+    "one. Checked for 1.36 and later.",
+    source="kubernetes/kubernetes: KEP-4671 (1.36 has spec.schedulingGroup)",
+    needs=frozenset({Kind.WORKLOAD}),
+)
+
+
+def job_scheduling_gated(survey: Survey) -> Iterator[AuditFinding]:
+    """Find owners whose Jobs ask for a group of the Job controller."""
+    fix = "enable the gate WorkloadWithJob, or create a PodGroup and name it in the pod template"
+    known = survey.minor >= 37
+    effect = "is dropped unless the gate WorkloadWithJob is on" if known else "is not known, so it is dropped"
+    for owner in made_by_people(survey.view.owners):
+        for path in owner.job_scheduling:
+            message = (
+                f"in Kubernetes {survey.kubernetes} the field {effect}. Without it the pods have no group."
+            )
+            yield AuditFinding(JOB_SCHEDULING_GATED.finding(owner.ref, path, message, fix), fix)
+
+
+def composite_group_gated(survey: Survey) -> Iterator[AuditFinding]:
+    """Find native groups with a parent."""
+    fix = "enable the gate CompositePodGroup, or use one PodGroup for all pods that need each other"
+    for group in survey.view.groups.values():
+        if group.native and COMPOSITE_DEMAND in group.demands:
+            message = f"{_composite(survey)} Without it the group is scheduled on its own."
+            field = "spec.parentCompositePodGroupName"
+            yield AuditFinding(COMPOSITE_GROUP_GATED.finding(group.ref, field, message, fix), fix)
+
+
+def composite_template_gated(survey: Survey) -> Iterator[AuditFinding]:
+    """Find Workloads with templates of composite groups."""
+    fix = "enable the gate CompositePodGroup, or use podGroupTemplates only"
+    for workload in survey.view.workloads.values():
+        path = next((path for path, each in workload.templates.items() if each.composite), None)
+        if path is not None:
+            message = f"{_composite(survey)} A Workload without other templates is refused."
+            yield AuditFinding(COMPOSITE_TEMPLATE_GATED.finding(workload.ref, path, message, fix), fix)
+
+
+def workload_ref_dropped(survey: Survey) -> Iterator[AuditFinding]:
+    """Find pods and templates that name a group of a v1alpha1 Workload."""
+    for ref, path, spec in _specs(survey) if survey.minor >= 36 else ():
+        reference = spec.workloadRef
+        if reference is None:
+            continue
+        parts = (reference.name, reference.podGroup, reference.podGroupReplicaKey)
+        group = "-".join(part for part in parts if part)
+        message = f"Kubernetes {survey.kubernetes} drops it, so the pods have no group."
+        fix = f"create PodGroup {group} and name it in {path}.schedulingGroup.podGroupName"
+        finding = WORKLOAD_REF_DROPPED.finding(ref, f"{path}.workloadRef", message, fix)
+        yield AuditFinding(finding, "create PodGroups and name them in schedulingGroup.podGroupName")
+
+
+def _composite(survey: Survey) -> str:
+    if survey.minor < 37:
+        return f"Kubernetes {survey.kubernetes} has no CompositePodGroup and drops the field."
+    return f"Kubernetes {survey.kubernetes} drops the field unless the gate CompositePodGroup is on."
+
+
+def _specs(survey: Survey) -> Iterator[tuple[ObjectRef, str, PodSpec]]:
+    """Yield the specs of live pods and of templates, with the object and the path of each."""
+    for pod in survey.view.pods.values():
+        if not pod.finished:
+            ref = ObjectRef(pod.apiVersion, pod.kind, pod.metadata.namespace or "", pod.metadata.name or "")
+            yield ref, "spec", pod.spec
+    for owner in made_by_people(survey.view.owners):
+        for path, template in owner.templates.items():
+            if template.spec is not None:
+                yield owner.ref, owner.spec_path(path), template.spec

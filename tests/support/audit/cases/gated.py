@@ -1,0 +1,82 @@
+"""Cases for the rules about fields and kinds that a server drops or ignores."""
+
+import msgspec
+from tests.support.audit.builders import group_template, owner, pod, pod_group, workload
+from tests.support.audit.cases.case import GROUP, Case
+
+from podium.api.core import WorkloadReference
+from podium.api.foreign import JobScheduling
+from podium.api.v1alpha2 import COMPOSITE_DEMAND
+
+ASKING = msgspec.structs.replace(owner(), job_scheduling={"spec.scheduling": JobScheduling()})
+CHILD = msgspec.structs.replace(pod_group(), demands=(COMPOSITE_DEMAND,))
+V1ALPHA1 = workload(group_template(min_count=4), version="v1alpha1")
+MEMBER = pod("p")
+MEMBER.spec.workloadRef = WorkloadReference(name="w", podGroup="workers", podGroupReplicaKey="0")
+TEMPLATED = owner()
+for _template in TEMPLATED.templates.values():
+    assert _template.spec is not None
+    _template.spec.workloadRef = WorkloadReference(name="w", podGroup="workers")
+
+CASES = [
+    Case(
+        "a Job asks for a group",
+        "job-scheduling-gated",
+        [ASKING],
+        [("Job team-a/train", "spec.scheduling", "is dropped unless the gate WorkloadWithJob is on")],
+    ),
+    Case(
+        "a Job asks for a group before 1.37",
+        "job-scheduling-gated",
+        [ASKING],
+        [("Job team-a/train", "spec.scheduling", "Kubernetes 1.36 the field is not known")],
+        "1.36",
+    ),
+    Case("a Job asks for no group", "job-scheduling-gated", [owner()]),
+    Case(
+        "a group with a parent",
+        "composite-group-gated",
+        [CHILD],
+        [(GROUP, "spec.parentCompositePodGroupName", "unless the gate CompositePodGroup is on")],
+    ),
+    Case(
+        "a group with a parent before 1.37",
+        "composite-group-gated",
+        [CHILD],
+        [(GROUP, "spec.parentCompositePodGroupName", "Kubernetes 1.36 has no CompositePodGroup")],
+        "1.36",
+    ),
+    Case("a group without a parent", "composite-group-gated", [pod_group()]),
+    Case(
+        "a Workload of composite groups",
+        "composite-template-gated",
+        [workload(group_template(composite=True), group_template())],
+        [("Workload team-a/train", "spec.podGroupTemplates[0]", "unless the gate CompositePodGroup is on")],
+    ),
+    Case("a Workload of groups", "composite-template-gated", [workload(group_template())]),
+    Case(
+        "pods and templates of 1.35",
+        "workload-ref-dropped",
+        [MEMBER, TEMPLATED],
+        [
+            ("Pod team-a/p", "spec.workloadRef", "Kubernetes 1.37 drops it"),
+            ("Job team-a/train", "spec.template.spec.workloadRef", "so the pods have no group"),
+        ],
+    ),
+    Case("1.35 reads the field", "workload-ref-dropped", [MEMBER], [], "1.35"),
+    Case(
+        "a Workload of 1.35",
+        "v1alpha1-removed",
+        [V1ALPHA1],
+        [
+            (
+                "Workload team-a/train",
+                "apiVersion",
+                "1.36 does not serve scheduling.k8s.io/v1alpha1",
+            )
+        ],
+        "1.36",
+    ),
+    Case("1.35 serves v1alpha1", "v1alpha1-removed", [V1ALPHA1], [], "1.35"),
+    Case("a Workload of 1.36", "v1alpha1-removed", [workload(group_template(), version="v1alpha2")]),
+]
