@@ -88,6 +88,10 @@ kind: $(RUNTIME) ## Podium in a kind cluster; KUBERNETES=1.36, KIND_IMAGE=... (n
 manifests: $(DEV) ## Render manifests/rendered and the chart from kustomize (needs kubectl)
 	$(BIN)/python -m tools.manifests.render
 
+.PHONY: podfields
+podfields: $(DEV) ## Generate the table of pod fields from the recorded schema
+	$(BIN)/python -m tools.podfields
+
 .PHONY: docs
 docs: $(DEV) ## Generate parts of docs/ from the code
 	$(BIN)/python -m tools.docs

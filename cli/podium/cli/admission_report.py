@@ -11,7 +11,11 @@ from podium.cli.render.data import document
 from podium.cli.render.text import Layout, visible
 from podium.rules.admission import UNKNOWN_FIELD, Profile, Verdict
 from podium.rules.context import DROPPED
-from podium.text import count
+from podium.text import count, listed
+
+# The parts of an object that a verdict covers, and those that only a server judges.
+JUDGED = ("metadata", "priority", "group", "names of pod fields")
+NOT_JUDGED = ("values of other fields", "quotas", "permissions", "other webhooks")
 
 
 class AdmissionResult(NamedTuple):
@@ -42,6 +46,8 @@ def admission_document(results: Sequence[AdmissionResult], notes: InputNotes) ->
         results=[result.as_json() for result in results],
         skippedFiles=msgspec.to_builtins(notes.skipped),
         duplicates=msgspec.to_builtins(notes.duplicates),
+        judged=list(JUDGED),
+        notJudged=list(NOT_JUDGED),
     )
 
 
@@ -71,6 +77,7 @@ def admission_table(results: Sequence[AdmissionResult], profile: Profile, layout
     verdicts = f"{len(results) - len(refused)} allowed, {len(refused)} refused"
     judged_by = f"Kubernetes {profile.kubernetes}, rules {profile.rules}"
     layout.paragraph(f"{count(len(results), 'object')}: {verdicts}. {judged_by}.", style="bold")
+    layout.paragraph(f"Judged: {listed(JUDGED)}. Not judged: {listed(NOT_JUDGED)}.")
     return layout.text()
 
 

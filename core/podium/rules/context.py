@@ -16,15 +16,15 @@ from podium.rules.policy import Policy
 from podium.rules.rule import Rule
 from podium.rules.schema import Document, WriteContext
 
-# Upstream's feature gates for fields; all are off in the supported servers.
+# Upstream's feature gates for fields; all are off by default in the supported servers.
 TOPOLOGY = "TopologyAwareWorkloadScheduling"
 CLAIMS = "DRAWorkloadResourceClaims"
 GROUP_POLICY = "PodGroupPreemptionPolicy"
 COMPOSITE = "CompositePodGroup"
 # Podium's own resources have no gates: their schema stores the fields it has. It has no composite groups.
 PODIUM_GATES = frozenset({TOPOLOGY, CLAIMS, GROUP_POLICY})
-_NO_GATES: frozenset[str] = frozenset()
-
+# The gates that change a verdict, beside those of the API itself.
+GATES = (TOPOLOGY, CLAIMS, GROUP_POLICY, COMPOSITE)
 
 DROPPED = RuleRemedy(
     Rule(
@@ -63,12 +63,14 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
 class Profile(msgspec.Struct, frozen=True, kw_only=True):
     """The server: `kubernetes` is 1.36 or 1.37, `rules` is upstream (only the server's) or podium.
 
-    `workload_api` says whether the native Workload API is served (its gates are on).
+    `workload_api` says whether the native Workload API is served (its gates are on), and `gates` which of
+    its other gates are on.
     """
 
     kubernetes: str
     rules: str
     workload_api: bool = True
+    gates: frozenset[str] = frozenset()
     policy: Policy = Policy()
 
     @property
@@ -96,7 +98,7 @@ class RuleContext:
         self.plural = plural
         self.update = request.operation is Operation.UPDATE
         self.status = request.subresource == "status"
-        self.write = WriteContext(self.update, _NO_GATES if self.native else PODIUM_GATES)
+        self.write = WriteContext(self.update, profile.gates if self.native else PODIUM_GATES)
         self.warnings: list[str] = []
         self.findings: list[Finding] = []
         self.changes: dict[str, Any] = {}

@@ -35,6 +35,7 @@ def review_owner(request: Request, view: ClusterReader, profile: Profile) -> Ver
     neutral = neutral_owner(owner)
     warnings: list[str] = []
     findings: list[Finding] = []
+    awaits: list[str] = []
     refusal: Verdict | None = None
     for path in neutral.job_scheduling:
         when = "" if profile.kubernetes == "1.36" else " unless the gate WorkloadWithJob is on"
@@ -51,6 +52,7 @@ def review_owner(request: Request, view: ClusterReader, profile: Profile) -> Ver
             )
             for finding in verdict.findings
         ]
+        awaits += verdict.awaits
         if not verdict.allowed:
             refusal = refusal or verdict
     return Verdict(
@@ -62,6 +64,7 @@ def review_owner(request: Request, view: ClusterReader, profile: Profile) -> Ver
         findings=findings,
         admitted={**document, "metadata": meta} if refusal is None else None,
         patch=[],
+        awaits=tuple(dict.fromkeys(awaits)),
     )
 
 

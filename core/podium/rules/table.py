@@ -2,6 +2,7 @@
 
 from podium.rules import (
     admission,
+    clientchecks,
     context,
     groupspec,
     metadata,
@@ -24,6 +25,7 @@ ADMISSION_RULES: tuple[Rule, ...] = (
     *podgroup.RULES,
     *workload.RULES,
     *storage.RULES,
+    *clientchecks.RULES,
     *podiumrules.RULES,
 )
 

@@ -7,17 +7,17 @@ a group and its pods therefore gets the same result as from `kubectl create -f`.
 import functools
 import sys
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 import msgspec
 
 from podium.api.convert import VERSIONS, convert
-from podium.api.findings import ObjectRef
+from podium.api.findings import ObjectRef, Severity
 from podium.api.groups import NATIVE_GROUP
 from podium.api.inputnotes import InputNotes
 from podium.api.minors import WORKLOAD_VERSIONS, minor_of, nearest
-from podium.api.reads import MANIFEST_READS, READS, Kind
+from podium.api.reads import FOLLOWED, MANIFEST_READS, READS, Kind
 from podium.cli import inputs
 from podium.cli.admission_report import AdmissionResult, admission_document, admission_table
 from podium.cli.config.webhookoptions import policy_of
@@ -27,8 +27,9 @@ from podium.cluster.state import ClusterState
 from podium.documents.load import Identity, Loader, collector_paused, identity_of, note_duplicate
 from podium.documents.sources import InputFiles, read_documents
 from podium.documents.split import Document, ReadError
-from podium.rules import pod, podgroup
+from podium.rules import clientchecks, pod, podgroup
 from podium.rules.admission import WRONG_TYPE, Operation, Profile, Request, Verdict, has_rules, review
+from podium.rules.context import GATES
 from podium.rules.owners import makes_pods, review_owner
 
 if TYPE_CHECKING:
@@ -36,6 +37,9 @@ if TYPE_CHECKING:
 
 MINORS = tuple(f"1.{minor}" for minor in WORKLOAD_VERSIONS)
 LIVE = "live"
+# The gate of the Workload API itself.
+WORKLOAD_API = "GenericWorkload"
+_NAMESPACE = ("v1", "Namespace")
 
 # Absent objects that were not part of the input, and on which a refusal may depend.
 _ABSENT = {
@@ -49,7 +53,7 @@ class ExistingObjects:
     """The existing objects: the index for the rules, and the documents that updates start from."""
 
     def __init__(self, *, native_served: bool = True) -> None:
-        self._loader = Loader(native_served=native_served)
+        self._loader = Loader(native_served=native_served, reads=FOLLOWED)
         self._stored: dict[Identity, Document | dict[str, Any]] = {}
         self.state = ClusterState(native_served=native_served)
         self.listed: set[Kind] = set()
@@ -90,13 +94,29 @@ class ExistingObjects:
             found = convert(found, wanted).document
         return found
 
+    def holds(self, ref: ObjectRef) -> bool:
+        """Return whether an owner of pods exists, in whatever version."""
+        return any(identity_of(each) == identity_of(ref) for each in self.state.owners)
+
     def join(self, admitted: dict[str, Any]) -> None:
         """Store an admitted object. Raises msgspec.ValidationError if its read cannot decode it."""
-        read = READS[admitted["apiVersion"], admitted["kind"]]
+        read = FOLLOWED[admitted["apiVersion"], admitted["kind"]]
         value = read.neutral(msgspec.convert(admitted, read.type))
         if admitted["metadata"].get("name"):
             self.state.apply(value)
             self._stored[identity_of(_reference(admitted))] = admitted
+
+
+def _gates(text: str) -> dict[str, bool]:
+    """Return feature gates as in the flag of the API server. Raises ValueError."""
+    gates = {}
+    for part in filter(None, text.split(",")):
+        name, _, value = part.partition("=")
+        if name not in (WORKLOAD_API, *GATES) or value not in ("true", "false"):
+            known = ", ".join((WORKLOAD_API, *GATES))
+            raise ValueError(f"{part!r} is not GATE=true or GATE=false. Gates that change a verdict: {known}")
+        gates[name] = value == "true"
+    return gates
 
 
 @click.command(
@@ -133,6 +153,26 @@ class ExistingObjects:
     show_default=True,
     help="Apply Podium's rules and the API server's, or the API server's only.",
 )
+@click.option(
+    "--order",
+    type=click.Choice(["kind", "input"]),
+    help="Order of the requests: classes and groups first, or as in the input.  [default: kind for a folder, "
+    "input for a file]",
+)
+@click.option(
+    "--fail-on",
+    type=click.Choice(["refusal", "warning", "never"]),
+    default="refusal",
+    show_default=True,
+    help="Result that gives exit code 3.",
+)
+@click.option(
+    "--feature-gates",
+    "gates",
+    type=inputs.Parsed("GATE=true,...", _gates),
+    default="",
+    help=f"Feature gates of the API server: {', '.join((WORKLOAD_API, *GATES))}.",
+)
 @click.option("--config", metavar="FILE", help="File with an AdmissionPolicy (rule levels, allowed classes).")
 @inputs.kube_options
 @output_options("table", "json", "yaml")
@@ -144,6 +184,9 @@ def command(
     old: str | None,
     kubernetes: str | None,
     rules: str,
+    order: str | None,
+    fail_on: str,
+    gates: dict[str, bool],
     config: str | None,
     kube: inputs.KubeOptions,
     output: Output,
@@ -172,13 +215,17 @@ def command(
     profile = Profile(
         kubernetes=kubernetes or _minor(cluster.server),
         rules=rules,
-        workload_api=cluster.state.native_served,
+        workload_api=gates.get(WORKLOAD_API, cluster.state.native_served),
+        gates=frozenset(name for name, on in gates.items() if on),
         policy=policy,
     )
     notes = InputNotes()
     documents, skipped = _chosen(read_documents(files, notes), notes, strict=files.strict)
     inputs.say_notes(notes)
-    results = [_admit(document, Operation(operation.upper()), cluster, profile) for document in documents]
+    if order == "kind" or (order is None and any(document.found for document in documents)):
+        documents.sort(key=_rank)
+    admission = Admission(Operation(operation.upper()), cluster, profile, _names(documents), files.strict)
+    results = [result for document in documents if (result := admission.admit(document)) is not None]
     if skipped:
         listed = ", ".join(f"{number} {kind}" for kind, number in sorted(skipped.items()))
         click.echo(f"podium: skipped, no rules for these kinds: {listed}", err=True)
@@ -186,8 +233,29 @@ def command(
         functools.partial(admission_table, results, profile),
         functools.partial(admission_document, results, notes),
     )
-    if not all(result.verdict.allowed for result in results):
+    if any(_fails(result.verdict, fail_on) for result in results):
         sys.exit(EXIT_FINDINGS)
+
+
+def _fails(verdict: Verdict, fail_on: str) -> bool:
+    warned = verdict.warnings or any(each.severity is Severity.WARNING for each in verdict.findings)
+    return fail_on != "never" and (not verdict.allowed or bool(fail_on == "warning" and warned))
+
+
+def _rank(document: Document) -> int:
+    """Return the place of a kind in the order of `--order kind`, which is that of Helm and kustomize."""
+    first = ("Namespace", "PriorityClass", "Workload", "PodGroup")
+    return first.index(document.kind) if document.kind in first else len(first)
+
+
+def _names(documents: Iterable[Document]) -> dict[str, str]:
+    """Return the places of named objects in the input by kind and name, as in Verdict.awaits."""
+    values = ((document, document.value()) for document in documents)
+    return {
+        str(_reference(value)): str(document.origin)
+        for document, value in values
+        if isinstance(value.get("metadata"), dict)
+    }
 
 
 def _cluster(existing: str | None, kube: inputs.KubeOptions) -> ExistingObjects:
@@ -197,7 +265,9 @@ def _cluster(existing: str | None, kube: inputs.KubeOptions) -> ExistingObjects:
         if existing == LIVE:
             whole = kube if kube.namespace is not None else kube._replace(all_namespaces=True)
             cluster, info = inputs.read_live(
-                whole, lambda found: ExistingObjects(native_served=found.serves(NATIVE_GROUP, "PodGroup"))
+                whole,
+                lambda found: ExistingObjects(native_served=found.serves(NATIVE_GROUP, "PodGroup")),
+                FOLLOWED,
             )
             return cluster.loaded(info.server)
         cluster = ExistingObjects()
@@ -220,7 +290,7 @@ def _chosen(
     skipped: dict[str, int] = {}
     for document in documents:
         header = {"apiVersion": document.apiVersion, "kind": document.kind}
-        if has_rules(header) or makes_pods(header):
+        if has_rules(header) or makes_pods(header) or (document.apiVersion, document.kind) == _NAMESPACE:
             _choose(chosen, document, notes, strict=strict)
         elif document.kind.endswith("List"):
             continue  # An empty List.
@@ -245,31 +315,100 @@ def _choose(
     chosen[identity_of(ref) if ref is not None else len(chosen)] = document
 
 
-def _admit(
-    document: Document, operation: Operation, cluster: ExistingObjects, profile: Profile
-) -> AdmissionResult:
+_BLANK = Verdict(
+    allowed=False, code=400, reason="", message="", warnings=[], findings=[], admitted=None, patch=[]
+)
+
+
+class Admission(NamedTuple):
+    """A sequence of requests against one cluster.
+
+    `places` are those of the objects that come later, by kind and name, and `strict` refuses unknown fields.
+    """
+
+    operation: Operation
+    cluster: ExistingObjects
+    profile: Profile
+    places: dict[str, str]
+    strict: bool
+
+    def admit(self, document: Document) -> AdmissionResult | None:
+        """Return the result of one request, or None for a Namespace. Raises ReadError.
+
+        The object of an admitted request exists for the next ones.
+        """
+        try:
+            value = _decoded(document)
+        except ReadError as error:
+            if not document.found:
+                raise
+            ref = ObjectRef(document.apiVersion, document.kind, "", str(document.origin))
+            return AdmissionResult(ref, _unreadable(ref, _BLANK, str(error)))
+        ref = _reference(value)
+        self.places.pop(str(ref), None)
+        if (document.apiVersion, document.kind) == _NAMESPACE:
+            self.cluster.join(value)
+            return None
+        verdict = self._judged(value, ref)
+        verdict = clientchecks.with_pod_fields(verdict, value, ref, self.profile.minor)
+        if self.strict:
+            verdict = clientchecks.strict(verdict, ref)
+        if self._in_absent_namespace(ref):
+            verdict = clientchecks.absent_namespace(verdict, ref)
+        if verdict.admitted is not None and not makes_pods(value):
+            try:
+                self.cluster.join(verdict.admitted)
+            except msgspec.ValidationError as error:
+                verdict = _unreadable(ref, verdict, str(error))
+        return AdmissionResult(ref, self._with_absences(verdict))
+
+    def _judged(self, value: dict[str, Any], ref: ObjectRef) -> Verdict:
+        create = self.operation is Operation.CREATE
+        if makes_pods(value):
+            verdict = review_owner(
+                Request(operation=self.operation, object=value), self.cluster.state, self.profile
+            )
+            if create and verdict.allowed and self.cluster.holds(ref):
+                verdict = clientchecks.taken(verdict, ref)
+            return verdict
+        old = None if create else self.cluster.stored(value)
+        request = Request(operation=self.operation, object=_with_revision(value, old), old=old)
+        return review(request, self.cluster.state, self.profile)
+
+    def _in_absent_namespace(self, ref: ObjectRef) -> bool:
+        known = self.cluster.state.namespaces
+        return bool(ref.namespace) and Kind.NAMESPACE in self.cluster.listed and ref.namespace not in known
+
+    def _with_absences(self, verdict: Verdict) -> Verdict:
+        """Return a verdict that says if a refusal depends on objects that come later, or are not given."""
+        state = self.cluster.state
+        warnings = [
+            f"{name} comes later in the input ({self.places[name]}). Use --order kind"
+            for name in verdict.awaits
+            if name in self.places
+        ]
+        present = {Kind.PRIORITY_CLASS: bool(state.classes), Kind.WORKLOAD: bool(state.workloads)}
+        missing = {_ABSENT[finding.rule] for finding in verdict.findings if finding.rule in _ABSENT}
+        for kind in sorted(missing):
+            later = any(name.partition(" ")[0] == kind for name in self.places)
+            if kind not in self.cluster.listed and not present[kind] and not later:
+                warnings.append(f"no {kind} in the input. Add the stored objects with --existing")
+        return msgspec.structs.replace(verdict, warnings=verdict.warnings + warnings)
+
+
+def _decoded(document: Document) -> dict[str, Any]:
+    """Return an object that its typed read decodes as far as rules need. Raises ReadError."""
+    read = MANIFEST_READS.get((document.apiVersion, document.kind))
     try:
         value = document.value()
     except ReadError:
         # Only the typed read reports the name of the field.
-        document.read(MANIFEST_READS[document.apiVersion, document.kind].type)
+        if read is not None:
+            document.read(read.type)
         raise
-    if not isinstance(value.get("metadata", {}), dict | None):
-        document.read(MANIFEST_READS[document.apiVersion, document.kind].type)
-    if makes_pods(value):
-        document.read(MANIFEST_READS[document.apiVersion, document.kind].type)
-        verdict = review_owner(Request(operation=operation, object=value), cluster.state, profile)
-        return AdmissionResult(_reference(value), _with_absences(verdict, cluster))
-    old = cluster.stored(value) if operation is Operation.UPDATE else None
-    request = Request(operation=operation, object=_with_revision(value, old), old=old)
-    verdict = review(request, cluster.state, profile)
-    ref = _reference(value)
-    if verdict.admitted is not None:
-        try:
-            cluster.join(verdict.admitted)
-        except msgspec.ValidationError as error:
-            verdict = _unreadable(ref, verdict, str(error))
-    return AdmissionResult(ref, _with_absences(verdict, cluster))
+    if read is not None and (not isinstance(value.get("metadata", {}), dict | None) or makes_pods(value)):
+        document.read(read.type)
+    return value
 
 
 def _with_revision(new: dict[str, Any], old: dict[str, Any] | None) -> dict[str, Any]:
@@ -299,21 +438,9 @@ def _unreadable(ref: ObjectRef, verdict: Verdict, problem: str) -> Verdict:
     )
 
 
-def _with_absences(verdict: Verdict, cluster: ExistingObjects) -> Verdict:
-    """Return a verdict that says if a refusal depends on objects that were not part of the input."""
-    state = cluster.state
-    present = {Kind.PRIORITY_CLASS: bool(state.classes), Kind.WORKLOAD: bool(state.workloads)}
-    missing = {_ABSENT[finding.rule] for finding in verdict.findings if finding.rule in _ABSENT}
-    warnings = [
-        f"no {kind} in the input. Add the stored objects with --existing"
-        for kind in sorted(missing)
-        if kind not in cluster.listed and not present[kind]
-    ]
-    return msgspec.structs.replace(verdict, warnings=verdict.warnings + warnings) if warnings else verdict
-
-
 def _reference(document: Mapping[str, Any]) -> ObjectRef:
     meta = document.get("metadata") or {}
-    namespace = "" if document["kind"] == "PriorityClass" else meta.get("namespace") or "default"
+    cluster_scoped = document["kind"] in ("PriorityClass", "Namespace")
+    namespace = "" if cluster_scoped else meta.get("namespace") or "default"
     name = meta.get("name") or meta.get("generateName") or ""
     return ObjectRef(document["apiVersion"], document["kind"], str(namespace), str(name))

@@ -1,0 +1,135 @@
+"""Checks that surround the rules of one kind: unknown pod fields, absent namespaces, names that are taken.
+
+`podium admit` needs them, because it reads a manifest as its author wrote it. The webhooks do not: the server
+drops unknown fields before it asks them, and makes the other two checks itself.
+"""
+
+import difflib
+import functools
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+import msgspec
+
+from podium.api.fieldpath import at, parse_path
+from podium.api.findings import Finding, ObjectRef
+from podium.api.foreign import OWNERS
+from podium.rules.admission import UNKNOWN_FIELD, Verdict
+from podium.rules.fields import go_quote, refusal
+from podium.rules.podfields import FIELDS
+from podium.rules.storage import EXISTS
+
+NO_NAMESPACE = refusal(
+    "namespace-not-found",
+    title="Namespace not found",
+    why="An object can be created in an existing namespace only.",
+    source="Kubernetes API server: NamespaceLifecycle",
+    fix="Create the namespace first, or correct metadata.namespace.",
+)
+RULES = (NO_NAMESPACE.rule,)
+
+_DROPPED = "The server does not know this field and drops it"
+# Fields of earlier releases, with what to write instead.
+_FORMER = {"workloadRef": "Kubernetes 1.35 had it. Since 1.36 it is schedulingGroup.podGroupName"}
+
+
+class UnknownPodField(NamedTuple):
+    """A field that no server of the minor knows: its path, and what was probably meant, or empty."""
+
+    path: str
+    hint: str
+
+
+def with_pod_fields(verdict: Verdict, document: Mapping[str, Any], ref: ObjectRef, minor: int) -> Verdict:
+    """Return a verdict with findings on the unknown fields of a pod, or of the pod templates of an owner."""
+    unknown = list(unknown_pod_fields(document, minor))
+    warnings = [f"unknown field {go_quote(each.path)}{each.hint}" for each in unknown]
+    findings = [
+        UNKNOWN_FIELD.rule.finding(ref, each.path, f"{_DROPPED}{each.hint}", UNKNOWN_FIELD.fix)
+        for each in unknown
+    ]
+    return msgspec.structs.replace(
+        verdict, warnings=verdict.warnings + warnings, findings=verdict.findings + findings
+    )
+
+
+def unknown_pod_fields(document: Mapping[str, Any], minor: int) -> Iterator[UnknownPodField]:
+    """Yield the unknown fields of a pod's spec, or of each pod template of an owner that decodes."""
+    owner = OWNERS.get((document["apiVersion"], document["kind"]))
+    if owner is None:
+        if document["kind"] == "Pod":
+            yield from _unknown(document.get("spec"), "PodSpec", "spec", minor)
+        return
+    for path, _ in msgspec.convert(document, owner.type).templates():
+        template = at(document, parse_path(path))
+        yield from _unknown(template.get("spec"), "PodSpec", f"{path}.spec", minor)
+
+
+def strict(verdict: Verdict, ref: ObjectRef) -> Verdict:
+    """Return the verdict of field validation `Strict`, which kubectl uses: unknown fields are refused."""
+    unknown = [each.field for each in verdict.findings if each.rule == UNKNOWN_FIELD.rule.id]
+    if not verdict.allowed or not unknown:
+        return verdict
+    version = ref.apiVersion.rpartition("/")[2]
+    errors = ", ".join(f"unknown field {go_quote(field)}" for field in unknown)
+    what = f'{ref.kind} in version "{version}" cannot be handled as a {ref.kind}'
+    return _refused(verdict, 400, "BadRequest", f"{what}: strict decoding error: {errors}")
+
+
+def absent_namespace(verdict: Verdict, ref: ObjectRef) -> Verdict:
+    """Return the refusal of an object in a namespace that does not exist."""
+    message = f"namespaces {go_quote(ref.namespace)} not found"
+    finding = NO_NAMESPACE.rule.finding(ref, "metadata.namespace", message, NO_NAMESPACE.fix)
+    return _refused(verdict, 404, "NotFound", message, finding)
+
+
+def taken(verdict: Verdict, ref: ObjectRef) -> Verdict:
+    """Return the refusal of an owner of pods whose name is taken."""
+    resource = f"{OWNERS[ref.apiVersion, ref.kind].plural}.{ref.group}"
+    message = f"{resource} {go_quote(ref.name)} already exists"
+    finding = EXISTS.rule.finding(ref, "metadata.name", message, EXISTS.fix)
+    return _refused(verdict, 409, "AlreadyExists", message, finding)
+
+
+def _refused(verdict: Verdict, code: int, reason: str, message: str, *findings: Finding) -> Verdict:
+    return msgspec.structs.replace(
+        verdict,
+        allowed=False,
+        code=code,
+        reason=reason,
+        message=message,
+        findings=[*verdict.findings, *findings],
+        admitted=None,
+        patch=[],
+    )
+
+
+def _unknown(value: Any, kind: str, path: str, minor: int) -> Iterator[UnknownPodField]:
+    """Yield the unknown fields of a value of a type; values of a wrong shape are left to decoding."""
+    if isinstance(value, list):
+        for index, item in enumerate(value):
+            yield from _unknown(item, kind, f"{path}[{index}]", minor)
+    if not isinstance(value, dict):
+        return
+    known = _fields(kind, minor)
+    for name, inner in value.items():
+        if name not in known:
+            yield UnknownPodField(f"{path}.{name}", _hint(name, known))
+        elif known[name]:
+            yield from _unknown(inner, known[name], f"{path}.{name}", minor)
+
+
+def _hint(name: str, known: Mapping[str, str]) -> str:
+    if name in _FORMER:
+        return f". {_FORMER[name]}"
+    lower = {field.lower(): field for field in known}
+    near = difflib.get_close_matches(name.lower(), lower, n=1, cutoff=0.8)
+    return f". Did you mean {lower[near[0]]}?" if near else ""
+
+
+@functools.cache
+def _fields(kind: str, minor: int) -> dict[str, str]:
+    """Return the fields of a type with their types, empty for a value without fields of its own."""
+    known = [types.get(kind, "") for first, types in FIELDS.items() if first <= minor]
+    pairs = (word.partition(":") for words in known for word in words.split())
+    return {name: to for name, _, to in pairs}

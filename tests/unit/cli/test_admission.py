@@ -1,0 +1,205 @@
+"""`podium admit` on manifests as their authors write them: typos, order, and the cluster around them."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.support.shell import run
+from tools import podfields
+
+CLASS = "apiVersion: scheduling.k8s.io/v1\nkind: PriorityClass\nmetadata: {name: high}\nvalue: 5\n"
+POD = "apiVersion: v1\nkind: Pod\nmetadata: {name: p, namespace: t}\nspec: {priorityClassName: high}\n"
+JOB = "apiVersion: batch/v1\nkind: Job\nmetadata: {name: j, namespace: t}\nspec: {template: {spec: {}}}\n"
+NAMESPACE = "apiVersion: v1\nkind: Namespace\nmetadata: {name: t}\n"
+OTHER = "apiVersion: v1\nkind: Namespace\nmetadata: {name: other}\n"
+GROUP = (
+    "apiVersion: scheduling.k8s.io/v1beta1\nkind: PodGroup\nmetadata: {name: g, namespace: t}\n"
+    "spec: {schedulingPolicy: {gang: {minCount: 2}}, preemptionPolicy: PreemptLowerPriority}\n"
+)
+
+
+def _admit(folder: Path, text: str, *options: str, existing: str = "") -> tuple[int, dict[str, Any]]:
+    (folder / "input.yaml").write_text(text, "utf-8")
+    more = ""
+    if existing:
+        (folder / "existing.yaml").write_text(existing, "utf-8")
+        more = " --existing existing.yaml"
+    done = run(f"podium admit -f input.yaml -o json{more} {' '.join(options)}", folder)
+    assert "Traceback" not in done.stderr
+    return done.returncode, json.loads(done.stdout) if done.stdout else {"error": done.stderr}
+
+
+def _of(kind: str, fields: str) -> str:
+    head = f"kind: {kind}\nmetadata: {{name: x, namespace: t}}\nspec:\n"
+    match kind:
+        case "Pod":
+            return f"apiVersion: v1\n{head}  {fields}\n"
+        case "CronJob":
+            nested = f"  jobTemplate: {{spec: {{template: {{spec: {{{fields}}}}}}}}}\n"
+            return f"apiVersion: batch/v1\n{head}{nested}"
+        case _:
+            return f"apiVersion: apps/v1\n{head}  template: {{spec: {{{fields}}}}}\n"
+
+
+UNKNOWN = [
+    ("Pod", "priorityClasName: high", "spec.priorityClasName", ". Did you mean priorityClassName?"),
+    ("Pod", "priorityClassname: high", "spec.priorityClassname", ". Did you mean priorityClassName?"),
+    (
+        "Pod",
+        "schedulingGroups: {podGroupName: g}",
+        "spec.schedulingGroups",
+        ". Did you mean schedulingGroup?",
+    ),
+    ("Pod", "colour: red", "spec.colour", ""),
+    (
+        "Pod",
+        "workloadRef: {name: w, podGroup: g}",
+        "spec.workloadRef",
+        ". Kubernetes 1.35 had it. Since 1.36 it is schedulingGroup.podGroupName",
+    ),
+    ("Pod", "containers: [{name: a, imag: b}]", "spec.containers[0].imag", ". Did you mean image?"),
+    (
+        "Pod",
+        "containers: [{name: a, resources: {request: {cpu: 1}}}]",
+        "spec.containers[0].resources.request",
+        ". Did you mean requests?",
+    ),
+    (
+        "CronJob",
+        "priorityClassname: high",
+        "spec.jobTemplate.spec.template.spec.priorityClassname",
+        ". Did you mean priorityClassName?",
+    ),
+    (
+        "Deployment",
+        "containers: [{name: a, imag: b}]",
+        "spec.template.spec.containers[0].imag",
+        ". Did you mean image?",
+    ),
+]
+
+
+@pytest.mark.parametrize(("kind", "fields", "path", "hint"), UNKNOWN, ids=[case[1] for case in UNKNOWN])
+def test_an_unknown_pod_field_is_a_finding_and_strict_refuses_it(
+    kind: str, fields: str, path: str, hint: str, tmp_path: Path
+) -> None:
+    code, report = _admit(tmp_path, _of(kind, fields))
+    (result,) = report["results"]
+    assert (code, result["allowed"], result["code"]) == (0, True, 201)
+    assert [(each["rule"], each["field"]) for each in result["findings"]] == [("unknown-field", path)]
+    assert result["warnings"] == [f'unknown field "{path}"{hint}']
+    assert _admit(tmp_path, _of(kind, fields), "--fail-on", "warning")[0] == 3
+    code, report = _admit(tmp_path, _of(kind, fields), "--strict")
+    (result,) = report["results"]
+    assert (code, result["code"], result["reason"]) == (3, 400, "BadRequest")
+    assert result["message"] == (
+        f'{kind} in version "v1" cannot be handled as a {kind}: strict decoding error: unknown field "{path}"'
+    )
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        "containers: [{name: a, env: [{name: A, valueFrom: {fieldRef: {fieldPath: spec.nodeName}}}]}]",
+        "nodeSelector: {any: key}",
+        "containers: [{name: a, resources: {limits: {example.com/gpu: 1}}}]",
+        "affinity: {podAffinity: {requiredDuringSchedulingIgnoredDuringExecution: [{topologyKey: z}]}}",
+    ],
+)
+def test_known_fields_and_free_keys_are_no_finding(fields: str, tmp_path: Path) -> None:
+    _, report = _admit(tmp_path, _of("Pod", fields))
+    assert report["results"][0]["findings"] == []
+
+
+def test_a_field_of_1_37_is_unknown_to_1_36(tmp_path: Path) -> None:
+    text = _of("Pod", "evictionResponders: []")
+    assert _admit(tmp_path, text, "--kubernetes", "1.37")[1]["results"][0]["findings"] == []
+    (found,) = _admit(tmp_path, text, "--kubernetes", "1.36")[1]["results"][0]["findings"]
+    assert found["field"] == "spec.evictionResponders"
+
+
+def test_the_table_of_pod_fields_is_that_of_the_recorded_servers() -> None:
+    """`make podfields` writes it."""
+    assert podfields.MODULE.read_text("utf-8") == podfields.text()
+
+
+@pytest.mark.parametrize(
+    "text", [POD.replace("high", '""'), JOB, GROUP.replace(", preemptionPolicy: PreemptLowerPriority", "")]
+)
+def test_an_absent_namespace_is_not_found(text: str, tmp_path: Path) -> None:
+    code, report = _admit(tmp_path, text, existing=OTHER)
+    (result,) = report["results"]
+    assert (code, result["code"], result["reason"]) == (3, 404, "NotFound")
+    assert result["message"] == 'namespaces "t" not found'
+    assert _admit(tmp_path, f"{NAMESPACE}---\n{text}", existing=OTHER)[0] == 0
+    assert _admit(tmp_path, text, existing=CLASS)[0] == 0
+
+
+def test_an_existing_job_is_a_conflict(tmp_path: Path) -> None:
+    code, report = _admit(tmp_path, JOB, existing=JOB)
+    (result,) = report["results"]
+    assert (code, result["code"], result["message"]) == (3, 409, 'jobs.batch "j" already exists')
+    assert _admit(tmp_path, JOB, "--operation", "update", existing=JOB)[0] == 0
+
+
+def test_a_class_that_comes_later_is_named_with_its_place(tmp_path: Path) -> None:
+    text = f"{POD}---\n{CLASS}"
+    code, report = _admit(tmp_path, text)
+    assert code == 3
+    assert report["results"][0]["warnings"] == [
+        "PriorityClass high comes later in the input (input.yaml, document 2). Use --order kind"
+    ]
+    assert _admit(tmp_path, text, "--order", "kind")[0] == 0
+
+
+def test_a_folder_is_admitted_by_kind_and_on_request_by_file_name(tmp_path: Path) -> None:
+    folder = tmp_path / "deploy"
+    folder.mkdir()
+    (folder / "a.yaml").write_text(POD, "utf-8")
+    (folder / "b.yaml").write_text(CLASS, "utf-8")
+    assert run("podium admit -f deploy", tmp_path).returncode == 0
+    assert run("podium admit -f deploy --order input", tmp_path).returncode == 3
+
+
+def test_an_object_of_a_folder_that_does_not_decode_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "a.yaml").write_text(
+        "apiVersion: batch/v1\nkind: Job\nmetadata: {name: 5}\nspec: 1\n", "utf-8"
+    )
+    done = run("podium admit -f . -o json", tmp_path)
+    (result,) = json.loads(done.stdout)["results"]
+    assert (done.returncode, result["code"]) == (3, 400)
+
+
+def test_of_an_object_twice_the_last_is_judged(tmp_path: Path) -> None:
+    code, report = _admit(tmp_path, f"{CLASS}---\n{POD.replace('high', 'absent')}---\n{POD}")
+    assert (code, len(report["results"])) == (0, 2)
+    assert report["duplicates"] == [
+        {"object": "Pod t/p", "replaced": "input.yaml, document 2", "counts": "input.yaml, document 3"}
+    ]
+    assert _admit(tmp_path, f"{POD}---\n{POD}", "--strict")[0] == 1
+
+
+def test_a_gate_keeps_the_field_that_is_dropped_without_it(tmp_path: Path) -> None:
+    code, report = _admit(tmp_path, GROUP)
+    dropped = [each["rule"] for each in report["results"][0]["findings"]]
+    assert (code, dropped) == (0, ["gated-field-dropped"])
+    gates = ("--feature-gates", "PodGroupPreemptionPolicy=true")
+    code, report = _admit(tmp_path, GROUP, *gates)
+    assert (code, report["results"][0]["findings"]) == (0, [])
+    assert report["results"][0]["admitted"]["spec"]["preemptionPolicy"] == "PreemptLowerPriority"
+    assert _admit(tmp_path, GROUP, "--feature-gates", "GenericWorkload=false")[0] == 3
+
+
+@pytest.mark.parametrize("gates", ["Nonsense=true", "PodGroupPreemptionPolicy", "CompositePodGroup=yes"])
+def test_an_unknown_gate_is_a_usage_error(gates: str, tmp_path: Path) -> None:
+    code, report = _admit(tmp_path, GROUP, "--feature-gates", gates)
+    assert code == 2
+    assert "Gates that change a verdict: GenericWorkload, " in report["error"]
+
+
+def test_the_report_says_what_is_judged(tmp_path: Path) -> None:
+    (tmp_path / "a.yaml").write_text(CLASS, "utf-8")
+    assert "Judged: metadata, priority, group and names of pod fields. Not judged: " in " ".join(
+        run("podium admit -f a.yaml", tmp_path).stdout.split()
+    )
