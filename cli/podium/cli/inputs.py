@@ -6,7 +6,7 @@ YAML and the client are imported only when needed, so that `--help` and small fi
 import functools
 import re
 import sys
-from collections.abc import Callable, Collection, Coroutine, Sequence
+from collections.abc import Callable, Collection, Coroutine, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import click
@@ -132,6 +132,23 @@ class Parsed(click.ParamType[T]):
             self.fail(str(error), param, ctx)
 
 
+class AliasChoice(click.Choice[str]):
+    """A choice that also takes other spellings of its values, such as kubectl's names of a kind."""
+
+    def __init__(self, choices: Sequence[str], alias: Callable[[str], str]) -> None:
+        super().__init__(choices)
+        self._alias = alias
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Return the value; one that is spelt otherwise becomes the choice that it means."""
+        return super().convert(self._alias(value), param, ctx)
+
+
+def minor_choice(minors: Iterable[str]) -> AliasChoice:
+    """Return the type of an option for a Kubernetes minor, which also takes `v1.37` and `1.37.0`."""
+    return AliasChoice(tuple(minors), lambda text: re.sub(r"^v?(1\.\d+)(\.\d+.*)?$", r"\1", text))
+
+
 def _namespace(_context: click.Context, _parameter: click.Parameter, name: str | None) -> str | None:
     if name and not _NAMESPACE.fullmatch(name):
         raise click.UsageError(f"-n: {name!r} is not a valid namespace name.")
@@ -205,7 +222,8 @@ def say_notes(notes: InputNotes) -> None:
 
 def source(files: InputFiles, loaded: Loaded) -> str:
     """Return the source and the scope of the input in words."""
-    names = ["standard input" if name == STDIN_NAME else name for name in files.names]
+    words = {STDIN_NAME: "standard input", ".": "the current folder", "..": "the parent folder"}
+    names = [words.get(name, name) for name in files.names]
     where = some(names) if names else f"the live cluster ({loaded.server})"
     return f"{where}, {loaded.scope.partial}" if loaded.scope.partial else where
 

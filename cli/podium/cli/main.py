@@ -6,9 +6,10 @@ usage (click's own), 1 the tool failed.
 
 import importlib
 import os
+import re
 import sys
 from itertools import groupby
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 import click
 
@@ -22,6 +23,8 @@ EXIT_USAGE = 2
 EXIT_FINDINGS = 3
 # The variable with which a shell asks for completions.
 COMPLETE = "_PODIUM_COMPLETE"
+# click's message on an argument that a command does not take.
+_EXTRA = re.compile(r"Got unexpected extra arguments? \((\S+?)[ )]")
 _MODULES = "podium.cli.commands."
 
 
@@ -91,12 +94,35 @@ class LazyGroup(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Return the requested command; for an unknown name, fail with the closest known one."""
+        if args[0] == "help":
+            return super().resolve_command(ctx, [*args[1:2], "--help"]) if args[1:] else self._help(ctx)
+        if args[0] == "version":
+            from importlib.metadata import version  # noqa: PLC0415 - few calls ask
+
+            click.echo(f"podium, version {version('podium-k8s')}")
+            ctx.exit()
         if args[0] not in COMMANDS:
             from difflib import get_close_matches  # noqa: PLC0415 - few calls are wrong
 
             for meant in get_close_matches(args[0], COMMANDS, n=1):
                 ctx.fail(f"No such command {args[0]!r}. Did you mean {meant}?")
         return super().resolve_command(ctx, args)
+
+    def _help(self, ctx: click.Context) -> NoReturn:
+        click.echo(ctx.get_help())
+        ctx.exit()
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command; a file without -f is named in the error."""
+        try:
+            return super().invoke(ctx)
+        except click.UsageError as error:
+            known = error.ctx.command.params if error.ctx is not None else ()
+            extra = _EXTRA.match(error.message)
+            if extra and any("--filename" in each.opts for each in known):
+                hint = f"{error.message}. To read a file or folder, use -f {extra[1]}"
+                raise click.UsageError(hint, error.ctx) from None
+            raise
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
         """Write the commands of each section from the table alone, in columns of one width."""

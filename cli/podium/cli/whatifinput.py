@@ -29,7 +29,7 @@ from podium.cli.config.schedulersettings import (
 from podium.cli.render.whatif_words import Basis, target_words
 from podium.cluster.reader import ClusterReader, Name, Target
 from podium.documents.load import NOT_IN_INPUT, Loaded
-from podium.errors import PodiumError
+from podium.errors import PodiumError, PodiumUsageError
 from podium.kube.discovery import NOT_SERVED
 from podium.schedulerplugin.preemption.outcome import Semantics
 from podium.text import some
@@ -234,7 +234,7 @@ def choose_targets(
         return [target]
     targets = [each for each in added if tenant is None or namespace_of(each) == tenant]
     if not targets:
-        raise PodiumError(f"no target: use --pod or --group; {_pending(view, tenant)}")
+        raise PodiumUsageError(f"no target: use --pod or --group; {_pending(view, tenant)}")
     return targets
 
 
@@ -310,7 +310,7 @@ def check_whole(loaded: Loaded) -> None:
         if why is not None and why != NOT_IN_INPUT:
             raise PodiumError(f"a plan needs every {kind}: {why}")
     if Kind.NODE in unread or not loaded.state.nodes:
-        raise PodiumError("the input has no nodes. Add them with -f")
+        raise PodiumUsageError("the input has no nodes. Add them with -f")
 
 
 def not_known(loaded: Loaded, kinds: Iterable[Kind] = _PLANNED_WITH) -> list[str]:

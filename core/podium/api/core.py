@@ -211,7 +211,8 @@ class PodDisruptionBudgetStatus(msgspec.Struct, gc=False):
     """status of a budget, as the disruption controller counts it."""
 
     disruptionsAllowed: Int32 | None = None
-    disruptedPods: dict[str, str] | None = None
+    # A golden file of kubernetes/api has null as a time.
+    disruptedPods: dict[str, str | None] | None = None
 
 
 class PodDisruptionBudget(msgspec.Struct, gc=False):

@@ -37,6 +37,9 @@ _GOT = re.compile(r"got `(\w+)`$")
 # key of another mapping, which kubectl never accepts.
 _TEMPLATE = re.compile(rb"^[^\"'#\n]*\{[{%]", re.MULTILINE)
 RENDER = "looks like a template ({{ ... }}), not YAML. Render it first, for example with `helm template`"
+# The first line of `kubectl get` without -o.
+_TABLE = re.compile(rb"(?:NAMESPACE +)?NAME +[A-Z]")
+_TABLE_HINT = "; this is a table of kubectl, so use kubectl get -o yaml"
 _NAMELESS = "is missing or not a string; this is not a Kubernetes object"
 # The type names of msgspec, with their JSON names and Python types.
 _NAMES = {
@@ -290,7 +293,8 @@ def _flatten(
 ) -> Iterator[Document]:
     """Yield the object at a node, or the objects in it if it is a List."""
     if head.type != "object":
-        raise place.no_object(items, f"expected a Kubernetes object, got {head.type}{_hint(items, head)}")
+        hint = _TABLE_HINT if _TABLE.match(place.text) else _hint(items, head)
+        raise place.no_object(items, f"expected a Kubernetes object, got {head.type}{hint}")
     api_version, kind = head.apiVersion, head.kind
     inherits = inherited is not None and (api_version is None or kind is None)
     if inherited is not None:

@@ -12,6 +12,7 @@ import msgspec
 from podium.documents import jsondoc
 
 _GZIP = b"\x1f\x8b"
+_TAR, _TAR_OFFSET = b"ustar", 257
 _BOM = b"\xef\xbb\xbf"
 _CHUNK = 1 << 20
 # Maximum unpacked size of gzip: four times the dump of 100,000 pods. Data expands at most about 1,000 times.
@@ -49,6 +50,8 @@ def expand(data: bytes | bytearray | memoryview) -> memoryview:
     view = memoryview(data)
     if view[:2] == _GZIP:
         view = memoryview(_gunzip(view))
+    if view[_TAR_OFFSET : _TAR_OFFSET + len(_TAR)] == _TAR:
+        raise TextError("this is a tar archive. Extract it, and name the folder")
     if view[:3] == _BOM:
         view = view[3:]
     _check_utf8(view)

@@ -46,6 +46,7 @@ _INTEGER = re.compile(r"[-+]?(?:0[xX][0-9a-fA-F]+|0[oO]?[0-7]+|0[bB][01]+|0|[1-9
 _SIGNED_BINARY = re.compile(r"0b([-+][01]+)")
 _FLOAT = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?")
 _STRAY_UNDERSCORE = re.compile(r"(?<![0-9])_|_(?![0-9])")
+_TAB_INDENT = re.compile(rb" *\t")
 _NUMBER_STARTS = frozenset("+-.0123456789")
 # Go's encoding/json writes a float below this limit without point or exponent.
 _PLAIN_FLOAT_LIMIT = 1e21
@@ -123,6 +124,8 @@ def _events(yaml: Any, text: bytes, parser_type: Any) -> Iterator[Any]:
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         problem = error.problem or error.context or "cannot be parsed"
+        if mark is not None and any(map(_TAB_INDENT.match, text.split(b"\n")[mark.line : mark.line + 1])):
+            problem = "a tab indents this line. Use spaces"
         raise YamlError(problem, mark.line + 1 if mark is not None else 0) from None
 
 

@@ -144,7 +144,9 @@ def _gates(text: str) -> dict[str, bool]:
 )
 @click.option("--old", metavar="FILE", help="Stored objects before an UPDATE.")
 @click.option(
-    "--kubernetes", type=click.Choice(MINORS), help="Kubernetes minor.  [default: the cluster's, else 1.37]"
+    "--kubernetes",
+    type=inputs.minor_choice(MINORS),
+    help="Kubernetes minor.  [default: the cluster's, else 1.37]",
 )
 @click.option(
     "--rules",

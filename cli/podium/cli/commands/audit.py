@@ -67,7 +67,9 @@ from podium.rules.rule import Rule
 @click.option(
     "--config", metavar="FILE", help="File with an AuditConfiguration (severities, ignores; docs/ci.md)."
 )
-@click.option("--kubernetes", type=click.Choice(MINORS), help="Kubernetes minor.  [default: the server's]")
+@click.option(
+    "--kubernetes", type=inputs.minor_choice(MINORS), help="Kubernetes minor.  [default: the server's]"
+)
 def command(
     *,
     files: inputs.InputFiles,

@@ -35,12 +35,16 @@ TARGETS = ("1.37", "1.38")
 @inputs.file_options
 @inputs.kube_options
 @click.option(
-    "--to", "target", required=True, type=click.Choice(TARGETS), help="Kubernetes minor after the upgrade."
+    "--to",
+    "target",
+    required=True,
+    type=inputs.minor_choice(TARGETS),
+    help="Kubernetes minor after the upgrade.",
 )
 @click.option(
     "--from",
     "current",
-    type=click.Choice(tuple(MINORS)),
+    type=inputs.minor_choice(MINORS),
     help="Kubernetes minor before the upgrade.  [default: the server's]",
 )
 @click.option(

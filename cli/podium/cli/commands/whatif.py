@@ -155,8 +155,9 @@ def command(
     With --victim, show which priority preempts a running pod or group. Reads files (-f) or the live cluster,
     and writes nothing to it.
 
-    Exit code: 0 the pod or group fits, with or without preemption; 3 it does not fit, or more pods than
-    --max-victims are preempted; 2 usage error, 1 the command failed. All formats give the same exit code.
+    Exit code: 0 the pod or group fits, with or without preemption; 3 it does not fit, no plan can be made
+    for it, or more pods than --max-victims are preempted; 2 usage error, 1 the command failed. All formats
+    give the same exit code.
     """
     options.check()
     inputs.stdin_once([*files.names, options.add or "", options.config or ""])
@@ -229,7 +230,7 @@ def _threat(question: WhatIfQuery, victim: Name, loaded: Loaded, moment: PlanTim
     found = threat(engine, target, moment.at)
     basis = assumed.basis(inputs.source(question.files, loaded), loaded)
     return WhatIfAnswer(
-        faces.threat_document(found),
+        faces.threat_document(found) | {"notRead": list(basis.unknown)},
         functools.partial(faces.threat_table, found, basis),
         functools.partial(faces.threat_page, found, basis),
         0,

@@ -63,13 +63,22 @@ class WhyAnswer(NamedTuple):
     planned: ProspectPlan | None = None
 
 
+# The names by which kubectl knows the kinds.
+_KINDS = {
+    **dict.fromkeys(("pods", "po"), "pod"),
+    **dict.fromkeys(("groups", "podgroup", "podgroups", "pg"), "group"),
+}
+
+
 @click.command(
     epilog=examples(
         ("Explain a group in a dump", "podium why group team-vision/ablation -f cluster.json.gz"),
         ("Explain a pod of the live cluster", "podium why pod trainer -n team-a"),
     )
 )
-@click.argument("kind", type=click.Choice(["pod", "group"]))
+@click.argument(
+    "kind", type=inputs.AliasChoice(("pod", "group"), lambda text: _KINDS.get(text.lower(), text))
+)
 @click.argument("name", metavar="[NAMESPACE/]NAME")
 @naming.within_option
 @inputs.file_options

@@ -27,7 +27,8 @@ def whatif_document(report: WhatIf) -> dict[str, Any]:
     plan = report.plan
     findings = [finding.as_json() for finding in plan.findings]
     workloads = [as_builtins(each) for each in report.workloads]
-    return document("WhatIfReport", **as_builtins(plan) | {"findings": findings, "workloads": workloads})
+    body = as_builtins(plan) | {"findings": findings, "workloads": workloads}
+    return document("WhatIfReport", **body, notRead=list(report.basis.unknown))
 
 
 def as_builtins(value: msgspec.Struct) -> dict[str, Any]:

@@ -180,7 +180,7 @@ def class_unused(survey: Survey) -> Iterator[AuditFinding]:
     )
     used.update(workload.spec.priorityClassName or "" for workload in view.kueue_workloads.values())
     unread = [str(kind) for kind in (Kind.POD_GROUP, Kind.WORKLOAD) if not survey.read(kind)]
-    but = f" ({listed(unread)} were not read)" if unread else ""
+    but = f" ({listed(unread)} {'was' if len(unread) == 1 else 'were'} not read)" if unread else ""
     for name, found in view.classes.items():
         if name not in used and not found.globalDefault and not name.startswith(SYSTEM_PREFIX):
             ref = class_ref(name)

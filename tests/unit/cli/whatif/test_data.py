@@ -24,6 +24,7 @@ KEYS = [
     "nodes",
     "findings",
     "workloads",
+    "notRead",
 ]
 UNIT = ["kind", "namespace", "name", "priority", "pods", "violatesBudget", "reason"]
 REPORTS = {"costly": sample.costly(HOSTILE), "fits": sample.fits(), "hopeless": sample.hopeless()}

@@ -1,0 +1,109 @@
+"""Usual slips on the command line: each is understood, or refused with the right command."""
+
+import io
+import json
+import tarfile
+from pathlib import Path
+
+import pytest
+from tests.support.shell import run
+
+POD = (
+    "apiVersion: v1\nkind: Pod\nmetadata: {name: p, namespace: t}\nspec: {containers: []}\n"
+    "status: {phase: Running}\n"
+)
+NODE = "apiVersion: v1\nkind: Node\nmetadata: {name: node}\nstatus: {allocatable: {cpu: 4, pods: 9}}\n"
+BUDGET = (
+    "apiVersion: policy/v1\nkind: PodDisruptionBudget\nmetadata: {name: b, namespace: t}\nspec: {}\n"
+    "status: {disruptedPods: {p: null}}\n"
+)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "pod.yaml").write_text(POD, "utf-8")
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "podium audit --kubernetes v1.37 -f pod.yaml",
+        "podium audit --kubernetes 1.37.2 -f pod.yaml",
+        "podium preflight --to v1.38 --from v1.37 -f pod.yaml",
+        "podium admit --kubernetes v1.36 -f pod.yaml",
+        "podium why pods t/p -f pod.yaml",
+        "podium why po t/p -f pod.yaml",
+        "podium version",
+        "podium help",
+        "podium help audit",
+    ],
+)
+def test_another_spelling_is_understood(line: str, folder: Path) -> None:
+    done = run(line, folder)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("kind", ["groups", "podgroup", "PodGroups", "pg"])
+def test_every_name_of_a_group_is_understood(kind: str, folder: Path) -> None:
+    assert "PodGroup t/g not found" in run(f"podium why {kind} t/g -f pod.yaml", folder).stderr
+
+
+def test_version_and_help_are_those_of_the_options(folder: Path) -> None:
+    assert run("podium version", folder).stdout == run("podium --version", folder).stdout
+    assert run("podium help audit", folder).stdout == run("podium audit --help", folder).stdout
+    assert run("podium help", folder).stdout == run("podium --help", folder).stdout
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("podium audit pod.yaml", "(pod.yaml). To read a file or folder, use -f pod.yaml"),
+        ("podium audit --kubernetes v1.99 -f pod.yaml", "'1.99' is not one of"),
+        ("podium audit -f https://example.org/a", "https://example.org/a: URLs are not read"),
+        ("podium whatif -f node.yaml", "no target: use --pod or --group"),
+        ("podium whatif -f pod.yaml --pod t/p", "the input has no nodes"),
+        ("podium help nothing", "No such command 'nothing'"),
+    ],
+)
+def test_wrong_usage_exits_with_2_and_says_what_to_do(line: str, words: str, folder: Path) -> None:
+    (folder / "node.yaml").write_text(NODE, "utf-8")
+    done = run(line, folder)
+    assert (done.returncode, words in done.stderr) == (2, True), done.stderr
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("NAME  READY  STATUS\np  1/1  Running\n", "this is a table of kubectl, so use kubectl get -o yaml"),
+        ("NAMESPACE  NAME  READY\nt  p  1/1\n", "this is a table of kubectl, so use kubectl get -o yaml"),
+        ("kind: Pod\nspec:\n\tpriority: 1\n", "line 3: malformed YAML: a tab indents this line. Use spaces"),
+    ],
+)
+def test_a_text_that_is_no_manifest_is_named(text: str, words: str, tmp_path: Path) -> None:
+    (tmp_path / "input").write_text(text, "utf-8")
+    done = run("podium audit -f input", tmp_path)
+    assert (done.returncode, words in done.stderr) == (1, True), done.stderr
+
+
+def test_a_tar_archive_is_named(tmp_path: Path) -> None:
+    with tarfile.open(tmp_path / "dump.tar.gz", "w:gz") as archive:
+        archive.addfile(tarfile.TarInfo("pod.yaml"), io.BytesIO())
+    done = run("podium audit -f dump.tar.gz", tmp_path)
+    assert "dump.tar.gz: this is a tar archive. Extract it, and name the folder" in done.stderr
+
+
+def test_a_budget_with_a_pod_without_a_time_is_read(folder: Path) -> None:
+    """A golden file of kubernetes/api has such a budget."""
+    (folder / "budget.yaml").write_text(BUDGET, "utf-8")
+    assert run("podium audit -f pod.yaml,budget.yaml", folder).returncode == 0
+
+
+def test_the_json_of_a_plan_lists_what_was_not_read(folder: Path) -> None:
+    (folder / "node.yaml").write_text(NODE, "utf-8")
+    (folder / "new.yaml").write_text(POD.replace("Running", "Pending"), "utf-8")
+    done = run("podium whatif -f node.yaml --add new.yaml -o json", folder)
+    assert "Pod: not in the input" in json.loads(done.stdout)["notRead"]
+    (folder / "pod.yaml").write_text(POD.replace("containers", "nodeName: node, containers"), "utf-8")
+    threat = run("podium whatif -f node.yaml,pod.yaml --victim t/p -o json", folder)
+    assert "PriorityClass: not in the input" in json.loads(threat.stdout)["notRead"]
