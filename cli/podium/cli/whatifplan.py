@@ -4,19 +4,22 @@ The plans of a sum are made one after another, each in the cluster that the plan
 report has a line for each workload. The command and the UI share this module.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import functools
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
+from itertools import takewhile
 from typing import NamedTuple
 
 from podium.api.findings import ObjectRef
 from podium.api.podrequests import devices
-from podium.cli.render.whatif_words import Basis, WhatIf, target_words
+from podium.cli.render.whatif_words import GOOD, Basis, Most, WhatIf, target_words
 from podium.cli.whatifinput import Assumptions, check_group
 from podium.cluster.reader import ClusterReader, Target
 from podium.cluster.state import ClusterState
+from podium.ops.expand import Expansion
 from podium.schedulerplugin.engine import Engine
-from podium.schedulerplugin.preemption.outcome import ObjectNamer, Plan, WorkloadPlan, full_name
-from podium.schedulerplugin.series import by_workload, plan_series, summed
+from podium.schedulerplugin.preemption.outcome import ObjectNamer, Outcome, Plan, WorkloadPlan, full_name
+from podium.schedulerplugin.series import OUTCOMES, by_workload, plan_series, summed, undone
 from podium.schedulerplugin.settings import Settings
 from podium.text import count
 
@@ -56,21 +59,68 @@ def report(
     return report_of(made, target, given.state, basis_of(assumed))
 
 
-def _report_of_all(
-    given: PlanInput, targets: Mapping[Target, ObjectRef], basis_of: Callable[[Assumptions], Basis]
-) -> WhatIf:
-    after = given.state.copy()
+def most(given: PlanInput, expand: Callable[[int], Expansion], limit: int) -> Most:
+    """Return how many replicas fit, at most `limit`; `expand` returns what a number of them adds.
+
+    Fewer replicas than a number that fits are taken to fit too. The cluster is as before at the end.
+    """
+    engine_of = _engines(given)
+
+    def outcomes(replicas: int) -> Iterator[Outcome]:
+        """Yield the outcome of each preemptor up to the first that does not fit."""
+        with undone(given.state):
+            expansion = expand(replicas)
+            for each in expansion.objects:
+                given.state.apply(each)
+            for step in plan_series(given.state, expansion.targets, given.now, engine_of):
+                yield step.plan.outcome
+                if step.plan.outcome not in GOOD:
+                    return
+
+    each_has = len(expand(1).targets)
+    if each_has * limit == len(expand(limit).targets):
+        # More replicas only add preemptors, so one series of plans has the answers for all numbers.
+        found = list(outcomes(limit))
+        free = len(list(takewhile(lambda outcome: outcome is Outcome.FITS, found)))
+        return Most(free // each_has, sum(outcome in GOOD for outcome in found) // each_has)
+    worst = functools.cache(lambda replicas: max(outcomes(replicas), key=OUTCOMES.index))
+    free = _largest(lambda replicas: worst(replicas) is Outcome.FITS, 0, limit)
+    return Most(free, _largest(lambda replicas: worst(replicas) in GOOD, free, limit))
+
+
+def _largest(fits: Callable[[int], bool], known: int, limit: int) -> int:
+    """Return the largest number up to a limit that fits; `known` fits. Numbers double, then are halved."""
+    step = 1
+    while known < limit and fits(min(known + step, limit)):
+        known = min(known + step, limit)
+        step *= 2
+    while step > 1:
+        step //= 2
+        if known + step <= limit and fits(known + step):
+            known += step
+    return known
+
+
+def _engines(given: PlanInput) -> Callable[[Target], Engine]:
+    """Return the function that gives the engine for a preemptor; engines follow the state of the input."""
     engines: dict[tuple[Settings, int], Engine] = {}
 
     def engine_of(target: Target) -> Engine:
         assumed = given.assumed_of(target)
         key = assumed.chosen.settings, assumed.rules.minor
         if key not in engines:
-            engines[key] = given.engine(after, *key)
-            after.observe(engines[key].apply)
+            engines[key] = given.engine(given.state, *key)
+            given.state.observe(engines[key].apply)
         return engines[key]
 
-    steps = plan_series(after, targets, given.now, engine_of, given.namer)
+    return engine_of
+
+
+def _report_of_all(
+    given: PlanInput, targets: Mapping[Target, ObjectRef], basis_of: Callable[[Assumptions], Basis]
+) -> WhatIf:
+    after = given._replace(state=given.state.copy())
+    steps = list(plan_series(after.state, targets, given.now, _engines(after), given.namer))
     workloads = by_workload(steps, targets)
     made = summed([step.plan for step in steps], _message(workloads))
     basis = _joint([basis_of(given.assumed_of(step.target)) for step in steps])

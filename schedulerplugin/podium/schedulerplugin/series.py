@@ -8,7 +8,8 @@ higher. The sum of all plans is therefore one plan, whose harm is the sum of the
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import datetime
 from typing import NamedTuple
 
@@ -20,7 +21,7 @@ from podium.api.membership import GroupKey
 from podium.api.schedulable import SchedulableStatus
 from podium.api.times import written
 from podium.cluster.reader import Target
-from podium.cluster.state import ClusterState
+from podium.cluster.state import ClusterState, Readable
 from podium.schedulerplugin.engine import Engine
 from podium.schedulerplugin.preemption.outcome import (
     HarmLevel,
@@ -34,7 +35,7 @@ from podium.schedulerplugin.preemption.outcome import (
 )
 
 # From the best to the worst: a sum has the worst outcome of its plans.
-_OUTCOMES = (Outcome.FITS, Outcome.FITS_AFTER_PREEMPTION, Outcome.NOT_ELIGIBLE, Outcome.DOES_NOT_FIT)
+OUTCOMES = (Outcome.FITS, Outcome.FITS_AFTER_PREEMPTION, Outcome.NOT_ELIGIBLE, Outcome.DOES_NOT_FIT)
 
 
 class Step(NamedTuple):
@@ -52,14 +53,34 @@ def plan_series(
     now: datetime,
     engine_of: Callable[[Target], Engine],
     namer: ObjectNamer = full_name,
-) -> list[Step]:
-    """Return the plans of preemptors, the highest priority first, equal ones in the order given.
+) -> Iterator[Step]:
+    """Yield the plans of preemptors, the highest priority first, equal ones in the order given.
 
     `state` is changed: each plan is carried out in it. The engines must observe it. Raises PodiumError as
     `Engine.plan` does.
     """
-    ordered = sorted(targets, key=lambda target: -priority_of(state, target))
-    return [_step(state, target, now, engine_of(target), namer) for target in ordered]
+    for target in sorted(targets, key=lambda target: -priority_of(state, target)):
+        yield _step(state, target, now, engine_of(target), namer)
+
+
+@contextmanager
+def undone(state: ClusterState) -> Iterator[None]:
+    """Undo all changes of objects in this block at its end; observers are notified of both."""
+    changes: list[tuple[Readable | None, Readable | None]] = []
+
+    def note(before: Readable | None, after: Readable | None) -> None:
+        changes.append((before, after))
+
+    state.observe(note)
+    try:
+        yield
+    finally:
+        state.unobserve(note)
+        for before, after in reversed(changes):
+            if before is not None:
+                state.apply(before)
+            elif after is not None:
+                state.remove(after)
 
 
 def priority_of(state: ClusterState, target: Target) -> int:
@@ -96,7 +117,7 @@ def _workload(source: ObjectRef, steps: Sequence[Step]) -> WorkloadPlan:
 
 
 def _worst(plans: Iterable[Plan]) -> Outcome:
-    return max((plan.outcome for plan in plans), key=_OUTCOMES.index)
+    return max((plan.outcome for plan in plans), key=OUTCOMES.index)
 
 
 def summed(plans: Sequence[Plan], message: str) -> Plan:

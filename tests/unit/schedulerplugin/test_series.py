@@ -18,7 +18,7 @@ from podium.cluster.reader import Target
 from podium.cluster.state import ClusterState
 from podium.schedulerplugin.engine import Engine
 from podium.schedulerplugin.preemption.outcome import HarmLevel, Outcome, WorkloadPlan
-from podium.schedulerplugin.series import Step, by_workload, plan_series, summed
+from podium.schedulerplugin.series import Step, by_workload, plan_series, summed, undone
 
 GPU, NS = "nvidia.com/gpu", builders.NS
 GANG = GroupKey(True, NS, "gang")
@@ -43,7 +43,7 @@ def planned(objects: Sequence[Any], targets: Sequence[Target]) -> list[Step]:
     state: ClusterState = state_of(objects)
     engine = Engine(state)
     state.observe(engine.apply)
-    return plan_series(state, targets, NOW, lambda _: engine)
+    return list(plan_series(state, targets, NOW, lambda _: engine))
 
 
 def named(*names: str) -> list[Target]:
@@ -192,3 +192,18 @@ def test_steps_are_added_up_by_the_object_that_brings_them() -> None:
             harm=None,
         ),
     ]
+
+
+def test_changes_in_a_trial_are_undone() -> None:
+    """Objects that came are gone, those that went are back, and an engine that follows plans as before."""
+    state = state_of([*full(2), pod("a", 8, 5), pod("b", 8, 0)])
+    engine = Engine(state)
+    state.observe(engine.apply)
+    before, plan = dict(state.pods), engine.plan((NS, "a"), NOW)
+    with undone(state):
+        state.apply(pod("c", 8, 9))
+        steps = list(plan_series(state, named("a", "c"), NOW, lambda _: engine))
+        assert [step.plan.outcome for step in steps] == [Outcome.FITS_AFTER_PREEMPTION] * 2
+        assert state.pods != before
+    assert state.pods == before
+    assert engine.plan((NS, "a"), NOW) == plan

@@ -6,13 +6,14 @@ would happen in that cluster. This module only reads, chooses defaults, and show
 
 import functools
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
+from podium.api.core import Pod
 from podium.api.findings import ObjectRef
 from podium.api.schedulable import SCHEDULING_READS
 from podium.api.times import written
@@ -24,19 +25,17 @@ from podium.cli.render.output import Output, deliver, output_options
 from podium.cli.render.text import Layout
 from podium.cli.render.whatif_page import whatif_page
 from podium.cli.render.whatif_table import whatif_table
-from podium.cli.render.whatif_words import PageOrigin, WhatIf
+from podium.cli.render.whatif_words import GOOD, Most, PageOrigin, WhatIf
 from podium.cli.whatifinput import Assumptions, PlanTime, assume
 from podium.cluster.reader import Name, Target
 from podium.documents.load import Loaded, collector_paused
 from podium.documents.sources import InputFiles, read_documents
 from podium.documents.split import Document
-from podium.schedulerplugin.preemption.outcome import Outcome, Semantics, TenantNames, full_name
+from podium.schedulerplugin.preemption.outcome import Semantics, TenantNames, full_name
 from podium.text import count
 
 if TYPE_CHECKING:
     from podium.ops.expand import Expansion
-
-_GOOD = (Outcome.FITS, Outcome.FITS_AFTER_PREEMPTION)
 
 
 class WhatIfOptions(NamedTuple):
@@ -53,6 +52,8 @@ class WhatIfOptions(NamedTuple):
     config: str | None
     max_victims: int | None
     tenant: str | None
+    replicas: int | None
+    maximum: bool
 
     def check(self) -> None:
         """Raise click.UsageError for options that exclude each other."""
@@ -63,6 +64,10 @@ class WhatIfOptions(NamedTuple):
             raise click.UsageError("-n needs --pod, --group or --victim.")
         if self.kind is not None and self.victim is None:
             raise click.UsageError("--kind needs --victim.")
+        if (self.replicas is not None or self.maximum) and self.add is None:
+            raise click.UsageError("--replicas and --max need --add.")
+        if self.replicas is not None and self.maximum:
+            raise click.UsageError("--replicas and --max exclude each other.")
 
 
 _OPTIONS = (
@@ -103,6 +108,18 @@ _OPTIONS = (
         metavar="NS",
         help="Namespace of the reader; objects of other namespaces are shown by UID only.",
     ),
+    click.option(
+        "--replicas",
+        type=click.IntRange(1),
+        metavar="N",
+        help="Number of replicas of the workload of --add; the parallelism of a Job, or the number of pods.",
+    ),
+    click.option(
+        "--max",
+        "maximum",
+        is_flag=True,
+        help="Find the largest number of replicas of the workload of --add that fits.",
+    ),
 )
 
 
@@ -119,6 +136,13 @@ class WhatIfQuery(NamedTuple):
     pod: Name | None = None
     group: Name | None = None
     victim: Name | None = None
+
+
+class AddedFile(NamedTuple):
+    """What --add brings: the targets, each with its object, and the answer to --max."""
+
+    targets: Mapping[Target, ObjectRef]
+    most: Most | None = None
 
 
 class WhatIfAnswer(NamedTuple):
@@ -171,7 +195,7 @@ def command(
     whatifinput.check_whole(loaded)
     moment = whatifinput.moment(options.now, loaded.state, datetime.now(UTC), live=not files.names)
     with collector_paused(), loaded.origins.placed():
-        added = _add(options.add, loaded, moment)
+        added = _add(question, loaded, moment)
         if question.victim is not None:
             answer = _threat(question, question.victim, loaded, moment)
         else:
@@ -184,19 +208,18 @@ def command(
         sys.exit(answer.code)
 
 
-def _plan(
-    question: WhatIfQuery, loaded: Loaded, moment: PlanTime, added: Mapping[Target, ObjectRef]
-) -> WhatIfAnswer:
+def _plan(question: WhatIfQuery, loaded: Loaded, moment: PlanTime, added: AddedFile) -> WhatIfAnswer:
     """Return the plan for the preemptors. Raises PodiumError."""
     from podium.cli.whatifplan import PlanInput, report  # noqa: PLC0415 - `--help` does not need numpy
 
     state, tenant = loaded.state, question.options.tenant
-    targets = whatifinput.choose_targets(question.pod, question.group, added, state, tenant)
+    targets = whatifinput.choose_targets(question.pod, question.group, added.targets, state, tenant)
     names = TenantNames(state, tenant) if tenant is not None else None
     assumed_of = whatifinput.by_scheduler(state, functools.partial(_assumed, question, loaded, moment))
     given = PlanInput(state, moment.at, assumed_of, namer=names.name if names is not None else full_name)
     source = inputs.source(question.files, loaded)
-    made = report(given, targets, added, lambda assumed: assumed.basis(source, loaded))
+    made = report(given, targets, added.targets, lambda assumed: assumed.basis(source, loaded))
+    made = made._replace(most=added.most)
     if names is not None:
         made = made._replace(plan=names.redact_plan(made.plan))
     return WhatIfAnswer(
@@ -208,7 +231,7 @@ def _plan(
 
 
 def _code(report: WhatIf, max_victims: int | None) -> int:
-    if report.plan.outcome not in _GOOD:
+    if report.plan.outcome not in GOOD:
         return EXIT_FINDINGS
     harm = report.plan.harm
     if max_victims is None or harm is None or harm.pods <= max_victims:
@@ -238,23 +261,53 @@ def _threat(question: WhatIfQuery, victim: Name, loaded: Loaded, moment: PlanTim
 
 
 def _assumed(question: WhatIfQuery, loaded: Loaded, moment: PlanTime, target: Target) -> Assumptions:
-    semantics, given = question.options.semantics, of_file(question.options.config)
-    live = not question.files.names
-    assumed = assume(target, loaded, moment, given, live=live, semantics=semantics)
+    """Return the assumptions for a target, after printing its semantics."""
+    assumed = _assumptions(question, loaded, moment, target)
     click.echo(f"podium: semantics {assumed.rules.semantics} ({assumed.rules.why})", err=True)
     return assumed
 
 
-def _add(file: str | None, loaded: Loaded, moment: PlanTime) -> Mapping[Target, ObjectRef]:
-    """Add the objects of --add to the state, and return what waits, each with the object that brings it."""
-    if file is None:
-        return {}
-    expansion = brought(read_documents(InputFiles([file])), loaded, moment)
+def _assumptions(question: WhatIfQuery, loaded: Loaded, moment: PlanTime, target: Target) -> Assumptions:
+    semantics, given = question.options.semantics, of_file(question.options.config)
+    live = not question.files.names
+    return assume(target, loaded, moment, given, live=live, semantics=semantics)
+
+
+def _add(question: WhatIfQuery, loaded: Loaded, moment: PlanTime) -> AddedFile:
+    """Add the objects of --add to the state. Raises PodiumError."""
+    from podium.ops.scaling import scaled  # noqa: PLC0415 - few plans add objects
+
+    options = question.options
+    if options.add is None:
+        return AddedFile({})
+    documents = list(read_documents(InputFiles([options.add])))
+    most = _most(question, documents, loaded, moment) if options.maximum else None
+    replicas = options.replicas if most is None else max(1, most.with_preemption)
+    if replicas is not None:
+        documents = scaled(documents, replicas)
+    expansion = brought(documents, loaded, moment)
     for note in expansion.notes:
         click.echo(f"podium: {note}", err=True)
     for added in expansion.objects:
         loaded.state.apply(added)
-    return expansion.targets
+    return AddedFile(expansion.targets, most)
+
+
+def _most(question: WhatIfQuery, documents: Sequence[Document], loaded: Loaded, moment: PlanTime) -> Most:
+    """Return how many replicas of the workload of --add fit. Raises PodiumError."""
+    from podium.cli.whatifplan import PlanInput, most  # noqa: PLC0415 - `--help` does not need numpy
+    from podium.ops.makers import MOST_PODS  # noqa: PLC0415 - few plans add objects
+    from podium.ops.scaling import scaled  # noqa: PLC0415 - as above
+
+    def expand(replicas: int) -> "Expansion":
+        return brought(scaled(documents, replicas), loaded, moment)
+
+    pods = sum(isinstance(each, Pod) for each in expand(1).objects)
+    loaded = loaded._replace(state=loaded.state.copy())
+    assumed_of = whatifinput.by_scheduler(
+        loaded.state, functools.partial(_assumptions, question, loaded, moment)
+    )
+    return most(PlanInput(loaded.state, moment.at, assumed_of), expand, MOST_PODS // max(pods, 1))
 
 
 def brought(documents: Iterable[Document], loaded: Loaded, moment: PlanTime) -> "Expansion":

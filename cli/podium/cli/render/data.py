@@ -28,7 +28,11 @@ def whatif_document(report: WhatIf) -> dict[str, Any]:
     findings = [finding.as_json() for finding in plan.findings]
     workloads = [as_builtins(each) for each in report.workloads]
     body = as_builtins(plan) | {"findings": findings, "workloads": workloads}
-    return document("WhatIfReport", **body, notRead=list(report.basis.unknown))
+    most = report.most
+    replicas = None
+    if most is not None:
+        replicas = {"withoutPreemption": most.without_preemption, "withPreemption": most.with_preemption}
+    return document("WhatIfReport", **body, notRead=list(report.basis.unknown), replicas=replicas)
 
 
 def as_builtins(value: msgspec.Struct) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from podium.cli.render.text import Layout, visible
 from podium.cli.render.whatif_words import (
     WhatIf,
     harm_line,
+    most_line,
     nodes_heading,
     outcome_line,
     outcome_words,
@@ -35,6 +36,8 @@ def whatif_table(report: WhatIf, layout: Layout) -> str:
     plan = report.plan
     layout.paragraph(visible(rules_line(report.basis)), style="dim")
     layout.paragraph(visible(outcome_line(report)), style=_STYLES.get(plan.outcome, "bold"))
+    if most := most_line(report):
+        layout.paragraph(most, style="bold")
     layout.paragraph(visible(harm_line(report)))
     layout.paragraph(visible(plan.message))
     if unknown := unknown_line(report.basis):

@@ -45,7 +45,7 @@ _OUTCOMES_OF_ALL: Mapping[Outcome, str] = {
     Outcome.DOES_NOT_FIT: "do not all fit",
     Outcome.NOT_ELIGIBLE: "are not all eligible",
 }
-_GOOD = (Outcome.FITS, Outcome.FITS_AFTER_PREEMPTION)
+GOOD = (Outcome.FITS, Outcome.FITS_AFTER_PREEMPTION)
 
 
 class Basis(NamedTuple):
@@ -71,11 +71,19 @@ class PageOrigin(NamedTuple):
     made: str
 
 
+class Most(NamedTuple):
+    """The largest numbers of replicas that fit, without and with preemption."""
+
+    without_preemption: int
+    with_preemption: int
+
+
 class WhatIf(NamedTuple):
     """A plan with the additional data for its reader.
 
     `preemptor` is a name in words. `held` are the accelerators of the victims, by resource. `workloads` are
-    the parts of a plan for several preemptors, in the order of their plans; empty for one preemptor.
+    the parts of a plan for several preemptors, in the order of their plans; empty for one preemptor. `most`
+    is the answer to --max.
     """
 
     plan: Plan
@@ -83,6 +91,7 @@ class WhatIf(NamedTuple):
     held: Mapping[str, int]
     basis: Basis
     workloads: Sequence[WorkloadPlan] = ()
+    most: Most | None = None
 
 
 def target_words(target: Target) -> str:
@@ -113,14 +122,22 @@ def outcome_line(report: WhatIf) -> str:
     if not plan.placements:
         return f"{outcome}."
     nodes = {placed.node for placed in plan.placements}
-    if len(plan.placements) == 1 and plan.outcome in _GOOD:
+    if len(plan.placements) == 1 and plan.outcome in GOOD:
         return f"{outcome}, on node {plan.placements[0].node}."
     where = f"node {', '.join(nodes)}" if len(nodes) == 1 else f"nodes {some(nodes)}"
     pods = count(len(plan.placements), "pod")
-    if plan.outcome in _GOOD:
+    if plan.outcome in GOOD:
         return f"{outcome}: {pods} on {where}."
     placed = f"{len(plan.placements):,} of {count(sum(each.pods for each in report.workloads), 'pod')}"
     return f"{outcome}: only {placed}, on {where}."
+
+
+def most_line(report: WhatIf) -> str:
+    """Return how many replicas fit, or an empty text if that was not asked."""
+    if report.most is None:
+        return ""
+    free, all_of_them = report.most
+    return f"Replicas that fit: {free:,} without preemption, {all_of_them:,} with preemption."
 
 
 def harm_line(report: WhatIf) -> str:

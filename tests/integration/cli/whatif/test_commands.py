@@ -227,6 +227,33 @@ def test_all_that_add_brings_is_planned(podium: Podium) -> None:
     assert run.json["workloads"] == []
 
 
+@pytest.mark.parametrize(
+    ("text", "most"),
+    [
+        (pod("one", 1, 7, extra="  priorityClassName: gold"), {"withoutPreemption": 1, "withPreemption": 4}),
+        (pod("one"), {"withoutPreemption": 1, "withPreemption": 1}),
+        (pod("one", 9), {"withoutPreemption": 0, "withPreemption": 0}),
+    ],
+    ids=["with a victim", "without a victim", "none"],
+)
+def test_the_largest_number_of_replicas_is_found(podium: Podium, text: str, most: dict[str, int]) -> None:
+    """The plan of that number, or of one that does not fit, is in the same report."""
+    gold = "---\napiVersion: scheduling.k8s.io/v1\nkind: PriorityClass\nmetadata: {name: gold}\nvalue: 7\n"
+    added = file(gold + text, "add.yaml")
+    run = podium("-f", file(NODE + LOW), "--add", added, "--max", "-o", "json")
+    assert run.json["replicas"] == most
+    assert (run.code, len(run.json["placements"])) == (0 if any(most.values()) else 3, most["withPreemption"])
+    run = podium("-f", "cluster.yaml", "--add", added, "--replicas", "5", "-o", "json")
+    assert (run.code, run.json["replicas"]) == (3, None)
+
+
+@pytest.mark.parametrize(
+    "options", [("--replicas", "2"), ("--max",), ("--add", "a.yaml", "--max", "--replicas", "2")]
+)
+def test_numbers_of_replicas_need_one_file(podium: Podium, options: tuple[str, ...]) -> None:
+    assert podium("-f", file(NODE), *options).code == 2
+
+
 def test_a_pod_and_a_group_of_one_name_want_a_kind(podium: Podium) -> None:
     """--victim finds the object by its name; where both exist --kind decides."""
     member = pod("ring", 1, 7, "n1", extra="  schedulingGroup: {podGroupName: ring}")

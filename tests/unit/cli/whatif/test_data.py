@@ -25,6 +25,7 @@ KEYS = [
     "findings",
     "workloads",
     "notRead",
+    "replicas",
 ]
 UNIT = ["kind", "namespace", "name", "priority", "pods", "violatesBudget", "reason"]
 REPORTS = {"costly": sample.costly(HOSTILE), "fits": sample.fits(), "hopeless": sample.hopeless()}
