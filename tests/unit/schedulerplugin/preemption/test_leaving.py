@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from tests.support.preemption.scene import (
+    HOST,
     ZONE,
     gang,
     group,
@@ -27,7 +28,7 @@ LEAVING = pytest.mark.parametrize(
     "leaving",
     [
         pytest.param({"terminating": True}, id="deleted"),
-        pytest.param({"status": marked_for_deletion()}, id="told to go"),
+        pytest.param({"status": marked_for_deletion()}, id="marked as a victim"),
     ],
 )
 
@@ -166,9 +167,9 @@ def test_a_leaving_pod_elsewhere_is_awaited_if_anti_affinity_excludes_it(
             "high",
             1,
             5,
+            nodeSelector={HOST: "n1"},
             affinity={"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [apart]}},
         ),
     )
-    (chosen,) = placed(plan).values()
     assert plan.outcome is Outcome.FITS_AFTER_PREEMPTION
-    assert plan.message == f"fits on node {chosen} once 1 pod that is leaving already has gone: team-a/going"
+    assert plan.message == "fits on node n1 once 1 pod that is leaving already has gone: team-a/going"
