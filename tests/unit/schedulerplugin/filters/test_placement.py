@@ -178,6 +178,18 @@ def test_preferred_pod_affinity() -> None:
     }
 
 
+@pytest.mark.parametrize("labels", [{}, {"rack": "1"}], ids=["no node has the key", "a full node has it"])
+def test_preferences_by_a_label_that_free_nodes_lack_change_nothing(labels: dict[str, str]) -> None:
+    """The smallest name wins, as without preferences."""
+    term = {"weight": 100, "podAffinityTerm": dynamic_cases.term("a", "rack")}
+    near = {"podAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [term]}}
+    soft = dynamic_cases.spread("a", "rack", whenUnsatisfiable="ScheduleAnyway")
+    nodes = [node("o"), node("n"), node("full", {"cpu": "1"}, labels=labels)]
+    there = pod("there", {"cpu": "1"}, node="full", **A)
+    for wish in ({"affinity": near}, soft, {"affinity": near, **soft}):
+        assert placed(*nodes, there, *pods("b", {"cpu": "1"}, **wish, **A), pods="b") == {"b": "n"}
+
+
 def test_enough_ends_the_batch() -> None:
     """The pods behind are not placed, nor any once so many cannot be reached."""
     nodes = [node("m", {"cpu": "3"})]

@@ -175,6 +175,40 @@ async def test_an_object_that_was_deleted_is_made_anew(scene: Scene) -> None:
         await scene.until(lambda: len(scene.api.store.plans()) == 2)
 
 
+def refusal(method: str, code: int) -> RefusedError:
+    """Return a server's refusal of a request."""
+    return RefusedError("s", f"{method} /records", code, "Because", "it is so")
+
+
+# The answers to the requests after a first plan was stored, and the message; then the server works again.
+FAILURES: dict[str, tuple[list[PodiumError], str]] = {
+    "the new object is not found": ([refusal("POST", 404)], "404"),
+    "a conflict, and the read is refused": ([refusal("PUT", 409), refusal("GET", 500)], "500"),
+}
+
+
+@pytest.mark.parametrize("name", FAILURES)
+async def test_a_failed_write_is_logged_once_and_loses_no_plan(name: str, scene: Scene) -> None:
+    failures, message = FAILURES[name]
+    await scene.history.restore()
+    async with scene.running():
+        if len(failures) > 1:
+            scene.history.append(plan(0))
+            await scene.until(lambda: bool(scene.api.store.plans()))
+        scene.api.failures = list(failures)
+        scene.history.append(plan(1))
+        await scene.until(lambda: plan(1) in scene.api.store.plans())
+    assert len(scene.logged) == 1
+    assert f" {message} " in scene.logged[0]
+
+
+async def test_a_list_that_is_refused_is_no_missing_resource(scene: Scene) -> None:
+    """The error is the server's own, and the scheduler starts without a history."""
+    scene.api.failures = [refusal("GET", 403)]
+    assert await scene.history.restore() == []
+    assert scene.logged == [f"history not written: {refusal('GET', 403)}"]
+
+
 async def test_a_process_without_the_lease_writes_nothing(scene: Scene) -> None:
     await scene.history.restore()
     scene.remaining = 0.0
