@@ -50,6 +50,10 @@ format: $(DEV) ## Format the code, and apply ruff's fixes
 unit: $(DEV) ## Tests that need no Go, no server and no browser; three minutes
 	$(BIN)/python -m pytest -m "not server and not browser and not checkout" -n 2 -q
 
+.PHONY: coverage
+coverage: $(DEV) ## Branch coverage by package from the unit tests; SERVERS=1 adds the tests with real servers
+	$(BIN)/python -m tools.coverage $(if $(SERVERS),--servers)
+
 .PHONY: test
 test: $(DEV) ## All tests, with real servers (built while the unit tests run) and a fresh random sample
 	@tools/test
