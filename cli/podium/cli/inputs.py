@@ -14,6 +14,7 @@ import click
 from podium.api.groups import NATIVE_GROUP
 from podium.api.inputnotes import InputNotes
 from podium.api.reads import READS, Kind, Reads
+from podium.api.selectors import parse_selector
 from podium.documents.load import ClusterInfo, Loaded, Loader, Origins, Scope, collector_paused, load_state
 from podium.documents.sources import STDIN_NAME, InputFiles, read_documents
 from podium.errors import NoKubeconfigError, PodiumError
@@ -93,6 +94,18 @@ class KubeOptions(NamedTuple):
                 "-f reads files and excludes the flags of a live cluster "
                 "(--kubeconfig, --context, -n, -A, -l)."
             )
+
+    def scope_of_files(self) -> Scope:
+        """Return the part of the files to read. Raises click.UsageError for a cluster or a wrong selector."""
+        if self.kubeconfig is not None or self.context is not None:
+            raise click.UsageError(
+                "-f reads files and excludes the flags that select a live cluster (--kubeconfig, --context)."
+            )
+        try:
+            parse_selector(self.selector or "")
+        except ValueError as error:
+            raise click.UsageError(f"-l: {error}.") from None
+        return Scope(self.namespace or "", self.selector or "")
 
 
 def gathered(
@@ -206,10 +219,15 @@ def load(
     """
     if not files.names:
         return load_live(kube, reads, keep)
-    kube.refuse_with_files()
     notes = InputNotes()
-    documents = read_documents(files, notes)
-    loaded = load_state(documents, strict=files.strict, reads=reads, keep=keep, notes=notes)
+    loaded = load_state(
+        read_documents(files, notes),
+        strict=files.strict,
+        reads=reads,
+        keep=keep,
+        notes=notes,
+        scope=kube.scope_of_files(),
+    )
     say_notes(notes)
     return loaded
 

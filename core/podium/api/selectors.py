@@ -61,6 +61,34 @@ class Selector(NamedTuple):
         return all(requirement.matches(labels) for requirement in self.requirements)
 
 
+# The forms of a requirement in a selector's text, as in kubectl's -l.
+_KEY = r"[A-Za-z0-9][-A-Za-z0-9_./]*"
+_VALUE = r"[-A-Za-z0-9_.]*"
+_FORMS = (
+    (re.compile(rf"({_KEY})\s*==?\s*({_VALUE})"), "In"),
+    (re.compile(rf"({_KEY})\s*!=\s*({_VALUE})"), "NotIn"),
+    (re.compile(rf"({_KEY})\s+in\s*\(([^()]*)\)"), "In"),
+    (re.compile(rf"({_KEY})\s+notin\s*\(([^()]*)\)"), "NotIn"),
+    (re.compile(rf"!\s*({_KEY})()"), "DoesNotExist"),
+    (re.compile(rf"({_KEY})()"), "Exists"),
+)
+_COMMA = re.compile(r",(?![^()]*\))")
+
+
+def parse_selector(text: str) -> Selector:
+    """Return the selector of a text as in kubectl's -l: `a=b,c!=d,e in (x,y),!f`. Raises ValueError."""
+    return Selector(tuple(map(_parse_requirement, _COMMA.split(text))) if text.strip() else ())
+
+
+def _parse_requirement(text: str) -> Requirement:
+    for form, operator in _FORMS:
+        found = form.fullmatch(text.strip())
+        if found is not None:
+            values = tuple(value.strip() for value in found[2].split(","))
+            return Requirement(found[1], operator, values if operator in ("In", "NotIn") else ())
+    raise ValueError(f"{text.strip()!r} is not a label requirement, such as app=web")
+
+
 class NodeRequirement(NamedTuple):
     """Expressions on a node's labels and on its name that must all hold."""
 

@@ -16,8 +16,10 @@ import msgspec
 from podium.api.events import PAST_READS
 from podium.api.findings import ObjectError, ObjectRef, group_of
 from podium.api.inputnotes import DuplicateInput, InputNotes
+from podium.api.meta import ObjectMeta
 from podium.api.reads import MANIFEST_READS, READS, Kind, Reads
 from podium.api.schedulable import SCHEDULING_READS
+from podium.api.selectors import parse_selector
 from podium.cluster.state import ClusterState
 from podium.documents import textfile
 from podium.documents.lines import Lines
@@ -69,6 +71,9 @@ class Scope(NamedTuple):
         if self.selector:
             parts.append(f"objects labelled {self.selector}")
         return f"{', '.join(parts)} only" if parts else ""
+
+
+WHOLE = Scope()
 
 
 class ClusterInfo(msgspec.Struct, frozen=True, kw_only=True):
@@ -158,7 +163,8 @@ class Loader:
     """Indexes documents one by one with `reads`; kinds that only other commands read are ignored.
 
     Of an object that comes twice, the last counts, as for `kubectl apply`. With `strict` such an object is
-    refused, and a kind that Podium does not read too. Documents of the kinds in `keep` (groups, Workloads,
+    refused, and a kind that Podium does not read too. Namespaced objects out of the `scope` are left out, as
+    in a live cluster. Documents of the kinds in `keep` (groups, Workloads,
     owners) are kept as well. `notes` receives the objects that were replaced or do not decode.
     """
 
@@ -170,8 +176,11 @@ class Loader:
         reads: Reads = READS,
         keep: Collection[Kind] = (),
         notes: InputNotes | None = None,
+        scope: Scope = WHOLE,
     ) -> None:
         self._strict = strict
+        self._scope = scope
+        self._selector = parse_selector(scope.selector)
         self._notes = InputNotes() if notes is None else notes
         self._keep = keep
         self._documents: dict[ObjectRef, Document] = {}
@@ -210,6 +219,9 @@ class Loader:
             metadata.namespace = None
         elif not metadata.namespace:
             metadata.namespace = "default"
+        if metadata.namespace and not self._in_scope(metadata):
+            self._listed.add(read.kind)
+            return
         identity = (group_of(document.apiVersion), document.kind, metadata.namespace or "", metadata.name)
         before = self._origins.record(identity, document.origin)
         if before is not None:
@@ -222,6 +234,11 @@ class Loader:
         if read.kind in self._keep:
             self._documents[neutral.ref] = document
         self._state.apply(neutral)
+
+    def _in_scope(self, metadata: ObjectMeta) -> bool:
+        if self._scope.namespace and metadata.namespace != self._scope.namespace:
+            return False
+        return self._selector.matches(metadata.labels or {})
 
     def mark_listed(self, kind: Kind) -> None:
         """Record that all objects of a kind were listed, however many there are."""
@@ -240,7 +257,8 @@ class Loader:
             unread |= {Kind.POD: NOT_FOR_SCHEDULING, Kind.NODE: NOT_FOR_SCHEDULING}
         unread |= {kind: why for kind, why in info.unread.items() if kind in kinds}
         self._state.unread = unread
-        scope = Scope(info.namespace, info.selector)
+        selectors = ",".join(filter(None, (info.selector, self._scope.selector)))
+        scope = Scope(self._scope.namespace or info.namespace, selectors)
         labels = None if info.labels is None else frozenset(info.labels)
         return Loaded(
             self._state,
@@ -296,15 +314,16 @@ def load_state(
     reads: Reads = READS,
     keep: Collection[Kind] = (),
     notes: InputNotes | None = None,
+    scope: Scope = WHOLE,
 ) -> Loaded:
-    """Read every document into one index; `notes` are those of the documents' reader. Raises ReadError.
+    """Read every document in the scope into one index; `notes` are those of their reader. Raises ReadError.
 
     With owners among `reads`, owners are read that a live cluster does not list.
     """
     if any(read.kind is Kind.OWNER for read in reads.values()):
         reads = {**MANIFEST_READS, **reads}
     # A stored pod with the native field proves that its server stores the field.
-    loader = Loader(native_served=True, strict=strict, reads=reads, keep=keep, notes=notes)
+    loader = Loader(native_served=True, strict=strict, reads=reads, keep=keep, notes=notes, scope=scope)
     with collector_paused():
         for document in documents:
             loader.add(document)

@@ -252,14 +252,65 @@ def test_files_win_where_they_are_given(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "flags",
-    [["-n", "a"], ["-A"], ["-l", "a=b"], ["--kubeconfig", "x"], ["--context", "x"]],
+    [["--kubeconfig", "x"], ["--context", "x"]],
     ids=lambda flags: flags[0],
 )
 def test_flags_of_a_live_cluster_do_not_go_with_files(tmp_path: Path, flags: list[str]) -> None:
-    """Nothing is filtered silently, and nothing given is ignored silently."""
+    """Nothing given is ignored silently."""
     done = CliRunner().invoke(_command, ["-f", str(tmp_path), *flags])
     assert done.exit_code == 2
     assert "-f reads files" in done.stderr
+
+
+LABELLED = [("a", {"app": "web"}), ("a", {"app": "db"}), ("b", {"app": "web", "tier": "x"}), ("b", {})]
+
+
+@pytest.mark.parametrize(
+    ("flags", "found"),
+    [
+        ([], ["0", "1", "2", "3"]),
+        (["-A"], ["0", "1", "2", "3"]),
+        (["-n", "a"], ["0", "1"]),
+        (["-l", "app=web"], ["0", "2"]),
+        (["-n", "b", "-l", "app==web"], ["2"]),
+        (["-l", "app!=web"], ["1", "3"]),
+        (["-l", "app in (db, x)"], ["1"]),
+        (["-l", "app notin (db),tier"], ["2"]),
+        (["-l", "!app"], ["3"]),
+    ],
+    ids=" ".join,
+)
+def test_namespace_and_labels_filter_files_as_they_filter_a_cluster(
+    tmp_path: Path, flags: list[str], found: list[str]
+) -> None:
+    items = [
+        {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"name": str(name), "namespace": where, "labels": labels},
+        }
+        for name, (where, labels) in enumerate(LABELLED)
+    ]
+    node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "node"}}
+    whole = {"apiVersion": "v1", "kind": "List", "items": [*items, node]}
+    (tmp_path / "a.json").write_text(json.dumps(whole), "utf-8")
+
+    @click.command()
+    @file_options
+    @kube_options
+    def command(files: InputFiles, kube: KubeOptions) -> None:
+        state = load(files, kube).state
+        click.echo(" ".join(sorted(name for _, name in state.pods)))
+        assert list(state.nodes) == ["node"]
+
+    done = CliRunner().invoke(command, ["-f", str(tmp_path / "a.json"), *flags])
+    assert done.stdout.split() == found
+
+
+@pytest.mark.parametrize("selector", ["app in web", "a=b,,", "=x"])
+def test_a_selector_that_is_none_is_a_usage_error(tmp_path: Path, selector: str) -> None:
+    done = CliRunner().invoke(_command, ["-f", str(tmp_path), "-l", selector])
+    assert (done.exit_code, "is not a label requirement, such as app=web" in done.stderr) == (2, True)
 
 
 def test_one_namespace_and_all_exclude_each_other() -> None:

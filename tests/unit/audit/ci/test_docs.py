@@ -25,7 +25,7 @@ HOOKS = yaml.safe_load((ROOT / ".pre-commit-hooks.yaml").read_text("utf-8"))
 PRE_COMMIT = yaml.safe_load((EXAMPLE / "pre-commit-config.yaml").read_text("utf-8"))
 
 # pre-commit's keys of a hook (pre-commit.com, "Creating new hooks"), as far as ours may use them.
-HOOK_KEYS = {"id", "name", "entry", "language", "files", "types_or", "pass_filenames", "description"}
+HOOK_KEYS = {"id", "name", "entry", "language", "files", "types_or", "pass_filenames", "description", "args"}
 # A manifest with a class that is nowhere: a mistake of today.
 MISTAKE = """\
 apiVersion: batch/v1
@@ -136,3 +136,10 @@ def test_the_hook_fails_on_what_is_new_alone(repository: Path) -> None:
     assert run(command, repository).returncode == 0
     (repository / "deploy" / "mistake.yaml").write_text(MISTAKE, "utf-8")
     assert run(command, repository).returncode == 3
+
+
+def test_the_hook_without_arguments_reads_the_repository_and_no_cluster(repository: Path) -> None:
+    """A kubeconfig of the user would otherwise decide what is audited."""
+    (hook,) = HOOKS
+    done = run(shlex.join([*shlex.split(hook["entry"]), *hook["args"]]), repository)
+    assert "from the current folder" in done.stdout
