@@ -17,7 +17,7 @@ import msgspec
 
 from podium.api.fieldpath import parse_path
 from podium.api.inputnotes import SkippedInput, SkipReason
-from podium.documents import jsondoc, textfile, yamldoc
+from podium.documents import jsondoc, textfile, yamldoc, yamledit
 from podium.documents.lines import Lines
 from podium.errors import PodiumError
 
@@ -169,6 +169,16 @@ class Document(msgspec.Struct, gc=False):
         if not isinstance(self.body, dict):
             return self.read(dict[str, Any])
         return {**self.body, "apiVersion": self.apiVersion, "kind": self.kind} if self.inherits else self.body
+
+    def text(self) -> str | None:
+        """Return the document's own YAML text; None if it is JSON, or in a List."""
+        if not isinstance(self.body, dict) or self.items:
+            return None
+        try:
+            return yamledit.texts(bytes(self.place.text))[self.place.number - 1]
+        except (yamldoc.YamlError, IndexError):
+            # JSON and YAML in one file.
+            return None
 
     def read(self, type: type[T]) -> T:  # noqa: A002 - reads well at the call
         """Return the fields that `type` names. Raises ReadError with the field that does not fit."""

@@ -106,14 +106,17 @@ def _documents(text: bytes) -> Iterator[Iterator[Any]]:
     """Yield the events of each document; a reader must exhaust one document before it asks for the next."""
     import yaml  # noqa: PLC0415 - most input is JSON, and the import costs 20 ms
 
-    parser_type = getattr(yaml, "CSafeLoader", None)
-    parser = _events(yaml, text, parser_type or yaml.SafeLoader)
+    parser = events(text)
     for event in parser:
         if isinstance(event, yaml.DocumentStartEvent):
             yield _until_end(yaml, parser)
 
 
-def _events(yaml: Any, text: bytes, parser_type: Any) -> Iterator[Any]:
+def events(text: bytes) -> Iterator[Any]:
+    """Yield the parser's events of a YAML stream. Raises YamlError."""
+    import yaml  # noqa: PLC0415 - as above
+
+    parser_type = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     try:
         parser = parser_type(text)
         while (event := parser.get_event()) is not None:

@@ -18,6 +18,7 @@ from podium.cli import inputs
 from podium.cli.main import EXIT_FINDINGS, examples
 from podium.cli.render.data import as_json
 from podium.cli.render.output import Output, deliver, output_options
+from podium.documents import yamledit
 from podium.documents.sources import read_documents
 from podium.documents.split import Document
 from podium.documents.yamlwriter import dump_all
@@ -63,7 +64,7 @@ def command(files: inputs.InputFiles, target: str, output: Output) -> None:
     inputs.say_notes(notes)
     documents = [result.document for _, result in results]
     if output.format == "yaml":
-        text = dump_all(documents)
+        text = "---\n".join(_yaml(document, result) for document, result in results)
     elif len(documents) == 1:
         text = as_json(documents[0])
     else:
@@ -76,6 +77,13 @@ def command(files: inputs.InputFiles, target: str, output: Output) -> None:
             lost = lost or note.lost
     if lost:
         sys.exit(EXIT_FINDINGS)
+
+
+def _yaml(document: Document, result: Converted) -> str:
+    """Return a result as YAML: the text of the input with its changes, or else written anew."""
+    text = document.text()
+    kept = yamledit.edited(text, document.value(), result.document) if text is not None else None
+    return kept if kept is not None else dump_all([result.document])
 
 
 def _line(text: str) -> str:
