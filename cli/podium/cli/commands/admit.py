@@ -222,7 +222,10 @@ def command(
         policy=policy,
     )
     notes = InputNotes()
-    documents, skipped = _chosen(read_documents(files, notes), notes, strict=files.strict)
+    documents, skipped = _chosen(read_documents(files, notes), strict=files.strict)
+    if operation.upper() == Operation.CREATE:
+        # Updates of one object follow each other.
+        documents = _last_of_each(documents, notes, strict=files.strict)
     inputs.say_notes(notes)
     if order == "kind" or (order is None and any(document.found for document in documents)):
         documents.sort(key=_rank)
@@ -252,12 +255,18 @@ def _rank(document: Document) -> int:
 
 def _names(documents: Iterable[Document]) -> dict[str, str]:
     """Return the places of named objects in the input by kind and name, as in Verdict.awaits."""
-    values = ((document, document.value()) for document in documents)
-    return {
-        str(_reference(value)): str(document.origin)
-        for document, value in values
-        if isinstance(value.get("metadata"), dict)
-    }
+    named = ((_named(document), str(document.origin)) for document in documents)
+    return {str(ref): place for ref, place in named if ref is not None}
+
+
+def _named(document: Document) -> ObjectRef | None:
+    """Return the reference of an object with a name; None if it has none, or does not decode."""
+    try:
+        value = document.value()
+    except ReadError:
+        return None
+    metadata = value.get("metadata")
+    return _reference(value) if isinstance(metadata, dict) and metadata.get("name") else None
 
 
 def _cluster(existing: str | None, kube: inputs.KubeOptions) -> ExistingObjects:
@@ -284,16 +293,14 @@ def _minor(server: str) -> str:
     return MINORS[-1] if served is None else nearest(served, WORKLOAD_VERSIONS)
 
 
-def _chosen(
-    documents: Iterable[Document], notes: InputNotes, *, strict: bool
-) -> tuple[list[Document], dict[str, int]]:
-    """Return the objects that rules apply to, the last of each identity, and the others' counts by kind."""
-    chosen: dict[Identity | int, Document] = {}
+def _chosen(documents: Iterable[Document], *, strict: bool) -> tuple[list[Document], dict[str, int]]:
+    """Return the objects that rules apply to, and the counts of the others by kind."""
+    chosen: list[Document] = []
     skipped: dict[str, int] = {}
     for document in documents:
         header = {"apiVersion": document.apiVersion, "kind": document.kind}
         if has_rules(header) or makes_pods(header) or (document.apiVersion, document.kind) == _NAMESPACE:
-            _choose(chosen, document, notes, strict=strict)
+            chosen.append(document)
         elif document.kind.endswith("List"):
             continue  # An empty List.
         elif strict:
@@ -301,20 +308,22 @@ def _chosen(
         else:
             name = f"{document.apiVersion} {document.kind}"
             skipped[name] = skipped.get(name, 0) + 1
-    return list(chosen.values()), skipped
+    return chosen, skipped
 
 
-def _choose(
-    chosen: dict[Identity | int, Document], document: Document, notes: InputNotes, *, strict: bool
-) -> None:
-    """Add an object; it replaces an earlier one of the same name. Raises ReadError if `strict`."""
-    value = document.value()
-    named = value["metadata"].get("name") if isinstance(value.get("metadata"), dict) else None
-    ref = _reference(value) if named else None
-    before = chosen.pop(identity_of(ref), None) if ref is not None else None
-    if ref is not None and before is not None:
-        note_duplicate(ref, before.origin, document, notes, strict=strict)
-    chosen[identity_of(ref) if ref is not None else len(chosen)] = document
+def _last_of_each(documents: Iterable[Document], notes: InputNotes, *, strict: bool) -> list[Document]:
+    """Return the documents without those that a later one of the same name replaces, which are noted.
+
+    Raises ReadError for such a document if `strict`.
+    """
+    last: dict[Identity | int, Document] = {}
+    for number, document in enumerate(documents):
+        ref = _named(document)
+        before = last.pop(identity_of(ref), None) if ref is not None else None
+        if ref is not None and before is not None:
+            note_duplicate(ref, before.origin, document, notes, strict=strict)
+        last[identity_of(ref) if ref is not None else number] = document
+    return list(last.values())
 
 
 _BLANK = Verdict(
