@@ -141,7 +141,7 @@ REFUSED: list[tuple[str, str, str, int]] = [
     ("very deep", "- " * 100_000, f"nested more than {MAX_DEPTH} deep", 1),
     ("too deep by aliases", _DEEP, f"nested more than {MAX_DEPTH} deep", 4),
     ("a billion laughs", _BOMB, "excessive aliasing", 6),
-    ("a tab", "a:\n\tb: 1", "found character that cannot start any token", 2),
+    ("a tab", "a:\n\tb: 1", "a tab indents this line. Use spaces", 2),
     ("another YAML", "%YAML 3.0\n---\na: 1", "found incompatible YAML document", 1),
 ]
 

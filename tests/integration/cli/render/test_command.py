@@ -96,7 +96,7 @@ USAGE = {
     "no such rule": (["--ignore", "pod-priority-difers"], "Did you mean pod-priority-differs?"),
     "no such format": (["-o", "pdf"], "'pdf' is not one of"),
     "no such minor": (["--kubernetes", "1.20"], "'1.20' is not one of"),
-    "files and a live cluster": (["-n", "team-a"], "-f reads files"),
+    "files and a live cluster": (["--context", "team-a"], "-f reads files"),
 }
 
 

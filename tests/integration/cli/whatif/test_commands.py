@@ -208,7 +208,7 @@ def test_a_plan_without_a_name_lists_pending_groups_and_pods(podium: Podium) -> 
     """Pending groups and pods are named, a few of each, running ones are not."""
     cluster = file(NODE + LOW + GROUP + MEMBER + "".join(pod(f"wait-{each}") for each in range(9)))
     run = podium("-f", cluster)
-    assert run.code == 1
+    assert run.code == 2
     assert run.stderr == (
         "podium: no target: use --pod or --group; pending groups: a/ring; "
         "pending pods: a/wait-0, a/wait-1, a/wait-2, a/wait-3, a/wait-4 and 4 more\n"
@@ -282,7 +282,7 @@ PARTIAL = NODE + INFO.format(version="v1.37.0") + "namespace: a\n"
 OLD = CLUSTER + "---\napiVersion: cli.podium.dev/v1\nkind: ClusterInfo\nserver: v1.37.0\n"
 BAD: dict[str, tuple[dict[str, str], list[str], int, str]] = {
     "no such file": ({}, ["-f", "none.yaml"], 1, "none.yaml: read failed"),
-    "no nodes": ({"c.yaml": LOW}, ["-f", "c.yaml"], 1, "the input has no nodes"),
+    "no nodes": ({"c.yaml": LOW}, ["-f", "c.yaml"], 2, "the input has no nodes"),
     "a part of a cluster": ({"c.yaml": PARTIAL}, ["-f", "c.yaml"], 1, "a plan needs all pods of the cluster"),
     "a dump without constraints": ({"c.yaml": OLD}, ["-f", "c.yaml"], 1, "a plan needs every"),
     "no such group": (
@@ -348,7 +348,7 @@ BAD: dict[str, tuple[dict[str, str], list[str], int, str]] = {
     "--add of nothing to plan for": (
         {"c.yaml": NODE, "a.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: x}\n"},
         ["-f", "c.yaml", "--add", "a.yaml"],
-        1,
+        2,
         "no pod is pending",
     ),
     "--kind alone": ({"c.yaml": CLUSTER}, ["-f", "c.yaml", "--kind", "pod"], 2, "--kind needs --victim"),

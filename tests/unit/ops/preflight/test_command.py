@@ -134,7 +134,7 @@ def test_a_manifest_is_taken_to_be_of_the_minor_before() -> None:
         (["-f", TRAINING, "--to", "1.37", "--from", "1.38"], "is not an upgrade: the current minor is 1.38"),
         (["-f", TRAINING], "Missing option '--to'"),
         (["-f", TRAINING, "--to", "1.36"], "'1.36' is not one of"),
-        (["-f", TRAINING, "--to", "1.37", "-A"], "-f reads files"),
+        (["-f", TRAINING, "--to", "1.37", "--context", "a"], "-f reads files"),
     ],
 )  # fmt: skip
 def test_wrong_usage(arguments: list[str], expected: str) -> None:
