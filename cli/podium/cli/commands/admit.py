@@ -40,6 +40,7 @@ LIVE = "live"
 # The gate of the Workload API itself.
 WORKLOAD_API = "GenericWorkload"
 _NAMESPACE = ("v1", "Namespace")
+_UNDECODED = 400
 
 # Absent objects that were not part of the input, and on which a refusal may depend.
 _ABSENT = {
@@ -364,7 +365,8 @@ class Admission(NamedTuple):
         verdict = clientchecks.with_pod_fields(verdict, value, ref, self.profile.minor)
         if self.strict:
             verdict = clientchecks.strict(verdict, ref)
-        if self._in_absent_namespace(ref):
+        # Decoding comes before the namespace.
+        if verdict.code != _UNDECODED and self._in_absent_namespace(ref):
             verdict = clientchecks.absent_namespace(verdict, ref)
         if verdict.admitted is not None and not makes_pods(value):
             try:
