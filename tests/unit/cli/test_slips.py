@@ -93,6 +93,17 @@ def test_a_tar_archive_is_named(tmp_path: Path) -> None:
     assert "dump.tar.gz: this is a tar archive. Extract it, and name the folder" in done.stderr
 
 
+def test_convert_leaves_out_an_object_of_a_folder_that_does_not_decode(folder: Path) -> None:
+    """Alone it is an error, and --strict refuses it in a folder too."""
+    (folder / "bad.yaml").write_text(POD.replace("name: p", "name: 5"), "utf-8")
+    to = "--to scheduling.podium.dev/v1beta1"
+    done = run(f"podium convert -f . {to}", folder)
+    assert (done.returncode, done.stdout) == (0, POD)
+    assert "skipped 1 document of folders (1 cannot be read: bad.yaml, document 1, line 3" in done.stderr
+    assert run(f"podium convert -f bad.yaml {to}", folder).returncode == 1
+    assert run(f"podium convert -f . --strict {to}", folder).returncode == 1
+
+
 def test_a_budget_with_a_pod_without_a_time_is_read(folder: Path) -> None:
     """A golden file of kubernetes/api has such a budget."""
     (folder / "budget.yaml").write_text(BUDGET, "utf-8")

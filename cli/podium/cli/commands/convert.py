@@ -5,6 +5,7 @@ manifest is worse than none.
 """
 
 import sys
+from collections.abc import Iterator
 
 import click
 
@@ -20,7 +21,7 @@ from podium.cli.render.data import as_json
 from podium.cli.render.output import Output, deliver, output_options
 from podium.documents import yamledit
 from podium.documents.sources import read_documents
-from podium.documents.split import Document
+from podium.documents.split import Document, ReadError
 from podium.documents.yamlwriter import dump_all
 
 _KINDS = ("PodGroup", "Workload", "CompositePodGroup")
@@ -57,10 +58,7 @@ def command(files: inputs.InputFiles, target: str, output: Output) -> None:
     if not files.names:
         raise click.UsageError("Missing option '-f' / '--filename'. Give a file, a folder, or - for stdin.")
     notes = InputNotes()
-    results: list[tuple[Document, Converted]] = [
-        (document, _converted(document, target, strict=files.strict))
-        for document in read_documents(files, notes)
-    ]
+    results = list(_results(files, notes, target))
     inputs.say_notes(notes)
     documents = [result.document for _, result in results]
     if output.format == "yaml":
@@ -77,6 +75,19 @@ def command(files: inputs.InputFiles, target: str, output: Output) -> None:
             lost = lost or note.lost
     if lost:
         sys.exit(EXIT_FINDINGS)
+
+
+def _results(
+    files: inputs.InputFiles, notes: InputNotes, target: str
+) -> Iterator[tuple[Document, Converted]]:
+    """Yield each document with its conversion; one of a folder that does not decode is noted instead."""
+    for document in read_documents(files, notes):
+        try:
+            yield document, _converted(document, target, strict=files.strict)
+        except ReadError as error:
+            if files.strict or not document.found:
+                raise
+            notes.skipped.append(error.skipped())
 
 
 def _yaml(document: Document, result: Converted) -> str:
