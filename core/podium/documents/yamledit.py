@@ -43,7 +43,7 @@ def texts(stream: bytes) -> tuple[str, ...]:
         # Comments above the first separator belong to the first document.
         head = whole[:begin] if number == 0 else ""
         body = whole[after:end].removeprefix("\n")
-        found.append(_closed(f"{head}{body}".removesuffix("...\n")))
+        found.append(f"{head}{body}".removesuffix("...\n"))
     return tuple(found)
 
 
@@ -120,10 +120,6 @@ class _Differ:
             return self._end_line(last[1] if node.id == "mapping" else last)
         mark = node.end_mark
         return int(mark.line) + (1 if mark.column or node.style not in ("|", ">") else 0)
-
-
-def _closed(text: str) -> str:
-    return text if not text or text.endswith("\n") else f"{text}\n"
 
 
 def _is_scalar(value: Any) -> bool:

@@ -6,6 +6,7 @@ import tarfile
 from pathlib import Path
 
 import pytest
+import yaml
 from tests.support.shell import run
 
 POD = (
@@ -102,6 +103,17 @@ def test_convert_leaves_out_an_object_of_a_folder_that_does_not_decode(folder: P
     assert "skipped 1 document of folders (1 cannot be read: bad.yaml, document 1, line 3" in done.stderr
     assert run(f"podium convert -f bad.yaml {to}", folder).returncode == 1
     assert run(f"podium convert -f . --strict {to}", folder).returncode == 1
+
+
+@pytest.mark.parametrize("end", ["x: 1", "x: |\n  a", "x: |\n  a\n", "x: |-\n  a", "x: 1  # end"])
+def test_convert_keeps_a_text_without_a_last_line_break(end: str, tmp_path: Path) -> None:
+    """A line break more would change a block scalar at the end."""
+    for name in ("a.yaml", "b.yaml"):
+        (tmp_path / name).write_text(f"apiVersion: v1\nkind: ConfigMap  # kept\n{end}", "utf-8")
+    done = run("podium convert -f a.yaml -f b.yaml --to scheduling.podium.dev/v1beta1", tmp_path)
+    first, second = yaml.safe_load_all(done.stdout)
+    assert first == second == yaml.safe_load((tmp_path / "a.yaml").read_text("utf-8"))
+    assert done.stdout.rstrip("\n").endswith(f"# kept\n{end}".rstrip("\n"))
 
 
 def test_a_budget_with_a_pod_without_a_time_is_read(folder: Path) -> None:

@@ -138,4 +138,4 @@ def test_the_texts_of_a_stream_are_those_between_its_separators() -> None:
         "# only a comment\n",
         "c: |\n  --- no\n",
     )
-    assert yamledit.texts("é: 'ü' # ö\n---\nb: ß".encode()) == ("é: 'ü' # ö\n", "b: ß\n")
+    assert yamledit.texts("é: 'ü' # ö\n---\nb: ß".encode()) == ("é: 'ü' # ö\n", "b: ß")

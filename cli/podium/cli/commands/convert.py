@@ -62,7 +62,8 @@ def command(files: inputs.InputFiles, target: str, output: Output) -> None:
     inputs.say_notes(notes)
     documents = [result.document for _, result in results]
     if output.format == "yaml":
-        text = "---\n".join(_yaml(document, result) for document, result in results)
+        last = len(results) - 1
+        text = "---\n".join(_yaml(*each, last=number == last) for number, each in enumerate(results))
     elif len(documents) == 1:
         text = as_json(documents[0])
     else:
@@ -90,11 +91,16 @@ def _results(
             notes.skipped.append(error.skipped())
 
 
-def _yaml(document: Document, result: Converted) -> str:
-    """Return a result as YAML: the text of the input with its changes, or else written anew."""
+def _yaml(document: Document, result: Converted, *, last: bool) -> str:
+    """Return a result as YAML: the text of the input with its changes, or else written again."""
     text = document.text()
-    kept = yamledit.edited(text, document.value(), result.document) if text is not None else None
-    return kept if kept is not None else dump_all([result.document])
+    if text is not None:
+        # A line break at the end changes a block scalar there, so the text must be closed without one.
+        for each in (text if text.endswith("\n") else f"{text}\n", text if last else ""):
+            kept = yamledit.edited(each, document.value(), result.document) if each else None
+            if kept is not None:
+                return kept
+    return dump_all([result.document])
 
 
 def _line(text: str) -> str:
