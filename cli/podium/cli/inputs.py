@@ -6,7 +6,7 @@ YAML and the client are imported only when needed, so that `--help` and small fi
 import functools
 import re
 import sys
-from collections.abc import Callable, Collection, Coroutine, Iterable, Sequence
+from collections.abc import Callable, Collection, Coroutine, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import click
@@ -17,6 +17,7 @@ from podium.api.reads import READS, Kind, Reads
 from podium.api.selectors import parse_selector
 from podium.documents.load import ClusterInfo, Loaded, Loader, Origins, Scope, collector_paused, load_state
 from podium.documents.sources import STDIN_NAME, InputFiles, read_documents
+from podium.documents.split import Document
 from podium.errors import NoKubeconfigError, PodiumError
 from podium.text import some
 
@@ -230,6 +231,16 @@ def load(
     )
     say_notes(notes)
     return loaded
+
+
+def read_another(name: str, notes: InputNotes | None = None) -> Iterator[Document]:
+    """Yield the objects of a further file or folder of a command; stderr names what is skipped at the end.
+
+    `notes` may have further notes of its reader. Raises PodiumError.
+    """
+    notes = InputNotes() if notes is None else notes
+    yield from read_documents(InputFiles([name]), notes)
+    say_notes(notes)
 
 
 def say_notes(notes: InputNotes) -> None:

@@ -143,6 +143,17 @@ def test_an_existing_job_is_a_conflict(tmp_path: Path) -> None:
     assert _admit(tmp_path, JOB, "--operation", "update", existing=JOB)[0] == 0
 
 
+def test_a_folder_of_stored_objects_names_what_it_skips(tmp_path: Path) -> None:
+    (tmp_path / "stored").mkdir()
+    (tmp_path / "stored" / "a.yaml").write_text(f"{CLASS}---\n{CLASS}", "utf-8")
+    (tmp_path / "stored" / "values.yaml").write_text("replicas: 2\n", "utf-8")
+    (tmp_path / "pod.yaml").write_text(POD, "utf-8")
+    done = run("podium admit -f pod.yaml --existing stored", tmp_path)
+    assert done.returncode == 0
+    assert "skipped 1 document of folders (1 no Kubernetes object: stored/values.yaml" in done.stderr
+    assert "in the input twice, the last one counts: PriorityClass high" in done.stderr
+
+
 def test_a_class_that_comes_later_is_named_with_its_place(tmp_path: Path) -> None:
     text = f"{POD}---\n{CLASS}"
     code, report = _admit(tmp_path, text)

@@ -25,7 +25,7 @@ from podium.cli.main import EXIT_FINDINGS, examples
 from podium.cli.render.output import Output, output_options
 from podium.cluster.state import ClusterState
 from podium.documents.load import Identity, Loader, collector_paused, identity_of, note_duplicate
-from podium.documents.sources import InputFiles, read_documents
+from podium.documents.sources import read_documents
 from podium.documents.split import Document, ReadError
 from podium.rules import clientchecks, pod, podgroup
 from podium.rules.admission import WRONG_TYPE, Operation, Profile, Request, Verdict, has_rules, review
@@ -53,15 +53,15 @@ _ABSENT = {
 class ExistingObjects:
     """The existing objects: the index for the rules, and the documents that updates start from."""
 
-    def __init__(self, *, native_served: bool = True) -> None:
-        self._loader = Loader(native_served=native_served, reads=FOLLOWED)
+    def __init__(self, *, native_served: bool = True, notes: InputNotes | None = None) -> None:
+        self._loader = Loader(native_served=native_served, reads=FOLLOWED, notes=notes)
         self._stored: dict[Identity, Document | dict[str, Any]] = {}
         self.state = ClusterState(native_served=native_served)
         self.listed: set[Kind] = set()
         self.server = ""
 
     def add(self, document: Document) -> None:
-        """Add a stored object. Raises ReadError if it does not decode or is a duplicate."""
+        """Add a stored object; the last of several with one name counts. Raises ReadError."""
         self._loader.add(document)
         if has_rules({"apiVersion": document.apiVersion, "kind": document.kind}):
             self.add_base(document)
@@ -212,7 +212,7 @@ def command(
     inputs.stdin_once([*files.names, existing or "", old or "", config or ""])
     policy = policy_of(config)
     cluster = _cluster(existing, kube)
-    for document in read_documents(InputFiles([old])) if old is not None else ():
+    for document in inputs.read_another(old) if old is not None else ():
         if has_rules({"apiVersion": document.apiVersion, "kind": document.kind}):
             cluster.add_base(document)
     profile = Profile(
@@ -282,8 +282,9 @@ def _cluster(existing: str | None, kube: inputs.KubeOptions) -> ExistingObjects:
                 FOLLOWED,
             )
             return cluster.loaded(info.server)
-        cluster = ExistingObjects()
-        for document in read_documents(InputFiles([existing])):
+        notes = InputNotes()
+        cluster = ExistingObjects(notes=notes)
+        for document in inputs.read_another(existing, notes):
             cluster.add(document)
         return cluster.loaded()
 

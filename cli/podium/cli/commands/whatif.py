@@ -29,7 +29,6 @@ from podium.cli.render.whatif_words import GOOD, Most, PageOrigin, WhatIf
 from podium.cli.whatifinput import Assumptions, PlanTime, assume
 from podium.cluster.reader import Name, Target
 from podium.documents.load import Loaded, collector_paused
-from podium.documents.sources import InputFiles, read_documents
 from podium.documents.split import Document
 from podium.schedulerplugin.preemption.outcome import Semantics, TenantNames, full_name
 from podium.text import count
@@ -280,7 +279,7 @@ def _add(question: WhatIfQuery, loaded: Loaded, moment: PlanTime) -> AddedFile:
     options = question.options
     if options.add is None:
         return AddedFile({})
-    documents = list(read_documents(InputFiles([options.add])))
+    documents = list(inputs.read_another(options.add))
     most = _most(question, documents, loaded, moment) if options.maximum else None
     replicas = options.replicas if most is None else max(1, most.with_preemption)
     if replicas is not None:
