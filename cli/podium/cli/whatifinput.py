@@ -26,7 +26,7 @@ from podium.cli.config.schedulersettings import (
     choose_settings,
     of_scheduler,
 )
-from podium.cli.render.whatif_words import Basis, target_words
+from podium.cli.render.whatif_words import Basis, approximation_line, target_words
 from podium.cluster.reader import ClusterReader, Name, Target
 from podium.documents.load import NOT_IN_INPUT, Loaded
 from podium.errors import PodiumError, PodiumUsageError
@@ -59,11 +59,15 @@ class PlanTime(NamedTuple):
 
 
 class ChosenSemantics(NamedTuple):
-    """The semantics, how they were chosen, and the minor for the arithmetic."""
+    """The semantics, how they were chosen, and the minor for the arithmetic.
+
+    `approximates` is the scheduler that the plan is for, if its own rules are not known.
+    """
 
     semantics: Semantics
     why: str
     minor: int
+    approximates: str = ""
 
 
 class Assumptions(NamedTuple):
@@ -75,9 +79,10 @@ class Assumptions(NamedTuple):
 
     def basis(self, source: str, loaded: Loaded) -> Basis:
         """Return the basis of an answer; `source` is the input in words."""
-        (at, at_why), (semantics, why, _) = self.moment, self.rules
+        (at, at_why), (semantics, why, _, other) = self.moment, self.rules
         unknown = not_known(loaded)
-        return Basis(semantics, why, written(at), at_why, source, unknown, self.chosen.sentence)
+        settings, approximation = self.chosen.sentence, approximation_line(other)
+        return Basis(semantics, why, written(at), at_why, source, unknown, settings, approximation)
 
 
 def moment(asked: str | None, view: ClusterReader, clock: datetime, *, live: bool) -> PlanTime:
@@ -154,19 +159,20 @@ def workload_api(loaded: Loaded, *, live: bool) -> str | None:
 def choose_rules(asked: str | None, target: Target, loaded: Loaded, *, live: bool) -> ChosenSemantics:
     """Return the semantics: as requested, Podium's scheduler's for its pods, else the cluster's own."""
     minor, version = server_minor(loaded)
-    if asked is not None:
-        semantics = Semantics(asked)
-        return ChosenSemantics(semantics, "set by --semantics", _NAMED_MINORS.get(semantics, minor))
     name = scheduler(target, loaded.state)
     own = of_scheduler(name, loaded)
+    other = name if own is None and name != DEFAULT_SCHEDULER else ""
+    if asked is not None:
+        semantics = Semantics(asked)
+        return ChosenSemantics(semantics, "set by --semantics", _NAMED_MINORS.get(semantics, minor), other)
     if own is not None:
         semantics = own.live.engine.semantics
         why = f"its scheduler is {name}" if semantics is Semantics.KEP else f"{own.source}, for {name}"
         return ChosenSemantics(semantics, why, _NAMED_MINORS.get(semantics, minor))
     closed = workload_api(loaded, live=live)
     if closed is not None:
-        return ChosenSemantics(Semantics.PODS, closed, minor)
-    return ChosenSemantics(Semantics(f"1.{minor}"), version, minor)
+        return ChosenSemantics(Semantics.PODS, closed, minor, other)
+    return ChosenSemantics(Semantics(f"1.{minor}"), version, minor, other)
 
 
 def assume(

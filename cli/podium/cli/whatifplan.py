@@ -128,10 +128,12 @@ def _report_of_all(
 
 
 def _joint(bases: Iterable[Basis]) -> Basis:
-    """Return the basis of a sum: that of its first plan, with the rules of the others if they differ."""
-    first, *others = {each.rules_why: each for each in bases}.values()
+    """Return the basis of a sum: that of its first plan, with the rules and caveats of the others."""
+    listed = list(bases)
+    first, *others = {each.rules_why: each for each in listed}.values()
+    foreign = " ".join(dict.fromkeys(each.approximation for each in listed if each.approximation))
     rules = "".join(f"; semantics {each.semantics} for others: {each.rules_why}" for each in others)
-    return first._replace(rules_why=first.rules_why + rules)
+    return first._replace(rules_why=first.rules_why + rules, approximation=foreign)
 
 
 def accelerators(plan: Plan, view: ClusterReader) -> dict[str, int]:

@@ -27,6 +27,7 @@ from podium.cluster.reader import Name, Target
 from podium.cluster.state import ClusterState, Readable
 from podium.documents.split import Document, in_json_words
 from podium.groups import autogroups
+from podium.groups.inferred import KUEUE_QUEUE
 from podium.ops.added import Added, read_added
 from podium.ops.makers import Batch, Made, made_by, uid_of, with_claims
 from podium.ops.selecting import selected_keys, selections
@@ -148,6 +149,9 @@ class _Expander:
         owner = added.owner()
         made = added.placed(made_by, owner, added.value)
         self._notes += made.notes
+        queue = (owner.metadata.labels or {}).get(KUEUE_QUEUE)
+        if queue and made.batches and not owner.suspended:
+            self._notes.append(f"{added.ref}: planned as if Kueue had admitted it (queue {queue})")
         neutral = neutral_owner(owner)
         if self._state.holds(neutral):
             self._notes.append(f"{neutral.ref} exists already; its pods stay, beside the added ones")

@@ -145,7 +145,7 @@ def made_by(owner: OwnerObject, document: Mapping[str, Any]) -> Made:
             indexed = _at(document, "spec", "completionMode") == "Indexed"
             batch = _job(ref, "spec.template", number, {}, indexed=indexed)
             suspended = owner.spec is not None and bool(owner.spec.suspend)
-            return Made((batch,), (_suspended(ref),) * suspended)
+            return Made((batch,), (_suspended(ref, owner),) * suspended)
         case SimpleOwner(kind="StatefulSet"):
             return Made((_stateful(ref, document, number),), ())
         case _:
@@ -176,8 +176,10 @@ def _counts(path: str, spec: TemplateSpec) -> Iterator[tuple[str, int | None]]:
         yield f"{path}.{field}", getattr(spec, field)
 
 
-def _suspended(ref: ObjectRef) -> str:
-    return f"{ref} is suspended and has no pods. Remove spec.suspend to plan for them"
+def _suspended(ref: ObjectRef, owner: OwnerObject) -> str:
+    queue = (owner.metadata.labels or {}).get(inferred.KUEUE_QUEUE)
+    waits = f", waits for Kueue in queue {queue}" if queue else ""
+    return f"{ref} is suspended{waits} and has no pods. Remove spec.suspend to plan for them"
 
 
 def _job(ref: ObjectRef, template: str, number: int, labels: Mapping[str, str], *, indexed: bool) -> Batch:
@@ -256,7 +258,7 @@ def _made_pods(ref: ObjectRef, owner: MadePods) -> Made:
     """Return the pods of each role; their controllers may also write labels that no plan reads."""
     maker = POD_MAKERS[owner.apiVersion, owner.kind]
     if owner.suspended:
-        return Made((), (_suspended(ref),))
+        return Made((), (_suspended(ref, owner),))
     batches = []
     for role in owner.roles():
         labels = {maker.label: ref.name} if maker.label else {}
@@ -271,7 +273,7 @@ def _jobset(ref: ObjectRef, owner: JobSet, document: Mapping[str, Any]) -> Made:
     """Return the pods of the roles that wait for no other role."""
     spec = owner.spec
     if spec is None or spec.suspend:
-        return Made((), () if spec is None else (_suspended(ref),))
+        return Made((), () if spec is None else (_suspended(ref, owner),))
     _refuse_keys(ref, "metadata.annotations", owner.metadata.annotations, (_JOBSET_EXCLUSIVE,))
     first = {id(role) for role in spec.initial_roles()}
     batches: list[Batch] = []

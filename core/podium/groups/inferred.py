@@ -25,7 +25,9 @@ VOLCANO_GROUP = "scheduling.k8s.io/group-name"
 # kubernetes-sigs/jobset
 JOBSET_NAME = "jobset.sigs.k8s.io/jobset-name"
 JOBSET_ROLE = "jobset.sigs.k8s.io/replicatedjob-name"
-# kubernetes-sigs/kueue: plain pods that are admitted together, and the name of a pod's role in its Workload.
+# kubernetes-sigs/kueue: the queue of a workload. Plain pods that are admitted together have a group, and
+# the name of a pod's role in its Workload.
+KUEUE_QUEUE = "kueue.x-k8s.io/queue-name"
 KUEUE_GROUP = "kueue.x-k8s.io/pod-group-name"
 KUEUE_ROLE = "kueue.x-k8s.io/podset"
 KUEUE_ROLE_HASH = "kueue.x-k8s.io/role-hash"

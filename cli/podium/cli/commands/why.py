@@ -186,7 +186,9 @@ def explain_query(
     except PodiumError as error:
         # Between two readings of a live cluster the pod was bound, or deleted.
         return WhyAnswer(_without_plan(account, str(error)))
-    unknown = dict.fromkeys((*account.unknown, *whatifinput.not_known(read.whole)))
+    basis = assumed.basis("", read.whole)
+    foreign = (basis.approximation,) if basis.approximation else ()
+    unknown = dict.fromkeys((*foreign, *account.unknown, *basis.unknown))
     account = msgspec.structs.replace(account, prospect=explain.prospect(made), unknown=tuple(unknown))
     return WhyAnswer(account, ProspectPlan(made, target, assumed))
 

@@ -28,11 +28,12 @@ def whatif_document(report: WhatIf) -> dict[str, Any]:
     findings = [finding.as_json() for finding in plan.findings]
     workloads = [as_builtins(each) for each in report.workloads]
     body = as_builtins(plan) | {"findings": findings, "workloads": workloads}
-    most = report.most
+    basis, most = report.basis, report.most
     replicas = None
     if most is not None:
         replicas = {"withoutPreemption": most.without_preemption, "withPreemption": most.with_preemption}
-    return document("WhatIfReport", **body, notRead=list(report.basis.unknown), replicas=replicas)
+    body |= {"notRead": list(basis.unknown), "approximation": basis.approximation, "replicas": replicas}
+    return document("WhatIfReport", **body)
 
 
 def as_builtins(value: msgspec.Struct) -> dict[str, Any]:

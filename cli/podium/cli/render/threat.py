@@ -11,7 +11,7 @@ from podium.api.times import written_at
 from podium.cli.render.data import document
 from podium.cli.render.html import section, table, text, whole
 from podium.cli.render.text import Layout, visible
-from podium.cli.render.whatif_words import Basis, PageOrigin, rules_line, unknown_line
+from podium.cli.render.whatif_words import Basis, PageOrigin, caveats, rules_line
 from podium.schedulerplugin.preemption.threat import BudgetCharge, ExemptPod, NodeRoom, Threat
 from podium.text import count, some
 
@@ -69,8 +69,8 @@ def threat_table(threat: Threat, basis: Basis, layout: Layout) -> str:
     layout.paragraph(visible(priority_line(threat)), style="bold")
     layout.paragraph(visible(size_line(threat)))
     layout.paragraph(visible(shield_line(threat)))
-    if unknown := unknown_line(basis):
-        layout.paragraph(visible(unknown), style="warning")
+    for caveat in caveats(basis):
+        layout.paragraph(visible(caveat), style="warning")
     for heading, header, rows, limit, right in _lists(threat):
         layout.listing(heading, [cell.upper() for cell in header], rows, tuple, limit=limit, right=right)
     return layout.text()
@@ -86,13 +86,12 @@ def threat_page(threat: Threat, basis: Basis, made: PageOrigin) -> str:
 def threat_verdict(threat: Threat, basis: Basis) -> str:
     """Return the first lines of the answer."""
     lines = [size_line(threat), shield_line(threat)]
-    unknown = unknown_line(basis)
     kind = "clear" if threat.minimal is None else "blocked"
     return "\n".join(
         [
             f'<p class="eyebrow">{text(rules_line(basis))}</p>',
             f'<h1 class="{kind} long">{text(priority_line(threat))}</h1>',
-            f'<p class="caution">{text(unknown)}</p>' if unknown else "",
+            *(f'<p class="caution">{text(caveat)}</p>' for caveat in caveats(basis)),
             *(f"<p>{text(line)}</p>" for line in lines if line),
         ]
     )

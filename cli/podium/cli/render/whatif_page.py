@@ -7,6 +7,7 @@ from podium.cli.render.html import finding_item, first_of, section, table, text,
 from podium.cli.render.whatif_words import (
     PageOrigin,
     WhatIf,
+    caveats,
     harm_line,
     most_line,
     nodes_heading,
@@ -15,7 +16,6 @@ from podium.cli.render.whatif_words import (
     pods_words,
     rules_line,
     unit_name,
-    unknown_line,
     victims_words,
 )
 from podium.schedulerplugin.preemption.outcome import NodeReason, Outcome, Plan, UnitVerdict, WorkloadPlan
@@ -61,7 +61,6 @@ def plan_sections(report: WhatIf, *, named: Callable[[UnitVerdict], str] = _name
 def verdict(report: WhatIf, heading: str) -> str:
     """Return the first lines of a plan, and its numbers; `heading` is the element of the outcome."""
     plan, harm = report.plan, report.plan.harm
-    unknown = unknown_line(report.basis)
     good = plan.outcome in (Outcome.FITS, Outcome.FITS_AFTER_PREEMPTION)
     numbers = [
         ("info", "pod", "placed", len(plan.placements)),
@@ -74,7 +73,7 @@ def verdict(report: WhatIf, heading: str) -> str:
         [
             f'<p class="eyebrow">{text(rules_line(report.basis))}</p>',
             f'<{heading} class="{"clear" if good else "blocked"}">{text(outcome_line(report))}</{heading}>',
-            f'<p class="caution">{text(unknown)}</p>' if unknown else "",
+            *(f'<p class="caution">{text(caveat)}</p>' for caveat in caveats(report.basis)),
             f"<p>{text(most)}</p>" if (most := most_line(report)) else "",
             f"<p>{text(harm_line(report))}</p>",
             f"<p>{text(plan.message)}</p>",

@@ -6,6 +6,7 @@ from podium.api.findings import Finding
 from podium.cli.render.text import Layout, visible
 from podium.cli.render.whatif_words import (
     WhatIf,
+    caveats,
     harm_line,
     most_line,
     nodes_heading,
@@ -14,7 +15,6 @@ from podium.cli.render.whatif_words import (
     pods_words,
     rules_line,
     unit_name,
-    unknown_line,
     victims_words,
 )
 from podium.schedulerplugin.preemption.outcome import Outcome, Placed, UnitVerdict, WorkloadPlan
@@ -40,8 +40,8 @@ def whatif_table(report: WhatIf, layout: Layout) -> str:
         layout.paragraph(most, style="bold")
     layout.paragraph(visible(harm_line(report)))
     layout.paragraph(visible(plan.message))
-    if unknown := unknown_line(report.basis):
-        layout.paragraph(visible(unknown), style="warning")
+    for caveat in caveats(report.basis):
+        layout.paragraph(visible(caveat), style="warning")
     if len(report.workloads) > 1:
         _workloads(layout, report.workloads)
     _placements(layout, plan.placements)

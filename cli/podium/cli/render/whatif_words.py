@@ -52,7 +52,8 @@ class Basis(NamedTuple):
     """The basis of an answer: the semantics and the time, each with how it was chosen, and the input.
 
     `unknown` lists the kinds that were not in the input, each with the reason. `settings` is a sentence with
-    the settings and their source; empty for kube-scheduler's rules.
+    the settings and their source; empty for kube-scheduler's rules. `approximation` is a sentence on a
+    scheduler whose rules are not known, or empty.
     """
 
     semantics: Semantics
@@ -62,6 +63,7 @@ class Basis(NamedTuple):
     input: str
     unknown: Sequence[str] = ()
     settings: str = ""
+    approximation: str = ""
 
 
 class PageOrigin(NamedTuple):
@@ -109,9 +111,20 @@ def rules_line(basis: Basis) -> str:
     return f"{by} {basis.settings}" if basis.settings else by
 
 
-def unknown_line(basis: Basis) -> str:
-    """Return the data that the answer lacks, or an empty text."""
-    return f"Not read and left out: {'; '.join(basis.unknown)}." if basis.unknown else ""
+def caveats(basis: Basis) -> list[str]:
+    """Return sentences on what makes the answer uncertain: another scheduler, and data that it lacks."""
+    unread = f"Not read and left out: {'; '.join(basis.unknown)}." if basis.unknown else ""
+    return [line for line in (basis.approximation, unread) if line]
+
+
+def approximation_line(scheduler: str) -> str:
+    """Return the sentence on a scheduler whose rules are not known; empty for an empty name."""
+    if not scheduler:
+        return ""
+    return (
+        f"Approximation: the pods are for {scheduler}. Unless it is a profile of kube-scheduler, it may "
+        "place and preempt otherwise."
+    )
 
 
 def outcome_line(report: WhatIf) -> str:

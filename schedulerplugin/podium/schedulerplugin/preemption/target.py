@@ -30,6 +30,10 @@ POLICY_NEVER = "not eligible due to preemptionPolicy=Never."
 PREEMPT_FOR_ALL = f"{PODIUM_GROUP}/preempt-for-all-members"
 
 
+# The prefix of the gates that Kueue sets on pods and removes when it admits their workload.
+_KUEUE = "kueue.x-k8s.io/"
+
+
 class PlacementTarget(NamedTuple):
     """Pending pods by row, in order, of which `needed` must be placed, and `desired` if that is possible.
 
@@ -233,7 +237,9 @@ def _in_order(snapshot: Snapshot, pods: list[Pod]) -> list[int]:
 
 
 def _gate_names(pods: Iterable[Pod]) -> str:
-    return some({gate.name or "" for pod in pods for gate in pod.spec.schedulingGates or ()})
+    names = {gate.name or "" for pod in pods for gate in pod.spec.schedulingGates or ()}
+    kueue = any(name.startswith(_KUEUE) for name in names)
+    return f"{some(names)}{' (waiting for Kueue)' if kueue else ''}"
 
 
 def _deleted(pod: Pod) -> bool:

@@ -25,6 +25,7 @@ KEYS = [
     "findings",
     "workloads",
     "notRead",
+    "approximation",
     "replicas",
 ]
 UNIT = ["kind", "namespace", "name", "priority", "pods", "violatesBudget", "reason"]

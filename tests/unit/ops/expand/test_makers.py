@@ -278,3 +278,12 @@ UNPLANNED = [
 def test_pods_that_an_object_does_not_tell_are_an_error(document: Document, problem: str) -> None:
     with pytest.raises(ReadError, match=problem):
         add(cluster(), document)
+
+
+def test_a_workload_that_kueue_holds_back_is_reported_as_waiting_for_it() -> None:
+    queued = job(suspend=True)
+    queued["metadata"]["labels"] = {"kueue.x-k8s.io/queue-name": "users"}
+    (note,) = add(cluster(), queued).notes
+    assert note.startswith("Job t/train is suspended, waits for Kueue in queue users and has no pods.")
+    del queued["spec"]["suspend"]
+    assert "Job t/train: planned as if Kueue had admitted it (queue users)" in add(cluster(), queued).notes

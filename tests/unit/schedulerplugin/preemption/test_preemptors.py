@@ -91,7 +91,7 @@ def test_a_gated_pod_is_no_preemptor() -> None:
     """Not even for free room: Kueue and others hold it on purpose."""
     plan = planned(node("n1"), pod("high", 2, 5, schedulingGates=[{"name": "kueue.x-k8s.io/admission"}]))
     assert plan.outcome is Outcome.NOT_ELIGIBLE
-    assert plan.message == "it is held by scheduling gates: kueue.x-k8s.io/admission"
+    assert plan.message == "it is held by scheduling gates: kueue.x-k8s.io/admission (waiting for Kueue)"
 
 
 @pytest.mark.parametrize("semantics", Semantics)
@@ -124,7 +124,7 @@ def test_gated_members_do_not_count_toward_min_count() -> None:
     assert waits.outcome is Outcome.NOT_ELIGIBLE
     assert waits.message == (
         "2 pods can be placed and 0 run, minCount is 3: 1 pod held by scheduling gates: "
-        "kueue.x-k8s.io/topology"
+        "kueue.x-k8s.io/topology (waiting for Kueue)"
     )
     goes = planned(node("n1"), group("high", 5, 2), mine, by=of("high"))
     assert set(placed(goes)) == {"high-0", "high-1"}
