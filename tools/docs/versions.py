@@ -20,7 +20,7 @@ _FROM = {
     "migrate": min(WORKLOAD_VERSIONS),
     "scheduler": _SCHEDULER,
 }
-_LOCAL = ("convert", "cluster", "completion")
+_LOCAL = ("convert", "explain", "cluster", "completion")
 _VERSION = re.compile(r"1\.\d\d")
 
 

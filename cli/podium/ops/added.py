@@ -78,7 +78,7 @@ def read_added(documents: Iterable[Document], now: str) -> tuple[list[Added], li
             if (document.apiVersion, document.kind) != CLUSTER_INFO and not document.kind.endswith("List"):
                 others[document.apiVersion, document.kind] += 1
             continue
-        added = _named(document, read, now, len(found))
+        added = _with_name(document, read, now, len(found))
         ref = added.ref
         known = found.setdefault((group_of(ref.apiVersion), ref.kind, ref.namespace, ref.name), added)
         if known is not added:
@@ -104,7 +104,7 @@ def _is_custom(api_version: str, kind: str) -> bool:
     return group_of(api_version).removesuffix(".k8s.io") not in _BUILT_IN or kind == "CompositePodGroup"
 
 
-def _named(document: Document, read: Read, now: str, index: int) -> Added:
+def _with_name(document: Document, read: Read, now: str, index: int) -> Added:
     typed: Any = document.read(read.type)
     meta: ObjectMeta = typed.metadata
     namespace = "" if read.kind in CLUSTER_SCOPED else meta.namespace or "default"

@@ -53,7 +53,7 @@ class Probes:
             "/livez": Route("GET", self._live),
             "/readyz": Route("GET", self._ready),
             "/metrics": Route("GET", self._metrics),
-            "/undecodable": Route("GET", self._named),
+            "/undecodable": Route("GET", self._list_undecodable),
         }
 
     def _live(self, ask: HTTPRequest) -> HTTPResponse:  # noqa: ARG002 - a Handler
@@ -70,7 +70,7 @@ class Probes:
         body, content_type = exposition(self._registry, ask.accept)
         return HTTPResponse(200, body, {"Content-Type": content_type})
 
-    def _named(self, ask: HTTPRequest) -> HTTPResponse:  # noqa: ARG002 - as above
+    def _list_undecodable(self, ask: HTTPRequest) -> HTTPResponse:  # noqa: ARG002 - as above
         named = (
             NamedUndecodable(resource, each.metadata.namespace or "", each.metadata.name or "", each.why)
             for resource, found in sorted(self._undecodable().items())

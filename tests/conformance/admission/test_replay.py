@@ -24,6 +24,7 @@ _OUT_OF_REACH = {
     "claim-status",
     "gate-off",
     "version-not-served",
+    "namespace-not-found",
 }
 _DIFFERENCES = Path(__file__).parents[3] / "docs" / "differences.md"
 

@@ -16,7 +16,7 @@ from tools.docs.sources import ROOTS
 from tools.manifests import dashboard, metrics
 from tools.manifests.render import MANIFESTS, ROOT
 
-from podium.rules import pod, podiumrules, priorityclass, storage
+from podium.rules import clientchecks, pod, podiumrules, priorityclass, storage
 from podium.rules.table import ADMISSION_RULES
 
 _ALERTS = yaml.safe_load((MANIFESTS / "monitoring" / "alerts.yaml").read_text(encoding="utf-8"))
@@ -43,7 +43,7 @@ _QUERIES = (
 )
 # Only the API server judges its own kinds and their stored objects.
 _CLASS_RULES = {rule.cause.rule for rule in podiumrules.CLASS_RULES}
-_NOT_OURS = {*pod.RULES, *priorityclass.RULES, *storage.RULES, *_CLASS_RULES}
+_NOT_OURS = {*pod.RULES, *priorityclass.RULES, *storage.RULES, *clientchecks.RULES, *_CLASS_RULES}
 _OWN = {rule.cause.rule.id for rule in podiumrules.OWN_RULES}
 _SCHEDULER = "podium_scheduler_"
 _RESULTS = ("scheduled", "unschedulable", "error")
