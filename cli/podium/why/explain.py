@@ -135,12 +135,12 @@ def state_of(pod: Schedulable) -> RunState:
     return RunState.RUNNING if pod.spec.nodeName else RunState.WAITING
 
 
-def group_state(by_state: Mapping[RunState, Sequence[Pod]]) -> RunState:
-    """Return the state of a group: waiting if any member waits or there are no members."""
+def group_state(by_state: Mapping[RunState, Sequence[Pod]], group: PodGroup | None) -> RunState:
+    """Return the state of a group: waiting if any member waits, or if it is a gang without members."""
     for state in (RunState.WAITING, RunState.RUNNING, RunState.LEAVING, RunState.FINISHED):
         if by_state.get(state):
             return state
-    return RunState.WAITING
+    return RunState.EMPTY if group is not None and group.min_count is None else RunState.WAITING
 
 
 def _of_pod(pod: Schedulable, reading: WhyInput) -> Account:
@@ -187,7 +187,7 @@ def _of_group(key: GroupKey, reading: WhyInput) -> Account | None:
         *(Victim("Pod", key.namespace, pod.metadata.name or "", pod.metadata.uid or "") for pod in pods),
     ]
     gone = departures(pods, group, victims, reading.past, reading.known, reading.name_of)
-    state = group_state(by_state)
+    state = group_state(by_state, group)
     waiting = _waits(key, pending, reading) if state is RunState.WAITING else ()
     subject = Subject(
         kind="PodGroup",
@@ -338,5 +338,7 @@ def _summary(subject: Subject, state: RunState, waiting: Sequence[Wait], gone: S
             return f"{subject} is terminating{ended}."
         case RunState.FINISHED:
             return f"{subject} has ended{ended}."
+        case RunState.EMPTY:
+            return f"{subject} has no pods{ended}."
         case RunState.GONE:
             return f"{subject} no longer exists{ended}."

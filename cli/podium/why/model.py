@@ -18,6 +18,8 @@ class RunState(StrEnum):
     RUNNING = "Running"
     LEAVING = "Leaving"
     FINISHED = "Finished"
+    # A group without pods that waits for none, because it has no minCount.
+    EMPTY = "Empty"
     # The object does not exist, but events or records still mention it.
     GONE = "Gone"
 

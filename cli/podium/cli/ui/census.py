@@ -20,7 +20,7 @@ from podium.why.explain import group_state, state_of
 from podium.why.model import RunState
 
 # The order of states in lists: those that may need action come first.
-STATES = (RunState.WAITING, RunState.LEAVING, RunState.RUNNING, RunState.FINISHED)
+STATES = (RunState.WAITING, RunState.LEAVING, RunState.RUNNING, RunState.FINISHED, RunState.EMPTY)
 
 
 class CensusRow(NamedTuple):
@@ -89,7 +89,7 @@ def _group(key: GroupKey, view: ClusterReader) -> CensusRow:
     by_state: dict[RunState, list[Schedulable]] = defaultdict(list)
     for pod in members:
         by_state[state_of(pod)].append(pod)
-    state = group_state(by_state)
+    state = group_state(by_state, group)
     gone = state is not RunState.RUNNING and any(
         map(is_preempted, (*by_state[RunState.LEAVING], *by_state[RunState.FINISHED]))
     )
