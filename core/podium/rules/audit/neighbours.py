@@ -1,7 +1,8 @@
 """Rules beyond groups: Kueue's own priorities, pods without a controller, gangs without a PodGroup."""
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 from podium.api.core import Pod
 from podium.api.findings import ObjectRef, Severity
@@ -18,9 +19,10 @@ from podium.text import count, some
 KUEUE_PRIORITY_DIFFERS = Rule(
     id="kueue-priority-differs",
     severity=Severity.WARNING,
-    title="Kueue's priority differs from that of its pods",
+    title="Kueue and the scheduler order two workloads differently",
     why="Kueue queues and evicts by its Workload's priority; the scheduler preempts by the pods' "
-    "priority. One can evict pods that the other protects.",
+    "priority. A WorkloadPriorityClass separates the two on purpose, so other values alone are no problem. "
+    "If the order differs, one evicts pods that the other protects.",
     source="kubernetes-sigs/kueue#14413",
     needs=frozenset({Kind.KUEUE_WORKLOAD, Kind.POD}),
 )
@@ -45,8 +47,51 @@ INFERRED_PRIORITY_DIFFERS = Rule(
 )
 
 
+class _Queued(NamedTuple):
+    """A Kueue Workload with live pods: its priority, and the lowest and highest priority of the pods."""
+
+    workload: KueueWorkload
+    pods: Sequence[Pod]
+    value: int
+    lowest: int
+    highest: int
+
+
 def kueue_priority_differs(survey: Survey) -> Iterator[AuditFinding]:
-    """Find Kueue Workloads whose priority differs from that of their live pods."""
+    """Find Kueue Workloads with pods below those of a Workload that Kueue orders behind them."""
+    by_value: dict[int, list[_Queued]] = defaultdict(list)
+    for each in _queued(survey):
+        by_value[each.value].append(each)
+    behind: _Queued | None = None
+    for value in sorted(by_value):
+        for each in by_value[value]:
+            if behind is not None and each.lowest < behind.highest:
+                yield _inversion(survey, each, behind)
+        top = max(by_value[value], key=lambda each: each.highest)
+        behind = top if behind is None or top.highest > behind.highest else behind
+
+
+def _inversion(survey: Survey, first: _Queued, behind: _Queued) -> AuditFinding:
+    meta, other = first.workload.metadata, behind.workload.metadata
+    second = f"Workload {other.namespace}/{other.name} ({behind.value})"
+    lower = [pod for pod in first.pods if (pod.spec.priority or 0) < behind.highest]
+    live = count(len(lower), "live pod")
+    fix = f"give both the same order in the class that Kueue uses and in {templates_of(survey.owners(lower))}"
+    return AuditFinding(
+        KUEUE_PRIORITY_DIFFERS.finding(
+            ObjectRef(first.workload.apiVersion, first.workload.kind, meta.namespace or "", meta.name or ""),
+            "spec.priority",
+            f"Kueue orders it ({first.value}) before {second}, but {live} of it with "
+            f"priority {first.lowest} can be preempted by pods of the other with {behind.highest}: "
+            f"{some(pod.metadata.name or '' for pod in lower)}.",
+            fix,
+        ),
+        fix,
+    )
+
+
+def _queued(survey: Survey) -> Iterator[_Queued]:
+    """Yield the Kueue Workloads that have live pods."""
     workloads = survey.view.kueue_workloads
     if not workloads:
         return
@@ -58,21 +103,12 @@ def kueue_priority_differs(survey: Survey) -> Iterator[AuditFinding]:
     pods: dict[Name, list[Pod]] = defaultdict(list)
     for name, pod in survey.view.pods.items():
         workload = None if pod.finished else _kueue_workload(survey, name, pod, by_owner)
-        if workload is not None and (pod.spec.priority or 0) != (workload.spec.priority or 0):
+        if workload is not None:
             pods[name[0], workload.metadata.name or ""].append(pod)
-    for key, differing in pods.items():
+    for key, own in pods.items():
+        values = [pod.spec.priority or 0 for pod in own]
         workload = workloads[key]
-        values = sorted({pod.spec.priority or 0 for pod in differing})
-        yield AuditFinding(
-            KUEUE_PRIORITY_DIFFERS.finding(
-                ObjectRef(workload.apiVersion, workload.kind, *key),
-                "spec.priority",
-                f"Kueue queues it by {workload.spec.priority or 0}; the scheduler preempts "
-                f"{count(len(differing), 'live pod')} of it by {' and '.join(map(str, values))}: "
-                f"{some(pod.metadata.name or '' for pod in differing)}.",
-                f"use one value in the WorkloadPriorityClass and {templates_of(survey.owners(differing))}",
-            )
-        )
+        yield _Queued(workload, own, workload.spec.priority or 0, min(values), max(values))
 
 
 def bare_pod_victims(survey: Survey) -> Iterator[AuditFinding]:

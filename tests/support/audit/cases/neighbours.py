@@ -7,49 +7,61 @@ JOBSET = "jobset.sigs.k8s.io/jobset-name"
 ROLE = "jobset.sigs.k8s.io/replicatedjob-name"
 CASES = [
     Case(
-        "Kueue has another number, by owner",
+        "Kueue orders two workloads the other way, by owner and pod group",
         "kueue-priority-differs",
         [
             kueue_workload("w", priority=500, owners=[("jobset.x-k8s.io/v1alpha2", "JobSet", "train")]),
+            kueue_workload("v", priority=None),
             owner("Job", "train-0", made_by=("jobset.x-k8s.io/v1alpha2", "JobSet", "train")),
-            pod("a", priority=1000, owner=("batch/v1", "Job", "train-0")),
-            pod("done", priority=1000, owner=("batch/v1", "Job", "train-0"), phase="Succeeded"),
+            pod("a", priority=10, owner=("batch/v1", "Job", "train-0")),
+            pod("done", priority=1, owner=("batch/v1", "Job", "train-0"), phase="Succeeded"),
+            pod("b", priority=1000, labels={"kueue.x-k8s.io/pod-group-name": "v"}),
         ],
         [
             (
                 "Workload team-a/w",
                 "spec.priority",
-                "Kueue queues it by 500; the scheduler preempts 1 live pod of it by 1000: a",
+                (
+                    "Kueue orders it (500) before Workload team-a/v (0), but 1 live pod of it with priority "
+                    "10 can be preempted by pods of the other with 1000: a"
+                ),
             )
         ],
     ),
     Case(
-        "Kueue has another number, by pod group, annotation and JobSet label",
+        "Kueue orders several workloads the other way, by annotation, JobSet label and pod",
         "kueue-priority-differs",
         [
-            kueue_workload("w", priority=None),
+            kueue_workload("low", priority=1),
             kueue_workload("x", priority=3),
             kueue_workload("y", priority=3, owners=[("jobset.x-k8s.io/v1alpha2", "JobSet", "set")]),
-            kueue_workload("z", priority=3, owners=[("v1", "Pod", "alone")]),
-            pod("a", priority=1, labels={"kueue.x-k8s.io/pod-group-name": "w"}),
+            kueue_workload("z", priority=4, owners=[("v1", "Pod", "alone")]),
+            pod("a", priority=9, labels={"kueue.x-k8s.io/pod-group-name": "low"}),
             pod("b", priority=2, annotations={"kueue.x-k8s.io/workload": "x"}),
-            pod("c", priority=2, labels={JOBSET: "set"}, owner=("batch/v1", "Job", "set-0")),
-            pod("alone", priority=2, owner=None),
+            pod("c", priority=8, labels={JOBSET: "set"}, owner=("batch/v1", "Job", "set-0")),
+            pod("alone", priority=9, owner=None),
         ],
         [
-            ("Workload team-a/w", "spec.priority", "Kueue queues it by 0"),
-            ("Workload team-a/x", "spec.priority", "by 2: b"),
-            ("Workload team-a/y", "spec.priority", "by 2: c"),
-            ("Workload team-a/z", "spec.priority", "by 2: alone"),
+            ("Workload team-a/x", "spec.priority", "with priority 2 can be preempted"),
+            ("Workload team-a/y", "spec.priority", "with priority 8 can be preempted"),
         ],
     ),
     Case(
-        "Kueue has the same number",
+        "Kueue has other numbers in the same order",
         "kueue-priority-differs",
         [
-            kueue_workload("w", priority=1000, owners=[("batch/v1", "Job", "train")]),
+            kueue_workload("w", priority=500, owners=[("batch/v1", "Job", "train")]),
+            kueue_workload("v", priority=5, owners=[("batch/v1", "Job", "other")]),
             pod("a", priority=1000),
-            pod("other", priority=5, owner=("batch/v1", "Job", "other")),
+            pod("other", priority=1000, owner=("batch/v1", "Job", "other")),
+        ],
+    ),
+    Case(
+        "Kueue has one workload",
+        "kueue-priority-differs",
+        [
+            kueue_workload("w", priority=500, owners=[("batch/v1", "Job", "train")]),
+            pod("a", priority=1000),
         ],
     ),
     Case(

@@ -114,7 +114,11 @@ def test_a_group_is_at(name: str, tmp_path: Path) -> None:
     (row,) = desk([node(), *objects], tmp_path).census.rows
     assert (row.namespace, row.name, row.priority) == ("a", "ring", 5)
     assert (row.state, row.preempted, row.differing) == (state, preempted, differing)
-    assert (dict(row.pods), dict(row.held), row.min_count) == (pods, held, None if state is RunState.EMPTY else 2)
+    assert (dict(row.pods), dict(row.held), row.min_count) == (
+        pods,
+        held,
+        None if state is RunState.EMPTY else 2,
+    )
 
 
 def test_a_missing_group_has_the_priority_of_its_pods(tmp_path: Path) -> None:
