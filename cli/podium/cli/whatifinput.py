@@ -131,7 +131,7 @@ def server_minor(loaded: Loaded) -> tuple[int, str]:
     """Return the nearest minor to the server's that serves the Workload API, and how it is known."""
     served = minor_of(loaded.server)
     if served is None:
-        named, why = choose_minor(loaded.state.nodes.values())
+        named, why = choose_minor(loaded.state)
         served = minor_of(named)
         assert served is not None
     else:

@@ -11,8 +11,9 @@ from typing import NamedTuple
 
 import msgspec
 
-from podium.api.core import Node, Pod
+from podium.api.core import Pod
 from podium.api.findings import Finding, ObjectRef, Severity
+from podium.api.groups import NATIVE_GROUP
 from podium.api.minors import minor_of, nearest
 from podium.api.reads import Kind
 from podium.audit.baseline import Looked, Triage, partly_checked
@@ -39,6 +40,8 @@ from podium.text import count
 # The Kubernetes minor versions that the rules know.
 MINORS = {f"1.{minor}": minor for minor in (35, 36, 37, 38)}
 DEFAULT_MINOR = "1.37"
+# The one native version that a single minor serves.
+_V1ALPHA2 = f"{NATIVE_GROUP}/v1alpha2"
 FIXES_SHOWN = 10
 EVERYTHING_COUNTS = Triage()
 
@@ -128,12 +131,12 @@ def run_rules(
     return Ran(found, frozenset(check.rule.id for check in runnable), not_checked)
 
 
-def choose_minor(nodes: Iterable[Node], server: str = "", *, assumed: str = DEFAULT_MINOR) -> tuple[str, str]:
-    """Return the Kubernetes minor to audit for, and how it was found: from the API server, or the kubelets.
+def choose_minor(view: ClusterReader, server: str = "", *, assumed: str = DEFAULT_MINOR) -> tuple[str, str]:
+    """Return the Kubernetes minor to audit for, and how it was found.
 
     `server` is the version of the API server, or empty. Among kubelets the newest decides: a control plane is
-    never older than its kubelets, and an old kubelet may lag three minors behind. If no version is known, the
-    result is `assumed`.
+    never older than its kubelets, and an old kubelet may lag three minors behind. Without both, v1alpha2
+    decides, which one minor serves. If no version is known, the result is `assumed`.
     """
     served = minor_of(server)
     if served is not None:
@@ -141,12 +144,16 @@ def choose_minor(nodes: Iterable[Node], server: str = "", *, assumed: str = DEFA
         exact = known == f"1.{served}"
         return known, f"the API server is {server}{'' if exact else '; the nearest known minor'}"
     versions: Counter[int] = Counter()
-    for node in nodes:
+    for node in view.nodes.values():
         info = node.status.nodeInfo if node.status is not None else None
         minor = minor_of(info.kubeletVersion or "") if info is not None else None
         if minor is not None:
             versions[minor] += 1
     if not versions:
+        refs = [each.ref for index in (view.groups, view.workloads) for each in index.values()]
+        native = {ref.apiVersion for ref in refs if ref.group == NATIVE_GROUP}
+        if native == {_V1ALPHA2}:
+            return "1.36", f"no other minor serves {_V1ALPHA2}, which the input has"
         return assumed, "assumed, because no node has a version"
     newest = max(versions)
     known = nearest(newest, MINORS.values())

@@ -289,8 +289,25 @@ KUBELETS: list[tuple[str, list[str | None], tuple[str, str]]] = [
     ("versions", "chosen"), [each[1:] for each in KUBELETS], ids=[each[0] for each in KUBELETS]
 )
 def test_the_minor_comes_from_the_newest_kubelet(versions: list[str | None], chosen: tuple[str, str]) -> None:
-    assert choose_minor(node(f"n-{index}", kubelet=each) for index, each in enumerate(versions)) == chosen
-    assert choose_minor([Node()]) == ("1.37", "assumed, because no node has a version")
+    nodes = [node(f"n-{index}", kubelet=each) for index, each in enumerate(versions)]
+    assert choose_minor(cluster(*nodes)) == chosen
+    assert choose_minor(cluster(Node())) == ("1.37", "assumed, because no node has a version")
+
+
+@pytest.mark.parametrize(
+    ("groups", "chosen"),
+    [
+        ([pod_group(version="v1alpha2")], "1.36"),
+        ([pod_group(version="v1alpha2"), pod_group("ours", podium=True)], "1.36"),
+        ([pod_group(version="v1alpha2"), pod_group("new")], "1.37"),
+        ([pod_group(version="v1alpha2", podium=True)], "1.37"),
+    ],
+    ids=["alone", "beside Podium's", "beside v1beta1", "Podium's own"],
+)
+def test_v1alpha2_alone_means_the_minor_that_serves_it(groups: list[Readable], chosen: str) -> None:
+    """Kubelets and the server's own version come first."""
+    assert choose_minor(cluster(*groups))[0] == chosen
+    assert choose_minor(cluster(*groups, node("n", kubelet="v1.37.0")))[0] == "1.37"
 
 
 @given(

@@ -203,7 +203,7 @@ def _minor(asked: str | None, loaded: Loaded) -> tuple[str, str]:
     """Return the minor to audit for, and how it was chosen: the option, the API server, else the kubelets."""
     if asked is not None:
         return asked, "set by --kubernetes"
-    return choose_minor(loaded.state.nodes.values(), loaded.server)
+    return choose_minor(loaded.state, loaded.server)
 
 
 def _objects(state: ClusterState) -> dict[str, int]:

@@ -107,7 +107,7 @@ def _plan_migration(loaded: inputs.Loaded, to: Api, *, live: bool, applies: bool
             "a dump does not hold whole objects. Run this on the live cluster, or on the output of "
             "kubectl get -o yaml"
         )
-    minor, _ = choose_minor(state.nodes.values(), loaded.server)
+    minor, _ = choose_minor(state, loaded.server)
     target = target_version(to, MINORS[minor])
     with loaded.origins.placed():
         return plan_migration(state, loaded.documents, target, MINORS[minor]), target

@@ -104,7 +104,7 @@ def _current(asked: str | None, target: str, loaded: inputs.Loaded) -> tuple[str
     else:
         # A manifest does not name its minor; the default is one minor before the target.
         before = f"1.{MINORS[target] - 1}"
-        minor, how = choose_minor(loaded.state.nodes.values(), loaded.server, assumed=before)
+        minor, how = choose_minor(loaded.state, loaded.server, assumed=before)
     if MINORS[minor] >= MINORS[target] or (minor_of(loaded.server) or 0) >= MINORS[target] > MINORS[minor]:
         raise click.UsageError(f"--to {target} is not an upgrade: the current minor is {minor} ({how}).")
     return minor, how

@@ -85,7 +85,7 @@ class Desk:
     def divergences(self) -> AuditReport:
         """Return the audit's findings on priorities that differ. Raises PodiumError."""
         loaded = self.read.near
-        minor, chosen_by = choose_minor(loaded.state.nodes.values(), loaded.server)
+        minor, chosen_by = choose_minor(loaded.state, loaded.server)
         with collector_paused(), loaded.origins.placed():
             return audit(
                 loaded.state,

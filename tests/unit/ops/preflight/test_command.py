@@ -119,10 +119,12 @@ def test_a_dump_is_judged_but_gives_no_manifests(tmp_path: Path) -> None:
 
 
 def test_a_manifest_is_taken_to_be_of_the_minor_before() -> None:
-    """It does not hold its minor; --from does."""
-    report = json.loads(run("-f", "-", "--to", "1.38", "-o", "json", text=listed(group())).stdout)
+    """It does not hold its minor, unless by the version of its groups; --from sets it."""
+    report = json.loads(run("-f", "-", "--to", "1.38", "-o", "json", text=listed(pod(priority=5))).stdout)
     assert report["current"] == "1.37"
     assert report["currentBy"].startswith("assumed")
+    report = json.loads(run("-f", "-", "--to", "1.38", "-o", "json", text=listed(group())).stdout)
+    assert report["current"] == "1.36"
     asked = run("-f", "-", "--to", "1.38", "--from", "1.36", "-o", "json", text=listed(group()))
     assert json.loads(asked.stdout)["current"] == "1.36"
 
