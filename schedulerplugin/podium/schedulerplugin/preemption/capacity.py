@@ -116,10 +116,13 @@ class OneKindCapacity:
         return max(slots, 0)
 
 
+# The effort of packing few nodes, and the number of nodes, times orders, that are few.
+_PACKING, _FEW_NODES = 5, 512
+
+
 class MixedCapacity:
     """The capacity for pods of several kinds: how many a packing finds room for."""
 
-    step = 5
     unlimited = False
 
     def __init__(self, free: list[Int64s], kinds: list[PodKind]) -> None:
@@ -127,6 +130,8 @@ class MixedCapacity:
         self._kinds = kinds
         self._wanted = sum(kind.number for kind in kinds)
         self._orders = list(_orders(kinds, self._free.max(axis=1, initial=1)))
+        # Up to some hundred nodes, numpy's calls take most of the time.
+        self.step = _PACKING * max(1, self._free.shape[1] * len(self._orders) // _FEW_NODES)
 
     def remove(self, pods: Sequence[PodUsage]) -> None:
         """Free the room of these pods."""
@@ -140,12 +145,19 @@ class MixedCapacity:
 
     def pod_count(self) -> int:
         """Return how many pods of the preemptor have room."""
-        alone = sum(min(int(slots(self._free, kind).sum()), kind.number) for kind in self._kinds)
+        places = [slots(self._free, kind) for kind in self._kinds]
+        alone = sum(
+            min(int(there.sum()), kind.number) for there, kind in zip(places, self._kinds, strict=True)
+        )
         if alone < self._wanted:
             return alone
+        # Most nodes have room for no pod while most units stay.
+        open_ = np.logical_or.reduce([there > 0 for there in places])
+        free = self._free[:, open_]
         best = 0
         for order in self._orders:
-            best = max(best, sum(int(taken.sum()) for _, taken in packed(self._free, order)))
+            there = [kind._replace(nodes=kind.nodes[open_]) for kind in order]
+            best = max(best, sum(int(taken.sum()) for _, taken in packed(free, there)))
             if best == self._wanted:
                 break
         return best
