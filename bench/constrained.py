@@ -7,7 +7,7 @@ figures as JSON. Each decision is made again after a pod of the cluster was repl
 import json
 import sys
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from time import process_time
 from typing import Any
 
@@ -33,11 +33,20 @@ REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 PER_NODE = 8
 # Nodes, and members of the gang.
 GANGS = ((500, 300), (5_000, 500))
+KINDS = {
+    "plain": "no constraint",
+    "apart": "one pod a host",
+    "even": "host spread",
+    "sizes": "three sizes of pods",
+}
+# The accelerators of the members, in turn, of a gang of several sizes.
+SIZES = (8, 4, 2)
 APART_NODES, APART_GANG = 400, 20
 OUTSIDER_NODES, OUTSIDER_GANG = 1_000, 100
 _NOTE = f"""
 One process on one processor for each cluster. Every node has 8 accelerators, which {PER_NODE} pods of three
-lower priorities hold; each member of the gang asks for all 8 of a node. The lone pod asks for a node of which
+lower priorities hold; each member of the gang asks for all 8 of a node, or, of three sizes, for 8, 4 and 2 in
+turn. The lone pod asks for a node of which
 each holds a member of a whole gang that keeps its members apart by host. The outsider is a pending pod of
 another namespace whose required anti-affinity means all pods of all namespaces. Every pod carries a label of
 its own, as the pods of an Indexed Job do; pods alike carry none. Figures are processor time; the first
@@ -50,7 +59,7 @@ def measure() -> Section:
     rows = []
     for nodes, members in GANGS:
         cluster = f"{nodes:,} nodes, {nodes * PER_NODE:,} pods"
-        for kind, what in (("plain", "no constraint"), ("apart", "one pod a host"), ("even", "host spread")):
+        for kind, what in KINDS.items():
             target = "" if kind == "plain" else f"; target under {500 if nodes <= 500 else 2_000} ms"
             rows += _beside(f"gang of {members}, {what}, {cluster}", target, "gang", kind, nodes, members)
     what = f"lone pod among whole gangs of {APART_GANG} that keep apart, {APART_NODES} nodes"
@@ -63,9 +72,10 @@ def measure() -> Section:
 
 
 def gang(kind: str, nodes: int, members: int, numbered: int = 1) -> list[float]:
-    """Let a gang preempt that is `plain`, keeps its pods `apart` by host, or spreads them `even`."""
+    """Let a gang preempt: `plain`, with its pods `apart` by host, spread `even`, or of several `sizes`."""
     state = _full(nodes)
-    return _deciding(state, _gang(state, "wanted", members, 10, **_constraint(kind)), numbered)
+    sizes = SIZES if kind == "sizes" else SIZES[:1]
+    return _deciding(state, _gang(state, "wanted", members, 10, sizes=sizes, **_constraint(kind)), numbered)
 
 
 def lone(kind: str, nodes: int, members: int, numbered: int = 1) -> list[float]:
@@ -136,8 +146,14 @@ def _constraint(kind: str) -> dict[str, Any]:
     return {}
 
 
-def _gang(
-    state: ClusterState, name: str, members: int, priority: int, first: int | None = None, **spec: Any
+def _gang(  # noqa: PLR0917 - of which a case names few
+    state: ClusterState,
+    name: str,
+    members: int,
+    priority: int,
+    first: int | None = None,
+    sizes: Sequence[int] = SIZES[:1],
+    **spec: Any,
 ) -> GroupKey:
     """Put a whole gang into a cluster, pending, or one to a node from the first on."""
     state.apply(
@@ -155,7 +171,7 @@ def _gang(
     for at in range(members):
         where = None if first is None else first + at
         fields = {"labels": {"role": "worker"}, "schedulingGroup": {"podGroupName": name}, **spec}
-        state.apply(_pod(f"{name}-{at}", 8, priority, at=where, **fields))
+        state.apply(_pod(f"{name}-{at}", sizes[at % len(sizes)], priority, at=where, **fields))
     return GroupKey(True, NS, name)
 
 

@@ -116,8 +116,8 @@ class OneKindCapacity:
         return max(slots, 0)
 
 
-# The effort of packing few nodes, and the number of nodes, times orders, that are few.
-_PACKING, _FEW_NODES = 5, 512
+# The effort of packing few nodes, and the numbers of nodes, times orders, that are few and many.
+_PACKING, _FEW_NODES, _MANY_NODES = 5, 512, 2_048
 
 
 class MixedCapacity:
@@ -130,8 +130,11 @@ class MixedCapacity:
         self._kinds = kinds
         self._wanted = sum(kind.number for kind in kinds)
         self._orders = list(_orders(kinds, self._free.max(axis=1, initial=1)))
+        # The largest first is nearly always the best order, and a search asks thousands of times.
+        few = self._free.shape[1] * len(self._orders) <= _MANY_NODES
+        self._counted = self._orders if few else self._orders[:1]
         # Up to some hundred nodes, numpy's calls take most of the time.
-        self.step = _PACKING * max(1, self._free.shape[1] * len(self._orders) // _FEW_NODES)
+        self.step = _PACKING * max(1, self._free.shape[1] * len(self._counted) // _FEW_NODES)
 
     def remove(self, pods: Sequence[PodUsage]) -> None:
         """Free the room of these pods."""
@@ -155,7 +158,7 @@ class MixedCapacity:
         open_ = np.logical_or.reduce([there > 0 for there in places])
         free = self._free[:, open_]
         best = 0
-        for order in self._orders:
+        for order in self._counted:
             there = [kind._replace(nodes=kind.nodes[open_]) for kind in order]
             best = max(best, sum(int(taken.sum()) for _, taken in packed(free, there)))
             if best == self._wanted:

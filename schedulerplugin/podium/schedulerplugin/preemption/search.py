@@ -17,6 +17,10 @@ from podium.schedulerplugin.preemption.capacity import PodCapacity, PodUsage
 EFFORT = 25_000
 # The same for a plan on one node, of which a lone pod has several made.
 NODE_EFFORT = 3_000
+# More units than this return in runs if the preemptor has several kinds of pods.
+_RUNS = 512
+# Several kinds of pods get no further start after this many times the effort.
+_STARTS = 2
 # The parts of a pod in which usefulness is counted where it divides weights, which no float can hold.
 _SHARE = 1_024
 
@@ -71,7 +75,8 @@ class Search:
             return None
         found = self._best_reprieve()
         self._set(found)
-        self._effort = 0
+        if self._capacity.unlimited:
+            self._effort = 0
         self._improve()
         return self._victims()
 
@@ -101,6 +106,9 @@ class Search:
             self._reprieve(order)
             if best is None or self._score < best[0]:
                 best = self._score, self._victims()
+            if not self._capacity.unlimited and self._effort >= _STARTS * self._max_effort:
+                # Packing many nodes takes as long as moving hundreds of pods.
+                break
         assert best is not None
         return best[1]
 
@@ -116,10 +124,48 @@ class Search:
 
     def _reprieve(self, order: Sequence[int]) -> None:
         """Return back every unit, in order, without which there is room enough."""
+        if not self._capacity.unlimited and len(order) > _RUNS:
+            self._reprieve_in_runs([at for at in order if at in self._evicted])
+            return
         for at in order:
             if at in self._evicted and self._try_reprieve(at):
                 # Surplus that came before its core in the order had to wait for it.
                 self._reprieve([each for each in self._candidates[at].surplus if each in self._evicted])
+
+    def _reprieve_in_runs(self, order: Sequence[int]) -> None:
+        """Do the same with few packings: many units return at once, and equal ones are refused at once.
+
+        Room only gets less, so units that return together would nearly always also return one by one, and a
+        unit equal to one that was refused would be refused. A packing is no proof of either.
+        """
+        refused: set[tuple[PodUsage, ...]] = set()
+        first, size = 0, 1
+        while first < len(order):
+            run = order[first : first + size]
+            if size > 1 and not any(self._candidates[at].surplus or at in self._core_of for at in run):
+                returned = self._try_reprieve_all(run)
+                first += len(run) if returned else 0
+                size = size * 2 if returned else size // 2
+                continue
+            at, usage = order[first], tuple(self._candidates[order[first]].usage)
+            returned = at in self._evicted and usage not in refused and self._try_reprieve(at)
+            if returned:
+                self._reprieve([each for each in self._candidates[at].surplus if each in self._evicted])
+            elif at in self._evicted and self._core_of.get(at) not in self._evicted:
+                refused.add(usage)
+            first, size = first + 1, 2 if returned else 1
+
+    def _try_reprieve_all(self, run: Sequence[int]) -> bool:
+        """Return units back if there is room enough without all of them."""
+        self._deadline.enforce()
+        self._effort += self._capacity.step
+        for at in run:
+            self._put_back(at)
+        if self._capacity.pod_count() >= self._needed:
+            return True
+        for at in run:
+            self._evict(at)
+        return False
 
     def _try_reprieve(self, at: int) -> bool:
         if self._core_of.get(at) in self._evicted:
