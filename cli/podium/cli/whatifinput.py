@@ -7,7 +7,7 @@ therefore comes with a text that tells its source.
 import re
 from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import click
 import msgspec
@@ -33,6 +33,8 @@ from podium.errors import PodiumError, PodiumUsageError
 from podium.kube.discovery import NOT_SERVED
 from podium.schedulerplugin.preemption.outcome import Semantics
 from podium.text import some
+
+T = TypeVar("T")
 
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
 # The kinds that a plan reads beside nodes.
@@ -190,16 +192,14 @@ def assume(
     return Assumptions(moment, rules, chosen)
 
 
-def by_scheduler(
-    view: ClusterReader, assumed: Callable[[Target], Assumptions]
-) -> Callable[[Target], Assumptions]:
-    """Return the function that asks `assumed` once for each scheduler, because only the scheduler matters."""
-    known: dict[str, Assumptions] = {}
+def by_scheduler(view: ClusterReader, choose: Callable[[Target], T]) -> Callable[[Target], T]:
+    """Return the function that calls `choose` once for each scheduler, because only the scheduler matters."""
+    known: dict[str, T] = {}
 
-    def of(target: Target) -> Assumptions:
+    def of(target: Target) -> T:
         name = scheduler(target, view)
         if name not in known:
-            known[name] = assumed(target)
+            known[name] = choose(target)
         return known[name]
 
     return of

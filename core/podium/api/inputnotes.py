@@ -1,4 +1,4 @@
-"""What a reader of files left out or replaced, as values: reports and messages name it.
+"""The files and objects that a reader left out or replaced, as values for reports and messages.
 
 A folder of a repository holds more than manifests. A report on it must say which files it does not cover.
 """

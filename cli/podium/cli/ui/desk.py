@@ -26,7 +26,7 @@ from podium.cli.ui.diverging import ABOUT
 from podium.cli.ui.history import newest_first
 from podium.cli.ui.one import Kin, Member
 from podium.cli.ui.planning import Form, PlanAnswer
-from podium.cli.whatifinput import Assumptions, ChosenSemantics, assume, by_scheduler
+from podium.cli.whatifinput import Assumptions, assume, by_scheduler
 from podium.cli.whatifplan import PlanInput, report, report_of
 from podium.cli.whyinput import WhyData
 from podium.cluster.reader import ClusterReader, Name, Target
@@ -62,7 +62,9 @@ class Desk:
         self.state = read.near.state
         # Events by namespace, for the namespaces of queries; events of files are in `read`.
         self.events: dict[str, tuple[tuple[Event, ...], tuple[str, ...]]] = {}
-        self._rules: dict[str, ChosenSemantics] = {}
+        self._rules_of = by_scheduler(
+            self.state, lambda target: whatifinput.choose_rules(None, target, self.read.near, live=self.live)
+        )
         # Making an engine takes seconds.
         self._engines = functools.lru_cache(_ENGINES)(functools.partial(Engine, self.state))
 
@@ -213,13 +215,6 @@ class Desk:
     def _engine(self, view: ClusterReader, settings: Settings, minor: int) -> Engine:
         """Return an engine for a view; the last few of this reading are cached."""
         return self._engines(settings, minor) if view is self.state else Engine(view, settings, minor)
-
-    def _rules_of(self, target: Target) -> ChosenSemantics:
-        """Return the semantics for a target, cached by scheduler, because only the scheduler matters."""
-        scheduler = whatifinput.scheduler(target, self.state)
-        if scheduler not in self._rules:
-            self._rules[scheduler] = whatifinput.choose_rules(None, target, self.read.near, live=self.live)
-        return self._rules[scheduler]
 
     def _part(self, target: Target) -> Index:
         """Return a group with its pods, or a pod, and the classes: the input for checks before scheduling."""

@@ -1,6 +1,6 @@
 """The status of pods and groups as this process knows it: stored, or written and not watched yet.
 
-What was written is remembered for some seconds, because the cluster state shows it only after the watch
+Writes are remembered for some seconds, because the cluster state shows them only after the watch
 event. A status that is compared with an older one would be left wrong.
 """
 

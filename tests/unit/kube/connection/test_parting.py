@@ -75,7 +75,7 @@ async def watching(link: Connection) -> None:
         pass
 
 
-# What the server says, and the request.
+# The answer of the server, and the request.
 GIVEN_UP: dict[str, tuple[bytes | None, Callable[[Connection], Coroutine[Any, Any, None]]]] = {
     "asked": (b"", asking),
     "begun": (BEGUN, asking),
