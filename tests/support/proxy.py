@@ -102,6 +102,7 @@ class Call(NamedTuple):
     body: bytes
     code: int = 0
     answer: bytes = b""  # of a write
+    lost: bool = False  # whether a fault kept the answer from the client
 
     @property
     def manager(self) -> str:
@@ -273,7 +274,9 @@ class Proxy(Aside):
         await _wait(rule)
         async with self._ask(request, call) as response:
             body = await response.read()
-            self.calls.append(call._replace(code=response.status, answer=body if call.writes else b""))
+            answer = body if call.writes else b""
+            lost = rule is not None and isinstance(rule.fault, Cut)
+            self.calls.append(call._replace(code=response.status, answer=answer, lost=lost))
             return response.status, _chosen(response.headers, _HANDED_BACK), body
 
     async def _watch(self, request: web.Request, call: Call, rule: Rule | None) -> web.StreamResponse:

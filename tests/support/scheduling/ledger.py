@@ -62,7 +62,7 @@ class Ledger:
         self.catch_up()
         pods, nodes = list(self.pods.seen), list(self.nodes.seen)
         found = over_commits(pods, nodes)
-        found += unannounced(pods, [deleted(call) for call in deletes if call.code == 200])
+        found += unannounced(pods, accepted(deletes))
         return [each for each in found if namespace in each]
 
     def _is_complete(self, watch: Watch) -> bool:
@@ -72,6 +72,16 @@ class Ledger:
         return there == {
             each["metadata"]["uid"]: each["metadata"]["resourceVersion"] for each in listed["items"]
         }
+
+
+def accepted(deletes: Iterable[Call]) -> list[str]:
+    """Return the UIDs of the accepted deletes; one whose answer was lost does not count if it is repeated.
+
+    The API server accepts a second delete of a pod that is still terminating.
+    """
+    calls = [call for call in deletes if call.code == 200]
+    known = [deleted(call) for call in calls if not call.lost]
+    return known + sorted({deleted(call) for call in calls if call.lost}.difference(known))
 
 
 def deleted(call: Call) -> str:

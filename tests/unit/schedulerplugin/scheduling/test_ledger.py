@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 from tests.support.controllers.history import Seen
-from tests.support.scheduling.ledger import MARKED, over_commits, unannounced
+from tests.support.proxy import Call
+from tests.support.scheduling.ledger import MARKED, accepted, over_commits, unannounced
 
 
 def node(version: int, cpu: str = "4") -> Seen:
@@ -78,3 +79,24 @@ UNANNOUNCED: dict[str, tuple[list[Seen], list[str], int]] = {
 def test_unannounced(name: str) -> None:
     pods, deletes, count = UNANNOUNCED[name]
     assert len(unannounced(pods, deletes, {"other"})) == count
+
+
+def delete(uid: str, code: int = 200, *, lost: bool = False) -> Call:
+    body = b'{"preconditions": {"uid": "%s"}}' % uid.encode()
+    return Call("DELETE", f"/api/v1/namespaces/ns/pods/{uid}", {}, body, code=code, lost=lost)
+
+
+ACCEPTED: dict[str, tuple[list[Call], list[str]]] = {
+    "once": ([delete("a"), delete("b")], ["a", "b"]),
+    "twice": ([delete("a"), delete("a")], ["a", "a"]),
+    "repeated after a lost answer": ([delete("a", lost=True), delete("a")], ["a"]),
+    "lost each time": ([delete("a", lost=True), delete("a", lost=True)], ["a"]),
+    "repeated although the answer came": ([delete("a", lost=True), delete("a"), delete("a")], ["a", "a"]),
+    "refused": ([delete("a", 409), delete("b", 0)], []),
+}
+
+
+@pytest.mark.parametrize("name", ACCEPTED)
+def test_accepted(name: str) -> None:
+    calls, uids = ACCEPTED[name]
+    assert accepted(calls) == uids
