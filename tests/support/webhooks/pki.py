@@ -36,6 +36,36 @@ def leaf(
     return certificates.leaf(ca, certificates.new_key(), names, now() + start, now() + end)
 
 
+def sparse(*, issuer: Pair | None = None) -> Pair:
+    """Return an old CA, or a leaf that it signed, with no extension beyond what Go's verification needs.
+
+    A CA has no keyUsage and no subjectKeyIdentifier, and its basicConstraints are not critical. A leaf has no
+    authorityKeyIdentifier. Python's VERIFY_X509_STRICT refuses each of the four.
+    """
+    key = certificates.new_key()
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "old-ca" if issuer is None else NAME)])
+    builder = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name if issuer is None else x509.load_pem_x509_certificate(issuer.certificate).subject)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now() - HOUR)
+        .not_valid_after(now() + 20 * HOUR)
+    )
+    if issuer is None:
+        builder = builder.add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=False)
+    else:
+        names = [certificates._alternative(each) for each in NAMES]
+        builder = builder.add_extension(x509.SubjectAlternativeName(names), critical=False)
+    signer = key if issuer is None else serialization.load_pem_private_key(issuer.key, password=None)
+    made = builder.sign(signer, hashes.SHA256())  # type: ignore[arg-type]
+    private = key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
+    return Pair(made.public_bytes(serialization.Encoding.PEM), private)
+
+
 def rsa_leaf(ca: Pair, *, use: x509.ObjectIdentifier | None = ExtendedKeyUsageOID.SERVER_AUTH) -> Pair:
     """A pair with an RSA key, as cert-manager makes by default; `use` is its extended key usage."""
     key = rsa.generate_private_key(public_exponent=65537, key_size=2048)

@@ -69,6 +69,19 @@ async def test_a_certificate_that_is_refused(
     assert words in line
 
 
+async def test_a_ca_without_key_usage_is_accepted(tmp_path: Path) -> None:
+    """As kubectl does; Python 3.13 and newer verify strictly unless told otherwise."""
+    authority = pki.sparse()
+    pki.write(tmp_path, pki.sparse(issuer=authority))
+    (tmp_path / "ca.crt").write_bytes(authority.certificate)
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.load_cert_chain(tmp_path / "tls.crt", tmp_path / "tls.key")
+    async with serving(Fake(), context) as fake:
+        kubeconfig = fake.kubeconfig(tmp_path, authority=str(tmp_path / "ca.crt"))
+        async with connect(kubeconfig, None) as link:
+            assert await link.get("/api/v1/pods")
+
+
 @pytest.mark.parametrize("method", ["GET", "PATCH"])
 async def test_a_server_without_tls(tmp_path: Path, method: str) -> None:
     async with serving(Fake()) as fake:
