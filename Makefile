@@ -50,6 +50,10 @@ format: $(DEV) ## Format the code, and apply ruff's fixes
 unit: $(DEV) ## Tests that need no Go, no server and no browser; three minutes
 	$(BIN)/python -m pytest -m "not server and not browser and not checkout" -n 2 -q
 
+.PHONY: smoke
+smoke: ## Install without extras into out/smoke, and run the commands on files (needs Python 3.11+ only)
+	$(PYTHON) -m tools.smoke
+
 .PHONY: coverage
 coverage: $(DEV) ## Branch coverage by package from the unit tests; SERVERS=1 adds the tests with real servers
 	$(BIN)/python -m tools.coverage $(if $(SERVERS),--servers)
@@ -114,8 +118,8 @@ screenshots: $(DEV) ## Take the pictures in docs/ with a real browser
 
 .PHONY: lock
 lock: $(DEV) ## Resolve the dependencies into the lock files
-	$(BIN)/uv pip compile pyproject.toml --group build $(LOCK) --output-file requirements.lock
-	$(BIN)/uv pip compile pyproject.toml --group dev $(LOCK) --output-file requirements-dev.lock
+	$(BIN)/uv pip compile pyproject.toml --extra server --group build $(LOCK) --output-file requirements.lock
+	$(BIN)/uv pip compile pyproject.toml --extra server --group dev $(LOCK) --output-file requirements-dev.lock
 
 # Only releases that are a week old: most bad releases are withdrawn by then.
 LOCK := --quiet --upgrade --exclude-newer "7 days" --universal --python-version 3.11 --generate-hashes --no-header --no-emit-index-url

@@ -15,7 +15,16 @@ from podium.api.groups import NATIVE_GROUP
 from podium.api.inputnotes import InputNotes
 from podium.api.reads import READS, Kind, Reads
 from podium.api.selectors import parse_selector
-from podium.documents.load import ClusterInfo, Loaded, Loader, Origins, Scope, collector_paused, load_state
+from podium.documents.load import (
+    NOT_SERVED,
+    ClusterInfo,
+    Loaded,
+    Loader,
+    Origins,
+    Scope,
+    collector_paused,
+    load_state,
+)
 from podium.documents.sources import STDIN_NAME, InputFiles, read_documents
 from podium.documents.split import Document
 from podium.errors import NoKubeconfigError, PodiumError
@@ -290,8 +299,6 @@ def check_read(info: ClusterInfo, reads: Reads) -> None:
 
     A report on a part of a cluster says what is missing; a report on nothing would look like a good result.
     """
-    from podium.kube.discovery import NOT_SERVED  # noqa: PLC0415 - as in `ask_live`
-
     kinds = {read.kind for read in reads.values()}
     if kinds <= info.unread.keys():
         refused = [why for kind, why in info.unread.items() if kind in kinds and why != NOT_SERVED]

@@ -5,6 +5,7 @@ usage (click's own), 1 the tool failed.
 """
 
 import importlib
+import io
 import os
 import re
 import sys
@@ -26,13 +27,19 @@ COMPLETE = "_PODIUM_COMPLETE"
 # click's message on an argument that a command does not take.
 _EXTRA = re.compile(r"Got unexpected extra arguments? \((\S+?)[ )]")
 _MODULES = "podium.cli.commands."
+# Modules of Python that Windows lacks.
+_UNIX_ONLY = ("fcntl", "pwd", "resource", "termios")
 
 
 class CommandEntry(NamedTuple):
-    """A command that is not imported yet: its section and its line in --help."""
+    """A command that is not imported yet: its section, its line in --help, and the extra with its packages.
+
+    Commands on files need no extra. `live` is enough for the others on a cluster.
+    """
 
     section: str
     help: str
+    extra: str = "live"
 
 
 _CHECK, _EXPLAIN, _DEPLOY, _SERVE, _FILES, _OTHER = (
@@ -52,19 +59,19 @@ COMMANDS: dict[str, CommandEntry] = {
     "why": CommandEntry(_EXPLAIN, "Show why a pod or group waits, and what preempted it"),
     "explain": CommandEntry(_EXPLAIN, "Explain a rule or a term"),
     "report": CommandEntry(_EXPLAIN, "Summarize recent preemptions"),
-    "doctor": CommandEntry(_EXPLAIN, "Check a cluster and its Podium installation"),
-    "ui": CommandEntry(_EXPLAIN, "Serve groups, divergences and preemptions as web pages"),
+    "doctor": CommandEntry(_EXPLAIN, "Check a cluster and its Podium installation", "server"),
+    "ui": CommandEntry(_EXPLAIN, "Serve groups, divergences and preemptions as web pages", "ui"),
     "install": CommandEntry(_DEPLOY, "Install Podium into a cluster"),
     "upgrade": CommandEntry(_DEPLOY, "Upgrade an installation to this version"),
     "uninstall": CommandEntry(_DEPLOY, "Remove Podium from a cluster"),
     "manifests": CommandEntry(_DEPLOY, "Print custom resources, webhook configurations and policies"),
     "migrate": CommandEntry(_DEPLOY, "Move groups between Podium's API and the native API"),
-    "webhook": CommandEntry(_SERVE, "Serve admission and conversion webhooks"),
-    "controller": CommandEntry(_SERVE, "Maintain conditions, finalizers and automatic groups"),
-    "scheduler": CommandEntry(_SERVE, "Schedule and preempt whole groups, beside kube-scheduler"),
+    "webhook": CommandEntry(_SERVE, "Serve admission and conversion webhooks", "server"),
+    "controller": CommandEntry(_SERVE, "Maintain conditions, finalizers and automatic groups", "server"),
+    "scheduler": CommandEntry(_SERVE, "Schedule and preempt whole groups, beside kube-scheduler", "server"),
     "convert": CommandEntry(_FILES, "Convert PodGroups and Workloads to another API version"),
     "dump": CommandEntry(_FILES, "Write the state of a cluster to a file that can be shared"),
-    "cluster": CommandEntry(_OTHER, "Start and stop a real control plane on this machine"),
+    "cluster": CommandEntry(_OTHER, "Start and stop a real control plane on this machine", "server"),
     "completion": CommandEntry(_OTHER, "Print a shell completion script"),
 }
 
@@ -113,9 +120,11 @@ class LazyGroup(click.Group):
         ctx.exit()
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run the command; a file without -f is named in the error."""
+        """Run the command; the error names a file without -f, or the extra of a missing package."""
         try:
             return super().invoke(ctx)
+        except ModuleNotFoundError as error:
+            raise _incomplete(ctx.invoked_subcommand or "", error) from None
         except click.UsageError as error:
             known = error.ctx.command.params if error.ctx is not None else ()
             extra = _EXTRA.match(error.message)
@@ -143,6 +152,19 @@ class LazyGroup(click.Group):
         return found + click.Command.shell_complete(self, ctx, incomplete)
 
 
+def _incomplete(name: str, error: ModuleNotFoundError) -> Exception:
+    """Return the usage error for a package that is not installed; the error itself for a module of Podium."""
+    package = (error.name or "podium").partition(".")[0]
+    entry = COMMANDS.get(name)
+    if package == "podium" or entry is None:
+        return error
+    if package in _UNIX_ONLY or (package == "uvloop" and sys.platform == "win32"):
+        return PodiumUsageError(f"podium {name} does not run on Windows. Use Linux, macOS or WSL")
+    return PodiumUsageError(
+        f"podium {name} needs the package {package}. Run: pip install 'podium-k8s[{entry.extra}]'"
+    )
+
+
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="podium-k8s", prog_name="podium")
 def command() -> None:
@@ -152,6 +174,7 @@ def command() -> None:
 def main() -> None:
     """Run the command line; a PodiumError becomes one line and exit code 1 or 2."""
     _open_closed_streams()
+    _write_utf8()
     try:
         if COMPLETE in os.environ:
             importlib.import_module(_MODULES + "completion")
@@ -178,6 +201,13 @@ def _open_closed_streams() -> None:
         sys.stdin = open(os.devnull)  # noqa: SIM115, PTH123 - open as long as the process
     if sys.stdout is None:
         sys.stdout = open(os.open(os.devnull, os.O_RDONLY), "w")  # noqa: SIM115, PTH123 - as above
+
+
+def _write_utf8() -> None:
+    """Write UTF-8 to both streams, as reports do. Windows would use the code page, which lacks characters."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(encoding="utf-8", errors="backslashreplace")
 
 
 def _program_name(argv0: str) -> str:

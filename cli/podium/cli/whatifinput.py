@@ -28,9 +28,8 @@ from podium.cli.config.schedulersettings import (
 )
 from podium.cli.render.whatif_words import Basis, approximation_line, target_words
 from podium.cluster.reader import ClusterReader, Name, Target
-from podium.documents.load import NOT_IN_INPUT, Loaded
+from podium.documents.load import NOT_IN_INPUT, NOT_SERVED, Loaded
 from podium.errors import PodiumError, PodiumUsageError
-from podium.kube.discovery import NOT_SERVED
 from podium.schedulerplugin.preemption.outcome import Semantics
 from podium.text import some
 

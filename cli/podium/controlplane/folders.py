@@ -4,7 +4,6 @@ Built programs are cache, running clusters are state.
 """
 
 import contextlib
-import fcntl
 import os
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -32,6 +31,8 @@ def alone(path: Path, waiting: Callable[[], None]) -> Iterator[None]:
 
     `waiting` is called once if another process has it.
     """
+    import fcntl  # noqa: PLC0415 - Windows has none, and its users get a message from the command
+
     with path.open("w", encoding="ascii") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

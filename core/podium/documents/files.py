@@ -39,7 +39,8 @@ def replace(path: Path, write: Callable[[IO[bytes]], object], *, mode: int = PUB
 def make_folder(path: Path, contents: Mapping[str, bytes]) -> None:
     """Create a folder with these files (by their path in it), all of them or none. Raises OSError.
 
-    An empty folder may exist already. The files are never mixed with those of another folder.
+    An empty folder may exist already. It is removed first, because Windows renames to new names only. Files
+    are never mixed with those of another folder.
     """
     target = Path(os.path.realpath(path))
     temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}")
@@ -48,6 +49,8 @@ def make_folder(path: Path, contents: Mapping[str, bytes]) -> None:
             file = temporary / name
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_bytes(data)
+        if target.is_dir():
+            target.rmdir()
         temporary.rename(target)
     except BaseException:
         shutil.rmtree(temporary, ignore_errors=True)

@@ -28,6 +28,7 @@ from podium.documents.split import Document, Origin, ReadError
 
 CLUSTER_INFO = ("cli.podium.dev/v1", "ClusterInfo")
 NOT_IN_INPUT = "not in the input"
+NOT_SERVED = "not served by this cluster"
 
 NOT_FOR_SCHEDULING = "the dump lacks the scheduling fields. Dump the cluster again with this version"
 

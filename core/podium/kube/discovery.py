@@ -14,12 +14,11 @@ import msgspec
 
 from podium.api.findings import group_of
 from podium.api.reads import READS, Kind, Read, Reads
+from podium.documents.load import NOT_SERVED
 from podium.errors import PodiumError
 from podium.kube.connection import Connection, RefusedError
 
 T = TypeVar("T")
-
-NOT_SERVED = "not served by this cluster"
 
 _VERSION = re.compile(r"v(\d+)(?:(alpha|beta)(\d+))?")
 _STAGES = {"alpha": 0, "beta": 1, None: 2}

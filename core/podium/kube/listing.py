@@ -13,12 +13,12 @@ import msgspec
 from podium.api.findings import group_of
 from podium.api.reads import READS, Reads
 from podium.api.schedulable import Schedulable
-from podium.documents.load import ClusterInfo, Scope
+from podium.documents.load import NOT_SERVED, ClusterInfo, Scope
 from podium.documents.schedulerfile import PATH, SchedulerFile, of_config_map
 from podium.documents.split import Document, split
 from podium.errors import PodiumError
 from podium.kube.connection import Connection, RefusedError
-from podium.kube.discovery import NOT_SERVED, Discovery, Served, discover
+from podium.kube.discovery import Discovery, Served, discover
 from podium.kube.paging import Pager
 from podium.kube.sanitize import sanitize
 

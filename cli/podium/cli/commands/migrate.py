@@ -19,6 +19,7 @@ from podium.cli.render.data import document
 from podium.cli.render.migrate_table import migrate_table
 from podium.cli.render.output import Output, output_options, write_manifests
 from podium.cli.render.text import IN_WIDE
+from podium.documents.load import NOT_SERVED
 from podium.errors import PodiumError
 from podium.ops.migrate import Api, Migration, MigrationState, plan_migration, target_version
 
@@ -115,8 +116,6 @@ def _plan_migration(loaded: inputs.Loaded, to: Api, *, live: bool, applies: bool
 
 def _is_absent(kind: Kind, why: str) -> bool:
     """Return whether a kind was not read because it is not served, so no object of it uses a group."""
-    from podium.kube.discovery import NOT_SERVED  # noqa: PLC0415 - `--help` does not need it
-
     return kind is not Kind.POD and why == NOT_SERVED
 
 

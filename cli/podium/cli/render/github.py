@@ -4,6 +4,8 @@ The runner reads any line that starts with `::` as a command. Every text is ther
 toolkit, and no text from the input is outside a command.
 """
 
+from pathlib import PurePath
+
 from podium.api.findings import Finding, Severity
 from podium.audit.report import AuditReport, NotChecked
 from podium.cli.render.context import Context
@@ -26,7 +28,7 @@ def _annotation(finding: Finding, context: Context) -> str:
     place = context.place(finding)
     if place is not None:
         line = {} if place.line is None else {"line": str(place.line)}
-        properties = {"file": place.file, **line, **properties}
+        properties = {"file": PurePath(place.file).as_posix(), **line, **properties}
     message = f"{finding.object}: {finding.message}\nFix: {finding.fix}"
     return command(_COMMANDS[finding.severity], properties, message)
 

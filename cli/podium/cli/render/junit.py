@@ -6,7 +6,7 @@ build.
 """
 
 from collections.abc import Mapping
-from xml.sax.saxutils import escape, quoteattr
+from html import escape
 
 from podium.api.findings import Finding
 from podium.audit.report import AuditReport
@@ -78,7 +78,7 @@ def _failure(finding: Finding, context: Context) -> str:
     where = [] if place is None else [":".join(str(part) for part in place if part is not None)]
     text = "\n".join(map(visible, [finding.message, f"Fix: {finding.fix}", *where]))
     failure = f'<failure type="{finding.severity}" message={_attribute(finding.message)}>'
-    return f"{failure}{escape(text)}</failure>"
+    return f"{failure}{escape(text, quote=False)}</failure>"
 
 
 def _quiet_suite(rule: str, title: str, skipped: Mapping[str, str]) -> list[str]:
@@ -99,4 +99,6 @@ def _case(name: str, rule: str, inside: str) -> str:
 
 
 def _attribute(text: str) -> str:
-    return quoteattr(visible(text))
+    # A parser reads a line break in an attribute as a space.
+    written = escape(visible(text), quote=False).replace('"', "&quot;").replace("\n", "&#10;")
+    return f'"{written}"'

@@ -119,5 +119,4 @@ def _notification(missing: NotChecked) -> dict[str, Any]:
 def file_uri(path: str) -> str:
     """Return a path as a URI reference: relative paths stay relative to the folder the audit ran in."""
     pure = PurePath(path)
-    quoted = quote(os.fsencode(pure.as_posix()))
-    return f"file://{quoted}" if pure.is_absolute() else quoted
+    return pure.as_uri() if pure.is_absolute() else quote(os.fsencode(pure.as_posix()))

@@ -1,0 +1,84 @@
+"""The packages that each command imports: those of its extra, and none of an extra for commands on files."""
+
+import re
+import sys
+import tomllib
+from pathlib import Path
+
+import grimp
+import pytest
+from tools.smoke import ON_CLUSTERS, ON_FILES, ON_UNIX, ON_WINDOWS, SmokeCase, problem
+
+from podium.cli.main import COMMANDS
+
+ROOT = Path(__file__).parents[3]
+_PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+# The modules of distributions that have another name.
+_MODULES = {"pyyaml": "yaml"}
+_BASE = "base"
+
+
+def _modules(requirements: list[str]) -> frozenset[str]:
+    """Return the modules of requirements, with those of the extras that they name."""
+    found: set[str] = set()
+    for requirement in requirements:
+        name, _, extra = re.split(r"[>=;\]]", requirement)[0].partition("[")
+        if extra:
+            found |= _modules(_PROJECT["optional-dependencies"][extra])
+        else:
+            found.add(_MODULES.get(name, name.replace("-", "_")))
+    return frozenset(found)
+
+
+PACKAGES = {_BASE: _modules(_PROJECT["dependencies"])} | {
+    extra: _modules(_PROJECT["dependencies"] + requirements)
+    for extra, requirements in _PROJECT["optional-dependencies"].items()
+}
+EXTRAS = PACKAGES["server"] - PACKAGES[_BASE]
+# The modules of Python that Windows lacks.
+UNIX_ONLY = frozenset(
+    ("curses", "fcntl", "grp", "pty", "pwd", "readline", "resource", "syslog", "termios", "tty")
+)
+
+
+def _without(modules: frozenset[str], platform: str = sys.platform) -> list[str]:
+    """Return the command line of podium in a process that cannot import these modules."""
+    script = (
+        f"import sys; sys.modules.update(dict.fromkeys({sorted(modules)!r}))\n"
+        f"from podium.cli.main import main; sys.platform = {platform!r}; main()"
+    )
+    return [sys.executable, "-c", script]
+
+
+def test_each_extra_contains_the_one_before() -> None:
+    assert PACKAGES[_BASE] < PACKAGES["live"] < PACKAGES["ui"] < PACKAGES["server"]
+
+
+@pytest.mark.parametrize("case", ON_FILES, ids=lambda case: case.line)
+def test_a_command_on_files_needs_neither_extras_nor_unix(case: SmokeCase) -> None:
+    assert problem(_without(EXTRAS | UNIX_ONLY), case) == ""
+
+
+@pytest.mark.parametrize("case", ON_CLUSTERS + ON_UNIX, ids=lambda case: case.line)
+def test_a_command_on_a_cluster_names_its_extra(case: SmokeCase) -> None:
+    assert problem(_without(EXTRAS), case) == ""
+
+
+@pytest.mark.parametrize("case", ON_WINDOWS, ids=lambda case: case.line)
+def test_a_process_is_refused_on_windows(case: SmokeCase) -> None:
+    """The extra lacks uvloop there, which has no build for Windows."""
+    assert problem(_without(frozenset(("uvloop",)) | UNIX_ONLY, "win32"), case) == ""
+
+
+@pytest.fixture(scope="module")
+def graph() -> grimp.ImportGraph:
+    return grimp.build_graph("podium", include_external_packages=True, exclude_type_checking_imports=True)
+
+
+# `podium manifests` shares a module of options with the processes, which import their logs from there.
+@pytest.mark.parametrize("name", sorted(COMMANDS.keys() - {"manifests"}))
+def test_the_extra_of_a_command_has_all_its_packages(graph: grimp.ImportGraph, name: str) -> None:
+    """Imports in functions count too."""
+    known = PACKAGES["server"]
+    needed = known & graph.find_upstream_modules(f"podium.cli.commands.{name}")
+    assert needed <= PACKAGES[COMMANDS[name].extra]
