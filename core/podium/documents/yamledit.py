@@ -42,9 +42,14 @@ def texts(stream: bytes) -> tuple[str, ...]:
     for number, ((begin, after), end) in enumerate(zip(starts, ends, strict=True)):
         # Comments above the first separator belong to the first document.
         head = whole[:begin] if number == 0 else ""
-        body = whole[after:end].removeprefix("\n")
+        body = whole[after:end].removeprefix("\r\n").removeprefix("\n")
         found.append(f"{head}{body}".removesuffix("...\n"))
     return tuple(found)
+
+
+def line_break(text: str) -> str:
+    """Return the line break of a text: of Windows, or of Unix."""
+    return "\r\n" if "\r\n" in text else "\n"
 
 
 def edited(text: str, old: dict[str, Any], new: dict[str, Any]) -> str | None:
@@ -52,10 +57,11 @@ def edited(text: str, old: dict[str, Any], new: dict[str, Any]) -> str | None:
     import yaml  # noqa: PLC0415 - as above
 
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    newline = line_break(text)
     try:
         root = yaml.compose(text, loader)
         for edit in sorted(_Differ(text).edits(root, old, new), reverse=True):
-            text = text[: edit.start] + edit.text + text[edit.end :]
+            text = text[: edit.start] + edit.text.replace("\n", newline) + text[edit.end :]
         (found,) = yamldoc.load_all(text.encode())
     except (_NotInPlaceError, yaml.YAMLError, yamldoc.YamlError, ValueError):
         return None

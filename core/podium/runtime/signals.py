@@ -5,8 +5,9 @@ Handlers on the event loop run no code in the middle of other code, unlike Pytho
 
 import asyncio
 import signal
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from functools import partial
 
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
@@ -28,10 +29,18 @@ def stopping() -> Iterator[Stop]:
     """Yield a Stop that both signals set on the running loop, until the context ends."""
     loop = asyncio.get_running_loop()
     stop = Stop()
-    for number in _SIGNALS:
-        loop.add_signal_handler(number, stop.ask)
-    try:
-        yield stop
-    finally:
+    with ExitStack() as stack:
         for number in _SIGNALS:
-            loop.remove_signal_handler(number)
+            stack.callback(_handle(loop, number, stop.ask))
+        yield stop
+
+
+def _handle(loop: asyncio.AbstractEventLoop, number: int, ask: Callable[[], None]) -> Callable[[], object]:
+    """Call `ask` on the loop at each signal, and return the function that ends this."""
+    try:
+        loop.add_signal_handler(number, ask)
+    except NotImplementedError:
+        # The event loop of Windows. Its own wake-up for Python's handlers runs the callback at once.
+        previous = signal.signal(number, lambda *_: loop.call_soon_threadsafe(ask))
+        return partial(signal.signal, number, previous)
+    return partial(loop.remove_signal_handler, number)

@@ -111,6 +111,14 @@ def test_only_the_lines_of_the_change_differ(
     assert before[start : start + len(gone)] == gone
 
 
+@pytest.mark.parametrize(("path", "to"), [case[:2] for case in CHANGES.values()], ids=list(CHANGES))
+def test_a_text_with_line_breaks_of_windows_keeps_them(path: list[Any], to: Any) -> None:
+    wanted = _changed(path, to)
+    text = yamledit.edited(TEXT.replace("\n", "\r\n"), _value(TEXT), wanted)
+    assert text is not None
+    assert text == str(yamledit.edited(TEXT, _value(TEXT), wanted)).replace("\n", "\r\n")
+
+
 def test_no_change_is_the_same_text() -> None:
     assert yamledit.edited(TEXT, _value(TEXT), _value(TEXT)) == TEXT
 
@@ -138,4 +146,5 @@ def test_the_texts_of_a_stream_are_those_between_its_separators() -> None:
         "# only a comment\n",
         "c: |\n  --- no\n",
     )
+    assert yamledit.texts(b"a: 1\r\n---\r\nb: 2\r\n") == ("a: 1\r\n", "b: 2\r\n")
     assert yamledit.texts("é: 'ü' # ö\n---\nb: ß".encode()) == ("é: 'ü' # ö\n", "b: ß")

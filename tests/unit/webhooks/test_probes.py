@@ -213,8 +213,16 @@ def test_an_unhandled_error_is_one_line(
         assert each in line
 
 
+@pytest.mark.parametrize("handlers", [True, False], ids=["on the loop", "of Python, as on Windows"])
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-async def test_signals_ask_and_then_insist(number: signal.Signals) -> None:
+async def test_signals_ask_and_then_insist(
+    number: signal.Signals, handlers: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise NotImplementedError
+
+    if not handlers:
+        monkeypatch.setattr(asyncio.get_running_loop(), "add_signal_handler", refuse)
     before = signal.getsignal(number)
     with stopping() as stop:
         os.kill(os.getpid(), number)

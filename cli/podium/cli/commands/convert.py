@@ -63,7 +63,8 @@ def command(files: inputs.InputFiles, target: str, output: Output) -> None:
     documents = [result.document for _, result in results]
     if output.format == "yaml":
         last = len(results) - 1
-        text = "---\n".join(_yaml(*each, last=number == last) for number, each in enumerate(results))
+        written = [_yaml(*each, last=number == last) for number, each in enumerate(results)]
+        text = f"---{yamledit.line_break(''.join(written[:1]))}".join(written)
     elif len(documents) == 1:
         text = as_json(documents[0])
     else:

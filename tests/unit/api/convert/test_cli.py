@@ -106,6 +106,14 @@ LEFT: list[tuple[str, str, str, int]] = [
 ]
 
 
+def test_the_line_breaks_of_windows_stay() -> None:
+    """In the separators too: only the lines that change differ in a review."""
+    two = MANIFEST.replace("kind: List\nitems:", "kind: ConfigMap\ndata: {}\n#").partition("- {")[0]
+    unix, windows = (run("-f", "-", "--to", PODIUM, text=text) for text in (two, two.replace("\n", "\r\n")))
+    assert unix.stdout.count("---") == 1
+    assert windows.stdout_bytes.decode() == unix.stdout_bytes.decode().replace("\n", "\r\n")
+
+
 @pytest.mark.parametrize(
     ("api_version", "kind", "code"), [row[1:] for row in LEFT], ids=[row[0] for row in LEFT]
 )

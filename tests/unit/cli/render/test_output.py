@@ -145,3 +145,16 @@ def test_full_standard_output_is_one_line() -> None:
         )
     assert run.stderr == "standard output: write failed: No space left on device\n"
     assert run.returncode == 1
+
+
+@pytest.mark.parametrize("encoding", ["cp1252", "ascii"])
+def test_the_streams_are_utf8_whatever_the_code_page_is(encoding: str, tmp_path: Path) -> None:
+    """Windows has a code page for pipes, which lacks characters of names."""
+    name = tmp_path / "gro\u00dfe-\u4e2d.yaml"
+    done = subprocess.run(
+        [sys.executable, "-c", "from podium.cli.main import main; main()", "audit", "-f", str(name)],
+        env={**os.environ, "PYTHONIOENCODING": f"{encoding}:strict"},
+        capture_output=True,
+        check=False,
+    )
+    assert done.stderr.decode("utf-8") == f"podium: {name}: read failed: No such file or directory\n"

@@ -2,7 +2,7 @@
 
 import json
 from collections import Counter
-from pathlib import Path
+from pathlib import Path, PureWindowsPath
 from typing import Any
 
 import jsonschema
@@ -10,6 +10,7 @@ import pytest
 from tests.support.render import sample
 
 from podium.audit.report import AuditReport
+from podium.cli.render import sarif
 from podium.cli.render.formats import render
 from podium.cli.render.sarif import FINGERPRINT, file_uri
 
@@ -107,6 +108,15 @@ def test_says_what_was_not_checked() -> None:
 )
 def test_file_becomes_a_uri(path: str, uri: str) -> None:
     """Paths stay relative and are escaped, bytes that are no text too."""
+    assert file_uri(path) == uri
+
+
+@pytest.mark.parametrize(
+    ("path", "uri"),
+    [("deploy\\a b.yaml", "deploy/a%20b.yaml"), ("C:\\deploy\\a.yaml", "file:///C:/deploy/a.yaml")],
+)
+def test_a_path_of_windows_becomes_a_uri(path: str, uri: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sarif, "PurePath", PureWindowsPath)
     assert file_uri(path) == uri
 
 
