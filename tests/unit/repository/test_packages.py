@@ -82,3 +82,18 @@ def test_the_extra_of_a_command_has_all_its_packages(graph: grimp.ImportGraph, n
     known = PACKAGES["server"]
     needed = known & graph.find_upstream_modules(f"podium.cli.commands.{name}")
     assert needed <= PACKAGES[COMMANDS[name].extra]
+
+
+def test_the_documentation_has_each_command_and_package_with_its_extra() -> None:
+    page = (ROOT / "docs" / "install.md").read_text("utf-8")
+    rows = dict(re.findall(r"^\| (?:`(live|ui|server)`|none) \| (.*) \|$", page, re.MULTILINE))
+    named = {extra: set(re.findall(r"`(\w+)`", row.partition("|")[0])) for extra, row in rows.items()}
+    assert set().union(*named.values()) == set(COMMANDS)
+    for extra, names in named.items():
+        assert {COMMANDS[name].extra for name in names} == {extra or "live"}
+    packages = {
+        name for row in rows.values() for name in re.findall(r"[A-Za-z]\w+(?:-\w+)?", row.partition("|")[2])
+    }
+    assert {
+        _MODULES.get(each.lower(), each.replace("-", "_")) for each in packages - {"not", "on", "Windows"}
+    } == set(PACKAGES["server"])
