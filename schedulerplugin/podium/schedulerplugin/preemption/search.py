@@ -90,15 +90,15 @@ class Search:
         by_weight = sorted(positions, key=self._by_weight)
         by_use = sorted(positions, key=self._by_use)
         by_price = sorted(positions, key=self._by_price)
-        by_size = sorted(positions, key=self._by_size)
         useless = sorted(by_weight, key=lambda at: self._candidates[at].useful)
+        by_charge = sorted(positions, key=self._by_charge)
         # Where budgets are short, their units return first, those that make least room before others.
         starts: list[tuple[list[int], list[int]]] = [([], by_weight), ([], by_use), ([], by_price)]
         if not self._max_effort:
             starts = starts[:1]
         elif self._allowed:
             orders = (by_weight, by_use, by_price)
-            starts += [(first, order) for first in (by_weight, useless, by_size) for order in orders]
+            starts += [(first, order) for first in (by_weight, useless, by_charge) for order in orders]
         best: tuple[tuple[int, int], list[int]] | None = None
         for first, order in starts:
             self._set(positions)
@@ -255,9 +255,9 @@ class Search:
         one = self._candidates[at]
         return -one.priority, -one.weight * _SHARE // (1 + int(one.useful * _SHARE))
 
-    def _by_size(self, at: int) -> tuple[float, ...]:
+    def _by_charge(self, at: int) -> tuple[float, ...]:
         one = self._candidates[at]
-        return -one.priority, -len(one.usage), -one.weight
+        return -sum(pods for _, pods in one.charges) / (one.useful + 1e-3), -one.weight
 
     def _by_use(self, at: int) -> tuple[float, ...]:
         one = self._candidates[at]
