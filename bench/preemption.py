@@ -19,18 +19,22 @@ from bench import rig, scene
 from bench.following import Answered, answered, follow, following, timed
 from bench.results import Row, Section, quantile, spread
 
+from podium.api.findings import ObjectRef
 from podium.api.membership import GroupKey
 from podium.api.schedulable import Schedulable
+from podium.cluster.reader import Name
 from podium.cluster.state import ClusterState
 from podium.errors import PodiumError
 from podium.schedulerplugin.engine import Engine
 from podium.schedulerplugin.placement import Placer
 from podium.schedulerplugin.preemption.outcome import Outcome
+from podium.schedulerplugin.series import plan_series
 from podium.schedulerplugin.snapshot import Snapshot
 
 ROUNDS = 5
 PLACED, PLACING_NODES = 10_000, 5_000
 LONE = 400
+REPLICAS = 16_000
 GANG = 1_000
 RATIO = "time with distinct labels / with pods alike; target at most 1.5 x"
 # Nodes, and pods on each.
@@ -59,6 +63,7 @@ def measure() -> Section:
         *_lone(_run("lone", *size[:3]), f"{size}, {size.budgets:,} budgets"),
         *_gang(_run("gang", size.nodes, size.pods_per_node, GANG), f"{GANG:,}, {size}"),
         *_numbered(size),
+        _replicas(_run("replicas", 5_000, 4, REPLICAS)),
     ]
     grown = [_run("grow", nodes, pods) for nodes, pods in GROWTH]
     return Section("Preemption", [*rows, *_growth(grown)], _NOTE)
@@ -136,6 +141,21 @@ def grow(nodes: int, pods: int) -> dict[str, Any]:
     }
 
 
+def replicas(nodes: int, pods: int, number: int) -> dict[str, Any]:
+    """Plan for equal lone pods, which need all room that preemption makes, as `whatif --max` does."""
+    state = scene.cluster(scene.Size(nodes, pods))
+    engine = following(state)
+    (first,) = scene.wanted(1, cpu=3_000)
+    source = ObjectRef("apps/v1", "Deployment", first.metadata.namespace or "", "new")
+    targets: dict[Name | GroupKey, ObjectRef] = {}
+    for at in range(number):
+        metadata = msgspec.structs.replace(first.metadata, name=f"new-{at}", uid=f"new-{at}")
+        state.apply(msgspec.structs.replace(first, metadata=metadata))
+        targets[source.namespace, f"new-{at}"] = source
+    took, steps = timed(lambda: list(plan_series(state, targets, scene.NOW, lambda _: engine)))
+    return {"seconds": took, "placed": sum(len(step.plan.placements) for step in steps)}
+
+
 def gang_in(state: ClusterState, members: int, numbered: int = 0) -> GroupKey:
     """Put a pending gang into a cluster."""
     group, pods = scene.gang(members)
@@ -172,7 +192,13 @@ def _labelled(pods: list[Schedulable], numbered: int) -> list[Schedulable]:
     return [scene.numbered(pod) for pod in pods] if numbered else pods
 
 
-CASES: dict[str, Callable[..., dict[str, Any]]] = {"place": place, "lone": lone, "gang": gang, "grow": grow}
+CASES: dict[str, Callable[..., dict[str, Any]]] = {
+    "place": place,
+    "lone": lone,
+    "gang": gang,
+    "grow": grow,
+    "replicas": replicas,
+}
 
 
 def _run(case: str, *arguments: int) -> Any:
@@ -227,6 +253,11 @@ def _numbered(size: scene.Size) -> list[Row]:
         Row(f"lone pod preempts, {RATIO}", ratio(lone_pods[1], lone_pods[0])),
         Row(f"gang of {GANG:,}, {RATIO}", ratio(gangs[1], gangs[0])),
     ]
+
+
+def _replicas(figures: Any) -> Row:
+    what = f"{REPLICAS:,} equal lone pods, 5,000 nodes, 20,000 pods; {figures['placed']:,} fit"
+    return Row(f"{what}; target under 10 s", f"{figures['seconds']:,.1f} s")
 
 
 def _growth(grown: list[Any]) -> list[Row]:

@@ -73,12 +73,12 @@ def most(given: PlanInput, expand: Callable[[int], Expansion], limit: int) -> Mo
             for each in expansion.objects:
                 given.state.apply(each)
             for step in plan_series(given.state, expansion.targets, given.now, engine_of):
-                yield step.plan.outcome
+                yield from (step.plan.outcome for _ in step.targets)
                 if step.plan.outcome not in GOOD:
                     return
 
     each_has = len(expand(1).targets)
-    if each_has * limit == len(expand(limit).targets):
+    if limit > 1 and 2 * each_has == len(expand(2).targets):
         # More replicas only add preemptors, so one series of plans has the answers for all numbers.
         found = list(outcomes(limit))
         free = len(list(takewhile(lambda outcome: outcome is Outcome.FITS, found)))
@@ -123,7 +123,7 @@ def _report_of_all(
     steps = list(plan_series(after.state, targets, given.now, _engines(after), given.namer))
     workloads = by_workload(steps, targets)
     made = summed([step.plan for step in steps], _message(workloads))
-    basis = _joint([basis_of(given.assumed_of(step.target)) for step in steps])
+    basis = _joint([basis_of(given.assumed_of(step.targets[0])) for step in steps])
     return WhatIf(made, _names(workloads), accelerators(made, given.state), basis, workloads)
 
 

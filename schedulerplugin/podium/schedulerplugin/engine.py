@@ -6,7 +6,7 @@ snapshot inside a trial and undone. A decision consists of rows, which an execut
 makes it a Plan of names for all other readers.
 """
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from functools import partial
@@ -124,6 +124,33 @@ class Engine:
         Raises PodiumError for a target that does not exist, is finished, or runs already.
         """
         return self.explain(self.decide(target, now, namer), now, namer)
+
+    def plan_alike(
+        self, pods: Sequence[Name | GroupKey], now: datetime, namer: ObjectNamer = full_name
+    ) -> tuple[Plan, int]:
+        """Return the plan for the first of some lone pods of one `kind`, and for how many of them it is.
+
+        It is for all that have the same outcome, one after another. Under `kep`, pods that only room can
+        refuse preempt together, with the least harm for all of them.
+        """
+        found = self.placement_target(pods[0], namer)
+        assert isinstance(found, PlacementTarget), "a pod of a kind may be placed"
+        rows = tuple(self.snapshot.pod_row[pod] for pod in pods if not isinstance(pod, GroupKey))
+        second = seconds(now)
+        units, _ = self.units(for_group=False, now=second)
+        with self._trying():
+            self._nominate(found.priority, rows)
+            decision = Decider(self, units, second, NEVER).decide_alike(found._replace(rows=rows))
+        assert decision.target is not None, "there are pods to place"
+        return self.explain(decision, now, namer), len(decision.target.rows)
+
+    def kind(self, target: Name | GroupKey) -> PodKey | None:
+        """Return the kind of a lone pod, whose pods are planned alike; None for all other preemptors.
+
+        It raises as `plan` does.
+        """
+        found = self.placement_target(target)
+        return None if isinstance(found, Unplaceable) else self._cache_key(found)
 
     def explain(self, decision: Decision, now: datetime, namer: ObjectNamer = full_name) -> Plan:
         """Return the plan that explains a decision of that time; no object may have changed since."""
@@ -254,6 +281,14 @@ class Engine:
         """Return how many pods of units (by lead) exceed their budgets if all of the units are evicted."""
         numbers = np.repeat(np.arange(len(leads)), units.size[leads])
         return int(self.budgets.violations(units.all_members(leads), numbers).sum())
+
+    def charges(self, pods: Iterable[Name]) -> dict[Name, int]:
+        """Return how many disruptions an eviction of these pods takes from each budget, by name.
+
+        Budgets count a pod that is being deleted already.
+        """
+        rows = np.array([self.snapshot.pod_row[pod] for pod in pods], np.intp)
+        return self.budgets.charges(rows[~self.snapshot.terminating[rows]])
 
     def forbids(self, units: Units, leads: Rows) -> bool:
         """Return whether budgets are strict, and one forbids evicting all of these units (by lead)."""

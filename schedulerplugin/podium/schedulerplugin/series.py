@@ -5,12 +5,15 @@ take the same free room and the same victims. So the preemptors are planned in t
 scheduler takes them, the highest priority first. After each plan its victims are gone and its pods run, and
 the engine follows. A plan never preempts the pods of a plan before it, because no priority after it is
 higher. The sum of all plans is therefore one plan, whose harm is the sum of theirs.
+
+Many equal lone pods, such as the replicas of a Deployment, are planned at once (`Engine.plan_alike`).
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
+from itertools import groupby
 from typing import NamedTuple
 
 import msgspec
@@ -38,10 +41,14 @@ from podium.schedulerplugin.preemption.outcome import (
 OUTCOMES = (Outcome.FITS, Outcome.FITS_AFTER_PREEMPTION, Outcome.NOT_ELIGIBLE, Outcome.DOES_NOT_FIT)
 
 
-class Step(NamedTuple):
-    """A preemptor, its priority, its number of waiting pods, and its plan."""
+# From this many equal lone pods on, they are planned at once. Fewer are planned as the scheduler takes them.
+_AT_ONCE = 64
 
-    target: Target
+
+class Step(NamedTuple):
+    """The plan for a preemptor, or for several equal pods, with their priority and number of waiting pods."""
+
+    targets: Sequence[Target]
     priority: int
     pods: int
     plan: Plan
@@ -49,18 +56,51 @@ class Step(NamedTuple):
 
 def plan_series(
     state: ClusterState,
-    targets: Iterable[Target],
+    targets: Mapping[Target, ObjectRef],
     now: datetime,
     engine_of: Callable[[Target], Engine],
     namer: ObjectNamer = full_name,
 ) -> Iterator[Step]:
     """Yield the plans of preemptors, the highest priority first, equal ones in the order given.
 
-    `state` is changed: each plan is carried out in it. The engines must observe it. Raises PodiumError as
-    `Engine.plan` does.
+    `targets` gives the object that brings each; a plan is for the preemptors of one object. `state` is
+    changed: each plan is carried out in it. The engines must observe it. Raises PodiumError as `Engine.plan`
+    does.
     """
-    for target in sorted(targets, key=lambda target: -priority_of(state, target)):
-        yield _step(state, target, now, engine_of(target), namer)
+
+    def alike(target: Target) -> Hashable:
+        engine = engine_of(target)
+        return targets[target], id(engine), engine.kind(target) or target
+
+    ordered = sorted(targets, key=lambda target: -priority_of(state, target))
+    for _, run in groupby(ordered, alike):
+        yield from _plan_run(state, list(run), now, engine_of, namer)
+
+
+def _plan_run(
+    state: ClusterState,
+    run: list[Target],
+    now: datetime,
+    engine_of: Callable[[Target], Engine],
+    namer: ObjectNamer,
+) -> Iterator[Step]:
+    """Yield the plans for one preemptor, or for equal lone pods."""
+    engine, priority = engine_of(run[0]), priority_of(state, run[0])
+    at_once = len(run) >= _AT_ONCE
+    while run:
+        if at_once:
+            plan, number = engine.plan_alike(run, now, namer)
+        else:
+            plan, number = engine.plan(run[0], now, namer), 1
+        # A preemption for one pod shows that the others share none.
+        at_once = at_once and (number > 1 or not plan.victims)
+        if not plan.placements:
+            # Nothing changes after it, so the others have the same answer.
+            number = len(run)
+        planned, run = run[:number], run[number:]
+        pods = sum(pod.pending for target in planned for pod in _members(state, target))
+        yield Step(planned, priority, pods, plan)
+        _carry_out(state, engine, plan, now)
 
 
 @contextmanager
@@ -96,7 +136,7 @@ def by_workload(steps: Iterable[Step], sources: Mapping[Target, ObjectRef]) -> l
     """Return the sum of the steps for each object that brought preemptors, in the order of the steps."""
     of: dict[ObjectRef, list[Step]] = {}
     for step in steps:
-        of.setdefault(sources[step.target], []).append(step)
+        of.setdefault(sources[step.targets[0]], []).append(step)
     return [_workload(source, own) for source, own in of.items()]
 
 
@@ -167,20 +207,23 @@ def _spared(plans: Sequence[Plan]) -> tuple[UnitVerdict, ...]:
     return tuple(unit for each, unit in reversed(spared.items()) if each not in evicted)
 
 
-def _step(state: ClusterState, target: Target, now: datetime, engine: Engine, namer: ObjectNamer) -> Step:
-    """Return the plan of one preemptor, which is carried out."""
-    pods = sum(pod.pending for pod in _members(state, target))
-    step = Step(target, priority_of(state, target), pods, engine.plan(target, now, namer))
-    for unit in step.plan.victims:
-        for victim in unit.pods:
-            state.remove(state.pods[unit.namespace, victim.name])
+def _carry_out(state: ClusterState, engine: Engine, plan: Plan, now: datetime) -> None:
+    """Remove the victims of a plan, charge their budgets, and bind the preemptor's pods."""
+    victims = [(unit.namespace, pod.name) for unit in plan.victims for pod in unit.pods]
+    for budget_name, pods in engine.charges(victims).items():
+        budget = state.budgets[budget_name]
+        if budget.status is not None:
+            allowed = max((budget.status.disruptionsAllowed or 0) - pods, 0)
+            left = msgspec.structs.replace(budget.status, disruptionsAllowed=allowed)
+            state.apply(msgspec.structs.replace(budget, status=left))
+    for victim in victims:
+        state.remove(state.pods[victim])
     status = SchedulableStatus(phase="Running", startTime=written(now))
-    for placed in step.plan.placements:
+    for placed in plan.placements:
         namespace, _, name = placed.pod.partition("/")
         pod = state.pods[namespace, name]
         spec = msgspec.structs.replace(pod.spec, nodeName=placed.node)
         state.apply(msgspec.structs.replace(pod, spec=spec, status=status))
-    return step
 
 
 def _members(state: ClusterState, target: Target) -> Iterable[Pod]:

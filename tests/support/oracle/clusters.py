@@ -91,6 +91,21 @@ def shrinking(seed: int) -> Case:
     return case
 
 
+def replicas(seed: int) -> tuple[ClusterState, list[Name]]:
+    """Make the cluster of a seed with equal lone pods instead of its preemptor, and return their names."""
+    state, rng = generated(seed).state, random.Random(seed)
+    waiting = [pod for pod in state.pods.values() if pod.pending]
+    for each in waiting:
+        state.remove(each)
+    mould = waiting[0]
+    spec = msgspec.structs.replace(mould.spec, schedulingGroup=None)
+    names = [(NS, f"{WANTED}-{at}") for at in range(rng.randint(2, 14))]
+    for namespace, name in names:
+        metadata = ObjectMeta(name=name, namespace=namespace, uid=name, labels={"app": WANTED})
+        state.apply(msgspec.structs.replace(mould, metadata=metadata, spec=spec))
+    return state, names
+
+
 def full_of_gangs(seed: int) -> Case:
     """Make 8-GPU nodes full of gangs of one priority, and a gang that needs some of the nodes."""
     rng = random.Random(seed)

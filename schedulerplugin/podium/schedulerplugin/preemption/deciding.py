@@ -38,6 +38,7 @@ from podium.schedulerplugin.preemption.intents import is_preempted
 from podium.schedulerplugin.preemption.outcome import Outcome, Semantics
 from podium.schedulerplugin.preemption.target import PlacementTarget
 from podium.schedulerplugin.preemption.units import Units
+from podium.schedulerplugin.settings import Budgets
 
 if TYPE_CHECKING:
     # The engine imports this module. Decisions only need the values that it keeps.
@@ -75,6 +76,57 @@ class Decider:
                 return decision._replace(target=found)
         return self._decide(found, known_not_to_fit=known_not_to_fit)
 
+    def decide_alike(self, found: PlacementTarget) -> Decision:
+        """Return the decision for the first of equal lone pods, and for all that it is the decision for.
+
+        The rows of its target are these pods.
+        """
+        with self._snapshot.trial():
+            placed = self._place_alike(found)
+        if placed:
+            return Decision(Outcome.FITS, found._replace(rows=tuple(placed)), placed)
+        decision = self._decide(found._replace(rows=found.rows[:1]))
+        if decision.chosen is not None:
+            return self._preempt_together(found, decision)
+        if decision.placed and decision.refusals is not None and self._semantics is Semantics.KEP:
+            # The leaving pods are removed.
+            with self._snapshot.trial():
+                placed = self._place_alike(found)
+            return self._without_victims(found._replace(rows=tuple(placed)), placed, decision.refusals)
+        return decision
+
+    def _place_alike(self, found: PlacementTarget) -> dict[int, int]:
+        """Place equal pods up to the first that does not fit."""
+        return self._placer.place_many(found.rows, enough=len(found.rows), deadline=self._deadline)
+
+    def _preempt_together(self, found: PlacementTarget, first: Decision) -> Decision:
+        """Return the preemption for as many equal lone pods as preemption makes room for.
+
+        It is that for the `first` if more than room can refuse the pods, or strict budgets, and under the
+        rules of kube-scheduler's releases.
+        """
+        settings = self._engine.settings
+        chooser = self._chooser(found)
+        dry_run = chooser.planner.dry_run
+        if (
+            not dry_run.monotone
+            or settings.semantics is not Semantics.KEP
+            or settings.budgets is Budgets.STRICT
+        ):
+            return first
+        with self._snapshot.trial():
+            dry_run.remove(np.flatnonzero(chooser.planner.potential))
+            number = min(dry_run.room(CLUSTER), len(found.rows))
+        found = found._replace(rows=found.rows[:number], needed=number)
+        chosen = self._chooser(found).among_domains([CLUSTER])
+        if chosen is None:
+            return first
+        return first._replace(target=found, placed=chosen.found.placed, chosen=chosen)
+
+    def _chooser(self, found: PlacementTarget, nominated: Mapping[int, int] = {}) -> Chooser:
+        preemptor = PreemptorPods(found.rows, found.needed, found.priority, self._as_group(found), nominated)
+        return self._engine.chooser(preemptor, self._now, self._deadline)
+
     def _decide(self, found: PlacementTarget, *, known_not_to_fit: bool = False) -> Decision:
         released = self._semantics is not Semantics.KEP
         nominated = self._nominated_nodes(found.rows)
@@ -96,14 +148,10 @@ class Decider:
                 return self._without_victims(found, placed, refusals)
         if found.preemption_barred:
             return Decision(Outcome.NOT_ELIGIBLE, found, {}, refusals=refusals, why=found.preemption_barred)
-        nominated_nodes = nominated if released else {}
-        preemptor = PreemptorPods(
-            found.rows, found.needed, found.priority, self._as_group(found), nominated_nodes
-        )
         if released and self._waits_for_victims(found):
             return self._decide_waiting(found, refusals)
-        chooser = self._engine.chooser(preemptor, self._now, self._deadline)
-        chosen = chooser.among_domains([CLUSTER]) if preemptor.group else chooser.best_node()
+        chooser = self._chooser(found, nominated if released else {})
+        chosen = chooser.among_domains([CLUSTER]) if self._as_group(found) else chooser.best_node()
         if chosen is None:
             obstacles = self._obstacles(chooser, found)
             return Decision(Outcome.DOES_NOT_FIT, found, {}, refusals=refusals, obstacles=obstacles)
@@ -135,8 +183,7 @@ class Decider:
         leads = np.unique(units.lead[victims]).astype(np.intp)
         if placed is not None or not len(leads) or leads[0] < 0:
             return None
-        preemptor = PreemptorPods(found.rows, found.needed, found.priority, self._as_group(found))
-        chooser = self._engine.chooser(preemptor, self._now, self._deadline)
+        chooser = self._chooser(found)
         all_marked = np.array_equal(np.sort(units.all_members(leads)), victims)
         if not all_marked or not chooser.planner.potential[leads].all() or self._engine.forbids(units, leads):
             return None

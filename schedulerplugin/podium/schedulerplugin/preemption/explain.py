@@ -140,7 +140,7 @@ class Explainer:
 
     def _where(self, target: PlacementTarget) -> str:
         placed = self._decision.placed
-        if target.group is None:
+        if len(target.rows) == 1 and target.group is None:
             return f"fits on node {self._node(next(iter(placed.values())))}"
         return f"{len(placed)} of {count(len(target.rows), 'pending pod')} fit"
 
