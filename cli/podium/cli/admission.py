@@ -127,7 +127,8 @@ class Admission(NamedTuple):
             self.cluster.join(value)
             return None
         verdict = self._judged(value, ref)
-        verdict = clientchecks.with_pod_fields(verdict, value, ref, self.profile.minor)
+        verdict = clientchecks.with_unknown_fields(verdict, value, ref, self.profile.minor)
+        verdict = clientchecks.with_required_fields(verdict, value, ref, self.profile.minor)
         if self.strict:
             verdict = clientchecks.strict(verdict, ref)
         # Decoding comes before the namespace.

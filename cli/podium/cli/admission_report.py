@@ -14,7 +14,7 @@ from podium.rules.context import DROPPED
 from podium.text import count, listed
 
 # The parts of an object that a verdict covers, and those that only a server judges.
-JUDGED = ("metadata", "priority", "group", "names of pod fields")
+JUDGED = ("metadata", "priority", "group", "field names", "required fields", "selectors", "restart policies")
 NOT_JUDGED = ("values of other fields", "quotas", "permissions", "other webhooks")
 
 

@@ -204,7 +204,7 @@ def _admit(case: RuleContext, rules: KindRules) -> Document:
     if old is not None:
         storage.check_revision(case, meta, old["metadata"])
         metadata.reset_on_update(meta, old["metadata"])
-    case.name = meta.get("name") or _generated(meta)
+    case.name = meta.get("name") or generated_name(meta)
     rules.prepare(case, new, old)
     _validate(case, rules, new, old)
     rules.judge(case, new, old)
@@ -284,7 +284,8 @@ def _validate(case: RuleContext, rules: KindRules, new: Document, old: Document 
         raise case.invalid(errors)
 
 
-def _generated(meta: Document) -> str:
+def generated_name(meta: Document) -> str:
+    """Return the name that the server would make of a generateName, empty without one."""
     base = meta.get("generateName", "")[:_GENERATED_BASE]
     return f"{base}{GENERATED_SUFFIX}" if base else ""
 

@@ -1,22 +1,21 @@
-"""Checks that surround the rules of one kind: unknown pod fields, absent namespaces, names that are taken.
+"""Checks that surround the rules of one kind: unknown and missing fields, absent namespaces, taken names.
 
 `podium admit` needs them, because it reads a manifest as its author wrote it. The webhooks do not: the server
 drops unknown fields before it asks them, and makes the other two checks itself.
 """
 
 import difflib
-import functools
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 import msgspec
 
-from podium.api.fieldpath import at, parse_path
 from podium.api.findings import Finding, ObjectRef
 from podium.api.foreign import OWNERS
+from podium.rules import required
 from podium.rules.admission import UNKNOWN_FIELD, Verdict
 from podium.rules.fields import go_quote, refusal
-from podium.rules.podfields import FIELDS
+from podium.rules.specs import fields_of, specs
 from podium.rules.storage import EXISTS
 
 NO_NAMESPACE = refusal(
@@ -26,23 +25,26 @@ NO_NAMESPACE = refusal(
     source="Kubernetes API server: NamespaceLifecycle",
     fix="Create the namespace first, or correct metadata.namespace.",
 )
-RULES = (NO_NAMESPACE.rule,)
+RULES = (*required.RULES, NO_NAMESPACE.rule)
 
 _DROPPED = "The server does not know this field and drops it"
+_INVALID = 422
+# Decoding, and kinds that the server does not serve.
+_BEFORE_FIELDS = (400, 404)
 # Fields of earlier releases, with what to write instead.
 _FORMER = {"workloadRef": "Kubernetes 1.35 had it. Since 1.36 it is schedulingGroup.podGroupName"}
 
 
-class UnknownPodField(NamedTuple):
+class UnknownField(NamedTuple):
     """A field that no server of the minor knows: its path, and what was probably meant, or empty."""
 
     path: str
     hint: str
 
 
-def with_pod_fields(verdict: Verdict, document: Mapping[str, Any], ref: ObjectRef, minor: int) -> Verdict:
-    """Return a verdict with findings on the unknown fields of a pod, or of the pod templates of an owner."""
-    unknown = list(unknown_pod_fields(document, minor))
+def with_unknown_fields(verdict: Verdict, document: Mapping[str, Any], ref: ObjectRef, minor: int) -> Verdict:
+    """Return a verdict with findings on the unknown fields of a pod's spec, or of an owner's."""
+    unknown = list(unknown_fields(document, minor))
     warnings = [f"unknown field {go_quote(each.path)}{each.hint}" for each in unknown]
     findings = [
         UNKNOWN_FIELD.rule.finding(ref, each.path, f"{_DROPPED}{each.hint}", UNKNOWN_FIELD.fix)
@@ -53,22 +55,36 @@ def with_pod_fields(verdict: Verdict, document: Mapping[str, Any], ref: ObjectRe
     )
 
 
-def unknown_pod_fields(document: Mapping[str, Any], minor: int) -> Iterator[UnknownPodField]:
-    """Yield the unknown fields of a pod's spec, or of each pod template of an owner that decodes."""
-    owner = OWNERS.get((document["apiVersion"], document["kind"]))
-    if owner is None:
-        if document["kind"] == "Pod":
-            yield from _unknown(document.get("spec"), "PodSpec", "spec", minor)
-        return
-    for path, _ in msgspec.convert(document, owner.type).templates():
-        template = at(document, parse_path(path))
-        yield from _unknown(template.get("spec"), "PodSpec", f"{path}.spec", minor)
+def with_required_fields(
+    verdict: Verdict, document: Mapping[str, Any], ref: ObjectRef, minor: int
+) -> Verdict:
+    """Return the verdict of the server's validation, which requires fields that no rule of Podium reads.
+
+    A refusal that comes before validation keeps its code and message.
+    """
+    errors = required.missing(document, minor)
+    if not errors or verdict.code in _BEFORE_FIELDS:
+        return verdict
+    findings = [error.finding(ref) for error in errors]
+    if not (verdict.allowed or verdict.code == _INVALID or OWNERS.get((ref.apiVersion, ref.kind))):
+        return msgspec.structs.replace(verdict, findings=verdict.findings + findings)
+    found = [f"{cause.field}: {cause.message}" for cause in verdict.causes] + [str(error) for error in errors]
+    listed = found[0] if len(found) == 1 else f"[{', '.join(found)}]"
+    kind = f"{ref.kind}.{ref.group}" if ref.group else ref.kind
+    message = f"{kind} {go_quote(ref.name)} is invalid: {listed}"
+    return _refused(verdict, _INVALID, "Invalid", message, *findings)
+
+
+def unknown_fields(document: Mapping[str, Any], minor: int) -> Iterator[UnknownField]:
+    """Yield the unknown fields of a pod's spec, or of an owner that decodes."""
+    for spec in specs(document):
+        yield from _unknown(spec.value, spec.kind, spec.path, minor)
 
 
 def strict(verdict: Verdict, ref: ObjectRef) -> Verdict:
     """Return the verdict of field validation `Strict`, which kubectl uses: unknown fields are refused."""
     unknown = [each.field for each in verdict.findings if each.rule == UNKNOWN_FIELD.rule.id]
-    if not verdict.allowed or not unknown:
+    if not unknown or verdict.code in _BEFORE_FIELDS:
         return verdict
     version = ref.apiVersion.rpartition("/")[2]
     errors = ", ".join(f"unknown field {go_quote(field)}" for field in unknown)
@@ -104,17 +120,17 @@ def _refused(verdict: Verdict, code: int, reason: str, message: str, *findings: 
     )
 
 
-def _unknown(value: Any, kind: str, path: str, minor: int) -> Iterator[UnknownPodField]:
+def _unknown(value: Any, kind: str, path: str, minor: int) -> Iterator[UnknownField]:
     """Yield the unknown fields of a value of a type; values of a wrong shape are left to decoding."""
     if isinstance(value, list):
         for index, item in enumerate(value):
             yield from _unknown(item, kind, f"{path}[{index}]", minor)
     if not isinstance(value, dict):
         return
-    known = _fields(kind, minor)
+    known = fields_of(kind, minor)
     for name, inner in value.items():
         if name not in known:
-            yield UnknownPodField(f"{path}.{name}", _hint(name, known))
+            yield UnknownField(f"{path}.{name}", _hint(name, known))
         elif known[name]:
             yield from _unknown(inner, known[name], f"{path}.{name}", minor)
 
@@ -125,11 +141,3 @@ def _hint(name: str, known: Mapping[str, str]) -> str:
     lower = {field.lower(): field for field in known}
     near = difflib.get_close_matches(name.lower(), lower, n=1, cutoff=0.8)
     return f". Did you mean {lower[near[0]]}?" if near else ""
-
-
-@functools.cache
-def _fields(kind: str, minor: int) -> dict[str, str]:
-    """Return the fields of a type with their types, empty for a value without fields of its own."""
-    known = [types.get(kind, "") for first, types in FIELDS.items() if first <= minor]
-    pairs = (word.partition(":") for words in known for word in words.split())
-    return {name: to for name, _, to in pairs}

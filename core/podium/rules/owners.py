@@ -12,6 +12,7 @@ import msgspec
 from podium.api.findings import Finding, ObjectRef
 from podium.api.foreign import MANIFEST_OWNERS, neutral_owner, template_documents
 from podium.cluster.reader import ClusterReader
+from podium.rules import names
 from podium.rules.admission import Operation, Profile, Request, Verdict, review
 
 
@@ -72,7 +73,9 @@ def _pod(template: Mapping[str, Any], namespace: str, owner: str) -> dict[str, A
     """Return the pod that a controller would send; its name begins with the owner's."""
     given = template.get("metadata") or {}
     meta = {key: given[key] for key in ("labels", "annotations", "finalizers") if key in given}
-    meta |= {"generateName": f"{owner}-", "namespace": namespace}
+    # An error in the owner's name is one of the owner.
+    named = owner if owner and not names.object_name(owner) else "pod"
+    meta |= {"generateName": f"{named}-", "namespace": namespace}
     return {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": template.get("spec")}
 
 

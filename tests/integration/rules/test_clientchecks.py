@@ -1,4 +1,4 @@
-"""Checks around the rules give a real server's answer: strict decoding, absent namespaces, taken names."""
+"""Checks around the rules give a real server's answer: fields, strict decoding, namespaces, taken names."""
 
 import json
 from pathlib import Path
@@ -6,12 +6,14 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
+from tests.support.filters import podschema
+from tests.support.rules import incomplete
+from tests.support.rules.invalid import CASES, CONTAINERS, Invalid
 from tests.support.servers import Server
 
+from podium.api.minors import minor_of
 from podium.cli.commands.admit import command
-
-PATHS = {"Pod": "/api/v1/namespaces/{}/pods", "Job": "/apis/batch/v1/namespaces/{}/jobs"}
-CONTAINERS: list[dict[str, Any]] = [{"name": "a", "image": "b"}]
+from podium.rules.required import missing
 
 
 def _pod(**spec: Any) -> dict[str, Any]:
@@ -23,10 +25,16 @@ def _job(**spec: Any) -> dict[str, Any]:
     return {"apiVersion": "batch/v1", "kind": "Job", "spec": {"template": template}}
 
 
+def _path(document: dict[str, Any]) -> str:
+    version, namespace = document["apiVersion"], document["metadata"]["namespace"]
+    api = f"apis/{version}" if "/" in version else f"api/{version}"
+    return f"/{api}/namespaces/{namespace}/{document['kind'].lower()}s"
+
+
 def _answers(server: Server, document: dict[str, Any], path: Path) -> list[tuple[int, str, str]]:
     """Return code, reason and message of the server's strict answer, and of Podium's."""
     query = "?fieldValidation=Strict&dryRun=All"
-    where = PATHS[document["kind"]].format(document["metadata"]["namespace"])
+    where = _path(document)
     code, status = server.request("POST", f"{where}{query}", document)
     path.write_text(json.dumps(document), "utf-8")
     live = ("--existing", "live", "--kubeconfig", str(server.kubeconfig))
@@ -72,6 +80,39 @@ def test_an_absent_namespace_is_the_servers(server: Server, document: dict[str, 
 @pytest.mark.server
 def test_a_taken_name_is_the_servers(server: Server, namespace: str, tmp_path: Path) -> None:
     document = {**_job(), "metadata": {"name": "x", "namespace": namespace}}
-    assert server.request("POST", PATHS["Job"].format(namespace), document)[0] == 201
+    assert server.request("POST", _path(document), document)[0] == 201
     theirs, ours = _answers(server, document, tmp_path / "a.json")
     assert ours == theirs
+
+
+@pytest.mark.server
+@pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.kind} {json.dumps(case.spec)[:60]}")
+def test_a_missing_field_a_selector_and_a_restart_policy_are_the_servers(
+    server: Server, namespace: str, case: Invalid, tmp_path: Path
+) -> None:
+    theirs, ours = _answers(server, case.document(namespace), tmp_path / "a.json")
+    assert ours == theirs == ((422, "Invalid", case.message()) if case.errors else (201, "", ""))
+
+
+@pytest.mark.server
+def test_the_recorded_answers_to_missing_fields_are_those_of_the_servers(server: Server) -> None:
+    """If this fails, run `make record`."""
+    assert incomplete.answers(server) == incomplete.read()[server.release.version]
+
+
+@pytest.mark.server
+def test_a_field_that_the_server_requires_is_missing_and_one_that_it_does_not_is_not(server: Server) -> None:
+    version, definitions = server.release.version, podschema.definitions_of(server)
+    recorded = incomplete.read()[version]
+    wrong = []
+    for api, roots in podschema.ROOTS.items():
+        for root in roots:
+            kind = root.rpartition(".")[2].removesuffix("Spec")
+            head = {"apiVersion": api.partition("/")[2], "kind": kind, "metadata": {"name": "x"}}
+            for case in incomplete.incomplete(definitions, root):
+                wanted = recorded.get(case.definition, {}).get(case.field)
+                errors = missing({**head, "spec": case.spec}, minor_of(version) or 0)
+                found = [error.body for error in errors if error.field == case.path]
+                if found != ([wanted] if wanted else []):
+                    wrong.append((case.path, wanted, found))
+    assert wrong == []

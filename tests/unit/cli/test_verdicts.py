@@ -23,9 +23,9 @@ metadata: {name: train, namespace: ml}
 spec:
   replicatedJobs:
   - name: driver
-    template: {spec: {template: {spec: {priorityClassName: high}}}}
+    template: {spec: {template: {spec: {priorityClassName: high, containers: [{name: a, image: b}]}}}}
   - name: worker
-    template: {spec: {template: {spec: {priorityClassName: low}}}}
+    template: {spec: {template: {spec: {priorityClassName: low, containers: [{name: a, image: b}]}}}}
 """
 
 

@@ -1,0 +1,136 @@
+"""Required fields of pods and of the kinds that create them, and the checks that join two of their fields.
+
+The table of required fields is generated from servers. The schema cannot say that a selector has to match its
+template, or which restart policy a kind allows.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import msgspec
+
+from podium.api.meta import LabelSelector
+from podium.api.selectors import selector_of
+from podium.rules import fields, metadata
+from podium.rules.admission import generated_name
+from podium.rules.decoding import WrongTypeError, decode
+from podium.rules.fields import FieldError, refusal
+from podium.rules.specs import fields_of, required_of, specs
+
+MISSING = refusal(
+    "required-field",
+    title="Required field without a value",
+    why="The server refuses the object. An empty text, list or number counts as absent.",
+    source="Kubernetes API server: validation",
+    fix="Set the field.",
+)
+SELECTOR = refusal(
+    "selector-mismatch",
+    title="Selector that does not match the labels of its template",
+    why="The controller would not find the pods that it creates.",
+    source="Kubernetes API server: validation of apps/v1",
+    fix="Give spec.selector.matchLabels and spec.template.metadata.labels the same labels.",
+)
+RESTART_POLICY = refusal(
+    "restart-policy",
+    title="Restart policy that the kind does not allow",
+    why="A Job ends, so its pods may not restart always. Pods of the other kinds must.",
+    source="Kubernetes API server: validation of apps/v1 and batch/v1",
+    fix="Set restartPolicy to a supported value.",
+)
+RULES = (MISSING.rule, SELECTOR.rule, RESTART_POLICY.rule)
+
+_EMPTY: tuple[Any, ...] = (None, "", 0, [])
+_SELECTING = ("DaemonSet", "Deployment", "ReplicaSet", "StatefulSet")
+# The path of the template of each kind whose restart policy is limited, and the values for it.
+_ENDING = ("OnFailure", "Never")
+_JOBS = {"Job": ("template",), "CronJob": ("jobTemplate", "spec", "template")}
+
+
+def missing(document: Mapping[str, Any], minor: int) -> list[FieldError]:
+    """Return the errors of a Pod or of an owner of pods that decodes; none for other kinds."""
+    kind, spec = document["kind"], _map(document.get("spec"))
+    absent = [
+        error for part in specs(document) for error in _missing(part.value, part.kind, part.path, minor)
+    ]
+    if kind not in (*_SELECTING, *_JOBS):
+        return absent
+    # The server looks at the template last.
+    in_template = [error for error in absent if error.field.startswith("spec.template.")]
+    return [
+        *_metadata(document, minor),
+        *(error for error in absent if error not in in_template),
+        *(_selector(kind, spec) if kind in _SELECTING else ()),
+        *in_template,
+        *_restart_policy(kind, spec),
+    ]
+
+
+def _metadata(document: Mapping[str, Any], minor: int) -> list[FieldError]:
+    try:
+        given = decode(metadata.OBJECT_META, document.get("metadata") or {}, [])
+    except WrongTypeError:
+        return []
+    given.setdefault("namespace", "default")
+    name = given.get("name") or generated_name(given)
+    return metadata.check_create(given, name, namespaced=True, minor=minor)
+
+
+def _missing(value: Any, kind: str, path: str, minor: int) -> Iterator[FieldError]:
+    """Yield errors for the absent fields of a value of a type; a wrong shape is left to decoding."""
+    if isinstance(value, list):
+        for index, item in enumerate(value):
+            yield from _missing(item, kind, f"{path}[{index}]", minor)
+        return
+    value = {} if value is None else value
+    if not isinstance(value, dict):
+        return
+    required = required_of(minor)
+    # The server looks at a name first.
+    for name, to in sorted(fields_of(kind, minor).items(), key=lambda field: field[0] != "name"):
+        inner, said = value.get(name), required.get(f"{kind}.{name}")
+        if said and inner in _EMPTY and inner is not False:
+            yield FieldError(MISSING, f"{path}.{name}", said)
+        elif to and (inner is not None or said is not None):
+            yield from _missing(inner, to, f"{path}.{name}", minor)
+
+
+def _selector(kind: str, spec: Mapping[str, Any]) -> Iterator[FieldError]:
+    template = _map(spec.get("template"))
+    labels = _map(template.get("metadata")).get("labels")
+    given = spec.get("selector")
+    try:
+        selector = msgspec.convert(given, LabelSelector | None)
+    except msgspec.ValidationError:
+        return
+    unreadable: dict[str, None] = {}
+    canonical = selector_of(selector, unreadable)
+    if unreadable:
+        return
+    if canonical is not None and not canonical.requirements:
+        # kube-apiserver calls a ReplicaSet a deployment, too.
+        name = "deployment" if kind == "ReplicaSet" else kind.lower()
+        yield fields.invalid(SELECTOR, "spec.selector", {}, f"empty selector is invalid for {name}")
+    elif canonical is None or not canonical.matches(labels or {}):
+        text = "`selector` does not match template `labels`"
+        yield fields.invalid(SELECTOR, "spec.template.metadata.labels", labels, text)
+
+
+def _restart_policy(kind: str, spec: Mapping[str, Any]) -> Iterator[FieldError]:
+    steps = _JOBS.get(kind, ("template",))
+    template: Mapping[str, Any] = spec
+    for step in steps:
+        template = _map(template.get(step))
+    given = _map(template.get("spec")).get("restartPolicy") or "Always"
+    path = f"spec.{'.'.join(steps)}.spec.restartPolicy"
+    if kind not in _JOBS:
+        if given != "Always":
+            yield fields.unsupported(RESTART_POLICY, path, given, ["Always"])
+    elif given == "Always":
+        yield fields.required(RESTART_POLICY, path, 'valid values: "OnFailure", "Never"')
+    elif given not in _ENDING:
+        yield fields.unsupported(RESTART_POLICY, path, given, _ENDING)
+
+
+def _map(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, dict) else {}
