@@ -55,11 +55,13 @@ NAMING_KEYS = frozenset(
         inferred.COSCHEDULING_GROUP,
         inferred.GROVE_GANG,
         inferred.GROVE_ROLE,
+        inferred.GROVE_SET,
         inferred.JOBSET_NAME,
         inferred.JOBSET_ROLE,
         inferred.JOB_NAME,
         inferred.JOB_NAME_OLD,
         inferred.KAI_GROUP,
+        inferred.KNATIVE_SERVICE,
         inferred.KUEUE_GROUP,
         inferred.KUEUE_ROLE,
         inferred.KUEUE_WORKLOAD,
@@ -74,11 +76,15 @@ NAMING_KEYS = frozenset(
         inferred.VOLCANO_GROUP,
         inferred.VOLCANO_JOB,
         inferred.VOLCANO_TASK,
+        inferred.YUNIKORN_APP,
+        inferred.YUNIKORN_APP_OLD,
+        inferred.YUNIKORN_TASKS,
     )
 )
 # Keys, or prefixes of keys, whose values are numbers, digests and Podium's own words.
 _PLAIN_KEYS = (
     inferred.KUEUE_ROLE_HASH,
+    inferred.TEMPLATE_HASH,
     *TOLERATION_PREFIXES,
     BIND_COMPLETED,
     autogroups.AUTO_LABEL,

@@ -44,26 +44,46 @@ RAY_ROLE = "ray.io/group"
 # ai-dynamo/grove: the gang of a pod, and its role in the gang.
 GROVE_GANG = "grove.io/podgang"
 GROVE_ROLE = "grove.io/podclique"
+# The PodCliqueSet of a pod of Grove.
+GROVE_SET = "app.kubernetes.io/part-of"
 # NVIDIA/KAI-Scheduler: an annotation that its grouper sets.
 KAI_GROUP = "pod-group-name"
+# knative/serving: the Service of a pod.
+KNATIVE_SERVICE = "serving.knative.dev/service"
+# apache/yunikorn-k8shim: the application of a pod, by its label or annotation or by the older
+# label; the task group of a pod that is scheduled as a gang.
+YUNIKORN_APP = "yunikorn.apache.org/app-id"
+YUNIKORN_APP_OLD = "applicationId"
+YUNIKORN_TASKS = "yunikorn.apache.org/task-group-name"
+# kubernetes/kubernetes, the Deployment controller: the suffix of the name of the ReplicaSet.
+TEMPLATE_HASH = "pod-template-hash"
 # kubernetes/kubernetes, the Job controller: the current label, and the label before 1.27.
 JOB_NAME = "batch.kubernetes.io/job-name"
 JOB_NAME_OLD = "job-name"
 
 
 class _Source(NamedTuple):
-    """A label whose value names the group; an annotation counts too if the project also writes it there."""
+    """A label whose value names the group; an annotation counts too if the project also writes it there.
+
+    A label without the domain of its project counts for pods of one `scheduler` only.
+    """
 
     key: str
     api_version: str
     kind: str
     annotation: bool = False
+    scheduler: str = ""
 
 
+_TRAINJOB = ("trainer.kubeflow.org/v1alpha1", "TrainJob")
+_KUEUE = ("kueue.x-k8s.io/v1beta1", "Workload")
+_YUNIKORN = ("yunikorn.apache.org/v1alpha1", "Application")
 # The first of these on a pod names its group: labels that schedulers use for gangs come before owner labels.
 _SOURCES = (
     _Source(COSCHEDULING_GROUP, "scheduling.x-k8s.io/v1alpha1", "PodGroup"),
-    _Source(KUEUE_GROUP, "kueue.x-k8s.io/v1beta1", "Workload"),
+    _Source(KUEUE_GROUP, *_KUEUE),
+    _Source(YUNIKORN_APP, *_YUNIKORN, annotation=True),
+    _Source(YUNIKORN_APP_OLD, *_YUNIKORN, scheduler="yunikorn"),
     _Source(VOLCANO_JOB, "batch.volcano.sh/v1alpha1", "Job", annotation=True),
     _Source(JOBSET_NAME, "jobset.x-k8s.io/v1alpha2", "JobSet"),
     _Source(RAY_CLUSTER, "ray.io/v1", "RayCluster"),
@@ -74,12 +94,37 @@ _SOURCES = (
     _Source(JOB_NAME, "batch/v1", "Job"),
     _Source(JOB_NAME_OLD, "batch/v1", "Job"),
 )
-_NAMED_BY_LABEL = (
-    (LWS_NAME, "leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet"),
-    (JOBSET_NAME, "jobset.x-k8s.io/v1alpha2", "JobSet"),
+
+
+class _Maker(NamedTuple):
+    """A label with the name of an owner, for pods with a further label and a controller of a kind."""
+
+    key: str
+    needed: str
+    controller: str
+    owner: tuple[str, str]
+
+
+# Owners of controllers that generated names have, each before its own owner.
+_MAKERS = (
+    _Maker(LWS_NAME, LWS_NAME, "StatefulSet", ("leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet")),
+    _Maker(JOBSET_NAME, JOBSET_NAME, "Job", ("jobset.x-k8s.io/v1alpha2", "JobSet")),
+    _Maker(JOBSET_NAME, TRAINJOB_STEP, "Job", _TRAINJOB),
+    # Only mpi-operator starts pods by a Job; training-operator creates them itself.
+    _Maker(TRAINING_JOB, TRAINING_JOB, "Job", ("kubeflow.org/v2beta1", "MPIJob")),
+    _Maker(GROVE_SET, GROVE_GANG, "PodClique", ("grove.io/v1alpha1", "PodCliqueSet")),
+    _Maker(KNATIVE_SERVICE, KNATIVE_SERVICE, "ReplicaSet", ("serving.knative.dev/v1", "Service")),
 )
-_ROLES = (JOBSET_ROLE, VOLCANO_TASK, TRAINING_ROLE, RAY_ROLE, GROVE_ROLE, KUEUE_ROLE, TRAINJOB_STEP)
-_TRAINJOB = ("trainer.kubeflow.org/v1alpha1", "TrainJob")
+_ROLES = (
+    JOBSET_ROLE,
+    VOLCANO_TASK,
+    TRAINING_ROLE,
+    RAY_ROLE,
+    GROVE_ROLE,
+    KUEUE_ROLE,
+    TRAINJOB_STEP,
+    YUNIKORN_TASKS,
+)
 
 _Identity = tuple[str, str, str, str]  # apiVersion, kind, namespace, name
 
@@ -102,11 +147,26 @@ def infer(pods: Iterable[Pod], owners: Mapping[ObjectRef, PodOwner]) -> dict[Obj
 
 
 def owners_by_labels(pod: Pod) -> Iterator[ObjectRef]:
-    """Yield the JobSet or LeaderWorkerSet that a pod's labels name, even if its controllers were not read."""
+    """Yield the owners that a pod's labels name, even if its controllers were not read, the topmost last.
+
+    A ReplicaSet has the name of its Deployment before the hash of the template.
+    """
     labels, namespace = pod.metadata.labels or {}, pod.metadata.namespace or ""
-    for key, api_version, kind in _NAMED_BY_LABEL:
-        if name := labels.get(key):
-            yield ObjectRef(api_version, kind, namespace, name)
+    controller = pod.metadata.controller()
+    kind = controller.kind if controller is not None else ""
+    if controller is not None and kind == "ReplicaSet" and TEMPLATE_HASH in labels:
+        name = controller.name.removesuffix(f"-{labels[TEMPLATE_HASH]}")
+        if name != controller.name:
+            yield ObjectRef(controller.apiVersion, "Deployment", namespace, name)
+    for maker in _MAKERS:
+        if maker.controller == kind and labels.get(maker.key) and maker.needed in labels:
+            yield ObjectRef(*maker.owner, namespace, labels[maker.key])
+
+
+def queued_together(pod: Pod) -> bool:
+    """Return whether a queue manages pods without a controller as one workload: Kueue, or YuniKorn."""
+    identity = _identity(pod)
+    return identity is not None and identity[:2] in (_KUEUE, _YUNIKORN)
 
 
 def role(pod: Pod) -> str:
@@ -131,11 +191,13 @@ def _identity(pod: Pod) -> _Identity | None:
     index = labels.get(LWS_GROUP)
     if index is not None and LWS_NAME in labels:
         return "leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet", namespace, f"{labels[LWS_NAME]}-{index}"
-    for key, api_version, kind, annotation in _SOURCES:
+    for key, api_version, kind, annotation, scheduler in _SOURCES:
         name = labels.get(key)
         if not name and annotation and annotations:
             name = annotations.get(key)
-        if name:
+        if name and scheduler in ("", pod.scheduler):
+            if kind == _YUNIKORN[1] and _generated(name):
+                continue
             if key == JOBSET_NAME and TRAINJOB_STEP in labels:
                 return (*_TRAINJOB, namespace, name)
             return api_version, kind, namespace, name
@@ -143,6 +205,12 @@ def _identity(pod: Pod) -> _Identity | None:
     if owner is None or (owner.apiVersion, owner.kind) != ("batch/v1", "Job"):
         return None
     return owner.apiVersion, owner.kind, namespace, owner.name
+
+
+def _generated(application: str) -> bool:
+    """Return whether YuniKorn made up an application, for all other pods of a namespace or for one pod."""
+    shared = application.startswith("yunikorn-") and application.endswith("-autogen")
+    return shared or application.endswith("-uniqueautogen")
 
 
 def _made_by(ref: ObjectRef, owners: Mapping[ObjectRef, PodOwner]) -> ObjectRef:

@@ -1,5 +1,6 @@
 """For each group, the survey's single walk has the same result as a walk over the group's members."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.support.audit.builders import NEW, NS, OLD, cluster, node, owner, pod, pod_group
@@ -95,3 +96,61 @@ def test_the_topmost_owner_is_found_as_far_as_owners_were_read() -> None:
 def test_a_loop_of_owners_ends() -> None:
     loop = owner("Job", "a", made_by=("batch/v1", "Job", "a"))
     assert str(Survey(cluster(loop), 37).owner(pod("p", owner=("batch/v1", "Job", "a")))) == f"Job {NS}/a"
+
+
+TRAIN = {"jobset.sigs.k8s.io/jobset-name": "train"}
+STEP = {"trainer.kubeflow.org/trainjob-ancestor-step": "trainer"}
+
+
+@pytest.mark.parametrize(
+    ("controller", "labels", "expected"),
+    [
+        (("batch/v1", "Job", "train-launcher-0"), TRAIN, "JobSet team-a/train"),
+        (("batch/v1", "Job", "train-node-0"), TRAIN | STEP, "TrainJob team-a/train"),
+        (
+            ("apps/v1", "StatefulSet", "serve-0"),
+            {"leaderworkerset.sigs.k8s.io/name": "serve"},
+            "LeaderWorkerSet team-a/serve",
+        ),
+        (("apps/v1", "ReplicaSet", "web-5f7c"), {"pod-template-hash": "5f7c"}, "Deployment team-a/web"),
+        (
+            ("apps/v1", "ReplicaSet", "web-00001-deployment-5f7c"),
+            {"pod-template-hash": "5f7c", "serving.knative.dev/service": "web"},
+            "Service team-a/web",
+        ),
+        (("apps/v1", "ReplicaSet", "web"), {"pod-template-hash": "5f7c"}, "ReplicaSet team-a/web"),
+        (("apps/v1", "ReplicaSet", "web-"), {}, "ReplicaSet team-a/web-"),
+        (
+            ("batch/v1", "Job", "mj-launcher"),
+            {"training.kubeflow.org/job-name": "mj", "training.kubeflow.org/job-role": "launcher"},
+            "MPIJob team-a/mj",
+        ),
+        (
+            ("kubeflow.org/v1", "PyTorchJob", "pj"),
+            {"training.kubeflow.org/job-name": "pj", "training.kubeflow.org/job-role": "master"},
+            "PyTorchJob team-a/pj",
+        ),
+        (
+            ("grove.io/v1alpha1", "PodClique", "gr-0-pl"),
+            {"grove.io/podgang": "gr-0", "app.kubernetes.io/part-of": "gr"},
+            "PodCliqueSet team-a/gr",
+        ),
+        (
+            ("apps/v1", "ReplicaSet", "web"),
+            {"app.kubernetes.io/part-of": "shop"},
+            "ReplicaSet team-a/web",
+        ),
+        (("batch/v1", "Job", "train"), {}, "Job team-a/train"),
+    ],
+)
+def test_the_owner_of_a_generated_object_is_named_by_labels(
+    controller: tuple[str, str, str], labels: dict[str, str], expected: str
+) -> None:
+    """A fix that names the generated object would be undone by its owner."""
+    member = pod("a", owner=controller, labels=labels)
+    assert str(Survey(cluster(member), 37).owner(member)) == expected
+
+
+def test_an_owner_that_was_read_counts_more_than_labels() -> None:
+    member = pod("a", owner=("batch/v1", "Job", "x"), labels=TRAIN)
+    assert str(Survey(cluster(member, owner("Job", "x")), 37).owner(member)) == "Job team-a/x"

@@ -111,7 +111,7 @@ def test_an_unknown_pod_field_is_a_finding_and_strict_refuses_it(
 @pytest.mark.parametrize(
     "fields",
     [
-        "containers: [{name: a, image: b, env: [{name: A, valueFrom: {fieldRef: {fieldPath: spec.nodeName}}}]}]",
+        "containers: [{name: a, image: b, env: [{name: A, valueFrom: {fieldRef: {fieldPath: spec.x}}}]}]",
         "nodeSelector: {any: key}",
         "containers: [{name: a, image: b, resources: {limits: {example.com/gpu: 1}}}]",
         "affinity: {podAffinity: {requiredDuringSchedulingIgnoredDuringExecution: [{topologyKey: z}]}}",

@@ -10,8 +10,8 @@ import yaml
 from tests.support.shell import run
 
 POD = (
-    "apiVersion: v1\nkind: Pod\nmetadata: {name: p, namespace: t}\nspec: {containers: [{name: a, image: b}]}\n"
-    "status: {phase: Running}\n"
+    "apiVersion: v1\nkind: Pod\nmetadata: {name: p, namespace: t}\n"
+    "spec: {containers: [{name: a, image: b}]}\nstatus: {phase: Running}\n"
 )
 NODE = "apiVersion: v1\nkind: Node\nmetadata: {name: node}\nstatus: {allocatable: {cpu: 4, pods: 9}}\n"
 BUDGET = (

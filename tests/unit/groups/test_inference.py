@@ -106,6 +106,22 @@ CASES: list[tuple[str, Pod, str, str]] = [
         "",
     ),
     (
+        "YuniKorn's application",
+        pod(
+            "p",
+            labels={"yunikorn.apache.org/app-id": "a", "job-name": "j"},
+            annotations={"yunikorn.apache.org/task-group-name": "executors"},
+        ),
+        "yunikorn.apache.org/v1alpha1 Application team-a/a",
+        "executors",
+    ),
+    (
+        "YuniKorn's application by its older label",
+        pod("p", owner=None, labels={"applicationId": "a"}, scheduler="yunikorn"),
+        "yunikorn.apache.org/v1alpha1 Application team-a/a",
+        "",
+    ),
+    (
         "training operator",
         pod(
             "p",
@@ -134,6 +150,8 @@ def test_a_pod_belongs_where_its_marks_say(member: Pod, group: str, part: str) -
         pod("p", owner=("apps/v1", "ReplicaSet", "web-1")),
         pod("p", owner=("batch.example.com/v1", "Job", "other")),
         pod("p", owner=None, labels={"job-name": ""}),
+        pod("p", owner=None, labels={"applicationId": "a"}),
+        pod("p", owner=None, labels={"yunikorn.apache.org/app-id": "yunikorn-team-a-autogen"}),
         pod("p", owner=None, labels={"leaderworkerset.sigs.k8s.io/group-index": "1"}),
     ],
 )

@@ -19,7 +19,7 @@ API_VERSION = "scheduling.k8s.io/v1"
 CLASS_MISSING = Rule(
     id="class-missing",
     severity=Severity.ERROR,
-    title="Live pods or groups name a PriorityClass that does not exist",
+    title="Pods or groups name a PriorityClass that does not exist or is not in the input",
     why="Stored pods keep their priority. The API server refuses new pods that name the class, so a "
     "restarted or evicted pod does not come back. Its preemption toleration is unknown, so Podium's "
     "scheduler lets only system classes preempt these pods.",
@@ -84,15 +84,22 @@ def class_missing(survey: Survey) -> Iterator[AuditFinding]:
     for name in sorted(pods.keys() | groups.keys()):
         stored = {pod.spec.priority or 0 for pod in pods[name]} | {g.priority or 0 for g in groups[name]}
         value = str(min(stored)) if len(stored) == 1 else f"<one of {_values(stored)}>"
+        holders = _holders(pods[name], groups[name], live=survey.from_server)
+        if survey.from_server:
+            message = (
+                f"it does not exist, but it is named by {holders}, with priority {_values(stored)}. "
+                "The API server refuses new objects that name it."
+            )
+            fix = f"{create_class(name, value)}, or name another class in their templates"
+        else:
+            message = (
+                f"it is not in the input, but it is named by {holders}. If it does not exist in the cluster, "
+                "the API server refuses them."
+            )
+            fix = f"add PriorityClass {name} to the input, or name another class"
         yield AuditFinding(
-            CLASS_MISSING.finding(
-                class_ref(name),
-                "",
-                f"it does not exist, but it is named by {_holders(pods[name], groups[name])}, with "
-                f"priority {_values(stored)}. The API server refuses new objects that name it.",
-                f"{create_class(name, value)}, or name another class in their templates",
-            ),
-            f"create PriorityClass {name}, or name another class instead",
+            CLASS_MISSING.finding(class_ref(name), "", message, fix),
+            f"create PriorityClass {name}, or name another class instead" if survey.from_server else fix,
         )
 
 
@@ -242,11 +249,11 @@ def _groups_by_class(groups: Iterable[PodGroup]) -> dict[str, list[PodGroup]]:
     return by_class
 
 
-def _holders(pods: list[Pod], groups: list[PodGroup]) -> str:
+def _holders(pods: list[Pod], groups: list[PodGroup], *, live: bool = True) -> str:
     parts = []
     if pods:
         names = some(f"{pod.metadata.namespace}/{pod.metadata.name}" for pod in pods)
-        parts.append(f"{count(len(pods), 'live pod')} ({names})")
+        parts.append(f"{count(len(pods), 'live pod' if live else 'pod')} ({names})")
     if groups:
         names = some(f"{group.ref.namespace}/{group.ref.name}" for group in groups)
         parts.append(f"{count(len(groups), 'PodGroup')} ({names})")

@@ -18,7 +18,7 @@ from podium.text import count, listed, some
 GROUP_MISSING = Rule(
     id="group-missing",
     severity=Severity.ERROR,
-    title="Pods reference a PodGroup that does not exist",
+    title="Pods reference a PodGroup that does not exist or is not in the input",
     why="The API server accepts the reference; the pods wait, without an event, until the group appears.",
     source="kube-scheduler (GangScheduling, PreEnqueue)",
     needs=frozenset({Kind.POD, Kind.POD_GROUP}),
@@ -94,11 +94,12 @@ def group_missing(survey: Survey) -> Iterator[AuditFinding]:
             staying = each.staying
             names = some(pod.metadata.name or "" for pod in staying)
             owners = some(str(owner) for owner in survey.owners(staying)) or "the pods"
+            absent = "does not exist" if survey.from_server else "is not in the input"
             yield AuditFinding(
                 GROUP_MISSING.finding(
                     each.ref,
                     "",
-                    f"it does not exist, but it is referenced by {count(len(staying), 'live pod')}: {names}.",
+                    f"it {absent}, but it is referenced by {count(len(staying), 'live pod')}: {names}.",
                     f"create PodGroup {each.key.name} in namespace {each.key.namespace}, "
                     f"or recreate {owners} without the reference",
                 )

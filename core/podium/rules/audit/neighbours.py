@@ -10,7 +10,7 @@ from podium.api.foreign import KueueWorkload
 from podium.api.priority import HIGHEST_USER_PRIORITY, NEVER, effective_policy
 from podium.api.reads import Kind
 from podium.cluster.reader import Name
-from podium.groups.inferred import JOBSET_NAME, KUEUE_GROUP, KUEUE_WORKLOAD, role
+from podium.groups.inferred import KUEUE_GROUP, KUEUE_WORKLOAD, queued_together, role
 from podium.rules.audit.commands import recreate, templates_of
 from podium.rules.audit.survey import AuditFinding, Survey
 from podium.rules.rule import Rule
@@ -31,7 +31,8 @@ BARE_POD_VICTIMS = Rule(
     severity=Severity.INFO,
     title="Running pods that can be preempted have no controller",
     why="A preempted pod is deleted, and a pod without a controller is not recreated. The check "
-    "counts pods below the highest preempting priority in use, without system classes.",
+    "counts pods below the highest preempting priority in use, without system classes. Pod groups of Kueue "
+    "and applications of YuniKorn are meant to have no controller.",
     source="KAI-Scheduler#84, kubeflow/trainer#3316",
     needs=frozenset({Kind.POD}),
 )
@@ -119,7 +120,8 @@ def bare_pod_victims(survey: Survey) -> Iterator[AuditFinding]:
     bare: dict[str, list[Pod]] = defaultdict(list)
     for pod in survey.uncontrolled:
         leaving = pod.metadata.deletionTimestamp is not None
-        if top is not None and pod.spec.nodeName and not leaving and (pod.spec.priority or 0) < top:
+        below = top is not None and (pod.spec.priority or 0) < top
+        if below and pod.spec.nodeName and not leaving and not queued_together(pod):
             bare[pod.metadata.namespace or ""].append(pod)
     for namespace, pods in bare.items():
         yield AuditFinding(
@@ -171,6 +173,4 @@ def _kueue_workload(
         if written and (name[0], written) in workloads:
             return workloads[name[0], written]
     owners = [("Pod", name[1]), *((ref.kind, ref.name) for ref in survey.chain(pod))]
-    if JOBSET_NAME in labels:
-        owners.append(("JobSet", labels[JOBSET_NAME]))
     return next((by_owner[name[0], *owner] for owner in owners if (name[0], *owner) in by_owner), None)

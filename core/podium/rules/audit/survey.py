@@ -19,6 +19,7 @@ from podium.api.groups import GROUP_LABEL, NATIVE_GROUP, PODIUM_GROUP, PodGroup
 from podium.api.membership import GroupKey, group_name
 from podium.api.meta import OwnerReference
 from podium.api.minors import WORKLOAD_VERSIONS
+from podium.api.priority import SYSTEM_CLASSES
 from podium.api.reads import Kind
 from podium.cluster.reader import ClusterReader
 from podium.groups.divergence import Divergence, measure_divergence
@@ -152,6 +153,18 @@ class Survey:
         """Return whether a kind was read: only then does an empty collection mean that none exist."""
         return kind not in self.view.unread
 
+    @cached_property
+    def from_server(self) -> bool:
+        """Return whether a server has stored the input: only then does an absent object not exist.
+
+        A server gives each object a UID, and creates the system classes itself.
+        """
+        view = self.view
+        if not SYSTEM_CLASSES.keys().isdisjoint(view.classes):
+            return True
+        kinds = (view.classes, view.nodes, view.groups, view.workloads, view.owners, view.pods)
+        return any(each.metadata.uid for objects in kinds for each in objects.values())
+
     def group_ref(self, key: GroupKey) -> ObjectRef:
         """Return the identity of a group that was not read, in the version that the audited minor serves."""
         version = WORKLOAD_VERSIONS[min(max(self.minor, 36), 37)][0] if key.native else "v1beta1"
@@ -177,7 +190,10 @@ class Survey:
         key = (pod.metadata.namespace or "", controller)
         chain = self._chains.get(key)
         if chain is None:
-            chain = self._chains[key] = tuple(_controllers(self.view, controller, key[0]))
+            read = tuple(_controllers(self.view, controller, key[0]))
+            # If a controller was not read, its own owner is known from the labels of the pod.
+            named = () if read[-1] in self.view.owners else owners_by_labels(pod)
+            chain = self._chains[key] = (*read, *(ref for ref in named if ref not in read))
         return chain
 
     def owner(self, pod: Pod) -> ObjectRef | None:

@@ -122,7 +122,7 @@ until an eviction or a restart.
 
 Pods that name no PodGroup form inferred groups, by their labels and owners. The sources are Job, JobSet,
 LeaderWorkerSet (by replica), TrainJob, the training operator's jobs, Ray, Grove, Kueue, coscheduling,
-KAI and Volcano.
+KAI, Volcano and YuniKorn.
 They have `source: inferred`, and the most frequent integer is the expected one."""
 
 

@@ -13,7 +13,7 @@ from podium.rules.rule import Rule
 TEMPLATE_CLASS_MISSING = Rule(
     id="template-class-missing",
     severity=Severity.WARNING,
-    title="A template names a PriorityClass that does not exist",
+    title="A template names a PriorityClass that does not exist or is not in the input",
     why="The API server refuses every pod and group created from it. The object with the template "
     "is accepted and looks healthy until then.",
     source="kube-apiserver (Priority admission); templates are not looked at",
@@ -34,15 +34,18 @@ def template_class_missing(survey: Survey) -> Iterator[AuditFinding]:
     """Find pod templates, and templates of Workloads, whose class cannot be resolved."""
     for ref, field, name in _template_classes(survey):
         if resolve(survey.view.classes, name) is None:
+            if survey.from_server:
+                message = "does not exist: the API server refuses pods and groups of this template."
+                fix = f"{create_class(name, '<integer>')}, or name another class"
+                remedy = f"create PriorityClass {name}, or name another class where it is named"
+            else:
+                message = (
+                    "is not in the input. If it does not exist in the cluster, the API server refuses pods "
+                    "and groups of this template."
+                )
+                fix = remedy = f"add PriorityClass {name} to the input, or name another class"
             yield AuditFinding(
-                TEMPLATE_CLASS_MISSING.finding(
-                    ref,
-                    field,
-                    f"PriorityClass {name} does not exist: the API server refuses pods and groups of "
-                    "this template.",
-                    f"{create_class(name, '<integer>')}, or name another class",
-                ),
-                f"create PriorityClass {name}, or name another class where it is named",
+                TEMPLATE_CLASS_MISSING.finding(ref, field, f"PriorityClass {name} {message}", fix), remedy
             )
 
 

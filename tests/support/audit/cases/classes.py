@@ -1,11 +1,29 @@
 """Cases for the rules about PriorityClasses."""
 
 from tests.support.audit.builders import group_template, owner, pod, pod_group, priority_class, workload
-from tests.support.audit.cases.case import GOLD, SILVER, Case
+from tests.support.audit.cases.case import GOLD, SILVER, SYSTEM, Case
 
 CASES = [
     Case(
         "a deleted class",
+        "class-missing",
+        [
+            SILVER,
+            SYSTEM,
+            pod("a", priority=1000, class_name="gold"),
+            pod_group(priority=1000, class_name="gold"),
+            pod("b", priority=500, class_name="silver"),
+        ],
+        [
+            (
+                "PriorityClass gold",
+                "",
+                "named by 1 live pod (team-a/a) and 1 PodGroup (team-a/train), with priority 1000",
+            )
+        ],
+    ),
+    Case(
+        "a class that manifests lack",
         "class-missing",
         [
             SILVER,
@@ -17,7 +35,7 @@ CASES = [
             (
                 "PriorityClass gold",
                 "",
-                "named by 1 live pod (team-a/a) and 1 PodGroup (team-a/train), with priority 1000",
+                "it is not in the input, but it is named by 1 pod (team-a/a) and 1 PodGroup (team-a/train)",
             )
         ],
     ),

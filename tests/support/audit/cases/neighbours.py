@@ -84,6 +84,30 @@ CASES = [
         ],
     ),
     Case(
+        "pods without a controller that a queue manages together",
+        "bare-pod-victims",
+        [
+            GOLD,
+            pod("top", priority=1000, class_name="gold"),
+            pod("kueue", owner=None, labels={"kueue.x-k8s.io/pod-group-name": "g"}),
+            pod("label", owner=None, labels={"yunikorn.apache.org/app-id": "a"}),
+            pod("annotation", owner=None, annotations={"yunikorn.apache.org/app-id": "a"}),
+            pod("old", owner=None, labels={"applicationId": "a"}, scheduler="yunikorn"),
+        ],
+    ),
+    Case(
+        "pods in an application that YuniKorn made up, or with a label that it does not read",
+        "bare-pod-victims",
+        [
+            GOLD,
+            pod("top", priority=1000, class_name="gold"),
+            pod("made-up", owner=None, labels={"yunikorn.apache.org/app-id": "yunikorn-team-a-autogen"}),
+            pod("unique", owner=None, labels={"yunikorn.apache.org/app-id": "team-a-uniqueautogen"}),
+            pod("other", owner=None, labels={"applicationId": "a"}),
+        ],
+        [("Namespace team-a", "", "3 running pods without a controller")],
+    ),
+    Case(
         "only system classes are above",
         "bare-pod-victims",
         [

@@ -1,7 +1,7 @@
 """Cases for the rules about pod templates."""
 
 from tests.support.audit.builders import group_template, owner, workload
-from tests.support.audit.cases.case import GOLD, Case
+from tests.support.audit.cases.case import GOLD, SYSTEM, Case
 
 CASES = [
     Case(
@@ -9,6 +9,7 @@ CASES = [
         "template-class-missing",
         [
             GOLD,
+            SYSTEM,
             owner(class_name="nope", path="spec.replicatedJobs[1].template.spec.template"),
             workload(group_template(class_name="nope")),
         ],
@@ -22,6 +23,27 @@ CASES = [
                 "Workload team-a/train",
                 "spec.podGroupTemplates[0].priorityClassName",
                 "PriorityClass nope does not exist",
+            ),
+        ],
+    ),
+    Case(
+        "a class that manifests lack",
+        "template-class-missing",
+        [
+            GOLD,
+            owner(class_name="nope", path="spec.replicatedJobs[1].template.spec.template"),
+            workload(group_template(class_name="nope")),
+        ],
+        [
+            (
+                "Job team-a/train",
+                "spec.replicatedJobs[1].template.spec.template.spec.priorityClassName",
+                "PriorityClass nope is not in the input. If it does not exist in the cluster",
+            ),
+            (
+                "Workload team-a/train",
+                "spec.podGroupTemplates[0].priorityClassName",
+                "PriorityClass nope is not in the input. If it does not exist in the cluster",
             ),
         ],
     ),

@@ -64,7 +64,7 @@ def test_every_key_that_groups_are_inferred_by_is_kept() -> None:
     """Otherwise the audit of a dump would find fewer groups than the audit of the cluster."""
     keys = {value for name, value in vars(inferred).items() if name.isupper() and isinstance(value, str)}
     # Kueue's queue decides whether an object waits, and only objects of manifests are asked.
-    keys -= {inferred.KUEUE_ROLE_HASH, inferred.KUEUE_QUEUE}
+    keys -= {inferred.KUEUE_ROLE_HASH, inferred.TEMPLATE_HASH, inferred.KUEUE_QUEUE}
     assert keys | {GROUP_LABEL} == share.NAMING_KEYS
 
 
