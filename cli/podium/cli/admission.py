@@ -134,7 +134,8 @@ class Admission(NamedTuple):
         # Decoding comes before the namespace.
         if verdict.code != _UNDECODED and self._in_absent_namespace(ref):
             verdict = clientchecks.absent_namespace(verdict, ref)
-        if verdict.admitted is not None and not makes_pods(value):
+        joins = (document.apiVersion, document.kind) in FOLLOWED and not makes_pods(value)
+        if verdict.admitted is not None and joins:
             try:
                 self.cluster.join(verdict.admitted)
             except msgspec.ValidationError as error:

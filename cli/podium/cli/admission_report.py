@@ -7,6 +7,7 @@ import msgspec
 
 from podium.api.findings import ObjectRef
 from podium.api.inputnotes import InputNotes
+from podium.api.minors import named
 from podium.cli.render.data import document
 from podium.cli.render.text import Layout, visible
 from podium.rules.admission import UNKNOWN_FIELD, Profile, Verdict
@@ -75,7 +76,7 @@ def admission_table(results: Sequence[AdmissionResult], profile: Profile, layout
         layout.paragraph(visible(f"{ref}: {warning}"), hang="  ", style="warning")
     layout.lines.append("")
     verdicts = f"{len(results) - len(refused)} allowed, {len(refused)} refused"
-    judged_by = f"Kubernetes {profile.kubernetes}, rules {profile.rules}"
+    judged_by = f"Kubernetes {named(profile.minor)}, rules {profile.rules}"
     layout.paragraph(f"{count(len(results), 'object')}: {verdicts}. {judged_by}.", style="bold")
     layout.paragraph(f"Judged: {listed(JUDGED)}. Not judged: {listed(NOT_JUDGED)}.")
     return layout.text()

@@ -74,7 +74,7 @@ def read_added(documents: Iterable[Document], now: str) -> tuple[list[Added], li
     others: Counter[tuple[str, str]] = Counter()
     for document in documents:
         read = _READS.get((document.apiVersion, document.kind))
-        if read is None:
+        if read is None or read.kind is Kind.COMPOSITE_GROUP:
             if (document.apiVersion, document.kind) != CLUSTER_INFO and not document.kind.endswith("List"):
                 others[document.apiVersion, document.kind] += 1
             continue

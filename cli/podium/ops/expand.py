@@ -17,7 +17,7 @@ import msgspec
 from podium.api.core import PODIUM_SCHEDULER, Namespace, Pod, PriorityClass, SchedulingGroup
 from podium.api.findings import ObjectRef
 from podium.api.foreign import PodOwner, neutral_owner, template_documents
-from podium.api.groups import GROUP_LABEL, PodGroup, Workload
+from podium.api.groups import GROUP_LABEL, CompositeGroup, PodGroup, Workload
 from podium.api.membership import GroupKey, key_of, membership
 from podium.api.meta import ObjectMeta
 from podium.api.minors import minor_of
@@ -422,7 +422,7 @@ def _name(pod: Pod) -> Name:
 
 def _described(value: Readable) -> str:
     """Return kind and name of an object."""
-    if isinstance(value, PodGroup | Workload | PodOwner):
+    if isinstance(value, PodGroup | CompositeGroup | Workload | PodOwner):
         return str(value.ref)
     meta = value.metadata
     return str(ObjectRef(value.apiVersion, value.kind, meta.namespace or "", meta.name or ""))

@@ -20,7 +20,7 @@ from podium.api.convert import Fields, convert
 from podium.api.findings import Finding, ObjectRef, Severity
 from podium.api.groups import NATIVE_GROUP
 from podium.api.membership import GroupKey
-from podium.api.minors import WORKLOAD_VERSIONS
+from podium.api.minors import served_versions
 from podium.audit.blocked import blocked, blocked_groups
 from podium.audit.report import Blocked, FixShare, NotChecked
 from podium.audit.run import MINORS, fix_shares, run_rules
@@ -125,7 +125,7 @@ def preflight(
     """
     before, after = (Survey(view, MINORS[minor], selected=bool(selector)) for minor in (current, target))
     today, then = (run_rules(survey, CHECKS, namespace, selector) for survey in (before, after))
-    brought = _brought(today.found, then.found, current, target)
+    brought = _brought(today.found, then.found, before.kubernetes, after.kubernetes)
     known = {each.key for each in blocked_groups(before)}
     stopping = [each for each in blocked_groups(after) if each.key not in known]
     remade, manifests = _remade(after, brought, documents)
@@ -176,8 +176,7 @@ def _remade(
     """
     refs = [each.finding.object for each in brought if each.finding.rule in _REMOVED]
     surveyed = {each.key: each for each in survey.groups}
-    newest = max(WORKLOAD_VERSIONS)
-    group_version = WORKLOAD_VERSIONS[min(survey.minor, newest)][0]
+    group_version = served_versions(survey.minor)[0]
     remade = []
     manifests: dict[str, list[Fields]] = defaultdict(list)
     for ref in sorted(refs, key=lambda ref: (ref.namespace, ref.kind != "Workload", ref.name)):

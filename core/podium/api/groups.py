@@ -60,6 +60,14 @@ class Workload(msgspec.Struct, frozen=True, gc=False):
         return next(found, None)
 
 
+class CompositeGroup(msgspec.Struct, frozen=True, gc=False):
+    """A CompositePodGroup: a group of PodGroups and further composite groups."""
+
+    ref: ObjectRef
+    metadata: ObjectMeta
+    priority_class_name: str
+
+
 class TemplateRef(msgspec.Struct, frozen=True, gc=False):
     """The Workload, in the same namespace, and its template from which a group was made."""
 

@@ -7,8 +7,10 @@ parses them.
 import re
 from collections.abc import Iterable
 
-# The first version is used for an object that was not read. 1.38 is assumed to serve the same as 1.37.
+# The first version is used for an object that was not read.
 WORKLOAD_VERSIONS = {36: ("v1alpha2",), 37: ("v1beta1", "v1alpha3")}
+# A minor without a release: its rules are those of the one before it, and the announced changes.
+PLANNED = 38
 
 _VERSION = re.compile(r"v?1\.([0-9]{1,3})\b.*", re.DOTALL)
 
@@ -17,6 +19,23 @@ def minor_of(version: str) -> int | None:
     """Return 37 for `1.37` or `v1.37.0-rc.1`, None for a text that is not a version of Kubernetes."""
     found = _VERSION.fullmatch(version)
     return int(found[1]) if found is not None else None
+
+
+def served_versions(minor: int) -> tuple[str, ...]:
+    """Return the versions that a minor serves; other minors serve those of the nearest known one."""
+    return WORKLOAD_VERSIONS[min(WORKLOAD_VERSIONS, key=lambda each: abs(each - minor))]
+
+
+def named(minor: int) -> str:
+    """Return a minor as in messages: `1.37`, `1.38 (planned)`."""
+    return f"1.{minor} (planned)" if minor >= PLANNED else f"1.{minor}"
+
+
+def planned_note(minor: int) -> str:
+    """Return the part of a sentence that marks a planned minor, empty for the others."""
+    before = f"1.{PLANNED - 1}"
+    announced = f"planned: the rules of {before} with the announced changes"
+    return f"; {announced}" if minor >= PLANNED else ""
 
 
 def nearest(minor: int, known: Iterable[int]) -> str:

@@ -19,6 +19,7 @@ class Kind(StrEnum):
     BUDGET = "PodDisruptionBudget"
     POD_GROUP = "PodGroup"
     WORKLOAD = "Workload"
+    COMPOSITE_GROUP = "CompositePodGroup"
     KUEUE_WORKLOAD = "KueueWorkload"
     OWNER = "Owner"
     NAMESPACE = "Namespace"
@@ -38,6 +39,9 @@ class Read(NamedTuple):
 
 
 Reads = Mapping[tuple[str, str], Read]
+
+# The one version that serves CompositePodGroup (Kubernetes 1.37, behind a gate).
+COMPOSITE_VERSION = f"{NATIVE_GROUP}/v1alpha3"
 
 
 def same(value: Any) -> Any:
@@ -83,9 +87,12 @@ READS: Reads = {
         for (api_version, kind), owner in foreign.OWNERS.items()
     },
 }
-# The reads of manifests, which have further owners.
+# The reads of manifests, which have further owners, and groups of groups.
 MANIFEST_READS: Reads = {
     **READS,
+    (COMPOSITE_VERSION, "CompositePodGroup"): Read(
+        Kind.COMPOSITE_GROUP, v1beta1.CompositePodGroup, "compositepodgroups", v1beta1.neutral_composite
+    ),
     **{
         (api_version, kind): Read(Kind.OWNER, owner.type, owner.plural, foreign.neutral_owner)
         for (api_version, kind), owner in foreign.MANIFEST_OWNERS.items()

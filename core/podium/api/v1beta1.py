@@ -5,7 +5,7 @@ Its distinctive fields are the union disruptionMode (`{single: {}}` or `{all: {}
 
 import msgspec
 
-from podium.api.groups import DisruptionMode, PodGroup, Template, TemplateRef, Workload
+from podium.api.groups import CompositeGroup, DisruptionMode, PodGroup, Template, TemplateRef, Workload
 from podium.api.meta import Int32, ObjectMeta
 from podium.api.v1alpha2 import (
     ControllerRef,
@@ -118,6 +118,28 @@ class PodGroupSpecV1Beta1(msgspec.Struct, gc=False):
     preemptionPolicy: str | None = None
 
 
+class CompositePodGroupSpec(msgspec.Struct, gc=False):
+    """spec of a CompositePodGroup."""
+
+    parentCompositePodGroupName: str | None = None
+    workloadRef: WorkloadRef | None = None
+    schedulingPolicy: CompositeSchedulingPolicy | None = None
+    schedulingConstraints: SchedulingConstraints | None = None
+    disruptionMode: DisruptionModeUnion | None = None
+    priorityClassName: str | None = None
+    priority: Int32 | None = None
+    preemptionPolicy: str | None = None
+
+
+class CompositePodGroup(msgspec.Struct, gc=False):
+    """A CompositePodGroup, which Kubernetes 1.37 serves in v1alpha3 behind a gate."""
+
+    apiVersion: str
+    kind: str
+    metadata: ObjectMeta = msgspec.field(default_factory=ObjectMeta)
+    spec: CompositePodGroupSpec = msgspec.field(default_factory=CompositePodGroupSpec)
+
+
 class PodGroupV1Beta1(msgspec.Struct, gc=False):
     """A PodGroup."""
 
@@ -144,6 +166,15 @@ def neutral_group(group: PodGroupV1Beta1) -> PodGroup:
         template_ref=None if ref is None else TemplateRef(ref.workloadName or "", ref.templateName or ""),
         conditions=tuple((group.status.conditions if group.status is not None else None) or ()),
         demands=demands(spec.schedulingConstraints, spec.resourceClaims, spec.parentCompositePodGroupName),
+    )
+
+
+def neutral_composite(group: CompositePodGroup) -> CompositeGroup:
+    """Return a CompositePodGroup in neutral form."""
+    return CompositeGroup(
+        ref=reference(group.apiVersion, group.kind, group.metadata),
+        metadata=group.metadata,
+        priority_class_name=group.spec.priorityClassName or "",
     )
 
 

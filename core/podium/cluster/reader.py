@@ -6,7 +6,7 @@ from typing import Protocol
 from podium.api.core import Namespace, Node, Pod, PodDisruptionBudget, PriorityClass
 from podium.api.findings import ObjectRef
 from podium.api.foreign import KueueWorkload, PodOwner
-from podium.api.groups import PodGroup, Workload
+from podium.api.groups import CompositeGroup, PodGroup, Workload
 from podium.api.membership import GroupKey, membership
 from podium.api.schedulable import PersistentVolume, PersistentVolumeClaim
 
@@ -48,6 +48,10 @@ class ClusterReader(Protocol):
     @property
     def groups(self) -> Mapping[GroupKey, PodGroup]:
         """Return PodGroups by key."""
+
+    @property
+    def composites(self) -> Mapping[Name, CompositeGroup]:
+        """Return CompositePodGroups by namespace and name; read from manifests only."""
 
     @property
     def workloads(self) -> Mapping[GroupKey, Workload]:

@@ -13,14 +13,14 @@ from typing import Any
 from podium.api.core import Namespace, Node, Pod, PodDisruptionBudget, PriorityClass
 from podium.api.findings import ObjectRef
 from podium.api.foreign import KueueWorkload, PodOwner
-from podium.api.groups import NATIVE_GROUP, PodGroup, Workload
+from podium.api.groups import NATIVE_GROUP, CompositeGroup, PodGroup, Workload
 from podium.api.membership import GroupKey, membership
 from podium.api.schedulable import PersistentVolume, PersistentVolumeClaim
 from podium.cluster.reader import Name
 
 Core = Pod | Node | Namespace | PriorityClass | PodDisruptionBudget
 Storage = PersistentVolumeClaim | PersistentVolume
-Readable = Core | Storage | PodGroup | Workload | KueueWorkload | PodOwner
+Readable = Core | Storage | PodGroup | CompositeGroup | Workload | KueueWorkload | PodOwner
 Observer = Callable[[Readable | None, Readable | None], None]
 # Receives the exception of an observer, and the object of the change.
 Failed = Callable[[Exception, Readable], None]
@@ -48,6 +48,7 @@ class ClusterState:
         self.namespaces: dict[str, Namespace] = {}
         self.pods: dict[Name, Pod] = {}
         self.groups: dict[GroupKey, PodGroup] = {}
+        self.composites: dict[Name, CompositeGroup] = {}
         self.workloads: dict[GroupKey, Workload] = {}
         self.budgets: dict[Name, PodDisruptionBudget] = {}
         self.claims: dict[Name, PersistentVolumeClaim] = {}
@@ -110,7 +111,7 @@ class ClusterState:
         copy = ClusterState(native_served=self.native_served, unread=self.unread)
         indices = (
             *(self.classes, self.nodes, self.namespaces, self.groups, self.workloads, self.pods),
-            *(self.budgets, self.claims, self.volumes, self.kueue_workloads, self.owners),
+            *(self.composites, self.budgets, self.claims, self.volumes, self.kueue_workloads, self.owners),
         )
         for index in indices:
             for each in index.values():
@@ -143,6 +144,8 @@ class ClusterState:
                 return self.pods, name
             case PodGroup():
                 return self.groups, _group_key(obj)
+            case CompositeGroup():
+                return self.composites, name
             case Workload():
                 return self.workloads, _group_key(obj)
             case Node():

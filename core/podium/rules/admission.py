@@ -12,10 +12,20 @@ import msgspec
 
 from podium.api.findings import Finding, ObjectRef, Severity
 from podium.api.groups import NATIVE_GROUP, PODIUM_GROUP
-from podium.api.minors import WORKLOAD_VERSIONS
+from podium.api.minors import named, served_versions
+from podium.api.reads import COMPOSITE_VERSION
 from podium.cluster.reader import ClusterReader
-from podium.rules import metadata, pod, podgroup, podiumrules, priorityclass, storage, workload
-from podium.rules.context import Operation, Profile, Request, RuleContext
+from podium.rules import (
+    compositegroup,
+    metadata,
+    pod,
+    podgroup,
+    podiumrules,
+    priorityclass,
+    storage,
+    workload,
+)
+from podium.rules.context import COMPOSITE, Operation, Profile, Request, RuleContext
 from podium.rules.decoding import WrongTypeError, decode, time_error
 from podium.rules.fields import FieldError, RefusedRequest, RuleRemedy, go_quote, refusal
 from podium.rules.patch import spec_patch
@@ -50,6 +60,9 @@ NOT_SERVED = refusal(
     fix="Convert the object with `podium convert`, or choose another --kubernetes or --rules.",
 )
 _CLASS_NOT_SERVED = RuleRemedy(NOT_SERVED.rule, f"Write apiVersion: {NATIVE_GROUP}/v1.")
+_COMPOSITE_NOT_SERVED = RuleRemedy(
+    NOT_SERVED.rule, "Enable the gate, or use one PodGroup for all pods that need each other."
+)
 RULES = (WRONG_TYPE.rule, UNKNOWN_FIELD.rule, NOT_SERVED.rule)
 
 # Replaces the five characters that the server generates for generateName.
@@ -89,6 +102,7 @@ KINDS: dict[str, KindRules] = {
     "Pod": pod,
     "PriorityClass": priorityclass,
     "PodGroup": podgroup,
+    "CompositePodGroup": compositegroup,
     "Workload": workload,
 }
 
@@ -122,6 +136,8 @@ def has_rules(document: Mapping[str, Any]) -> bool:
         case "Pod":
             return (group, version) == ("", "v1")
         case "PriorityClass":
+            return group == NATIVE_GROUP
+        case "CompositePodGroup":
             return group == NATIVE_GROUP
         case "PodGroup" | "Workload":
             return group in (NATIVE_GROUP, PODIUM_GROUP)
@@ -228,7 +244,10 @@ def _check_served(case: RuleContext, rules: KindRules) -> None:
     if ref.group == PODIUM_GROUP:
         served = case.own_rules and case.version in _PODIUM_VERSIONS
     elif ref.kind in ("PodGroup", "Workload"):
-        served = case.profile.workload_api and case.version in WORKLOAD_VERSIONS[case.minor]
+        served = case.profile.workload_api and case.version in served_versions(case.minor)
+    elif ref.kind == "CompositePodGroup":
+        _check_composite(case)
+        served = True
     elif ref.kind == "PriorityClass" and case.version != "v1":
         message = f'no matches for kind "PriorityClass" in version "{ref.apiVersion}"'
         raise case.refuse(404, "NotFound", message, _CLASS_NOT_SERVED, field="apiVersion", message=message)
@@ -240,6 +259,18 @@ def _check_served(case: RuleContext, rules: KindRules) -> None:
         message = f"{path} is not served by Kubernetes {kubernetes} in this configuration"
         text = "the server could not find the requested resource"
         raise case.refuse(404, "NotFound", text, NOT_SERVED, field="apiVersion", message=message)
+
+
+def _check_composite(case: RuleContext) -> None:
+    gated = COMPOSITE in case.profile.gates and case.profile.workload_api
+    if case.minor >= 37 and case.ref.apiVersion == COMPOSITE_VERSION and gated:
+        return
+    kubernetes = named(case.minor)
+    text = "the server could not find the requested resource"
+    message = f"{case.ref.apiVersion} {case.plural} is not served by Kubernetes {kubernetes}"
+    if case.minor >= 37:
+        message += f" unless it is {COMPOSITE_VERSION} and the gate {COMPOSITE} is on"
+    raise case.refuse(404, "NotFound", text, _COMPOSITE_NOT_SERVED, field="apiVersion", message=message)
 
 
 def canonical(case: RuleContext, rules: KindRules, raw: dict[str, Any], unknown: list[str]) -> Document:

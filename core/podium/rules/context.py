@@ -61,10 +61,10 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Profile(msgspec.Struct, frozen=True, kw_only=True):
-    """The server: `kubernetes` is 1.36 or 1.37, `rules` is upstream (only the server's) or podium.
+    """The server: `kubernetes` is 1.36, 1.37 or the planned 1.38.
 
-    `workload_api` says whether the native Workload API is served (its gates are on), and `gates` which of
-    its other gates are on.
+    `rules` is upstream (only the server's) or podium. `workload_api` says whether the native Workload API is
+    served (its gates are on), and `gates` which of its other gates are on.
     """
 
     kubernetes: str
@@ -75,7 +75,7 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def minor(self) -> int:
-        """Return 36 or 37."""
+        """Return the minor as a number."""
         minor = minor_of(self.kubernetes)
         assert minor is not None
         return minor

@@ -7,6 +7,8 @@ pods of static pods are no exception. No version compares a pod with its group.
 from typing import Any
 
 from podium.api import priority
+from podium.api.membership import GroupKey
+from podium.api.minors import PLANNED, named
 from podium.rules import fields, metadata, names
 from podium.rules.context import RuleContext
 from podium.rules.decoding import anything, integer, pointer, struct, text
@@ -55,7 +57,15 @@ CLASS_NAME = refusal(
     source="Kubernetes API server: pod validation",
     fix="Name an existing PriorityClass and remove the policy.",
 )
+GROUP_LEAVING = refusal(
+    "pod-group-leaving",
+    title="New pod of a PodGroup that is being deleted",
+    why="Planned for Kubernetes 1.38: the group ends with its last pod.",
+    source="kube-apiserver (PodGroupProtection), announced for 1.38",
+    fix="Wait until the PodGroup is deleted, or name another one.",
+)
 RULES = (
+    GROUP_LEAVING.rule,
     UNKNOWN_CLASS.rule,
     MISMATCH.rule,
     POLICY_MISMATCH.rule,
@@ -177,8 +187,18 @@ def check(case: RuleContext, new: Document, old: Document | None) -> list[FieldE
     return errors
 
 
-def judge(_case: RuleContext, _new: Document, _old: Document | None) -> None:
-    """Do nothing: in these versions no plugin compares a pod with its group, or requires the group."""
+def judge(case: RuleContext, new: Document, old: Document | None) -> None:
+    """Refuse a new pod of a group that is being deleted, from the planned minor on.
+
+    No minor compares a pod with its group, or requires the group.
+    """
+    name = (new["spec"].get("schedulingGroup") or {}).get("podGroupName")
+    if case.minor < PLANNED or old is not None or not name:
+        return
+    group = case.view.groups.get(GroupKey(True, new["metadata"]["namespace"], name))
+    if group is not None and group.metadata.deletionTimestamp is not None:
+        message = f"PodGroup {name} is being deleted; Kubernetes {named(case.minor)} refuses new pods of it"
+        raise case.forbid(GROUP_LEAVING, "spec.schedulingGroup.podGroupName", message)
 
 
 def _group_errors(case: RuleContext, spec: Document) -> list[FieldError]:

@@ -56,6 +56,7 @@ def test_every_severity_is_what_was_promised() -> None:
         Severity.WARNING: {
             "basic-with-group-disruption",
             "composite-group-gated",
+            "composite-kind-gated",
             "composite-template-gated",
             "default-class-duplicate",
             "default-class-missing",

@@ -53,3 +53,93 @@ def test_admit_shows_each_refusal_with_its_own_field(tmp_path: Path) -> None:
     report = json.loads(run("podium admit -f input.yaml --kubernetes 1.37 -o json", tmp_path).stdout)
     fields = [finding["field"] for finding in report["results"][0]["findings"]]
     assert fields == [f"spec.replicatedJobs[{at}].{path}" for at in (0, 1)]
+
+
+COMPOSITE = """
+apiVersion: scheduling.k8s.io/v1alpha3
+kind: CompositePodGroup
+metadata: {name: all, namespace: ml}
+spec: {workloadRef: {workloadName: w, templateName: all}, schedulingPolicy: {basic: {}}}
+"""
+LEAVING = """
+apiVersion: scheduling.k8s.io/v1beta1
+kind: PodGroup
+metadata: {name: g, namespace: ml, uid: u, deletionTimestamp: "2026-01-01T00:00:00Z"}
+spec: {schedulingPolicy: {basic: {}}}
+"""
+MEMBER = """
+apiVersion: v1
+kind: Pod
+metadata: {name: a, namespace: ml}
+spec: {schedulingGroup: {podGroupName: g}, containers: [{name: a, image: b}]}
+"""
+
+
+@pytest.mark.parametrize(
+    ("kubernetes", "message"),
+    [
+        ("1.36", "Kubernetes 1.36 refuses it. Podium's scheduler ignores it."),
+        ("1.37", "Kubernetes 1.37 refuses it unless the gate CompositePodGroup is on."),
+        ("1.38", "Kubernetes 1.38 (planned) refuses it unless the gate CompositePodGroup is on."),
+    ],
+)
+def test_a_composite_group_alone_is_a_finding_of_the_audit(
+    kubernetes: str, message: str, tmp_path: Path
+) -> None:
+    (tmp_path / "input.yaml").write_text(COMPOSITE, "utf-8")
+    done = run(f"podium audit -f input.yaml --kubernetes {kubernetes} -o json", tmp_path)
+    (found,) = json.loads(done.stdout)["findings"]
+    assert (done.returncode, found["rule"], found["object"]["kind"]) == (
+        0,
+        "composite-kind-gated",
+        "CompositePodGroup",
+    )
+    assert message in found["message"]
+    assert ("; planned: the rules of 1.37" in done.stderr) is (kubernetes == "1.38")
+
+
+def test_preflight_knows_a_composite_group(tmp_path: Path) -> None:
+    (tmp_path / "input.yaml").write_text(COMPOSITE, "utf-8")
+    done = run("podium preflight -f input.yaml --from 1.36 --to 1.37 -o json", tmp_path)
+    (found,) = json.loads(done.stdout)["findings"]
+    assert found["rule"] == "composite-kind-gated"
+    # The planned minor changes nothing about it.
+    done = run("podium preflight -f input.yaml --from 1.37 --to 1.38 -o json", tmp_path)
+    assert json.loads(done.stdout)["findings"] == []
+    assert "podium: Kubernetes 1.38; planned: the rules of 1.37" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("options", "code"),
+    [
+        ("--kubernetes 1.36", 404),
+        ("--kubernetes 1.37", 404),
+        ("--kubernetes 1.36 --feature-gates CompositePodGroup=true", 404),
+        ("--kubernetes 1.37 --feature-gates CompositePodGroup=true", 201),
+        ("--kubernetes 1.37 --feature-gates CompositePodGroup=true,GenericWorkload=false", 404),
+    ],
+)
+def test_admit_refuses_a_composite_group_unless_its_gate_is_on(
+    options: str, code: int, tmp_path: Path
+) -> None:
+    (tmp_path / "input.yaml").write_text(COMPOSITE, "utf-8")
+    done = run(f"podium admit -f input.yaml -o json {options}", tmp_path)
+    (result,) = json.loads(done.stdout)["results"]
+    assert result["code"] == code
+    unjudged = "spec: the fields of a CompositePodGroup are not judged"
+    assert result["warnings"] == ([unjudged] if code == 201 else [])
+
+
+@pytest.mark.parametrize(("kubernetes", "code"), [("1.37", 201), ("1.38", 403)])
+def test_a_new_pod_of_a_leaving_group_is_refused_as_planned(
+    kubernetes: str, code: int, tmp_path: Path
+) -> None:
+    (tmp_path / "stored.yaml").write_text(LEAVING, "utf-8")
+    (tmp_path / "input.yaml").write_text(MEMBER, "utf-8")
+    options = f"--existing stored.yaml --kubernetes {kubernetes}"
+    done = run(f"podium admit -f input.yaml -o json {options}", tmp_path)
+    (result,) = json.loads(done.stdout)["results"]
+    assert result["code"] == code
+    assert ("Kubernetes 1.38 (planned) refuses new pods of it" in result["message"]) is (code == 403)
+    table = run(f"podium admit -f input.yaml {options}", tmp_path).stdout
+    assert ("Kubernetes 1.38 (planned), rules podium." in table) is (code == 403)

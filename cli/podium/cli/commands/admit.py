@@ -9,7 +9,7 @@ import click
 from podium.api.findings import ObjectRef, Severity
 from podium.api.groups import NATIVE_GROUP
 from podium.api.inputnotes import InputNotes
-from podium.api.minors import WORKLOAD_VERSIONS, minor_of, nearest
+from podium.api.minors import PLANNED, WORKLOAD_VERSIONS, minor_of, nearest
 from podium.api.reads import FOLLOWED
 from podium.cli import inputs
 from podium.cli.admission import NAMESPACE, Admission, ExistingObjects, reference
@@ -24,7 +24,7 @@ from podium.rules.admission import Operation, Profile, Verdict, has_rules
 from podium.rules.context import GATES
 from podium.rules.owners import makes_pods
 
-MINORS = tuple(f"1.{minor}" for minor in WORKLOAD_VERSIONS)
+MINORS = (*(f"1.{minor}" for minor in WORKLOAD_VERSIONS), f"1.{PLANNED}")
 LIVE = "live"
 # The gate of the Workload API itself.
 WORKLOAD_API = "GenericWorkload"
@@ -172,7 +172,7 @@ def _fails(verdict: Verdict, fail_on: str) -> bool:
 
 def _rank(document: Document) -> int:
     """Return the place of a kind in the order of `--order kind`, which is that of Helm and kustomize."""
-    first = ("Namespace", "PriorityClass", "Workload", "PodGroup")
+    first = ("Namespace", "PriorityClass", "Workload", "CompositePodGroup", "PodGroup")
     return first.index(document.kind) if document.kind in first else len(first)
 
 
@@ -212,9 +212,9 @@ def _cluster(existing: str | None, kube: inputs.KubeOptions) -> ExistingObjects:
 
 
 def _minor(server: str) -> str:
-    """Return the minor for the verdicts: the server's, or the nearest supported one."""
+    """Return the minor for the verdicts: the server's, or the nearest released one."""
     served = minor_of(server)
-    return MINORS[-1] if served is None else nearest(served, WORKLOAD_VERSIONS)
+    return nearest(max(WORKLOAD_VERSIONS) if served is None else served, WORKLOAD_VERSIONS)
 
 
 def _chosen(documents: Iterable[Document], *, strict: bool) -> tuple[list[Document], dict[str, int]]:

@@ -17,6 +17,7 @@ import click
 import msgspec
 
 from podium.api.findings import Finding
+from podium.api.minors import planned_note
 from podium.api.reads import Kind
 from podium.api.times import written
 from podium.audit.baseline import Triage, baseline_of
@@ -201,9 +202,10 @@ def _context(files: InputFiles, loaded: Loaded, rules: Sequence[Rule], output: O
 
 def _minor(asked: str | None, loaded: Loaded) -> tuple[str, str]:
     """Return the minor to audit for, and how it was chosen: the option, the API server, else the kubelets."""
-    if asked is not None:
-        return asked, "set by --kubernetes"
-    return choose_minor(loaded.state, loaded.server)
+    minor, how = (
+        (asked, "set by --kubernetes") if asked is not None else choose_minor(loaded.state, loaded.server)
+    )
+    return minor, f"{how}{planned_note(MINORS[minor])}"
 
 
 def _objects(state: ClusterState) -> dict[str, int]:
@@ -215,6 +217,7 @@ def _objects(state: ClusterState) -> dict[str, int]:
         Kind.BUDGET: state.budgets,
         Kind.POD_GROUP: state.groups,
         Kind.WORKLOAD: state.workloads,
+        Kind.COMPOSITE_GROUP: state.composites,
         Kind.KUEUE_WORKLOAD: state.kueue_workloads,
     }
     counts = Counter({str(kind): len(objects) for kind, objects in read.items() if objects})

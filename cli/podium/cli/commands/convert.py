@@ -116,8 +116,9 @@ def _converted(document: Document, target: str, *, strict: bool) -> Converted:
     if read is not None:
         # Decoded once, so that a wrong type is an error of the input, with its line.
         document.read(read.type)
-        rewrite = convert if read.kind in (Kind.POD_GROUP, Kind.WORKLOAD) else regroup
-        return rewrite(document.value(), target)
+        if read.kind is not Kind.COMPOSITE_GROUP:
+            rewrite = convert if read.kind in (Kind.POD_GROUP, Kind.WORKLOAD) else regroup
+            return rewrite(document.value(), target)
     value = document.value()
     if group_of(api_version) in (NATIVE_GROUP, PODIUM_GROUP) and kind.removesuffix("List") in _KINDS:
         if kind.endswith("List") and api_version in VERSIONS and "Composite" not in kind:

@@ -9,7 +9,7 @@ import sys
 import click
 import msgspec
 
-from podium.api.minors import minor_of
+from podium.api.minors import minor_of, planned_note
 from podium.api.reads import Kind
 from podium.audit.run import MINORS, choose_minor
 from podium.cli import inputs
@@ -72,6 +72,8 @@ def command(
     """
     loaded = inputs.load(files, kube, keep=(Kind.POD_GROUP, Kind.WORKLOAD))
     minor, chosen_by = _current(current, target, loaded)
+    if note := planned_note(MINORS[target]):
+        click.echo(f"podium: Kubernetes {target}{note}", err=True)
     with collector_paused(), loaded.origins.placed():
         planned = preflight(
             loaded.state,

@@ -176,6 +176,7 @@ def class_unused(survey: Survey) -> Iterator[AuditFinding]:
     view = survey.view
     used = {use.class_name for use in survey.stored}
     used.update(group.priority_class_name for group in view.groups.values())
+    used.update(group.priority_class_name for group in view.composites.values())
     used.update(
         t.priority_class_name for workload in view.workloads.values() for t in workload.templates.values()
     )

@@ -32,6 +32,16 @@ COMPOSITE_GROUP_GATED = Rule(
     source="kube-apiserver 1.37.0 (run)",
     needs=frozenset({Kind.POD_GROUP}),
 )
+COMPOSITE_KIND_GATED = Rule(
+    id="composite-kind-gated",
+    severity=Severity.WARNING,
+    title="A manifest has a CompositePodGroup",
+    why="Kubernetes 1.37 serves the kind in v1alpha3, behind the alpha gate CompositePodGroup, which needs "
+    "TopologyAwareWorkloadScheduling. If the gate is off, the API server refuses the object. Podium's "
+    "scheduler does not support it.",
+    source="kube-apiserver 1.37.0 (run)",
+    needs=frozenset({Kind.COMPOSITE_GROUP}),
+)
 COMPOSITE_TEMPLATE_GATED = Rule(
     id="composite-template-gated",
     severity=Severity.WARNING,
@@ -73,6 +83,15 @@ def composite_group_gated(survey: Survey) -> Iterator[AuditFinding]:
             message = f"{_composite(survey)} Without it the group is scheduled on its own."
             field = "spec.parentCompositePodGroupName"
             yield AuditFinding(COMPOSITE_GROUP_GATED.finding(group.ref, field, message, fix), fix)
+
+
+def composite_kind_gated(survey: Survey) -> Iterator[AuditFinding]:
+    """Find composite groups of manifests."""
+    fix = "enable the gate CompositePodGroup, or use one PodGroup for all pods that need each other"
+    for composite in survey.view.composites.values():
+        effect = "refuses it" if survey.minor < 37 else "refuses it unless the gate CompositePodGroup is on"
+        message = f"Kubernetes {survey.kubernetes} {effect}. Podium's scheduler ignores it."
+        yield AuditFinding(COMPOSITE_KIND_GATED.finding(composite.ref, "kind", message, fix), fix)
 
 
 def composite_template_gated(survey: Survey) -> Iterator[AuditFinding]:

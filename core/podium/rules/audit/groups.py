@@ -7,7 +7,7 @@ from podium.api import v1alpha1
 from podium.api.findings import Severity
 from podium.api.groups import NATIVE_GROUP, DisruptionMode, PodGroup, Template
 from podium.api.membership import GroupKey
-from podium.api.minors import WORKLOAD_VERSIONS
+from podium.api.minors import served_versions
 from podium.api.priority import HIGHEST_USER_PRIORITY, SYSTEM_CLASSES
 from podium.api.reads import Kind
 from podium.rules.audit.commands import delete
@@ -211,7 +211,7 @@ def v1alpha1_removed(survey: Survey) -> Iterator[AuditFinding]:
     """Find Workloads of Kubernetes 1.35."""
     if survey.minor < 36:
         return
-    version = WORKLOAD_VERSIONS[min(survey.minor, 37)][0]
+    version = served_versions(survey.minor)[0]
     for workload in survey.view.workloads.values():
         ref = workload.ref
         if ref.apiVersion == v1alpha1.API_VERSION:

@@ -18,7 +18,7 @@ from podium.api.findings import Finding, ObjectRef
 from podium.api.groups import GROUP_LABEL, NATIVE_GROUP, PODIUM_GROUP, PodGroup
 from podium.api.membership import GroupKey, group_name
 from podium.api.meta import OwnerReference
-from podium.api.minors import WORKLOAD_VERSIONS
+from podium.api.minors import named, served_versions
 from podium.api.priority import SYSTEM_CLASSES
 from podium.api.reads import Kind
 from podium.cluster.reader import ClusterReader
@@ -136,7 +136,7 @@ class Survey:
         self.view = view
         self.minor = minor
         self.selected = selected
-        self.kubernetes = f"1.{minor}"
+        self.kubernetes = named(minor)
         self.capacity = ClusterCapacity(view.nodes.values(), minor)
         # Live pods without a controller, and live pods that name no group.
         self.uncontrolled: list[Pod] = []
@@ -167,7 +167,7 @@ class Survey:
 
     def group_ref(self, key: GroupKey) -> ObjectRef:
         """Return the identity of a group that was not read, in the version that the audited minor serves."""
-        version = WORKLOAD_VERSIONS[min(max(self.minor, 36), 37)][0] if key.native else "v1beta1"
+        version = served_versions(self.minor)[0] if key.native else "v1beta1"
         group = NATIVE_GROUP if key.native else PODIUM_GROUP
         return ObjectRef(f"{group}/{version}", "PodGroup", key.namespace, key.name)
 
@@ -190,11 +190,11 @@ class Survey:
         key = (pod.metadata.namespace or "", controller)
         chain = self._chains.get(key)
         if chain is None:
-            read = tuple(_controllers(self.view, controller, key[0]))
-            # If a controller was not read, its own owner is known from the labels of the pod.
-            named = () if read[-1] in self.view.owners else owners_by_labels(pod)
-            chain = self._chains[key] = (*read, *(ref for ref in named if ref not in read))
-        return chain
+            chain = self._chains[key] = tuple(_controllers(self.view, controller, key[0]))
+        if chain[-1] in self.view.owners:
+            return chain
+        # The owner of a controller that was not read is known from the labels of the pod.
+        return (*chain, *(ref for ref in owners_by_labels(pod) if ref not in chain))
 
     def owner(self, pod: Pod) -> ObjectRef | None:
         """Return the topmost known controller of a pod, or None without one."""

@@ -74,6 +74,7 @@ CHECKS: tuple[AuditCheck, ...] = (
     AuditCheck(groups.SYSTEM_CLASS_ON_GROUP, groups.system_class_on_group, _WORKLOADS),
     AuditCheck(gated.JOB_SCHEDULING_GATED, gated.job_scheduling_gated),
     AuditCheck(gated.COMPOSITE_GROUP_GATED, gated.composite_group_gated),
+    AuditCheck(gated.COMPOSITE_KIND_GATED, gated.composite_kind_gated),
     AuditCheck(gated.COMPOSITE_TEMPLATE_GATED, gated.composite_template_gated),
     AuditCheck(gated.WORKLOAD_REF_DROPPED, gated.workload_ref_dropped, frozenset({Kind.POD, Kind.OWNER})),
     AuditCheck(classes.DEFAULT_CLASS_DUPLICATE, classes.default_class_duplicate),

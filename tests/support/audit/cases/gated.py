@@ -2,14 +2,22 @@
 
 import msgspec
 from tests.support.audit.builders import group_template, owner, pod, pod_group, workload
-from tests.support.audit.cases.case import GROUP, Case
+from tests.support.audit.cases.case import GOLD, GROUP, Case
 
 from podium.api.core import WorkloadReference
+from podium.api.findings import ObjectRef
 from podium.api.foreign import JobScheduling
+from podium.api.groups import CompositeGroup
+from podium.api.meta import ObjectMeta
 from podium.api.v1alpha2 import COMPOSITE_DEMAND
 
 ASKING = msgspec.structs.replace(owner(), job_scheduling={"spec.scheduling": JobScheduling()})
 CHILD = msgspec.structs.replace(pod_group(), demands=(COMPOSITE_DEMAND,))
+ALL = CompositeGroup(
+    ref=ObjectRef("scheduling.k8s.io/v1alpha3", "CompositePodGroup", "team-a", "all"),
+    metadata=ObjectMeta(name="all", namespace="team-a"),
+    priority_class_name="gold",
+)
 V1ALPHA1 = workload(group_template(min_count=4), version="v1alpha1")
 MEMBER = pod("p")
 MEMBER.spec.workloadRef = WorkloadReference(name="w", podGroup="workers", podGroupReplicaKey="0")
@@ -47,6 +55,21 @@ CASES = [
         "1.36",
     ),
     Case("a group without a parent", "composite-group-gated", [pod_group()]),
+    Case(
+        "a composite group",
+        "composite-kind-gated",
+        [ALL],
+        [("CompositePodGroup team-a/all", "kind", "refuses it unless the gate CompositePodGroup is on")],
+    ),
+    Case(
+        "a composite group in the planned minor",
+        "composite-kind-gated",
+        [ALL],
+        [("CompositePodGroup team-a/all", "kind", "Kubernetes 1.38 (planned) refuses it unless the gate")],
+        "1.38",
+    ),
+    Case("a group of pods", "composite-kind-gated", [CHILD]),
+    Case("a class that a composite group names", "class-unused", [GOLD, ALL]),
     Case(
         "a Workload of composite groups",
         "composite-template-gated",

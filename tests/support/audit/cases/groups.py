@@ -201,7 +201,7 @@ CASES = [
         "nil and 0 are unlike, as upstream has it",
         "template-priorities-differ",
         [workload(group_template("a", priority=0), group_template("b"))],
-        [("Workload team-a/train", "spec", "Kubernetes 1.38 refuses the Workload")],
+        [("Workload team-a/train", "spec", "Kubernetes 1.38 (planned) refuses the Workload")],
         "1.38",
     ),
     Case(
