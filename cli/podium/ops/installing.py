@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from podium.errors import PodiumError
-from podium.kube.connection import Connection, RefusedError, Sleep
+from podium.kube.connection import Connection, RefusedError, Sleep, get_or_none
 from podium.kube.paging import Pager
 from podium.kube.reading import decode
 from podium.ops.install import (
@@ -45,13 +45,8 @@ Echo = Callable[[str], None]
 
 async def read(connection: Connection, path: str) -> Document | None:
     """Return the object at a path, or None if there is none. Raises PodiumError."""
-    try:
-        document: Document = decode(await connection.get(path), dict[str, Any])
-    except RefusedError as refused:
-        if refused.code == 404:
-            return None
-        raise
-    return document
+    body = await get_or_none(connection, path)
+    return None if body is None else decode(body, dict[str, Any])
 
 
 async def inventory(connection: Connection) -> list[Document]:

@@ -335,6 +335,16 @@ def _environment_proxy(server: str) -> str | None:
     return None if proxy_bypass(parts.netloc) else getproxies().get(parts.scheme)
 
 
+async def get_or_none(connection: Connection, path: str) -> bytes | None:
+    """Return the body of a GET, or None for a 404. Raises as `Connection.get` does."""
+    try:
+        return await connection.get(path)
+    except RefusedError as refused:
+        if refused.code == 404:
+            return None
+        raise
+
+
 def _status(body: bytes) -> _Status:
     try:
         return msgspec.json.decode(body, type=_Status)

@@ -25,7 +25,7 @@ from typing import Any
 import msgspec
 
 from podium.errors import PodiumError
-from podium.kube.connection import Connection, RefusedError, Sleep
+from podium.kube.connection import Connection, RefusedError, Sleep, get_or_none
 from podium.kube.reflector import EventLogger
 from podium.runtime.leaserecord import (
     ObservedLease,
@@ -293,13 +293,8 @@ class Elector:
         return await self._look() if self._unsure or self._seen is None else self._seen
 
     async def _look(self) -> ObservedLease:
-        try:
-            body = await self._connection.get(f"{self._path}/{self._name}")
-        except RefusedError as error:
-            if error.code != 404:
-                raise
-            body = b"{}"
-        return self._store_answer(body)
+        body = await get_or_none(self._connection, f"{self._path}/{self._name}")
+        return self._store_answer(b"{}" if body is None else body)
 
     async def _write(self, seen: ObservedLease, record: Record) -> bool:
         """Write the record and keep the Lease's other fields. Return False if it changed since `seen`."""

@@ -16,7 +16,7 @@ import msgspec
 
 from podium.crds import definitions
 from podium.errors import PodiumError
-from podium.kube.connection import Connection, RefusedError, Sleep
+from podium.kube.connection import Connection, RefusedError, Sleep, get_or_none
 from podium.kube.reflector import EventLogger
 from podium.rules.policy import Policy
 from podium.webhooks.registration import CONVERT, Endpoint, Options, configurations
@@ -112,12 +112,8 @@ class BundlePublisher:
         return {f"{_PATHS[each['kind']]}/{each['metadata']['name']}": each for each in (*kinds, *ours)}
 
     async def _read(self, path: str) -> Document | None:
-        try:
-            return msgspec.json.decode(await self._connection.get(path), type=Document)
-        except RefusedError as refused:
-            if refused.code == 404:
-                return None
-            raise
+        body = await get_or_none(self._connection, path)
+        return None if body is None else msgspec.json.decode(body, type=Document)
 
     def _stand_down(self, document: Document | None) -> None:
         for entry in document["metadata"].get("managedFields", ()) if document is not None else ():

@@ -18,7 +18,7 @@ import msgspec
 
 from podium.documents import files
 from podium.errors import PodiumError
-from podium.kube.connection import Connection, RefusedError
+from podium.kube.connection import Connection, RefusedError, get_or_none
 from podium.webhooks import certificates
 from podium.webhooks.rotation import Stored
 
@@ -100,12 +100,9 @@ class SecretStore:
 
     async def read(self) -> Found:
         """Return the content of the Secret; its resourceVersion is the version."""
-        try:
-            body = await self._connection.get(f"{self._path}/{self._name}")
-        except RefusedError as error:
-            if error.code == 404:
-                return Found(None, "")
-            raise
+        body = await get_or_none(self._connection, f"{self._path}/{self._name}")
+        if body is None:
+            return Found(None, "")
         secret = msgspec.json.decode(body, type=_Secret)
         if secret.data and _STATE not in secret.data:
             raise PodiumError(f"{self._where}: contains data that is not Podium's. Name another Secret")
