@@ -13,11 +13,13 @@ import click
 import msgspec
 
 from podium.api.core import DEFAULT_SCHEDULER
+from podium.api.findings import ObjectRef
 from podium.api.membership import GroupKey, membership
 from podium.api.meta import instant
 from podium.api.minors import WORKLOAD_VERSIONS, minor_of, nearest
 from podium.api.reads import Kind
 from podium.api.schedulable import Schedulable
+from podium.api.selectors import parse_selector
 from podium.api.times import written
 from podium.audit.run import choose_minor
 from podium.cli.config.schedulersettings import (
@@ -28,7 +30,7 @@ from podium.cli.config.schedulersettings import (
 )
 from podium.cli.render.whatif_words import Basis, approximation_line, target_words
 from podium.cluster.reader import ClusterReader, Name, Target
-from podium.documents.load import NOT_IN_INPUT, NOT_SERVED, Loaded
+from podium.documents.load import NOT_IN_INPUT, NOT_SERVED, Loaded, Scope
 from podium.errors import PodiumError, PodiumUsageError
 from podium.schedulerplugin.preemption.outcome import Semantics
 from podium.text import some
@@ -239,8 +241,31 @@ def choose_targets(
         return [target]
     targets = [each for each in added if tenant is None or namespace_of(each) == tenant]
     if not targets:
-        raise PodiumUsageError(f"no target: use --pod or --group; {_pending(view, tenant)}")
+        raise PodiumUsageError(f"no target: use --pod or --group, or -A for all; {_pending(view, tenant)}")
     return targets
+
+
+def pending_targets(view: ClusterReader, scope: Scope) -> dict[Target, ObjectRef]:
+    """Return the pods that wait in a scope, and the groups of such pods, by name.
+
+    Each comes with the object that its plan is counted for: the group, the pod's controller, or the pod.
+    """
+    selector = parse_selector(scope.selector)
+    found: dict[Target, ObjectRef] = {}
+    for name, pod in sorted(view.pods.items()):
+        if scope.namespace not in ("", name[0]) or not pod.pending:
+            continue
+        if not selector.matches(pod.metadata.labels or {}):
+            continue
+        key = membership(pod, native_served=view.native_served)
+        if key is not None:
+            group = view.groups.get(key)
+            found[key] = group.ref if group is not None else ObjectRef("", Kind.POD_GROUP, *key[1:])
+        else:
+            owner = pod.metadata.controller()
+            api, kind, own = (owner.apiVersion, owner.kind, owner.name) if owner else ("v1", "Pod", name[1])
+            found[name] = ObjectRef(api, kind, name[0], own)
+    return found
 
 
 def find_victim(name: Name, kind: str | None, view: ClusterReader) -> Target:
@@ -287,15 +312,9 @@ def namespace_of(target: Target) -> str:
 
 def _pending(view: ClusterReader, tenant: str | None) -> str:
     """Return some of the pending groups and pods in words."""
-    groups, pods = set(), set()
-    for name, pod in view.pods.items():
-        if (tenant is not None and name[0] != tenant) or not pod.pending:
-            continue
-        key = membership(pod, native_served=view.native_served)
-        if key is None:
-            pods.add("/".join(name))
-        else:
-            groups.add(f"{key.namespace}/{key.name}")
+    targets = pending_targets(view, Scope(tenant or ""))
+    groups = {"/".join(each[1:]) for each in targets if isinstance(each, GroupKey)}
+    pods = {"/".join(each) for each in targets if not isinstance(each, GroupKey)}
     parts = [
         f"pending {what}: {some(names, _NAMED)}"
         for what, names in (("groups", groups), ("pods", pods))

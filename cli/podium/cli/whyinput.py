@@ -18,6 +18,7 @@ from podium.cli import inputs, whatifinput
 from podium.documents.load import (
     CLUSTER_INFO,
     NOT_IN_INPUT,
+    WHOLE,
     ClusterInfo,
     Loaded,
     Scope,
@@ -119,8 +120,11 @@ class _Live:
             self.rest.add_page(page)
 
 
-def from_files(files: InputFiles) -> WhyData:
-    """Return the content of files, whose reader may see all their names. Raises PodiumError."""
+def from_files(files: InputFiles, scope: Scope = WHOLE) -> WhyData:
+    """Return the content of files, whose reader may see all their names. Raises PodiumError.
+
+    Of the objects only those in the scope are read, and of events and records all.
+    """
     heap = _Heap()
 
     def rest(documents: Iterable[Document]) -> Iterator[Document]:
@@ -128,7 +132,7 @@ def from_files(files: InputFiles) -> WhyData:
 
     notes = InputNotes()
     documents = rest(read_documents(files, notes))
-    loaded = load_state(documents, strict=files.strict, reads=SCHEDULING_READS, notes=notes)
+    loaded = load_state(documents, strict=files.strict, reads=SCHEDULING_READS, notes=notes, scope=scope)
     inputs.say_notes(notes)
     unread = {kind: _NO_PAST for kind in _PAST_KINDS if kind not in heap.listed} | heap.unread
     read = WhyData(loaded, heap.past(), _missing(unread, *_PAST_KINDS), _everybody)

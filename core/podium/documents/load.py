@@ -6,6 +6,7 @@ reason.
 """
 
 import gc
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -25,6 +26,8 @@ from podium.documents import textfile
 from podium.documents.lines import Lines
 from podium.documents.schedulerfile import CONFIG_MAP, SchedulerFile, of_config_map
 from podium.documents.split import Document, Origin, ReadError
+from podium.errors import PodiumUsageError
+from podium.text import count, some
 
 CLUSTER_INFO = ("cli.podium.dev/v1", "ClusterInfo")
 NOT_IN_INPUT = "not in the input"
@@ -75,6 +78,34 @@ class Scope(NamedTuple):
 
 
 WHOLE = Scope()
+
+
+class ScopeFilter:
+    """Chooses the namespaced objects of files that are in a scope, as an API server chooses them."""
+
+    def __init__(self, scope: Scope) -> None:
+        self._scope = scope
+        self._selector = parse_selector(scope.selector)
+        self._kept = False
+        self._left_out = Counter[str]()
+
+    def keeps(self, metadata: ObjectMeta) -> bool:
+        """Return whether a namespaced object is in the scope; it has the namespace `default` by default."""
+        namespace = metadata.namespace or "default"
+        kept = self._scope.namespace in ("", namespace) and self._selector.matches(metadata.labels or {})
+        self._kept = self._kept or kept
+        self._left_out[namespace] += not kept
+        return kept
+
+    def check(self) -> None:
+        """Raise PodiumUsageError if objects were left out, and none was kept."""
+        if self._kept or not self._left_out:
+            return
+        objects = count(self._left_out.total(), "object")
+        raise PodiumUsageError(
+            f"nothing is left of the input ({self._scope.partial}). "
+            f"Left out: {objects} in {some(sorted(self._left_out))}"
+        )
 
 
 class ClusterInfo(msgspec.Struct, frozen=True, kw_only=True):
@@ -181,7 +212,7 @@ class Loader:
     ) -> None:
         self._strict = strict
         self._scope = scope
-        self._selector = parse_selector(scope.selector)
+        self._filter = ScopeFilter(scope)
         self._notes = InputNotes() if notes is None else notes
         self._keep = keep
         self._documents: dict[ObjectRef, Document] = {}
@@ -220,7 +251,7 @@ class Loader:
             metadata.namespace = None
         elif not metadata.namespace:
             metadata.namespace = "default"
-        if metadata.namespace and not self._in_scope(metadata):
+        if metadata.namespace and not self._filter.keeps(metadata):
             self._listed.add(read.kind)
             return
         identity = (group_of(document.apiVersion), document.kind, metadata.namespace or "", metadata.name)
@@ -236,11 +267,6 @@ class Loader:
             self._documents[neutral.ref] = document
         self._state.apply(neutral)
 
-    def _in_scope(self, metadata: ObjectMeta) -> bool:
-        if self._scope.namespace and metadata.namespace != self._scope.namespace:
-            return False
-        return self._selector.matches(metadata.labels or {})
-
     def mark_listed(self, kind: Kind) -> None:
         """Record that all objects of a kind were listed, however many there are."""
         self._listed.add(kind)
@@ -250,7 +276,11 @@ class Loader:
         self._info = info
 
     def done(self) -> Loaded:
-        """Return the index; kinds that were not listed, or only in part, are in its `unread`."""
+        """Return the index; kinds that were not listed, or only in part, are in its `unread`.
+
+        Raises PodiumUsageError if the scope has no object of the input.
+        """
+        self._filter.check()
         info = self._info or ClusterInfo(scheduling=True)
         kinds = dict.fromkeys(str(read.kind) for read in self._reads.values())
         unread = {kind: NOT_IN_INPUT for kind in kinds if kind not in self._listed} | self._partly

@@ -9,7 +9,7 @@ A write without an answer is never repeated here: only the caller knows whether 
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager, nullcontext
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
@@ -108,6 +108,23 @@ class RawResponse(NamedTuple):
         return _status(self.body).message
 
 
+class RequestOptions(NamedTuple):
+    """Options of each request: the impersonated user and groups, and its time limit in seconds (0: none)."""
+
+    user: str = ""
+    groups: Sequence[str] = ()
+    timeout: float = 0.0
+
+    @property
+    def headers(self) -> list[tuple[str, str]]:
+        """Return the headers of impersonation."""
+        user = [("Impersonate-User", self.user)] if self.user else []
+        return user + [("Impersonate-Group", group) for group in self.groups]
+
+
+PLAIN = RequestOptions()
+
+
 class Connection:
     """An open connection to one API server, created by `connect`."""
 
@@ -116,6 +133,7 @@ class Connection:
         target: LoadedKubeconfig,
         session: Any,
         options: dict[str, Any],
+        requests: RequestOptions,
         sleep: Sleep,
     ) -> None:
         """`session` is aiohttp's, used with `options`."""
@@ -125,6 +143,7 @@ class Connection:
         self._configuration = target.configuration
         self._session = session
         self._options = options
+        self._requests = requests
         self._reads = asyncio.Semaphore(_READS)
         self._sleep = sleep
 
@@ -217,7 +236,7 @@ class Connection:
     async def _once(self, call: _Call) -> RawResponse:
         async with (
             self._reads if call.method == "GET" else nullcontext(),
-            self._open(call, _SILENCE_SECONDS) as response,
+            self._open(call, _SILENCE_SECONDS, self._requests.timeout) as response,
         ):
             return RawResponse(response.status, response.headers, await self._body(call, response))
 
@@ -239,15 +258,18 @@ class Connection:
         )
 
     @asynccontextmanager
-    async def _open(self, call: _Call, silence: float) -> AsyncIterator[Any]:
-        """Yield the response when its headers arrive. Any failure until its end becomes a one-line error."""
+    async def _open(self, call: _Call, silence: float, longest: float = 0.0) -> AsyncIterator[Any]:
+        """Yield the response when its headers arrive. Any failure until its end becomes a one-line error.
+
+        `longest` is a limit for the whole response in seconds, 0 for none.
+        """
         import aiohttp  # noqa: PLC0415 - slow to import; only live commands pay
 
         headers = await self._headers(call)
         is_write = call.method != "GET"
         timeout = aiohttp.ClientTimeout(
             # A list may take as long as it needs, while a write has a short answer.
-            total=_CONNECT_SECONDS + silence if is_write else None,
+            total=longest or (_CONNECT_SECONDS + silence if is_write else None),
             connect=_CONNECT_SECONDS,
             sock_read=silence,
         )
@@ -265,13 +287,13 @@ class Connection:
             ) as response:
                 yield response
 
-    async def _headers(self, call: _Call) -> dict[str, str]:
-        headers = {"Accept": _JSON, "User-Agent": "podium"}
+    async def _headers(self, call: _Call) -> list[tuple[str, str]]:
+        headers = [("Accept", _JSON), ("User-Agent", "podium"), *self._requests.headers]
         if call.data is not None:
-            headers["Content-Type"] = call.content_type
+            headers.append(("Content-Type", call.content_type))
         credential = await self._credential()
         if credential:
-            headers["Authorization"] = credential
+            headers.append(("Authorization", credential))
         return headers
 
     @contextmanager
@@ -309,7 +331,11 @@ class Connection:
 
 @asynccontextmanager
 async def connect(
-    kubeconfig: str | None, context: str | None, *, sleep: Sleep = asyncio.sleep
+    kubeconfig: str | None,
+    context: str | None,
+    requests: RequestOptions = PLAIN,
+    *,
+    sleep: Sleep = asyncio.sleep,
 ) -> AsyncIterator[Connection]:
     """Open a connection to the cluster that kubectl would choose, by arguments or environment.
 
@@ -326,7 +352,7 @@ async def connect(
     if reach.server_hostname:
         options["server_hostname"] = reach.server_hostname
     async with open_session(reach.certificates) as session:
-        yield Connection(target, session, options, sleep)
+        yield Connection(target, session, options, requests, sleep)
 
 
 def _environment_proxy(server: str) -> str | None:

@@ -20,7 +20,7 @@ RESOURCES = {
 
 
 class Fake:
-    """The server: `answers` by path win over what discovery and empty lists say; `requests` is what came."""
+    """The server: `answers` by path win over what discovery and empty lists say; `requests` and `headers` are what came."""
 
     def __init__(self) -> None:
         self.url = ""
@@ -28,6 +28,7 @@ class Fake:
         self.resources = dict(RESOURCES)
         self.answers: dict[str, Answer] = {}
         self.requests: list[tuple[str, str, dict[str, str]]] = []
+        self.headers: list[list[tuple[str, str]]] = []
 
     def paths(self) -> list[str]:
         """The paths of the lists that were requested."""
@@ -51,6 +52,7 @@ class Fake:
     async def handle(self, request: web.Request) -> web.StreamResponse:
         """Answer one request."""
         self.requests.append((request.method, request.path, dict(request.query)))
+        self.headers.append(list(request.headers.items()))
         if request.headers.get("Authorization") != f"Bearer {self.token}":
             return status(401, "Unauthorized", "Unauthorized")
         answer = self.answers.get(request.path)

@@ -252,7 +252,7 @@ def test_files_win_where_they_are_given(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "flags",
-    [["--kubeconfig", "x"], ["--context", "x"]],
+    [["--kubeconfig", "x"], ["--context", "x"], ["--as", "x"], ["--request-timeout", "0"]],
     ids=lambda flags: flags[0],
 )
 def test_flags_of_a_live_cluster_do_not_go_with_files(tmp_path: Path, flags: list[str]) -> None:
@@ -317,6 +317,29 @@ def test_one_namespace_and_all_exclude_each_other() -> None:
     done = CliRunner().invoke(_command, ["-n", "a", "-A"])
     assert done.exit_code == 2
     assert "-n and -A exclude each other" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("flags", "words"),
+    [
+        (["--as-group", "a"], "--as-group needs --as"),
+        (["--request-timeout", "soon"], "'soon' is not a duration, such as 30s or 2m"),
+    ],
+)
+def test_a_mistake_in_the_flags_of_requests_is_a_usage_error(flags: list[str], words: str) -> None:
+    done = CliRunner().invoke(_command, flags)
+    assert (done.exit_code, words in done.stderr) == (2, True), done.stderr
+
+
+@pytest.mark.parametrize(("text", "limit"), [("30", 30.0), ("1m30s", 90.0), ("0", 0.0)])
+def test_the_time_of_a_request_is_written_as_for_kubectl(
+    text: str, limit: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given: list[KubeOptions] = []
+    monkeypatch.setattr("podium.cli.inputs.load_live", lambda kube, *_: given.append(kube))
+    CliRunner().invoke(_command, ["--request-timeout", text, "--as", "a", "--as-group", "b"])
+    assert given == [KubeOptions(user="a", groups=("b",), request_timeout=limit)]
+    assert given[0].requests == ("a", ("b",), limit)
 
 
 def test_strict_reaches_the_loader(tmp_path: Path) -> None:

@@ -83,4 +83,4 @@ def test_a_namespace_without_a_name_is_a_usage_error(ask: Ask) -> None:
     """Objects of --add have namespaces of their own."""
     run = ask("whatif", "--add", "cluster.yaml", "-n", "a")
     assert (run.code, run.stdout) == (2, "")
-    assert "-n needs --pod, --group or --victim." in run.stderr
+    assert "--add excludes -n, -A and -l." in run.stderr

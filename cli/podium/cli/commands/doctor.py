@@ -59,7 +59,7 @@ async def _look(kube: KubeOptions) -> "ClusterFacts":
 
     # The manifests of an install with all components.
     documents = manifests("scheduler", None)
-    async with connect(kube.kubeconfig, kube.context) as connection:
+    async with connect(kube.kubeconfig, kube.context, kube.requests) as connection:
         click.echo(f"podium: context {connection.context}, server {connection.server}", err=True)
         # If no AdmissionPolicy can be read, the policies are those that Podium ships.
         with contextlib.suppress(PodiumError):

@@ -20,6 +20,7 @@ from podium.cli import inputs
 from podium.cli.main import EXIT_FINDINGS, examples
 from podium.cli.render.data import as_builtins, document
 from podium.cli.render.output import Output, output_options
+from podium.documents.load import ScopeFilter
 from podium.documents.sources import read_documents
 from podium.errors import PodiumError
 
@@ -56,7 +57,7 @@ SPAN = inputs.Parsed("duration", _span)
     )
 )
 @inputs.file_options
-@inputs.server_options(inputs.namespace_option("Namespace to read. By default all."))
+@inputs.scope_options("Namespace of the PreemptionRecords. By default all.")
 @click.option(
     "--since",
     type=SPAN,
@@ -88,17 +89,20 @@ def command(*, files: inputs.InputFiles, kube: inputs.KubeOptions, since: timede
 
 def _from_files(files: inputs.InputFiles, kube: inputs.KubeOptions) -> list[PreemptionRecord]:
     """Return the records in files; other kinds are ignored, or refused if strict. Raises PodiumError."""
-    kube.refuse_with_files()
+    chosen = ScopeFilter(kube.scope_of_files())
     notes = InputNotes()
     records, listed = [], False
     for each in read_documents(files, notes):
         if (each.apiVersion, each.kind) == (RECORD_VERSION, RECORD_KIND):
-            records.append(each.read(PreemptionRecord))
+            record = each.read(PreemptionRecord)
+            if chosen.keeps(record.metadata):
+                records.append(record)
         elif (each.apiVersion, each.kind) == (RECORD_VERSION, _LIST) or each.kind == "List":
             listed = True
         elif files.strict:
             raise each.error(f"{each.apiVersion} {each.kind} is not a {RECORD_KIND} (--strict)")
     inputs.say_notes(notes)
+    chosen.check()
     if not records and not listed:
         raise PodiumError(
             f"no {RECORD_KIND} in the input. To write one: kubectl get {RECORD_PLURAL} -A -o json"
@@ -119,8 +123,7 @@ class _Records:
 
 def _live(kube: inputs.KubeOptions) -> list[PreemptionRecord]:
     """Return the records of a live cluster. Raises PodiumError."""
-    whole = kube._replace(all_namespaces=kube.namespace is None)
-    found, info = inputs.read_live(whole, _Records, RECORD_READS)
+    found, info = inputs.read_live(kube.everything, _Records, RECORD_READS)
     why = info.unread.get(Kind.PREEMPTION_RECORD)
     if why is not None:
         raise PodiumError(

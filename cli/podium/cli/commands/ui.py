@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     )
 )
 @inputs.file_options
-@inputs.server_options(inputs.namespace_option("Namespace to read. By default all."))
+@inputs.scope_options("Namespace to read. By default all.")
 @click.option(
     "--port",
     type=click.IntRange(0, 65535),
@@ -47,10 +47,10 @@ def command(*, files: inputs.InputFiles, kube: inputs.KubeOptions, port: int, op
     link admits one browser. Other users of this machine and other web sites are refused.
     """
     if files.names:
-        kube.refuse_with_files()
+        scope_of_files = kube.scope_of_files()
         from podium.cli.ui.reading import Files  # noqa: PLC0415 - `--help` does not need numpy
 
-        asyncio.run(_serve(Files(files), port, opens=opens))
+        asyncio.run(_serve(Files(files, scope_of_files), port, opens=opens))
         return
 
     async def ask(connection: "Connection", scope: "Scope", watcher: "ReadProgress") -> None:
@@ -58,7 +58,7 @@ def command(*, files: inputs.InputFiles, kube: inputs.KubeOptions, port: int, op
 
         await _serve(LiveSource(connection, scope, watcher), port, opens=opens)
 
-    inputs.ask_live(kube._replace(all_namespaces=kube.namespace is None), ask)
+    inputs.ask_live(kube.everything, ask)
 
 
 async def _serve(source: "ClusterSource", port: int, *, opens: bool) -> None:

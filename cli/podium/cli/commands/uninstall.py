@@ -36,7 +36,7 @@ def command(*, delete_groups: bool, yes: bool, kube: inputs.KubeOptions) -> None
     from podium.ops import uninstalling  # noqa: PLC0415 - as above
 
     async def run() -> None:
-        async with connect(kube.kubeconfig, kube.context) as connection:
+        async with connect(kube.kubeconfig, kube.context, kube.requests) as connection:
             echo(f"context {connection.context}, server {connection.server}")
             planned = await uninstalling.look(connection, delete_groups=delete_groups)
             for step in planned.steps:

@@ -15,6 +15,7 @@ import click
 
 from podium.api.core import Pod
 from podium.api.findings import ObjectRef
+from podium.api.membership import GroupKey
 from podium.api.schedulable import SCHEDULING_READS
 from podium.api.times import written
 from podium.cli import inputs, naming, whatifinput
@@ -28,10 +29,11 @@ from podium.cli.render.whatif_table import whatif_table
 from podium.cli.render.whatif_words import GOOD, Most, PageOrigin, WhatIf
 from podium.cli.whatifinput import Assumptions, PlanTime, assume
 from podium.cluster.reader import Name, Target
-from podium.documents.load import Loaded, collector_paused
+from podium.documents.load import Loaded, Scope, collector_paused
 from podium.documents.split import Document
+from podium.errors import PodiumUsageError
 from podium.schedulerplugin.preemption.outcome import Semantics, TenantNames, full_name
-from podium.text import count
+from podium.text import count, some
 
 if TYPE_CHECKING:
     from podium.ops.expand import Expansion
@@ -45,6 +47,8 @@ class WhatIfOptions(NamedTuple):
     group: str | None
     victim: str | None
     within: str | None
+    everywhere: bool
+    labels: str | None
     kind: str | None
     now: str | None
     semantics: str | None
@@ -59,14 +63,26 @@ class WhatIfOptions(NamedTuple):
         given = sum(name is not None for name in (self.pod, self.group, self.victim))
         if given > 1:
             raise click.UsageError("--pod, --group and --victim exclude each other.")
-        if self.within and not given:
-            raise click.UsageError("-n needs --pod, --group or --victim.")
+        if self.within and self.everywhere:
+            raise click.UsageError("-n and -A exclude each other.")
+        if given and (self.everywhere or self.labels):
+            raise click.UsageError("-A and -l exclude --pod, --group and --victim.")
+        if self.pending is not None and self.add is not None:
+            raise click.UsageError("--add excludes -n, -A and -l.")
         if self.kind is not None and self.victim is None:
             raise click.UsageError("--kind needs --victim.")
         if (self.replicas is not None or self.maximum) and self.add is None:
             raise click.UsageError("--replicas and --max need --add.")
         if self.replicas is not None and self.maximum:
             raise click.UsageError("--replicas and --max exclude each other.")
+
+    @property
+    def pending(self) -> Scope | None:
+        """Return the scope of the pending pods to plan for, or None if the options name a target."""
+        chosen = self.within or self.everywhere or self.labels
+        if not chosen or self.pod or self.group or self.victim:
+            return None
+        return Scope(self.within or "", self.labels or "")
 
 
 _OPTIONS = (
@@ -80,7 +96,12 @@ _OPTIONS = (
     click.option(
         "--victim", metavar="[NS/]NAME", help="Running pod or PodGroup; shows which priority preempts it."
     ),
-    naming.within_option,
+    inputs.namespace_option(
+        "Namespace of a NAME without one (default: the context's), or of the pending pods to plan for.",
+        "within",
+    ),
+    inputs.everywhere_option("Plan for all pending pods and groups.", "everywhere"),
+    inputs.selector_option("Plan for the pending pods with these labels, and for their groups.", "labels"),
     click.option(
         "--kind",
         type=click.Choice(["pod", "group"]),
@@ -138,7 +159,7 @@ class WhatIfQuery(NamedTuple):
 
 
 class AddedFile(NamedTuple):
-    """What --add brings: the targets, each with its object, and the answer to --max."""
+    """What --add brings, or -n, -A and -l choose: the targets, each with its object; the answer to --max."""
 
     targets: Mapping[Target, ObjectRef]
     most: Most | None = None
@@ -273,10 +294,12 @@ def _assumptions(question: WhatIfQuery, loaded: Loaded, moment: PlanTime, target
 
 
 def _add(question: WhatIfQuery, loaded: Loaded, moment: PlanTime) -> AddedFile:
-    """Add the objects of --add to the state. Raises PodiumError."""
+    """Return the pending targets that -n, -A and -l choose, or add those of --add. Raises PodiumError."""
     from podium.ops.scaling import scaled  # noqa: PLC0415 - few plans add objects
 
     options = question.options
+    if options.pending is not None:
+        return AddedFile(_chosen(loaded, options.pending))
     if options.add is None:
         return AddedFile({})
     documents = list(inputs.read_another(options.add))
@@ -290,6 +313,22 @@ def _add(question: WhatIfQuery, loaded: Loaded, moment: PlanTime) -> AddedFile:
     for added in expansion.objects:
         loaded.state.apply(added)
     return AddedFile(expansion.targets, most)
+
+
+def _chosen(loaded: Loaded, scope: Scope) -> Mapping[Target, ObjectRef]:
+    """Return the pending preemptors in a scope; stderr names the groups that do not exist.
+
+    Raises PodiumUsageError if there are none.
+    """
+    targets = whatifinput.pending_targets(loaded.state, scope)
+    absent = [each for each in targets if isinstance(each, GroupKey) and each not in loaded.state.groups]
+    if absent:
+        names = some("/".join(each[1:]) for each in absent)
+        click.echo(f"podium: left out, because these groups are not in the input: {names}", err=True)
+    if len(absent) == len(targets):
+        part = f" ({scope.partial})" if scope.partial else ""
+        raise PodiumUsageError(f"no target: no pod or group is pending{part}")
+    return {each: source for each, source in targets.items() if each not in absent}
 
 
 def _most(question: WhatIfQuery, documents: Sequence[Document], loaded: Loaded, moment: PlanTime) -> Most:

@@ -132,8 +132,7 @@ def _read(question: WhyQuery, files: inputs.InputFiles, kube: inputs.KubeOptions
     from podium.why import explain  # noqa: PLC0415 - as above
 
     if files.names:
-        kube.refuse_with_files()
-        return whyinput.from_files(files)
+        return whyinput.from_files(files, kube.scope_of_files())
 
     def others(read: "WhyData") -> set[str]:
         account = _draft(question, read._replace(known=lambda _namespace: True))

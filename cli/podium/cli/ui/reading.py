@@ -13,7 +13,7 @@ from podium.api.events import EVENT_READS
 from podium.api.schedulable import SCHEDULING_READS
 from podium.cli import inputs, whyinput
 from podium.cli.ui.desk import Desk
-from podium.documents.load import Scope
+from podium.documents.load import WHOLE, Scope
 from podium.documents.sources import STDIN_NAME, InputFiles
 from podium.errors import PodiumError
 
@@ -47,8 +47,9 @@ class Files:
 
     live = False
 
-    def __init__(self, files: InputFiles) -> None:
+    def __init__(self, files: InputFiles, scope: Scope = WHOLE) -> None:
         self._files = files
+        self._scope = scope
         self._begun = False
 
     async def reach(self) -> None:
@@ -59,7 +60,7 @@ class Files:
         if self._begun and STDIN_NAME in self._files.names:
             raise PodiumError("standard input can be read only once. Restart podium ui to read again")
         self._begun = True
-        read = whyinput.from_files(self._files)
+        read = whyinput.from_files(self._files, self._scope)
         return Desk(read, clock(), inputs.source(self._files, read.near), live=False)
 
     async def add_events(self, desk: Desk, namespace: str) -> None:

@@ -54,7 +54,7 @@ def test_a_browser_is_started_by_a_link_that_opens_once(tmp_path: Path) -> None:
     ("arguments", "code", "says"),
     [
         (("-f", "nothing.yaml"), 1, "nothing.yaml: read failed"),
-        (("-f", "x.yaml", "-n", "a"), 2, "excludes the flags of a live cluster"),
+        (("-f", "x.yaml", "--as", "a"), 2, "excludes the flags of a live cluster"),
         (("-f", "-", "-f", "-"), 2, "is given twice"),
         (("--port", "70000"), 2, "is not in the range"),
         (("--kubeconfig", "nothing"), 1, "nothing"),

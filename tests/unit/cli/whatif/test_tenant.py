@@ -289,4 +289,4 @@ def test_a_tenant_is_offered_its_own(podium: Podium) -> None:
     objects = [node("n1"), pod("quartz", "xenon", "7"), MINE]
     listed = {"apiVersion": "v1", "kind": "List", "items": objects}
     run = podium("-f", file(json.dumps(listed), "c.json"), "--tenant", "us")
-    assert run.stderr == ("podium: no target: use --pod or --group; pending pods: us/mine\n")
+    assert run.stderr == ("podium: no target: use --pod or --group, or -A for all; pending pods: us/mine\n")

@@ -86,6 +86,36 @@ async def test_only_get_is_ever_sent(fake: Fake, tmp_path: Path) -> None:
     assert {method for method, _, _ in fake.requests} == {"GET"}
 
 
+async def test_every_request_impersonates_the_user_and_all_groups(fake: Fake, tmp_path: Path) -> None:
+    await _load(fake, tmp_path, user="ann", groups=("a", "b"))
+    assert fake.headers
+    for headers in fake.headers:
+        assert [value for name, value in headers if name == "Impersonate-User"] == ["ann"]
+        assert [value for name, value in headers if name == "Impersonate-Group"] == ["a", "b"]
+
+
+async def test_no_header_impersonates_by_default(fake: Fake, tmp_path: Path) -> None:
+    await _load(fake, tmp_path)
+    assert not [name for headers in fake.headers for name, _ in headers if name.startswith("Impersonate")]
+
+
+async def test_a_user_with_a_line_break_is_refused_before_a_request(fake: Fake, tmp_path: Path) -> None:
+    assert "failed" in await _refusal(fake, tmp_path, user="ann\r\nImpersonate-Group: system:masters")
+    assert fake.requests == []
+
+
+async def test_a_request_ends_after_the_requested_time(fake: Fake, tmp_path: Path) -> None:
+    forever = asyncio.Event()
+
+    async def silent(_: web.Request) -> web.StreamResponse:
+        await forever.wait()
+        return web.Response()
+
+    fake.answers["/api/v1/pods"] = silent
+    assert "no answer to GET /api/v1/pods in time" in await _refusal(fake, tmp_path, request_timeout=0.05)
+    forever.set()
+
+
 async def test_the_best_version_is_read_and_the_rest_named(fake: Fake, tmp_path: Path) -> None:
     """Both versions of a group hold the same objects: one of them is read, the stabler one."""
     loaded = await _load(fake, tmp_path)

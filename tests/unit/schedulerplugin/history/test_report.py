@@ -146,7 +146,7 @@ def test_other_kinds_are_passed_over_or_refused(tmp_path: Path) -> None:
 
 
 def test_flags_that_do_not_go_together(tmp_path: Path) -> None:
-    done = run("-f", records(tmp_path, plan(0)), "-n", "podium-system")
+    done = run("-f", records(tmp_path, plan(0)), "--context", "prod")
     assert done.exit_code == 2
 
 
