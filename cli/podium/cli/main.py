@@ -1,7 +1,7 @@
 """The entry point of `podium` and `kubectl podium`: lists the commands, imports only the one that runs.
 
 Exit codes are the same for every command and every output format. They are 0 clean, 3 findings or refusals, 2
-usage (click's own), 1 the tool failed.
+usage (click's own), 1 the tool failed, 4 no verdict.
 """
 
 import importlib
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 EXIT_FAILED = 1
 EXIT_USAGE = 2
 EXIT_FINDINGS = 3
+EXIT_NOT_JUDGED = 4
 # The variable with which a shell asks for completions.
 COMPLETE = "_PODIUM_COMPLETE"
 # click's message on an argument that a command does not take.

@@ -39,7 +39,7 @@ from podium.schedulerplugin.preemption.nominations import Nominations
 from podium.schedulerplugin.preemption.outcome import ObjectNamer, Outcome, Plan, Semantics, full_name
 from podium.schedulerplugin.preemption.protection import daemon_set
 from podium.schedulerplugin.preemption.search import EFFORT
-from podium.schedulerplugin.preemption.target import PlacementTarget, Unplaceable, placement_target
+from podium.schedulerplugin.preemption.target import Blocker, PlacementTarget, Unplaceable, placement_target
 from podium.schedulerplugin.preemption.units import GroupIndex, UnitRule, Units, unit_rule
 from podium.schedulerplugin.scores import UPSTREAM
 from podium.schedulerplugin.settings import Budgets, DivergencePolicy, Settings
@@ -171,7 +171,9 @@ class Engine:
         """
         found = self.placement_target(target, namer)
         if isinstance(found, Unplaceable):
-            return Decision(Outcome.NOT_ELIGIBLE, None, {}, why=found.why)
+            judged = found.cause is not Blocker.NOT_JUDGED
+            outcome = Outcome.NOT_ELIGIBLE if judged else Outcome.NOT_JUDGED
+            return Decision(outcome, None, {}, why=found.why)
         second = seconds(now)
         kind = self._cache_key(found)
         known = self._cache.get(kind, found, second) if kind is not None else None

@@ -38,7 +38,10 @@ from podium.schedulerplugin.preemption.outcome import (
 )
 
 # From the best to the worst: a sum has the worst outcome of its plans.
-OUTCOMES = (Outcome.FITS, Outcome.FITS_AFTER_PREEMPTION, Outcome.NOT_ELIGIBLE, Outcome.DOES_NOT_FIT)
+OUTCOMES = (
+    *(Outcome.FITS, Outcome.FITS_AFTER_PREEMPTION),
+    *(Outcome.NOT_JUDGED, Outcome.NOT_ELIGIBLE, Outcome.DOES_NOT_FIT),
+)
 
 
 # From this many equal lone pods on, they are planned at once. Fewer are planned as the scheduler takes them.

@@ -20,7 +20,7 @@ RESOURCES = {
 
 
 class Fake:
-    """The server: `answers` by path win over what discovery and empty lists say; `requests` and `headers` are what came."""
+    """The server: `answers` by path win over discovery and empty lists; `requests` and `headers` are kept."""
 
     def __init__(self) -> None:
         self.url = ""

@@ -143,3 +143,47 @@ def test_a_new_pod_of_a_leaving_group_is_refused_as_planned(
     assert ("Kubernetes 1.38 (planned) refuses new pods of it" in result["message"]) is (code == 403)
     table = run(f"podium admit -f input.yaml {options}", tmp_path).stdout
     assert ("Kubernetes 1.38 (planned), rules podium." in table) is (code == 403)
+
+
+CLAIMING = """
+apiVersion: v1
+kind: Node
+metadata: {name: node}
+status: {allocatable: {cpu: 4, pods: 9}}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: claims, namespace: shop}
+spec:
+  containers: []
+  volumes: [{name: data, persistentVolumeClaim: {claimName: data}}]
+status: {phase: Pending}
+---
+apiVersion: v1
+kind: PersistentVolumeClaim
+metadata: {name: data, namespace: shop}
+spec: {storageClassName: standard}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: large, namespace: shop}
+spec: {containers: [{name: main, resources: {requests: {cpu: 8}}}]}
+status: {phase: Pending}
+"""
+
+
+@pytest.mark.parametrize(
+    ("target", "code", "outcome"),
+    [
+        ("--pod shop/claims", 4, "NotJudged"),
+        ("--pod shop/large", 3, "DoesNotFit"),
+        ("-A", 3, "DoesNotFit"),
+    ],
+)
+def test_a_plan_that_cannot_be_judged_has_its_own_exit_code(
+    target: str, code: int, outcome: str, tmp_path: Path
+) -> None:
+    """Of several pods, one that does not fit decides."""
+    (tmp_path / "input.yaml").write_text(CLAIMING, "utf-8")
+    done = run(f"podium whatif -f input.yaml {target} -o json", tmp_path)
+    assert (done.returncode, json.loads(done.stdout)["outcome"]) == (code, outcome), done.stderr

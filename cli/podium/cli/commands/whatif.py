@@ -20,7 +20,7 @@ from podium.api.schedulable import SCHEDULING_READS
 from podium.api.times import written
 from podium.cli import inputs, naming, whatifinput
 from podium.cli.config.schedulersettings import of_file
-from podium.cli.main import EXIT_FINDINGS, examples
+from podium.cli.main import EXIT_FINDINGS, EXIT_NOT_JUDGED, examples
 from podium.cli.render.data import whatif_document
 from podium.cli.render.output import Output, deliver, output_options
 from podium.cli.render.text import Layout
@@ -32,7 +32,7 @@ from podium.cluster.reader import Name, Target
 from podium.documents.load import Loaded, Scope, collector_paused
 from podium.documents.split import Document
 from podium.errors import PodiumUsageError
-from podium.schedulerplugin.preemption.outcome import Semantics, TenantNames, full_name
+from podium.schedulerplugin.preemption.outcome import Outcome, Semantics, TenantNames, full_name
 from podium.text import count, some
 
 if TYPE_CHECKING:
@@ -199,9 +199,9 @@ def command(
     With --victim, show which priority preempts a running pod or group. Reads files (-f) or the live cluster,
     and writes nothing to it.
 
-    Exit code: 0 the pod or group fits, with or without preemption; 3 it does not fit, no plan can be made
-    for it, or more pods than --max-victims are preempted; 2 usage error, 1 the command failed. All formats
-    give the same exit code.
+    Exit code: 0 the pod or group fits, with or without preemption; 3 it does not fit, is not eligible, or
+    more pods than --max-victims are preempted; 4 it cannot be judged; 2 usage error, 1 the command failed.
+    All formats give the same exit code.
     """
     options.check()
     inputs.stdin_once([*files.names, options.add or "", options.config or ""])
@@ -251,6 +251,8 @@ def _plan(question: WhatIfQuery, loaded: Loaded, moment: PlanTime, added: AddedF
 
 
 def _code(report: WhatIf, max_victims: int | None) -> int:
+    if report.plan.outcome is Outcome.NOT_JUDGED:
+        return EXIT_NOT_JUDGED
     if report.plan.outcome not in GOOD:
         return EXIT_FINDINGS
     harm = report.plan.harm

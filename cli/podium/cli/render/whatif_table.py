@@ -28,7 +28,7 @@ SPARED = 10
 NODES = 10  # Reasons.
 FINDINGS = 5
 
-_STYLES = {Outcome.DOES_NOT_FIT: "error", Outcome.NOT_ELIGIBLE: "error"}
+_STYLES = {Outcome.DOES_NOT_FIT: "error", Outcome.NOT_ELIGIBLE: "error", Outcome.NOT_JUDGED: "warning"}
 
 
 def whatif_table(report: WhatIf, layout: Layout) -> str:

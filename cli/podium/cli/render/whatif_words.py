@@ -36,6 +36,7 @@ _OUTCOMES: Mapping[Outcome, str] = {
     Outcome.FITS_AFTER_PREEMPTION: "fits after preemption",
     Outcome.DOES_NOT_FIT: "does not fit",
     Outcome.NOT_ELIGIBLE: "is not eligible",
+    Outcome.NOT_JUDGED: "cannot be judged",
 }
 
 
@@ -44,6 +45,7 @@ _OUTCOMES_OF_ALL: Mapping[Outcome, str] = {
     Outcome.FITS_AFTER_PREEMPTION: "fit after preemption",
     Outcome.DOES_NOT_FIT: "do not all fit",
     Outcome.NOT_ELIGIBLE: "are not all eligible",
+    Outcome.NOT_JUDGED: "cannot all be judged",
 }
 GOOD = (Outcome.FITS, Outcome.FITS_AFTER_PREEMPTION)
 

@@ -22,6 +22,7 @@ _OUTCOMES = {
     "FitsAfterPreemption": "It fits after preemption",
     "DoesNotFit": "It does not fit, even with preemption",
     "NotEligible": "It may not preempt",
+    "NotJudged": "It cannot be judged",
 }
 
 

@@ -29,8 +29,10 @@ class Outcome(StrEnum):
     FITS = "Fits"
     FITS_AFTER_PREEMPTION = "FitsAfterPreemption"
     DOES_NOT_FIT = "DoesNotFit"
-    # It may not preempt, or cannot be evaluated; the message says why.
+    # It may not preempt, or may not be scheduled at present; the message says why.
     NOT_ELIGIBLE = "NotEligible"
+    # It asks for something that the engine does not support, so it may fit or not.
+    NOT_JUDGED = "NotJudged"
 
 
 class Semantics(StrEnum):

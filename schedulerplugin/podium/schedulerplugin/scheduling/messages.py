@@ -151,7 +151,7 @@ _NO_VICTIMS = "No preemption victims found for incoming preemptor."
 def refusal(decision: Decision) -> str:
     """Return why an entry does not fit and, if preemption was considered, why preemption does not help."""
     now = "" if decision.refusals is None else decision.refusals.message
-    if decision.outcome is Outcome.NOT_ELIGIBLE:
+    if decision.outcome in (Outcome.NOT_ELIGIBLE, Outcome.NOT_JUDGED):
         return " ".join(part for part in (now, f"preemption: {decision.why}") if part)
     if decision.obstacles is not None:
         even_so = decision.obstacles.message

@@ -156,7 +156,7 @@ ONE_NODE = ("tolerant", "selective", "by-name", "claimed", "beside", "beside-by-
 OUTCOMES = {
     "lost": "DoesNotFit",
     "too-large": "DoesNotFit",
-    "unclaimed": "NotEligible",
+    "unclaimed": "NotJudged",
     "preempting": "FitsAfterPreemption",
 }
 

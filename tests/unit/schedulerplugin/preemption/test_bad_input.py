@@ -35,7 +35,7 @@ def named(plan: Plan) -> set[tuple[str, str]]:
 def test_a_preemptor_with_an_unusable_request_is_placed_nowhere(amount: str) -> None:
     """A negative or unreadable request never gets a node."""
     plan = planned(node("n1"), LOW, pod("high", amount, 5))
-    assert plan.outcome in (Outcome.NOT_ELIGIBLE, Outcome.DOES_NOT_FIT)
+    assert plan.outcome in (Outcome.NOT_JUDGED, Outcome.DOES_NOT_FIT)
     assert victims(plan) == []
 
 

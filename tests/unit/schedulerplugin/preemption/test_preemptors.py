@@ -148,7 +148,7 @@ def test_a_pod_with_an_unsupported_demand_is_refused_by_name(
     more: list[Any], fields: dict[str, Any], named: str
 ) -> None:
     for plan in (for_pod(more, **fields), for_group(more, **fields)):
-        assert plan.outcome is Outcome.NOT_ELIGIBLE
+        assert plan.outcome is Outcome.NOT_JUDGED
         assert "cannot be judged: " in plan.message
         assert named in plan.message
         assert victims(plan) == []
@@ -157,7 +157,7 @@ def test_a_pod_with_an_unsupported_demand_is_refused_by_name(
 @pytest.mark.parametrize("demand", ["topology constraints", "a composite parent"])
 def test_a_group_with_an_unsupported_demand_is_refused_by_name(demand: str) -> None:
     plan = for_group(by_group={"demands": (demand,)})
-    assert plan.outcome is Outcome.NOT_ELIGIBLE
+    assert plan.outcome is Outcome.NOT_JUDGED
     assert plan.message == f"the group has what cannot be judged: {demand}"
 
 
