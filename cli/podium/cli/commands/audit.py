@@ -197,6 +197,7 @@ def _context(files: InputFiles, loaded: Loaded, rules: Sequence[Rule], output: O
         made=written(datetime.now(UTC)),
         width=width,
         colour=colour,
+        headers=not output.no_headers,
     )
 
 

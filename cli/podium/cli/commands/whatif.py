@@ -22,6 +22,7 @@ from podium.cli import inputs, naming, whatifinput
 from podium.cli.config.schedulersettings import of_file
 from podium.cli.main import EXIT_FINDINGS, EXIT_NOT_JUDGED, examples
 from podium.cli.render.data import whatif_document
+from podium.cli.render.names import victim_names
 from podium.cli.render.output import Output, deliver, output_options
 from podium.cli.render.text import Layout
 from podium.cli.render.whatif_page import whatif_page
@@ -171,6 +172,7 @@ class WhatIfAnswer(NamedTuple):
     document: dict[str, Any]
     table: Callable[[Layout], str]
     page: Callable[[PageOrigin], str]
+    names: Callable[[], str]
     code: int
 
 
@@ -186,7 +188,7 @@ class WhatIfAnswer(NamedTuple):
 @inputs.file_options
 @inputs.server_options()
 @whatif_options
-@output_options("table", "json", "yaml", "html")
+@output_options("table", "json", "yaml", "html", "name")
 def command(
     *,
     files: inputs.InputFiles,
@@ -204,6 +206,8 @@ def command(
     All formats give the same exit code.
     """
     options.check()
+    if output.format == "name" and options.victim is not None:
+        raise click.UsageError("-o name lists the pods that a plan evicts and excludes --victim.")
     inputs.stdin_once([*files.names, options.add or "", options.config or ""])
     full = naming.Naming(options.within, options.tenant, kube, live=not files.names).full
     given = {"pod": options.pod, "group": options.group, "victim": options.victim}
@@ -220,7 +224,9 @@ def command(
             answer = _threat(question, question.victim, loaded, moment)
         else:
             answer = _plan(question, loaded, moment, added)
-    if output.format == "html":
+    if output.format == "name":
+        deliver(answer.names(), output.file)
+    elif output.format == "html":
         deliver(answer.page(PageOrigin(version("podium-k8s"), written(datetime.now(UTC)))), output.file)
     else:
         output.report(answer.table, lambda: answer.document)
@@ -246,6 +252,7 @@ def _plan(question: WhatIfQuery, loaded: Loaded, moment: PlanTime, added: AddedF
         whatif_document(made),
         functools.partial(whatif_table, made),
         functools.partial(whatif_page, made),
+        functools.partial(victim_names, made),
         _code(made, question.options.max_victims),
     )
 
@@ -278,6 +285,7 @@ def _threat(question: WhatIfQuery, victim: Name, loaded: Loaded, moment: PlanTim
         faces.threat_document(found) | {"notRead": list(basis.unknown)},
         functools.partial(faces.threat_table, found, basis),
         functools.partial(faces.threat_page, found, basis),
+        str,
         0,
     )
 

@@ -24,7 +24,8 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
 
     `rules` are the requested rules, with or without findings. `input` names the input in words. `place` finds
     a finding in the input's files, or returns None (live, standard input). `version` is Podium's. `made` is
-    RFC 3339 in UTC. `width` is in columns and for the table only.
+    RFC 3339 in UTC. `width` is in columns, and `headers` is whether columns have headers, both
+    for the table only.
     """
 
     rules: Sequence[Rule]
@@ -34,6 +35,7 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
     made: str
     width: int = 100
     colour: bool = False
+    headers: bool = True
 
 
 class RuleFindings(NamedTuple):

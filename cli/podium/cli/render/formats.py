@@ -7,6 +7,7 @@ from podium.cli.render.context import Context
 from podium.cli.render.data import as_text, audit_document
 from podium.cli.render.github import render_github
 from podium.cli.render.junit import render_junit
+from podium.cli.render.names import render_names
 from podium.cli.render.page import render_page
 from podium.cli.render.sarif import render_sarif
 from podium.cli.render.table import render_table, render_wide
@@ -14,6 +15,7 @@ from podium.cli.render.table import render_table, render_wide
 _RENDERERS: dict[str, Callable[[AuditReport, Context], str]] = {
     "table": render_table,
     "wide": render_wide,
+    "name": render_names,
     "json": lambda report, _: as_text(audit_document(report), "json"),
     "yaml": lambda report, _: as_text(audit_document(report), "yaml"),
     "sarif": render_sarif,

@@ -39,15 +39,19 @@ def terminal(*, to_file: bool) -> Terminal:
 
 
 class Output(NamedTuple):
-    """The options of a report: its format, and its file instead of stdout."""
+    """The options of a report: its format, its file instead of stdout, and whether columns lack headers."""
 
     format: str = "table"
     file: str | None = None
+    no_headers: bool = False
 
     def layout(self, complete: str = IN_JSON) -> Layout:
         """Return a layout for a table, or for one of the format `wide`."""
         width, colour = terminal(to_file=self.file is not None)
-        return Layout(width=None if self.format == "wide" else width, colour=colour, complete=complete)
+        wide = self.format == "wide"
+        return Layout(
+            width=None if wide else width, colour=colour, complete=complete, headers=not self.no_headers
+        )
 
     def report(
         self, table: Callable[[Layout], str], document: Callable[[], dict[str, Any]], complete: str = IN_JSON
@@ -62,8 +66,11 @@ class Output(NamedTuple):
 
 
 def output_options(*formats: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Add -o/--output (the first format is the default) and --output-file as one parameter, `output`."""
-    options = (
+    """Add -o/--output (the first format is the default) and --output-file as one parameter, `output`.
+
+    Commands with a table also have --no-headers.
+    """
+    options = [
         click.option(
             "-o",
             "--output",
@@ -80,7 +87,9 @@ def output_options(*formats: str) -> Callable[[Callable[..., Any]], Callable[...
             metavar="FILE",
             help="Output file instead of stdout.",
         ),
-    )
+    ]
+    if "table" in formats:
+        options.append(click.option("--no-headers", is_flag=True, help="Print columns without headers."))
     return lambda function: gathered(function, options, "output", Output)
 
 

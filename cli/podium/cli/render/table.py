@@ -46,13 +46,14 @@ IGNORES = 10
 
 def render_table(report: AuditReport, context: Context) -> str:
     """Return the report in the context's width, with each list cut after its first entries."""
-    layout = Layout(width=context.width, colour=context.colour, complete=IN_WIDE)
+    layout = Layout(width=context.width, colour=context.colour, complete=IN_WIDE, headers=context.headers)
     return _render(report, context, layout)
 
 
 def render_wide(report: AuditReport, context: Context) -> str:
     """Return the complete report, one line per entry, without wrapped lines."""
-    return _render(report, context, Layout(width=None, colour=context.colour))
+    layout = Layout(width=None, colour=context.colour, headers=context.headers)
+    return _render(report, context, layout)
 
 
 def _render(report: AuditReport, context: Context, layout: Layout) -> str:

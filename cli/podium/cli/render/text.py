@@ -41,11 +41,15 @@ def _escape(match: re.Match[str]) -> str:
 class Layout:
     """Collects the lines of a report; `width` is in columns, None for lines of any length.
 
-    A layout with a width cuts long lists, and says which `complete` format has all entries.
+    A layout with a width cuts long lists, and says which `complete` format has all entries. `headers` says
+    whether columns have headers.
     """
 
-    def __init__(self, *, width: int | None, colour: bool, complete: str = IN_JSON) -> None:
+    def __init__(
+        self, *, width: int | None, colour: bool, complete: str = IN_JSON, headers: bool = True
+    ) -> None:
         self.width = width
+        self.headers = headers
         self.colour = colour
         self._complete = complete
         self.lines: list[str] = []
@@ -77,7 +81,8 @@ class Layout:
         indent: str = "",
     ) -> None:
         """Write rows under a header, the columns in `right` aligned to the right; long cells wrap."""
-        cells = list(zip(header, *rows, strict=True))
+        shown = (header, *rows) if self.headers else rows
+        cells = list(zip(*shown, strict=True))
         widths = [max(map(len, column)) for column in cells]
         room = None if self.width is None else self.width - len(indent) - len(_GAP) * (len(widths) - 1)
         if room is not None and sum(widths) > room:
@@ -86,10 +91,10 @@ class Layout:
             words = [max(len(word) for cell in column for word in cell.split() or [""]) for column in cells]
             _narrow(widths, [max(_NARROWEST, min(longest, room // 2)) for longest in words], room)
             _narrow(widths, [_NARROWEST] * len(widths), room)
-        for number, row in enumerate((header, *rows)):
+        for row in shown:
             for line in self._row(row, widths, right):
                 full = indent + line
-                self.lines.append(full if number else self.style(full, "dim"))
+                self.lines.append(self.style(full, "dim") if row is header else full)
 
     def listing(
         self,
