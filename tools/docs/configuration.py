@@ -43,6 +43,7 @@ FILES = (
     File("`podium whatif` and `why` with `--config`", WhatIfModel),
 )
 ENVIRONMENT = {
+    "PODIUM_CONFIG": "configuration file of `podium audit`, if `--config` names none",
     "KUBECONFIG": "files to read instead of `~/.kube/config`, if `--kubeconfig` names none",
     "KUBERNETES_SERVICE_HOST": "set in a pod: its service account is used where no kubeconfig is named",
     "POD_NAME": "the name of a replica in its Lease and its log; else the host's name",

@@ -20,6 +20,8 @@ from podium.errors import PodiumError, PodiumUsageError
 
 STDIN_NAME = "-"
 STDIN = "<stdin>"
+# A configuration of Podium in a repository, which is no manifest.
+OWN_CONFIG = ".podium.yaml"
 # The files of a folder that are read.
 _EXTENSIONS = (".json", ".yaml", ".yml")
 # The scheme that begins a URL.
@@ -138,6 +140,7 @@ def _folder(folder: Path, *, recursive: bool) -> list[Path]:
     for root, folders, names in os.walk(folder, onerror=refuse):
         folders[:] = [each for each in folders if recursive and not each.startswith(".")]
         plain = [each for each in names if each.removesuffix(".gz").endswith(_EXTENSIONS)]
+        plain = [each for each in plain if each != OWN_CONFIG]
         found += [path for path in (Path(root, each) for each in plain) if path.is_file()]
     return sorted(found)
 

@@ -5,6 +5,7 @@ The report is complete before its first byte is written, and the exit code comes
 Neither depends on the format.
 """
 
+import os
 import sys
 from collections import Counter
 from collections.abc import Callable, Collection, Sequence, Sized
@@ -24,10 +25,12 @@ from podium.audit.baseline import Triage, baseline_of
 from podium.audit.report import API_VERSION, AuditReport, AuditSummary
 from podium.audit.run import MINORS, audit, choose_minor
 from podium.cli import inputs
+from podium.cli.config.foundfile import choose_config
 from podium.cli.main import EXIT_FINDINGS, examples
 from podium.cli.render.context import Context, FindingLocation
 from podium.cli.render.formats import FORMATS, render
 from podium.cli.render.output import Output, deliver, output_options, terminal
+from podium.cli.render.text import visible
 from podium.cli.render.words import amounts
 from podium.cluster.state import ClusterState
 from podium.documents.load import Loaded, Origins, collector_paused
@@ -66,7 +69,10 @@ from podium.rules.rule import Rule
     help="Count only the findings of NEW that OLD does not have. Both as for -f.",
 )
 @click.option(
-    "--config", metavar="FILE", help="File with an AuditConfiguration (severities, ignores; docs/ci.md)."
+    "--config",
+    metavar="FILE",
+    help="File with an AuditConfiguration (severities, ignores; docs/ci.md), '' for none.  [default: "
+    "$PODIUM_CONFIG, else .podium.yaml of the current folder or its repository]",
 )
 @click.option(
     "--kubernetes", type=inputs.minor_choice(MINORS), help="Kubernetes minor.  [default: the server's]"
@@ -100,8 +106,9 @@ def command(
         raise click.UsageError(
             "--diff reads OLD and NEW and excludes -f, --baseline and the flags of a live cluster."
         )
-    inputs.stdin_once([*before.names, *after.names, *filter(None, (baseline, config))])
-    triage = _triage(config)
+    triage_file = _config(config)
+    inputs.stdin_once([*before.names, *after.names, *filter(None, (baseline, triage_file))])
+    triage = _triage(triage_file)
     if diff is not None:
         old = judge.report(inputs.load(before, kube), Triage(), diff[0])
         triage = msgspec.structs.replace(triage, baseline=baseline_of(old, diff[0]))
@@ -165,6 +172,16 @@ class AuditRun(NamedTuple):
         notes = {"skippedFiles": loaded.notes.skipped, "duplicates": loaded.notes.duplicates}
         summary = msgspec.structs.replace(report.summary, **notes)
         return msgspec.structs.replace(report, summary=summary)
+
+
+def _config(option: str | None) -> str | None:
+    """Return the configuration file; stderr names one that no option names."""
+    # Path.home fails for an account without a home.
+    home = Path(os.path.expanduser("~"))  # noqa: PTH111
+    chosen = choose_config(option, os.environ, Path.cwd(), home)
+    if chosen is not None and option is None:
+        click.echo(f"podium: configuration {visible(chosen)} (--config '' for none)", err=True)
+    return chosen
 
 
 def _triage(config: str | None) -> Triage:
