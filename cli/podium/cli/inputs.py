@@ -1,44 +1,31 @@
-"""The shared parts of commands that read a cluster: -f, kubectl's flags, -o, and loading.
+"""The shared parts of commands that read a cluster: -f, kubectl's flags, and loading of files.
 
 YAML and the client are imported only when needed, so that `--help` and small files stay fast.
 """
 
 import functools
 import re
-import sys
-from collections.abc import Callable, Collection, Coroutine, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import click
 
 from podium.api.durations import seconds
-from podium.api.groups import NATIVE_GROUP
 from podium.api.inputnotes import InputNotes
 from podium.api.reads import READS, Kind, Reads
 from podium.api.selectors import parse_selector
-from podium.documents.load import (
-    NOT_SERVED,
-    ClusterInfo,
-    Loaded,
-    Loader,
-    Origins,
-    Scope,
-    collector_paused,
-    load_state,
-)
+from podium.cli.live import load_live
+from podium.documents.load import Loaded, Origins, Scope, load_state
 from podium.documents.sources import STDIN_NAME, InputFiles, read_documents
 from podium.documents.split import Document
 from podium.errors import NoKubeconfigError, PodiumError
 from podium.text import some
 
 if TYPE_CHECKING:
-    from podium.kube.connection import Connection, RequestOptions
-    from podium.kube.discovery import Discovery
-    from podium.kube.listing import Collector, Page, Progress, ReadProgress
+    from podium.kube.connection import RequestOptions
 
 __all__ = ["InputFiles", "Loaded", "Origins", "Scope", "load_state"]
 
-C = TypeVar("C", bound="Collector")
 T = TypeVar("T")
 
 _NAMESPACE = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
@@ -323,110 +310,3 @@ def source(files: InputFiles, loaded: Loaded) -> str:
     names = [words.get(name, name) for name in files.names]
     where = some(names) if names else f"the live cluster ({loaded.server})"
     return f"{where}, {loaded.scope.partial}" if loaded.scope.partial else where
-
-
-def load_live(kube: KubeOptions, reads: Reads = READS, keep: Collection[Kind] = ()) -> Loaded:
-    """Return a live cluster, read by get and list only; context and server go to stderr.
-
-    Raises PodiumError.
-    """
-    with collector_paused():
-        live, info = read_live(kube, lambda discovery: LiveLoader(discovery, reads, keep), reads)
-    check_read(info, reads)
-    live.loader.describe(info)
-    return live.loader.done()
-
-
-def read_live(
-    kube: KubeOptions, begin: "Callable[[Discovery], C]", reads: Reads = READS
-) -> "tuple[C, ClusterInfo]":
-    """Read a live cluster into the collector that `begin` makes. Raises PodiumError."""
-
-    async def read(
-        connection: "Connection", scope: Scope, watcher: "ReadProgress"
-    ) -> "tuple[C, ClusterInfo]":
-        from podium.kube.listing import check_namespace, read_cluster  # noqa: PLC0415 - as in `ask_live`
-
-        await check_namespace(connection, scope)
-        return await read_cluster(connection, scope, watcher, begin, reads)
-
-    return ask_live(kube, read)
-
-
-def check_read(info: ClusterInfo, reads: Reads) -> None:
-    """Raise PodiumError if no kind could be read.
-
-    A report on a part of a cluster says what is missing; a report on nothing would look like a good result.
-    """
-    kinds = {read.kind for read in reads.values()}
-    if kinds <= info.unread.keys():
-        refused = [why for kind, why in info.unread.items() if kind in kinds and why != NOT_SERVED]
-        # The reason for a kind of several resources contains as many sentences.
-        reason = min(refused, key=lambda why: (len(why), why))
-        more = f" and {len(refused) - 1} more" if len(refused) > 1 else ""
-        raise PodiumError(
-            f"access denied to all resources: {reason}{more}. The needed permissions are in docs/dump.md"
-        )
-
-
-def ask_live(
-    kube: KubeOptions, ask: "Callable[[Connection, Scope, ReadProgress], Coroutine[Any, Any, T]]"
-) -> T:
-    """Return the result of `ask` for a live cluster, over one connection, for the scope of the flags.
-
-    Context and server go to stderr. Raises PodiumError.
-    """
-    import asyncio  # noqa: PLC0415 - a third of the import time of this module, and files do not need it
-
-    from podium.kube.connection import connect  # noqa: PLC0415 - the client takes 0.6 s to import
-
-    async def asked() -> T:
-        terminal = TerminalProgress()
-        async with connect(kube.kubeconfig, kube.context, kube.requests) as connection:
-            namespace = "" if kube.all_namespaces else kube.namespace or connection.namespace
-            where = f"namespace {namespace}" if namespace else "all namespaces"
-            terminal.message(f"context {connection.context}, server {connection.server}, {where}")
-            try:
-                return await ask(connection, Scope(namespace, kube.selector or ""), terminal)
-            finally:
-                terminal.clear()
-
-    return asyncio.run(asked())
-
-
-class LiveLoader:
-    """Adds pages to the index."""
-
-    def __init__(self, discovery: "Discovery", reads: Reads, keep: Collection[Kind] = ()) -> None:
-        native_served = discovery.serves(NATIVE_GROUP, "PodGroup")
-        self.loader = Loader(native_served=native_served, reads=reads, keep=keep)
-
-    def add_page(self, page: "Page") -> None:
-        self.loader.mark_listed(page.served.read.kind)
-        for document in page.documents:
-            self.loader.add(document)
-
-
-class TerminalProgress:
-    """Reports progress on stderr; counts are shown only on a terminal."""
-
-    def __init__(self) -> None:
-        self._counts = sys.stderr.isatty()
-
-    def progress(self, progress: "Progress") -> None:
-        """Show the number of objects of a kind."""
-        if self._counts:
-            total = f" of about {progress.read + progress.remaining:,}" if progress.remaining else ""
-            click.echo(
-                f"\r\x1b[Kreading {progress.served.resource}: {progress.read:,}{total}", err=True, nl=False
-            )
-
-    def message(self, line: str) -> None:
-        """Write another message on its own line."""
-        self.clear()
-        click.echo(f"podium: {line}", err=True)
-
-    def clear(self) -> None:
-        """Remove the displayed counts."""
-        if self._counts:
-            click.echo("\r\x1b[K", err=True, nl=False)

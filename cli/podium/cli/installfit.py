@@ -14,7 +14,7 @@ import msgspec
 from podium.api.minors import minor_of
 from podium.api.reads import Kind
 from podium.api.schedulable import SCHEDULING_READS, Schedulable, SchedulableNode
-from podium.cli import inputs
+from podium.cli.live import LiveLoader, TerminalProgress
 from podium.documents.load import Scope
 from podium.errors import PodiumError
 from podium.kube.listing import read_cluster
@@ -36,9 +36,9 @@ async def require_fit(
     """Raise PodiumError if a cluster of this version cannot run the documents of a mode."""
     if why := too_old(version, mode):
         raise PodiumError(f"nothing was written: {why}")
-    terminal = inputs.TerminalProgress()
+    terminal = TerminalProgress()
     taken, _ = await read_cluster(
-        connection, Scope(), terminal, lambda discovery: inputs.LiveLoader(discovery, _NODES), _NODES
+        connection, Scope(), terminal, lambda discovery: LiveLoader(discovery, _NODES), _NODES
     )
     terminal.clear()
     # If nodes may not be listed, the list is empty and there is no error.

@@ -15,6 +15,7 @@ from podium.api.reads import Kind, Reads
 from podium.api.records import RECORD_READS, PreemptionRecord
 from podium.api.schedulable import SCHEDULING_READS
 from podium.cli import inputs, whatifinput
+from podium.cli.live import LiveLoader, ask_live
 from podium.documents.load import (
     CLUSTER_INFO,
     NOT_IN_INPUT,
@@ -99,7 +100,7 @@ class _Live:
     """Collects the pages of a cluster or a namespace, with events and records apart."""
 
     def __init__(self, discovery: "Discovery", reads: Reads = _NEAR) -> None:
-        self.rest = inputs.LiveLoader(discovery, reads)
+        self.rest = LiveLoader(discovery, reads)
         self.heap = _Heap()
 
     def loaded(self, info: ClusterInfo, scope: Scope) -> Loaded:
@@ -158,7 +159,7 @@ def from_cluster(kube: inputs.KubeOptions, asks: Asks) -> WhyData:
         return await _whole(connection, watcher, read)
 
     with collector_paused():
-        return inputs.ask_live(kube, ask)
+        return ask_live(kube, ask)
 
 
 async def whole_cluster(connection: "Connection", scope: Scope, watcher: "ReadProgress") -> WhyData:
@@ -199,7 +200,7 @@ async def _whole(connection: "Connection", watcher: "ReadProgress", read: WhyDat
     """Read all of the cluster too; if that fails, return the data so far with the reason."""
     from podium.kube.listing import read_cluster  # noqa: PLC0415 - files do without
 
-    begin = functools.partial(inputs.LiveLoader, reads=SCHEDULING_READS)
+    begin = functools.partial(LiveLoader, reads=SCHEDULING_READS)
     try:
         taken, info = await read_cluster(connection, Scope(), watcher, begin, SCHEDULING_READS)
     except PodiumError as error:

@@ -15,6 +15,7 @@ from podium.cli import inputs
 from podium.cli.admission import NAMESPACE, Admission, ExistingObjects, reference
 from podium.cli.admission_report import admission_document, admission_table
 from podium.cli.config.webhookoptions import policy_of
+from podium.cli.live import read_live
 from podium.cli.main import EXIT_FINDINGS, examples
 from podium.cli.render.output import Output, output_options
 from podium.documents.load import Identity, collector_paused, identity_of, note_duplicate
@@ -198,7 +199,7 @@ def _cluster(existing: str | None, kube: inputs.KubeOptions) -> ExistingObjects:
     with collector_paused():
         if existing == LIVE:
             whole = kube if kube.namespace is not None else kube._replace(all_namespaces=True)
-            cluster, info = inputs.read_live(
+            cluster, info = read_live(
                 whole,
                 lambda found: ExistingObjects(native_served=found.serves(NATIVE_GROUP, "PodGroup")),
                 FOLLOWED,

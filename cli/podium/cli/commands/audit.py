@@ -9,7 +9,7 @@ import os
 import sys
 from collections import Counter
 from collections.abc import Callable, Collection, Sequence, Sized
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from importlib.metadata import version
 from pathlib import Path
 from typing import NamedTuple
@@ -75,6 +75,9 @@ from podium.rules.rule import Rule
     "$PODIUM_CONFIG, else .podium.yaml of the current folder or its repository]",
 )
 @click.option(
+    "--watch", is_flag=True, help="Read the live cluster until Ctrl-C, and print each report that differs."
+)
+@click.option(
     "--kubernetes", type=inputs.minor_choice(MINORS), help="Kubernetes minor.  [default: the server's]"
 )
 def command(
@@ -88,6 +91,7 @@ def command(
     baseline: str | None,
     diff: tuple[str, str] | None,
     config: str | None,
+    watch: bool,
     kubernetes: str | None,
 ) -> None:
     """Find groups and pods that Kubernetes will not schedule, and groups whose pods differ from them.
@@ -95,7 +99,7 @@ def command(
     Reads files (-f) or the live cluster, and writes nothing to it.
 
     Exit code: 0 no findings, 3 findings at the --fail-on level or above, 2 usage error, 1 the command
-    failed. All formats give the same exit code.
+    failed. All formats give the same exit code. Ctrl-C ends --watch with the exit code of its last report.
     """
     judge = AuditRun(select, ignore, kubernetes)
     judge.validate_rules()
@@ -106,22 +110,73 @@ def command(
         raise click.UsageError(
             "--diff reads OLD and NEW and excludes -f, --baseline and the flags of a live cluster."
         )
+    if watch and (files.names or diff is not None):
+        raise click.UsageError("--watch reads a live cluster and excludes -f and --diff.")
     triage_file = _config(config)
     inputs.stdin_once([*before.names, *after.names, *filter(None, (baseline, triage_file))])
     triage = _triage(triage_file)
     if diff is not None:
-        old = judge.report(inputs.load(before, kube), Triage(), diff[0])
+        old = judge.report(inputs.load(before, kube), Triage())
+        _say_minor(old, diff[0])
         triage = msgspec.structs.replace(triage, baseline=baseline_of(old, diff[0]))
     elif baseline is not None:
         triage = msgspec.structs.replace(triage, baseline=baseline_of(_read_report(baseline), baseline))
-    loaded = inputs.load(after, kube)
-    report = judge.report(loaded, triage, diff[1] if diff is not None else "")
-    rules = judge.rules(triage)
-    with collector_paused():
-        text = render(report, output.format, _context(after, loaded, rules, output))
-    deliver(text, output.file)
-    if _fails(report.summary, fail_on):
+    printer = ReportPrinter(judge, triage, after, output, diff[1] if diff is not None else "")
+    if watch:
+        from podium.cli.watching import watch_live  # noqa: PLC0415 - few audits watch
+
+        watch_live(kube, printer.show)
+    else:
+        printer.show(inputs.load(after, kube))
+    if printer.report is None:
+        raise PodiumError("stopped before the first report")
+    if _fails(printer.report.summary, fail_on):
         sys.exit(EXIT_FINDINGS)
+
+
+class ReportPrinter:
+    """Prints the audit of each reading whose findings differ from those before; `report` is the newest."""
+
+    def __init__(
+        self, judge: "AuditRun", triage: Triage, files: InputFiles, output: Output, name: str
+    ) -> None:
+        """`name` is that of the input on stderr, if a command has several."""
+        self.report: AuditReport | None = None
+        self._judge = judge
+        self._triage = triage
+        self._files = files
+        self._output = output
+        self._name = name
+
+    def show(self, loaded: Loaded) -> None:
+        """Audit a reading and print the report. Raises PodiumError."""
+        triage = msgspec.structs.replace(self._triage, today=_today())
+        report = self._judge.report(loaded, triage)
+        before, self.report = self.report, report
+        if before is not None and _outcome(before) == _outcome(report):
+            return
+        if before is not None:
+            click.echo(f"\npodium: {written(datetime.now(UTC))}: the report has changed", err=True)
+        _say_minor(report, self._name)
+        context = _context(self._files, loaded, self._judge.rules(triage), self._output)
+        with collector_paused():
+            text = render(report, self._output.format, context)
+        deliver(text, self._output.file)
+
+
+def _outcome(report: AuditReport) -> tuple[object, ...]:
+    """Return the parts of a report whose change is news; the counts of objects change all the time."""
+    summary = report.summary
+    return (
+        *(report.findings, report.groups, report.known, report.ignored, report.gone),
+        *(summary.blocked, summary.notChecked, summary.kubernetes),
+    )
+
+
+def _say_minor(report: AuditReport, name: str) -> None:
+    summary = report.summary
+    prefix = f"{name}: " if name else ""
+    click.echo(f"podium: {prefix}Kubernetes {summary.kubernetes} ({summary.chosenBy})", err=True)
 
 
 class AuditRun(NamedTuple):
@@ -145,17 +200,13 @@ class AuditRun(NamedTuple):
             if (not self.select or rule.id in self.select) and rule.id not in self.ignore
         ]
 
-    def report(self, loaded: Loaded, triage: Triage, name: str) -> AuditReport:
-        """Return the audit of the input; stderr gets the minor, and the name of the input if it has one.
-
-        Raises click.UsageError if nothing was read that the audit looks at.
-        """
+    def report(self, loaded: Loaded, triage: Triage) -> AuditReport:
+        """Return the audit of the input. Raises click.UsageError if nothing was read that it looks at."""
         objects = _objects(loaded.state)
         if not objects and Kind.POD in loaded.state.unread:
             skipped = f" (skipped: {', '.join(amounts(loaded.skipped))})" if loaded.skipped else ""
             raise click.UsageError(f"The input has no object that the audit reads{skipped}. Check the path.")
         minor, chosen_by = _minor(self.kubernetes, loaded)
-        click.echo(f"podium: {name and f'{name}: '}Kubernetes {minor} ({chosen_by})", err=True)
         with collector_paused(), loaded.origins.placed():
             report = audit(
                 loaded.state,
@@ -184,13 +235,16 @@ def _config(option: str | None) -> str | None:
     return chosen
 
 
+def _today() -> date:
+    return datetime.now(UTC).date()
+
+
 def _triage(config: str | None) -> Triage:
-    today = datetime.now(UTC).date()
     if config is None:
-        return Triage(today=today)
+        return Triage(today=_today())
     from podium.cli.config.auditfile import read_triage  # noqa: PLC0415 - an audit without a file needs no pydantic
 
-    return read_triage(config, today)
+    return read_triage(config, _today())
 
 
 def _read_report(path: str) -> AuditReport:

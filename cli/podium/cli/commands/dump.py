@@ -5,7 +5,8 @@ from pathlib import Path
 
 import click
 
-from podium.cli.inputs import KubeOptions, check_read, kube_options, read_live
+from podium.cli.inputs import KubeOptions, kube_options
+from podium.cli.live import check_read, read_live
 from podium.cli.main import examples
 from podium.cli.render.output import to_stdout
 from podium.documents.load import collector_paused

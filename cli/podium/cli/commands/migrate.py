@@ -14,6 +14,7 @@ import msgspec
 from podium.api.reads import Kind
 from podium.audit.run import MINORS, choose_minor
 from podium.cli import inputs
+from podium.cli.live import ask_live
 from podium.cli.main import EXIT_FINDINGS, examples
 from podium.cli.render.data import document
 from podium.cli.render.migrate_table import migrate_table
@@ -134,4 +135,4 @@ def _carry_out(kube: inputs.KubeOptions, migration: Migration) -> "dict[ObjectRe
             raise PodiumError(f"{error}; {done}. Run this again to continue") from None
         return migrator.done
 
-    return inputs.ask_live(kube, run)
+    return ask_live(kube, run)

@@ -17,6 +17,7 @@ from podium.api.inputnotes import InputNotes
 from podium.api.reads import Kind
 from podium.api.records import RECORD_KIND, RECORD_PLURAL, RECORD_READS, RECORD_VERSION, PreemptionRecord
 from podium.cli import inputs
+from podium.cli.live import read_live
 from podium.cli.main import EXIT_FINDINGS, examples
 from podium.cli.render.data import as_builtins, document
 from podium.cli.render.output import Output, output_options
@@ -123,7 +124,7 @@ class _Records:
 
 def _live(kube: inputs.KubeOptions) -> list[PreemptionRecord]:
     """Return the records of a live cluster. Raises PodiumError."""
-    found, info = inputs.read_live(kube.everything, _Records, RECORD_READS)
+    found, info = read_live(kube.everything, _Records, RECORD_READS)
     why = info.unread.get(Kind.PREEMPTION_RECORD)
     if why is not None:
         raise PodiumError(

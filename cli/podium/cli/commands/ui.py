@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import click
 
 from podium.cli import inputs
+from podium.cli.live import ask_live
 from podium.cli.main import examples
 
 if TYPE_CHECKING:
@@ -58,7 +59,7 @@ def command(*, files: inputs.InputFiles, kube: inputs.KubeOptions, port: int, op
 
         await _serve(LiveSource(connection, scope, watcher), port, opens=opens)
 
-    inputs.ask_live(kube.everything, ask)
+    ask_live(kube.everything, ask)
 
 
 async def _serve(source: "ClusterSource", port: int, *, opens: bool) -> None:

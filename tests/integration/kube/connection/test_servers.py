@@ -10,7 +10,8 @@ from podium.api.groups import DisruptionMode
 from podium.api.membership import GroupKey
 from podium.api.reads import READS, Reads
 from podium.api.schedulable import SCHEDULING_READS
-from podium.cli.inputs import KubeOptions, load_live
+from podium.cli.inputs import KubeOptions
+from podium.cli.live import load_live
 from podium.errors import PodiumError
 from podium.kube import paging
 from podium.kube.connection import connect

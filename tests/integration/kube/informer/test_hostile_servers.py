@@ -20,7 +20,8 @@ from tests.support.webhooks.running import Running, ending
 from tests.support.webhooks.running import running as judging
 
 from podium.api.core import PODIUM_SCHEDULER
-from podium.cli.inputs import KubeOptions, load_live
+from podium.cli.inputs import KubeOptions
+from podium.cli.live import load_live
 from podium.controlplane.releases import RELEASES
 
 pytestmark = [pytest.mark.server, pytest.mark.timeout(300)]

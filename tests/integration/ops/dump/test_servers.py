@@ -21,7 +21,8 @@ from tests.support.servers import Server, exclusive
 from podium.api.schedulable import SCHEDULING_READS
 from podium.cli.commands.audit import command as audit
 from podium.cli.commands.dump import command as dump
-from podium.cli.inputs import KubeOptions, load_live
+from podium.cli.inputs import KubeOptions
+from podium.cli.live import load_live
 from podium.controlplane.releases import RELEASES
 from podium.documents.load import load_state
 from podium.documents.split import split

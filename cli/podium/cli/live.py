@@ -1,0 +1,151 @@
+"""Read a live cluster for a command: by get and list only, over one connection, with progress on stderr.
+
+The client is imported only when needed, so that `--help` and files stay fast.
+"""
+
+import functools
+import sys
+from collections.abc import Callable, Collection, Coroutine
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from podium.api.groups import NATIVE_GROUP
+from podium.api.reads import READS, Kind, Reads
+from podium.documents.load import NOT_SERVED, ClusterInfo, Loaded, Loader, Scope, collector_paused
+from podium.errors import PodiumError
+
+if TYPE_CHECKING:
+    from podium.cli.inputs import KubeOptions
+    from podium.kube.connection import Connection
+    from podium.kube.discovery import Discovery
+    from podium.kube.listing import Collector, Page, Progress, ReadProgress
+
+C = TypeVar("C", bound="Collector")
+T = TypeVar("T")
+
+
+def load_live(kube: "KubeOptions", reads: Reads = READS, keep: Collection[Kind] = ()) -> Loaded:
+    """Return a live cluster, read by get and list only; context and server go to stderr.
+
+    Raises PodiumError.
+    """
+    return ask_live(kube, functools.partial(read_state, reads=reads, keep=keep))
+
+
+async def read_state(
+    connection: "Connection",
+    scope: Scope,
+    watcher: "ReadProgress",
+    *,
+    reads: Reads = READS,
+    keep: Collection[Kind] = (),
+) -> Loaded:
+    """Return the scope of a cluster over an open connection. Raises PodiumError."""
+    with collector_paused():
+        begin = functools.partial(LiveLoader, reads=reads, keep=keep)
+        live, info = await _read(connection, scope, watcher, begin=begin, reads=reads)
+    check_read(info, reads)
+    live.loader.describe(info)
+    return live.loader.done()
+
+
+def read_live(
+    kube: "KubeOptions", begin: "Callable[[Discovery], C]", reads: Reads = READS
+) -> "tuple[C, ClusterInfo]":
+    """Read a live cluster into the collector that `begin` makes. Raises PodiumError."""
+    return ask_live(kube, functools.partial(_read, begin=begin, reads=reads))
+
+
+async def _read(
+    connection: "Connection",
+    scope: Scope,
+    watcher: "ReadProgress",
+    *,
+    begin: "Callable[[Discovery], C]",
+    reads: Reads,
+) -> "tuple[C, ClusterInfo]":
+    from podium.kube.listing import check_namespace, read_cluster  # noqa: PLC0415 - as in `ask_live`
+
+    await check_namespace(connection, scope)
+    return await read_cluster(connection, scope, watcher, begin, reads)
+
+
+def check_read(info: ClusterInfo, reads: Reads) -> None:
+    """Raise PodiumError if no kind could be read.
+
+    A report on a part of a cluster says what is missing; a report on nothing would look like a good result.
+    """
+    kinds = {read.kind for read in reads.values()}
+    if kinds <= info.unread.keys():
+        refused = [why for kind, why in info.unread.items() if kind in kinds and why != NOT_SERVED]
+        # The reason for a kind of several resources contains as many sentences.
+        reason = min(refused, key=lambda why: (len(why), why))
+        more = f" and {len(refused) - 1} more" if len(refused) > 1 else ""
+        raise PodiumError(
+            f"access denied to all resources: {reason}{more}. The needed permissions are in docs/dump.md"
+        )
+
+
+def ask_live(
+    kube: "KubeOptions", ask: "Callable[[Connection, Scope, TerminalProgress], Coroutine[Any, Any, T]]"
+) -> T:
+    """Return the result of `ask` for a live cluster, over one connection, for the scope of the flags.
+
+    Context and server go to stderr. Raises PodiumError.
+    """
+    import asyncio  # noqa: PLC0415 - a third of the import time of this module, and files do not need it
+
+    from podium.kube.connection import connect  # noqa: PLC0415 - the client takes 0.6 s to import
+
+    async def asked() -> T:
+        terminal = TerminalProgress()
+        async with connect(kube.kubeconfig, kube.context, kube.requests) as connection:
+            namespace = "" if kube.all_namespaces else kube.namespace or connection.namespace
+            where = f"namespace {namespace}" if namespace else "all namespaces"
+            terminal.message(f"context {connection.context}, server {connection.server}, {where}")
+            try:
+                return await ask(connection, Scope(namespace, kube.selector or ""), terminal)
+            finally:
+                terminal.clear()
+
+    return asyncio.run(asked())
+
+
+class LiveLoader:
+    """Adds pages to the index."""
+
+    def __init__(self, discovery: "Discovery", reads: Reads, keep: Collection[Kind] = ()) -> None:
+        native_served = discovery.serves(NATIVE_GROUP, "PodGroup")
+        self.loader = Loader(native_served=native_served, reads=reads, keep=keep)
+
+    def add_page(self, page: "Page") -> None:
+        """Add the objects of a page. Raises ReadError."""
+        self.loader.mark_listed(page.served.read.kind)
+        for document in page.documents:
+            self.loader.add(document)
+
+
+class TerminalProgress:
+    """Reports progress on stderr; counts are shown only on a terminal."""
+
+    def __init__(self) -> None:
+        self._counts = sys.stderr.isatty()
+
+    def progress(self, progress: "Progress") -> None:
+        """Show the number of objects of a kind."""
+        if self._counts:
+            total = f" of about {progress.read + progress.remaining:,}" if progress.remaining else ""
+            click.echo(
+                f"\r\x1b[Kreading {progress.served.resource}: {progress.read:,}{total}", err=True, nl=False
+            )
+
+    def message(self, line: str) -> None:
+        """Write another message on its own line."""
+        self.clear()
+        click.echo(f"podium: {line}", err=True)
+
+    def clear(self) -> None:
+        """Remove the displayed counts."""
+        if self._counts:
+            click.echo("\r\x1b[K", err=True, nl=False)
