@@ -121,17 +121,14 @@ class LazyGroup(click.Group):
         ctx.exit()
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run the command; the error names a file without -f, or the extra of a missing package."""
+        """Run the command; an error names the extra of a missing package, or the hint for a usual slip."""
         try:
             return super().invoke(ctx)
         except ModuleNotFoundError as error:
             raise _incomplete(ctx.invoked_subcommand or "", error) from None
         except click.UsageError as error:
-            known = error.ctx.command.params if error.ctx is not None else ()
-            extra = _EXTRA.match(error.message)
-            if extra and any("--filename" in each.opts for each in known):
-                hint = f"{error.message}. To read a file or folder, use -f {extra[1]}"
-                raise click.UsageError(hint, error.ctx) from None
+            if hint := _hint(error):
+                raise click.UsageError(f"{error.format_message().rstrip('.')}. {hint}", error.ctx) from None
             raise
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
@@ -164,6 +161,26 @@ def _incomplete(name: str, error: ModuleNotFoundError) -> Exception:
     return PodiumUsageError(
         f"podium {name} needs the package {package}. Run: pip install 'podium-k8s[{entry.extra}]'"
     )
+
+
+def _hint(error: click.UsageError) -> str:
+    """Return what to write instead of a usual slip, or an empty text."""
+    context = error.ctx
+    options = {name for each in context.command.params for name in each.opts} if context else set()
+    extra = _EXTRA.match(error.message)
+    if context is None or "--filename" not in options:
+        return ""
+    if isinstance(error, click.NoSuchOption) and error.option_name in ("-k", "--kustomize"):
+        return f"Build it first: kubectl kustomize DIR | {context.command_path} -f -"
+    if extra is None:
+        return ""
+    word = extra[1]
+    if word == "help":
+        return f"Use {context.command_path} --help"
+    kind, slash, name = word.partition("/")
+    if slash and "--pod" in options and kind.lower() in ("pod", "pods", "po"):
+        return f"To plan for a pod, use --pod {name}"
+    return f"To read a file or folder, use -f {word}"
 
 
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})

@@ -1,4 +1,4 @@
-"""The name of a pod or a group on the command line: NAMESPACE/NAME, or NAME in a namespace as in kubectl."""
+"""A pod or a group on the command line, as in kubectl: its kind, and NAMESPACE/NAME, or NAME with -n."""
 
 from typing import NamedTuple
 
@@ -11,6 +11,38 @@ from podium.cluster.reader import Name
 within_option = inputs.namespace_option(
     "Namespace of a NAME without one.  [default: the context's]", "within"
 )
+
+
+# The names by which kubectl knows the kinds.
+_KINDS = {
+    **dict.fromkeys(("pod", "pods", "po"), "pod"),
+    **dict.fromkeys(("group", "groups", "podgroup", "podgroups", "pg"), "group"),
+}
+
+
+def _kind(text: str) -> str:
+    """Return `pod` or `group` for one of kubectl's names, also with an API group, else the text."""
+    return _KINDS.get(text.lower().partition(".")[0], text)
+
+
+class KindChoice(inputs.AliasChoice):
+    """The kind `pod` or `group`, by kubectl's names; KIND/NAME stays one value if `with_name`."""
+
+    def __init__(self, *, with_name: bool = False) -> None:
+        super().__init__(("pod", "group"), _kind)
+        self._with_name = with_name
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Return the kind, and the name if there is one. An unknown kind is a usage error with a hint."""
+        kind, slash, name = value.partition("/") if self._with_name else (value, "", "")
+        if _kind(kind) not in self.choices:
+            self.fail(
+                f"{kind!r} is not one of 'pod', 'group'. A workload waits because of its pods or its group, "
+                "so name one of them.",
+                param,
+                ctx,
+            )
+        return super().convert(kind, param, ctx) + slash + name
 
 
 class Naming(NamedTuple):
@@ -28,7 +60,10 @@ class Naming(NamedTuple):
         """
         name = full_name(option, text if "/" in text else f"{self._meant(option, text)}/{text}")
         if self.within and name[0] != self.within:
-            raise click.UsageError(f"{option}: {text} is not in namespace {self.within}, which -n names.")
+            hint = f" Write {name[1]} without its kind." if _kind(name[0]) in _KINDS else ""
+            raise click.UsageError(
+                f"{option}: {text} is not in namespace {self.within}, which -n names.{hint}"
+            )
         if self.tenant is not None and name[0] != self.tenant:
             raise click.UsageError(
                 f"{'/'.join(name)} is not in namespace {self.tenant}, which --tenant names."

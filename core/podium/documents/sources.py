@@ -192,6 +192,8 @@ def _documents(file: _File, notes: InputNotes, *, strict: bool) -> Iterator[Docu
 
     data = _read(file.path)
     if not file.found:
+        if Path(file.path).name in _KUSTOMIZATIONS:
+            raise KustomizeError(file.path, _BUILD)
         for document in split(data, STDIN if file.path == STDIN_NAME else file.path):
             if group_of(document.apiVersion) == _KUSTOMIZE_GROUP:
                 raise document.error(_BUILD)

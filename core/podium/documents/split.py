@@ -37,9 +37,11 @@ _GOT = re.compile(r"got `(\w+)`$")
 # key of another mapping, which kubectl never accepts.
 _TEMPLATE = re.compile(rb"^[^\"'#\n]*\{[{%]", re.MULTILINE)
 RENDER = "looks like a template ({{ ... }}), not YAML. Render it first, for example with `helm template`"
-# The first line of `kubectl get` without -o.
-_TABLE = re.compile(rb"(?:NAMESPACE +)?NAME +[A-Z]")
-_TABLE_HINT = "; this is a table of kubectl, so use kubectl get -o yaml"
+# The first line of `kubectl get` without -o or with `-o name`.
+_TABLE = re.compile(
+    rb"(?:NAMESPACE +)?(?:NAME|LAST SEEN) +[A-Z]|No resources found|[a-z][a-z0-9.]*/[a-z0-9][a-z0-9.-]*\s"
+)
+_TABLE_HINT = "; this is a table or list of kubectl, so use kubectl get -o yaml"
 _NAMELESS = "is missing or not a string; this is not a Kubernetes object"
 # The type names of msgspec, with their JSON names and Python types.
 _NAMES = {

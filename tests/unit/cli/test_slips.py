@@ -35,6 +35,8 @@ def folder(tmp_path: Path) -> Path:
         "podium admit --kubernetes v1.36 -f pod.yaml",
         "podium why pods t/p -f pod.yaml",
         "podium why po t/p -f pod.yaml",
+        "podium why pod/p -n t -f pod.yaml",
+        "podium why po/p -n t -f pod.yaml",
         "podium version",
         "podium help",
         "podium help audit",
@@ -45,7 +47,7 @@ def test_another_spelling_is_understood(line: str, folder: Path) -> None:
     assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.parametrize("kind", ["groups", "podgroup", "PodGroups", "pg"])
+@pytest.mark.parametrize("kind", ["groups", "podgroup", "PodGroups", "pg", "podgroups.scheduling.k8s.io"])
 def test_every_name_of_a_group_is_understood(kind: str, folder: Path) -> None:
     assert "PodGroup t/g not found" in run(f"podium why {kind} t/g -f pod.yaml", folder).stderr
 
@@ -65,6 +67,22 @@ def test_version_and_help_are_those_of_the_options(folder: Path) -> None:
         ("podium whatif -f node.yaml", "no target: use --pod or --group"),
         ("podium whatif -f pod.yaml --pod t/p", "the input has no nodes"),
         ("podium help nothing", "No such command 'nothing'"),
+        ("podium audit help", "Use podium audit --help"),
+        (
+            "podium audit -k base",
+            "'-k'. Build it first: kubectl kustomize DIR | podium audit -f -",
+        ),
+        ("podium whatif -f pod.yaml pod/p", "To plan for a pod, use --pod p"),
+        ("podium whatif -f pod.yaml -n t --pod pod/p", "which -n names. Write p without its kind."),
+        (
+            "podium why job t/p -f pod.yaml",
+            "'job' is not one of 'pod', 'group'. A workload waits because of its",
+        ),
+        ("podium why deployment/p -n t -f pod.yaml", "'deployment' is not one of 'pod', 'group'"),
+        ("podium why p -n t -f pod.yaml", "'p' is not one of 'pod', 'group'"),
+        ("podium why pod -n t -f pod.yaml", "Name one pod or group, such as pod team-a/trainer"),
+        ("podium why pod/ -n t -f pod.yaml", "'t/' is not of the form NAMESPACE/NAME"),
+        ("podium why pod/p pod/p -n t -f pod.yaml", "Name one pod or group, such as pod team-a/trainer"),
     ],
 )
 def test_wrong_usage_exits_with_2_and_says_what_to_do(line: str, words: str, folder: Path) -> None:
@@ -73,11 +91,18 @@ def test_wrong_usage_exits_with_2_and_says_what_to_do(line: str, words: str, fol
     assert (done.returncode, words in done.stderr) == (2, True), done.stderr
 
 
+_TABLE = "this is a table or list of kubectl, so use kubectl get -o yaml"
+
+
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("NAME  READY  STATUS\np  1/1  Running\n", "this is a table of kubectl, so use kubectl get -o yaml"),
-        ("NAMESPACE  NAME  READY\nt  p  1/1\n", "this is a table of kubectl, so use kubectl get -o yaml"),
+        ("NAME  READY  STATUS\np  1/1  Running\n", _TABLE),
+        ("NAMESPACE  NAME  READY\nt  p  1/1\n", _TABLE),
+        ("LAST SEEN   TYPE     REASON\n5m  Normal  Scheduled\n", _TABLE),
+        ("No resources found in default namespace.\n", _TABLE),
+        ("pod/p\npod/q\n", _TABLE),
+        ("podgroup.scheduling.k8s.io/train\n", _TABLE),
         ("kind: Pod\nspec:\n\tpriority: 1\n", "line 3: malformed YAML: a tab indents this line. Use spaces"),
     ],
 )
@@ -85,6 +110,13 @@ def test_a_text_that_is_no_manifest_is_named(text: str, words: str, tmp_path: Pa
     (tmp_path / "input").write_text(text, "utf-8")
     done = run("podium audit -f input", tmp_path)
     assert (done.returncode, words in done.stderr) == (1, True), done.stderr
+
+
+@pytest.mark.parametrize("name", ["kustomization.yaml", "Kustomization"])
+def test_a_kustomization_without_a_version_is_named(name: str, tmp_path: Path) -> None:
+    (tmp_path / name).write_text("resources: [pod.yaml]\n", "utf-8")
+    done = run(f"podium audit -f {name}", tmp_path)
+    assert f"{name}: is a kustomize source, not an object. Build it first: kubectl kustomize" in done.stderr
 
 
 def test_a_tar_archive_is_named(tmp_path: Path) -> None:

@@ -105,7 +105,7 @@ _OPTIONS = (
     inputs.selector_option("Plan for the pending pods with these labels, and for their groups.", "labels"),
     click.option(
         "--kind",
-        type=click.Choice(["pod", "group"]),
+        type=naming.KindChoice(),
         help="Kind of --victim, if a pod and a PodGroup have the name.",
     ),
     click.option("--now", metavar="TIME", help="Time of the plan, such as 2026-01-31T12:00:00Z."),

@@ -63,23 +63,14 @@ class WhyAnswer(NamedTuple):
     planned: ProspectPlan | None = None
 
 
-# The names by which kubectl knows the kinds.
-_KINDS = {
-    **dict.fromkeys(("pods", "po"), "pod"),
-    **dict.fromkeys(("groups", "podgroup", "podgroups", "pg"), "group"),
-}
-
-
 @click.command(
     epilog=examples(
         ("Explain a group in a dump", "podium why group team-vision/ablation -f cluster.json.gz"),
         ("Explain a pod of the live cluster", "podium why pod trainer -n team-a"),
     )
 )
-@click.argument(
-    "kind", type=inputs.AliasChoice(("pod", "group"), lambda text: _KINDS.get(text.lower(), text))
-)
-@click.argument("name", metavar="[NAMESPACE/]NAME")
+@click.argument("kind", type=naming.KindChoice(with_name=True))
+@click.argument("name", metavar="[NAMESPACE/]NAME", required=False)
 @naming.within_option
 @inputs.file_options
 @inputs.server_options()
@@ -95,7 +86,7 @@ _KINDS = {
 def command(
     *,
     kind: str,
-    name: str,
+    name: str | None,
     within: str | None,
     files: inputs.InputFiles,
     kube: inputs.KubeOptions,
@@ -110,7 +101,10 @@ def command(
     Exit code: 0 explained, 2 usage error, 1 pod or group not found, or the command failed. All formats give
     the same exit code.
     """
-    named = naming.Naming(within, tenant, kube, live=not files.names).full(kind, name)
+    kind, slash, named_so = kind.partition("/")
+    if (name is not None) == bool(slash):
+        raise click.UsageError("Name one pod or group, such as pod team-a/trainer or pod/trainer -n team-a.")
+    named = naming.Naming(within, tenant, kube, live=not files.names).full(kind, name or named_so)
     inputs.stdin_once([*files.names, config or ""])
     question = WhyQuery(kind, named, config, tenant, live=not files.names)
     read = _read(question, files, kube)
