@@ -69,6 +69,8 @@ _FORMS = (
     (re.compile(rf"({_KEY})\s*!=\s*({_VALUE})"), "NotIn"),
     (re.compile(rf"({_KEY})\s+in\s*\(([^()]*)\)"), "In"),
     (re.compile(rf"({_KEY})\s+notin\s*\(([^()]*)\)"), "NotIn"),
+    (re.compile(rf"({_KEY})\s*>\s*(-?[0-9]+)"), "Gt"),
+    (re.compile(rf"({_KEY})\s*<\s*(-?[0-9]+)"), "Lt"),
     (re.compile(rf"!\s*({_KEY})()"), "DoesNotExist"),
     (re.compile(rf"({_KEY})()"), "Exists"),
 )
@@ -85,7 +87,7 @@ def _parse_requirement(text: str) -> Requirement:
         found = form.fullmatch(text.strip())
         if found is not None:
             values = tuple(value.strip() for value in found[2].split(","))
-            return Requirement(found[1], operator, values if operator in ("In", "NotIn") else ())
+            return Requirement(found[1], operator, () if operator in ("DoesNotExist", "Exists") else values)
     raise ValueError(f"{text.strip()!r} is not a label requirement, such as app=web")
 
 

@@ -262,7 +262,12 @@ def test_flags_of_a_live_cluster_do_not_go_with_files(tmp_path: Path, flags: lis
     assert "-f reads files" in done.stderr
 
 
-LABELLED = [("a", {"app": "web"}), ("a", {"app": "db"}), ("b", {"app": "web", "tier": "x"}), ("b", {})]
+LABELLED = [
+    ("a", {"app": "web"}),
+    ("a", {"app": "db", "rank": "1"}),
+    ("b", {"app": "web", "tier": "x"}),
+    ("b", {"rank": "2"}),
+]
 
 
 @pytest.mark.parametrize(
@@ -277,6 +282,8 @@ LABELLED = [("a", {"app": "web"}), ("a", {"app": "db"}), ("b", {"app": "web", "t
         (["-l", "app in (db, x)"], ["1"]),
         (["-l", "app notin (db),tier"], ["2"]),
         (["-l", "!app"], ["3"]),
+        (["-l", "rank > 1"], ["3"]),
+        (["-l", "rank<2,app"], ["1"]),
     ],
     ids=" ".join,
 )

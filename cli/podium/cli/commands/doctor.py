@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 @click.command(
     epilog=examples(
         ("Check the cluster of the current context", "podium doctor"),
-        ("Print the checks as JSON", "podium doctor -o json"),
+        ("Check with the rights of another user", "podium doctor --as ann@example.org"),
     )
 )
 @server_options()
