@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from podium.api.findings import ObjectRef
 from podium.api.podrequests import devices
+from podium.cli.render.pictures.planpicture import plan_picture
 from podium.cli.render.whatif_words import GOOD, Basis, Most, WhatIf, target_words
 from podium.cli.whatifinput import Assumptions, check_group
 from podium.cluster.reader import ClusterReader, Target
@@ -36,7 +37,9 @@ class PlanInput(NamedTuple):
 
 def report_of(made: Plan, target: Target, view: ClusterReader, basis: Basis) -> WhatIf:
     """Return a plan with the preemptor's name, its cost, and the basis of the answer."""
-    return WhatIf(made, target_words(target), accelerators(made, view), basis)
+    return WhatIf(
+        made, target_words(target), accelerators(made, view), basis, picture=plan_picture(made, view)
+    )
 
 
 def report(
@@ -124,7 +127,8 @@ def _report_of_all(
     workloads = by_workload(steps, targets)
     made = summed([step.plan for step in steps], _message(workloads))
     basis = _joint([basis_of(given.assumed_of(step.targets[0])) for step in steps])
-    return WhatIf(made, _names(workloads), accelerators(made, given.state), basis, workloads)
+    picture = plan_picture(made, given.state)
+    return WhatIf(made, _names(workloads), accelerators(made, given.state), basis, workloads, picture=picture)
 
 
 def _joint(bases: Iterable[Basis]) -> Basis:

@@ -1,6 +1,7 @@
 """Hand-made reports for the renderers: a sick cluster with hostile names, a clean one, and a large one."""
 
 import msgspec
+from tests.support.render.cluster import node, pod, state
 
 from podium.api.findings import Finding, ObjectRef, Severity
 from podium.audit.report import (
@@ -19,6 +20,7 @@ from podium.audit.report import (
     PriorityShare,
 )
 from podium.cli.render.context import Context, FindingLocation
+from podium.cli.render.pictures.clustermap import cluster_map
 from podium.rules.rule import Rule
 
 # Texts that a file may hold although no API server would have stored them: a terminal escape, markup, a
@@ -289,4 +291,14 @@ def context(*, width: int = 100, colour: bool = False) -> Context:
         made="2026-01-02T03:04:05Z",
         width=width,
         colour=colour,
+        cluster=cluster_map(
+            state(
+                [
+                    node("node-1"),
+                    node("node-2", cordoned=True),
+                    pod("a", "node-1", 1000, gpu=4),
+                    pod("b", "node-1", 100, gpu=2, leaves=True),
+                ]
+            )
+        ),
     )

@@ -31,6 +31,7 @@ from podium.cli.render.context import Context, FindingLocation
 from podium.cli.render.formats import FORMATS, render
 from podium.cli.render.output import Output, deliver, output_options, terminal
 from podium.cli.render.text import visible
+from podium.cli.render.pictures.clustermap import ClusterMap, cluster_map
 from podium.cli.render.words import amounts
 from podium.cluster.state import ClusterState
 from podium.documents.load import Loaded, Origins, collector_paused
@@ -269,7 +270,14 @@ def _context(files: InputFiles, loaded: Loaded, rules: Sequence[Rule], output: O
         width=width,
         colour=colour,
         headers=not output.no_headers,
+        cluster=_map(loaded) if output.format == "html" else None,
     )
+
+
+def _map(loaded: Loaded) -> ClusterMap | None:
+    """Return the map of a whole cluster; a part of one would show used accelerators as free."""
+    whole = not loaded.scope.partial and not {Kind.POD, Kind.NODE} & loaded.state.unread.keys()
+    return cluster_map(loaded.state) if whole else None
 
 
 def _minor(asked: str | None, loaded: Loaded) -> tuple[str, str]:

@@ -6,6 +6,7 @@ from typing import NamedTuple
 import msgspec
 
 from podium.api.findings import Finding, Severity
+from podium.cli.render.pictures.clustermap import ClusterMap
 from podium.rules.rule import Rule
 
 
@@ -25,7 +26,7 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
     `rules` are the requested rules, with or without findings. `input` names the input in words. `place` finds
     a finding in the input's files, or returns None (live, standard input). `version` is Podium's. `made` is
     RFC 3339 in UTC. `width` is in columns, and `headers` is whether columns have headers, both
-    for the table only.
+    for the table only. `cluster` is the map of a whole cluster, for pages only.
     """
 
     rules: Sequence[Rule]
@@ -36,6 +37,7 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
     width: int = 100
     colour: bool = False
     headers: bool = True
+    cluster: ClusterMap | None = None
 
 
 class RuleFindings(NamedTuple):

@@ -19,6 +19,7 @@ from podium.audit.report import (
 )
 from podium.cli.render.context import Context, RuleFindings, by_rule
 from podium.cli.render.html import Cell, finding_item, first_of, section, table, text, tiles, whole
+from podium.cli.render.pictures.sections import map_section
 from podium.cli.render.words import (
     amounts,
     aside_lines,
@@ -50,6 +51,7 @@ def render_page(report: AuditReport, context: Context) -> str:
     summary = report.summary
     sections = [
         _overview(summary),
+        map_section(context.cluster),
         _fixes(summary.fixes),
         groups_section(report.groups),
         findings_section(findings_title(summary), by_rule(report.findings, context.rules)),

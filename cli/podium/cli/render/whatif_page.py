@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from podium.api.findings import Finding
 from podium.cli.render.html import finding_item, first_of, section, table, text, tiles, whole
+from podium.cli.render.pictures.sections import plan_section
 from podium.cli.render.whatif_words import (
     PageOrigin,
     WhatIf,
@@ -50,6 +51,7 @@ def plan_sections(report: WhatIf, *, named: Callable[[UnitVerdict], str] = _name
     plan, spared = report.plan, "Spared units, and why"
     return [
         _workloads(report.workloads),
+        plan_section(report.picture),
         _domain(plan),
         _units("victims", "Victims", "Preempted units, and why", plan.victims, named),
         _units("spared", "Spared", spared, plan.spared, named),
@@ -122,7 +124,7 @@ def _domain(plan: Plan) -> str:
         "is spared</span></p>"
     )
     body = "\n".join([key, '<ul class="nodes">', *(_card(*each) for each in shown), "</ul>"])
-    return section("domain", "The domain", body + first_of(len(cards), CARDS)) if cards else ""
+    return section("domain", "Nodes of the plan", body + first_of(len(cards), CARDS)) if cards else ""
 
 
 def _card(node: str, card: _Card) -> str:

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from podium.api.membership import GroupKey
+from podium.cli.render.pictures.planpicture import PlanPicture
 from podium.cli.render.words import amounts
 from podium.cluster.reader import Target
 from podium.schedulerplugin.preemption.outcome import (
@@ -87,7 +88,7 @@ class WhatIf(NamedTuple):
 
     `preemptor` is a name in words. `held` are the accelerators of the victims, by resource. `workloads` are
     the parts of a plan for several preemptors, in the order of their plans; empty for one preemptor. `most`
-    is the answer to --max.
+    is the answer to --max. `picture` is for pages.
     """
 
     plan: Plan
@@ -96,6 +97,7 @@ class WhatIf(NamedTuple):
     basis: Basis
     workloads: Sequence[WorkloadPlan] = ()
     most: Most | None = None
+    picture: PlanPicture | None = None
 
 
 def target_words(target: Target) -> str:

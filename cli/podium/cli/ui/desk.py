@@ -20,6 +20,7 @@ from podium.cli import whatifinput
 from podium.cli.commands import whatif, why
 from podium.cli.config.schedulersettings import OverridingSettings
 from podium.cli.naming import full_name
+from podium.cli.render.pictures.clustermap import ClusterMap, cluster_map
 from podium.cli.render.whatif_words import Basis, WhatIf
 from podium.cli.ui.census import STATES, Census, CensusRow, census
 from podium.cli.ui.diverging import ABOUT
@@ -78,6 +79,12 @@ class Desk:
         """Return all groups and lone pods with their states."""
         with collector_paused():
             return census(self.state)
+
+    @functools.cached_property
+    def map(self) -> ClusterMap | None:
+        """Return the map of the cluster; None for a part of one, which would show used resources as free."""
+        with collector_paused():
+            return cluster_map(self.state) if self.read.whole is not None else None
 
     def named(self, state: RunState) -> list[str]:
         """Return the names of groups and lone pods in a state, in order."""

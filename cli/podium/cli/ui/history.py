@@ -10,6 +10,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from podium.api.records import Party, PlanMode, PreemptionRecord, RecordedPlan, Result
 from podium.cli.render.history_table import agreement_line, mode_line
 from podium.cli.render.html import Cell, section, table, text
+from podium.cli.render.pictures.svg import svg
+from podium.cli.render.pictures.timeline import timeline
 from podium.cli.render.words import amounts
 from podium.cli.ui.frame import Here, PageContext, object_link, page, pager, select, sliced
 from podium.schedulerplugin.history.summary import Summary
@@ -58,7 +60,16 @@ def history(
             pager(here, part, len(shown), len(wanted)),
         ]
     )
-    return page("History", here, around, header, [section("plans", "Plans", body) if plans else ""])
+    sections = [_timeline(wanted), section("plans", "Plans", body) if plans else ""]
+    return page("History", here, around, header, sections)
+
+
+def _timeline(plans: Sequence[RecordedPlan]) -> str:
+    drawn = timeline(plans)
+    if drawn is None:
+        return ""
+    words = "Preempted pods, in UTC. The height of a bar is the number of pods."
+    return section("timeline", "Timeline", f'<p>{words}</p><div class="panel">{svg(drawn)}</div>')
 
 
 def _lines(summary: Summary) -> list[str]:

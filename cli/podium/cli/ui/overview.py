@@ -4,6 +4,8 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 
 from podium.cli.render.html import section, table, text, tiles
+from podium.cli.render.pictures.clustermap import ClusterMap
+from podium.cli.render.pictures.sections import map_section
 from podium.cli.render.words import amounts
 from podium.cli.ui.census import STATES, Census, CensusRow, PriorityLevel
 from podium.cli.ui.frame import Here, PageContext, badge, object_link, page, pager, select, sliced
@@ -53,7 +55,13 @@ def chosen(census: Census, query: Mapping[str, str]) -> list[CensusRow]:
     ]
 
 
-def overview(census: Census, here: Here, around: PageContext, why: Callable[[CensusRow], Wait | None]) -> str:
+def overview(
+    census: Census,
+    drawn: ClusterMap | None,
+    here: Here,
+    around: PageContext,
+    why: Callable[[CensusRow], Wait | None],
+) -> str:
     """Return the page; `why` returns why a row waits, and is called only for displayed rows."""
     rows = chosen(census, here.query)
     shown, part = sliced(rows, here.query.get("page", ""))
@@ -68,7 +76,8 @@ def overview(census: Census, here: Here, around: PageContext, why: Callable[[Cen
             pager(here, part, len(shown), len(rows)),
         ]
     )
-    return page("Overview", here, around, header, [_levels(census.levels), section("rows", what, body)])
+    sections = [map_section(drawn), _levels(census.levels), section("rows", what, body)]
+    return page("Overview", here, around, header, sections)
 
 
 def _headline(census: Census) -> str:

@@ -160,7 +160,7 @@ class Site:
     # Pages.
 
     async def _overview(self, desk: Desk, here: Here, around: PageContext) -> str:
-        return overview(desk.census, here, around, desk.reason)
+        return overview(desk.census, desk.map, here, around, desk.reason)
 
     async def _divergences(self, desk: Desk, here: Here, around: PageContext) -> str:
         return diverging(desk.divergences, here, around)

@@ -10,6 +10,7 @@ from tests.support.docs.help import UI
 from tests.support.servers import Server
 from tests.support.ui.running import serving
 
+from podium.cli.render.pictures import timeline
 from podium.cli.ui import frame, history, one, overview, planning, threatened
 
 ROOT = Path(__file__).parents[4]
@@ -20,6 +21,7 @@ CUTS = {
     "priorities": overview.LEVELS,
     "preemptions of it, and for it": one.DEPARTURES,
     "victims of a plan in the history": history.UNITS,
+    "spans of the timeline of the history": timeline.SPANS,
     "pending groups and pods that the form offers, and running ones": planning.OFFERED,
 }
 LINES = [

@@ -19,7 +19,7 @@ REPORTS = {
     "large": sample.large(6_000),
     "triaged": sample.triaged(),
 }
-VOID = {"meta", "input", "br", "rect"}
+VOID = {"meta", "input", "br"}
 
 
 class Reader(HTMLParser):

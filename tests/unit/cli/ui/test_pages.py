@@ -27,12 +27,13 @@ from podium.cli.ui.planning import Form, PlanAnswer, entered, planning
 from podium.errors import PodiumError
 from podium.why.model import RunState
 
-VOID = frozenset(("meta", "link", "input", "br", "rect"))
+VOID = frozenset(("meta", "link", "input", "br"))
 # The tags of a page, and no others; a hostile text could only bring others.
 TAGS = VOID.union(
     *(
         ("html", "head", "title", "style", "body", "nav", "header", "main", "section", "footer", "div"),
-        ("h1", "h2", "h3", "p", "span", "b", "a", "code", "ins", "del", "details", "summary", "svg"),
+        ("h1", "h2", "h3", "p", "span", "b", "a", "code", "ins", "del", "details", "summary"),
+        ("svg", "desc", "path", "rect", "text"),
         ("dl", "dt", "dd", "ul", "li", "table", "caption", "thead", "tbody", "tr", "th", "td"),
         (
             "form",
@@ -89,7 +90,7 @@ class Reader(HTMLParser):
 
 
 def overview_of(made: Desk, **query: str) -> str:
-    return overview(made.census, Here("/", query), AROUND, made.reason)
+    return overview(made.census, made.map, Here("/", query), AROUND, made.reason)
 
 
 def history_of(made: Desk, **query: str) -> str:
@@ -271,7 +272,9 @@ def test_a_long_list_comes_in_pages(tmp_path: Path) -> None:
     asked: list[CensusRow] = []
 
     def page(number: str) -> str:
-        return overview(made.census, Here("/", {"page": number, "state": "waiting"}), AROUND, asked.append)
+        return overview(
+            made.census, made.map, Here("/", {"page": number, "state": "waiting"}), AROUND, asked.append
+        )
 
     first, last = Reader(page("")), Reader(page("3"))
     assert len(asked) == ROWS + 5

@@ -8,6 +8,7 @@ from click.testing import CliRunner
 from podium.cli.config.whatiffile import WhatIfModel
 from podium.cli.main import command
 from podium.cli.render import threat, whatif_page, whatif_table
+from podium.cli.render.pictures import planpicture
 from podium.schedulerplugin.preemption.outcome import Outcome, Semantics
 from podium.schedulerplugin.preemption.units import PREEMPTION_CLASS
 from podium.text import SHOWN
@@ -34,6 +35,7 @@ def test_cuts_are_documented() -> None:
     text = DOCS.partition("## table and html\n")[2].partition("\n##")[0]
     rows = [line for line in text.splitlines() if line.startswith("| ")][2:]
     assert rows == [f"| {what} | {table} | {page} |" for what, (table, page) in CUTS.items()]
+    assert f"The picture has {planpicture.ROWS}\nrows at most" in text
 
 
 def test_every_setting_is_documented() -> None:
