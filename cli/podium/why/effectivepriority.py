@@ -18,20 +18,19 @@ from podium.schedulerplugin.preemption.units import preemption_priority_of, unit
 from podium.schedulerplugin.settings import DivergencePolicy, Settings
 from podium.why.model import Counted
 
-_ALIGN = (
-    "set the group's class in the pod template and recreate the pods (a pod's priority never "
-    "changes), or recreate the group with the class of the pods; podium audit lists every such "
-    "group"
-)
 # Maximum number of different priorities in a sentence on divergence.
 _VALUES = 3
 
 
 class JudgedGroup(NamedTuple):
-    """The queried group, or the group of the queried pod, and how its members compare with it."""
+    """The queried group, or the group of the queried pod, and how its members compare with it.
+
+    `fix` is the audit's; empty if no member differs.
+    """
 
     group: PodGroup
     divergence: Divergence
+    fix: str = ""
 
 
 class Law(NamedTuple):
@@ -78,7 +77,7 @@ def _counted(own: int | None, name: str, found: JudgedGroup | str, law: Law) -> 
         rule=found if isinstance(found, str) else _rule(found, law.settings),
         source=_source(own, name, law.classes),
         problems=problems,
-        fix=_ALIGN if problems else "",
+        fix="" if isinstance(found, str) else found.fix,
     )
 
 
@@ -92,7 +91,7 @@ def _rule(judged: JudgedGroup, settings: Settings) -> str:
                 "the group and its pods differ: under divergencePolicy NoPreemption the lowest of "
                 "their priorities counts, and the group preempts no pod"
             )
-        case _ if withheld and (why := doubt(*judged)):
+        case _ if withheld and (why := doubt(judged.group, judged.divergence)):
             return (
                 "the group's priority counts, but under divergencePolicy NoPreemption it preempts "
                 f"no pod: {why}"
@@ -141,7 +140,7 @@ def _problems(judged: JudgedGroup, law: Law) -> Iterator[str]:
 
     The sentences are those of the audit and of the condition.
     """
-    group, divergence = judged
+    group, divergence, _ = judged
     # `_rule` states the effect on Podium's scheduler, and schedulers without groups are not affected.
     theirs = law.settings.semantics in (Semantics.V1_36, Semantics.V1_37)
     if divergence.priority.divergent:

@@ -4,6 +4,7 @@ Pure: the input is a WhyInput, the result an Account. The account names the unre
 not taken for good news. A report needs only the namespace of the queried object and the cluster's classes.
 """
 
+import functools
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
@@ -15,6 +16,8 @@ from podium.api.reads import Kind
 from podium.api.schedulable import Schedulable
 from podium.cluster.reader import ClusterReader, Target
 from podium.groups.divergence import measure_divergence
+from podium.rules.audit.divergent import policy_fix, priority_fix
+from podium.rules.audit.survey import topmost_owners
 from podium.schedulerplugin.engine import Engine
 from podium.schedulerplugin.preemption.intents import DISRUPTION_TARGET
 from podium.schedulerplugin.preemption.outcome import Plan
@@ -155,7 +158,9 @@ def _of_pod(pod: Schedulable, reading: WhyInput) -> Account:
         victims.append(Victim("PodGroup", key.namespace, key.name, uid, workload, Of.GROUP))
     gone = departures([pod], group, victims, reading.past, reading.known, reading.name_of)
     state = state_of(pod)
-    waiting = _waits(name, Pending([pod]), reading) if state is RunState.WAITING else ()
+    judged = _judged(group, view) if group is not None else None
+    pending = Pending([pod], divergence_fix=judged.fix if judged is not None else "")
+    waiting = _waits(name, pending, reading) if state is RunState.WAITING else ()
     subject = Subject(
         kind="Pod",
         namespace=name[0],
@@ -163,9 +168,7 @@ def _of_pod(pod: Schedulable, reading: WhyInput) -> Account:
         uid=pod.metadata.uid or "",
         about=tuple(_about(pod, key, reading)),
     )
-    counted = of_pod(
-        pod, _judged(group, view) if group is not None else _groupless(key, reading), reading.law
-    )
+    counted = of_pod(pod, judged or _groupless(key, reading), reading.law)
     return _account(subject, state, counted, waiting, gone, victims, reading)
 
 
@@ -181,7 +184,8 @@ def _of_group(key: GroupKey, reading: WhyInput) -> Account | None:
     by_state: dict[RunState, list[Schedulable]] = defaultdict(list)
     for pod in pods:
         by_state[state_of(pod)].append(pod)
-    pending = Pending(by_state[RunState.WAITING], group)
+    judged = _judged(group, view) if group is not None else None
+    pending = Pending(by_state[RunState.WAITING], group, judged.fix if judged is not None else "")
     victims = [
         victim,
         *(Victim("Pod", key.namespace, pod.metadata.name or "", pod.metadata.uid or "") for pod in pods),
@@ -196,7 +200,7 @@ def _of_group(key: GroupKey, reading: WhyInput) -> Account | None:
         uid=uid,
         about=tuple(_about_group(group, by_state)),
     )
-    counted = of_group(_judged(group, view), reading.law) if group is not None else None
+    counted = of_group(judged, reading.law) if judged is not None else None
     return _account(subject, state, counted, waiting, gone, victims, reading)
 
 
@@ -267,7 +271,16 @@ def _verdict(
 
 
 def _judged(group: PodGroup, view: ClusterReader) -> JudgedGroup:
-    return JudgedGroup(group, measure_divergence(group, view.members(key_of(group)).values(), view.classes))
+    members = view.members(key_of(group)).values()
+    divergence = measure_divergence(group, members, view.classes)
+    staying = [pod for pod in members if not pod.finished and pod.metadata.deletionTimestamp is None]
+    owners_of = functools.partial(topmost_owners, view)
+    fix = ""
+    if divergence.priority.divergent:
+        fix, _ = priority_fix(view, group, divergence, staying, owners_of)
+    elif divergence.policy.divergent:
+        fix = policy_fix(divergence, staying, owners_of)
+    return JudgedGroup(group, divergence, fix)
 
 
 def _groupless(key: GroupKey | None, reading: WhyInput) -> str:

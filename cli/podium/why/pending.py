@@ -49,10 +49,14 @@ _FIXES: Mapping[Blocker, str] = {
 
 
 class Pending(NamedTuple):
-    """The pending pods as stored, and the group if the query names a group."""
+    """The pending pods as stored, and the group if the query names a group.
+
+    `divergence_fix` is the audit's fix for a group whose pods differ from it; else empty.
+    """
 
     pods: Sequence[Schedulable]
     group: PodGroup | None = None
+    divergence_fix: str = ""
 
     @property
     def scheduler(self) -> str:
@@ -114,7 +118,7 @@ def _refused(
 ) -> Iterator[Wait]:
     if isinstance(found, Unplaceable):
         assert found.cause is not None, "every refused target has a cause"
-        yield Wait(cause=found.cause, message=found.why, since=since, fix=_fix(found.cause, pending.pods))
+        yield Wait(cause=found.cause, message=found.why, since=since, fix=_fix(found.cause, pending))
 
 
 def _since(pending: Pending) -> str:
@@ -182,8 +186,10 @@ def _reserved(pending: Pending, there: Mapping[str, Sequence[Pod]]) -> Iterator[
     )
 
 
-def _fix(cause: Blocker, pods: Sequence[Pod]) -> str:
-    gates = {gate.name or "" for pod in pods for gate in pod.spec.schedulingGates or ()}
+def _fix(cause: Blocker, pending: Pending) -> str:
+    if cause is Blocker.DIVERGENT and pending.divergence_fix:
+        return pending.divergence_fix
+    gates = {gate.name or "" for pod in pending.pods for gate in pod.spec.schedulingGates or ()}
     if cause is Blocker.GATED:
         for prefix, member in _GATES.items():
             if any(gate.startswith(prefix) for gate in gates):

@@ -112,7 +112,7 @@ CASES: dict[str, Case] = {
         "group a/ring",
         ["Divergent"],
         "has priority 5 and pods of it 1",
-        "podium audit",
+        "kubectl delete podgroup.scheduling.k8s.io ring -n a --wait=false; delete its pods; recreate both",
     ),
     "divergent, so Podium evicts nothing for it": (
         [

@@ -10,6 +10,7 @@ run nor load anything. Long lists are cut.
 import base64
 import functools
 import hashlib
+import re
 from collections.abc import Callable, Collection, Sequence
 from html import escape
 from pathlib import Path
@@ -19,6 +20,17 @@ from podium.api.findings import Finding
 from podium.cli.render.text import visible
 
 T = TypeVar("T")
+
+# The kinds of tables whose cells are below each other on a narrow screen, each with the name of its column.
+_STACKED = frozenset({"rows", "units"})
+# A command in a fix begins the text or follows a separator. It ends at a semicolon, which is never in a name
+# without quotes.
+_COMMAND = re.compile(
+    r"""(?:^|(?<=; )|(?<=: )|(?<=; then ))(?:kubectl|podium convert) (?:'[^']*'|"[^"]*"|[^;'"])+"""
+)
+
+# The mark of a command that names only some of its objects.
+_CUT = " ... ("
 
 _STYLE = Path(__file__).with_name("page.css")
 # The style that only a page with a navigation has.
@@ -104,7 +116,7 @@ def table(
 
     A `row` is markup. Integers have separators; their columns, and those in `numbers`, are right-aligned. If
     `named`, the first cell is the row's header, unless it is a number. The table is in a box that scrolls if
-    the window is too narrow.
+    the window is too narrow; cells of the kinds `rows` and `units` are then below each other instead.
     """
     if not items:
         return ""
@@ -115,6 +127,8 @@ def table(
 
     def written(cell: str | int | Cell, at: int) -> str:
         markup, attributes = cell if isinstance(cell, Cell) else (cell, ranks[at])
+        if kind in _STACKED:
+            attributes += f' data-label="{header[at]}"'
         start, end = ('th scope="row"', "th") if named and at == 0 and not ranks[0] else ("td", "td")
         return f"<{start}{attributes}>{f'{markup:,}' if isinstance(markup, int) else markup}</{end}>"
 
@@ -134,8 +148,22 @@ def finding_item(finding: Finding) -> str:
     return (
         f'<li class="finding" data-severity="{finding.severity}">'
         f'<p class="object">{text(str(finding.object))}{field}</p>'
-        f'<p>{text(finding.message)}</p><p class="fix"><b>Fix:</b> {text(finding.fix)}</p></li>'
+        f'<p>{text(finding.message)}</p><p class="fix"><b>Fix:</b> {fix_markup(finding.fix)}</p></li>'
     )
+
+
+def fix_markup(fix: str) -> str:
+    """Return a fix with its commands in a fixed-width font; one click selects a whole command.
+
+    A command that names only some of its objects is text, because it does not run.
+    """
+    written, start = [], 0
+    for command in _COMMAND.finditer(fix):
+        if _CUT not in command[0]:
+            words = text(command[0])
+            written += [text(fix[start : command.start()]), f'<code class="command">{words}</code>']
+            start = command.end()
+    return "".join([*written, text(fix[start:])])
 
 
 def tiles(numbers: Sequence[tuple[str, str, str, int]]) -> str:

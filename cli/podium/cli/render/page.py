@@ -18,7 +18,17 @@ from podium.audit.report import (
     IgnoreShare,
 )
 from podium.cli.render.context import Context, RuleFindings, by_rule
-from podium.cli.render.html import Cell, finding_item, first_of, section, table, text, tiles, whole
+from podium.cli.render.html import (
+    Cell,
+    finding_item,
+    first_of,
+    fix_markup,
+    section,
+    table,
+    text,
+    tiles,
+    whole,
+)
 from podium.cli.render.pictures.sections import map_section
 from podium.cli.render.words import (
     amounts,
@@ -150,7 +160,7 @@ def _chart(caption: str, first: str, kind: str, rows: Sequence[tuple[str, str, i
 def _fixes(fixes: Sequence[FixShare]) -> str:
     def row(share: FixShare) -> tuple[int, str]:
         link = f'<a class="note" href="#rule-{text(share.rule)}">{text(share.rule)}</a>'
-        return share.clears, f"{text(share.fix)} {link}"
+        return share.clears, f"{fix_markup(share.fix)} {link}"
 
     clears = table("Number of findings that each fix clears", ("Clears", "Fix"), fixes, row, limit=FIXES)
     return section("fixes", "Fixes that clear most", clears)

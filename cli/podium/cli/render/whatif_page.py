@@ -64,13 +64,14 @@ def verdict(report: WhatIf, heading: str) -> str:
     """Return the first lines of a plan, and its numbers; `heading` is the element of the outcome."""
     plan, harm = report.plan, report.plan.harm
     good = plan.outcome in (Outcome.FITS, Outcome.FITS_AFTER_PREEMPTION)
-    numbers = [
-        ("info", "pod", "placed", len(plan.placements)),
-        ("blocked", "unit", "preempted", harm.units if harm else 0),
-        ("blocked", "pod", "preempted", harm.pods if harm else 0),
-        ("blocked", "accelerator", "they hold", sum(report.held.values())),
-        ("warning", "pod", "against a budget", harm.violations if harm else 0),
-    ]
+    numbers = [("info", "pod", "placed", len(plan.placements))]
+    if harm is not None:
+        numbers += [
+            ("blocked", "unit", "preempted", harm.units),
+            ("blocked", "pod", "preempted", harm.pods),
+            ("blocked", "accelerator", "they hold", sum(report.held.values())),
+            ("warning", "pod", "against a budget", harm.violations),
+        ]
     return "\n".join(
         [
             f'<p class="eyebrow">{text(rules_line(report.basis))}</p>',
@@ -79,7 +80,7 @@ def verdict(report: WhatIf, heading: str) -> str:
             f"<p>{text(most)}</p>" if (most := most_line(report)) else "",
             f"<p>{text(harm_line(report))}</p>",
             f"<p>{text(plan.message)}</p>",
-            tiles(numbers),
+            tiles(numbers) if plan.placements or harm is not None else "",
         ]
     )
 

@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from podium.api.events import Event
 from podium.api.findings import ObjectRef
 from podium.api.membership import GroupKey, membership
+from podium.api.podrequests import devices
 from podium.api.reads import Kind
 from podium.api.records import RecordedPlan
 from podium.api.schedulable import Schedulable
@@ -35,6 +36,7 @@ from podium.cluster.state import ClusterState as Index
 from podium.documents.load import Loaded, collector_paused
 from podium.documents.split import split
 from podium.errors import PodiumError
+from podium.rules.audit.survey import topmost_owners
 from podium.schedulerplugin.engine import Engine
 from podium.schedulerplugin.history.records import moment_of
 from podium.schedulerplugin.history.summary import Summary, summarize
@@ -158,9 +160,17 @@ class Desk:
         if kind == "pod":
             pod = self.state.pods.get(name)
             key = membership(pod, native_served=native) if pod is not None else None
-            return Kin(group=key[1:] if key is not None else None)
-        found = whatifinput.find_group(self.state, name)
-        return Kin(members=sorted(self._members(found), key=_order) if found is not None else ())
+            kin = Kin(group=key[1:] if key is not None else None)
+            pods = [pod] if pod is not None else []
+        else:
+            found = whatifinput.find_group(self.state, name)
+            kin = Kin(members=sorted(self._members(found), key=_order) if found is not None else ())
+            pods = list(self.state.members(found).values()) if found is not None else []
+        return kin._replace(
+            owners=list(map(str, topmost_owners(self.state, pods))),
+            held=devices(pod for pod in pods if pod.spec.nodeName and not pod.finished),
+            requested=devices(pod for pod in pods if pod.pending),
+        )
 
     def plan(self, form: Form, clock: datetime) -> PlanAnswer:
         """Return the plan for a form, in the cluster as it was read.
@@ -209,6 +219,12 @@ class Desk:
 
     def _meant(self, form: Form, added: Iterable[Target], loaded: Loaded) -> list[Target]:
         """Return the targets of a form: a group or else a pod of the name, or all that was added."""
+        added = list(added)
+        if not form.target and not added:
+            raise PodiumError(
+                "Objects to add: none is or creates a pending pod or group. Add a workload, or name "
+                "a pending group or pod"
+            )
         if not form.target:
             return whatifinput.choose_targets(None, None, added, loaded.state, None)
         name = full_name("Pending group or pod", form.target)

@@ -1,16 +1,17 @@
 """The page of a pod or group: the answer of `podium why`, its members, and the plan for it if it waits."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import NamedTuple
 
-from podium.cli.render.html import first_of, section, table, text
+from podium.cli.render.html import first_of, fix_markup, section, table, text
 from podium.cli.render.whatif_page import plan_sections, verdict
 from podium.cli.render.whatif_words import WhatIf
 from podium.cli.render.why_words import departure_line, source_line, values, when
+from podium.cli.render.words import amounts
 from podium.cli.ui.frame import Here, PageContext, badge, link, object_link, page, pager, sliced, unit_link
 from podium.cli.ui.threatened import PATH
-from podium.text import count
+from podium.text import count, some
 from podium.why.model import Account, Counted, Departure, Gain, RunState, Subject, Wait
 
 # Maximum lengths of the lists on the page; docs/ui.md states these numbers.
@@ -31,10 +32,17 @@ class Member(NamedTuple):
 
 
 class Kin(NamedTuple):
-    """Related objects: the group of a pod (namespace, name), if it is in one; the members of a group."""
+    """Related objects: the group of a pod (namespace, name), if it is in one; the members of a group.
+
+    `owners` are the topmost controllers of the pods, in words. `held` are the accelerators of running pods
+    and `requested` those of waiting ones, by resource.
+    """
 
     group: tuple[str, str] | None = None
     members: Sequence[Member] = ()
+    owners: Sequence[str] = ()
+    held: Mapping[str, int] = {}
+    requested: Mapping[str, int] = {}
 
 
 def one(  # noqa: PLR0917 - the content, and its frame
@@ -57,11 +65,18 @@ def _header(account: Account, kin: Kin) -> str:
     subject = account.object
     about = f"<p>{text('; '.join(subject.about))}.</p>" if subject.about else ""
     group = f"<p>Its group: {object_link('PodGroup', *kin.group)}.</p>" if kin.group is not None else ""
+    owners = "Owner" if len(kin.owners) == 1 else "Owners"
+    facts = (
+        (owners, some(kin.owners)),
+        ("Accelerators held", ", ".join(amounts(kin.held))),
+        ("Accelerators requested", ", ".join(amounts(kin.requested))),
+    )
+    known = "".join(f"<p>{name}: {text(words)}.</p>" for name, words in facts if words)
     threat = f"<p>{_threat(subject)}</p>" if account.state is RunState.RUNNING else ""
     style = _STYLES.get(account.state, "")
     return (
         f'<p class="eyebrow">{badge(account.state)} {text(subject.kind)}</p>\n'
-        f'<h1 class="{style} long">{text(account.summary)}</h1>\n{about}{group}{threat}'
+        f'<h1 class="{style} long">{text(account.summary)}</h1>\n{about}{group}{known}{threat}'
     )
 
 
@@ -71,7 +86,7 @@ def _threat(subject: Subject) -> str:
 
 
 def _fix(fix: str) -> str:
-    return f'<p class="fix"><b>To do:</b> {text(fix)}</p>' if fix else ""
+    return f'<p class="fix"><b>To do:</b> {fix_markup(fix)}</p>' if fix else ""
 
 
 def _listed(items: Sequence[str]) -> str:

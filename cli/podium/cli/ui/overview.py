@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from html import escape
 
 from podium.cli.render.html import section, table, text, tiles
 from podium.cli.render.pictures.clustermap import ClusterMap
@@ -46,12 +47,14 @@ def chosen(census: Census, query: Mapping[str, str]) -> list[CensusRow]:
     """Return the rows that a query selects, in order; invalid values of the query are ignored."""
     groups = _what(census, query) == GROUPS
     namespace, state = query.get("namespace", ""), query.get("state", "")
+    words = query.get("search", "").lower().split()
     return [
         row
         for row in census.rows
         if row.is_group == groups
         and (not namespace or row.namespace == namespace)
         and (state not in _CHOICES or _is(row, state))
+        and all(word in f"{row.namespace}/{row.name} {row.class_name}".lower() for word in words)
     ]
 
 
@@ -178,5 +181,7 @@ def _filter(census: Census, here: Here) -> str:
         '<form class="ask" method="get" action="/">'
         f"{select('what', 'List', what, _what(census, query))}"
         f"{select('namespace', 'Namespace', where, asked)}"
-        f"{select('state', 'State', states, query.get('state', ''))}<button>Show</button></form>"
+        f"{select('state', 'State', states, query.get('state', ''))}"
+        f'<label>Name or class <input type="search" name="search" value="{escape(query.get("search", ""))}">'
+        "</label><button>Show</button></form>"
     )

@@ -25,6 +25,12 @@ OFFERED = 300
 ACTION = "/whatif/plan"
 
 
+_QUESTION = """<h1>What would be preempted?</h1>
+<p>Name a group or pod that waits, or paste objects to add. The plan shows their nodes, the pods that they
+preempt, and the reasons.</p>"""
+EMPTY = "Nothing to plan for: name a pending group or pod, or paste objects to add."
+
+
 class Form(NamedTuple):
     """The input of the form: the target (`namespace/name`), further objects, and the options, or nothing."""
 
@@ -89,7 +95,7 @@ def validate_form(form: Form) -> None:
 def planning(form: Form, answer: PlanAnswer, offered: Sequence[str], here: Here, around: PageContext) -> str:
     """Return the page; `offered` are the waiting pods and groups."""
     report = answer.report
-    header = "<h1>What would be preempted?</h1>" if report is None else verdict(report, "h1")
+    header = _QUESTION if report is None else verdict(report, "h1")
     notes = "".join(f'<p class="note">{text(note)}</p>' for note in answer.notes)
     asked = _form(form, answer.error, offered)
     if report is None:

@@ -23,7 +23,7 @@ from podium.cli.ui.guard import HEADERS, Guard, Refusal
 from podium.cli.ui.history import history
 from podium.cli.ui.one import one
 from podium.cli.ui.overview import overview
-from podium.cli.ui.planning import ACTION, Form, PlanAnswer, entered, planning, validate_form
+from podium.cli.ui.planning import ACTION, EMPTY, Form, PlanAnswer, entered, planning, validate_form
 from podium.cli.ui.reading import Clock, ClusterSource, SourceCache
 from podium.errors import PodiumError
 from podium.runtime.limits import Limits
@@ -124,7 +124,7 @@ class Site:
         except ValueError:
             return _refusal_page(Refusal(400, "this form cannot be read", "enter it again under What if"))
         here = Here("/whatif", {name: value for name, value in form._asdict().items() if name != "manifest"})
-        return await self._made(here, partial(self._answered, form))
+        return await self._made(here, partial(self._answered, form, asked=True))
 
     def _entered(self, token: str) -> HTTPResponse:
         refused = self._guard.enters(token)
@@ -180,10 +180,10 @@ class Site:
         return one(explained.account, desk.kin(kind, name), report, now, here, around)
 
     async def _whatif(self, desk: Desk, here: Here, around: PageContext) -> str:
-        return await self._answered(entered(here.query), desk, here, around)
+        return await self._answered(entered(here.query), desk, here, around, asked=False)
 
-    async def _answered(self, form: Form, desk: Desk, here: Here, around: PageContext) -> str:
-        answer = PlanAnswer()
+    async def _answered(self, form: Form, desk: Desk, here: Here, around: PageContext, *, asked: bool) -> str:
+        answer = PlanAnswer(error=EMPTY if asked else "")
         if not form.empty:
             try:
                 validate_form(form)
@@ -193,7 +193,7 @@ class Site:
         return planning(form, answer, desk.named(RunState.WAITING), here, around)
 
     async def _threats(self, desk: Desk, here: Here, around: PageContext) -> str:
-        answer = threatened.ThreatAnswer()
+        answer = threatened.ThreatAnswer(error=threatened.EMPTY if "name" in here.query else "")
         if name := here.query.get("name", "").strip():
             try:
                 answer = threatened.ThreatAnswer(desk.threat(here.query.get("kind", ""), name, self._clock()))

@@ -15,6 +15,10 @@ from podium.schedulerplugin.preemption.threat import Threat
 # Maximum number of running groups and pods in the form; docs/ui.md states the number.
 OFFERED = 300
 PATH = "/threats"
+_QUESTION = """<h1>What can preempt it?</h1>
+<p>Name a running group or pod. The answer is the lowest priority and the requests that preempt it, and its
+protection.</p>"""
+EMPTY = "No name: enter a running group or pod as namespace/name."
 
 
 class ThreatAnswer(NamedTuple):
@@ -28,7 +32,7 @@ def threatened(answer: ThreatAnswer, offered: Sequence[str], here: Here, around:
     """Return the page; `offered` are the running pods and groups."""
     asked = _form(here.query.get("name", ""), answer.error, offered)
     if answer.found is None:
-        return page("Threats", here, around, "<h1>What can preempt it?</h1>", [asked])
+        return page("Threats", here, around, _QUESTION, [asked])
     threat, basis = answer.found
     see = f"<p>See {object_link(threat.kind, threat.namespace, threat.name)}.</p>"
     sections = [*threat_sections(threat), section("again", "Ask again", asked)]

@@ -90,7 +90,7 @@ def class_missing(survey: Survey) -> Iterator[AuditFinding]:
                 f"it does not exist, but it is named by {holders}, with priority {_values(stored)}. "
                 "The API server refuses new objects that name it."
             )
-            fix = f"{create_class(name, value)}, or name another class in their templates"
+            fix = f"{create_class(name, value)}; or name another class in their templates"
         else:
             message = (
                 f"it is not in the input, but it is named by {holders}. If it does not exist in the cluster, "
@@ -119,7 +119,7 @@ def class_value_changed(survey: Survey) -> Iterator[AuditFinding]:
         stored = {pod.spec.priority or 0 for pod in pods[name]} | {g.priority or 0 for g in groups[name]}
         recreation = recreate(survey.owners(pods[name])) if pods[name] else ""
         parts = [recreation] if recreation else []
-        parts += [f"{delete(group.ref)} and recreate it" for group in groups[name][:1]]
+        parts += [f"{delete(group.ref)}; recreate it" for group in groups[name][:1]]
         yield AuditFinding(
             CLASS_VALUE_CHANGED.finding(
                 class_ref(name),

@@ -1,15 +1,20 @@
 """Divergence as findings: the result of `podium.groups.divergence` with its consequence and its fix."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from podium.api.findings import Severity
+from podium.api.core import Pod
+from podium.api.findings import ObjectRef, Severity
 from podium.api.groups import PodGroup
 from podium.api.reads import Kind
+from podium.cluster.reader import ClusterReader
 from podium.groups.divergence import Divergence, DivergenceCause, policy_sentence, sentence
 from podium.groups.messages import ServerInfo, because, consequence, policy_consequence
 from podium.rules.audit.commands import delete, delete_pods, recreate, templates_of
-from podium.rules.audit.survey import AuditFinding, Survey, SurveyedGroup
+from podium.rules.audit.survey import AuditFinding, Survey
 from podium.rules.rule import Rule
+
+# Returns the distinct topmost controllers of pods.
+OwnersOf = Callable[[Iterable[Pod]], list[ObjectRef]]
 
 _MEMBERS = frozenset({Kind.POD, Kind.POD_GROUP})
 
@@ -43,7 +48,7 @@ def pod_priority_differs(survey: Survey) -> Iterator[AuditFinding]:
             continue
         causes = "".join(f" {because(group, cause, divergence)}" for cause in divergence.causes)
         message = f"{sentence(divergence)}. {consequence(group, divergence, _server(survey))}{causes}"
-        fix, remedy = _mend(survey, each, group, divergence)
+        fix, remedy = priority_fix(survey.view, group, divergence, each.staying, survey.owners)
         yield AuditFinding(POD_PRIORITY_DIFFERS.finding(each.ref, "spec.priority", message, fix), remedy)
 
 
@@ -53,17 +58,13 @@ def preemption_policy_differs(survey: Survey) -> Iterator[AuditFinding]:
         group = each.group
         if group is None or each.divergence is None or not each.divergence.policy.divergent:
             continue
-        divergence, policy = each.divergence, each.divergence.policy
-        names = {name for differing in policy.differing for name in differing.live}
-        pods = [pod for pod in each.staying if pod.metadata.name in names]
-        owners = survey.owners(pods)
+        divergence = each.divergence
         yield AuditFinding(
             PREEMPTION_POLICY_DIFFERS.finding(
                 each.ref,
                 "spec.preemptionPolicy",
                 f"{policy_sentence(divergence)}. {policy_consequence(group, divergence, _server(survey))}",
-                f"name a class with preemptionPolicy {policy.expected} in {templates_of(owners)}, "
-                "then recreate the pods",
+                policy_fix(divergence, each.staying, survey.owners),
             )
         )
 
@@ -72,18 +73,23 @@ def _server(survey: Survey) -> ServerInfo:
     return ServerInfo(survey.minor, survey.kubernetes)
 
 
-def _mend(survey: Survey, each: SurveyedGroup, group: PodGroup, divergence: Divergence) -> tuple[str, str]:
-    """Return the fix for one group, and the remedy that all groups with the same cause share."""
+def priority_fix(
+    view: ClusterReader, group: PodGroup, divergence: Divergence, staying: Sequence[Pod], owners_of: OwnersOf
+) -> tuple[str, str]:
+    """Return the fix for one group, and the remedy that all groups with the same cause share.
+
+    `staying` are the members that are neither finished nor terminating. `podium why` gives the same fix.
+    """
     names = sorted(name for differing in divergence.priority.differing for name in differing.live)
     wanted = set(names)
-    owners = survey.owners(pod for pod in each.staying if pod.metadata.name in wanted)
-    recreate_pods = recreate(owners) if owners else delete_pods(each.ref.namespace, names)
-    recreate_group = f"{delete(each.ref)}, delete its pods, and recreate both"
+    owners = owners_of(pod for pod in staying if pod.metadata.name in wanted)
+    recreate_pods = recreate(owners) if owners else delete_pods(group.ref.namespace, names)
+    recreate_group = f"{delete(group.ref)}; delete its pods; recreate both"
     main = divergence.causes[0] if divergence.causes else None
     theirs = main.class_name if main is not None else ""
     match main.cause if main is not None else None:
         case DivergenceCause.CLASS_RECREATED:
-            found = survey.view.classes.get(theirs)
+            found = view.classes.get(theirs)
             group_is_stale = found is not None and (found.value or 0) != divergence.priority.expected
             remedy = f"recreate objects that are older than the current value of PriorityClass {theirs}"
             return (recreate_group if group_is_stale else recreate_pods), remedy
@@ -95,9 +101,19 @@ def _mend(survey: Survey, each: SurveyedGroup, group: PodGroup, divergence: Dive
             return recreate_group if group.priority is None else recreate_pods, ""
         case _:
             pass
-    if theirs and len(names) == each.live - each.leaving:
+    if theirs and len(names) == len(staying):
         return f"{recreate_group} with priorityClassName: {theirs}", ""
     if group.priority_class_name:
         where = templates_of(owners)
         return f"set priorityClassName: {group.priority_class_name} in {where}, then recreate the pods", ""
     return f"{recreate_group} with one priorityClassName", ""
+
+
+def policy_fix(divergence: Divergence, staying: Sequence[Pod], owners_of: OwnersOf) -> str:
+    """Return the fix for a group whose members do not share one preemptionPolicy."""
+    names = {name for differing in divergence.policy.differing for name in differing.live}
+    owners = owners_of(pod for pod in staying if pod.metadata.name in names)
+    where = templates_of(owners)
+    return (
+        f"name a class with preemptionPolicy {divergence.policy.expected} in {where}, then recreate the pods"
+    )

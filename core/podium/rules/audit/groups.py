@@ -203,7 +203,7 @@ def v1alpha2_removed(survey: Survey) -> Iterator[AuditFinding]:
     for ref in groups + [workload.ref for workload in survey.view.workloads.values()]:
         if ref.apiVersion == "scheduling.k8s.io/v1alpha2":
             message = f"Kubernetes {survey.kubernetes} does not serve {ref.apiVersion}."
-            fix = f"podium convert --to scheduling.k8s.io/v1beta1; {delete(ref)} before the upgrade"
+            fix = f"podium convert --to scheduling.k8s.io/v1beta1; before the upgrade: {delete(ref)}"
             yield AuditFinding(V1ALPHA2_REMOVED.finding(ref, "apiVersion", message, fix), remedy)
 
 
@@ -217,8 +217,8 @@ def v1alpha1_removed(survey: Survey) -> Iterator[AuditFinding]:
         if ref.apiVersion == v1alpha1.API_VERSION:
             message = f"Kubernetes {survey.kubernetes} does not serve {ref.apiVersion}."
             convert = f"podium convert --to {NATIVE_GROUP}/{version}"
-            fix = f"{convert}, and create the PodGroups that its pods name"
-            stored = f"; {delete(ref)} before the upgrade" if workload.metadata.uid else ""
+            fix = f"{convert}; create the PodGroups that its pods name"
+            stored = f"; before the upgrade: {delete(ref)}" if workload.metadata.uid else ""
             yield AuditFinding(V1ALPHA1_REMOVED.finding(ref, "apiVersion", message, fix + stored), fix)
 
 

@@ -190,7 +190,7 @@ class Survey:
         key = (pod.metadata.namespace or "", controller)
         chain = self._chains.get(key)
         if chain is None:
-            chain = self._chains[key] = tuple(_controllers(self.view, controller, key[0]))
+            chain = self._chains[key] = tuple(controllers(self.view, controller, key[0]))
         if chain[-1] in self.view.owners:
             return chain
         # The owner of a controller that was not read is known from the labels of the pod.
@@ -317,7 +317,16 @@ class Survey:
                 each.shortfall = self.capacity.shortfall(each.shapes, each.group.min_count)
 
 
-def _controllers(view: ClusterReader, owner: OwnerReference | None, namespace: str) -> Iterator[ObjectRef]:
+def topmost_owners(view: ClusterReader, pods: Iterable[Pod]) -> list[ObjectRef]:
+    """Return the distinct topmost controllers of pods, in order, as `Survey.owners` does for one view."""
+    chains = (
+        list(controllers(view, pod.metadata.controller(), pod.metadata.namespace or "")) for pod in pods
+    )
+    return sorted({chain[-1] for chain in chains if chain})
+
+
+def controllers(view: ClusterReader, owner: OwnerReference | None, namespace: str) -> Iterator[ObjectRef]:
+    """Yield a controller and the controllers above it, nearest first, as far as they were read."""
     # The API allows no cycle of owners; the limit keeps a broken dump from an endless loop.
     for _ in range(10):
         if owner is None:

@@ -36,7 +36,7 @@ def template_class_missing(survey: Survey) -> Iterator[AuditFinding]:
         if resolve(survey.view.classes, name) is None:
             if survey.from_server:
                 message = "does not exist: the API server refuses pods and groups of this template."
-                fix = f"{create_class(name, '<integer>')}, or name another class"
+                fix = f"{create_class(name, '<integer>')}; or name another class"
                 remedy = f"create PriorityClass {name}, or name another class where it is named"
             else:
                 message = (

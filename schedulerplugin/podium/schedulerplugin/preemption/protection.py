@@ -239,5 +239,5 @@ def class_findings(class_name: str, classes: Mapping[str, PriorityClass]) -> Ite
             "",
             "it does not exist, yet pods or groups name it: their preemption toleration is unknown, so only "
             "preemptors of system classes may evict them.",
-            f"{create_class(class_name, '<their priority>')}, or name another class in their templates",
+            f"{create_class(class_name, '<their priority>')}; or name another class in their templates",
         )

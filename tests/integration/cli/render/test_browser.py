@@ -197,4 +197,4 @@ def test_clean_report_is_green_and_short(browser: Browser, tmp_path: Path) -> No
     tab = _open(browser, tmp_path, sample.clean()).page
     expect(tab.locator("h1")).to_have_text("All checked groups and pods can be scheduled on Kubernetes 1.37.")
     expect(tab.locator("h1")).to_have_class("clear")
-    expect(tab.locator("h2")).to_have_text(["Distribution"])
+    expect(tab.locator("h2")).to_have_text(["Distribution", "Cluster map"])

@@ -38,6 +38,11 @@ spec:
 """
 
 
+# The number of tables of rows that are wider than their box.
+SIDEWAYS = """[...document.querySelectorAll(".rows, .units")]
+  .filter((box) => box.scrollWidth > box.clientWidth).length"""
+
+
 @pytest.fixture(scope="module")
 def preemption() -> Iterator[str]:
     with serving(*PREEMPTION) as link:
@@ -178,6 +183,30 @@ def test_another_browser_is_not_let_in(browser: Browser, training: str) -> None:
     expect(known.frame_locator("iframe").get_by_text("Overview")).to_have_count(0)
 
 
+def test_pictures_are_images_with_titles(browser: Browser, preemption: str) -> None:
+    """The map, a plan and the timeline; each node and bar has a title for the pointer."""
+    tab = enter(browser, preemption)
+    page = tab.page
+    for path, name, titles in (
+        ("/", "gpu-1 to gpu-4", 4),
+        ("/whatif?target=research%2Ftrain", "gpu-1 to gpu-3, before and after", 6),
+        ("/history", "Preemptions from 2026-11-16 09:00 to 2026-11-19 09:00 UTC", 4),
+    ):
+        page.goto(path)
+        image = page.get_by_role("img", name=name)
+        expect(image).to_have_count(1)
+        expect(image.locator(".spot > title")).to_have_count(titles)
+    tab.in_peace(site_of(preemption))
+
+
+def test_a_click_selects_a_whole_command(browser: Browser, training: str) -> None:
+    page = enter(browser, training).page
+    page.goto("/group?name=team-vision%2Fablation")
+    page.locator(".command").first.click()
+    selected = page.evaluate("getSelection().toString()")
+    assert selected == "kubectl delete podgroup.scheduling.k8s.io ablation -n team-vision --wait=false"
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [400, 900, 1600])
 def test_looks_right(browser: Browser, preemption: str, training: str, width: int, scheme: str) -> None:
@@ -192,6 +221,8 @@ def test_looks_right(browser: Browser, preemption: str, training: str, width: in
             ratio, text = page.evaluate(CONTRAST)
             assert ratio >= 4.5, (name, text)
             assert page.evaluate("document.documentElement.scrollWidth") <= width, name
+            if width < 640:
+                assert page.evaluate(SIDEWAYS) == 0, name
             if folder:
                 page.screenshot(path=f"{folder}/ui-{name}-{width}-{scheme}.png", full_page=True)
         page.context.close()

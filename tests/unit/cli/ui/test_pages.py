@@ -5,8 +5,10 @@ import tempfile
 from collections.abc import Iterator
 from html.parser import HTMLParser
 from pathlib import Path
+from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
+import msgspec
 import pytest
 from click import UsageError
 from hypothesis import given, settings
@@ -200,6 +202,10 @@ def rows_of(census: Census, **query: str) -> list[str]:
         ({"what": "pods", "state": "preempted"}, ["victim"]),
         ({"what": "pods", "state": "finished"}, ["done"]),
         ({"namespace": "b"}, []),
+        ({"search": "TRA"}, ["train"]),
+        ({"search": "high a/tr"}, ["train"]),
+        ({"search": "a/ again high"}, []),
+        ({"search": " ", "state": "preempted"}, ["again"]),
         ({"state": "nonsense", "what": "nonsense"}, ["train", "again", "sweep", "nobody"]),
     ],
 )
@@ -345,6 +351,35 @@ def test_a_pod_leads_to_its_group(made: Desk) -> None:
     assert "/group?name=a%2Ftrain" in Reader(one_of(made, "pod", ("a", "train-0"))).links
 
 
+def test_a_group_names_its_owners_and_accelerators(tmp_path: Path) -> None:
+    """The owner is the topmost one that was read; the accelerators of waiting pods are requested."""
+    controller = {"apiVersion": "batch/v1", "kind": "Job", "name": "ring", "uid": "u", "controller": True}
+    gpus: Any = {"containers": [{"resources": {"requests": {"nvidia.com/gpu": "2"}}}]}
+    objects = [
+        node(),
+        group("ring", least=1),
+        pod("x", group="ring", node="n1", metadata={"ownerReferences": [controller]}, **gpus),
+        pod("y", group="ring", metadata={"ownerReferences": [controller]}, **gpus),
+        pod("z", group="ring", **gpus),
+    ]
+    made = desk(objects, tmp_path)
+    text = Reader(one_of(made, "group", ("a", "ring"))).text
+    assert "Owner: Job a/ring." in text
+    assert "Accelerators held: 2 nvidia.com/gpu. Accelerators requested: 4 nvidia.com/gpu." in text.replace(
+        "  ", " "
+    )
+    assert "Owner: Job a/ring." in Reader(one_of(made, "pod", ("a", "x"))).text
+    assert "Owner" not in Reader(one_of(made, "pod", ("a", "z"))).text
+
+
+def test_a_plan_without_victims_counts_no_zeros(made: Desk) -> None:
+    report = made.plan(Form(target="a/again"), NOW).report
+    assert report is not None
+    fitting = report._replace(plan=msgspec.structs.replace(report.plan, harm=None, victims=()))
+    page = planning(Form(), PlanAnswer(fitting), [], Here("/whatif", {}), AROUND)
+    assert page.count('<div class="tile') <= 1
+
+
 def test_the_history_is_newest_first_and_filtered(made: Desk) -> None:
     text = Reader(history_of(made)).text
     assert text.index("2026-11-21T08:30:00Z") < text.index("2026-11-21T08:10:00Z")
@@ -391,6 +426,9 @@ spec:
 """
 
 
+SERVICE = "apiVersion: v1\nkind: Service\nmetadata: {name: x, namespace: a}\n"
+
+
 def test_a_manifest_is_planned_for_and_the_cluster_stays(made: Desk) -> None:
     """Beside the cluster as it was read, which is asked about again and again."""
     before = len(made.state.pods)
@@ -410,6 +448,7 @@ def test_a_manifest_is_planned_for_and_the_cluster_stays(made: Desk) -> None:
         (Form(target="ghost"), "Pending group or pod: 'ghost' is not of the form NAMESPACE/NAME"),
         (Form(target="a/done"), "it has run to its end"),
         (Form(manifest="{"), "the manifest"),
+        (Form(manifest=SERVICE), "Objects to add: none is or creates a pending pod or group"),
         (Form(manifest="kind: Pod"), "the manifest"),
         (Form(manifest=MANIFEST.replace("high", "highest")), "no PriorityClass with name highest was found"),
         (Form(target="a/lone", now="yesterday"), "is not a time"),

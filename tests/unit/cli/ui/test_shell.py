@@ -10,7 +10,7 @@ import structlog
 from tests.support.ui.asking import Clock, visiting
 from tests.support.ui.clusters import NOW, Objects, desk, mixed
 
-from podium.cli.ui import planning
+from podium.cli.ui import planning, threatened
 from podium.cli.ui.desk import Desk
 from podium.cli.ui.reading import Clock as AnyClock
 from podium.cli.ui.reading import SourceCache
@@ -122,6 +122,19 @@ async def test_a_large_body_is_refused_before_it_comes(tray: Tray) -> None:
         assert response.status == 200
         assert "the manifest is larger than 1 MiB. Use podium whatif --add FILE" in response.text
         assert 'value="a/train"' in response.text
+
+
+async def test_an_empty_form_explains_itself(tray: Tray) -> None:
+    """A new form has no complaint; a sent one has, in the words of the page."""
+    async with visiting(tray) as visitor:
+        for page in ("/whatif", "/threats"):
+            response = await visitor.get(page)
+            assert 'role="alert"' not in response.text
+        sent = await visitor.post("/whatif/plan", b"target=&manifest=&budgets=strict")
+        assert f'role="alert">{planning.EMPTY}' in sent.text
+        assert '<option value="strict" selected>' in sent.text
+        asked = await visitor.get("/threats?name=+")
+        assert f'role="alert">{threatened.EMPTY}' in asked.text
 
 
 @pytest.mark.parametrize(
