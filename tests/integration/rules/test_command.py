@@ -264,8 +264,10 @@ def test_table(write: Write) -> None:
         'PodGroup default/g: unknown field "spec.typo"',
         "",
         "3 objects: 2 allowed, 1 refused. Kubernetes 1.37, rules podium.",
-        "Judged: metadata, priority, group, field names, required fields, selectors and restart policies. "
-        "Not",
+        (
+            "Judged: metadata, priority, group, field names, required fields, selectors and restart policies. "
+            "Not"
+        ),
         "judged: values of other fields, quotas, permissions and other webhooks.",
     ]
     assert result.stderr == "podium: skipped, no rules for these kinds: 1 v1 ConfigMap\n"

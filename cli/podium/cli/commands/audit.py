@@ -30,8 +30,8 @@ from podium.cli.main import EXIT_FINDINGS, examples
 from podium.cli.render.context import Context, FindingLocation
 from podium.cli.render.formats import FORMATS, render
 from podium.cli.render.output import Output, deliver, output_options, terminal
-from podium.cli.render.text import visible
 from podium.cli.render.pictures.clustermap import ClusterMap, cluster_map
+from podium.cli.render.text import visible
 from podium.cli.render.words import amounts
 from podium.cluster.state import ClusterState
 from podium.documents.load import Loaded, Origins, collector_paused
