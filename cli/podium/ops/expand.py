@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from podium.api.core import PODIUM_SCHEDULER, Namespace, Pod, PriorityClass, SchedulingGroup
+from podium.api.core import PODIUM_SCHEDULER, Namespace, PriorityClass, SchedulingGroup
 from podium.api.findings import ObjectRef
 from podium.api.foreign import PodOwner, neutral_owner, template_documents
 from podium.api.groups import GROUP_LABEL, CompositeGroup, PodGroup, Workload
@@ -23,7 +23,7 @@ from podium.api.meta import ObjectMeta
 from podium.api.minors import minor_of
 from podium.api.reads import READS, Kind, Read
 from podium.api.schedulable import Schedulable, SchedulableSpec, SchedulableStatus
-from podium.cluster.reader import Name, Target
+from podium.cluster.reader import Name, Target, name_of
 from podium.cluster.state import ClusterState, Readable
 from podium.documents.split import Document, in_json_words
 from podium.groups import autogroups
@@ -320,8 +320,8 @@ class _Expander:
             pod.metadata.labels = {**(pod.metadata.labels or {}), GROUP_LABEL: gang.group_name}
             key = GroupKey(False, pod.metadata.namespace or "", gang.group_name)
             self._joined.setdefault(key, []).append(pod)
-        self._origins[_name(pod)] = source.document
-        self._sources[_name(pod)] = source.ref
+        self._origins[name_of(pod)] = source.document
+        self._sources[name_of(pod)] = source.ref
         self._store_object(pod)
 
     # Groups.
@@ -387,7 +387,7 @@ class _Expander:
             disruption = autogroups.disruption_of(pod.metadata for pod in pods)
             document = autogroups.group_of(owner, key.name, class_name, disruption)
             document["metadata"]["uid"] = uid_of("PodGroup", key.namespace, key.name)
-            self._put_group(self._origins[_name(pods[0])], document)
+            self._put_group(self._origins[name_of(pods[0])], document)
 
     def _put_group(self, document: Document, value: dict[str, Any]) -> None:
         """Add a group that is not in the file."""
@@ -400,7 +400,7 @@ class _Expander:
         for pod in self._objects:
             if not isinstance(pod, Schedulable) or not pod.pending:
                 continue
-            name = _name(pod)
+            name = name_of(pod)
             key = membership(pod, native_served=self._profile.workload_api)
             if key is not None and key not in self._seen.groups:
                 problem = f"Pod {pod.metadata.name} names PodGroup {key.name}, which does not exist. Add it"
@@ -414,10 +414,6 @@ class _Expander:
                 elif key not in targets:
                     self._notes.append(f"{group.ref} has no pending pods. Add them")
         return targets
-
-
-def _name(pod: Pod) -> Name:
-    return pod.metadata.namespace or "", pod.metadata.name or ""
 
 
 def _described(value: Readable) -> str:

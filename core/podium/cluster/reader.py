@@ -84,6 +84,11 @@ class ClusterReader(Protocol):
         """Return the members of every group that a pod references, whether the group exists or not."""
 
 
+def name_of(pod: Pod) -> Name:
+    """Return namespace and name of a pod."""
+    return pod.metadata.namespace or "", pod.metadata.name or ""
+
+
 def group_of(view: ClusterReader, pod: Pod) -> PodGroup | None:
     """Return the group of a pod, or None if the pod is in no group or the group does not exist."""
     key = membership(pod, native_served=view.native_served)

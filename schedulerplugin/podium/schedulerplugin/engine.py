@@ -21,7 +21,7 @@ from podium.api.membership import GroupKey, key_of, membership
 from podium.api.podrequests import LATEST
 from podium.api.schedulable import Schedulable
 from podium.api.times import seconds
-from podium.cluster.reader import ClusterReader, Name
+from podium.cluster.reader import ClusterReader, Name, name_of
 from podium.schedulerplugin.arrays import Int32s, Rows
 from podium.schedulerplugin.deadline import NEVER, Deadline
 from podium.schedulerplugin.placement import Placer
@@ -325,12 +325,12 @@ class Engine:
     def _apply_pod(self, pod: Schedulable, before: object, after: object) -> None:
         """Apply a change of a pod."""
         snapshot = self.snapshot
-        had = snapshot.pod_row.get(_name(pod))
+        had = snapshot.pod_row.get(name_of(pod))
         concerned = self._concerns(had)
         snapshot.apply(before, after)
         if self._intents is not None:
             self._intents.follow(_pod(before), _pod(after))
-        row = snapshot.pod_row.get(_name(pod))
+        row = snapshot.pod_row.get(name_of(pod))
         if row is not None:
             self._daemons.set_group(row, daemon_set(pod))
             self._regroup(row, membership(pod, native_served=self._native))
@@ -410,10 +410,6 @@ def _objects(view: ClusterReader) -> Iterator[object]:
     """Yield the objects of a snapshot; objects that others refer to come first."""
     for index in (view.volumes, view.claims, view.nodes, view.pods, view.budgets):
         yield from index.values()
-
-
-def _name(pod: Schedulable) -> Name:
-    return pod.metadata.namespace or "", pod.metadata.name or ""
 
 
 def _pod(obj: object) -> Schedulable | None:

@@ -17,7 +17,7 @@ from podium.api.findings import ObjectRef
 from podium.api.podrequests import LATEST, UnusableQuantity, allocatable
 from podium.api.schedulable import PersistentVolume, PersistentVolumeClaim, Schedulable, SchedulableNode
 from podium.api.selectors import Labels, Selector
-from podium.cluster.reader import Name
+from podium.cluster.reader import Name, name_of
 from podium.schedulerplugin.arrays import Bools, Columns, Int32s, Int64s, Needs, by_id, grown
 from podium.schedulerplugin.features import declared
 from podium.schedulerplugin.interning import NO_LABELS, ShapeInterner, VisibleLabels, distinguished
@@ -141,7 +141,7 @@ class Snapshot(Overlay):
         match before if after is None else after:
             case Schedulable() as pod:
                 if after is None or pod.finished:
-                    self.remove_pod(_name(pod))
+                    self.remove_pod(name_of(pod))
                 else:
                     self.add_pod(pod)
             case SchedulableNode() as node:
@@ -226,7 +226,7 @@ class Snapshot(Overlay):
         A pod that is assumed on a node stays so until the server gives it one, or it is another pod.
         """
         assert self._log is None, "no object is applied while a trial is open"
-        key = _name(pod)
+        key = name_of(pod)
         row = self.pod_row.get(key)
         if row is not None and same_for_scheduling(self.pods[row], pod):
             self.pods[row] = pod
@@ -384,8 +384,4 @@ class Snapshot(Overlay):
     def _pod_ref(self, row: int) -> ObjectRef:
         pod = self.pods[row]
         assert pod is not None
-        return ObjectRef("v1", "Pod", *_name(pod))
-
-
-def _name(obj: Schedulable) -> Name:
-    return obj.metadata.namespace or "", obj.metadata.name or ""
+        return ObjectRef("v1", "Pod", *name_of(pod))

@@ -66,9 +66,7 @@ class NodeCache(Generic[T]):
 class StaticFilter(ABC):
     """A filter on one snapshot: a mask kept by the part it reads, and one text for every refused node."""
 
-    PLUGIN: ClassVar[str]
     REASON: ClassVar[str]
-    RESOLVABLE = False
 
     def __init__(self, snapshot: Snapshot) -> None:
         self._snapshot = snapshot
@@ -103,7 +101,6 @@ class NamedNodesFilter(StaticFilter):
     kube-scheduler looks at no other node then, and reports so before any filter runs.
     """
 
-    PLUGIN = "NodeAffinityFilter"
     REASON = "node(s) didn't satisfy plugin(s) [NodeAffinity]"
     CONFLICT = "pod affinity terms conflict"
 
@@ -122,7 +119,6 @@ class NamedNodesFilter(StaticFilter):
 class NodeNameFilter(StaticFilter):
     """The node that a pod requests by name."""
 
-    PLUGIN = "NodeNameFilter"
     REASON = "node(s) didn't match the requested node name"
 
     def _inputs(self, shape: Shape) -> Hashable:
@@ -137,7 +133,6 @@ class NodeNameFilter(StaticFilter):
 class NodeUnschedulableFilter(StaticFilter):
     """Nodes that are not cordoned, or all for a pod that tolerates the taint of cordoned ones."""
 
-    PLUGIN = "NodeUnschedulableFilter"
     REASON = "node(s) were unschedulable"
 
     def _inputs(self, shape: Shape) -> Hashable:
@@ -152,7 +147,6 @@ class NodeUnschedulableFilter(StaticFilter):
 class ReservedNodesFilter(StaticFilter):
     """Nodes with the label by which an administrator reserves nodes for Podium."""
 
-    PLUGIN = "ReservedNodesFilter"
     REASON = "node(s) were not reserved for Podium"
 
     def __init__(self, snapshot: Snapshot, label: str) -> None:
@@ -174,7 +168,6 @@ class TaintTolerationFilter(StaticFilter):
     tolerate NoExecute, because a kubelet would reject them.
     """
 
-    PLUGIN = "TaintTolerationFilter"
     REASON = "node(s) had untolerated taint(s)"
 
     def __init__(self, snapshot: Snapshot, *, reserved: bool = False) -> None:
@@ -196,7 +189,6 @@ class TaintTolerationFilter(StaticFilter):
 class NodeAffinityFilter(StaticFilter):
     """Nodes that match both the node selector and one term of the required affinity."""
 
-    PLUGIN = "NodeAffinityFilter"
     REASON = "node(s) didn't match Pod's node affinity/selector"
 
     def _inputs(self, shape: Shape) -> Hashable:
@@ -213,7 +205,6 @@ class NodeAffinityFilter(StaticFilter):
 class VolumeNodeAffinityFilter(StaticFilter):
     """Nodes from which the volumes of all bound claims are reachable."""
 
-    PLUGIN = "VolumeBinding"
     REASON = "node(s) didn't match PersistentVolume's node affinity"
 
     def _inputs(self, shape: Shape) -> Hashable:
@@ -226,7 +217,6 @@ class VolumeNodeAffinityFilter(StaticFilter):
 class VolumeZoneFilter(StaticFilter):
     """Nodes in the zones of the volumes of bound claims, by the volumes' labels."""
 
-    PLUGIN = "VolumeZoneFilter"
     REASON = "node(s) had no available volume zone"
 
     def _inputs(self, shape: Shape) -> Hashable:
@@ -239,7 +229,6 @@ class VolumeZoneFilter(StaticFilter):
 class DeclaredFeaturesFilter(StaticFilter):
     """Nodes whose kubelet declares every feature that a pod requires."""
 
-    PLUGIN = "NodeDeclaredFeatures"
     REASON = "node(s) didn't match Pod's required features"
 
     def _inputs(self, shape: Shape) -> Hashable:

@@ -9,8 +9,8 @@ satisfy affinity yet, so affinity must hold without them too. Removing pods cann
 preemption may resolve only refusals by anti-affinity.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -58,9 +58,6 @@ class _AffinityCounters(NamedTuple):
 
 class PodAffinityFilter:
     """The affinity terms of the pod to place."""
-
-    PLUGIN = "InterPodAffinity"
-    RESOLVABLE = False
 
     def __init__(self, asked: SelectorCounters, namespaces: Namespaces, nominated: NominatedPods) -> None:
         self._snapshot = asked.snapshot
@@ -122,31 +119,57 @@ class PodAffinityFilter:
         return _AffinityCounters(pods, domains, all(each.match(shape) for each in pods))
 
 
-class PodAntiAffinityFilter:
-    """The anti-affinity terms of the pod to place."""
+class _AntiAffinityFilter:
+    """Anti-affinity terms by the counters of the pods that they concern."""
 
-    PLUGIN = "InterPodAffinity"
-    RESOLVABLE = True
+    REASON: ClassVar[str]
 
-    def __init__(self, asked: SelectorCounters, namespaces: Namespaces) -> None:
-        self._snapshot = asked.snapshot
-        self._asked = asked
+    def __init__(
+        self,
+        counters: DomainCounters[Any],
+        namespaces: Namespaces,
+        excluded: Callable[[Shape], list[TopologyCounter]],
+    ) -> None:
+        """`excluded` returns the domains from which pods exclude a shape."""
+        self._snapshot = counters.snapshot
         self._namespaces = namespaces
-        self._plans = PerShape(asked, self._avoided)
+        self._plans = PerShape(counters, excluded)
 
     def mask(self, shape: Shape) -> Bools:
-        """Return the node rows without pods that the anti-affinity of the shape excludes."""
-        return _free(self._snapshot, self._plans.get(shape))
+        """Return the node rows without pods that exclude the shape, or that it excludes."""
+        snapshot = self._snapshot
+        # The domains of one key are combined first.
+        taken: dict[str, Bools] = {}
+        for key, counter in self._plans.get(shape):
+            counter.refresh(snapshot.node_revision)
+            here = counter.by_domain() > 0
+            taken[key] = taken[key] | here if key in taken else here
+        free = np.ones(len(snapshot.alive), np.bool_)
+        for key, there in taken.items():
+            free &= ~there.take(snapshot.columns.column(key))
+        return free
 
     def reason(self, shape: Shape, row: int) -> str | None:
         """Return kube-scheduler's reason against a node row, or None."""
-        if _occupied(self._snapshot, self._plans.get(shape), row):
-            return "node(s) didn't match pod anti-affinity rules"
+        for key, counter in self._plans.get(shape):
+            counter.refresh(self._snapshot.node_revision)
+            if counter.counts.get(self._snapshot.columns.column(key).item(row)):
+                return self.REASON
         return None
 
     def reload_namespaces(self) -> None:
         """Reload the namespaces: one came, went or changed its labels."""
         self._plans.clear()
+
+
+class PodAntiAffinityFilter(_AntiAffinityFilter):
+    """The anti-affinity terms of the pod to place."""
+
+    REASON = "node(s) didn't match pod anti-affinity rules"
+
+    def __init__(self, asked: SelectorCounters, namespaces: Namespaces) -> None:
+        super().__init__(asked, namespaces, self._avoided)
+        self._asked = asked
 
     def _avoided(self, shape: Shape) -> list[TopologyCounter]:
         return [
@@ -159,48 +182,28 @@ class PodAntiAffinityFilter:
         ]
 
 
-class ExistingAntiAffinityFilter:
-    """The anti-affinity terms of the pods that run already."""
+class ExistingAntiAffinityFilter(_AntiAffinityFilter):
+    """The anti-affinity terms of the pods that run already; `counters` count the pods that bring them."""
 
-    PLUGIN = "InterPodAffinity"
-    RESOLVABLE = True
+    REASON = "node(s) didn't satisfy existing pods anti-affinity rules"
 
     def __init__(self, snapshot: Snapshot, namespaces: Namespaces) -> None:
-        self._snapshot = snapshot
-        self._namespaces = namespaces
-        self._carried: TermCounters[PodTerm] = TermCounters(
+        self.counters: TermCounters[PodTerm] = TermCounters(
             snapshot,
             keys=lambda shape: dict.fromkeys(shape.pod_anti_affinity),
             domains=lambda term: topology(snapshot, term.topology_key),
             marks=lambda term: required_labels(term.selector),
         )
-        self._plans = PerShape(self._carried, lambda shape: list(self._against(shape)))
+        super().__init__(self.counters, namespaces, self._against)
 
-    @property
-    def counters(self) -> DomainCounters[PodTerm]:
-        """The counters of the terms that pods bring."""
-        return self._carried
-
-    def mask(self, shape: Shape) -> Bools:
-        """Return the node rows without pods whose anti-affinity excludes the shape."""
-        return _free(self._snapshot, self._plans.get(shape))
-
-    def reason(self, shape: Shape, row: int) -> str | None:
-        """Return kube-scheduler's reason against a node row, or None."""
-        if _occupied(self._snapshot, self._plans.get(shape), row):
-            return "node(s) didn't satisfy existing pods anti-affinity rules"
-        return None
-
-    def reload_namespaces(self) -> None:
-        """Reload the namespaces: one came, went or changed its labels."""
-        self._plans.clear()
-
-    def _against(self, shape: Shape) -> Iterator[TopologyCounter]:
-        """Yield the terms of running pods that match a shape; an unknown namespace has no labels here."""
+    def _against(self, shape: Shape) -> list[TopologyCounter]:
+        """Return the terms of running pods that match a shape; an unknown namespace has no labels here."""
         labels, around = dict(shape.labels), labels_of(self._namespaces.get(shape.namespace))
-        for term, counter in self._carried.candidates(shape.labels):
-            if term.matches(shape.namespace, around, labels):
-                yield TopologyCounter(term.topology_key, counter)
+        return [
+            TopologyCounter(term.topology_key, counter)
+            for term, counter in self.counters.candidates(shape.labels)
+            if term.matches(shape.namespace, around, labels)
+        ]
 
 
 def selected_pods(term: PodTerm, namespaces: Namespaces) -> PodSelection:
@@ -222,24 +225,3 @@ def labels_of(namespace: Namespace | None) -> Labels:
 def topology_counter(asked: SelectorCounters, pods: tuple[PodSelection, ...], key: str) -> DomainCounter:
     """Return the counter of the pods that are in all of `pods`, by the values of a topology key."""
     return asked.counter_for(CountQuery(pods, key), lambda: DomainCounter(topology(asked.snapshot, key)))
-
-
-def _free(snapshot: Snapshot, domains: Iterable[TopologyCounter]) -> Bools:
-    """Return the node rows in no domain with pods; the domains of one key are combined first."""
-    taken: dict[str, Bools] = {}
-    for key, counter in domains:
-        counter.refresh(snapshot.node_revision)
-        here = counter.by_domain() > 0
-        taken[key] = taken[key] | here if key in taken else here
-    free = np.ones(len(snapshot.alive), np.bool_)
-    for key, there in taken.items():
-        free &= ~there.take(snapshot.columns.column(key))
-    return free
-
-
-def _occupied(snapshot: Snapshot, domains: Iterable[TopologyCounter], row: int) -> bool:
-    for key, counter in domains:
-        counter.refresh(snapshot.node_revision)
-        if counter.counts.get(snapshot.columns.column(key).item(row)):
-            return True
-    return False

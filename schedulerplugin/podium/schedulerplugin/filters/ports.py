@@ -18,9 +18,6 @@ EVERY_ADDRESS = "0.0.0.0"  # noqa: S104 - a manifest's value; nothing is bound h
 class HostPortsFilter:
     """The filter on one snapshot."""
 
-    PLUGIN = "NodePorts"
-    RESOLVABLE = True
-
     def __init__(self, snapshot: Snapshot) -> None:
         self._snapshot = snapshot
         self._row_numbers: Int32s = np.zeros(0, np.int32)

@@ -20,9 +20,6 @@ from podium.schedulerplugin.snapshot import Snapshot
 class ResourcesFilter:
     """The filter on one snapshot; it caches nothing, because every placement changes its answers."""
 
-    PLUGIN = "NodeResourcesFit"
-    RESOLVABLE = True
-
     def __init__(self, snapshot: Snapshot) -> None:
         self._snapshot = snapshot
 

@@ -138,9 +138,6 @@ class SpreadLimit(NamedTuple):
 class TopologySpreadFilter:
     """The skew of every constraint."""
 
-    PLUGIN = "PodTopologySpread"
-    RESOLVABLE = True
-
     def __init__(
         self,
         asked: SelectorCounters,
@@ -213,9 +210,6 @@ def counted_by(shape: Shape, constraint: SpreadConstraint) -> PodSelection:
 
 class TopologyLabelsFilter:
     """The labels that constraints spread over."""
-
-    PLUGIN = "PodTopologySpread"
-    RESOLVABLE = False
 
     def __init__(self, snapshot: Snapshot) -> None:
         self._snapshot = snapshot

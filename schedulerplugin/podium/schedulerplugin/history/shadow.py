@@ -12,8 +12,8 @@ nodes reserved for it and evicts only its own pods. Only an installation that wa
 memory.
 """
 
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
 
 import msgspec
 
@@ -21,7 +21,7 @@ from podium.api.membership import GroupKey, membership
 from podium.api.records import Agreement, PlanMode, RecordedPlan
 from podium.api.schedulable import Schedulable
 from podium.api.times import seconds
-from podium.cluster.reader import ClusterReader, Name
+from podium.cluster.reader import Name, name_of
 from podium.cluster.state import ClusterState, Readable
 from podium.errors import PodiumError
 from podium.schedulerplugin.deadline import Deadline, DecisionTimeoutError
@@ -67,7 +67,7 @@ class Shadow:
 
     def __init__(
         self,
-        view: ClusterReader,
+        view: ClusterState,
         settings: Settings,
         minor: int,
         own: str,
@@ -80,9 +80,7 @@ class Shadow:
         """
         self._deadline = deadline
         self._view = view
-        self._state = ClusterState(native_served=view.native_served, unread=view.unread)
-        for obj in _objects(view):
-            self._state.apply(obj)
+        self._state = view.copy()
         self._engine = Engine(self._state, settings._replace(evict_only=None, reserved=""), minor)
         self._state.observe(self._engine.apply)
         self._own = own
@@ -113,7 +111,7 @@ class Shadow:
         self._state.serve_native(self._view.native_served)
         changed = before if after is None else after
         if isinstance(changed, Schedulable):
-            name = _name(changed)
+            name = name_of(changed)
             stays = self._key(changed) in self._waiting or self._tells_to_go(before, changed)
             if name in self._held or (stays and name in self._state.pods):
                 self._held[name] = after if isinstance(after, Schedulable) else None
@@ -259,27 +257,13 @@ class Shadow:
         group = self._view.groups.get(key) if isinstance(key, GroupKey) else None
         priority = group.priority if group is not None else pod.spec.priority
         self._marks[pod.metadata.uid or ""] = _Mark(
-            _name(pod), pod.spec.nodeName or "", key if isinstance(key, GroupKey) else None, priority or 0
+            name_of(pod), pod.spec.nodeName or "", key if isinstance(key, GroupKey) else None, priority or 0
         )
         if len(self._marks) > _MARKS:
             del self._marks[next(iter(self._marks))]
 
     def _key(self, pod: Schedulable) -> Key:
-        return membership(pod, native_served=self._view.native_served) or _name(pod)
-
-
-def _name(pod: Schedulable) -> Name:
-    return pod.metadata.namespace or "", pod.metadata.name or ""
-
-
-def _objects(view: ClusterReader) -> Iterator[Readable]:
-    """Yield what a plan reads; objects that others refer to come first."""
-    indexes: tuple[Mapping[Any, Readable], ...] = (
-        *(view.classes, view.namespaces, view.volumes, view.claims),
-        *(view.nodes, view.groups, view.workloads, view.pods, view.budgets),
-    )
-    for index in indexes:
-        yield from index.values()
+        return membership(pod, native_served=self._view.native_served) or name_of(pod)
 
 
 def _agreement(made: _Made, theirs: Mapping[str, _Mark], *, gone: bool) -> Agreement | None:

@@ -108,14 +108,6 @@ class BudgetIndex(BudgetSets):
         counted: Bools = self._sizes[self._set_of[pod_rows]] > 0
         return counted
 
-    def violating(self, pod_rows: Rows, units: Int64s, charge: Charge = Charge.EVERY) -> Bools:
-        """Return for each unit whether any of its pods takes a budget below what its status allows.
-
-        `pod_rows` are the pods of all potential victims, the most important unit first. `units` is the unit's
-        number of each pod, ascending from 0 without a gap.
-        """
-        return self.violations(pod_rows, units, charge) > 0
-
     def violations(
         self,
         pod_rows: Rows,
@@ -123,7 +115,11 @@ class BudgetIndex(BudgetSets):
         charge: Charge = Charge.EVERY,
         deadline: Deadline = NEVER,
     ) -> Int64s:
-        """Return for each unit how many of its pods violate a budget; arguments as for `violating`."""
+        """Return for each unit how many of its pods take a budget below what its status allows.
+
+        `pod_rows` are the pods of all potential victims, the most important unit first. `units` is the unit's
+        number of each pod, ascending from 0 without a gap.
+        """
         number = int(units[-1]) + 1 if len(units) else 0
         if not self._budgets:
             return np.zeros(number, np.int64)

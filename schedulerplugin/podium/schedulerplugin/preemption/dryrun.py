@@ -7,7 +7,7 @@ no other way: they stay without a check. For the others the answer is a subtract
 (`RemainingRoom`), and where neighbours decide, mostly a comparison (`neighbours`).
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from itertools import groupby
 from operator import itemgetter
@@ -172,20 +172,16 @@ class DryRun:
         """
         rows = np.fromiter(placed, np.intp, len(placed))
         self.snapshot.remove_many(rows)
-        back = self._one_by_one(leads, lambda: self.fits(domain))
-        self.snapshot.assume_many(rows, np.fromiter(placed.values(), np.int32, len(placed)))
-        return back
-
-    def _one_by_one(self, leads: Rows, fits: Callable[[], bool]) -> list[int]:
         back = []
         for lead in leads.tolist():
             self.deadline.enforce()
             members = self.units.members(lead)
             self.snapshot.assume_many(members, self.units.node[members])
-            if fits():
+            if self.fits(domain):
                 back.append(lead)
             else:
                 self.snapshot.remove_many(members)
+        self.snapshot.assume_many(rows, np.fromiter(placed.values(), np.int32, len(placed)))
         return back
 
 

@@ -21,7 +21,7 @@ from podium.api.core import Pod
 from podium.api.meta import Condition, instant
 from podium.api.schedulable import Schedulable
 from podium.api.times import seconds
-from podium.cluster.reader import Name
+from podium.cluster.reader import Name, name_of
 from podium.schedulerplugin.preemption.protection import FOREVER
 
 # A pod that did not count as healthy leaves its budgets unchanged: nothing is written when it terminates.
@@ -124,7 +124,7 @@ class Intents:
 
     def nomination(self, pod: Schedulable) -> str:
         """Return the node that is reserved for a pod, empty for none."""
-        known = self._nominated.get(_name(pod))
+        known = self._nominated.get(name_of(pod))
         return (
             known[1] if known is not None and known[0] == (pod.metadata.uid or "") else stored_nomination(pod)
         )
@@ -141,9 +141,9 @@ class Intents:
         if before is not None and (not lives or after is None or after.metadata.uid != before.metadata.uid):
             self._marked.discard(before.metadata.uid or "")
             self.disruptions.deleted(before.metadata.uid or "")
-            self._nominated.pop(_name(before), None)
+            self._nominated.pop(name_of(before), None)
         elif after is not None and after.spec.nodeName:
-            self._nominated.pop(_name(after), None)
+            self._nominated.pop(name_of(after), None)
 
 
 def stored_nomination(pod: Schedulable) -> str:
@@ -168,10 +168,6 @@ def preempts(condition: Condition) -> bool:
     """Return whether a condition says that a scheduler preempts its pod or group."""
     found = condition.type, condition.status, condition.reason
     return found == (DISRUPTION_TARGET, "True", BY_SCHEDULER)
-
-
-def _name(pod: Schedulable) -> Name:
-    return pod.metadata.namespace or "", pod.metadata.name or ""
 
 
 # Seconds beyond the deletion time. The kubelet kills the containers at that time, and has a minute to unmount

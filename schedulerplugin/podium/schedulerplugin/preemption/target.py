@@ -14,7 +14,7 @@ from podium.api.groups import PODIUM_GROUP, PodGroup
 from podium.api.membership import GroupKey, membership
 from podium.api.priority import NEVER
 from podium.api.schedulable import Schedulable
-from podium.cluster.reader import ClusterReader, Name
+from podium.cluster.reader import ClusterReader, Name, name_of
 from podium.errors import PodiumError
 from podium.groups.divergence import Divergence, disagreement, doubt, measure_divergence
 from podium.schedulerplugin.preemption.outcome import ObjectNamer, Semantics
@@ -233,7 +233,7 @@ def _in_order(snapshot: Snapshot, pods: list[Pod]) -> list[int]:
             pod.metadata.name or "",
         ),
     )
-    return [snapshot.pod_row[_name(pod)] for pod in ordered]
+    return [snapshot.pod_row[name_of(pod)] for pod in ordered]
 
 
 def _gate_names(pods: Iterable[Pod]) -> str:
@@ -250,8 +250,4 @@ def _is_running(snapshot: Snapshot, pod: Pod) -> bool:
     """Return whether a pod is bound or assumed."""
     if pod.spec.nodeName:
         return True
-    return snapshot.node.item(snapshot.pod_row[_name(pod)]) >= 0
-
-
-def _name(pod: Pod) -> Name:
-    return pod.metadata.namespace or "", pod.metadata.name or ""
+    return snapshot.node.item(snapshot.pod_row[name_of(pod)]) >= 0

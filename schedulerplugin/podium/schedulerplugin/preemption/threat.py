@@ -255,7 +255,7 @@ def _violating(engine: Engine, units: Units, ordered: Rows) -> Bools:
     """Return which of these units, the most important first, violate a budget if all of them are evicted."""
     numbers = np.repeat(np.arange(len(ordered)), units.size[ordered])
     charged = charge(engine.settings.semantics, group=False)
-    return engine.budgets.violating(units.all_members(ordered), numbers, charged)
+    return engine.budgets.violations(units.all_members(ordered), numbers, charged) > 0
 
 
 def _sum(units: Units, rows: Rows) -> Amounts:

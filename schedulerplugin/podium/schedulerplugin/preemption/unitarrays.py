@@ -13,19 +13,6 @@ from podium.schedulerplugin.snapshot import Snapshot
 NO_UNIT = -1
 # The members of so few units are concatenated one by one, not looked up in an array of all members.
 _FEW = 64
-_ATTRIBUTES = (
-    *("priority", "rank", "size", "start", "work_since", "uid_order"),
-    *(
-        "protected",
-        "single_member",
-        "exempt_below",
-        "exempt_until",
-        "leaving",
-        "free_until",
-        "surplus_count",
-        "_class_of",
-    ),
-)
 
 
 class UnitArrays:
@@ -167,8 +154,7 @@ class UnitArrays:
         size = len(self.snapshot.node)
         if len(self.lead) == size:
             return
-        self.lead = grown(self.lead, size, NO_UNIT)
-        self.node = grown(self.node, size, NO_UNIT)
-        self.core = grown(self.core, size, NO_UNIT)
-        for name in _ATTRIBUTES:
-            setattr(self, name, grown(getattr(self, name), size))
+        for name, array in vars(self).items():
+            if isinstance(array, np.ndarray):
+                fill = NO_UNIT if name in {"lead", "node", "core"} else 0
+                setattr(self, name, grown(array, size, fill))

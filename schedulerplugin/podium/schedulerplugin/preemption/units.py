@@ -142,7 +142,6 @@ class Units(UnitArrays):
         # Pods that were computed and not yet returned, because a refresh was interrupted.
         self._refreshed: set[int] = set()
         self._class_ids: dict[str, int] = {}
-        self._classes: list[str] = []
         self._grow()
         self.mark_changed(snapshot.pod_row.values())
 
@@ -191,9 +190,9 @@ class Units(UnitArrays):
 
     def class_names(self, leads: Rows) -> list[str]:
         """Return the classes that units count as."""
-        return sorted(
-            self._classes[each] for each in np.flatnonzero(np.bincount(self._class_of[leads])).tolist()
-        )
+        classes = list(self._class_ids)
+        met = np.flatnonzero(np.bincount(self._class_of[leads])).tolist()
+        return sorted(classes[each] for each in met)
 
     def why_protected(self, lead: int, namer: ObjectNamer) -> str:
         """Return why a unit may never be evicted, empty if it may; `namer` names the cause."""
@@ -315,8 +314,6 @@ class Units(UnitArrays):
         self.uid_order[row] = _sortable(pod.metadata.uid or "")
         name = self.class_name(row)
         self._class_of[row] = self._class_ids.setdefault(name, len(self._class_ids))
-        if len(self._classes) < len(self._class_ids):
-            self._classes.append(name)
         self.protected[row] = bool(self._why_protected(row))
         if rule.protects:
             tolerates = self.exemption_of(name)

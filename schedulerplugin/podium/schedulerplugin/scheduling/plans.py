@@ -6,7 +6,6 @@ that an eviction needs is recorded by UID when it is decided, and nothing is loo
 
 from collections.abc import Iterator, Sequence
 
-from podium.api.groups import PodGroup
 from podium.api.records import CLUSTER
 from podium.api.schedulable import Schedulable
 from podium.schedulerplugin.engine import Engine
@@ -103,11 +102,6 @@ def waiting(
     )
 
 
-def group_uid(group: PodGroup) -> str:
-    """Return a group's UID, empty if it has none."""
-    return group.metadata.uid or ""
-
-
 def _scheduler(engine: Engine, row: int) -> str:
     pod = engine.snapshot.pods[row]
     assert pod is not None
@@ -118,5 +112,5 @@ def _unit(engine: Engine, units: Units, lead: int) -> Unit:
     kind, namespace, name = units.object_of(lead)
     pods = tuple(ref_at(engine, row) for row in units.members(lead).tolist())
     group = units.group_of(lead) if kind == "PodGroup" else None
-    uid = pods[0].uid if group is None else group_uid(group)
+    uid = pods[0].uid if group is None else group.metadata.uid or ""
     return Unit(kind, namespace, name, uid, units.priority.item(lead), pods)

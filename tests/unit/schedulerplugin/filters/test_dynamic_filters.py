@@ -41,20 +41,6 @@ def test_the_message_for_each_node(case: Case) -> None:
     }
 
 
-def test_preemption_resolves_only_refusals_by_pods() -> None:
-    """No preemption brings company, or labels a node."""
-    resolvable = [(each.PLUGIN, each.RESOLVABLE) for each in Filters(Snapshot()).all]
-    assert resolvable == [
-        ("NodePorts", True),
-        ("PodTopologySpread", True),
-        ("PodTopologySpread", False),
-        ("InterPodAffinity", False),
-        ("InterPodAffinity", True),
-        ("InterPodAffinity", True),
-        ("NodeDeclaredFeatures", False),
-    ]
-
-
 def test_changed_namespace_labels_are_read_again() -> None:
     """That covers the terms of the incoming pod, of standing pods, and the scores."""
     namespaces = dict(NAMESPACES)

@@ -81,7 +81,6 @@ class Scene:
         rows = self.rows()
         numbers = np.arange(len(rows)) if units is None else np.array(units, np.int64)
         found = self.index.violations(rows, numbers, charge)
-        assert (self.index.violating(rows, numbers, charge) == (found > 0)).all()
         return list(found.tolist())
 
 
