@@ -226,10 +226,8 @@ class Engine:
 
         If a group in doubt may not preempt, its pods hold no node at a higher priority than their own.
         """
-        pod = self.snapshot.pods[row]
-        assert pod is not None, "the row is a pod's"
         key = self._groups.group_of.get(row)
-        own = pod.spec.priority or 0
+        own = self.snapshot.pod_at(row).spec.priority or 0
         group = self.view.groups.get(key) if key is not None and self._grouped else None
         if group is None:
             return own

@@ -135,7 +135,7 @@ class Placer:
         for row in pod_rows:
             deadline.enforce()
             node = nominated.get(row)
-            shape = snapshot.shapes[snapshot.shape.item(row)]
+            shape = snapshot.shape_at(row)
             usable = node is not None and (within is None or bool(within[node]))
             if node is not None and usable and not shape.missing and self.chain.fits(shape, node):
                 snapshot.assume(row, node)

@@ -92,6 +92,20 @@ class Snapshot(Overlay):
         """The largest id of a shape so far, plus one; it grows when pods of a new shape come."""
         return self._interner.next_id
 
+    def pod_at(self, row: int) -> Schedulable:
+        """Return the pod of a row that is in use."""
+        pod = self.pods[row]
+        assert pod is not None, "the row is a pod's"
+        return pod
+
+    def shape_at(self, row: int) -> Shape:
+        """Return the shape of the pod of a row."""
+        return self.shapes[self.shape.item(row)]
+
+    def node_name(self, row: int) -> str:
+        """Return the name of the node of a row, empty if the row is free."""
+        return self.names[row] or ""
+
     def shape_of(self, pod: Schedulable) -> Shape:
         """Return the shape of a pod, computed from the object."""
         return self.visible(shape_of(pod, self.volumes, self._minor))
@@ -374,14 +388,12 @@ class Snapshot(Overlay):
         """Compute the shapes of pods again, because their claims or volumes changed."""
         self.revision += 1
         for row in rows:
-            pod = self.pods[row]
-            assert pod is not None
+            pod = self.pod_at(row)
             self.add_pod(pod)
 
     def _node_ref(self, row: int) -> ObjectRef:
         return ObjectRef("v1", "Node", "", self.names[row] or "")
 
     def _pod_ref(self, row: int) -> ObjectRef:
-        pod = self.pods[row]
-        assert pod is not None
+        pod = self.pod_at(row)
         return ObjectRef("v1", "Pod", *name_of(pod))

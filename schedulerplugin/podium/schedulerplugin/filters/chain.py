@@ -225,7 +225,7 @@ class Chain:
         reasons = []
         for reason, rows in refused:
             there = order[rows[order]]
-            names = tuple(self.snapshot.names[row] or "" for row in there[:_EXAMPLES].tolist())
+            names = tuple(self.snapshot.node_name(row) for row in there[:_EXAMPLES].tolist())
             if len(there):
                 reasons.append((reason, len(there), names))
         return Refusals(int(asked.sum()), tuple(sorted(reasons, key=_counted)))

@@ -67,6 +67,8 @@ class StaticFilter(ABC):
     """A filter on one snapshot: a mask kept by the part it reads, and one text for every refused node."""
 
     REASON: ClassVar[str]
+    # The fields of a shape that the answer depends on.
+    READS: ClassVar[tuple[str, ...]] = ()
 
     def __init__(self, snapshot: Snapshot) -> None:
         self._snapshot = snapshot
@@ -74,7 +76,8 @@ class StaticFilter(ABC):
 
     def mask(self, shape: Shape) -> Bools:
         """Return the node rows that pass for a shape; read only, and valid until a node changes."""
-        return self._kept.get(self._inputs(shape), lambda: self._sealed(shape))
+        reads = tuple(getattr(shape, field) for field in self.READS)
+        return self._kept.get(reads, lambda: self._sealed(shape))
 
     def reason(self, shape: Shape, row: int) -> str | None:
         """Return kube-scheduler's reason against a node row, None if it passes."""
@@ -85,10 +88,6 @@ class StaticFilter(ABC):
         # Otherwise one caller's `&=` would change every later caller's answer.
         mask.flags.writeable = False
         return mask
-
-    @abstractmethod
-    def _inputs(self, shape: Shape) -> Hashable:
-        """Return the part of a shape that the answer depends on."""
 
     @abstractmethod
     def _feasible(self, shape: Shape) -> Bools:
@@ -102,14 +101,12 @@ class NamedNodesFilter(StaticFilter):
     """
 
     REASON = "node(s) didn't satisfy plugin(s) [NodeAffinity]"
+    READS = ("node_required",)
     CONFLICT = "pod affinity terms conflict"
 
     def reason(self, shape: Shape, row: int) -> str | None:
         """Return the reason against a node row; conflicting names have a text of their own."""
         return self.CONFLICT if _named(shape) == set() else super().reason(shape, row)
-
-    def _inputs(self, shape: Shape) -> Hashable:
-        return shape.node_required
 
     def _feasible(self, shape: Shape) -> Bools:
         names = _named(shape)
@@ -120,9 +117,7 @@ class NodeNameFilter(StaticFilter):
     """The node that a pod requests by name."""
 
     REASON = "node(s) didn't match the requested node name"
-
-    def _inputs(self, shape: Shape) -> Hashable:
-        return shape.node_name
+    READS = ("node_name",)
 
     def _feasible(self, shape: Shape) -> Bools:
         if shape.node_name is None:
@@ -134,9 +129,7 @@ class NodeUnschedulableFilter(StaticFilter):
     """Nodes that are not cordoned, or all for a pod that tolerates the taint of cordoned ones."""
 
     REASON = "node(s) were unschedulable"
-
-    def _inputs(self, shape: Shape) -> Hashable:
-        return shape.tolerations
+    READS = ("tolerations",)
 
     def _feasible(self, shape: Shape) -> Bools:
         if tolerates(shape.tolerations, UNSCHEDULABLE):
@@ -154,9 +147,6 @@ class ReservedNodesFilter(StaticFilter):
         key, equal, value = label.partition("=")
         self._label = Requirement(key, "In", (value,)) if equal else Requirement(key, "Exists", ())
 
-    def _inputs(self, shape: Shape) -> Hashable:  # noqa: ARG002 - it is the same for all
-        return None
-
     def _feasible(self, shape: Shape) -> Bools:  # noqa: ARG002 - as above
         return _labelled(self._snapshot, self._label)
 
@@ -169,13 +159,11 @@ class TaintTolerationFilter(StaticFilter):
     """
 
     REASON = "node(s) had untolerated taint(s)"
+    READS = ("tolerations",)
 
     def __init__(self, snapshot: Snapshot, *, reserved: bool = False) -> None:
         super().__init__(snapshot)
         self._always = (ShapeToleration(RESERVED, "Exists", effect="NoSchedule"),) if reserved else ()
-
-    def _inputs(self, shape: Shape) -> Hashable:
-        return shape.tolerations
 
     def _feasible(self, shape: Shape) -> Bools:
         columns = self._snapshot.columns
@@ -190,9 +178,7 @@ class NodeAffinityFilter(StaticFilter):
     """Nodes that match both the node selector and one term of the required affinity."""
 
     REASON = "node(s) didn't match Pod's node affinity/selector"
-
-    def _inputs(self, shape: Shape) -> Hashable:
-        return shape.selector, shape.node_required
+    READS = ("selector", "node_required")
 
     def _feasible(self, shape: Shape) -> Bools:
         pairs = tuple(Requirement(key, "In", (value,)) for key, value in shape.selector)
@@ -206,9 +192,7 @@ class VolumeNodeAffinityFilter(StaticFilter):
     """Nodes from which the volumes of all bound claims are reachable."""
 
     REASON = "node(s) didn't match PersistentVolume's node affinity"
-
-    def _inputs(self, shape: Shape) -> Hashable:
-        return shape.volumes
+    READS = ("volumes",)
 
     def _feasible(self, shape: Shape) -> Bools:
         return _each(self._snapshot, shape.volumes)
@@ -218,9 +202,7 @@ class VolumeZoneFilter(StaticFilter):
     """Nodes in the zones of the volumes of bound claims, by the volumes' labels."""
 
     REASON = "node(s) had no available volume zone"
-
-    def _inputs(self, shape: Shape) -> Hashable:
-        return shape.zones
+    READS = ("zones",)
 
     def _feasible(self, shape: Shape) -> Bools:
         return _each(self._snapshot, shape.zones)
@@ -230,9 +212,7 @@ class DeclaredFeaturesFilter(StaticFilter):
     """Nodes whose kubelet declares every feature that a pod requires."""
 
     REASON = "node(s) didn't match Pod's required features"
-
-    def _inputs(self, shape: Shape) -> Hashable:
-        return shape.features
+    READS = ("features",)
 
     def _feasible(self, shape: Shape) -> Bools:
         if not shape.features:

@@ -242,11 +242,11 @@ def kinds_of(chain: Chain, rows: Sequence[int], needed: int, within: Bools | Non
     snapshot = chain.snapshot
     by_shape: dict[Shape, list[int]] = {}
     for row in _smallest(snapshot, rows, needed):
-        shape = snapshot.shapes[snapshot.shape.item(row)]
+        shape = snapshot.shape_at(row)
         by_shape.setdefault(asked(shape) if chain.resources_only(shape) else shape, []).append(row)
     if len(by_shape) > MOST_KINDS:
         return None
-    masks = [chain.static(snapshot.shapes[snapshot.shape.item(each[0])]) for each in by_shape.values()]
+    masks = [chain.static(snapshot.shape_at(each[0])) for each in by_shape.values()]
     if within is not None:
         masks = [mask & within for mask in masks]
     # By name, because a search takes the first of equal nodes.
@@ -280,7 +280,7 @@ def place_packed(
         for at in np.repeat(found.nodes, taken).tolist():
             deadline.enforce()
             row = left[id(kind)].pop(0)
-            if chain.fits(snapshot.shapes[snapshot.shape.item(row)], at):
+            if chain.fits(snapshot.shape_at(row), at):
                 snapshot.assume(row, at)
                 placed[row] = at
     return placed
@@ -292,7 +292,7 @@ def _smallest(snapshot: Snapshot, rows: Sequence[int], needed: int) -> Sequence[
     most = {name: int(snapshot.allocatable[at].max(initial=1)) for name, at in snapshot.resource.items()}
 
     def share(row: int) -> float:
-        shape = snapshot.shapes[snapshot.shape.item(row)]
+        shape = snapshot.shape_at(row)
         return max((amount / max(most.get(name, 1), 1) for name, amount in shape.requests), default=0.0)
 
     return sorted(rows, key=share)[:needed]

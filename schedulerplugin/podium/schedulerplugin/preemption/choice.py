@@ -96,9 +96,9 @@ class Chooser:
         best, equal, planned = self._compare_nodes()
         if best is None:
             return None
-        names = self._snapshot.names
-        equal.sort(key=lambda row: names[row] or "")
-        ties = tuple(names[row] or "" for row in equal)
+        name = self._snapshot.node_name
+        equal.sort(key=name)
+        ties = tuple(map(name, equal))
         if len(equal) == 1 or not self._counts_cascades():
             return Chosen(planned.get(equal[0]) or self._plan_node(equal[0]), ties, tuple(equal[1:]))
         plans = [planned.get(row) or self._plan_node(row) for row in equal[:MAX_COMPARED]]
@@ -316,7 +316,7 @@ class Chooser:
         return plan
 
     def _domain(self, row: int) -> Domain:
-        return Domain(self._snapshot.names[row] or "", node=row)
+        return Domain(self._snapshot.node_name(row), node=row)
 
     def _leads_on(self, row: int) -> Rows:
         leads = self.units.on_node(row)

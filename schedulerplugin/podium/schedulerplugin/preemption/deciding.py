@@ -197,7 +197,7 @@ class Decider:
         if placed is None:
             return None
         node = None if found.group is not None else next(iter(placed.values()))
-        domain = CLUSTER if node is None else Domain(snapshot.names[node] or "", node)
+        domain = CLUSTER if node is None else Domain(snapshot.node_name(node), node)
         highest = int(units.priority[leads].max())
         cost = chooser.planner.cost(leads, 0)
         chosen = Chosen(DomainPlan(domain, placed, leads, highest, frozenset(), cost, {}), ())
@@ -209,9 +209,8 @@ class Decider:
         decisions = []
         for row in found.rows:
             self._deadline.enforce()
-            pod = snapshot.pods[row]
-            assert pod is not None
-            one = found._replace(rows=(row,), needed=1, priority=pod.spec.priority or 0, group=None)
+            priority = snapshot.pod_at(row).spec.priority or 0
+            one = found._replace(rows=(row,), needed=1, priority=priority, group=None)
             decision = self.decide(one)
             decisions.append(decision)
             if decision.chosen is not None:
@@ -227,7 +226,7 @@ class Decider:
             snapshot.forget_many(removed)
             for row, node in placed.items():
                 self._deadline.enforce()
-                if not chain.fits(snapshot.shapes[snapshot.shape.item(row)], node):
+                if not chain.fits(snapshot.shape_at(row), node):
                     return False
                 snapshot.assume(row, node)
         return True
@@ -245,7 +244,7 @@ class Decider:
         snapshot, units = self._snapshot, self._units
         for row, node in self._nominated_nodes(found.rows).items():
             self._deadline.enforce()
-            static = self._placer.chain.static(snapshot.shapes[snapshot.shape.item(row)])
+            static = self._placer.chain.static(snapshot.shape_at(row))
             if not self._as_group(found) and not static[node]:
                 continue
             on = snapshot.pods_on(node)
@@ -285,7 +284,7 @@ class Decider:
         """Return what refuses a pod on each node."""
         self._deadline.enforce()
         snapshot = self._snapshot
-        return self._placer.chain.refusals(snapshot.shapes[snapshot.shape.item(row)])
+        return self._placer.chain.refusals(snapshot.shape_at(row))
 
     def _nominated_nodes(self, rows: tuple[int, ...]) -> dict[int, int]:
         """Return the node rows that are reserved for pods."""
@@ -299,7 +298,7 @@ class Decider:
         with snapshot.trial():
             for row, node in nominated.items():
                 self._deadline.enforce()
-                if chain.fits(snapshot.shapes[snapshot.shape.item(row)], node):
+                if chain.fits(snapshot.shape_at(row), node):
                     snapshot.assume(row, node)
                     placed[row] = node
             rest = [row for row in found.rows if row not in placed]

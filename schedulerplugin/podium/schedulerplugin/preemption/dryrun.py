@@ -71,7 +71,7 @@ class DryRun:
         self.snapshot = snapshot = placer.snapshot
         self._placer = placer
         self._semantics = semantics
-        self.shapes = [snapshot.shapes[snapshot.shape.item(row)] for row in preemptor.rows]
+        self.shapes = [snapshot.shape_at(row) for row in preemptor.rows]
         distinct = {id(shape): shape for shape in self.shapes}.values()
         self.plain = all(placer.chain.resources_only(shape) for shape in distinct)
         self.has_pod_affinity = any(shape.pod_affinity for shape in distinct)
@@ -269,7 +269,7 @@ class RemainingRoom:
     def __init__(self, snapshot: Snapshot, placed: Mapping[int, int]) -> None:
         asked: dict[int, set[int]] = {}
         for row, node in placed.items():
-            shape = snapshot.shapes[snapshot.shape.item(row)]
+            shape = snapshot.shape_at(row)
             asked.setdefault(node, set()).update(snapshot.resource[name] for name, _ in shape.requests)
         self.resources = sorted(set().union(*asked.values()))
         nodes = list(asked)

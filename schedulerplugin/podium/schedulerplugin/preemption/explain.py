@@ -16,6 +16,7 @@ from podium.api.findings import Finding, ObjectRef, Severity
 from podium.api.podrequests import PODS
 from podium.api.priority import HIGHEST_USER_PRIORITY
 from podium.api.times import LAST_SECOND, written_at
+from podium.cluster.reader import name_of
 from podium.schedulerplugin.arrays import Bools, Rows
 from podium.schedulerplugin.preemption.decision import Decision, Obstacles
 from podium.schedulerplugin.preemption.domain import UnitResult
@@ -130,24 +131,25 @@ class Explainer:
         if elsewhere is None:
             return f"even without all that may be preempted: {obstacles.message}"
         names = [self._unit_name(lead) for lead in elsewhere.units.tolist()]
-        example = f"For node {self._node(elsewhere.node)} that would be {some(names)}."
+        example = f"For node {self._snapshot.node_name(elsewhere.node)} that would be {some(names)}."
         return f"even without all that may be preempted on the same node: {obstacles.message} {example}"
 
     def _unit_name(self, lead: int) -> str:
         """Return a unit's name and the nodes of its pods."""
-        nodes = {self._node(node) for node in self._units.node[self._units.members(lead)].tolist()}
+        rows = self._units.node[self._units.members(lead)].tolist()
+        nodes = set(map(self._snapshot.node_name, rows))
         return f"{self._namer(*self._units.object_of(lead))} on {some(nodes)}"
 
     def _where(self, target: PlacementTarget) -> str:
         placed = self._decision.placed
         if len(target.rows) == 1 and target.group is None:
-            return f"fits on node {self._node(next(iter(placed.values())))}"
+            return f"fits on node {self._snapshot.node_name(next(iter(placed.values())))}"
         return f"{len(placed)} of {count(len(target.rows), 'pending pod')} fit"
 
     def _placements(self) -> Iterator[Placed]:
         for row, node in self._placed_by_name():
             namespace, name = self._names(row)
-            yield Placed(f"{namespace}/{name}", self._node(node))
+            yield Placed(f"{namespace}/{name}", self._snapshot.node_name(node))
 
     def _placed_by_name(self) -> list[tuple[int, int]]:
         """Return the preemptor's pods and their nodes (rows), by the names of the pods."""
@@ -171,7 +173,7 @@ class Explainer:
             for name in lacking.get(node, ()):
                 if requests[resource[name]].item(row):
                     held.add(name)
-                    nodes.add(self._node(node))
+                    nodes.add(self._snapshot.node_name(node))
         beside = self._refusal_beside.get(lead) if self._constrained or not held else None
         if held and (beside is None or beside.room):
             return f"its {listed(sorted(held))} on {some(nodes)} {'is' if len(held) == 1 else 'are'} needed"
@@ -218,9 +220,7 @@ class Explainer:
         snapshot = self._snapshot
         lacking: dict[int, Counter[str]] = {}
         for row, node in self._decision.placed.items():
-            lacking.setdefault(node, Counter()).update(
-                dict(snapshot.shapes[snapshot.shape.item(row)].requests)
-            )
+            lacking.setdefault(node, Counter()).update(dict(snapshot.shape_at(row).requests))
         return {
             node: {name for name, amount in sums.items() if name != PODS and self._free(node, name) < amount}
             for node, sums in lacking.items()
@@ -331,7 +331,7 @@ class Explainer:
             namespace=namespace,
             name=name,
             priority=self._units.priority.item(lead),
-            pods=tuple([UnitPod(self._names(row)[1], self._node(node)) for row, node in where]),
+            pods=tuple([UnitPod(self._names(row)[1], self._snapshot.node_name(node)) for row, node in where]),
             violatesBudget=violates,
             reason=reason,
         )
@@ -380,12 +380,7 @@ class Explainer:
         return np.flatnonzero(self._units.is_lead)
 
     def _names(self, row: int) -> tuple[str, str]:
-        pod = self._snapshot.pods[row]
-        assert pod is not None
-        return pod.metadata.namespace or "", pod.metadata.name or ""
+        return name_of(self._snapshot.pod_at(row))
 
     def _pod_name(self, row: int) -> str:
         return self._namer("Pod", *self._names(row))
-
-    def _node(self, row: int) -> str:
-        return self._snapshot.names[row] or ""

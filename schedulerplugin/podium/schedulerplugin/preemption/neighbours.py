@@ -160,7 +160,7 @@ class Neighbours:
         with snapshot.trial():
             for row, node in self._placed.items():
                 self._deadline.enforce()
-                shape = snapshot.shapes[snapshot.shape.item(row)]
+                shape = snapshot.shape_at(row)
                 if any(each.reason(shape, node) is not None for each in filters):
                     return False
                 snapshot.assume(row, node)
@@ -188,7 +188,7 @@ class Neighbours:
         before: dict[int, int] = {}
         for row, node in self._placed.items():
             self._deadline.enforce()
-            shape = snapshot.shapes[snapshot.shape.item(row)]
+            shape = snapshot.shape_at(row)
             domain = own.item(node)
             if any(_key(each) == _key(limit) for each in self._chain.spread.limits(shape)):
                 before[domain] = members[domain]

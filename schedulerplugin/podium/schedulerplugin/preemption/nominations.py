@@ -87,7 +87,7 @@ class Nominations:
 
     def on(self, node_row: int) -> Collection[int]:
         """Return the pods with this node reserved, including those that count on a node."""
-        return self._rows.get(self._snapshot.names[node_row] or "", ())
+        return self._rows.get(self._snapshot.node_name(node_row), ())
 
     def _add(self, row: int, name: str) -> None:
         self._names[row] = name

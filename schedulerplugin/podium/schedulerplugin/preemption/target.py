@@ -111,7 +111,7 @@ def placement_target(  # noqa: PLR0917 - what an engine is made of, in its order
         return Unplaceable("it is being deleted", Blocker.LEAVING)
     if pod.spec.schedulingGates:
         return Unplaceable(f"it is held by scheduling gates: {_gate_names([pod])}", Blocker.GATED)
-    missing = snapshot.shapes[snapshot.shape.item(row)].missing
+    missing = snapshot.shape_at(row).missing
     if missing:
         return Unplaceable(f"what it asks for cannot be judged: {'; '.join(missing)}", Blocker.NOT_JUDGED)
     never = _forbids_by_policy(pod.spec.preemptionPolicy, pod.spec.priorityClassName or "", view.classes)
@@ -158,8 +158,8 @@ def _group(
     if doubted and settings.divergence is DivergencePolicy.HOLD:
         return Unplaceable(f"{doubted}, and the divergence policy is Hold", Blocker.DIVERGENT, disputed)
     rows = _in_order(snapshot, ready)
-    missing = {what: None for row in rows for what in snapshot.shapes[snapshot.shape.item(row)].missing}
-    judged = tuple(row for row in rows if not snapshot.shapes[snapshot.shape.item(row)].missing)
+    missing = {what: None for row in rows for what in snapshot.shape_at(row).missing}
+    judged = tuple(row for row in rows if not snapshot.shape_at(row).missing)
     if len(judged) + running < min_count or not judged:
         return Unplaceable(
             f"what its pods ask for cannot be judged: {'; '.join(missing)}", Blocker.NOT_JUDGED

@@ -188,8 +188,7 @@ def _exempt_pods(units: Units, lead: int, now: int) -> Iterator[ExemptPod]:
         return
     ends = None if until > LAST_SECOND else until
     for row in units.members(lead).tolist():
-        pod = units.snapshot.pods[row]
-        assert pod is not None
+        pod = units.snapshot.pod_at(row)
         scheduled = ends is not None or scheduled_at(pod) is not None
         yield ExemptPod(pod.metadata.name or "", minimum, ends, scheduled)
 
@@ -208,12 +207,12 @@ def _rooms(engine: Engine, units: Units, lead: int, minimal: int, now: int) -> I
     potential = _potential(units, lead, minimal, now)
     rows = units.all_members(potential)
     owners = np.repeat(potential, units.size[potential])
-    for node in sorted(set(units.node[own].tolist()), key=lambda row: snapshot.names[row] or ""):
+    for node in sorted(set(units.node[own].tolist()), key=snapshot.node_name):
         ordered = units.ordered(np.unique(owners[units.node[rows] == node]), now)
         frees = _sum(units, own[units.node[own] == node])
         certain, possible = _units_preempted_first(engine, units, lead, ordered)
         spared, without = (_available(units, node, frees, others) for others in (certain, possible))
-        yield NodeRoom(snapshot.names[node] or "", spared, without, frees)
+        yield NodeRoom(snapshot.node_name(node), spared, without, frees)
 
 
 def _available(units: Units, node: int, names: Iterable[str], others: Rows) -> Amounts:
@@ -265,9 +264,8 @@ def _sum(units: Units, rows: Rows) -> Amounts:
 
 
 def _pod(units: Units, row: int) -> UnitPod:
-    pod = units.snapshot.pods[row]
-    assert pod is not None
-    return UnitPod(pod.metadata.name or "", units.snapshot.names[units.node.item(row)] or "")
+    pod = units.snapshot.pod_at(row)
+    return UnitPod(pod.metadata.name or "", units.snapshot.node_name(units.node.item(row)))
 
 
 def _classes(view: ClusterReader, minimal: int) -> Iterator[tuple[str, int]]:

@@ -175,7 +175,7 @@ class Units(UnitArrays):
             and self._evicted_as_whole(self._view.groups.get(key))
         ):
             return "PodGroup", key.namespace, key.name
-        metadata = self._pod(lead).metadata
+        metadata = self.snapshot.pod_at(lead).metadata
         return "Pod", metadata.namespace or "", metadata.name or ""
 
     def group_of(self, row: int) -> PodGroup | None:
@@ -186,7 +186,8 @@ class Units(UnitArrays):
     def class_name(self, row: int) -> str:
         """Return the class that a pod counts as: its group's, if the rule knows groups; empty for none."""
         group = self.group_of(row)
-        return group.priority_class_name if group is not None else self._pod(row).spec.priorityClassName or ""
+        pod = self.snapshot.pod_at(row)
+        return group.priority_class_name if group is not None else pod.spec.priorityClassName or ""
 
     def class_names(self, leads: Rows) -> list[str]:
         """Return the classes that units count as."""
@@ -201,7 +202,7 @@ class Units(UnitArrays):
         for row in rows.tolist():
             why = self._why_protected(row)
             if why:
-                metadata = self._pod(row).metadata
+                metadata = self.snapshot.pod_at(row).metadata
                 name = namer("Pod", metadata.namespace or "", metadata.name or "")
                 return why if len(rows) == 1 else f"{name}: {why}"
         return ""
@@ -322,7 +323,7 @@ class Units(UnitArrays):
 
     def _why_protected(self, row: int) -> str:
         """Return why a pod may not be evicted, empty if it may."""
-        why = protected(self._pod(row), self._settings, self._view)
+        why = protected(self.snapshot.pod_at(row), self._settings, self._view)
         if why is None and self.snapshot.home.item(row) != self.snapshot.node.item(row):
             # A bind takes moments, so it protects the whole group. Otherwise this member would arrive after
             # the others are gone.
@@ -341,12 +342,7 @@ class Units(UnitArrays):
         return self.rule.grouped and group is not None and group.disruption_mode is DisruptionMode.POD_GROUP
 
     def _name(self, row: int) -> str:
-        return self._pod(row).metadata.name or ""
-
-    def _pod(self, row: int) -> Schedulable:
-        pod = self.snapshot.pods[row]
-        assert pod is not None
-        return pod
+        return self.snapshot.pod_at(row).metadata.name or ""
 
     def _order_by_uid(self, leads: Rows, order: Rows, same: Bools) -> Rows:
         """Return the order by the whole UID, and at last by name, where all integers are equal."""

@@ -18,7 +18,7 @@ from podium.schedulerplugin.scheduling.effects import Bind, Key, PodRef
 from podium.schedulerplugin.scheduling.entry import Entry, EntryEvent, EntryPhase
 from podium.schedulerplugin.scheduling.entrypods import EntryPods
 from podium.schedulerplugin.scheduling.live_engine import LiveEngine
-from podium.schedulerplugin.scheduling.plans import ref_at
+from podium.schedulerplugin.scheduling.plans import placements, ref_at
 from podium.schedulerplugin.scheduling.queue import Queue
 
 
@@ -86,8 +86,7 @@ class Binds:
     def assume(self, key: Key, placed: Mapping[int, int]) -> Bind:
         """Assume pods (rows) of an entry on nodes (rows), and return the bind to be carried out."""
         engine = self._engine
-        names = engine.snapshot.names
-        pods = tuple((ref_at(engine, row), names[node] or "") for row, node in placed.items())
+        pods = placements(engine, placed)
         self._reservations.overtaken(placed)
         for row, node in placed.items():
             engine.assume(row, node)

@@ -201,7 +201,7 @@ class SchedulingCycle:
             why = messages.behind(self._gang_hold.until(wanted.priority))
             self._report(key, wanted, f"{messages.refusal(decision)} {why}", effects)
             return
-        pods = placements(self._engine, decision)
+        pods = placements(self._engine, decision.placed)
         self._gang_hold.release_for(key, moment.seconds, HoldEnd.SCHEDULED)
         self._reservations.outrank(
             ref_at(self._engine, row) for row in outranked(self._engine, wanted, decision)

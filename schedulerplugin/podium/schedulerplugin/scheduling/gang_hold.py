@@ -31,7 +31,7 @@ from podium.schedulerplugin.scheduling.effects import Key, Moment, PodRef
 from podium.schedulerplugin.scheduling.entry import Entries
 from podium.schedulerplugin.scheduling.entrypods import EntryPods
 from podium.schedulerplugin.scheduling.live_engine import LiveEngine
-from podium.schedulerplugin.scheduling.plans import ref_at
+from podium.schedulerplugin.scheduling.plans import placements, ref_at
 from podium.schedulerplugin.settings import LiveSettings
 
 # A gang that fails again and again pauses for at most 2 ** 5 times the length of a hold.
@@ -202,8 +202,7 @@ class GangHold:
             found = engine.room_for(again, self._priority, within=within, deadline=deadline)
         except DecisionTimeoutError:
             return len(held), len(held)
-        names = engine.snapshot.names
-        placed = [(ref_at(engine, row), names[node] or "") for row, node in islice(found.items(), missing)]
+        placed = placements(engine, dict(islice(found.items(), missing)))
         self._reservations.give(again, placed)
         return len(held), len(stay) + len(placed)
 

@@ -167,7 +167,7 @@ class LiveEngine(Engine):
             return None
         (row,) = found.rows
         node = self.snapshot.row.get(self.nomination(row))
-        shape = self.snapshot.shapes[self.snapshot.shape.item(row)]
+        shape = self.snapshot.shape_at(row)
         return node if node is not None and self.has_room(shape, node, found.priority, found.rows) else None
 
     def waits(self, target: Name) -> bool:

@@ -4,7 +4,7 @@ Rows belong to the snapshot and may be another pod's later, while an eviction ta
 that an eviction needs is recorded by UID when it is decided, and nothing is looked up again.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from podium.api.records import CLUSTER
 from podium.api.schedulable import Schedulable
@@ -23,15 +23,12 @@ def pod_ref(pod: Schedulable) -> PodRef:
 
 def ref_at(engine: Engine, row: int) -> PodRef:
     """Return the reference of the pod of a row."""
-    pod = engine.snapshot.pods[row]
-    assert pod is not None
-    return pod_ref(pod)
+    return pod_ref(engine.snapshot.pod_at(row))
 
 
-def placements(engine: Engine, decision: Decision) -> tuple[tuple[PodRef, str], ...]:
-    """Return the node of each pod of a decision, in the order in which they are to be placed."""
-    names = engine.snapshot.names
-    return tuple((ref_at(engine, row), names[node] or "") for row, node in decision.placed.items())
+def placements(engine: Engine, placed: Mapping[int, int]) -> tuple[tuple[PodRef, str], ...]:
+    """Return the pods (rows) that are placed on nodes (rows), in this order, with the names of the nodes."""
+    return tuple((ref_at(engine, row), engine.snapshot.node_name(node)) for row, node in placed.items())
 
 
 def eviction(engine: Engine, key: Key, decision: Decision, now: int, message: str) -> Evict:
@@ -45,7 +42,7 @@ def eviction(engine: Engine, key: Key, decision: Decision, now: int, message: st
     return Evict(
         key=key,
         preemptor=preemptor(engine, wanted),
-        nominations=placements(engine, decision),
+        nominations=placements(engine, decision.placed),
         units=tuple(_unit(engine, units, lead) for lead in found.victims.tolist()),
         domain=CLUSTER if found.domain.node is None else found.domain.name,
         message=message,
@@ -70,11 +67,11 @@ def outranked(engine: Engine, wanted: PlacementTarget, decision: Decision) -> It
 
     Only pods of the same scheduler: another scheduler withdraws its own reservations.
     """
-    own, ours = set(wanted.rows), _scheduler(engine, wanted.rows[0])
+    own, ours = set(wanted.rows), engine.snapshot.pod_at(wanted.rows[0]).scheduler
     for node in set(decision.placed.values()):
         for row in engine.nominated_on(node):
             lower = row not in own and engine.priority_of(row) < wanted.priority
-            if lower and _scheduler(engine, row) == ours:
+            if lower and engine.snapshot.pod_at(row).scheduler == ours:
                 yield row
 
 
@@ -95,17 +92,11 @@ def waiting(
         may_preempt=may_preempt,
         awaited=awaited,
         reserved=tuple(
-            Place(row, snapshot.shapes[snapshot.shape.item(row)], node)
+            Place(row, snapshot.shape_at(row), node)
             for row in rows
             if (node := snapshot.row.get(engine.nomination(row))) is not None
         ),
     )
-
-
-def _scheduler(engine: Engine, row: int) -> str:
-    pod = engine.snapshot.pods[row]
-    assert pod is not None
-    return pod.scheduler
 
 
 def _unit(engine: Engine, units: Units, lead: int) -> Unit:

@@ -182,7 +182,7 @@ def _unplaced(engine: LiveEngine, entry_pods: EntryPods, evict: Evict, found: Pl
         here += 1
         if node is None or engine.nomination(row) != name:
             return f"node {name} is not reserved for it any more"
-        if not engine.suits(snapshot.shapes[snapshot.shape.item(row)], node):
+        if not engine.suits(snapshot.shape_at(row), node):
             return f"node {name} does not suit it any more"
     return "" if here >= found.needed else "the pods that it was begun for are gone"
 
