@@ -27,12 +27,14 @@ from podium.api.priority import SYSTEM_CLASSES, SYSTEM_PREFIX, TOLERATION_PREFIX
 from podium.api.records import CLUSTER, Owner, RecordedPlan
 from podium.api.schedulable import (
     BIND_COMPLETED,
+    EVICTED,
     ContainerPort,
     NodeSelectorRequirement,
     PersistentVolume,
     PodAffinityTerm,
     SchedulableNode,
     SchedulableSpec,
+    SchedulableStatus,
     Taint,
     Toleration,
     TopologySpreadConstraint,
@@ -144,6 +146,9 @@ def pseudonyms(key: bytes) -> Rename:
     return rename
 
 
+# The first sentence of a kubelet's message on an eviction, which names a resource of the node.
+_SHORT_NODE = re.compile(r"The node (?:was low on resource|had condition): [^.]*\.")
+
 # Fields whose value is a label key (or is spelled like one), and fields whose value is a label value.
 _KEY_FIELDS = (
     (SchedulingGate, "name"),
@@ -224,7 +229,7 @@ class Filter:
                 shared[field] = self._field(type(value), field, part)
         if isinstance(value, OwnerReference | ControllerRef):
             shared |= self._foreign(value)
-        if self._past and (words := self._words(value)):
+        if words := self._eviction(value) or (self._words(value) if self._past else ""):
             shared["message"] = words
         return shared
 
@@ -242,6 +247,16 @@ class Filter:
             # A rule reads the prefix: only Kubernetes may create such a class.
             return value if value.startswith(SYSTEM_PREFIX) else self._rename(value)
         return self.share(value)
+
+    def _eviction(self, value: msgspec.Struct) -> str:
+        """Return the kubelet's message on an evicted pod; under pseudonyms without names of containers."""
+        if not isinstance(value, SchedulableStatus) or value.reason != EVICTED:
+            return ""
+        message = value.message or ""
+        if not self._pseudonyms:
+            return message
+        found = _SHORT_NODE.match(message)
+        return found[0] if found else ""
 
     def _words(self, value: msgspec.Struct) -> str:
         """Return the message of an object on waiting or eviction; under pseudonyms only the names in it."""

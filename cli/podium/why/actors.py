@@ -15,6 +15,7 @@ WORDS: Mapping[By, str] = {
     By.SCHEDULER: "{scheduler} preempted it",
     By.EVICTION_API: "it was evicted through the eviction API",
     By.KUBELET_PRESSURE: "the kubelet evicted it because its node ran short of a resource",
+    By.KUBELET_LIMIT: "the kubelet evicted it because it used more storage than its limit",
     By.KUBELET_CRITICAL: "the kubelet preempted it for a critical pod",
     By.KUBELET_SHUTDOWN: "the kubelet terminated it because its node shut down",
     By.KUBELET: "the kubelet terminated it",
@@ -37,6 +38,10 @@ FIXES: Mapping[By, str] = {
     By.KUBELET_PRESSURE: (
         "its node ran out of memory, disk or PIDs: request what the pod uses. Pods that use more "
         "than they request are evicted first, whatever their priority"
+    ),
+    By.KUBELET_LIMIT: (
+        "it wrote more than its limit of ephemeral storage, or than the sizeLimit of an emptyDir: raise the "
+        "limit, or write less. Its priority does not matter"
     ),
     By.KUBELET_CRITICAL: (
         "a static or critical system pod needed its resources on that node: reserve more for "

@@ -19,7 +19,7 @@ from podium.api.events import PREEMPTED, PREEMPTED_BY, PREEMPTOR, Event
 from podium.api.groups import PodGroup
 from podium.api.meta import Condition, instant
 from podium.api.records import CLUSTER, Party, PlanMode, PreemptionRecord, RecordedPlan, Result
-from podium.api.schedulable import Schedulable
+from podium.api.schedulable import EVICTED, Schedulable
 from podium.api.times import written
 from podium.schedulerplugin.history.records import identity
 from podium.schedulerplugin.preemption.intents import BY_SCHEDULER, DISRUPTION_TARGET, preempts
@@ -46,16 +46,19 @@ _REASONS: Mapping[str, By] = {
 _KUBELET = "TerminationByKubelet"
 # The value that a kubelet writes into status.reason, and into the reason of its events, when it ends a pod.
 _KUBELET_REASONS: Mapping[str, By] = {
-    "Evicted": By.KUBELET_PRESSURE,
+    EVICTED: By.KUBELET_PRESSURE,
     "Preempting": By.KUBELET_CRITICAL,
     "Terminated": By.KUBELET_SHUTDOWN,
     "NodeShutdown": By.KUBELET_SHUTDOWN,
 }
+# The kubelet's messages on pods that exceed their own limits; otherwise their node ran short.
+_LIMITS = ("exceeded its local ephemeral storage limit", "exceeds the total limit", "exceeds the limit")
 EVENT_REASONS: Mapping[str, By] = {
-    "Evicted": By.KUBELET_PRESSURE,
+    EVICTED: By.KUBELET_PRESSURE,
     "Preempting": By.KUBELET_CRITICAL,
     "TaintManagerEviction": By.TAINT_MANAGER,
 }
+_EVICTED = (By.KUBELET_PRESSURE, By.KUBELET_LIMIT)
 _KINDS = {"pod": "Pod", "podgroup": "PodGroup", "compositepodgroup": "CompositePodGroup"}
 
 
@@ -156,14 +159,15 @@ def _of_pod(pod: Schedulable, group: PodGroup | None) -> _Trace | None:
     name, status = pod.metadata.name or "", pod.status
     condition = status.condition(DISRUPTION_TARGET) if status is not None else None
     reason = (status.reason if status is not None else None) or ""
+    message = (status.message if status is not None and reason == EVICTED else None) or ""
     trace = _Trace(
         pod.metadata.uid or name, _CONDITION, "", By.OTHER, Of.ITSELF, (name,), node=pod.spec.nodeName or ""
-    )
+    )._replace(message=message.strip())
     if condition is not None and condition.status == "True":
         return _of_condition(condition, trace, reason)
     if pod.finished and reason in _KUBELET_REASONS:
         # The kubelet is older than 1.26, or the condition was removed later.
-        return trace._replace(source=_STATUS, by=_KUBELET_REASONS[reason])
+        return trace._replace(source=_STATUS, by=_by_kubelet(reason, message))
     if pod.metadata.deletionTimestamp is not None:
         mark = (
             next((each for each in group.conditions if preempts(each)), None) if group is not None else None
@@ -203,7 +207,7 @@ def _of_condition(condition: Condition, trace: _Trace, reason: str) -> _Trace:
 
     `reason` is the pod's own status.reason, which tells kubelet evictions apart.
     """
-    message = condition.message or ""
+    message = condition.message or trace.message
     trace = trace._replace(time=condition.lastTransitionTime or "", message=message)
     if condition.reason == BY_SCHEDULER:
         scheduler, colon, _ = message.partition(": preempting")
@@ -214,9 +218,16 @@ def _of_condition(condition: Condition, trace: _Trace, reason: str) -> _Trace:
         by = By.PODIUM if match else _scheduler(name)
         return trace._replace(by=by, scheduler=name, preemptor=preemptor)
     if condition.reason == _KUBELET:
-        return trace._replace(by=_KUBELET_REASONS.get(reason, By.KUBELET))
+        return trace._replace(by=_by_kubelet(reason, message))
     by = _REASONS.get(condition.reason or "", By.OTHER)
     return trace._replace(by=by, message=message or condition.reason or "")
+
+
+def _by_kubelet(reason: str, message: str) -> By:
+    """Return the kind of a kubelet's eviction by the reason and message of the kubelet."""
+    if reason == EVICTED and any(each in message for each in _LIMITS):
+        return By.KUBELET_LIMIT
+    return _KUBELET_REASONS.get(reason, By.KUBELET)
 
 
 def _of_event(event: Event, victims: Iterable[Victim]) -> _Trace | None:
@@ -237,7 +248,9 @@ def _of_event(event: Event, victims: Iterable[Victim]) -> _Trace | None:
             trace = trace._replace(preemptor=preemptor, node=_node(match[3]))
         return trace._replace(by=_scheduler(event.reporter), scheduler=event.reporter)
     by = EVENT_REASONS.get(event.reason or "")
-    return None if by is None or message.startswith(_CANCELLED) else trace._replace(by=by)
+    if by is None or message.startswith(_CANCELLED):
+        return None
+    return trace._replace(by=_by_kubelet(EVICTED, message) if event.reason == EVICTED else by)
 
 
 def _of_plan(plan: RecordedPlan, victims: Iterable[Victim], known: Known) -> Iterator[_Trace]:
@@ -335,17 +348,20 @@ def _departure(
         if found is not None and known(found.namespace):
             preemptor = msgspec.structs.replace(found, priority=found.priority or preemptor.priority)
     scheduler = next((each.scheduler for each in traces if each.scheduler), "")
+    # A message from the object itself comes before a message about it.
+    message = next((each.message for each in traces if each.message), "")
+    cause = message.partition(". ")[0].rstrip(".") if by in _EVICTED else ""
+    words = WORDS[by].format(scheduler=f"scheduler {scheduler}" if scheduler else "a scheduler")
     return Departure(
         time=first.time,
         by=by,
         of=min((each.of for each in traces), key=tuple(Of).index),
-        words=WORDS[by].format(scheduler=f"scheduler {scheduler}" if scheduler else "a scheduler"),
+        words=f'{words} ("{cause}")' if cause else words,
         scheduler=scheduler,
         preemptor=preemptor,
         pods=tuple(sorted({pod for each in traces for pod in each.pods})),
         node=next((each.node for each in traces if each.node), ""),
-        # A message from the object itself comes before a message about it.
-        message=next((each.message for each in traces if each.message), ""),
+        message=message,
         told=tuple(dict.fromkeys(each.source for each in traces)),
         fix=FIXES[by],
     )

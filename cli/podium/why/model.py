@@ -35,6 +35,7 @@ class By(StrEnum):
     SCHEDULER = "Scheduler"
     EVICTION_API = "EvictionAPI"
     KUBELET_PRESSURE = "KubeletNodePressure"
+    KUBELET_LIMIT = "KubeletPodLimit"
     KUBELET_CRITICAL = "KubeletCriticalPod"
     KUBELET_SHUTDOWN = "KubeletNodeShutdown"
     # The remaining data does not say which kind of kubelet eviction it was.

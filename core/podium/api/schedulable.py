@@ -194,11 +194,16 @@ class SchedulableSpec(PodSpec, gc=False):
     terminationGracePeriodSeconds: Int64 | None = None
 
 
+# status.reason of a pod that the kubelet evicted. The message is the kubelet's own.
+EVICTED = "Evicted"
+
+
 class SchedulableStatus(PodStatus, gc=False):
     """status of a pod, with the fields that order victims."""
 
-    # The reason of a rejection by the kubelet: OutOfcpu and so on.
+    # The reason of a rejection by the kubelet (OutOfcpu and so on) or of an eviction, and its message.
     reason: str | None = None
+    message: str | None = None
     nominatedNodeName: str | None = None
     startTime: str | None = None
 

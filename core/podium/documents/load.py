@@ -282,7 +282,10 @@ class Loader:
         """
         self._filter.check()
         info = self._info or ClusterInfo(scheduling=True)
-        kinds = dict.fromkeys(str(read.kind) for read in self._reads.values())
+        # A composite group is found only where it is; its absence proves nothing and limits no rule.
+        kinds = dict.fromkeys(
+            str(read.kind) for read in self._reads.values() if read.kind is not Kind.COMPOSITE_GROUP
+        )
         unread = {kind: NOT_IN_INPUT for kind in kinds if kind not in self._listed} | self._partly
         if SCHEDULING_READS.items() <= self._reads.items() and not info.scheduling:
             unread |= {Kind.POD: NOT_FOR_SCHEDULING, Kind.NODE: NOT_FOR_SCHEDULING}

@@ -30,6 +30,7 @@ BY_KUBE = "default-scheduler: preempting to accommodate a higher priority pod"
 CRITICAL = "Pod was preempted by Kubelet to accommodate a critical pod."
 EVENT_KUBE = f"Preempted by pod {uid_of('high')} on node n1"
 KUBELET = "TerminationByKubelet"
+SHORT = "The node was low on resource: ephemeral-storage. Container a was using 9Ki, request is 0. "
 
 
 def ended(reason: str, message: str = "", **status: Any) -> list[dict[str, Any]]:
@@ -75,6 +76,42 @@ HANDS: dict[str, tuple[list[dict[str, Any]], By, str]] = {
         By.KUBELET_PRESSURE,
         "has ended: the kubelet evicted it because its node ran short",
     ),
+    "a kubelet that says of what the node ran short": (
+        ended(
+            "Evicted", message="The node was low on resource: ephemeral-storage. Container a was using 9Ki."
+        ),
+        By.KUBELET_PRESSURE,
+        'ran short of a resource ("The node was low on resource: ephemeral-storage")',
+    ),
+    "a kubelet that says so in the status only": (
+        [pod("x", node="n1", status={"phase": "Failed", "reason": "Evicted", "message": SHORT})],
+        By.KUBELET_PRESSURE,
+        'ran short of a resource ("The node was low on resource: ephemeral-storage")',
+    ),
+    "a kubelet whose condition lost its message": (
+        [
+            pod(
+                "x",
+                disrupted(KUBELET),
+                node="n1",
+                status={"phase": "Failed", "reason": "Evicted", "message": SHORT},
+            )
+        ],
+        By.KUBELET_PRESSURE,
+        'ran short of a resource ("The node was low on resource: ephemeral-storage")',
+    ),
+    **{
+        f"a kubelet at a limit: {text}": (
+            [pod("x", node="n1", status={"phase": "Failed", "reason": "Evicted", "message": f"{text}. "})],
+            By.KUBELET_LIMIT,
+            f'it used more storage than its limit ("{text}")',
+        )
+        for text in (
+            "Pod ephemeral local storage usage exceeds the total limit of containers 1Gi",
+            'Container a exceeded its local ephemeral storage limit "1Gi"',
+            'Usage of EmptyDir volume "tmp" exceeds the limit "1Gi"',
+        )
+    },
     "a kubelet for a critical pod": (
         ended("Preempting", CRITICAL),
         By.KUBELET_CRITICAL,

@@ -13,6 +13,7 @@ import pytest
 from tests.support.calling import Podium
 from tests.support.servers import Server
 
+from podium.api.minors import planned_note
 from podium.cli.render.formats import FORMATS
 
 SICK = """\
@@ -134,7 +135,12 @@ MINORS = {
     "as asked": (["--kubernetes", "1.36"], "v1.37.0", "1.36", "set by --kubernetes"),
     "the server's": ([], "v1.36.3", "1.36", "the API server is v1.36.3"),
     "a vendor's": ([], "v1.35.2-gke.100", "1.35", "the API server is v1.35.2-gke.100"),
-    "a newer one than known": ([], "v1.41.0", "1.38", "the API server is v1.41.0; the nearest known minor"),
+    "a newer one than known": (
+        [],
+        "v1.41.0",
+        "1.38",
+        f"the API server is v1.41.0; the nearest known minor{planned_note(38)}",
+    ),
     "unknown version": ([], "''", "1.37", "assumed, because no node has a version"),
 }
 

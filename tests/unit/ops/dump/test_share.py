@@ -13,7 +13,7 @@ from podium.api.groups import GROUP_LABEL
 from podium.api.meta import Condition, ObjectMeta, OwnerReference
 from podium.api.reads import READS
 from podium.api.records import Owner, Party, PreemptionRecord, RecordedPlan
-from podium.api.schedulable import SCHEDULING_READS, Schedulable, SchedulableNode
+from podium.api.schedulable import SCHEDULING_READS, Schedulable, SchedulableNode, SchedulableStatus
 from podium.api.v1alpha2 import ControllerRef
 from podium.groups import inferred
 from podium.ops import share
@@ -189,6 +189,30 @@ def test_free_text_is_never_shared() -> None:
         {"metadata": {"name": "gold"}, "value": 1, "description": "for ACME only"}, PriorityClass
     )
     assert "description" not in PLAIN.share(found)
+
+
+EVICTION = (
+    "The node was low on resource: memory. Threshold quantity: 100Mi, available: 5Mi. "
+    "Container secret-sauce was using 9Gi, request is 0. "
+)
+
+
+@pytest.mark.parametrize(
+    ("reason", "message", "plain", "renamed"),
+    [
+        ("Evicted", EVICTION, EVICTION, "The node was low on resource: memory."),
+        ("Evicted", "Container secret-sauce exceeded", "Container secret-sauce exceeded", None),
+        ("OutOfcpu", "Pod was rejected", None, None),
+        (None, "hunter2", None, None),
+    ],
+)
+def test_of_an_evicted_pod_the_kubelets_message_is_kept(
+    reason: str | None, message: str, plain: str | None, renamed: str | None
+) -> None:
+    """It is the only field with the cause. Containers are named in it, so pseudonyms shorten it."""
+    status = SchedulableStatus(reason=reason, message=message)
+    assert PLAIN.share(status).get("message") == plain
+    assert RENAMED.share(status).get("message") == renamed
 
 
 def test_custom_kinds_get_pseudonyms() -> None:
