@@ -34,14 +34,16 @@ class Role(NamedTuple):
 
     `path` is the place of the template, with `*` for each item. `numbers` are the factors of the number of
     pods, with the same items; without factors the number is not known. `name` is the field of its name, and
-    `default_name` the name without such a field. `build` makes a pod template of an item that is none, and
-    `spec` is then the place of the fields of the pod's spec in the item.
+    `default_name` the name without such a field. `times` reads one more factor from the object, as the value
+    of a field. `build` makes a pod template of an item that is none, and `spec` is then the place of the
+    fields of the pod's spec in the item.
     """
 
     path: str
     numbers: tuple[Number, ...] = ()
     name: str = ""
     default_name: str = ""
+    times: Callable[[Mapping[str, Any], str], tuple[str, Any]] | None = None
     build: Callable[[Mapping[str, Any], Mapping[str, Any]], dict[str, Any]] | None = None
     spec: str = "spec"
 
@@ -169,20 +171,33 @@ def _value(document: Any, steps: Path, keys: Path = ()) -> Any:
 
 
 def _found(document: Mapping[str, Any], role: Role, found: _Found) -> FoundRole:
-    number: int | None = 1 if role.numbers else None
-    for factor in role.numbers:
-        set_fields = ((field, _value(document, parse_path(field), found.keys)) for field in factor.fields)
-        field, value = next(((f, v) for f, v in set_fields if v is not None), ("", factor.default))
-        value = int(value) if isinstance(value, str) and value.isdecimal() and len(value) < 11 else value
-        if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < 2**31:
-            raise ValueError(f"{field.replace('.*', '[*]')}: {value!r} is not a number of pods")
-        number = (number or 0) * value
     named = _value(document, parse_path(role.name), found.keys) if role.name else None
     if not isinstance(named, str):
         named = next((key for key in found.keys if isinstance(key, str)), role.default_name)
+    number = _number(document, role, found.keys, named)
     template = dict(found.value) if role.build is None else role.build(document, found.value)
     spec_path = f"{found.path}.{role.spec}".rstrip(".")
     return FoundRole(found.path, spec_path, named.lower(), template, number)
+
+
+def _number(document: Mapping[str, Any], role: Role, keys: Path, name: str) -> int | None:
+    """Return the product of the factors of a role, None without factors. Raises ValueError."""
+    if not role.numbers:
+        return None
+    factors: list[tuple[str, Any]] = []
+    for factor in role.numbers:
+        set_fields = ((field, _value(document, parse_path(field), keys)) for field in factor.fields)
+        factors.append(next(((f, v) for f, v in set_fields if v is not None), ("", factor.default)))
+    if role.times is not None:
+        factors.append(role.times(document, name))
+    number = 1
+    for field, given in factors:
+        decimal = isinstance(given, str) and given.isdecimal() and len(given) < 11
+        value = int(given) if decimal else given
+        if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < 2**31:
+            raise ValueError(f"{field.replace('.*', '[*]')}: {given!r} is not a number of pods")
+        number *= value
+    return number
 
 
 def _ray(cluster: str) -> tuple[Role, ...]:
@@ -216,6 +231,28 @@ def _clique(document: Mapping[str, Any], clique: Mapping[str, Any]) -> dict[str,
         spec["priorityClassName"] = default
     metadata = {key: clique[key] for key in ("labels", "annotations") if clique.get(key)}
     return {"metadata": metadata, "spec": spec}
+
+
+def _scaled(document: Mapping[str, Any], clique: str) -> tuple[str, Any]:
+    """Return the replicas of the scaling group of a clique of Grove, 1 without a group."""
+    groups = _value(document, ("spec", "template", "podCliqueScalingGroups"))
+    for index, group in enumerate(groups if isinstance(groups, list) else ()):
+        names = group.get("cliqueNames") if isinstance(group, dict) else None
+        if isinstance(names, list) and clique in names:
+            replicas = group.get("replicas")
+            path = f"spec.template.podCliqueScalingGroups[{index}].replicas"
+            return path, 1 if replicas is None else replicas
+    return "", 1
+
+
+def _task(document: Mapping[str, Any], template: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the pod template of a task of a Volcano Job, with the Job's class and scheduler by default."""
+    spec = dict(template.get("spec") or {})
+    job = document["spec"]
+    if not spec.get("priorityClassName") and job.get("priorityClassName"):
+        spec["priorityClassName"] = job["priorityClassName"]
+    spec["schedulerName"] = spec.get("schedulerName") or job.get("schedulerName") or _VOLCANO
+    return {**template, "spec": spec}
 
 
 def _step(document: Mapping[str, Any], step: Mapping[str, Any]) -> dict[str, Any]:
@@ -270,6 +307,8 @@ _SPARK_FIELDS = (
     *("terminationGracePeriodSeconds", "initContainers"),
 )
 _MEMORY = re.compile(r"(\d{1,12})([kmgt]?)(?:i?b)?")
+# The scheduler that Volcano's webhook gives to a Job without one.
+_VOLCANO = "volcano"
 _CLIQUES = "spec.template.cliques.*"
 _TASKS = "spec.tasks.*"
 _MIN_SCALE = "spec.template.metadata.annotations[autoscaling.knative.dev/min-scale]"
@@ -300,7 +339,14 @@ POD_MAKERS: dict[tuple[str, str], PodMaker] = {
         suspend="spec.suspend", elsewhere="its pods are described in the runtime of spec.runtimeRef"
     ),
     ("batch.volcano.sh/v1alpha1", "Job"): PodMaker(
-        (Role(f"{_TASKS}.template", (Number((f"{_TASKS}.replicas",)),), f"{_TASKS}.name"),),
+        (
+            Role(
+                f"{_TASKS}.template",
+                (Number((f"{_TASKS}.replicas",), default=0),),
+                f"{_TASKS}.name",
+                build=_task,
+            ),
+        ),
         label="volcano.sh/job-name",
         role_label="volcano.sh/task-spec",
     ),
@@ -325,6 +371,7 @@ POD_MAKERS: dict[tuple[str, str], PodMaker] = {
                 _CLIQUES,
                 (Number(("spec.replicas",), default=0), Number((f"{_CLIQUES}.spec.replicas",))),
                 f"{_CLIQUES}.name",
+                times=_scaled,
                 build=_clique,
                 spec="spec.podSpec",
             ),

@@ -92,6 +92,55 @@ CASES = [
         {"spec.tasks[0].template": ("low", "volcano", 2)},
     ),
     Case(
+        "tasks with the class and the scheduler of their Job, or Volcano's own",
+        ("batch.volcano.sh/v1alpha1", "Job"),
+        {
+            "schedulerName": "mine",
+            "priorityClassName": "high",
+            "tasks": [
+                {"name": "ps", "replicas": 1, "template": pods()},
+                {"name": "worker", "replicas": 3, "template": pods("low", "other")},
+                {"name": "none", "template": pods()},
+            ],
+        },
+        {
+            "spec.tasks[0].template": ("high", "mine", 1),
+            "spec.tasks[1].template": ("low", "other", 3),
+            "spec.tasks[2].template": ("high", "mine", 0),
+        },
+    ),
+    Case(
+        "tasks of a Job without a scheduler",
+        ("batch.volcano.sh/v1alpha1", "Job"),
+        {"tasks": [{"name": "ps", "replicas": 2, "template": pods("low")}]},
+        {"spec.tasks[0].template": ("low", "volcano", 2)},
+    ),
+    Case(
+        "cliques of a scaling group",
+        ("grove.io/v1alpha1", "PodCliqueSet"),
+        {
+            "replicas": 2,
+            "template": {
+                "cliques": [
+                    {"name": "router", "spec": {"replicas": 1, "podSpec": {}}},
+                    {"name": "leader", "spec": {"replicas": 1, "podSpec": {}}},
+                    {"name": "Worker", "spec": {"replicas": 4, "podSpec": {}}},
+                    {"name": "single", "spec": {"replicas": 5, "podSpec": {}}},
+                ],
+                "podCliqueScalingGroups": [
+                    {"name": "decode", "cliqueNames": ["leader", "Worker"], "replicas": 3},
+                    {"name": "default", "cliqueNames": ["single"]},
+                ],
+            },
+        },
+        {
+            "spec.template.cliques[0]": (None, None, 2),
+            "spec.template.cliques[1]": (None, None, 6),
+            "spec.template.cliques[2]": (None, None, 24),
+            "spec.template.cliques[3]": (None, None, 10),
+        },
+    ),
+    Case(
         "a driver and executors",
         ("sparkoperator.k8s.io/v1beta2", "SparkApplication"),
         {
