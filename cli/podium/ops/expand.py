@@ -29,9 +29,10 @@ from podium.documents.split import Document, in_json_words
 from podium.groups import autogroups
 from podium.groups.inferred import KUEUE_QUEUE
 from podium.ops.added import Added, read_added
+from podium.ops.jobgroups import ControllerGroup, scheduling_groups
 from podium.ops.makers import Batch, Made, made_by, uid_of, with_claims
 from podium.ops.selecting import selected_keys, selections
-from podium.ops.workloadgroups import BatchGroup, groups_for, has_groups, job_group, maker_of
+from podium.ops.workloadgroups import BatchGroup, groups_for, has_groups, maker_of
 from podium.rules import webhook
 from podium.rules.admission import Operation, Profile, Request, review
 from podium.rules.target import AdmissionPhase
@@ -40,6 +41,15 @@ from podium.text import some
 # Kinds that decide the admission of others come first, in any order of the file.
 _FIRST = (Kind.NAMESPACE, Kind.PRIORITY_CLASS, Kind.WORKLOAD, Kind.POD_GROUP)
 MOST_NOTES = 20
+
+
+class _BatchKey(NamedTuple):
+    """A batch: the object of the file that makes it, its controller, role and replica."""
+
+    owner: ObjectRef
+    controller: str
+    role: str
+    replica: int | None
 
 
 class Expansion(NamedTuple):
@@ -120,7 +130,7 @@ class _Expander:
             self._add_pod(each)
         for each, made in makers:
             for batch in made.batches:
-                self._add_copies(each, batch, given.get((each.ref, batch.role, batch.replica)))
+                self._add_copies(each, batch, given.get(_batch_key(each.ref, batch)))
         for each in added:
             if each.read.kind not in (*_FIRST, Kind.OWNER, Kind.POD):
                 value = each.read.neutral(each.typed())
@@ -328,12 +338,9 @@ class _Expander:
 
     def _groups_of_workloads(
         self, workloads: list[Added], makers: list[tuple[Added, Made]]
-    ) -> dict[tuple[ObjectRef, str, int | None], GroupKey]:
-        """Create the groups of Workloads whose groups are not in the file; return the group of each batch.
-
-        The key of a batch is the owner of its pods, with their role and replica.
-        """
-        given: dict[tuple[ObjectRef, str, int | None], GroupKey] = {}
+    ) -> dict[_BatchKey, GroupKey]:
+        """Create the groups of Workloads whose groups are not in the file; return the group of each batch."""
+        given: dict[_BatchKey, GroupKey] = {}
         groups = [each for each in self._objects if isinstance(each, PodGroup)]
         for added in workloads:
             if has_groups(added.read.neutral(added.typed()), groups):
@@ -342,29 +349,29 @@ class _Expander:
             for batch, key, document in added.placed(self._given, added, owner, made):
                 if key not in self._seen.groups:
                     self._put_group(added.document, document)
-                given[owner.ref, batch.role, batch.replica] = key
+                given[_batch_key(owner.ref, batch)] = key
         return given
 
-    def _groups_of_jobs(
-        self, makers: list[tuple[Added, Made]]
-    ) -> dict[tuple[ObjectRef, str, int | None], GroupKey]:
-        """Create the groups that the Job controller would create for spec.scheduling of Jobs."""
-        given: dict[tuple[ObjectRef, str, int | None], GroupKey] = {}
+    def _groups_of_jobs(self, makers: list[tuple[Added, Made]]) -> dict[_BatchKey, GroupKey]:
+        """Create the groups that controllers would create for spec.scheduling of Jobs and JobSets."""
+        given: dict[_BatchKey, GroupKey] = {}
         for added, made in makers:
             owner = self._owners[added.ref]
             if not owner.job_scheduling:
                 continue
-            if not self._has_job_groups() or added.ref.kind != "Job":
+            if not self._has_job_groups() or added.ref.kind == "CronJob":
                 self._notes.append(f"{added.ref}: planned without the groups of {some(owner.job_scheduling)}")
                 continue
-            document = job_group(added, owner)
-            key = GroupKey(True, added.ref.namespace, document["metadata"]["name"])
-            if document["spec"]["schedulingPolicy"].get("gang") is None or not made.batches:
-                continue
-            self._notes.append(f"{added.ref}: planned as with the gate WorkloadWithJob (spec.scheduling)")
-            if key not in self._seen.groups:
-                self._put_group(added.document, document)
-            given[added.ref, "", None] = key
+            groups: list[ControllerGroup] = added.placed(list, scheduling_groups(added, made))
+            for group in groups:
+                own = group.path.startswith("spec.scheduling")
+                gate = owner.scheduling_gate("spec.scheduling" if own else group.path)
+                note = f"{added.ref}: planned as with the gate {gate} ({group.path})"
+                if note not in self._notes:
+                    self._notes.append(note)
+                if group.key not in self._seen.groups:
+                    self._put_group(added.document, group.document)
+                given |= dict.fromkeys((_batch_key(added.ref, batch) for batch in group.batches), group.key)
         return given
 
     def _has_job_groups(self) -> bool:
@@ -414,6 +421,10 @@ class _Expander:
                 elif key not in targets:
                     self._notes.append(f"{group.ref} has no pending pods. Add them")
         return targets
+
+
+def _batch_key(owner: ObjectRef, batch: Batch) -> _BatchKey:
+    return _BatchKey(owner, batch.controller.name, batch.role, batch.replica)
 
 
 def _described(value: Readable) -> str:

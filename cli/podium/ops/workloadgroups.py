@@ -10,10 +10,8 @@ from typing import Any, NamedTuple
 
 from podium.api.fieldpath import at, parse_path
 from podium.api.findings import ObjectError, group_of
-from podium.api.foreign import PodOwner
 from podium.api.groups import NATIVE_GROUP, PodGroup, Template, Workload
 from podium.api.membership import GroupKey, group_name
-from podium.api.minors import WORKLOAD_VERSIONS
 from podium.ops.added import Added
 from podium.ops.makers import Batch, Made, uid_of
 from podium.rules import podgroup
@@ -77,30 +75,6 @@ def groups_for(added: Added, owner: Added, made: Made, *, native_served: bool) -
         if of.setdefault(key, path) != path:
             raise ObjectError(workload.ref, path, f"its pods name PodGroup {name}, as those of {of[key]} do")
         yield BatchGroup(batch, key, _document(added, key, path, template))
-
-
-def job_group(added: Added, owner: PodOwner) -> dict[str, Any]:
-    """Return the PodGroup that the Job controller would create for a Job with spec.scheduling.
-
-    A gang without minCount has the Job's pods. The class is that of the pods, which must have its priority.
-    """
-    scheduling = dict(added.value["spec"]["scheduling"])
-    policy = scheduling.pop("schedulingPolicy", None) or {}
-    if policy.get("gang") is not None:
-        policy = {"gang": {"minCount": sum(owner.pods.values()), **policy["gang"]}}
-    spec = next(iter(owner.templates.values())).spec if owner.templates else None
-    class_name = spec.priorityClassName if spec is not None else None
-    key = GroupKey(True, added.ref.namespace, added.ref.name)
-    return {
-        "apiVersion": f"{NATIVE_GROUP}/{WORKLOAD_VERSIONS[max(WORKLOAD_VERSIONS)][0]}",
-        "kind": "PodGroup",
-        "metadata": {"name": key.name, "namespace": key.namespace, "uid": uid_of("PodGroup", *key[1:])},
-        "spec": {
-            "schedulingPolicy": policy or {"basic": {}},
-            **({"priorityClassName": class_name} if class_name else {}),
-            **scheduling,
-        },
-    }
 
 
 def _template(workload: Workload, batch: Batch) -> tuple[str, Template]:

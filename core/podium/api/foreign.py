@@ -183,9 +183,23 @@ class StartupPolicy(msgspec.Struct, gc=False):
     startupPolicyOrder: str | None = None
 
 
+class RoleScheduling(JobScheduling, gc=False):
+    """The group of some roles of a JobSet, or with `job` a group of each of their Jobs."""
+
+    targetReplicatedJobs: list[str] | None = None
+    job: JobScheduling | None = None
+
+
+class JobSetScheduling(JobScheduling, gc=False):
+    """spec.scheduling of a JobSet (KEP-969): the groups of its pods."""
+
+    replicatedJobs: list[RoleScheduling] | None = None
+
+
 class JobSetSpec(msgspec.Struct, gc=False):
     """spec of a JobSet."""
 
+    scheduling: JobSetScheduling | None = None
     replicatedJobs: list[ReplicatedJob] | None = None
     startupPolicy: StartupPolicy | None = None
     suspend: bool | None = None
@@ -220,7 +234,9 @@ class JobSet(msgspec.Struct, gc=False):
             yield from _one(path, spec.template if spec is not None else None)
 
     def job_scheduling(self) -> Iterator[tuple[str, JobScheduling]]:
-        """Yield the groups that the Job controller would create for its Jobs, by field path."""
+        """Yield the groups that it or the Job controller would create for its Jobs, by field path."""
+        if self.spec is not None and self.spec.scheduling is not None:
+            yield "spec.scheduling", self.spec.scheduling
         for path, job in self._roles():
             spec = job.template.spec if job.template is not None else None
             yield from _scheduling(path.removesuffix(".template"), spec)
@@ -346,6 +362,10 @@ MANIFEST_OWNERS: dict[tuple[str, str], OwnerKind] = {
 }
 
 
+# The feature gate of the controller that creates groups for spec.scheduling, by the kind that has the field.
+JOB_GATE, JOBSET_GATE = "WorkloadWithJob", "JobSetWorkloadAwareSchedulingAPI"
+
+
 class PodOwner(msgspec.Struct, frozen=True, gc=False):
     """An object that creates pods, in neutral form: its templates by field path, and its gangs.
 
@@ -353,7 +373,7 @@ class PodOwner(msgspec.Struct, frozen=True, gc=False):
     begins. `pods` is the number of pods of each template before any of them runs, also for a suspended owner.
     It lacks a template whose number is not known. `spec_paths` are the places of the pods' specs for
     templates that do not have them under `spec`. `job_scheduling` are the groups that the Job controller of
-    Kubernetes 1.37 would create, by field path.
+    Kubernetes 1.37, or the JobSet controller, would create, by field path.
     """
 
     ref: ObjectRef
@@ -366,6 +386,10 @@ class PodOwner(msgspec.Struct, frozen=True, gc=False):
     job_scheduling: dict[str, JobScheduling] = {}
     suspended: bool = False
     finished: bool = False
+
+    def scheduling_gate(self, path: str) -> str:
+        """Return the gate of a field of `job_scheduling`; JobSet has its own field and gate."""
+        return JOBSET_GATE if self.ref.kind == "JobSet" and path == "spec.scheduling" else JOB_GATE
 
     def spec_path(self, template: str) -> str:
         """Return the field path of the spec of the pods of a template."""

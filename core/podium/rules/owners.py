@@ -10,7 +10,8 @@ from typing import Any
 import msgspec
 
 from podium.api.findings import Finding, ObjectRef
-from podium.api.foreign import MANIFEST_OWNERS, neutral_owner, template_documents
+from podium.api.foreign import JOBSET_GATE, MANIFEST_OWNERS, neutral_owner, template_documents
+from podium.api.minors import named
 from podium.cluster.reader import ClusterReader
 from podium.rules import names
 from podium.rules.admission import Operation, Profile, Request, Verdict, review
@@ -39,9 +40,13 @@ def review_owner(request: Request, view: ClusterReader, profile: Profile) -> Ver
     awaits: list[str] = []
     refusal: Verdict | None = None
     for path in neutral.job_scheduling:
-        when = "" if profile.kubernetes == "1.36" else " unless the gate WorkloadWithJob is on"
+        gate = neutral.scheduling_gate(path)
+        if gate == JOBSET_GATE:
+            warnings.append(f"{path}: JobSet drops or refuses it unless its gate {gate} is on")
+            continue
+        when = "" if profile.minor < 37 else f" unless the gate {gate} is on"
         warnings.append(
-            f"{path}: Kubernetes {profile.kubernetes} drops it{when}; the pods then have no group"
+            f"{path}: Kubernetes {named(profile.minor)} drops it{when}; the pods then have no group"
         )
     for path, template in template_documents(owner, document).items():
         pod = _pod(template, meta["namespace"], name)

@@ -265,8 +265,8 @@ def test_table(write: Write) -> None:
         "",
         "3 objects: 2 allowed, 1 refused. Kubernetes 1.37, rules podium.",
         (
-            "Judged: metadata, priority, group, field names, required fields, selectors and restart policies. "
-            "Not"
+            "Judged: metadata, priority, group, field names, required fields, selectors and restart "
+            "policies. Not"
         ),
         "judged: values of other fields, quotas, permissions and other webhooks.",
     ]

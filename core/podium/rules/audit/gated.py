@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from podium.api.core import PodSpec
 from podium.api.findings import ObjectRef, Severity
+from podium.api.foreign import JOBSET_GATE
 from podium.api.reads import Kind
 from podium.api.v1alpha2 import COMPOSITE_DEMAND
 from podium.groups.planned import made_by_people
@@ -16,10 +17,11 @@ from podium.rules.rule import Rule
 JOB_SCHEDULING_GATED = Rule(
     id="job-scheduling-gated",
     severity=Severity.WARNING,
-    title="A Job asks for a group in spec.scheduling",
-    why="The field exists from Kubernetes 1.37 on, behind the alpha gate WorkloadWithJob. If the gate is "
-    "off, the API server drops the field, and the pods are scheduled one by one.",
-    source="KEP-5547",
+    title="A Job or JobSet asks for groups in spec.scheduling",
+    why="The field of a Job exists from Kubernetes 1.37 on, behind the alpha gate WorkloadWithJob. If the "
+    "gate is off, the API server drops the field, and the pods are scheduled one by one. The field of a "
+    "JobSet needs a JobSet release that knows it, and its gate JobSetWorkloadAwareSchedulingAPI.",
+    source="KEP-5547; kubernetes-sigs/jobset KEP-969",
     needs=frozenset({Kind.OWNER}),
 )
 COMPOSITE_GROUP_GATED = Rule(
@@ -64,15 +66,20 @@ WORKLOAD_REF_DROPPED = Rule(
 
 def job_scheduling_gated(survey: Survey) -> Iterator[AuditFinding]:
     """Find owners whose Jobs ask for a group of the Job controller."""
-    fix = "enable the gate WorkloadWithJob, or create a PodGroup and name it in the pod template"
     known = survey.minor >= 37
-    effect = "is dropped unless the gate WorkloadWithJob is on" if known else "is not known, so it is dropped"
     for owner in made_by_people(survey.view.owners):
         for path in owner.job_scheduling:
-            message = (
-                f"in Kubernetes {survey.kubernetes} the field {effect}. Without it the pods have no group."
-            )
-            yield AuditFinding(JOB_SCHEDULING_GATED.finding(owner.ref, path, message, fix), fix)
+            gate = owner.scheduling_gate(path)
+            if gate == JOBSET_GATE:
+                message = f"JobSet drops or refuses it unless its gate {gate} is on."
+            else:
+                effect = (
+                    f"is dropped unless the gate {gate} is on" if known else "is not known, so it is dropped"
+                )
+                message = f"in Kubernetes {survey.kubernetes} the field {effect}."
+            fix = f"enable the gate {gate}, or create a PodGroup and name it in the pod template"
+            text = f"{message} Without it the pods have no group."
+            yield AuditFinding(JOB_SCHEDULING_GATED.finding(owner.ref, path, text, fix), fix)
 
 
 def composite_group_gated(survey: Survey) -> Iterator[AuditFinding]:

@@ -40,6 +40,27 @@ CASES = [
         [("Job team-a/train", "spec.scheduling", "Kubernetes 1.36 the field is not known")],
         "1.36",
     ),
+    Case(
+        "a JobSet asks for groups, and the Jobs of a role too",
+        "job-scheduling-gated",
+        [
+            msgspec.structs.replace(
+                owner("JobSet", "js", api_version="jobset.x-k8s.io/v1alpha2"),
+                job_scheduling={
+                    "spec.scheduling": JobScheduling(),
+                    "spec.replicatedJobs[0].template.spec.scheduling": JobScheduling(),
+                },
+            )
+        ],
+        [
+            (
+                "JobSet team-a/js",
+                "spec.replicatedJobs[0].template.spec.scheduling",
+                "unless the gate WorkloadWithJob is on",
+            ),
+            ("JobSet team-a/js", "spec.scheduling", "JobSet drops or refuses it unless its gate JobSetWork"),
+        ],
+    ),
     Case("a Job asks for no group", "job-scheduling-gated", [owner()]),
     Case(
         "a group with a parent",

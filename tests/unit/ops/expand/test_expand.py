@@ -1,5 +1,6 @@
 """The objects a file adds: admitted as by a server, in the groups a server would make, pending or not."""
 
+from collections import Counter
 from typing import Any
 
 import pytest
@@ -560,6 +561,82 @@ def test_a_job_with_scheduling_is_planned_as_the_gang_that_its_controller_create
     assert made_group.disruption_mode is DisruptionMode.POD_GROUP
     assert list(expansion.targets) == [GroupKey(True, "t", "train")]
     assert any("WorkloadWithJob" in note for note in expansion.notes)
+
+
+def _jobset(scheduling: Document | None, *, job_scheduling: Document | None = None) -> Document:
+    """Make a JobSet of a driver and two Jobs of three workers."""
+    spec = {"parallelism": 3, "completions": 3, "template": template()}
+    worker = {**spec, **({"scheduling": job_scheduling} if job_scheduling is not None else {})}
+    roles = [
+        {"name": "driver", "template": {"spec": {**spec, "parallelism": 1, "completions": 1}}},
+        {"name": "worker", "replicas": 2, "template": {"spec": worker}},
+    ]
+    asked = {"scheduling": scheduling} if scheduling is not None else {}
+    return made("jobset.x-k8s.io/v1alpha2", "JobSet", "js", {**asked, "replicatedJobs": roles})
+
+
+@pytest.mark.parametrize(
+    ("jobset", "groups", "gate"),
+    [
+        (_jobset({}), {"js": 7}, "JobSetWorkloadAwareSchedulingAPI (spec.scheduling)"),
+        (
+            _jobset({"schedulingPolicy": {"gang": {"minCount": 5}}}),
+            {"js": 5},
+            "JobSetWorkloadAwareSchedulingAPI (spec.scheduling)",
+        ),
+        (
+            _jobset({"replicatedJobs": [{"targetReplicatedJobs": ["driver", "worker"]}]}),
+            {"js-driver-worker": 7},
+            "(spec.scheduling.replicatedJobs[0])",
+        ),
+        (
+            _jobset(
+                {
+                    "replicatedJobs": [
+                        {"targetReplicatedJobs": ["driver"], "schedulingPolicy": {"basic": {}}},
+                        {"targetReplicatedJobs": ["worker"]},
+                    ]
+                }
+            ),
+            {"js-worker": 6},
+            "(spec.scheduling.replicatedJobs[1])",
+        ),
+        (
+            _jobset({"replicatedJobs": [{"targetReplicatedJobs": ["worker"], "job": {}}]}),
+            {"js-worker-0": 3, "js-worker-1": 3},
+            "(spec.scheduling.replicatedJobs[0].job)",
+        ),
+        (
+            _jobset(None, job_scheduling=SCHEDULING),
+            {"js-worker-0": 3, "js-worker-1": 3},
+            "WorkloadWithJob (spec.replicatedJobs[1].template.spec.scheduling)",
+        ),
+        (_jobset(None, job_scheduling={"schedulingPolicy": {"basic": {}}}), {}, ""),
+    ],
+    ids=["all pods", "minCount", "two roles", "one role", "each Job", "the field of the Jobs", "basic"],
+)
+def test_a_jobset_with_scheduling_is_planned_as_the_gangs_that_its_controller_creates(
+    jobset: Document, groups: dict[str, int], gate: str
+) -> None:
+    expansion = add(cluster(), jobset, kubernetes="1.37")
+    found = [each for each in expansion.objects if isinstance(each, PodGroup)]
+    assert {each.ref.name: each.min_count for each in found} == groups
+    assert any(gate in note for note in expansion.notes) is bool(gate)
+    members = Counter(
+        each.spec.schedulingGroup.podGroupName
+        for each in pods(expansion).values()
+        if each.spec.schedulingGroup is not None
+    )
+    assert members.keys() == groups.keys()
+    assert all(members[name] >= least for name, least in groups.items())
+
+
+def test_roles_of_a_jobset_that_wait_for_each_other_have_a_gang_each() -> None:
+    jobset = _jobset({})
+    jobset["spec"]["replicatedJobs"][1]["dependsOn"] = [{"name": "driver", "status": "Ready"}]
+    expansion = add(cluster(), jobset, kubernetes="1.37")
+    found = [each for each in expansion.objects if isinstance(each, PodGroup)]
+    assert {each.ref.name: each.min_count for each in found} == {"js-driver": 1}
 
 
 def test_a_server_without_the_field_creates_no_gang() -> None:
