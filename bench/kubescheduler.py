@@ -75,7 +75,7 @@ def scheduling(server: Server) -> Iterator[Scheduler]:
         settings = msgspec.structs.replace(
             server.settings, controllers=True, ports={**server.settings.ports, _NAME: port}
         )
-        arguments = next(each.arguments for each in commands(settings, server.folder) if each.name == _NAME)
+        arguments = commands(settings, server.folder)[_NAME]
         quick = (f"--kube-api-qps={_QPS}", f"--kube-api-burst={_QPS}")
         output = held.enter_context((server.folder / log(_NAME)).open("ab"))
         running = subprocess.Popen(

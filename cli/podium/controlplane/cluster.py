@@ -162,14 +162,13 @@ def _start(folder: Path, state: ControlPlaneState, paths: Mapping[str, Path]) ->
             state.components.pop(name, None)
         _prepare(folder, state)
         try:
-            for component in commands(
-                state.settings, packagedata.folder("controlplane") / "kwok" / "stages.yaml"
-            ):
-                if component.name in paths:
-                    _spawn(folder, state, component.name, [str(paths[component.name]), *component.arguments])
-                if component.name in ("etcd", "kube-apiserver"):
-                    readiness.wait_for(folder, state, component.name)
-                if component.name == "kube-apiserver":
+            stages = packagedata.folder("controlplane") / "kwok" / "stages.yaml"
+            for name, arguments in commands(state.settings, stages).items():
+                if name in paths:
+                    _spawn(folder, state, name, [str(paths[name]), *arguments])
+                if name in ("etcd", "kube-apiserver"):
+                    readiness.wait_for(folder, state, name)
+                if name == "kube-apiserver":
                     _write_credentials(folder, state.settings)
             for name in listening(controllers=state.settings.controllers):
                 readiness.wait_for(folder, state, name)

@@ -6,7 +6,6 @@ on a port; the other programs listen on 127.0.0.1.
 """
 
 from pathlib import Path
-from typing import NamedTuple
 
 import msgspec
 
@@ -47,13 +46,6 @@ class ClusterSettings(msgspec.Struct, frozen=True, kw_only=True):
         return RELEASES[self.kubernetes]
 
 
-class Component(NamedTuple):
-    """A process of a cluster; the program is started with exactly these arguments."""
-
-    name: str
-    arguments: tuple[str, ...]
-
-
 def names(*, controllers: bool) -> tuple[str, ...]:
     """Return the components in starting order; each needs those before it."""
     server = ("etcd", "kube-apiserver")
@@ -75,8 +67,8 @@ def log(component: str) -> str:
     return f"logs/{component}.log"
 
 
-def commands(settings: ClusterSettings, stages: Path) -> list[Component]:
-    """Return the components of a cluster with their arguments; `stages` is kwok's configuration."""
+def commands(settings: ClusterSettings, stages: Path) -> dict[str, tuple[str, ...]]:
+    """Return the exact arguments of each component of a cluster; `stages` is kwok's configuration."""
     arguments = {
         "etcd": _etcd(),
         "kube-apiserver": _apiserver(settings),
@@ -84,7 +76,7 @@ def commands(settings: ClusterSettings, stages: Path) -> list[Component]:
         "kube-scheduler": _client(settings, "kube-scheduler"),
         "kwok": _kwok(stages),
     }
-    return [Component(name, arguments[name]) for name in names(controllers=settings.controllers)]
+    return {name: arguments[name] for name in names(controllers=settings.controllers)}
 
 
 def _etcd() -> tuple[str, ...]:

@@ -5,11 +5,11 @@ and the key that signs service account tokens. Only the owner can read these fil
 """
 
 import base64
-import os
 import secrets
 from pathlib import Path
 
 from podium.controlplane.components import SERVICE_ACCOUNT_KEY, TOKENS
+from podium.documents import files
 
 ADMIN = "admin"
 # User and groups by component; RBAC's bootstrap policy has the two system users, as on any cluster.
@@ -81,10 +81,4 @@ users:
 
 def write_private(path: Path, text: str) -> None:
     """Write a file that only its owner may read, replacing the whole of an older one."""
-    draft = path.with_name(f".{path.name}.new")
-    draft.unlink(missing_ok=True)
-    with os.fdopen(
-        os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8"
-    ) as file:
-        file.write(text)
-    draft.replace(path)
+    files.replace(path, lambda file: file.write(text.encode()), mode=files.PRIVATE)

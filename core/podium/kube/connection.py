@@ -66,11 +66,12 @@ class TooLargeError(PodiumError):
     """An answer is longer than its reader accepts."""
 
 
-class _Status(msgspec.Struct):
+class Status(msgspec.Struct):
     """The fields of metav1.Status that describe a refusal."""
 
-    message: str = ""
+    code: int = 0
     reason: str = ""
+    message: str = ""
 
 
 class _Call(NamedTuple):
@@ -371,11 +372,11 @@ async def get_or_none(connection: Connection, path: str) -> bytes | None:
         raise
 
 
-def _status(body: bytes) -> _Status:
+def _status(body: bytes) -> Status:
     try:
-        return msgspec.json.decode(body, type=_Status)
+        return msgspec.json.decode(body, type=Status)
     except msgspec.DecodeError:
-        return _Status(message=body[:200].decode(errors="replace"))
+        return Status(message=body[:200].decode(errors="replace"))
 
 
 def _wait(seconds: str) -> float:

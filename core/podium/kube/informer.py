@@ -1,6 +1,6 @@
 """List and watch one resource until cancelled, as client-go's reflector does.
 
-`watching` interprets the answers; this module decides what to request and when. A request that ends early is
+`reflector` interprets the answers; this module decides what to request and when. A request that ends early is
 followed by a growing delay, so a failing server is never asked in a tight loop. The delay is skipped if
 another kind of request may help: a list instead of a watch, or pages instead of a stream.
 """
@@ -61,7 +61,7 @@ class Informer:
     """Follows one served resource.
 
     `failure` is the current error between informer and server, or None. `refused` is the server's message if
-    it denies access. `heard` is the time of the server's last answer, on the clock of `world`.
+    it denies access. `last_response` is the time of the server's last answer, on the clock of `world`.
     """
 
     def __init__(

@@ -54,14 +54,11 @@ def _struct(members: dict[str, msgspec.Raw], wanted: type[msgspec.Struct], spare
     before = _parts(spare, dict[str, msgspec.Raw])
     values = {}
     for field in msgspec.structs.fields(wanted):
-        text, older = members.get(field.encode_name), before.get(field.encode_name)
-        if text is None:
-            continue
-        try:
-            values[field.name] = _decode(text, field.type, older)
-        except _BrokenError:
-            if older is not None:
-                values[field.name] = _strict(older, field.type)
+        text = members.get(field.encode_name)
+        if text is not None:
+            found = _part(text, field.type, before.get(field.encode_name))
+            if found is not msgspec.UNSET:
+                values[field.name] = found
     try:
         return wanted(**values)
     except TypeError:
@@ -73,12 +70,9 @@ def _list(elements: list[msgspec.Raw], wanted: Any, spare: _Raw | None) -> list[
     before = _parts(spare, list[msgspec.Raw])
     values = []
     for index, text in enumerate(elements):
-        older = before[index] if index < len(before) else None
-        try:
-            values.append(_decode(text, wanted, older))
-        except _BrokenError:
-            if older is not None:
-                values.append(_strict(older, wanted))
+        found = _part(text, wanted, before[index] if index < len(before) else None)
+        if found is not msgspec.UNSET:
+            values.append(found)
     return values
 
 
@@ -90,15 +84,20 @@ def _mapping(members: dict[str, msgspec.Raw], wanted: Any, spare: _Raw | None) -
     before = _parts(spare, dict[str, msgspec.Raw])
     values = {}
     for name, text in members.items():
-        older = before.get(name)
-        try:
-            values[name] = _decode(text, wanted, older)
-        except _BrokenError:
-            if older is not None:
-                values[name] = _strict(older, wanted)
-            elif str in _choices(wanted):
-                values[name] = bytes(memoryview(text)).decode(errors="replace")
+        found = _part(text, wanted, before.get(name))
+        if found is not msgspec.UNSET:
+            values[name] = found
+        elif str in _choices(wanted):
+            values[name] = bytes(memoryview(text)).decode(errors="replace")
     return values
+
+
+def _part(text: msgspec.Raw, wanted: Any, spare: _Raw | None) -> Any:
+    """Return the decodable parts of a value, else its earlier version, else UNSET."""
+    try:
+        return _decode(text, wanted, spare)
+    except _BrokenError:
+        return msgspec.UNSET if spare is None else _strict(spare, wanted)
 
 
 def _parts(spare: _Raw | None, wanted: Any) -> Any:

@@ -20,6 +20,7 @@ from podium.api.meta import ObjectMeta
 from podium.cluster.reader import Name
 from podium.cluster.state import Readable
 from podium.errors import PodiumError
+from podium.kube.connection import Status
 from podium.kube.discovery import Served
 from podium.kube.listing import ListMeta
 from podium.kube.reading import Keep, ObjectIdentity, Reader, Undecodable, WatchError, decode, event, identify
@@ -46,12 +47,6 @@ class Sink(Protocol):
 
     def remove(self, obj: Readable) -> None:
         """Remove the object of the same identity."""
-
-
-class _Status(msgspec.Struct):
-    code: int = 0
-    reason: str = ""
-    message: str = ""
 
 
 class _Page(msgspec.Struct):
@@ -170,7 +165,7 @@ class Reflector:
             case "BOOKMARK":
                 self._take_bookmark(identify(change.object), most)
             case "ERROR":
-                self._fail(decode(change.object, _Status))
+                self._fail(decode(change.object, Status))
             case unknown:
                 raise WatchError(f"a watch event of type {unknown!r}")
 
@@ -229,7 +224,7 @@ class Reflector:
         else:
             self.version = version
 
-    def _fail(self, status: _Status) -> None:
+    def _fail(self, status: Status) -> None:
         text = f"{status.code} {status.reason}: {status.message}"
         if status.code == 410:
             self.needs_list = True

@@ -25,7 +25,7 @@ def kubelet(server: Server, stages: Path | None = None) -> Iterator[None]:
         server.settings, controllers=True, ports={**server.settings.ports, _NAME: 0}
     )
     stages = stages or packagedata.folder("controlplane") / "kwok" / "stages.yaml"
-    arguments = next(each.arguments for each in commands(settings, stages) if each.name == _NAME)
+    arguments = commands(settings, stages)[_NAME]
     with (server.folder / log(_NAME)).open("ab") as output:
         running = subprocess.Popen(
             [str(server.program(_NAME)), *arguments],

@@ -17,7 +17,7 @@ def flags(minor: str, *, workload_api: bool = True, controllers: bool = True) ->
     )
     return {
         name: dict(argument.removeprefix("--").split("=", 1) for argument in arguments)
-        for name, arguments in commands(settings, Path("/data/stages.yaml"))
+        for name, arguments in commands(settings, Path("/data/stages.yaml")).items()
     }
 
 
@@ -93,8 +93,8 @@ def test_the_api_server_takes_further_arguments() -> None:
         name="test", kubernetes="1.37", workload_api=True, controllers=True, ports=PORTS, apiserver=further
     )
     hear = [
-        each.name
-        for each in commands(settings, Path("/data/stages.yaml"))
-        if set(further) <= set(each.arguments)
+        name
+        for name, arguments in commands(settings, Path("/data/stages.yaml")).items()
+        if set(further) <= set(arguments)
     ]
     assert hear == ["kube-apiserver"]

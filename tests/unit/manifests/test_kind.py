@@ -72,14 +72,14 @@ class Machine:
 @pytest.mark.parametrize("minor", RELEASES)
 def test_the_cluster_has_the_gates_of_the_local_control_plane(minor: str) -> None:
     """Those, and the versions of the API, are what our own API server of that minor is started with."""
-    asked = yaml.safe_load(config.configuration(RELEASES[minor]))
+    document = yaml.safe_load(config.configuration(RELEASES[minor]))
     settings = ClusterSettings(name="test", kubernetes=minor, workload_api=True, controllers=False, ports={})
-    (server,) = [each for each in commands(settings, Path()) if each.name == "kube-apiserver"]
-    gates = ",".join(f"{gate}={str(on).lower()}" for gate, on in asked["featureGates"].items())
-    versions = ",".join(f"{version}={on}" for version, on in asked["runtimeConfig"].items())
-    assert f"--feature-gates={gates}" in server.arguments
-    assert f"--runtime-config={versions}" in server.arguments
-    assert (asked["kind"], asked["apiVersion"]) == ("Cluster", "kind.x-k8s.io/v1alpha4")
+    arguments = commands(settings, Path())["kube-apiserver"]
+    gates = ",".join(f"{gate}={str(on).lower()}" for gate, on in document["featureGates"].items())
+    versions = ",".join(f"{version}={on}" for version, on in document["runtimeConfig"].items())
+    assert f"--feature-gates={gates}" in arguments
+    assert f"--runtime-config={versions}" in arguments
+    assert (document["kind"], document["apiVersion"]) == ("Cluster", "kind.x-k8s.io/v1alpha4")
 
 
 def test_a_node_is_reserved_for_the_scheduler_and_one_is_not() -> None:

@@ -94,9 +94,8 @@ def _scheduler(server: Server, *, gates: bool) -> Iterator[None]:
     """Run the release's scheduler beside its API server."""
     settings = msgspec.structs.replace(server.settings, controllers=True, workload_api=gates)
     stages = packagedata.folder("controlplane") / "kwok" / "stages.yaml"
-    found = {each.name: each for each in commands(settings, stages)}[_SCHEDULER]
     arguments = (
-        *found.arguments,
+        *commands(settings, stages)[_SCHEDULER],
         "--feature-gates=SchedulerAsyncPreemption=false",
         # Twenty victims would take half a second by default.
         "--kube-api-qps=1000",
