@@ -1,7 +1,6 @@
 """The shared parts of `podium install` and `podium upgrade`: their options, the dry run, and the output."""
 
 import sys
-import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -118,9 +117,7 @@ async def _carried_out(options: InstallOptions, command: Command) -> "tuple[list
         outcomes = [*await installing.preview(connection, wanted.documents, force=force), *wanted.surplus]
         refused = any(each.action is Action.REFUSED for each in outcomes)
         if not (options.dry_run or options.diff or refused):
-            installer = installing.Installer(
-                connection, timeout=options.timeout, force=force, echo=echo, clock=time.monotonic
-            )
+            installer = installing.Installer(connection, timeout=options.timeout, force=force, echo=echo)
             await installer.install(outcomes, wanted.documents)
         return outcomes, refused
 

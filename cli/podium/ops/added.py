@@ -56,10 +56,10 @@ class Added(NamedTuple):
         owner: OwnerObject = msgspec.convert(self.value, kind.type)
         return owner
 
-    def placed(self, function: Callable[..., T], *arguments: Any) -> T:
+    def placed(self, function: Callable[..., T], *arguments: Any, **named: Any) -> T:
         """Call a function with this object; an ObjectError becomes a ReadError of this document."""
         try:
-            return function(*arguments)
+            return function(*arguments, **named)
         except ObjectError as error:
             raise self.document.error(error.problem, error.field) from None
 

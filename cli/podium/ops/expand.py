@@ -32,7 +32,7 @@ from podium.ops.added import Added, read_added
 from podium.ops.jobgroups import ControllerGroup, scheduling_groups
 from podium.ops.makers import Batch, Made, made_by, uid_of, with_claims
 from podium.ops.selecting import selected_keys, selections
-from podium.ops.workloadgroups import BatchGroup, groups_for, has_groups, maker_of
+from podium.ops.workloadgroups import groups_for, has_groups, maker_of
 from podium.rules import webhook
 from podium.rules.admission import Operation, Profile, Request, review
 from podium.rules.target import AdmissionPhase
@@ -346,7 +346,9 @@ class _Expander:
             if has_groups(added.read.neutral(added.typed()), groups):
                 continue
             owner, made = added.placed(maker_of, added, makers)
-            for batch, key, document in added.placed(self._given, added, owner, made):
+            for batch, key, document in added.placed(
+                groups_for, added, owner, made, native_served=self._profile.workload_api
+            ):
                 if key not in self._seen.groups:
                     self._put_group(added.document, document)
                 given[_batch_key(owner.ref, batch)] = key
@@ -377,9 +379,6 @@ class _Expander:
     def _has_job_groups(self) -> bool:
         """Return whether the server knows spec.scheduling of Jobs."""
         return self._profile.workload_api and (minor_of(self._profile.kubernetes) or 0) >= 37
-
-    def _given(self, added: Added, owner: Added, made: Made) -> list[BatchGroup]:
-        return list(groups_for(added, owner, made, native_served=self._profile.workload_api))
 
     def _make_gangs(self) -> None:
         """Create the groups of pods that asked for a gang, as the controller does for the first pod."""

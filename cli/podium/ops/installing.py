@@ -6,13 +6,14 @@ existing objects. Custom resources that users created in the meantime stay.
 """
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 
 from podium.errors import PodiumError
-from podium.kube.connection import Connection, RefusedError, Sleep, get_or_none
+from podium.kube.connection import Connection, RefusedError, get_or_none
 from podium.kube.paging import Pager
 from podium.kube.reading import decode
 from podium.ops.install import (
@@ -97,14 +98,6 @@ async def _tried(
     return InstallOutcome(key, action(before, after), before, after if before else document)
 
 
-class _Done(NamedTuple):
-    """A change of an object: before and after, None if it did not exist."""
-
-    key: Key
-    before: Document | None
-    after: Document | None
-
-
 class Installer:
     """An install on one server; `echo` receives a line for each step."""
 
@@ -115,17 +108,14 @@ class Installer:
         timeout: float,
         force: bool,
         echo: Echo,
-        clock: Callable[[], float],
-        sleep: Sleep = asyncio.sleep,
     ) -> None:
         """Create an installer; `timeout` is in seconds, for all waits together."""
         self._connection = connection
-        self._deadline = clock() + timeout
+        self._deadline = time.monotonic() + timeout
         self._force = force
         self._echo = echo
-        self._clock = clock
-        self._sleep = sleep
-        self._done: list[_Done] = []
+        # The changes so far: the object before and after, None if it did not exist.
+        self._done: list[tuple[Key, Document | None, Document | None]] = []
 
     async def install(self, outcomes: Sequence[InstallOutcome], documents: Sequence[Document]) -> None:
         """Install the documents that `preview` checked, and wait until all of them work.
@@ -160,17 +150,17 @@ class Installer:
         except PodiumError as error:
             # Without an answer the server may still have done the write.
             if not isinstance(error, RefusedError):
-                self._done.append(_Done(key, before, await read(self._connection, key.path)))
+                self._done.append((key, before, await read(self._connection, key.path)))
             raise
         after = msgspec.json.decode(body, type=dict[str, Any])
         done = action(before, after)
         if done is not Action.UNCHANGED:
-            self._done.append(_Done(key, before, after))
+            self._done.append((key, before, after))
             self._echo(f"{done} {key}")
 
     async def _remove(self, document: Document) -> None:
         key = key_of(document)
-        self._done.append(_Done(key, document, None))
+        self._done.append((key, document, None))
         await delete(self._connection, key, document["metadata"]["uid"])
         self._echo(f"removed {key}")
 
@@ -186,9 +176,9 @@ class Installer:
             if what != shown:
                 self._echo(f"waiting: {wanted.key} {what}")
                 shown = what
-            if self._clock() > self._deadline:
+            if time.monotonic() > self._deadline:
                 raise PodiumError(f"{wanted.key} {what}: time limit reached (--timeout)")
-            await self._sleep(_GLANCE_SECONDS)
+            await asyncio.sleep(_GLANCE_SECONDS)
         self._echo(f"{wanted.key} is {wanted.until}")
 
     async def _undo(self) -> str:
@@ -196,20 +186,20 @@ class Installer:
         self._echo("undoing the changes; after an interruption run this again, or podium uninstall")
         left = []
         gone: list[Key] = []
-        for done in reversed(self._done):
+        for key, before, after in reversed(self._done):
             try:
-                if done.before is not None:
-                    await self._put_back(done.key, done.before, done.after)
-                elif done.after is not None and await _holds_objects(self._connection, done.key):
-                    left.append(f"{done.key}, because it has objects")
-                elif done.after is not None:
-                    await delete(self._connection, done.key, done.after["metadata"]["uid"])
-                    gone.append(done.key)
-                    self._echo(f"removed {done.key}")
+                if before is not None:
+                    await self._put_back(key, before, after)
+                elif after is not None and await _holds_objects(self._connection, key):
+                    left.append(f"{key}, because it has objects")
+                elif after is not None:
+                    await delete(self._connection, key, after["metadata"]["uid"])
+                    gone.append(key)
+                    self._echo(f"removed {key}")
             except PodiumError as error:
-                left.append(f"{done.key}: {error}")
+                left.append(f"{key}: {error}")
         try:
-            going = await still_there(self._connection, gone, self._clock, self._sleep)
+            going = await still_there(self._connection, gone)
         except PodiumError as error:
             left.append(f"the deleted objects cannot be read: {error}")
         else:
@@ -251,16 +241,14 @@ async def delete(connection: Connection, key: Key, uid: str, *, policy: str = "B
             raise
 
 
-async def still_there(
-    connection: Connection, keys: Iterable[Key], clock: Callable[[], float], sleep: Sleep
-) -> list[Key]:
+async def still_there(connection: Connection, keys: Iterable[Key]) -> list[Key]:
     """Wait for a limited time until deleted objects are gone, and return those that are not."""
-    deadline = clock() + _GONE_SECONDS
+    deadline = time.monotonic() + _GONE_SECONDS
     left = list(keys)
     while left := [key for key in left if await read(connection, key.path) is not None]:
-        if clock() > deadline:
+        if time.monotonic() > deadline:
             return left
-        await sleep(_GLANCE_SECONDS)
+        await asyncio.sleep(_GLANCE_SECONDS)
     return []
 
 

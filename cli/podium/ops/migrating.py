@@ -75,19 +75,20 @@ class Migrator:
             return
         used = await self._used(namespace)
         for move in groups:
-            if move.deletes and not self._failed(move):
+            if move.deletes and not self._failed(move.item.object):
                 await self._delete(move, used)
-        staying = {move.workload for move in groups if move.deletes and self._failed(move)}
+        staying = {move.workload for move in groups if move.deletes and self._failed(move.item.object)}
         for move in workloads:
-            if move.deletes and move.item.object.name in staying and not self._failed(move):
+            if move.deletes and move.item.object.name in staying and not self._failed(move.item.object):
                 self._report_note(move, "copied; some of its groups still exist", failed=True)
-            elif move.deletes and not self._failed(move):
+            elif move.deletes and not self._failed(move.item.object):
                 await self._delete(move, used)
 
     async def _copy(self, move: Move, uids: dict[str, str]) -> None:
         """Apply a copy; `uids` are the UIDs of the copied Workloads by name, and get this one's UID."""
-        name = move.item.object.name
-        if move.workload and move.workload not in uids and self._was_refused(move):
+        ref = move.item.object
+        workload = ObjectRef(ref.apiVersion, "Workload", ref.namespace, move.workload)
+        if move.workload and move.workload not in uids and self._failed(workload):
             self._report_note(
                 move, f"not copied, because Workload {move.workload} was not copied", failed=True
             )
@@ -99,8 +100,8 @@ class Migrator:
             self._report_note(move, f"not copied: {refused.message or refused}", failed=True)
             return
         self._report_note(move, "copied")
-        if move.item.object.kind == "Workload":
-            uids[name] = msgspec.json.decode(body, type=dict[str, Any])["metadata"]["uid"]
+        if ref.kind == "Workload":
+            uids[ref.name] = msgspec.json.decode(body, type=dict[str, Any])["metadata"]["uid"]
 
     async def _delete(self, move: Move, used: _Used) -> None:
         """Delete an original, unless a pod needs it now."""
@@ -146,13 +147,8 @@ class Migrator:
             f"the cluster does not serve {ref.apiVersion} {ref.kind}. Enable it first: docs/upgrade.md"
         )
 
-    def _was_refused(self, move: Move) -> bool:
-        ref = move.item.object
-        done = self.done.get(ObjectRef(ref.apiVersion, "Workload", ref.namespace, move.workload))
-        return done is not None and done.failed
-
-    def _failed(self, move: Move) -> bool:
-        done = self.done.get(move.item.object)
+    def _failed(self, ref: ObjectRef) -> bool:
+        done = self.done.get(ref)
         return done is not None and done.failed
 
     def _report_note(self, move: Move, text: str, *, failed: bool = False) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from podium.api.groups import FINALIZER, NATIVE_GROUP
 from podium.api.reads import READS, Kind
 from podium.errors import PodiumError
-from podium.kube.connection import Connection, RefusedError, Sleep
+from podium.kube.connection import Connection, RefusedError
 from podium.kube.discovery import discover, server_version
 from podium.ops import allowed
 from podium.ops.doctor.facts import Right
@@ -65,7 +65,7 @@ async def look(connection: Connection, *, delete_groups: bool) -> UninstallPlan:
     unseen = []
     for path in [each.path("") for each in discovery.served]:
         try:
-            native[path] = len(await _paths(connection, path, _is_outdated))
+            native[path] = len(await _paths(connection, path, outdated))
         except RefusedError as refused:
             native[path] = 0
             unseen.append(f"conditions of groups, which cannot be listed: {refused}")
@@ -78,8 +78,6 @@ async def carry_out(
     planned: UninstallPlan,
     *,
     echo: Echo,
-    clock: Callable[[], float],
-    sleep: Sleep = asyncio.sleep,
 ) -> list[str]:
     """Carry out the plan; an object that is not gone in time ends it. Raises PodiumError.
 
@@ -91,18 +89,18 @@ async def carry_out(
         done = ", ".join(str(step).splitlines())
         match step:
             case Close(key):
-                await _rewritten(connection, key.path, sleep, closed)
+                await _rewritten(connection, key.path, closed)
             case ReleaseStep(lists):
                 paths = [path for each in lists for path in await _paths(connection, each, is_protected)]
-                refused = await _at_once(paths, lambda path: _rewritten(connection, path, sleep, _release))
+                refused = await _at_once(paths, lambda path: _rewritten(connection, path, _release))
                 if refused:
                     raise refused[0]
                 done = f"released {count(len(paths), 'group')} from the finalizer {FINALIZER}"
             case Retract(lists):
-                retracted, left = await _retract(connection, lists, sleep)
+                retracted, left = await _retract(connection, lists)
                 done = f"removed conditions of {count(retracted, 'group')}"
             case DeleteStep():
-                await _remove(connection, step, clock, sleep)
+                await _remove(connection, step)
         echo(f"done: {done}")
     return left
 
@@ -121,32 +119,32 @@ def _rights(*, delete_groups: bool) -> list[Right]:
     ]
 
 
-async def _remove(connection: Connection, step: DeleteStep, clock: Callable[[], float], sleep: Sleep) -> None:
+async def _remove(connection: Connection, step: DeleteStep) -> None:
     for key, uid in step.objects:
         await delete(connection, key, uid, policy="Foreground" if key.kind == "Deployment" else "Background")
-    left = await still_there(connection, [key for key, _ in step.objects], clock, sleep)
+    left = await still_there(connection, [key for key, _ in step.objects])
     if left:
         names = ", ".join(map(str, left))
         raise PodiumError(f"{names}: still being deleted. Check its finalizers, then run this again")
 
 
-async def _retract(connection: Connection, lists: Iterable[str], sleep: Sleep) -> tuple[int, list[str]]:
+async def _retract(connection: Connection, lists: Iterable[str]) -> tuple[int, list[str]]:
     """Remove outdated conditions; return the number of groups, and a line for each refusal."""
     done, left = 0, []
     for each in lists:
         try:
-            paths = await _paths(connection, each, _is_outdated)
+            paths = await _paths(connection, each, outdated)
         except RefusedError as refused:
             left.append(f"conditions of groups stay, because groups cannot be listed: {refused}")
             continue
-        refusals = await _at_once(paths, lambda path: _retracted(connection, path, sleep))
+        refusals = await _at_once(paths, lambda path: _retracted(connection, path))
         done += len(paths) - len(refusals)
         if refusals:
             left.append(f"conditions of {count(len(refusals), 'group')} stay: {refusals[0]}")
     return done, left
 
 
-async def _paths(connection: Connection, path: str, wanted: Callable[[Document], bool]) -> list[str]:
+async def _paths(connection: Connection, path: str, wanted: Callable[[Document], object]) -> list[str]:
     """Return the paths of the wanted groups of a list."""
     api, _, plural = path.rpartition("/")
     metadata = [each["metadata"] async for each in items(connection, path) if wanted(each)]
@@ -171,19 +169,13 @@ async def _at_once(paths: Iterable[str], write: Callable[[str], Awaitable[None]]
     return [each for each in await asyncio.gather(*map(one, paths)) if each is not None]
 
 
-def _is_outdated(group: Document) -> bool:
-    return outdated(group) is not None
-
-
 def _release(document: Document) -> Document:
     metadata = document["metadata"]
     left = [each for each in metadata.get("finalizers", ()) if each != FINALIZER]
     return {**document, "metadata": {**metadata, "finalizers": left}}
 
 
-async def _rewritten(
-    connection: Connection, path: str, sleep: Sleep, change: Callable[[Document], Document]
-) -> None:
+async def _rewritten(connection: Connection, path: str, change: Callable[[Document], Document]) -> None:
     """Read an object, change it and write it, if it exists."""
 
     async def write() -> None:
@@ -191,10 +183,10 @@ async def _rewritten(
         if document is not None:
             await connection.send("PUT", path, change(document), fieldManager=MANAGER)
 
-    await _insist(write, sleep)
+    await _insist(write)
 
 
-async def _retracted(connection: Connection, path: str, sleep: Sleep) -> None:
+async def _retracted(connection: Connection, path: str) -> None:
     """Remove the outdated conditions of a group, if it exists.
 
     An apply removes the conditions that only its manager owns.
@@ -213,10 +205,10 @@ async def _retracted(connection: Connection, path: str, sleep: Sleep) -> None:
             }
             await connection.apply(f"{path}/status", document, manager=manager)
 
-    await _insist(write, sleep)
+    await _insist(write)
 
 
-async def _insist(write: Callable[[], Awaitable[None]], sleep: Sleep) -> None:
+async def _insist(write: Callable[[], Awaitable[None]]) -> None:
     """Write, with retries after conflicts; an object that is gone needs no write."""
     for attempt in range(1, _ATTEMPTS + 1):
         try:
@@ -226,5 +218,5 @@ async def _insist(write: Callable[[], Awaitable[None]], sleep: Sleep) -> None:
                 return None
             if refused.code not in _AGAIN or attempt == _ATTEMPTS:
                 raise
-            await sleep(_PAUSE_SECONDS)
+            await asyncio.sleep(_PAUSE_SECONDS)
     return None

@@ -5,7 +5,7 @@ pods of spec.controllerRef to it. Only names say which pods belong to which temp
 all pods; several templates are for the roles of the same names.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from podium.api.fieldpath import at, parse_path
@@ -56,12 +56,13 @@ def maker_of(added: Added, makers: Iterable[tuple[Added, Made]]) -> tuple[Added,
     raise ObjectError(added.ref, _CONTROLLER, problem)
 
 
-def groups_for(added: Added, owner: Added, made: Made, *, native_served: bool) -> Iterator[BatchGroup]:
-    """Yield the group of each batch of an owner's pods, from a Workload. Raises ObjectError."""
+def groups_for(added: Added, owner: Added, made: Made, *, native_served: bool) -> list[BatchGroup]:
+    """Return the group of each batch of an owner's pods, from a Workload. Raises ObjectError."""
     workload: Workload = added.read.neutral(added.typed())
     native = group_of(added.ref.apiVersion) == NATIVE_GROUP
     templates = dict(owner.owner().templates())
     of: dict[GroupKey, str] = {}
+    groups = []
     for batch in made.batches:
         path, template = _template(workload, batch)
         pods = templates.get(batch.template)
@@ -74,7 +75,8 @@ def groups_for(added: Added, owner: Added, made: Made, *, native_served: bool) -
         key = GroupKey(native, workload.ref.namespace, name)
         if of.setdefault(key, path) != path:
             raise ObjectError(workload.ref, path, f"its pods name PodGroup {name}, as those of {of[key]} do")
-        yield BatchGroup(batch, key, _document(added, key, path, template))
+        groups.append(BatchGroup(batch, key, _document(added, key, path, template)))
+    return groups
 
 
 def _template(workload: Workload, batch: Batch) -> tuple[str, Template]:

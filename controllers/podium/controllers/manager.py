@@ -176,7 +176,7 @@ class Manager:
             queue.forget(key)
             if decision.again is not None:
                 queue.add(key, decision.again)
-        self._metrics.reconciled(self._clock() - began)
+        self._metrics.reconciles.observe(self._clock() - began)
 
     def _decide(self, key: GroupKey, record: _Record) -> Reconciliation:
         """Ask the reconcilers in order, and return the first decision with actions."""

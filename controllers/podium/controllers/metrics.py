@@ -21,19 +21,19 @@ class ReconcilerMetrics:
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self._registry = registry
-        self._reconciles = Histogram(
+        self.reconciles = Histogram(
             "podium_reconcile_duration_seconds",
             "Duration of one reconcile of a group, including its write.",
             buckets=_BUCKETS,
             registry=registry,
         )
-        self._waits = Histogram(
+        self.waits = Histogram(
             "podium_queue_wait_seconds",
             "Time from when a group was due to the start of its reconcile.",
             buckets=_BUCKETS,
             registry=registry,
         )
-        self._bugs = Counter(
+        self.bugs = Counter(
             "podium_reconcile_errors", "Reconciles that failed because of a bug.", registry=registry
         )
         self._writes = from_zero(
@@ -81,18 +81,6 @@ class ReconcilerMetrics:
             ScrapedMetric.of_caches(cache_ages),
         ):
             self._registry.register(reading)
-
-    def reconciled(self, seconds: float) -> None:
-        """Record the duration of a reconcile."""
-        self._reconciles.observe(seconds)
-
-    def waited(self, seconds: float) -> None:
-        """Record the time a group waited for its reconcile."""
-        self._waits.observe(seconds)
-
-    def failed(self) -> None:
-        """Count a bug."""
-        self._bugs.inc()
 
     def wrote(self, what: str, result: str) -> None:
         """Count a write."""

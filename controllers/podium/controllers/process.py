@@ -98,8 +98,8 @@ class _Process:
             clock=steady,
             sleep=asyncio.sleep,
             random=chance.random,
-            waited=self._metrics.waited,
-            failed=self._metrics.failed,
+            waited=self._metrics.waits.observe,
+            failed=self._metrics.bugs.inc,
             log_event=self._replica.log_event,
         )
 

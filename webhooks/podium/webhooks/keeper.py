@@ -83,7 +83,6 @@ class Keeper:
         monotonic: Callable[[], float] = time.monotonic,
         sleep: Sleep = asyncio.sleep,
         jitter: Callable[[], float] = random.random,
-        new_key: rotation.NewKey = certificates.new_key,
         probe: Probe = _probe_all,
     ) -> None:
         assert names, "a leaf needs a name"
@@ -96,7 +95,6 @@ class Keeper:
         self._monotonic = monotonic
         self._sleep = sleep
         self._jitter = jitter
-        self._new_key = new_key
         self._probe = probe
         self._log_event = log_event
         # The last stored state, and the time since which the store is empty.
@@ -203,14 +201,14 @@ class Keeper:
             waited = timedelta(seconds=self._monotonic() - self._gone_since)
             if waited < 3 * self._periods.poll and not await self._publisher.published(last.bundle):
                 raise PodiumError("the stored certificates were deleted, and those of this replica are older")
-            last = rotation.introduce(last, self._now(), self._periods, self._new_key)
+            last = rotation.introduce(last, self._now(), self._periods, certificates.new_key)
         if await self._store.write(last, version):
             self._log_event("certificates restored", {})
 
     async def _advance(self, found: Found, step: RotationStep) -> bool:
         """Do a step that writes. Return False if another replica wrote first."""
         after = rotation.advance(
-            found.stored, step, self._me, self._now(), periods=self._periods, new_key=self._new_key
+            found.stored, step, self._me, self._now(), periods=self._periods, new_key=certificates.new_key
         )
         written = await self._store.write(after, found.version)
         if written and step is not RotationStep.REPORT:
@@ -292,7 +290,6 @@ class Watcher:
         log_event: EventLogger,
         poll: float = 10.0,
         sleep: Sleep = asyncio.sleep,
-        jitter: Callable[[], float] = random.random,
     ) -> None:
         self._folder = folder
         self._serving = serving
@@ -300,7 +297,6 @@ class Watcher:
         self._log_event = log_event
         self._poll = poll
         self._sleep = sleep
-        self._jitter = jitter
 
     async def prepare(self) -> None:
         """Load the pair. Raises PodiumError."""
@@ -314,7 +310,7 @@ class Watcher:
             poll=self._poll,
             log_event=self._log_event,
             sleep=self._sleep,
-            jitter=self._jitter,
+            jitter=random.random,
         )
 
     async def turn(self) -> float:

@@ -8,7 +8,7 @@ because a registration that matches too much must not stop a cluster.
 """
 
 import base64
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
@@ -34,6 +34,12 @@ MAX_WARNINGS = 4096
 MAX_DETAILS = 100_000
 # The memory that a decoded object then needs at most.
 DETAILS_BYTES = MAX_DETAILS * 256
+
+
+_JUDGED = frozenset(("Pod", "PodGroup", "Workload"))
+
+M = TypeVar("M")
+S = TypeVar("S")
 
 
 class LargeError(ReviewError):
@@ -96,11 +102,13 @@ class _PodSpec(msgspec.Struct, gc=False):
     schedulingGroup: _SchedulingGroup | UnsetType | None = UNSET
 
 
-class _Pod(msgspec.Struct, gc=False):
+class _Reviewed(msgspec.Struct, Generic[M, S], gc=False):
+    """An object with the fields of its metadata and spec that rules read."""
+
     apiVersion: str
     kind: str
-    metadata: _Metadata
-    spec: _PodSpec
+    metadata: M
+    spec: S
 
 
 class _Toleration(msgspec.Struct, gc=False):
@@ -110,17 +118,10 @@ class _Toleration(msgspec.Struct, gc=False):
 
 
 class _MutatedSpec(_PodSpec, gc=False):
-    schedulerName: str | UnsetType | None = UNSET
-    tolerations: list[_Toleration] | UnsetType | None = UNSET
-
-
-class _MutatedPod(msgspec.Struct, gc=False):
     """The fields for mutation of a pod: those of validation, its scheduler and its tolerations."""
 
-    apiVersion: str
-    kind: str
-    metadata: _Metadata
-    spec: _MutatedSpec
+    schedulerName: str | UnsetType | None = UNSET
+    tolerations: list[_Toleration] | UnsetType | None = UNSET
 
 
 class _Owner(msgspec.Struct, gc=False):
@@ -139,6 +140,8 @@ class _AskingLabels(_Labels, gc=False):
 
 
 class _AskingMetadata(msgspec.Struct, gc=False):
+    """The metadata of a pod that asks for a gang: its owner too. Of its spec, the class is not read."""
+
     name: str | UnsetType | None = UNSET
     generateName: str | UnsetType | None = UNSET
     namespace: str | UnsetType | None = UNSET
@@ -149,15 +152,6 @@ class _AskingMetadata(msgspec.Struct, gc=False):
 class _AskingSpec(msgspec.Struct, gc=False):
     schedulerName: str | UnsetType | None = UNSET
     schedulingGroup: _SchedulingGroup | UnsetType | None = UNSET
-
-
-class _AskingPod(msgspec.Struct, gc=False):
-    """The fields of a pod that asks for a gang: its owner, but not its class."""
-
-    apiVersion: str
-    kind: str
-    metadata: _AskingMetadata
-    spec: _AskingSpec
 
 
 class _Grouping(msgspec.Struct, gc=False):
@@ -192,15 +186,12 @@ class _RawPod(msgspec.Struct, gc=False):
     spec: _RawPodSpec = msgspec.field(default_factory=_RawPodSpec)
 
 
-_small: dict[str, msgspec.json.Decoder[_Grouping]] = {
-    "PodGroup": msgspec.json.Decoder(_Grouping),
-    "Workload": msgspec.json.Decoder(_Grouping),
-}
-_asking = msgspec.json.Decoder(_AskingPod)
+_grouping = msgspec.json.Decoder(_Grouping)
+_asking = msgspec.json.Decoder(_Reviewed[_AskingMetadata, _AskingSpec])
 # The decoder of a pod depends on the phase.
 _pods: dict[AdmissionPhase, msgspec.json.Decoder[Any]] = {
-    AdmissionPhase.MUTATE: msgspec.json.Decoder(_MutatedPod),
-    AdmissionPhase.VALIDATE: msgspec.json.Decoder(_Pod),
+    AdmissionPhase.MUTATE: msgspec.json.Decoder(_Reviewed[_Metadata, _MutatedSpec]),
+    AdmissionPhase.VALIDATE: msgspec.json.Decoder(_Reviewed[_Metadata, _PodSpec]),
     AdmissionPhase.GANG: _asking,
     AdmissionPhase.SCHEDULED_GANG: _asking,
 }
@@ -242,7 +233,7 @@ def decode(body: bytes | bytearray, phase: AdmissionPhase) -> Review:
 
 def _request(asked: Asked, phase: AdmissionPhase) -> Request | None:
     subresource = asked.subResource or ""
-    judged = asked.kind.kind in ("Pod", *_small) and asked.operation in ("CREATE", "UPDATE")
+    judged = asked.kind.kind in _JUDGED and asked.operation in ("CREATE", "UPDATE")
     if not judged or subresource not in ("", "status"):
         return None
     operation = Operation(asked.operation)
@@ -301,7 +292,7 @@ def _parts(kind: str, phase: AdmissionPhase, raw: Raw) -> dict[str, Raw]:
 
 
 def _pruned(asked: Asked, phase: AdmissionPhase, raw: Raw) -> dict[str, Any]:
-    small = _pods[phase] if asked.kind.kind == "Pod" else _small[asked.kind.kind]
+    small = _pods[phase] if asked.kind.kind == "Pod" else _grouping
     try:
         pruned: dict[str, Any] = msgspec.to_builtins(small.decode(raw))
     except msgspec.ValidationError:

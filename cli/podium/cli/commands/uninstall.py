@@ -1,7 +1,6 @@
 """`podium uninstall`: remove Podium from a cluster, in an order in which no write is refused meanwhile."""
 
 import sys
-import time
 
 import click
 
@@ -48,7 +47,7 @@ def command(*, delete_groups: bool, yes: bool, kube: inputs.KubeOptions) -> None
                 return
             if not yes:
                 click.confirm("Continue?", abort=True, err=True)
-            left = await uninstalling.carry_out(connection, planned, echo=echo, clock=time.monotonic)
+            left = await uninstalling.carry_out(connection, planned, echo=echo)
             for each in left:
                 echo(each)
             if left:

@@ -4,7 +4,6 @@ import asyncio
 import copy
 import json
 import re
-import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from importlib.metadata import version
@@ -145,9 +144,7 @@ def _install(server: Server, documents: Sequence[Document]) -> list[str]:
         async with connect(str(server.kubeconfig), None) as connection:
             found = await preview(connection, documents, force=False)
             assert not [each for each in found if each.action is Action.REFUSED]
-            installer = Installer(
-                connection, timeout=_ROLLED_SECONDS, force=False, echo=said.append, clock=time.monotonic
-            )
+            installer = Installer(connection, timeout=_ROLLED_SECONDS, force=False, echo=said.append)
             await installer.install(found, documents)
 
     asyncio.run(run())
