@@ -24,8 +24,10 @@ def test_a_page_is_fresh(path: Path) -> None:
 
 def test_the_environment_is_whole() -> None:
     """Every variable that the code asks for by its name, and the one that a constant names."""
-    asked = {name for _, source in modules() for names in _ASKED.findall(source) for name in names if name}
-    assert asked | {"KUBEBUILDER_ASSETS"} == set(configuration.ENVIRONMENT)
+    names_used = {
+        name for _, source in modules() for names in _ASKED.findall(source) for name in names if name
+    }
+    assert names_used | {"KUBEBUILDER_ASSETS"} == set(configuration.ENVIRONMENT)
 
 
 def test_our_keys_stand_in_constants() -> None:

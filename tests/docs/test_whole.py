@@ -44,17 +44,17 @@ def test_the_list_of_commands_not_run_is_closed(each: Elsewhere) -> None:
 @pytest.mark.parametrize("name", pages())
 def test_podium_knows_what_the_text_calls_it(name: str) -> None:
     """A `podium ...` in a sentence names a command, and options that it has."""
-    for told in re.findall(r"`(podium [^`]+)`", pages()[name].read_text("utf-8")):
-        words = shlex.split(told.replace("...", ""))[1:]
+    for command in re.findall(r"`(podium [^`]+)`", pages()[name].read_text("utf-8")):
+        words = shlex.split(command.replace("...", ""))[1:]
         of: Command = podium
         while words and isinstance(of, Group) and words[0][:1].isalpha():
             word = words.pop(0)
             got = of.get_command(Context(of), word)
-            assert got is not None, told
+            assert got is not None, command
             of = got
         known = {option for each in of.params for option in (*each.opts, *each.secondary_opts)}
-        asked = {word.partition("=")[0] for word in words if word.startswith("-") and word != "-"}
-        assert asked <= {*known, "--help", "--version"}, told
+        options = {word.partition("=")[0] for word in words if word.startswith("-") and word != "-"}
+        assert options <= {*known, "--help", "--version"}, command
 
 
 @pytest.mark.parametrize("path", texts(), ids=lambda path: path.relative_to(ROOT).as_posix())

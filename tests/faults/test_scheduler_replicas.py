@@ -97,9 +97,9 @@ def test_the_lease_is_taken_from_the_leader(what: str, why: str, yard: Yard, two
             holder = "thief" if what == "stolen" else ""
             yard.ask("PATCH", two.lease, {"spec": {"holderIdentity": holder}})
         assert gone(two.leader) == 1
-    said = two.leader.process.events[began:]
-    assert [each["error"] for each in said if each["event"] == "lease lost"] == [why]
-    assert "lease released" not in {each["event"] for each in said}
+    events = two.leader.process.events[began:]
+    assert [each["error"] for each in events if each["event"] == "lease lost"] == [why]
+    assert "lease released" not in {each["event"] for each in events}
     yard.until_bound(names)
     assert two.heir.leads
     assert sorted({*yard.evicted()}) == CHEAPEST

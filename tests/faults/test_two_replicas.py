@@ -145,14 +145,14 @@ def bundle(server: Server) -> bytes:
     return base64.b64decode(client)
 
 
-def said(replica: Running, event: str) -> int:
+def event_count(replica: Running, event: str) -> int:
     """Return how often a replica has logged an event."""
     return sum(each["event"] == event for each in replica.events)
 
 
 def until_message(replica: Running, event: str, times: int) -> None:
     """Wait until a replica has logged an event so often."""
-    replica.until(lambda: said(replica, event) >= times, event)
+    replica.until(lambda: event_count(replica, event) >= times, event)
 
 
 def is_made(server: Server, document: dict[str, Any]) -> bool:
@@ -174,11 +174,11 @@ def test_a_full_rotation_costs_nothing(lonely: Server, pair: Fleet, writer: Writ
     """A new CA, new leaves on both replicas and the old CA gone from the bundle, in a Secret and a folder."""
     counted = webhook_failures(lonely)
     before, served = bundle(lonely), leaves(pair)
-    dropped = [said(replica, "authority dropped") for replica in pair.replicas]
+    dropped = [event_count(replica, "authority dropped") for replica in pair.replicas]
     forget_certificates(lonely, pair)
     pair.replicas[0].until(
         lambda: (
-            [said(replica, "authority dropped") for replica in pair.replicas] != dropped
+            [event_count(replica, "authority dropped") for replica in pair.replicas] != dropped
             and bundle(lonely).count(b"BEGIN CERTIFICATE") == 1
         ),
         "the old CA is gone",
@@ -223,7 +223,7 @@ def test_a_forgotten_past_costs_nothing(
     lonely: Server, pair: Fleet, network: Balancer, writer: Writer
 ) -> None:
     """Replicas that were cut off come back to an API server that has no history left (410) and catch up."""
-    expired = [(replica, said(replica, "watch expired")) for replica in pair.replicas]
+    expired = [(replica, event_count(replica, "watch expired")) for replica in pair.replicas]
     network.set(Link.CUT)
     writer.more(FEW)
     name = f"later-{len(writer.record.writes)}"

@@ -158,13 +158,13 @@ def _allowed(problem: Problem, units: tuple[Unit, ...], placed: dict[tuple[int, 
             freed = sum(
                 dict(pod.amounts).get(name, 0) for unit in units for pod in unit.pods if pod.node == node
             )
-            asked = sum(
+            requested = sum(
                 dict(problem.demands[number].amounts).get(name, 0) * count
                 for (number, at), count in placed.items()
                 if at == node
             )
             # A resource that a pod does not request does not exclude a node.
-            if asked and asked > free + freed:
+            if requested and requested > free + freed:
                 return False
     return all(_meets(constraint, placed) for constraint in problem.constraints)
 

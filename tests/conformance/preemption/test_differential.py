@@ -130,11 +130,11 @@ def test_an_answer_that_changes_between_runs_is_no_difference(monkeypatch: pytes
     wrong = msgspec.structs.replace(one, answer=msgspec.structs.replace(one.answer, victims=[]))
     answers = iter([wrong, one])
 
-    def asked(_release: Release, _indices: Sequence[int], *, gates: bool) -> recording.Recording:
+    def recording_of(_release: Release, _indices: Sequence[int], *, gates: bool) -> recording.Recording:
         assert gates
         return recording.Recording(header=recorded.header, cases=[next(answers, wrong)])
 
-    monkeypatch.setattr(f"{__name__}._asked", asked)
+    monkeypatch.setattr(f"{__name__}._asked", recording_of)
     _assert_the_same(NEWEST, [0])
     with pytest.raises(AssertionError, match="PODIUM_SEED"):
         _assert_the_same(NEWEST, [0])
@@ -167,5 +167,5 @@ def _assert_the_same(release: Release, indices: Sequence[int], *, gates: bool = 
                 for (index, each), one in zip(wrong.items(), again.cases, strict=True)
                 if compared(header, one).server == each.server
             }
-    told = "\n".join(str(each) for each in wrong.values())
-    assert not wrong, f"Kubernetes {header.version}, PODIUM_SEED={header.seed}:\n{told}"
+    report = "\n".join(str(each) for each in wrong.values())
+    assert not wrong, f"Kubernetes {header.version}, PODIUM_SEED={header.seed}:\n{report}"

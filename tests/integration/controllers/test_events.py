@@ -393,11 +393,11 @@ async def test_real_servers_have_the_event_once(server: Server, namespace: str, 
     assert sorted(counted) == ["refused"] + ["sent"] * (2 * len(notes) + 1)
     for items in found.values():
         assert len(items) == len(notes) + 1
-    told = {each["note"]: each for each in found["events.k8s.io"]}
-    assert {"why", "x" * 1024, TEXTS["of several lines"]} <= set(told)
-    assert max(len(text.encode()) for text in told) == 1024
+    by_note = {each["note"]: each for each in found["events.k8s.io"]}
+    assert {"why", "x" * 1024, TEXTS["of several lines"]} <= set(by_note)
+    assert max(len(text.encode()) for text in by_note) == 1024
     old = next(each for each in found[""] if each["message"] == "x" * 1024)
-    assert old["involvedObject"] == told["x" * 1024]["regarding"]
+    assert old["involvedObject"] == by_note["x" * 1024]["regarding"]
     assert old["type"] == "Warning"
 
 

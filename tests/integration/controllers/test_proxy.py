@@ -97,10 +97,10 @@ async def test_a_delayed_request_is_done_even_if_its_client_has_gone(
 ) -> None:
     where = Where(_maps(namespace), method="POST")
     with proxy.fault(where, fault) as rule:
-        asked = asyncio.create_task(_make(connection, namespace, "late"))
+        request = asyncio.create_task(_make(connection, namespace, "late"))
         await _until(lambda: rule.hits == 1)
-        asked.cancel()
-        await asyncio.wait({asked})
+        request.cancel()
+        await asyncio.wait({request})
         if isinstance(fault, Hold):
             assert proxy.writes() == []
     await _until(lambda: [each.code for each in proxy.writes(where)] == [201])

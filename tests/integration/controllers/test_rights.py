@@ -165,14 +165,16 @@ def test_without_one(lack: Lack, server: Server, tmp_path: Path) -> None:
             def refused() -> list[Right | None]:
                 return [used(call) for call in list(proxy.calls) if call.code == 403]
 
-            def said() -> list[str]:
+            def logged() -> list[str]:
                 return [each["error"] for each in started.events if each["event"] == lack.event]
 
-            started.until(lambda: len(refused()) >= _REFUSALS and said() != [], "it was refused, and says so")
+            started.until(
+                lambda: len(refused()) >= _REFUSALS and logged() != [], "it was refused, and says so"
+            )
             for right in lack.rights:
                 named = f'cannot {right.verb} resource "{right.resource}" in API group "{right.group}"'
-                assert len([error for error in said() if named in error]) <= 1
-            assert all("cannot " in error for error in said())
+                assert len([error for error in logged() if named in error]) <= 1
+            assert all("cannot " in error for error in logged())
             if lack.goes_on:
                 divide(Place(server, _NATIVE_API)).expect("gang", "True", "PriorityMismatch")
             else:

@@ -334,8 +334,8 @@ def test_an_alert_tells_what_is_wrong(scene: Scene, tmp_path: Path) -> None:
 
 
 def test_each_alert_is_seen_to_tell_and_to_be_silent() -> None:
-    told = {(scene.alert, scene.fires is not None) for scene in _SCENES}
-    assert told == {(rule["alert"], tells) for rule in _RULES for tells in (True, False)}
+    covered = {(scene.alert, scene.fires is not None) for scene in _SCENES}
+    assert covered == {(rule["alert"], tells) for rule in _RULES for tells in (True, False)}
 
 
 @pytest.mark.parametrize("process", metrics.exposed())

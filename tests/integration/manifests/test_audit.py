@@ -84,11 +84,11 @@ class Audit(NamedTuple):
         """Yield an account's requests for resources, and the answers' codes."""
         for line in self.log.read_text(encoding="utf-8").splitlines():
             event = json.loads(line)
-            asked = event.get("objectRef", {})
-            if event["user"]["username"] == _USER + account and "resource" in asked:
-                resource = "/".join(filter(None, (asked["resource"], asked.get("subresource"))))
-                where, name = asked.get("namespace", "cluster"), asked.get("name", "")
-                use = Use(where, asked.get("apiGroup", ""), resource, event["verb"], name)
+            reference = event.get("objectRef", {})
+            if event["user"]["username"] == _USER + account and "resource" in reference:
+                resource = "/".join(filter(None, (reference["resource"], reference.get("subresource"))))
+                where, name = reference.get("namespace", "cluster"), reference.get("name", "")
+                use = Use(where, reference.get("apiGroup", ""), resource, event["verb"], name)
                 yield use, event["responseStatus"]["code"]
 
     def unused(self, account: str) -> list[str]:
@@ -164,6 +164,6 @@ def test_every_right_is_used(account: str, audit: Audit) -> None:
 def test_nothing_else_is_asked_for(account: str, audit: Audit) -> None:
     """No request was refused for want of a right, or allowed by a role outside the install."""
     granted = _granted(account)
-    asked = list(audit.asked(account))
-    assert _told(use for use, code in asked if code == 403) == []
-    assert _told(use for use, _ in asked if not any(right.covers(use) for right in granted)) == []
+    uses = list(audit.asked(account))
+    assert _told(use for use, code in uses if code == 403) == []
+    assert _told(use for use, _ in uses if not any(right.covers(use) for right in granted)) == []

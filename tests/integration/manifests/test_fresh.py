@@ -183,12 +183,14 @@ def test_the_scheduler_reads_its_configuration(
 ) -> None:
     """The process's own reader reads the file; admission gets the same nodes."""
     toggles = frozenset({"scheduler"})
-    (told,) = _filled([_values(toggles, **{f"scheduler__{name}": value for name, value in changes.items()})])
+    (filled,) = _filled(
+        [_values(toggles, **{f"scheduler__{name}": value for name, value in changes.items()})]
+    )
     file = tmp_path / "scheduler.yaml"
-    file.write_text(told["ConfigMap", "podium-scheduler"]["data"][file.name], encoding="utf-8")
+    file.write_text(filled["ConfigMap", "podium-scheduler"]["data"][file.name], encoding="utf-8")
     assert source(str(file)).read() == want
     policy = tmp_path / "policy.yaml"
-    policy.write_text(told["ConfigMap", "podium-webhook"]["data"][policy.name], encoding="utf-8")
+    policy.write_text(filled["ConfigMap", "podium-webhook"]["data"][policy.name], encoding="utf-8")
     assert policy_of(str(policy)).reserved_nodes == bool(want.engine.reserved)
 
 
@@ -196,15 +198,15 @@ def test_pods_and_processes_get_their_settings(tmp_path: Path) -> None:
     """Placement, pull secrets, resources, and the rest of each file, which its process reads."""
     secrets, labels = [{"name": "pull"}], {"pool": "system"}
     taints = [{"key": "system", "operator": "Exists", "effect": "NoSchedule"}]
-    asks = {"requests": {"cpu": "1", "memory": "1Gi"}, "limits": {"memory": "2Gi"}}
-    (told,) = _filled(
+    resources = {"requests": {"cpu": "1", "memory": "1Gi"}, "limits": {"memory": "2Gi"}}
+    (filled,) = _filled(
         [
             _values(
                 frozenset({"scheduler"}),
                 imagePullSecrets=secrets,
                 nodeSelector=labels,
                 tolerations=taints,
-                controller__resources=asks,
+                controller__resources=resources,
                 webhook__configuration={
                     "levels": {"member-priority": "inherit", "class-allowed": False},
                     "allow": [{"namespaces": ["team-*"], "pods": ["low"]}],
@@ -213,7 +215,7 @@ def test_pods_and_processes_get_their_settings(tmp_path: Path) -> None:
             )
         ]
     )
-    for (kind, name), document in told.items():
+    for (kind, name), document in filled.items():
         if kind == "Deployment":
             pod = document["spec"]["template"]["spec"]
             assert (pod["imagePullSecrets"], pod["nodeSelector"], pod["tolerations"]) == (
@@ -221,10 +223,10 @@ def test_pods_and_processes_get_their_settings(tmp_path: Path) -> None:
                 labels,
                 taints,
             )
-            assert (pod["containers"][0]["resources"] == asks) == (name == "podium-controller")
+            assert (pod["containers"][0]["resources"] == resources) == (name == "podium-controller")
     policy, controller = tmp_path / "policy.yaml", tmp_path / "controller.yaml"
     for file, name in ((policy, "podium-webhook"), (controller, "podium-controller")):
-        file.write_text(told["ConfigMap", name]["data"][file.name], encoding="utf-8")
+        file.write_text(filled["ConfigMap", name]["data"][file.name], encoding="utf-8")
     allowed = Allowance(namespaces=("team-*",), pods=("low",))
     assert policy_of(str(policy)) == Policy(
         levels={"member-priority": RuleLevel.INHERIT, "class-allowed": RuleLevel.OFF}, allow=(allowed,)
@@ -314,15 +316,15 @@ def test_the_schema_refuses(wrong: dict[str, Any], place: str) -> None:
 def test_the_schema_knows_what_a_file_may_say(process: str, model: type[Strict]) -> None:
     """It has each field with the same words, except for those that are values by themselves."""
     about = _SCHEMA["properties"][process]["properties"]
-    asked = about["configuration"]["properties"]
+    documented = about["configuration"]["properties"]
     alone = about.keys() & model.model_fields.keys()
     # One value is both the scheduler's and admission's.
     shared = {"reservedNodes"} & model.model_fields.keys() - alone
-    assert asked.keys() | alone | shared | {"apiVersion", "kind"} == model.model_fields.keys()
-    assert not asked.keys() & alone
-    told = model.model_json_schema()
-    for name, field in [*asked.items(), *((each, about[each]) for each in alone)]:
-        assert _words(field, _SCHEMA) == _words(told["properties"][name], told), name
+    assert documented.keys() | alone | shared | {"apiVersion", "kind"} == model.model_fields.keys()
+    assert not documented.keys() & alone
+    schema = model.model_json_schema()
+    for name, field in [*documented.items(), *((each, about[each]) for each in alone)]:
+        assert _words(field, _SCHEMA) == _words(schema["properties"][name], schema), name
 
 
 def _words(about: dict[str, Any], schema: dict[str, Any]) -> set[str]:

@@ -61,8 +61,8 @@ def test_a_value_that_is_not_known_is_a_file(shell: str, written: str) -> None:
     """The shell completes it as it does files."""
     *_, incomplete = words = ["podium", *written.split(" ")]
     count = incomplete if shell == "fish" else str(len(words) - 1)
-    asked = {"_PODIUM_COMPLETE": f"{shell}_complete", "COMP_WORDS": " ".join(words), "COMP_CWORD": count}
-    assert re.split(r"[,\n]", run(["podium"], **asked))[0] == "file"
+    variables = {"_PODIUM_COMPLETE": f"{shell}_complete", "COMP_WORDS": " ".join(words), "COMP_CWORD": count}
+    assert re.split(r"[,\n]", run(["podium"], **variables))[0] == "file"
 
 
 @pytest.mark.parametrize("shell", ["zsh", "fish"])
@@ -70,8 +70,8 @@ def test_the_other_shells_get_commands(shell: str) -> None:
     """With their lines of help, by the script's own variable."""
     assert "_PODIUM_COMPLETE" in run(["podium", "completion", shell])
     count = "wh" if shell == "fish" else "1"
-    asked = {"_PODIUM_COMPLETE": f"{shell}_complete", "COMP_WORDS": "podium wh", "COMP_CWORD": count}
-    printed = run(["podium"], **asked)
+    variables = {"_PODIUM_COMPLETE": f"{shell}_complete", "COMP_WORDS": "podium wh", "COMP_CWORD": count}
+    printed = run(["podium"], **variables)
     assert "whatif" in printed
     assert "why" in printed
     assert "audit" not in printed

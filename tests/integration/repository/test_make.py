@@ -24,10 +24,10 @@ def fake_python(folder: Path, refuses: str) -> Path:
 
 
 @pytest.mark.parametrize(
-    ("refuses", "says"),
+    ("refuses", "message"),
     [("ensurepip", "has no venv and ensurepip"), ("version_info", "is not Python 3.11 or newer")],
 )
-def test_missing_part_is_one_line(refuses: str, says: str, tmp_path: Path) -> None:
+def test_missing_part_is_one_line(refuses: str, message: str, tmp_path: Path) -> None:
     """A missing tool is one line that names it and the remedy, before set-up makes anything."""
     environ = {**os.environ, "PYTHON": str(fake_python(tmp_path, refuses))}
     done = subprocess.run(
@@ -39,7 +39,7 @@ def test_missing_part_is_one_line(refuses: str, says: str, tmp_path: Path) -> No
         check=False,
     )
     assert done.returncode == 1
-    assert says in done.stderr
+    assert message in done.stderr
     assert done.stderr.count("\n") == 1
     assert not (tmp_path / ".venv").exists()
 

@@ -214,7 +214,7 @@ def test_a_rule_that_is_off(write: Write, off: object) -> None:
 
 
 @pytest.mark.parametrize(
-    "change, says",
+    "change, message",
     [
         ({"kind": "Policy"}, "kind: Input should be 'AdmissionPolicy'"),
         ({"levels": {"min-count": "off"}}, "levels: min-count is not one of Podium's rules"),
@@ -224,14 +224,14 @@ def test_a_rule_that_is_off(write: Write, off: object) -> None:
         ({"more": 1}, "more: Extra inputs are not permitted"),
     ],
 )
-def test_a_bad_policy_file_is_one_line(write: Write, change: Document, says: str) -> None:
+def test_a_bad_policy_file_is_one_line(write: Write, change: Document, message: str) -> None:
     """The line has file, document, line, field and the fault."""
     policy = {"apiVersion": "config.podium.dev/v1", "kind": "AdmissionPolicy", **change}
     path = write(policy, name="policy.yaml")
     with pytest.raises(PodiumError) as caught:
         run("-f", write(pod()), "--config", path)
     assert str(caught.value).startswith(f"{path}, document 1")
-    assert says in str(caught.value)
+    assert message in str(caught.value)
     assert "\n" not in str(caught.value)
 
 
@@ -295,7 +295,7 @@ def test_output_file(write: Write, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "arguments, says",
+    "arguments, message",
     [
         ((), "Missing option '-f'"),
         (("-f", "x", "--context", "c"), "need --existing live"),
@@ -303,29 +303,29 @@ def test_output_file(write: Write, tmp_path: Path) -> None:
         (("-f", "x", "--kubernetes", "1.35"), "'1.35' is not one of"),
     ],
 )
-def test_usage(arguments: tuple[str, ...], says: str) -> None:
+def test_usage(arguments: tuple[str, ...], message: str) -> None:
     """Exit code 2 and a hint."""
     result = run(*arguments)
     assert result.exit_code == 2
-    assert says in result.stderr
+    assert message in result.stderr
 
 
 @pytest.mark.parametrize(
-    "text, says",
+    "text, message",
     [
         ("{", "document 1"),
         ("apiVersion: v1\nkind: Pod\nmetadata: 5\n", "metadata: "),
         ("apiVersion: batch/v1\nkind: Job\nspec: {template: 5}\n", "spec.template: "),
     ],
 )
-def test_input_that_cannot_be_read_is_one_line(tmp_path: Path, text: str, says: str) -> None:
+def test_input_that_cannot_be_read_is_one_line(tmp_path: Path, text: str, message: str) -> None:
     """File, document and field; nothing of a report."""
     path = tmp_path / "bad.yaml"
     path.write_text(text)
     with pytest.raises(PodiumError) as caught:
         run("-f", str(path))
     assert str(path) in str(caught.value)
-    assert says in str(caught.value)
+    assert message in str(caught.value)
 
 
 def test_a_pod_that_no_reader_could_read_is_refused(write: Write) -> None:

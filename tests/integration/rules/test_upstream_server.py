@@ -91,11 +91,11 @@ def disagreements(server: Server, namespace: str, minor: str) -> list[str]:
             continue
         code, answer = put(server, case, minor, namespace)
         message = case.message.replace("{v}", VERSIONS[minor])
-        said = answer.get("message", "") if code >= 300 else ""
+        text = answer.get("message", "") if code >= 300 else ""
         if POD_FIXED in message:
-            said = said.partition("\n")[0]
-        if (code, said) != (case.code, message):
-            wrong.append(f"{case.id}: {code} {said}")
+            text = text.partition("\n")[0]
+        if (code, text) != (case.code, message):
+            wrong.append(f"{case.id}: {code} {text}")
         elif code < 300:
             wrong += [
                 f"{case.id}: {path} is {field(answer, path)!r}"

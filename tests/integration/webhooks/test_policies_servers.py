@@ -142,7 +142,7 @@ def in_force(scene: Scene, names: set[str]) -> None:
     keep_label(scene, "probe")
     silent = set(names)
 
-    def spoken() -> bool:
+    def answered() -> bool:
         answers = [
             send(scene.server, "POST", f"{place(document, namespace)}?dryRun=All", document)
             for document, namespace in (*(CREATED[key] for key in CREATED), *groups(scene.server))
@@ -155,7 +155,7 @@ def in_force(scene: Scene, names: set[str]) -> None:
                 silent.difference_update(re.findall(_PREFIX, text))
         return not silent
 
-    until(spoken, f"policies to be in force: {silent}")
+    until(answered, f"policies to be in force: {silent}")
 
 
 def pod(metadata: Document, **spec: Any) -> Document:

@@ -67,9 +67,9 @@ def publisher(
     policy: Policy = Policy(),  # noqa: B008 - immutable
     logged: list[object] | None = None,
 ) -> BundlePublisher:
-    told = [] if logged is None else logged
+    seen = [] if logged is None else logged
     return BundlePublisher(
-        connection, endpoint, Options(), policy, log_event=lambda event, fields: told.append((event, fields))
+        connection, endpoint, Options(), policy, log_event=lambda event, fields: seen.append((event, fields))
     )
 
 

@@ -106,7 +106,7 @@ def ready(scene: Scene) -> None:
 
         def known(path: str = path, body: Any = body, both: set[str] = both) -> bool:
             send(scene.server, "POST", f"{path}?dryRun=All", body)
-            return {asked.split()[0] for asked in scene.recorder.take("probe")} == both
+            return {request.split()[0] for request in scene.recorder.take("probe")} == both
 
         until(known, f"the server to ask about {path}")
 
@@ -164,24 +164,24 @@ CREATED: dict[str, tuple[str, dict[str, Any], dict[str, Any], list[str]]] = {
 @pytest.mark.parametrize("case", CREATED)
 def test_the_webhook_gets_new_pods(scene: Scene, case: str) -> None:
     """Members, and pods of a class that the namespace may not use; created and applied alike."""
-    namespace, metadata, spec, asked = CREATED[case]
+    namespace, metadata, spec, requests = CREATED[case]
     where = f"/api/v1/namespaces/{namespace}/pods"
     pod = {"metadata": {"name": "p", **metadata}, "spec": {**POD, **spec}}
     scene.ask("POST", f"{where}?dryRun=All", pod)
-    assert scene.recorder.take("p") == asked
+    assert scene.recorder.take("p") == requests
     applied = {"apiVersion": "v1", "kind": "Pod", **pod}
     scene.ask("PATCH", f"{where}/p?dryRun=All&fieldManager=test", applied, APPLY)
-    assert scene.recorder.take("p") == asked
+    assert scene.recorder.take("p") == requests
 
 
 def test_a_pod_without_a_spec_is_the_servers_business(scene: Scene) -> None:
     """The conditions do not fail on it, nor on a member without one."""
     where = "/api/v1/namespaces/default/pods"
-    for metadata, asked in (({"name": "p"}, []), (member("p"), BOTH[:1])):
+    for metadata, requests in (({"name": "p"}, []), (member("p"), BOTH[:1])):
         for body in ({"metadata": metadata}, {"metadata": metadata, "spec": None}):
             answer = send(scene.server, "POST", where, body)
             assert (answer.code, "spec.containers: Required value" in answer.body["message"]) == (422, True)
-            assert scene.recorder.take("p") == asked
+            assert scene.recorder.take("p") == requests
 
 
 UPDATED: dict[str, tuple[dict[str, Any] | None, dict[str, Any], bool]] = {
@@ -205,7 +205,7 @@ UPDATED: dict[str, tuple[dict[str, Any] | None, dict[str, Any], bool]] = {
 @pytest.mark.parametrize("case", UPDATED)
 def test_the_webhook_gets_changed_pods(scene: Scene, case: str) -> None:
     """Writes that add, change or remove the label, also through the status; none once it is deleted."""
-    labels, patch, asked = UPDATED[case]
+    labels, patch, requests = UPDATED[case]
     name = case.replace(" ", "-")
     where = f"/api/v1/namespaces/default/pods/{name}"
     metadata = {
@@ -216,10 +216,10 @@ def test_the_webhook_gets_changed_pods(scene: Scene, case: str) -> None:
     scene.ask("POST", "/api/v1/namespaces/default/pods", {"metadata": metadata, "spec": POD})
     scene.recorder.take(name)
     scene.ask("PATCH", f"{where}?dryRun=All", patch, MERGE)
-    assert scene.recorder.take(name) == (["validate UPDATE v1 pods"] if asked else [])
+    assert scene.recorder.take(name) == (["validate UPDATE v1 pods"] if requests else [])
     by_status = {"metadata": patch.get("metadata", {}), "status": {"message": "m"}}
     scene.ask("PATCH", f"{where}/status?dryRun=All", by_status, MERGE)
-    assert scene.recorder.take(name) == (["validate UPDATE v1 pods/status"] if asked else [])
+    assert scene.recorder.take(name) == (["validate UPDATE v1 pods/status"] if requests else [])
     scene.delete(where)
     if "spec" not in patch:
         scene.ask("PATCH", where, patch, MERGE)
@@ -281,11 +281,11 @@ def test_without_the_workload_api_too(minor: str) -> None:
         classes(server)
         scene = Scene(server, recorder)
         ready(scene)
-        for metadata, spec, asked in (
+        for metadata, spec, requests in (
             ({}, FIELD, BOTH[:1]),
             ({"labels": {GROUP_LABEL: "g"}}, FIELD, BOTH),
             ({}, {}, []),
         ):
             pod = {"metadata": {"name": "p", **metadata}, "spec": {**POD, **spec}}
             scene.ask("POST", "/api/v1/namespaces/default/pods?dryRun=All", pod)
-            assert recorder.take("p") == asked
+            assert recorder.take("p") == requests

@@ -23,15 +23,15 @@ def elsewhere(line: str) -> Elsewhere | None:
 
 def _is_a_target(line: str) -> None:
     targets = re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE)
-    told = re.match(r"make ([a-z-]+)", line)
-    assert told is not None
-    assert told[1] in targets
+    found = re.match(r"make ([a-z-]+)", line)
+    assert found is not None
+    assert found[1] in targets
 
 
 def _names_the_chart(line: str) -> None:
-    told = re.search(r" (manifests/\S+) -n podium-system", line)
-    assert told is not None
-    assert (ROOT / told[1] / "Chart.yaml").is_file()
+    found = re.search(r" (manifests/\S+) -n podium-system", line)
+    assert found is not None
+    assert (ROOT / found[1] / "Chart.yaml").is_file()
 
 
 def _names_an_image(line: str) -> None:
@@ -39,9 +39,9 @@ def _names_an_image(line: str) -> None:
 
 
 def _selects_pods(line: str) -> None:
-    told = re.search(r"(?: -l |--selector=)(\S+)", line)
-    assert told is not None
-    wanted = dict(each.split("=") for each in told[1].split(","))
+    found = re.search(r"(?: -l |--selector=)(\S+)", line)
+    assert found is not None
+    wanted = dict(each.split("=") for each in found[1].split(","))
     text = (ROOT / "manifests" / "rendered" / "scheduler.yaml").read_text("utf-8")
     templates = [
         each["spec"]["template"] for each in yaml.safe_load_all(text) if each["kind"] == "Deployment"

@@ -59,8 +59,8 @@ def commands(path: Path) -> tuple[Command, ...]:
     ]
     prose = _FENCE.sub(lambda fence: re.sub(r"[^\n]", " ", fence[0]), text)
     found += [
-        (told.start(), Command(_heading(text, told.start()), " ".join(told[1].split())))
-        for told in _KUBECTL.finditer(prose)
+        (match.start(), Command(_heading(text, match.start()), " ".join(match[1].split())))
+        for match in _KUBECTL.finditer(prose)
     ]
     return tuple(command for _, command in sorted(found, key=lambda each: each[0]))
 

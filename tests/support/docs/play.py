@@ -106,14 +106,14 @@ class Play:
         assert found is not None
         address = f"http://127.0.0.1:{_PORTS[found[1]]}/readyz"
         log = self.folder / "process.log"
-        with log.open("wb") as said:
+        with log.open("wb") as output:
             process = subprocess.Popen(
                 ["bash", "-c", f"exec {line}"],
                 cwd=self.folder,
                 env={**os.environ, **self.environ},
                 stdin=subprocess.DEVNULL,
-                stdout=said,
-                stderr=said,
+                stdout=output,
+                stderr=output,
             )
 
         def ready() -> bool:

@@ -49,31 +49,31 @@ class Filters:
 
     def __init__(self, snapshot: Snapshot, namespaces: Mapping[str, Namespace] = NAMESPACES) -> None:
         self.snapshot = snapshot
-        asked, nodes = (
+        requested, nodes = (
             SelectorCounters(snapshot),
             (NodeAffinityFilter(snapshot), TaintTolerationFilter(snapshot)),
         )
         self.nominated = NominatedPods(snapshot)
         near, far = (
-            PodAffinityFilter(asked, namespaces, self.nominated),
-            PodAntiAffinityFilter(asked, namespaces),
+            PodAffinityFilter(requested, namespaces, self.nominated),
+            PodAntiAffinityFilter(requested, namespaces),
         )
         existing = ExistingAntiAffinityFilter(snapshot, namespaces)
-        self.scores = PodScores(asked, namespaces, *nodes)
+        self.scores = PodScores(requested, namespaces, *nodes)
         self.by_namespace = (near, far, existing, self.scores)
-        spread = (TopologySpreadFilter(asked, *nodes, self.nominated), TopologyLabelsFilter(snapshot))
+        spread = (TopologySpreadFilter(requested, *nodes, self.nominated), TopologyLabelsFilter(snapshot))
         features = DeclaredFeaturesFilter(snapshot)
         self.all = (HostPortsFilter(snapshot), *spread, near, far, existing, features)
 
     def why(self, shape: Shape, node: str) -> list[str]:
         """Return the refusals of a node by every filter, each of which must agree with its mask."""
         row = self.snapshot.row[node]
-        said = []
+        reasons = []
         for each in self.all:
             why, fits = each.reason(shape, row), bool(each.mask(shape)[row])
             assert fits == (why is None), each
-            said += [] if why is None else [why]
-        return said
+            reasons += [] if why is None else [why]
+        return reasons
 
 
 class Scene:
@@ -171,7 +171,7 @@ class Scene:
                     *plain_dynamic.refusals(cluster, pod, node),
                     *plain_dynamic.refusals(without, pod, node),
                 }
-                want = [said for each, said in SAYS.items() if each in refused]
+                want = [message for each, message in SAYS.items() if each in refused]
                 assert self._filters.why(shape, node) == want, (self.templates[which], node)
             near, even = self._filters.scores.affinity(shape, rows), self._filters.scores.spread(shape, rows)
             assert dict(zip(nodes, near, strict=True)) == plain_dynamic.affinity_scores(cluster, pod, nodes)

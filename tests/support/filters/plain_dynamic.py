@@ -42,7 +42,7 @@ class Cluster:
 
 def refusals(cluster: Cluster, pod: Pod, node: str) -> list[str]:
     """Return the filters that refuse a node to a pod."""
-    said = {
+    reasons = {
         "ports": _ports_taken(cluster, pod, node),
         "skew": _skewed(cluster, pod, node),
         "label": any(
@@ -60,7 +60,7 @@ def refusals(cluster: Cluster, pod: Pod, node: str) -> list[str]:
             for term in _terms(other, "podAntiAffinity")
         ),
     }
-    return [name for name, refused in said.items() if refused]
+    return [name for name, refused in reasons.items() if refused]
 
 
 def matches(selector: Mapping[str, Any] | None, labels: Labels) -> bool:

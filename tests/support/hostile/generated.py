@@ -35,9 +35,9 @@ class Generated(NamedTuple):
 
 
 def _extended(pod: Pod, count: int, text: str) -> None:
-    asks = pod["spec"]["containers"][0].setdefault("resources", {"requests": {}, "limits": {}})
+    resources = pod["spec"]["containers"][0].setdefault("resources", {"requests": {}, "limits": {}})
     for number in range(count):
-        asks["requests"][f"g.x/{number}"] = asks["limits"][f"g.x/{number}"] = text
+        resources["requests"][f"g.x/{number}"] = resources["limits"][f"g.x/{number}"] = text
 
 
 def _amount(name: str) -> Dimension:
@@ -49,8 +49,8 @@ def _amount(name: str) -> Dimension:
 
 
 def _containers(pod: Pod, count: int, text: str) -> None:
-    asks = {"requests": {"memory": text}}
-    pod["spec"]["containers"] += [container(f"c{number}", resources=asks) for number in range(count)]
+    resources = {"requests": {"memory": text}}
+    pod["spec"]["containers"] += [container(f"c{number}", resources=resources) for number in range(count)]
 
 
 def _node_selector(pod: Pod, count: int, text: str) -> None:

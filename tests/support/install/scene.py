@@ -45,11 +45,11 @@ def halted(server: Server, *arguments: str, at: str) -> Iterator["subprocess.Pop
     line = _line(server, arguments, None)
     with subprocess.Popen(line, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr is not None
-        said: list[str] = []
+        lines: list[str] = []
         try:
-            while at not in "".join(said[-1:]):
-                said.append(process.stderr.readline())
-                assert said[-1], "".join(said)
+            while at not in "".join(lines[-1:]):
+                lines.append(process.stderr.readline())
+                assert lines[-1], "".join(lines)
             yield process
         finally:
             process.kill()

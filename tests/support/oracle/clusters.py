@@ -201,17 +201,17 @@ def _places(
     rng: random.Random, nodes: list[_Node], empty: set[str], workload: _Workload, size: int
 ) -> list[_Node]:
     """Take room for up to so many pods; a gang prefers the nodes that it already has."""
-    asked = workload.requests[0]
+    requests = workload.requests[0]
     order = [node for node in nodes if node.name not in empty and (workload.tolerates or not node.tainted)]
     rng.shuffle(order)
     packed = rng.random() < 0.5
     places: list[_Node] = []
     while order and len(places) < size:
         node = order[0] if packed else rng.choice(order)
-        if any(node.free.get(name, 0) < amount for name, amount in asked.items()):
+        if any(node.free.get(name, 0) < amount for name, amount in requests.items()):
             order.remove(node)
             continue
-        for name, amount in asked.items():
+        for name, amount in requests.items():
             node.free[name] -= amount
         places.append(node)
     return places

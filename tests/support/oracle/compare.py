@@ -93,9 +93,9 @@ def harm_of(engine: Engine, problem: Problem, decision: Decision) -> Harm | None
             room[pod.node].update(dict(pod.amounts))
     snapshot = engine.snapshot
     for row, node in decision.placed.items():
-        asked = dict(snapshot.shapes[snapshot.shape.item(row)].requests)
-        room[node].subtract(asked)
-        assert all(room[node][name] >= 0 for name in asked), (snapshot.names[node], room[node])
+        requests = dict(snapshot.shapes[snapshot.shape.item(row)].requests)
+        room[node].subtract(requests)
+        assert all(room[node][name] >= 0 for name in requests), (snapshot.names[node], room[node])
     return harm(problem, victims)
 
 

@@ -146,20 +146,20 @@ class _Model:
                     self.places[number, node] = variable
                     here[variable] = demand.amounts
             for name, amount in free.items():
-                asked = {at: dict(amounts).get(name, 0) for at, amounts in here.items()}
-                self._fit_resource(asked, freed[node, name], amount)
+                requested = {at: dict(amounts).get(name, 0) for at, amounts in here.items()}
+                self._fit_resource(requested, freed[node, name], amount)
 
-    def _fit_resource(self, asked: Mapping[int, int], freed: Mapping[int, int], free: int) -> None:
-        if not any(asked.values()):
+    def _fit_resource(self, requested: Mapping[int, int], freed: Mapping[int, int], free: int) -> None:
+        if not any(requested.values()):
             return
         leaving = {at: -each for at, each in freed.items()}
         if free >= 0:
-            self.program.row({**asked, **leaving}, free)
+            self.program.row({**requested, **leaving}, free)
             return
         # Nothing has to go from a node in debt unless a pod is placed there.
         used = self.program.variable(1)
-        self.program.row({**asked, **leaving, used: -free}, 0)
-        for at in asked:
+        self.program.row({**requested, **leaving, used: -free}, 0)
+        for at in requested:
             self.program.row({at: 1, used: -sum(each.pods for each in self.problem.demands)}, 0)
 
     def _enough(self) -> None:

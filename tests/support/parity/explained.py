@@ -275,8 +275,8 @@ def _wrong_type(exchange: Exchange) -> Exchange:
     """Explain a value that Go cannot decode: 400, 500 of an apply, 422 of a patch; 422 of a schema."""
     ours = any(_NOT_OF_TYPE.search(message) for _, message in exchange.podium.causes)
     native = exchange.native
-    said = [native.message, *(message for field, message in native.causes if field == "patch")]
-    theirs = native.code >= 400 and any(map(_NOT_DECODED.search, said))
+    messages = [native.message, *(message for field, message in native.causes if field == "patch")]
+    theirs = native.code >= 400 and any(map(_NOT_DECODED.search, messages))
     # A schema does not check the part that a write leaves alone: the spec beside a status, and the reverse.
     place = _DECODED_PLACE.search(exchange.native.message)
     if _WHOLE.search(exchange.native.message):

@@ -74,11 +74,11 @@ def refused(stderr: str) -> Iterator[Answer]:
 
 
 def _answer(text: str) -> Answer:
-    conflict, said, alone = _CONFLICT.match(text), _SERVER.match(text), _ALONE.match(text)
+    conflict, from_server, alone = _CONFLICT.match(text), _SERVER.match(text), _ALONE.match(text)
     if conflict:
         return answer_of(409, {"reason": "Conflict", "message": conflict[1]})
-    if said:
-        reason, message = said["reason"] or "InternalError", said["message"]
+    if from_server:
+        reason, message = from_server["reason"] or "InternalError", from_server["message"]
     elif alone:
         listed = alone[3].strip().removeprefix("* ").split("\n* ")
         body = listed[0] if len(listed) == 1 else f"[{', '.join(listed)}]"

@@ -72,8 +72,8 @@ def _node(node: Node) -> SchedulableNode:
 
 
 def _class(patience: Patience) -> PriorityClass:
-    said = {"minimum-preemptable-priority": patience.minimum, "toleration-seconds": patience.seconds}
-    annotations = {TOLERATION_PREFIX + key: str(number) for key, number in said.items()}
+    settings = {"minimum-preemptable-priority": patience.minimum, "toleration-seconds": patience.seconds}
+    annotations = {TOLERATION_PREFIX + key: str(number) for key, number in settings.items()}
     return PriorityClass(metadata=ObjectMeta(name=_class_name(patience), annotations=annotations), value=0)
 
 

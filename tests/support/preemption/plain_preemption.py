@@ -264,8 +264,8 @@ def plan_in(
         placed = place(within, without(taken), preemptor.pods, preemptor.needed)
         return placed if len(placed) == preemptor.needed else None
 
-    def reprieve(taken: list[Unit], asked: Iterable[Unit], placed: Standing) -> list[Unit]:
-        for unit in asked:
+    def reprieve(taken: list[Unit], candidates: Iterable[Unit], placed: Standing) -> list[Unit]:
+        for unit in candidates:
             left = [each for each in taken if each is not unit]
             if still_fits(cluster, without(left), placed):
                 taken = left

@@ -84,8 +84,8 @@ def priority_class(
     **fields: Any,
 ) -> PriorityClass:
     """Make a class, with a preemption toleration if one is given."""
-    said = {"minimum-preemptable-priority": minimum, "toleration-seconds": seconds}
-    annotations = {TOLERATION_PREFIX + key: str(each) for key, each in said.items() if each is not None}
+    settings = {"minimum-preemptable-priority": minimum, "toleration-seconds": seconds}
+    annotations = {TOLERATION_PREFIX + key: str(each) for key, each in settings.items() if each is not None}
     return PriorityClass(metadata=ObjectMeta(name=name, annotations=annotations), value=value, **fields)
 
 

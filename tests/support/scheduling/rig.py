@@ -165,8 +165,8 @@ class World:
         for each in self.state.pods.values():
             if each.spec.nodeName and not each.finished:
                 cpu = (each.spec.containers or [])[0].resources
-                asked = (cpu.requests or {}).get("cpu", 0) if cpu is not None else 0
-                used[each.spec.nodeName] = used.get(each.spec.nodeName, 0.0) + float(str(asked))
+                requested = (cpu.requests or {}).get("cpu", 0) if cpu is not None else 0
+                used[each.spec.nodeName] = used.get(each.spec.nodeName, 0.0) + float(str(requested))
         room = {
             name: float(str((node.status.allocatable or {})["cpu"])) if node.status is not None else 0.0
             for name, node in self.state.nodes.items()
@@ -214,8 +214,8 @@ class World:
                         deletionTimestamp=_written(self.moment, self.grace),
                         deletionGracePeriodSeconds=self.grace,
                     )
-                    told = msgspec.convert(_told(pod), type(pod.status))
-                    self.state.apply(msgspec.structs.replace(pod, metadata=leaving, status=told))
+                    status = msgspec.convert(_told(pod), type(pod.status))
+                    self.state.apply(msgspec.structs.replace(pod, metadata=leaving, status=status))
                 else:
                     self.state.remove(pod)
         deleted = () if objection else evict.victims

@@ -53,7 +53,7 @@ def pod(
     version: str | None = None,
 ) -> Schedulable:
     """Return a pod that has a message in its condition, and a reserved node."""
-    told = [Condition("PodScheduled", "False", UNSCHEDULABLE, message)] if message else None
+    conditions = [Condition("PodScheduled", "False", UNSCHEDULABLE, message)] if message else None
     return Schedulable(
         metadata=ObjectMeta(
             name=name,
@@ -63,7 +63,7 @@ def pod(
             resourceVersion=version,
         ),
         spec=SchedulableSpec(nodeName=bound),
-        status=SchedulableStatus(phase=phase, nominatedNodeName=node or None, conditions=told),
+        status=SchedulableStatus(phase=phase, nominatedNodeName=node or None, conditions=conditions),
     )
 
 

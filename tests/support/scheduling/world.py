@@ -278,7 +278,7 @@ class Yard:
         **spec: Any,
     ) -> dict[str, Any]:
         """Return a pod that is not made yet."""
-        said: dict[str, Any] = {"name": name, "labels": {}, **(metadata or {})}
+        meta: dict[str, Any] = {"name": name, "labels": {}, **(metadata or {})}
         fields: dict[str, Any] = {
             "schedulerName": self._scheduler,
             "priorityClassName": f"p{priority}",
@@ -292,8 +292,8 @@ class Yard:
         if group and self.world.place.native:
             fields["schedulingGroup"] = {"podGroupName": group}
         elif group:
-            said["labels"] = {**said["labels"], GROUP_LABEL: group}
-        return {"metadata": said, "spec": fields}
+            meta["labels"] = {**meta["labels"], GROUP_LABEL: group}
+        return {"metadata": meta, "spec": fields}
 
     def members(
         self, group: str, count: int, cpu: int | str, priority: int, *, first: int = 0, **spec: Any

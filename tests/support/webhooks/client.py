@@ -106,13 +106,13 @@ def restored_logs() -> Iterator[None]:
 
 def post(path: str, body: bytes = b"{}", **fields: str) -> bytes:
     """Write a request as an API server does; `fields` replace its header fields."""
-    said = {
+    review = {
         "Host": "podium",
         "Content_Type": "application/json",
         "Content_Length": str(len(body)),
         "Accept": "application/json, */*",
     } | fields
-    lines = "".join(f"{name.replace('_', '-')}: {value}\r\n" for name, value in said.items() if value)
+    lines = "".join(f"{name.replace('_', '-')}: {value}\r\n" for name, value in review.items() if value)
     return f"POST {path} HTTP/1.1\r\n{lines}\r\n".encode() + body
 
 

@@ -52,9 +52,9 @@ def pod(
     **spec: Any,
 ) -> dict[str, Any]:
     """Make a pod, a member of a group of Podium's unless `native`; `status` goes beside its conditions."""
-    said = {**(metadata or {})}
+    meta = {**(metadata or {})}
     if group and not native:
-        said["labels"] = {"scheduling.podium.dev/pod-group": group}
+        meta["labels"] = {"scheduling.podium.dev/pod-group": group}
     fields: dict[str, Any] = {
         "schedulerName": scheduler,
         "priority": priority,
@@ -67,7 +67,7 @@ def pod(
         fields["schedulingGroup"] = {"podGroupName": group}
     phase = "Running" if node else "Pending"
     all_of_it = {"phase": phase, "startTime": TIME if node else None, "conditions": list(conditions)}
-    return named("v1", "Pod", name, namespace, metadata=said, spec=fields, status=all_of_it | (status or {}))
+    return named("v1", "Pod", name, namespace, metadata=meta, spec=fields, status=all_of_it | (status or {}))
 
 
 def group(

@@ -234,31 +234,31 @@ CASES = [
 @pytest.mark.parametrize("case", CASES, ids=[case.name for case in CASES])
 def test_the_priority_condition(case: Case) -> None:
     found = of_priority(case.group, *case.members)
-    told = (found.condition.status, found.condition.reason, found.cause, found.pods)
-    assert told == (case.status, case.reason, case.cause, case.pods)
+    summary = (found.condition.status, found.condition.reason, found.cause, found.pods)
+    assert summary == (case.status, case.reason, case.cause, case.pods)
     assert found.condition.message == case.message
 
 
 @pytest.mark.parametrize(
-    ("group", "speaks_of", "told"),
+    ("group", "speaks_of", "text"),
     [
         (GOLD, ServerInfo(36, "1.36"), "Kubernetes 1.36 silently uses the group's 1000."),
         (GOLD, ServerInfo(38, "1.38"), "Kubernetes 1.38 does not schedule the group."),
     ],
     ids=["1.36", "later"],
 )
-def test_the_message_says_what_this_server_does(group: PodGroup, speaks_of: ServerInfo, told: str) -> None:
-    assert told in (of_priority(group, pod("a"), server=speaks_of).condition.message or "")
+def test_the_message_says_what_this_server_does(group: PodGroup, speaks_of: ServerInfo, text: str) -> None:
+    assert text in (of_priority(group, pod("a"), server=speaks_of).condition.message or "")
 
 
 @pytest.mark.parametrize("group", [GOLD, pod_group(podium=True, priority=1000)], ids=["native", "Podium's"])
 def test_the_message_says_what_podiums_scheduler_does(group: PodGroup) -> None:
     found = of_priority(group, pod("a", scheduler="podium-scheduler"))
-    told = (
+    summary = (
         "0 (a). Podium's scheduler follows its divergencePolicy: "
         "with NoPreemption, the default, the group does not preempt."
     )
-    assert told in (found.condition.message or "")
+    assert summary in (found.condition.message or "")
 
 
 def test_many_values_are_bounded_to_those_of_most_pods() -> None:

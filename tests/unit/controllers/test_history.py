@@ -79,10 +79,10 @@ def test_a_right_history_has_no_problem(case: str) -> None:
 
 @pytest.mark.parametrize("case", WRONG)
 def test_a_wrong_history_has_one_problem(case: str) -> None:
-    groups, pods, said = WRONG[case]
+    groups, pods, message = WRONG[case]
     found = problems(groups, pods)
     assert len(found) == 1
-    assert said in found[0]
+    assert message in found[0]
 
 
 def test_gaps_and_foreign_writes_are_no_problem() -> None:

@@ -205,9 +205,9 @@ def decisions(state: ClusterState, history: list[tuple[Readable | None, Readable
         group, members = state.groups.get(key), state.members(key)
         found += [key, sorted(members)]
         if group is not None:
-            told = judged(group, members.values(), state.classes, ServerInfo(37, "1.37"), policy=True)
+            verdicts = judged(group, members.values(), state.classes, ServerInfo(37, "1.37"), policy=True)
             times = Times(quiet=60.0, since_write=60.0)
-            found += [told, *(divergence.decide(group, told, times, write, NOW) for write in Write)]
+            found += [verdicts, *(divergence.decide(group, verdicts, times, write, NOW) for write in Write)]
         found += [protection.decide(state, key, protect=protect) for protect in (True, False)]
         found.append(autogroups.decide(state, key))
     return found

@@ -61,10 +61,10 @@ def test_a_build_is_kept_under_its_version(tmp_path: Path, environ: dict[str, st
 def test_the_way_to_skip_a_build_is_named_before_it_starts(tmp_path: Path, environ: dict[str, str]) -> None:
     """A user with the programs at hand should learn that before the build of ten minutes."""
     fake_go(tmp_path, "exit 1")
-    said = io.StringIO()
+    progress = io.StringIO()
     with pytest.raises(PodiumError):
-        build.build(RELEASE, environ, said)
-    assert "set KUBEBUILDER_ASSETS" in said.getvalue()
+        build.build(RELEASE, environ, progress)
+    assert "set KUBEBUILDER_ASSETS" in progress.getvalue()
 
 
 def test_a_changed_stamp_builds_again(tmp_path: Path, environ: dict[str, str]) -> None:
@@ -118,10 +118,10 @@ def test_a_second_builder_waits_says_so_and_builds_nothing(tmp_path: Path, envir
                 (tmp_path / "finish").write_bytes(b"")
             return super().write(text)
 
-    said = LetFinish()
-    build.build(RELEASE, environ, said)
+    progress = LetFinish()
+    build.build(RELEASE, environ, progress)
     first.join()
-    assert said.getvalue() == f"waiting for another build of Kubernetes {RELEASE.version} to end\n"
+    assert progress.getvalue() == f"waiting for another build of Kubernetes {RELEASE.version} to end\n"
     assert len(calls(tmp_path)) == 1
 
 

@@ -92,9 +92,9 @@ def test_the_api_server_takes_further_arguments() -> None:
     settings = ClusterSettings(
         name="test", kubernetes="1.37", workload_api=True, controllers=True, ports=PORTS, apiserver=further
     )
-    hear = [
+    receivers = [
         name
         for name, arguments in commands(settings, Path("/data/stages.yaml")).items()
         if set(further) <= set(arguments)
     ]
-    assert hear == ["kube-apiserver"]
+    assert receivers == ["kube-apiserver"]

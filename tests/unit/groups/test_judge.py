@@ -186,10 +186,10 @@ def test_the_judgement_is_the_naive_one(group: PodGroup | None, pods: list[Pod])
         assert counts[judged.priority.expected] == max(counts.values(), default=0)
     differ = [each for each in present if (each.spec.priority or 0) != judged.priority.expected]
     assert judged.priority.divergent == any(each in staying for each in differ)
-    told = {
+    reasons = {
         (name, each.value) for each in judged.priority.differing for name in (*each.live, *each.terminating)
     }
-    assert told == {(each.metadata.name, each.spec.priority or 0) for each in differ}
+    assert reasons == {(each.metadata.name, each.spec.priority or 0) for each in differ}
     policy_of = [each.spec.preemptionPolicy or "PreemptLowerPriority" for each in staying]
     if group is not None and group.preemption_policy is not None:
         assert judged.policy.divergent == any(policy != group.preemption_policy for policy in policy_of)
@@ -209,7 +209,7 @@ PODS, CLASS = "not all of its pods have its priority", "its PriorityClass was ne
 TRUE, UNKNOWN = (f"its condition PodsNotMatchingPriority is {status}" for status in ("True", "Unknown"))
 
 
-def told(status: str, reason: str = "", **fields: Any) -> PodGroup:
+def group_as(status: str, reason: str = "", **fields: Any) -> PodGroup:
     """Make a group that has the condition."""
     condition = Condition("PodsNotMatchingPriority", status, reason)
     return msgspec.structs.replace(pod_group(**fields), conditions=(condition,))
@@ -224,21 +224,21 @@ UNRESOLVED: dict[str, Any] = {"priority": None, "class_name": "gold"}
     [
         pytest.param(FIVE, ALIKE, "", "", id="no condition, alike"),
         pytest.param(FIVE, DIVIDED, PODS, "", id="no condition, divided"),
-        pytest.param(told("False", priority=5), ALIKE, "", "", id="False, alike"),
-        pytest.param(told("False", priority=5), DIVIDED, PODS, "False", id="False grants nothing"),
-        pytest.param(told("True", "Any", priority=5), ALIKE, TRUE, "True", id="True from any writer"),
-        pytest.param(told("True", priority=5), DIVIDED, PODS, "", id="True, divided"),
+        pytest.param(group_as("False", priority=5), ALIKE, "", "", id="False, alike"),
+        pytest.param(group_as("False", priority=5), DIVIDED, PODS, "False", id="False grants nothing"),
+        pytest.param(group_as("True", "Any", priority=5), ALIKE, TRUE, "True", id="True from any writer"),
+        pytest.param(group_as("True", priority=5), DIVIDED, PODS, "", id="True, divided"),
         pytest.param(
-            *(told("Unknown", "GroupUnresolved", priority=5), ALIKE, UNKNOWN, "Unknown"),
+            *(group_as("Unknown", "GroupUnresolved", priority=5), ALIKE, UNKNOWN, "Unknown"),
             id="Unknown, and the group is resolved",
         ),
-        pytest.param(told("Unknown", "Any", priority=5), ALIKE, "", "", id="Unknown for another reason"),
+        pytest.param(group_as("Unknown", "Any", priority=5), ALIKE, "", "", id="Unknown for another reason"),
         pytest.param(
-            *(told("Unknown", "GroupUnresolved", **UNRESOLVED), [], CLASS, ""),
+            *(group_as("Unknown", "GroupUnresolved", **UNRESOLVED), [], CLASS, ""),
             id="Unknown, and the group is unresolved",
         ),
-        pytest.param(told("False", **UNRESOLVED), [], CLASS, "False", id="False, unresolved"),
-        pytest.param(told("Ja", priority=5), ALIKE, "", "", id="a status that is none"),
+        pytest.param(group_as("False", **UNRESOLVED), [], CLASS, "False", id="False, unresolved"),
+        pytest.param(group_as("Ja", priority=5), ALIKE, "", "", id="a status that is none"),
     ],
 )
 def test_doubt_and_disagreement(group: PodGroup, members: list[Pod], doubted: str, disputed: str) -> None:

@@ -267,7 +267,7 @@ def test_no_label_names_an_object() -> None:
 
 
 @pytest.mark.parametrize(
-    "query, said",
+    "query, message",
     [
         ("podium_leaders", "no metric podium_leaders"),
         ("podium_queue_wait_seconds", "no metric"),
@@ -284,8 +284,8 @@ def test_no_label_names_an_object() -> None:
         ("sum(podium_leader", "is expected, not the end"),
     ],
 )
-def test_a_query_of_what_there_is_not(query: str, said: str) -> None:
-    with pytest.raises(ValueError, match=re.escape(said)):
+def test_a_query_of_what_there_is_not(query: str, message: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(message)):
         Query(query, _KNOWN)
 
 

@@ -22,8 +22,8 @@ def test_reviews_are_of_the_size_that_is_quoted(kind: str) -> None:
     """A pod of 5.3 KB, a PodGroup of 1.6 KB: the figures in the README name these sizes."""
     body, size = REVIEWS[kind]
     assert abs(len(body) - size) < 60
-    asked = msgspec.json.decode(body)["request"]
-    assert (asked["kind"]["kind"], asked["operation"]) == (kind, "CREATE")
+    request = msgspec.json.decode(body)["request"]
+    assert (request["kind"]["kind"], request["operation"]) == (kind, "CREATE")
 
 
 @pytest.mark.parametrize("kind", REVIEWS)

@@ -72,10 +72,10 @@ def ask(monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[byte
 @pytest.mark.parametrize(("command", "who"), COMMANDS.values(), ids=list(COMMANDS))
 def test_names_in_files(ask: Ask, command: list[str], who: str, case: Case) -> None:
     """Either form names the object; options without a meaning are usage; files give no namespace."""
-    text, more, code, said = case
+    text, more, code, message = case
     run = ask(*command, text.replace("WHO", who), *more, "-f", "cluster.yaml")
     assert run.code == code, run.stderr
-    assert said.replace("WHO", who) in run.stderr
+    assert message.replace("WHO", who) in run.stderr
     assert (f"a/{who}" in run.stdout) == (code == 0)
 
 

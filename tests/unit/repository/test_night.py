@@ -99,30 +99,30 @@ def test_nothing_is_asked_of_it(name: str, tmp_path: Path, monkeypatch: pytest.M
 
 
 @pytest.mark.parametrize(("content", "words"), FILES.values(), ids=list(FILES))
-@pytest.mark.parametrize("asked", OF_FILES.values(), ids=list(OF_FILES))
+@pytest.mark.parametrize("options", OF_FILES.values(), ids=list(OF_FILES))
 def test_invalid_input_is_an_error(
-    asked: Sequence[str], content: bytes | None, words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    options: Sequence[str], content: bytes | None, words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The line names the file and its actual contents."""
     monkeypatch.chdir(tmp_path)
     if content is not None:
         Path("input").write_bytes(content)
-    said = line(*asked, "-f", "input")
-    assert said.startswith("input")
-    assert words in said
+    output = line(*options, "-f", "input")
+    assert output.startswith("input")
+    assert words in output
 
 
-@pytest.mark.parametrize("asked", OF_FILES.values(), ids=list(OF_FILES))
-def test_a_folder_without_manifests(asked: Sequence[str], tmp_path: Path) -> None:
+@pytest.mark.parametrize("options", OF_FILES.values(), ids=list(OF_FILES))
+def test_a_folder_without_manifests(options: Sequence[str], tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("no manifest")
-    assert line(*asked, "-f", str(tmp_path)) == f"{tmp_path}: no Kubernetes object found"
+    assert line(*options, "-f", str(tmp_path)) == f"{tmp_path}: no Kubernetes object found"
 
 
 @pytest.mark.parametrize(
-    "asked", [*OF_A_CLUSTER.values(), *PROCESSES.values()], ids=[*OF_A_CLUSTER, *PROCESSES]
+    "options", [*OF_A_CLUSTER.values(), *PROCESSES.values()], ids=[*OF_A_CLUSTER, *PROCESSES]
 )
 def test_an_invalid_kubeconfig_is_an_error(
-    asked: Sequence[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    options: Sequence[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     Path("binary").write_bytes(b"\x80\x81")
@@ -135,18 +135,18 @@ def test_an_invalid_kubeconfig_is_an_error(
         "folder": "Is a dir",
     }
     for name, words in kinds.items():
-        said = line(*asked, "--kubeconfig", name)
-        assert said.startswith(f"{name}: ")
-        assert words in said
+        output = line(*options, "--kubeconfig", name)
+        assert output.startswith(f"{name}: ")
+        assert words in output
 
 
 @pytest.mark.parametrize(
-    "asked", [*OF_A_CLUSTER.values(), *PROCESSES.values()], ids=[*OF_A_CLUSTER, *PROCESSES]
+    "options", [*OF_A_CLUSTER.values(), *PROCESSES.values()], ids=[*OF_A_CLUSTER, *PROCESSES]
 )
-def test_a_missing_kubeconfig_error_names_files(asked: Sequence[str], tmp_path: Path) -> None:
+def test_a_missing_kubeconfig_error_names_files(options: Sequence[str], tmp_path: Path) -> None:
     """Only commands that read files name them."""
-    said = line(*asked, "--kubeconfig", str(tmp_path / "missing"))
-    assert said.endswith(", or read a dump or manifests with -f FILE") == (asked[0] in OF_FILES)
+    output = line(*options, "--kubeconfig", str(tmp_path / "missing"))
+    assert output.endswith(", or read a dump or manifests with -f FILE") == (options[0] in OF_FILES)
 
 
 @pytest.mark.parametrize(("wrong", "meant"), [("adit", "audit"), ("what-if", "whatif"), ("xyz", "")])
@@ -194,33 +194,33 @@ class Weird(Fake):
 
 
 @pytest.mark.parametrize(("made", "words"), WEIRD.values(), ids=list(WEIRD))
-@pytest.mark.parametrize("asked", OF_A_CLUSTER.values(), ids=list(OF_A_CLUSTER))
+@pytest.mark.parametrize("options", OF_A_CLUSTER.values(), ids=list(OF_A_CLUSTER))
 async def test_an_unusable_cluster_is_an_error(
-    asked: Sequence[str], made: web.Response, words: str, tmp_path: Path
+    options: Sequence[str], made: web.Response, words: str, tmp_path: Path
 ) -> None:
     """It may be a cluster that refuses the caller, or no cluster at all."""
     async with serving(Weird(always(made))) as fake:
-        said = await asyncio.to_thread(line, *asked, "--kubeconfig", fake.kubeconfig(tmp_path))
-    assert said.startswith(f"{fake.url}: GET /")
-    assert words in said
+        output = await asyncio.to_thread(line, *options, "--kubeconfig", fake.kubeconfig(tmp_path))
+    assert output.startswith(f"{fake.url}: GET /")
+    assert words in output
 
 
-@pytest.mark.parametrize("asked", OF_A_CLUSTER.values(), ids=list(OF_A_CLUSTER))
-def test_a_port_without_a_listener_is_an_error(asked: Sequence[str], tmp_path: Path) -> None:
+@pytest.mark.parametrize("options", OF_A_CLUSTER.values(), ids=list(OF_A_CLUSTER))
+def test_a_port_without_a_listener_is_an_error(options: Sequence[str], tmp_path: Path) -> None:
     fake = Fake()
     fake.url = "http://127.0.0.1:1"
-    said = line(*asked, "--kubeconfig", fake.kubeconfig(tmp_path))
-    assert " failed: connection refused. Check that the cluster runs" in said
+    output = line(*options, "--kubeconfig", fake.kubeconfig(tmp_path))
+    assert " failed: connection refused. Check that the cluster runs" in output
 
 
 @pytest.mark.parametrize("name", ["audit", "install", "doctor"])
 async def test_ctrl_c_while_a_server_is_silent(name: str, tmp_path: Path) -> None:
     """It ends at once, with exit code 1 and without a traceback."""
-    asked = asyncio.Event()
+    requested = asyncio.Event()
     over = asyncio.Event()
 
     async def silent(_: web.Request) -> web.StreamResponse:
-        asked.set()
+        requested.set()
         await over.wait()
         return web.Response()
 
@@ -234,7 +234,7 @@ async def test_ctrl_c_while_a_server_is_silent(name: str, tmp_path: Path) -> Non
             # A shell that starts tests in the background makes them ignore it.
             preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
         )
-        await asked.wait()
+        await requested.wait()
         process.send_signal(signal.SIGINT)
         stdout, stderr = await process.communicate()
         over.set()

@@ -40,12 +40,12 @@ USAGE = {
 }
 
 
-@pytest.mark.parametrize(("arguments", "said"), USAGE.values(), ids=USAGE)
-def test_usage(arguments: list[str], said: str) -> None:
+@pytest.mark.parametrize(("arguments", "message"), USAGE.values(), ids=USAGE)
+def test_usage(arguments: list[str], message: str) -> None:
     """Exit code 2 and one line with the remedy, before anything is started."""
     result = CliRunner().invoke(command, arguments)
     assert result.exit_code == 2
-    assert said in result.output
+    assert message in result.output
 
 
 @pytest.fixture
@@ -70,41 +70,41 @@ def begin(*arguments: str) -> str:
 def test_no_kubeconfig(tmp_path: Path) -> None:
     """The file is named."""
     missing = str(tmp_path / "none")
-    said = begin("--cert-dir", str(tmp_path), "--kubeconfig", missing)
-    assert said.startswith(f"{missing}: kubeconfig not found")
+    output = begin("--cert-dir", str(tmp_path), "--kubeconfig", missing)
+    assert output.startswith(f"{missing}: kubeconfig not found")
 
 
 def test_port_in_use(tmp_path: Path, kubeconfig: str) -> None:
     """The address is named."""
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
-        said = begin("--cert-dir", str(tmp_path), "--kubeconfig", kubeconfig, "--port", port)
-    assert f"cannot listen on 127.0.0.1 port {port}: Address already in use" in said
+        output = begin("--cert-dir", str(tmp_path), "--kubeconfig", kubeconfig, "--port", port)
+    assert f"cannot listen on 127.0.0.1 port {port}: Address already in use" in output
 
 
 def test_no_provided_certificate(tmp_path: Path, kubeconfig: str) -> None:
     """The file that should be there is named."""
-    said = begin("--provided-cert-dir", str(tmp_path), "--kubeconfig", kubeconfig)
-    assert f"{tmp_path}/tls.crt" in said
+    output = begin("--provided-cert-dir", str(tmp_path), "--kubeconfig", kubeconfig)
+    assert f"{tmp_path}/tls.crt" in output
 
 
 def test_replicas_that_could_not_reach_each_other(kubeconfig: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """At 0.0.0.0 a replica would prove its own certificate, and drop the CA that another still needs."""
     monkeypatch.delenv("POD_IP", raising=False)
-    said = begin("--cert-secret", "a/b", "--bind", "0.0.0.0", "--kubeconfig", kubeconfig)
-    assert said.startswith("--bind 0.0.0.0: replicas that share a Secret must reach each other. Set")
+    output = begin("--cert-secret", "a/b", "--bind", "0.0.0.0", "--kubeconfig", kubeconfig)
+    assert output.startswith("--bind 0.0.0.0: replicas that share a Secret must reach each other. Set")
 
 
 def test_a_folder_that_cannot_be_written(tmp_path: Path, kubeconfig: str) -> None:
     """The folder is named; nothing was listening for long."""
     file = tmp_path / "file"
     file.touch()
-    said = begin("--cert-dir", str(file), "--kubeconfig", kubeconfig)
-    assert str(file) in said
+    output = begin("--cert-dir", str(file), "--kubeconfig", kubeconfig)
+    assert str(file) in output
 
 
 def test_no_policy_file(tmp_path: Path, kubeconfig: str) -> None:
     """The file is named."""
     missing = str(tmp_path / "policy.yaml")
-    said = begin("--cert-dir", str(tmp_path), "--kubeconfig", kubeconfig, "--config", missing)
-    assert missing in said
+    output = begin("--cert-dir", str(tmp_path), "--kubeconfig", kubeconfig, "--config", missing)
+    assert missing in output

@@ -24,7 +24,7 @@ def group(api_version: str = NEWER, name: str = "g", **spec: Any) -> Document:
     return {"apiVersion": api_version, "kind": "PodGroup", "metadata": {"name": name}, "spec": given}
 
 
-def asked(target: Any, *documents: Any, **fields: Any) -> bytes:
+def review_of(target: Any, *documents: Any, **fields: Any) -> bytes:
     """Return a ConversionReview as the API server sends it."""
     request = {"uid": "42", "desiredAPIVersion": target, "objects": list(documents), **fields}
     review = {"apiVersion": "apiextensions.k8s.io/v1", "kind": "ConversionReview", "request": request}
@@ -42,7 +42,7 @@ def answer(body: bytes | bytearray) -> Document:
 
 def test_objects_come_back_in_order_in_the_version_asked_for() -> None:
     """Written by clients of either version; what v1alpha2 cannot say is kept in an annotation."""
-    response = answer(asked(OLDER, group(name="a", preemptionPolicy="Never"), group(OLDER, name="b")))
+    response = answer(review_of(OLDER, group(name="a", preemptionPolicy="Never"), group(OLDER, name="b")))
     assert response["result"] == {"status": "Success"}
     assert response["convertedObjects"] == [
         group(OLDER, name="a")
@@ -52,7 +52,7 @@ def test_objects_come_back_in_order_in_the_version_asked_for() -> None:
 
 
 def test_an_empty_list_is_answered() -> None:
-    response = answer(asked(NEWER))
+    response = answer(review_of(NEWER))
     assert (response["result"], response["convertedObjects"]) == ({"status": "Success"}, [])
 
 
@@ -61,7 +61,7 @@ def test_an_empty_list_is_answered() -> None:
 )
 def test_every_stored_object_is_converted_as_convert_does(target: str, documents: list[Document]) -> None:
     """Its metadata stays, except for labels and annotations: the API server checks that."""
-    response = answer(asked(target, *documents))
+    response = answer(review_of(target, *documents))
     assert response["result"] == {"status": "Success"}
     assert response["convertedObjects"] == [convert(document, target).document for document in documents]
     for old, new in zip(documents, response["convertedObjects"], strict=True):
@@ -75,23 +75,27 @@ DEEP = json.loads("[" * 400 + "]" * 400)
 FAILURES: list[tuple[str, bytes, str]] = [
     (
         "no such version",
-        asked("scheduling.podium.dev/v3", group()),
+        review_of("scheduling.podium.dev/v3", group()),
         "to scheduling.podium.dev/v3: not a version",
     ),
     (
         "a native version",
-        asked("scheduling.k8s.io/v1beta1", group()),
+        review_of("scheduling.k8s.io/v1beta1", group()),
         "to scheduling.k8s.io/v1beta1: not a version",
     ),
-    ("no version at all", asked("", group()), "cannot convert to : not a version"),
-    ("another kind", asked(OLDER, CLASS), "scheduling.k8s.io/v1 PriorityClass c: not a kind of"),
-    ("a native object", asked(OLDER, NATIVE), "scheduling.k8s.io/v1beta1 PodGroup g: not a kind of"),
-    ("an unknown version", asked(OLDER, group("scheduling.podium.dev/v3")), "v3 PodGroup g: not a kind of"),
-    ("no header", asked(OLDER, {}), "None None None: not a kind of"),
-    ("a header of lists", asked(OLDER, {"apiVersion": [], "kind": {}, "metadata": 1}), "not a kind of"),
-    ("a wrong type", asked(OLDER, group(priority="high")), "PodGroup g: Expected `int | null`"),
-    ("a wrong spec", asked(OLDER, group() | {"spec": []}), "PodGroup g: Expected `object`"),
-    ("one of many", asked(OLDER, group(), group(name="bad", priority=0.5)), "PodGroup bad: "),
+    ("no version at all", review_of("", group()), "cannot convert to : not a version"),
+    ("another kind", review_of(OLDER, CLASS), "scheduling.k8s.io/v1 PriorityClass c: not a kind of"),
+    ("a native object", review_of(OLDER, NATIVE), "scheduling.k8s.io/v1beta1 PodGroup g: not a kind of"),
+    (
+        "an unknown version",
+        review_of(OLDER, group("scheduling.podium.dev/v3")),
+        "v3 PodGroup g: not a kind of",
+    ),
+    ("no header", review_of(OLDER, {}), "None None None: not a kind of"),
+    ("a header of lists", review_of(OLDER, {"apiVersion": [], "kind": {}, "metadata": 1}), "not a kind of"),
+    ("a wrong type", review_of(OLDER, group(priority="high")), "PodGroup g: Expected `int | null`"),
+    ("a wrong spec", review_of(OLDER, group() | {"spec": []}), "PodGroup g: Expected `object`"),
+    ("one of many", review_of(OLDER, group(), group(name="bad", priority=0.5)), "PodGroup bad: "),
 ]
 
 
@@ -110,11 +114,11 @@ BAD: list[tuple[str, bytes]] = [
         "no request",
         json.dumps({"apiVersion": "apiextensions.k8s.io/v1", "kind": "ConversionReview"}).encode(),
     ),
-    ("no uid", asked(NEWER, uid="")),
-    ("another version", asked(NEWER).replace(b"k8s.io/v1", b"k8s.io/v1beta1")),
-    ("another kind", asked(NEWER).replace(b"ConversionReview", b"AdmissionReview")),
-    ("objects that are none", asked(NEWER, 1)),
-    ("deep", asked(NEWER, "HERE").replace(b'"HERE"', b'{"a":' * 5000 + b"1" + b"}" * 5000)),
+    ("no uid", review_of(NEWER, uid="")),
+    ("another version", review_of(NEWER).replace(b"k8s.io/v1", b"k8s.io/v1beta1")),
+    ("another kind", review_of(NEWER).replace(b"ConversionReview", b"AdmissionReview")),
+    ("objects that are none", review_of(NEWER, 1)),
+    ("deep", review_of(NEWER, "HERE").replace(b'"HERE"', b'{"a":' * 5000 + b"1" + b"}" * 5000)),
 ]
 
 
@@ -140,7 +144,7 @@ def test_any_object_is_converted_or_named(target: str, document: Document, field
     else:
         place = document["metadata" if field == "annotations" else "spec"]
     place[field] = value
-    response = answer(asked(target, document))
+    response = answer(review_of(target, document))
     assert response["result"]["status"] in ("Success", "Failure")
     assert (len(response["convertedObjects"]) == 1) == (response["result"]["status"] == "Success")
 
@@ -148,7 +152,7 @@ def test_any_object_is_converted_or_named(target: str, document: Document, field
 def listed(count: int, text: str) -> bytes:
     """Return a ConversionReview of many groups with an annotation."""
     one = json.dumps(group(OLDER) | {"metadata": {"name": "g", "annotations": {"a": text}}})
-    return asked(NEWER, "HERE").replace(b'"HERE"', ",".join([one] * count).encode())
+    return review_of(NEWER, "HERE").replace(b'"HERE"', ",".join([one] * count).encode())
 
 
 @pytest.mark.parametrize(
@@ -196,7 +200,7 @@ def test_hostile_objects_cost_no_memory(
 ) -> None:
     """Each is refused by name before it is built; decoded it would take twenty times its bytes."""
     monkeypatch.setattr(conversion, "OBJECT_BYTES", 300_000)
-    body = bytearray(asked(NEWER, "HERE").replace(b'"HERE"', objects))
+    body = bytearray(review_of(NEWER, "HERE").replace(b'"HERE"', objects))
     tracemalloc.start()
     response = answer(body)
     _, peak = tracemalloc.get_traced_memory()

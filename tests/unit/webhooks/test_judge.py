@@ -206,12 +206,12 @@ class TestAGroupIsUpdated:
         old = admitted(ours({**GANG, "disruptionMode": mode(version, whole=whole)}, version))
         answer = mutate(changed(old, "spec.disruptionMode", REMOVED), old)
         assert answer.patched == changed(old, "spec.disruptionMode", mode(version, whole=False))
-        said = validate(answer.patched, old)
+        validated = validate(answer.patched, old)
         if whole:
             field = "spec.disruptionMode: Invalid value: null: field is immutable"
-            assert refusal(said) == (422, f"invalid: {field}")
+            assert refusal(validated) == (422, f"invalid: {field}")
         else:
-            assert said.response["allowed"]
+            assert validated.response["allowed"]
 
     @pytest.mark.parametrize("version", VERSIONS)
     def test_a_group_stored_without_a_mode_stays_without(self, version: str) -> None:

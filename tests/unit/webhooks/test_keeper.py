@@ -255,8 +255,8 @@ async def test_a_leaked_ca_is_out_of_trust_within_minutes(
     taken, logged = await _distrusted(tmp_path, vanished, stuck)
     assert taken <= within
     missing = [f"stuck-{n}" for n in range(stuck)] + [f"vanished-{n}" for n in range(vanished)]
-    told = [fields["replicas"] for event, fields in logged if event == "replicas not waited for"]
-    assert told == ([missing] if missing else [])
+    waited_for = [fields["replicas"] for event, fields in logged if event == "replicas not waited for"]
+    assert waited_for == ([missing] if missing else [])
 
 
 async def test_leaves_of_seconds_are_renewed_before_they_expire(tmp_path: Path) -> None:
@@ -466,8 +466,8 @@ async def test_a_client_ca_that_changes_is_noticed(tmp_path: Path) -> None:
     await asyncio.wait([kept])
 
 
-def _more(logged: list[tuple[str, dict[str, object]]], told: int) -> bool:
-    return len(logged) > told
+def _more(logged: list[tuple[str, dict[str, object]]], count: int) -> bool:
+    return len(logged) > count
 
 
 def _serves(serving: Serving, fingerprint: str) -> bool:
@@ -512,9 +512,9 @@ async def test_provided_certificates_are_followed_and_never_written(tmp_path: Pa
     async with pki.listening(serving) as port:
         for pair in (pki.rsa_leaf(ca), pki.leaf(ca)):
             bad = Pair(pki.leaf(ca).certificate, pair.key)
-            before, told = serving.fingerprint, len(logged)
+            before, count = serving.fingerprint, len(logged)
             volume.swap(bad)
-            await _until(partial(_more, logged, told))
+            await _until(partial(_more, logged, count))
             assert "does not belong" in str(logged[-1][1]["error"])
             assert (await pki.ask(port, pki.client(ca.certificate)))[1] == before
             volume.swap(pair)

@@ -41,8 +41,12 @@ def test_the_page_says_which() -> None:
         line[2:-2].split(" | ", 1) for line in page.splitlines() if line.startswith("| ") and " | " in line
     )
     for rule in OWN_RULES:
-        said = rows[rule.cause.rule.id]
-        assert said == f"no: {WITHOUT_POLICY[rule]}" if rule in WITHOUT_POLICY else said.startswith("yes")
+        described = rows[rule.cause.rule.id]
+        assert (
+            described == f"no: {WITHOUT_POLICY[rule]}"
+            if rule in WITHOUT_POLICY
+            else described.startswith("yes")
+        )
 
 
 @pytest.mark.parametrize(("level", "action"), [(RuleLevel.DENY, "Deny"), (RuleLevel.WARN, "Warn")])
@@ -126,8 +130,8 @@ HEAD = "apiVersion: config.podium.dev/v1\nkind: AdmissionPolicy\n"
 
 
 def test_an_admission_policy_that_cannot_be_read_is_named() -> None:
-    for text, said in (("allow: {", "not YAML"), (HEAD + "allow: 1\n", "allow"), ("", "")):
-        with pytest.raises(PodiumError, match=rf"ConfigMap a/b: policy.yaml: .*{said}"):
+    for text, message in (("allow: {", "not YAML"), (HEAD + "allow: 1\n", "allow"), ("", "")):
+        with pytest.raises(PodiumError, match=rf"ConfigMap a/b: policy.yaml: .*{message}"):
             config_of("ConfigMap a/b: policy.yaml", text, PolicyModel)
 
 

@@ -192,9 +192,9 @@ def _of_ours() -> None:
 
 @pytest.mark.parametrize("style", ["json", "text"])
 @pytest.mark.parametrize("loop", ["asyncio", "uvloop"])
-@pytest.mark.parametrize("fails, said", [(_of_a_library, []), (_of_ours, ["in parse", "many"])])
+@pytest.mark.parametrize("fails, expected", [(_of_a_library, []), (_of_ours, ["in parse", "many"])])
 def test_an_unhandled_error_is_one_line(
-    fails: Callable[[], None], said: list[str], loop: str, style: logs.Format
+    fails: Callable[[], None], expected: list[str], loop: str, style: logs.Format
 ) -> None:
     """With a traceback where code of ours is in it."""
 
@@ -208,8 +208,8 @@ def test_an_unhandled_error_is_one_line(
         runner.run(work())
     (line,) = stream.getvalue().splitlines()
     assert "Exception in callback" in line
-    assert ("Traceback" in line) == bool(said)
-    for each in said or ["JSONDecodeError: Expecting property name"]:
+    assert ("Traceback" in line) == bool(expected)
+    for each in expected or ["JSONDecodeError: Expecting property name"]:
         assert each in line
 
 

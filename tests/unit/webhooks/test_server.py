@@ -50,10 +50,10 @@ class Desk:
         return self._wait(ask)
 
     async def _wait(self, ask: HTTPRequest) -> HTTPResponse:
-        told = asyncio.Event()
-        self.waiting.append(told.set)
+        started = asyncio.Event()
+        self.waiting.append(started.set)
         try:
-            await told.wait()
+            await started.wait()
         except asyncio.CancelledError:
             self.cancelled.set()
             raise

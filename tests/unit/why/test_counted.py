@@ -79,10 +79,10 @@ def test_the_effective_priority_is_the_engines(
 def test_the_condition_is_named_where_it_withholds_preemption() -> None:
     """The pods have the group's priority, and its condition is True."""
     state = state_of([group("ring", least=1, priority=3), pod("x", group="ring", priority=3)])
-    told = msgspec.structs.replace(
+    reported_pod = msgspec.structs.replace(
         state.groups[KEY], conditions=(Condition("PodsNotMatchingPriority", "True", "PriorityMismatch"),)
     )
-    judged = JudgedGroup(told, measure_divergence(told, state.members(KEY).values()))
+    judged = JudgedGroup(reported_pod, measure_divergence(reported_pod, state.members(KEY).values()))
     for policy in DivergencePolicy:
         law = Law(Settings(divergence=policy), ServerInfo(37, "1.37"), {})
         named = "its condition PodsNotMatchingPriority is True" in of_group(judged, law).rule

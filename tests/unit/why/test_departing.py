@@ -355,12 +355,12 @@ MISSING: dict[str, tuple[list[dict[str, Any]], str, str]] = {
 }
 
 
-@pytest.mark.parametrize(("objects", "asked", "said"), MISSING.values(), ids=list(MISSING))
+@pytest.mark.parametrize(("objects", "name", "message"), MISSING.values(), ids=list(MISSING))
 def test_a_missing_object_is_an_error_with_similar_names(
-    podium: Podium, objects: list[dict[str, Any]], asked: str, said: str
+    podium: Podium, objects: list[dict[str, Any]], name: str, message: str
 ) -> None:
     """The error is one line, with similar names and the kinds that were not read."""
-    run = podium(*asked.split(), "-f", file(objects))
+    run = podium(*name.split(), "-f", file(objects))
     assert (run.code, run.stdout) == (1, "")
     assert run.stderr.count("\n") == 1
-    assert said in run.stderr
+    assert message in run.stderr

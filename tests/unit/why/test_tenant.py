@@ -79,8 +79,8 @@ def test_others_are_uids(podium: Podium, objects: list[dict[str, Any]], output: 
 
 def test_the_uid_and_the_priority_are_told(podium: Podium) -> None:
     objects = CASES["a preemptor of a record"]
-    told = podium("pod", "a/x", "-f", file(objects), "--tenant", "a", "-o", "json").json
-    whom = told["departures"][0]["preemptor"]
+    answer = podium("pod", "a/x", "-f", file(objects), "--tenant", "a", "-o", "json").json
+    whom = answer["departures"][0]["preemptor"]
     assert whom == {"kind": "Pod", "namespace": "", "name": "", "uid": UID, "priority": 9}
 
 
@@ -120,17 +120,17 @@ PLANS = st.builds(
 )
 
 
-@given(plans=st.lists(PLANS, max_size=6), readable=st.sets(SPACES), asked=PARTIES)
+@given(plans=st.lists(PLANS, max_size=6), readable=st.sets(SPACES), reader=PARTIES)
 def test_no_record_tells_a_name_that_may_not_be_told(
-    plans: list[RecordedPlan], readable: set[str], asked: Party
+    plans: list[RecordedPlan], readable: set[str], reader: Party
 ) -> None:
     """For every record, preemptors have names where these may be read, and other victims never."""
-    victim = Victim(asked.kind, asked.namespace, asked.name)
+    victim = Victim(reader.kind, reader.namespace, reader.name)
     past = Past(records=(PreemptionRecord(plans=plans),))
-    told = departures((), None, [victim], past, readable.__contains__, lambda _uid: None)
-    for each in told:
+    found = departures((), None, [victim], past, readable.__contains__, lambda _uid: None)
+    for each in found:
         assert each.preemptor is not None
         assert not each.preemptor.name or each.preemptor.namespace in readable
-        assert set(each.pods) <= {asked.name}
+        assert set(each.pods) <= {reader.name}
     names = {party.name for plan in plans for party in (plan.preemptor, *plan.units)}
     assert not any(name in str(gains([victim], past.records)) for name in names)

@@ -188,8 +188,8 @@ CASES: dict[str, Case] = {
 @pytest.mark.parametrize("case", CASES.values(), ids=list(CASES))
 def test_each_kind_of_waiting(podium: Podium, case: Case) -> None:
     """The causes are in order; the first has its name and a remedy, and the summary agrees."""
-    objects, asked, causes, message, fix = case
-    run = podium(*asked.split(), "-f", file([*objects, node()]), "-o", "json")
+    objects, name, causes, message, fix = case
+    run = podium(*name.split(), "-f", file([*objects, node()]), "-o", "json")
     assert run.code == 0, run.stderr
     report = run.json
     assert report["state"] == "Waiting"
@@ -199,11 +199,11 @@ def test_each_kind_of_waiting(podium: Podium, case: Case) -> None:
     assert report["waiting"][0]["message"].rstrip(".") in report["summary"]
 
 
-@pytest.mark.parametrize("asked", ["pod a/x", "group a/ring"])
-def test_a_group_that_was_not_read_is_not_said_to_be_missing(podium: Podium, asked: str) -> None:
+@pytest.mark.parametrize("name", ["pod a/x", "group a/ring"])
+def test_a_group_that_was_not_read_is_not_said_to_be_missing(podium: Podium, name: str) -> None:
     """Missing input allows no conclusion, and it is named."""
     objects = [pod("x", unscheduled(NO_ROOM), group="ring", priority=5), node()]
-    report = podium(*asked.split(), "-f", file(objects), "-o", "json").json
+    report = podium(*name.split(), "-f", file(objects), "-o", "json").json
     assert [each["cause"] for each in report["waiting"]] == ["SchedulerSays", "NotRead"]
     assert "PodGroup: not in the input" in report["unknown"]
     assert report["prospect"] is None

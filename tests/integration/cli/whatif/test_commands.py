@@ -384,8 +384,8 @@ def test_bad_input_is_named(
     assert (run.code, run.stdout) == (code, "")
     assert expected in run.stderr
     assert "Traceback" not in run.stderr
-    told = [line for line in run.stderr.splitlines() if not line.startswith(NOTES)]
-    assert code == 2 or len(told) == 1
+    errors = [line for line in run.stderr.splitlines() if not line.startswith(NOTES)]
+    assert code == 2 or len(errors) == 1
 
 
 def test_missing_budgets_and_classes_are_reported(podium: Podium) -> None:

@@ -76,7 +76,7 @@ def test_page_opens_in_peace(browser: Browser, tmp_path: Path) -> None:
     """No error, no dialog from a hostile name, and no request but the file itself; victims are struck out."""
     file = tmp_path / "whatif.html"
     file.write_text(page.whatif_page(sample.costly(HOSTILE), MADE), "utf-8")
-    tab, said, requests = opened(browser, file)
+    tab, console, requests = opened(browser, file)
     expect(tab).to_have_title(
         "Podium whatif: PodGroup team-a/train fits after preemption: "
         "4 pods on nodes node-0, node-1, node-2 and 1 more."
@@ -84,7 +84,7 @@ def test_page_opens_in_peace(browser: Browser, tmp_path: Path) -> None:
     expect(tab.locator(".node")).to_have_count(4)
     style = tab.locator(".node del").first.evaluate("e => getComputedStyle(e).textDecorationLine")
     assert style == "line-through"
-    assert said == []
+    assert console == []
     assert requests == [file.as_uri()]
 
 

@@ -205,11 +205,13 @@ def test_page_looks_right(browser: Browser, tmp_path: Path, width: int, scheme: 
     file = tmp_path / "threat.html"
     found = threat(tolerations=(HELD,), budgets=(BudgetCharge("sweep", 0, 2),))
     file.write_text(faces.threat_page(found, sample.basis(), MADE), "utf-8")
-    tab, said, requests = opened(browser, file, color_scheme=scheme, viewport={"width": width, "height": 900})
+    tab, console, requests = opened(
+        browser, file, color_scheme=scheme, viewport={"width": width, "height": 900}
+    )
     ratio, text = tab.evaluate(CONTRAST)
     assert ratio >= 4.5, text
     assert tab.evaluate("document.documentElement.scrollWidth") <= width
-    assert (said, requests) == ([], [file.as_uri()])
+    assert (console, requests) == ([], [file.as_uri()])
     folder = os.environ.get("PODIUM_SCREENSHOTS")
     if folder:
         tab.screenshot(path=f"{folder}/threat-{width}-{scheme}.png", full_page=True)

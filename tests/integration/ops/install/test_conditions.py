@@ -45,10 +45,10 @@ def test_only_what_lasts_stays(space: Space, tmp_path: Path) -> None:
     with running(space.server, tmp_path / "controller"):
         for name in ("untouched", "gang"):
             space.expect(name, "True", "PriorityMismatch")
-    say(
+    set_conditions(
         space, "gang", SCHEDULER_MANAGER, was_scheduled(space), {"type": "DisruptionTarget", "status": "True"}
     )
-    say(space, "gang", "kubelet", {"type": "Theirs", "status": "True"})
+    set_conditions(space, "gang", "kubelet", {"type": "Theirs", "status": "True"})
     assert len(space.conditions("gang")) == 4
     gone = podium(space.server, "uninstall", "--yes")
     assert "\nremove conditions that would become stale (2 groups now)\n" in f"\n{gone.stdout}"
@@ -123,7 +123,7 @@ def test_without_the_right_a_line_says_so(space: Space, tmp_path: Path) -> None:
 def differing(space: Space, name: str) -> None:
     """Create a group with the condition that the reconciler would have written."""
     space.group(name)
-    say(space, name, CONTROLLER_MANAGER, {"type": PRIORITY, "status": "True"})
+    set_conditions(space, name, CONTROLLER_MANAGER, {"type": PRIORITY, "status": "True"})
 
 
 def was_scheduled(space: Space) -> dict[str, str]:
@@ -131,7 +131,7 @@ def was_scheduled(space: Space) -> dict[str, str]:
     return {"type": "PodGroupInitiallyScheduled" if initially else "PodGroupScheduled", "status": "True"}
 
 
-def say(space: Space, name: str, manager: str, *conditions: dict[str, str]) -> None:
+def set_conditions(space: Space, name: str, manager: str, *conditions: dict[str, str]) -> None:
     """Apply conditions to a group as a process of Podium does."""
     rest = {"reason": "Told", "message": "told", "lastTransitionTime": "2026-01-01T00:00:00Z"}
     document: dict[str, Any] = {

@@ -53,9 +53,9 @@ def test_a_dry_run_writes_nothing(occupied: Server, before: dict[str, Any], tmp_
         kubeconfig = proxy.kubeconfig(tmp_path)
         table = podium(occupied, "install", "--dry-run", kubeconfig=kubeconfig)
         diff = podium(occupied, "install", "--diff", kubeconfig=kubeconfig)
-        asked = [each for each in proxy.writes() if not each.path.endswith("/selfsubjectaccessreviews")]
-        assert len(asked) == 2 * len(manifests("admission", None))
-        assert all(each.query["dryRun"] == "All" for each in asked)
+        writes = [each for each in proxy.writes() if not each.path.endswith("/selfsubjectaccessreviews")]
+        assert len(writes) == 2 * len(manifests("admission", None))
+        assert all(each.query["dryRun"] == "All" for each in writes)
     new = len(manifests("admission", None)) - 1
     assert table.stderr.endswith(f"\npodium: would be: {new} created, 1 changed\n")
     assert len([line for line in table.stdout.splitlines() if line.endswith(" created")]) == new

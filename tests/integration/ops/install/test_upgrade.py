@@ -138,17 +138,17 @@ def cluster() -> Iterator[Server]:
 
 def _install(server: Server, documents: Sequence[Document]) -> list[str]:
     """Install other documents than ours, as `podium install` does; return its output."""
-    said: list[str] = []
+    lines: list[str] = []
 
     async def run() -> None:
         async with connect(str(server.kubeconfig), None) as connection:
             found = await preview(connection, documents, force=False)
             assert not [each for each in found if each.action is Action.REFUSED]
-            installer = Installer(connection, timeout=_ROLLED_SECONDS, force=False, echo=said.append)
+            installer = Installer(connection, timeout=_ROLLED_SECONDS, force=False, echo=lines.append)
             await installer.install(found, documents)
 
     asyncio.run(run())
-    return said
+    return lines
 
 
 def _asked(server: Server, documents: Sequence[Document]) -> list[InstallOutcome]:
@@ -265,11 +265,11 @@ def test_no_write_fails_meanwhile(cluster: Server, tmp_path: Path) -> None:
         with writing(cluster, namespace, rate=50, clients=4) as writer, ThreadPoolExecutor() as pool:
             writer.more(100)
             rolled = pool.submit(_roll, cluster, replicas, new)
-            said = _install(cluster, _reached_at(manifests("scheduler", new), url))
+            output = _install(cluster, _reached_at(manifests("scheduler", new), url))
             rolled.result()
             writer.more(100)
             writer.stop()
-        assert "changed Deployment podium-system/podium-webhook" in said
+        assert "changed Deployment podium-system/podium-webhook" in output
         record = writer.record
         assert not record.failures(), [*map(str, record.failures()), replicas.log]
         assert not record.unanswered()

@@ -260,11 +260,11 @@ def test_a_refused_object_is_left_and_the_rest_moves(server: Server, namespace: 
     assert done.exit_code == 3
     assert "PodGroup odd" in there(server, Api.PODIUM, namespace)
     assert "PodGroup idle" in there(server, Api.NATIVE, namespace)
-    said = " ".join(done.stdout.split())
-    assert "2 objects moved" in said
-    assert "1 did not" in said
-    assert "not copied: " in said
-    assert "no PriorityClass with name nobody-made-it was found" in said
+    output = " ".join(done.stdout.split())
+    assert "2 objects moved" in output
+    assert "1 did not" in output
+    assert "not copied: " in output
+    assert "no PriorityClass with name nobody-made-it was found" in output
 
 
 def test_the_rights_of_the_page_are_enough(server: Server, namespace: str, tmp_path: Path) -> None:

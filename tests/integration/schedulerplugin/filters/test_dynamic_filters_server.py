@@ -73,9 +73,9 @@ class Pods:
     def ask(self, node: str, template: Template) -> str:
         """Return the verdict on a pod that is there for this question only."""
         name = self.create(template, held_to=node)
-        said = self.verdict(name, template)
+        message = self.verdict(name, template)
         self._delete(f"{path(template)}/{name}", {"gracePeriodSeconds": 0})
-        return said
+        return message
 
     def is_on(self, name: str, node: str) -> bool:
         """Return whether a pod of the default namespace is bound to a node by now."""
@@ -155,17 +155,17 @@ def test_kube_scheduler_gives_the_same_message_for_each_node(pods: Pods, case: C
         pods.create(template, node=node)
     try:
         for node in NODES:
-            said: list[str] = []
+            reasons: list[str] = []
             # The scheduler may receive a new pod before the event of another pod that came or left.
-            ended = comes(partial(agrees, pods, case, node, said))
-            assert ended, f"of {node} it says {said} beside {pods.there()}, not {wanted(case, node)!r}"
+            ended = comes(partial(agrees, pods, case, node, reasons))
+            assert ended, f"of {node} it says {reasons} beside {pods.there()}, not {wanted(case, node)!r}"
     finally:
         pods.clear()
 
 
-def agrees(pods: Pods, case: Case, node: str, said: list[str]) -> bool:
-    said.append(pods.ask(node, case.pod))
-    return re.search(wanted(case, node), said[-1]) is not None
+def agrees(pods: Pods, case: Case, node: str, reasons: list[str]) -> bool:
+    reasons.append(pods.ask(node, case.pod))
+    return re.search(wanted(case, node), reasons[-1]) is not None
 
 
 def wanted(case: Case, node: str) -> str:

@@ -125,11 +125,11 @@ def test_a_pod_takes_exactly_what_kube_scheduler_counts(cluster: Server, case: s
         stored(cluster, short, case)
         # Until the scheduler has seen the node, it says that there is none for the pod.
         decided = (short, f"Insufficient {name}")
-        until(partial(said, cluster, short, decided), f"a verdict on {short}")
+        until(partial(has_event, cluster, short, decided), f"a verdict on {short}")
         assert f"Insufficient {name}" in verdict(cluster, short)
 
 
-def said(server: Server, name: str, words: tuple[str, ...]) -> bool:
+def has_event(server: Server, name: str, words: tuple[str, ...]) -> bool:
     return any(each in verdict(server, name) for each in words)
 
 

@@ -66,8 +66,8 @@ def test_workloads_that_evict_each_other_are_slowed_down(recorded: World) -> Non
         yard.pod("b", 4, 7)
         assert 60 < held_back(yard, "b") <= 120
         circles(yard, scheduler, 2)
-        told = run("--kubeconfig", recorded.server.kubeconfig, "--namespace", records)
-        assert told.exit_code == 3
-        assert "Workloads evicted each other in 1 cycle." in told.stdout
-        line = next(line for line in told.stdout.splitlines() if f"Pod {yard.name}/a" in line)
+        report = run("--kubeconfig", recorded.server.kubeconfig, "--namespace", records)
+        assert report.exit_code == 3
+        assert "Workloads evicted each other in 1 cycle." in report.stdout
+        line = next(line for line in report.stdout.splitlines() if f"Pod {yard.name}/a" in line)
         assert f"Pod {yard.name}/b" in line

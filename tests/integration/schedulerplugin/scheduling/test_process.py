@@ -83,14 +83,14 @@ class Gangs:
     def gang(self, name: str, class_name: str) -> None:
         """Make a gang with its pods."""
         self.space.group(name, class_name)
-        asks = {**CONTAINER, "resources": {"requests": {"cpu": "1"}}}
+        container = {**CONTAINER, "resources": {"requests": {"cpu": "1"}}}
         for index in range(2):
             self.space.pod(
                 f"{name}-{index}",
                 name,
                 class_name,
                 schedulerName=NAME,
-                containers=[asks],
+                containers=[container],
                 nodeSelector={"rights": self.space.name},
                 terminationGracePeriodSeconds=0,
             )
@@ -204,8 +204,8 @@ def test_the_next_leader_goes_by_a_list_of_its_own(server: Server, tmp_path: Pat
                 gangs = Gangs(Place(server, NATIVE_API), "taken")
                 gangs.gang("train", HIGH)
                 second.until(gangs.runs("train"), "it schedules")
-    said = [event["event"] for event in first.events]
-    assert said[-3:] == ["stopping", "lease released", "stopped"]
+    events = [event["event"] for event in first.events]
+    assert events[-3:] == ["stopping", "lease released", "stopped"]
     assert [event["event"] for event in second.events].count("scheduling") == 1
 
 

@@ -56,9 +56,9 @@ class Stored:
             "containers": [{"name": "c", "image": "none"}],
         }
         made = self._ask(201, "POST", self._pods, {"metadata": {"name": "a"}, "spec": spec})["metadata"]
-        said = {"apiVersion": version, "kind": "PodGroup", "metadata": metadata}
+        document = {"apiVersion": version, "kind": "PodGroup", "metadata": metadata}
         status = f"{groups}/{self.key.name}/status?fieldManager=podium-controller&force=true"
-        body = {**said, "status": {"conditions": [THEIRS]}}
+        body = {**document, "status": {"conditions": [THEIRS]}}
         self._ask(200, "PATCH", status, body, "application/apply-patch+yaml")
         return made["generation"], PodRef(namespace, "a", made["uid"])
 
@@ -98,7 +98,7 @@ async def test_real_servers_take_it(server: Server, namespace: str) -> None:
     key, a = stored.key, stored.pod
     counted: list[tuple[str, str]] = []
     notes: list[EventDraft] = []
-    said: list[LoggedEvent] = []
+    logged: list[LoggedEvent] = []
     async with connect(str(server.kubeconfig), None) as connection:
         writes = Writes(
             connection,
@@ -108,7 +108,7 @@ async def test_real_servers_take_it(server: Server, namespace: str) -> None:
             counted=lambda what, how: counted.append((what, how)),
         )
         clock = asyncio.get_running_loop().time
-        statuses = statuses_of(stored.state, writes, notes, said, clock=clock, sleep=asyncio.sleep)
+        statuses = statuses_of(stored.state, writes, notes, logged, clock=clock, sleep=asyncio.sleep)
         task = asyncio.create_task(statuses.run())
 
         async def written(number: int) -> None:
@@ -120,8 +120,8 @@ async def test_real_servers_take_it(server: Server, namespace: str) -> None:
         statuses.submit(ReportPending(key, (a,), UNSCHEDULABLE, FULL, ((a, "node-1"),)))
         await written(2)
         group, pod = stored.read()
-        told = group[stored.scheduled]
-        assert (told["status"], told["message"]) == ("False", FULL)
+        condition = group[stored.scheduled]
+        assert (condition["status"], condition["message"]) == ("False", FULL)
         assert pod["PodScheduled"]["reason"] == UNSCHEDULABLE
         assert pod["PodScheduled"]["observedGeneration"] == stored.generation
         assert pod["node"] == "node-1"
@@ -138,5 +138,5 @@ async def test_real_servers_take_it(server: Server, namespace: str) -> None:
         assert group[stored.scheduled]["status"] == "True"
         task.cancel()
         await asyncio.wait({task})
-    assert (said, {how for _, how in counted}) == ([], {"written"})
+    assert (logged, {how for _, how in counted}) == ([], {"written"})
     assert [note.text for note in notes] == [FULL]

@@ -160,15 +160,15 @@ def many_variables(tenant: Tenant) -> None:
 @ROWS.row
 def many_containers(tenant: Tenant) -> None:
     """2,000 containers that each ask for something."""
-    asks = {"requests": {"cpu": "1m", "memory": "1Ki"}}
-    tenant.pod(*(container(f"c{number}", resources=asks) for number in range(2_000)))
+    amounts = {"requests": {"cpu": "1m", "memory": "1Ki"}}
+    tenant.pod(*(container(f"c{number}", resources=amounts) for number in range(2_000)))
 
 
 @ROWS.row
 def many_init_containers(tenant: Tenant) -> None:
     """1,500 sidecars, whose requests add up one after the other."""
-    asks = {"requests": {"cpu": "1m", "memory": "1Ki"}}
-    sidecars = [container(f"s{number}", resources=asks, restartPolicy="Always") for number in range(1_500)]
+    amounts = {"requests": {"cpu": "1m", "memory": "1Ki"}}
+    sidecars = [container(f"s{number}", resources=amounts, restartPolicy="Always") for number in range(1_500)]
     tenant.pod(initContainers=sidecars)
 
 

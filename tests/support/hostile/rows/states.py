@@ -207,8 +207,8 @@ def evictions_of_ones_own(tenant: Tenant) -> None:
 
 
 def _claim(tenant: Tenant, **spec: Any) -> str:
-    asks = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}, **spec}
-    return tenant.create(CLAIMS, {"spec": asks})
+    claim_spec = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}, **spec}
+    return tenant.create(CLAIMS, {"spec": claim_spec})
 
 
 @ROWS.row
@@ -224,9 +224,9 @@ def claim_of_escapes(tenant: Tenant) -> None:
     """Annotations and a selector of a claim."""
     values = [f"v{number}" for number in range(20_000)]
     selector = {"matchExpressions": [{"key": "k", "operator": "In", "values": values}]}
-    asks = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1"}}}
+    claim_spec = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1"}}}
     metadata = {"annotations": {"a": ESCAPED * 250_000}}
-    tenant.create(CLAIMS, {"metadata": metadata, "spec": {"selector": selector, **asks}})
+    tenant.create(CLAIMS, {"metadata": metadata, "spec": {"selector": selector, **claim_spec}})
 
 
 @ROWS.row

@@ -256,9 +256,9 @@ def shapes_of_their_own(tenant: Tenant) -> None:
     """Forty pending pods of which none is like another in labels, terms and requests."""
     for number in range(40):
         label = {"shape": f"s{number}"}
-        asks = {"requests": {"cpu": f"{4000 + number}m"}}
+        resources = {"requests": {"cpu": f"{4000 + number}m"}}
         tenant.pod(
-            {"name": "main", "image": "none", "resources": asks},
+            {"name": "main", "image": "none", "resources": resources},
             metadata={"labels": label},
             affinity=apart(**label),
             nodeSelector={HOST: NODES[number % len(NODES)]},

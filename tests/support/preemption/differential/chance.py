@@ -41,19 +41,19 @@ def chances(recorded: Recorded, objects: Sequence[Object]) -> tuple[list[Chance]
     nodes = [each["metadata"]["name"] for each in objects if each["kind"] == "Node"]
     if recorded.preemptor[0] == "Pod":
         return [Chance(_first(list(took.values()), nodes), ())], []
-    told = [
+    conditions = [
         Chance(_first([took[name] for name in order if name in took], nodes), order)
         for order in _orders(objects)
     ]
-    others = [Chance([*reversed(told[0].nodes)], told[0].members)]
+    others = [Chance([*reversed(conditions[0].nodes)], conditions[0].members)]
     used, dice = len(set(took.values())), random.Random(recorded.namespace)
     for number in range(_TRIES):
-        chance = told[number % len(told)]
+        chance = conditions[number % len(conditions)]
         first, rest = [*chance.nodes[:used]], [*chance.nodes[used:]]
         dice.shuffle(first)
         dice.shuffle(rest)
         others.append(Chance([*first, *rest], chance.members))
-    return told, others
+    return conditions, others
 
 
 def _orders(objects: Sequence[Object]) -> list[tuple[str, ...]]:

@@ -27,8 +27,8 @@ def _skipped_anti_affinity(recorded: Recorded, objects: Sequence[Object]) -> lis
     pending = [pod for pod in pods if ROLE_LABEL in pod["metadata"].get("labels", ())]
     wants = groups.get(recorded.preemptor[1])
     hostile = {_name(pod): _priority(pod, groups) for pod in pods if "podAntiAffinity" in _affinity(pod)}
-    asks = any(_affinity(pod).keys() & {"podAffinity", "podAntiAffinity"} for pod in pending)
-    if wants is None or asks or not hostile or max(hostile.values()) >= wants:
+    has_affinity = any(_affinity(pod).keys() & {"podAffinity", "podAntiAffinity"} for pod in pending)
+    if wants is None or has_affinity or not hostile or max(hostile.values()) >= wants:
         return None
     return [_peaceful(each) if _name(each) in hostile else each for each in objects]
 

@@ -149,22 +149,22 @@ class _Maker:
         left = {"cpu": cpu, "memory": memory, "pods": int(room["pods"]), GPU: int(room.get(GPU, 0))}
         wanted = self.dice.uniform(0.7, 1.0) * self.crowded
         while left["cpu"] > cpu * (1 - wanted) and left["memory"] > 0 and left["pods"] > 0:
-            asked = {
+            requests = {
                 "cpu": min(left["cpu"], self.dice.randrange(cpu // 10, cpu // 2, 10)),
                 "memory": min(left["memory"], self.dice.randrange(memory // 20, memory // 3)),
                 GPU: min(left[GPU], self.dice.choice((0, 0, 1))),
             }
-            left = {name: amount - asked.get(name, 1) for name, amount in left.items()}
-            self.running(node["metadata"]["name"], asked, groups)
+            left = {name: amount - requests.get(name, 1) for name, amount in left.items()}
+            self.running(node["metadata"]["name"], requests, groups)
 
-    def running(self, node: str, asked: dict[str, int], groups: list[tuple[str, str]]) -> None:
+    def running(self, node: str, requests: dict[str, int], groups: list[tuple[str, str]]) -> None:
         """Make a pod that runs on a node, alone or in one of the groups."""
         number = sum(each["kind"] == "Pod" for each in self.objects)
         name, group, class_name = f"pod-{number:03}", "", self.dice.choice(_LOW[: 5 + self.chance(0.3) * 2])
         if groups and self.chance(0.5):
             group, class_name = self.dice.choice(groups)
         labels = {"app": self.dice.choice(_APPS), "tier": self.dice.choice(("x", "y"))}
-        pod = self.pod(name, asked, class_name, group=group, labels=labels if self.chance(0.85) else {})
+        pod = self.pod(name, requests, class_name, group=group, labels=labels if self.chance(0.85) else {})
         pod["spec"]["nodeName"] = node
         if self.chance(0.06):
             pod["spec"]["containers"][0]["ports"] = [{"containerPort": 80, "hostPort": 8080}]
@@ -180,14 +180,14 @@ class _Maker:
     def pod(
         self,
         name: str,
-        asked: dict[str, int],
+        amounts: dict[str, int],
         class_name: str,
         *,
         group: str,
         labels: dict[str, str],
     ) -> Object:
         units = {"cpu": "m", "memory": "Mi"}
-        requests = {what: f"{amount}{units.get(what, '')}" for what, amount in asked.items() if amount}
+        requests = {what: f"{amount}{units.get(what, '')}" for what, amount in amounts.items() if amount}
         resources = {"requests": requests, "limits": {GPU: requests[GPU]} if GPU in requests else {}}
         spec: Object = {
             "containers": [{"name": "main", "image": "none", "resources": resources}],
@@ -242,7 +242,7 @@ class _Maker:
         self.group(PREEMPTOR, class_name, gang, self.dice.choice((None, "Pod", "PodGroup")))
         if self.chance(0.04):
             class_name = self.preempting_class()
-        asked = self.wish(nodes)
+        requests = self.wish(nodes)
         for number in range(running):
             member = self.pod(
                 f"member-{number}", {"cpu": 10, "memory": 1}, class_name, group=PREEMPTOR, labels={}
@@ -250,7 +250,7 @@ class _Maker:
             member["spec"]["nodeName"] = self.dice.choice(nodes)["metadata"]["name"]
             member["status"] = {"phase": "Running", "startTime": _time(_EPOCH + self.started[-1 - number])}
             self.objects.append(member)
-        one = self.pending("", asked, class_name, PREEMPTOR)
+        one = self.pending("", requests, class_name, PREEMPTOR)
         other = self.wish(nodes)
         names = [f"{PREEMPTOR}-{number}" for number in range(size)]
         pending: list[Object] = [one | {"metadata": {**one["metadata"], "name": name}} for name in names]
@@ -274,9 +274,9 @@ class _Maker:
             GPU: self.dice.choice((0, 1, 2)) if self.has_gpus else 0,
         }
 
-    def pending(self, name: str, asked: dict[str, int], class_name: str, group: str) -> Object:
+    def pending(self, name: str, requests: dict[str, int], class_name: str, group: str) -> Object:
         labels = {ROLE_LABEL: PREEMPTOR}
-        made = self.pod(name, asked, class_name, group=group, labels=labels)
+        made = self.pod(name, requests, class_name, group=group, labels=labels)
         spec = made["spec"]
         spec["nodeSelector"] = {CASE_LABEL: self.name}
         if self.chance(0.15):
@@ -316,8 +316,8 @@ class _Maker:
             return
         for each in pending:
             victim = self.dice.choice(lower)
-            told = {"type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler"}
-            victim["status"]["conditions"] = [told | {"lastTransitionTime": _time(_EPOCH)}]
+            condition = {"type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler"}
+            victim["status"]["conditions"] = [condition | {"lastTransitionTime": _time(_EPOCH)}]
             each["status"] = {"nominatedNodeName": victim["spec"]["nodeName"]}
             self.terminating.append(victim["metadata"]["name"])
 

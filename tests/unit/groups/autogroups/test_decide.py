@@ -263,12 +263,12 @@ MODES: dict[str, tuple[list[str | None], str]] = {
 }
 
 
-@pytest.mark.parametrize(("asked", "mode"), MODES.values(), ids=MODES)
+@pytest.mark.parametrize(("labels", "mode"), MODES.values(), ids=MODES)
 def test_a_gang_is_preempted_as_a_whole_unless_all_its_pods_ask_for_single(
-    asked: list[str | None], mode: str
+    labels: list[str | None], mode: str
 ) -> None:
     members = []
-    for number, value in enumerate(asked):
+    for number, value in enumerate(labels):
         document = of_job(pod=f"p{number}")
         document["metadata"]["labels"] |= {DISRUPTION: value} if value else {}
         members.append(member(document))

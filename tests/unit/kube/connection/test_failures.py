@@ -40,7 +40,7 @@ CERTIFICATES = {
 }
 
 
-async def said(fake: Fake, folder: Path, method: str, authority: str = "") -> str:
+async def failure(fake: Fake, folder: Path, method: str, authority: str = "") -> str:
     """Return the error of a read or a write, which is one line."""
     async with connect(fake.kubeconfig(folder, authority=authority), None) as link:
         with pytest.raises(PodiumError) as failed:
@@ -64,7 +64,7 @@ async def test_a_certificate_that_is_refused(
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     context.load_cert_chain(tmp_path / "tls.crt", tmp_path / "tls.key")
     async with serving(Fake(), context) as fake:
-        line = await said(fake, tmp_path, method, str(tmp_path / "ca.crt"))
+        line = await failure(fake, tmp_path, method, str(tmp_path / "ca.crt"))
     assert "server certificate refused: " in line
     assert words in line
 
@@ -86,7 +86,7 @@ async def test_a_ca_without_key_usage_is_accepted(tmp_path: Path) -> None:
 async def test_a_server_without_tls(tmp_path: Path, method: str) -> None:
     async with serving(Fake()) as fake:
         fake.url = fake.url.replace("http:", "https:")
-        assert "the port does not serve TLS. Check scheme and port" in await said(fake, tmp_path, method)
+        assert "the port does not serve TLS. Check scheme and port" in await failure(fake, tmp_path, method)
 
 
 @pytest.mark.parametrize("method", ["GET", "PATCH"])
@@ -100,7 +100,7 @@ async def test_a_server_without_tls(tmp_path: Path, method: str) -> None:
 async def test_a_server_that_is_not_there(tmp_path: Path, url: str, words: str, method: str) -> None:
     fake = Fake()
     fake.url = url
-    assert words in await said(fake, tmp_path, method)
+    assert words in await failure(fake, tmp_path, method)
 
 
 def tls(reason: str | None) -> ssl.SSLError:
@@ -149,7 +149,9 @@ async def test_a_redirect_elsewhere_is_told(tmp_path: Path) -> None:
 
     async with serving(Fake()) as fake:
         fake.answers["/version"] = away
-        assert "redirected to login.invalid, and host name not resolved" in await said(fake, tmp_path, "GET")
+        assert "redirected to login.invalid, and host name not resolved" in await failure(
+            fake, tmp_path, "GET"
+        )
 
 
 async def test_a_server_of_something_else_is_no_cluster(tmp_path: Path) -> None:

@@ -33,12 +33,12 @@ def rude(folder: Path, says: bytes | None) -> Iterator[tuple[str, threading.Even
     (folder / "ca.crt").write_bytes(authority.certificate)
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     context.load_cert_chain(folder / "tls.crt", folder / "tls.key")
-    asked, over = threading.Event(), threading.Event()
+    requested, over = threading.Event(), threading.Event()
 
     def serve() -> None:
         with listener.accept()[0] as plain:
             if says is None:
-                asked.set()
+                requested.set()
                 over.wait(PATIENCE_SECONDS)
                 return
             answer(plain, says)
@@ -47,7 +47,7 @@ def rude(folder: Path, says: bytes | None) -> Iterator[tuple[str, threading.Even
         with context.wrap_socket(plain, server_side=True) as stream:
             stream.recv(1 << 16)
             stream.sendall(says)
-            asked.set()
+            requested.set()
             over.wait(PATIENCE_SECONDS)
 
     with socket.create_server(("127.0.0.1", 0)) as listener:
@@ -56,7 +56,7 @@ def rude(folder: Path, says: bytes | None) -> Iterator[tuple[str, threading.Even
         server = threading.Thread(target=serve)
         server.start()
         try:
-            yield fake.kubeconfig(folder, authority=str(folder / "ca.crt")), asked
+            yield fake.kubeconfig(folder, authority=str(folder / "ca.crt")), requested
         finally:
             over.set()
             server.join()
@@ -95,18 +95,18 @@ def test_a_request_given_up_leaves_no_connection_open(
 ) -> None:
     says, does = case
 
-    async def give_up(kubeconfig: str, asked: threading.Event) -> None:
+    async def give_up(kubeconfig: str, requested: threading.Event) -> None:
         async with connect(kubeconfig, None) as link:
             task = asyncio.create_task(does(link))
-            assert await asyncio.to_thread(asked.wait, PATIENCE_SECONDS)
+            assert await asyncio.to_thread(requested.wait, PATIENCE_SECONDS)
             task.cancel()
             await asyncio.wait([task])
             assert task.cancelled()
 
     with warnings.catch_warnings(record=True) as seen:
         warnings.simplefilter("always", ResourceWarning)
-        with rude(tmp_path, says) as (kubeconfig, asked):
+        with rude(tmp_path, says) as (kubeconfig, requested):
             with asyncio.Runner(loop_factory=loop) as runner:
-                runner.run(give_up(kubeconfig, asked))
+                runner.run(give_up(kubeconfig, requested))
             gc.collect()
     assert [str(warning.message) for warning in seen] == []

@@ -279,8 +279,8 @@ async def test_a_connection_lost_in_a_page_is_an_error(fake: Fake, tmp_path: Pat
         return answer
 
     fake.answers["/api/v1/pods"] = half
-    said = await _refusal(fake, tmp_path)
-    assert said.startswith(f"{fake.url}: connection lost during GET /api/v1/pods")
+    message = await _refusal(fake, tmp_path)
+    assert message.startswith(f"{fake.url}: connection lost during GET /api/v1/pods")
 
 
 async def test_a_connection_lost_between_pages_is_an_error(fake: Fake, tmp_path: Path) -> None:
@@ -294,9 +294,9 @@ async def test_a_connection_lost_between_pages_is_an_error(fake: Fake, tmp_path:
         return web.Response()
 
     fake.answers["/api/v1/pods"] = once
-    said = await _refusal(fake, tmp_path)
-    assert said.startswith(f"{fake.url}: ")
-    assert "GET /api/v1/pods" in said
+    message = await _refusal(fake, tmp_path)
+    assert message.startswith(f"{fake.url}: ")
+    assert "GET /api/v1/pods" in message
 
 
 async def test_other_refusals_are_errors_with_the_servers_words(fake: Fake, tmp_path: Path) -> None:
@@ -309,7 +309,7 @@ async def test_other_refusals_are_errors_with_the_servers_words(fake: Fake, tmp_
 
 
 @pytest.mark.parametrize(
-    ("body", "said"),
+    ("body", "message"),
     [
         ("<html>", "the answer is not a List (JSON is malformed: invalid character (byte 0))"),
         ('{"kind":"Status"}', "the answer is not a List (Object missing required field `items`)"),
@@ -317,11 +317,11 @@ async def test_other_refusals_are_errors_with_the_servers_words(fake: Fake, tmp_
     ],
 )
 async def test_an_answer_that_is_no_list_is_an_error(
-    fake: Fake, tmp_path: Path, body: str, said: str
+    fake: Fake, tmp_path: Path, body: str, message: str
 ) -> None:
     """A proxy may answer 200 with anything."""
     _in_turn(fake, "/api/v1/pods", web.Response(text=body))
-    assert await _refusal(fake, tmp_path) == f"{fake.url}: GET /api/v1/pods: {said}"
+    assert await _refusal(fake, tmp_path) == f"{fake.url}: GET /api/v1/pods: {message}"
 
 
 async def test_an_object_that_does_not_decode_is_an_error(fake: Fake, tmp_path: Path) -> None:
@@ -335,8 +335,10 @@ async def test_an_object_that_does_not_decode_is_an_error(fake: Fake, tmp_path: 
 
 async def test_something_else_than_an_api_server_is_an_error(fake: Fake, tmp_path: Path) -> None:
     _in_turn(fake, "/version", web.Response(text="<html>"))
-    said = await _refusal(fake, tmp_path)
-    assert said.startswith(f"{fake.url}: GET /version: unexpected answer; is this a Kubernetes API server?")
+    message = await _refusal(fake, tmp_path)
+    assert message.startswith(
+        f"{fake.url}: GET /version: unexpected answer; is this a Kubernetes API server?"
+    )
 
 
 async def test_a_busy_server_is_asked_again_when_it_says(fake: Fake, tmp_path: Path) -> None:
@@ -393,16 +395,16 @@ async def test_a_server_that_falls_silent_is_an_error(
 ) -> None:
     """A long list keeps sending bytes; silence is a lost connection."""
     monkeypatch.setattr(connection, "_SILENCE_SECONDS", 0.05)
-    asked = asyncio.Event()
+    requested = asyncio.Event()
 
     async def silence(_: web.Request) -> web.StreamResponse:
-        await asked.wait()
+        await requested.wait()
         return web.Response()
 
     fake.answers["/version"] = silence
-    said = await _refusal(fake, tmp_path)
-    asked.set()
-    assert said == f"{fake.url}: no answer to GET /version in time"
+    message = await _refusal(fake, tmp_path)
+    requested.set()
+    assert message == f"{fake.url}: no answer to GET /version in time"
 
 
 async def test_progress_is_shown_on_a_terminal_only(
@@ -412,10 +414,10 @@ async def test_progress_is_shown_on_a_terminal_only(
     _in_turn(fake, "/api/v1/pods", page("Pod", pods(1, 2), "a", 3), page("Pod", pods(3, 5)))
     monkeypatch.setattr("sys.stderr.isatty", lambda: True)
     await _load(fake, tmp_path)
-    said = capsys.readouterr().err
-    assert "\rreading pods: 2 of about 5" in said.replace("\x1b[K", "")
-    assert "\rreading pods: 5\r" in said.replace("\x1b[K", "")
-    assert said.endswith("\r\x1b[K")
+    output = capsys.readouterr().err
+    assert "\rreading pods: 2 of about 5" in output.replace("\x1b[K", "")
+    assert "\rreading pods: 5\r" in output.replace("\x1b[K", "")
+    assert output.endswith("\r\x1b[K")
 
 
 async def test_a_namespace_that_is_not_there_has_no_report(fake: Fake, tmp_path: Path) -> None:
@@ -427,8 +429,8 @@ async def test_a_namespace_that_is_not_there_has_no_report(fake: Fake, tmp_path:
             return status(*answer)
 
         fake.answers[f"/api/v1/namespaces/{name}"] = refuse
-    said = await _refusal(fake, tmp_path, all_namespaces=False, namespace="gone")
-    assert said.endswith(": namespace gone not found. Choose another with -n")
+    message = await _refusal(fake, tmp_path, all_namespaces=False, namespace="gone")
+    assert message.endswith(": namespace gone not found. Choose another with -n")
     read = await _load(fake, tmp_path, all_namespaces=False, namespace="theirs")
     assert read.scope.namespace == "theirs"
 
@@ -442,12 +444,12 @@ async def test_where_nothing_may_be_read_there_is_no_report(fake: Fake, tmp_path
     for root, resources in fake.resources.items():
         for plural, *_ in resources:
             fake.answers[f"{root}/{plural}"] = refuse
-    said = await _refusal(fake, tmp_path)
-    assert said.startswith(
+    message = await _refusal(fake, tmp_path)
+    assert message.startswith(
         'access denied to all resources: missing permission: list pods (API group "") cluster'
     )
-    assert said.endswith(" and 4 more. The needed permissions are in docs/dump.md")
-    assert len(said) < 160
+    assert message.endswith(" and 4 more. The needed permissions are in docs/dump.md")
+    assert len(message) < 160
     del fake.answers["/api/v1/nodes"]
     assert "Pod" in (await _load(fake, tmp_path)).state.unread
 

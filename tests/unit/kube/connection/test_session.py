@@ -270,11 +270,11 @@ async def test_a_server_that_sends_bytes_slowly_cannot_hold_a_write(
 async def test_the_response_of_a_cancelled_request_reaches_no_other(open_to: Open) -> None:
     peer = Peer(silent, says(OK))
     async with open_to(peer) as link:
-        asked = asyncio.create_task(link.send("PUT", "/x", {}))
+        request = asyncio.create_task(link.send("PUT", "/x", {}))
         await heard(peer)
-        asked.cancel()
+        request.cancel()
         with pytest.raises(asyncio.CancelledError):
-            await asked
+            await request
         assert await link.send("PUT", "/x", {}) == b"ok"
     assert peer.connections == [1, 2]
 
@@ -369,10 +369,10 @@ async def test_a_path_adds_no_header_and_no_request(path: str, open_to: Open) ->
 async def test_closing_ends_requests_in_flight(open_to: Open) -> None:
     peer = Peer(silent)
     async with open_to(peer) as link:
-        asked = asyncio.create_task(link.send("PUT", "/x", {}))
+        request = asyncio.create_task(link.send("PUT", "/x", {}))
         await heard(peer)
     with pytest.raises(PodiumError):
-        await asked
+        await request
 
 
 async def test_cookies_are_ignored(open_to: Open) -> None:

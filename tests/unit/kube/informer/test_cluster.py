@@ -61,8 +61,8 @@ async def test_synced_once_every_wanted_kind_was_read(tmp_path: Path) -> None:
         await scene.until(lambda: scene.cluster.synced)
         assert set(scene.state.groups) == {TRAIN}
         assert "PodGroup" not in scene.state.unread
-        asked = {path for _, path, query in scene.fake.requests if "watch" in query}
-        assert asked == {CLASSES, GROUPS}
+        paths = {path for _, path, query in scene.fake.requests if "watch" in query}
+        assert paths == {CLASSES, GROUPS}
 
 
 async def test_waiting_for_a_change_ends_with_it(tmp_path: Path) -> None:
@@ -86,8 +86,8 @@ async def test_relisting_finds_what_a_watch_has_not_told(tmp_path: Path) -> None
     classes = Resource(10, priority_class("gold", 5), priority_class("tin", 6))
     async with following(Fake(), tmp_path, (Kind.PRIORITY_CLASS,), {CLASSES: classes}) as scene:
         await scene.cluster.ready()
-        told: list[tuple[str | None, str | None]] = []
-        scene.state.observe(lambda before, after: told.append((_name(before), _name(after))))
+        observed: list[tuple[str | None, str | None]] = []
+        scene.state.observe(lambda before, after: observed.append((_name(before), _name(after))))
         kept = scene.state.classes["gold"]
         classes.objects = {"gold": priority_class("gold", 5), "silver": priority_class("silver", 11)}
         classes.version = 12
@@ -101,7 +101,7 @@ async def test_relisting_finds_what_a_watch_has_not_told(tmp_path: Path) -> None
         scene.time.advance(1.0)
         await relisting
         assert scene.state.classes["gold"] is kept
-        assert told == [(None, "silver"), ("tin", None)]
+        assert observed == [(None, "silver"), ("tin", None)]
         await classes.tell("ADDED", priority_class("bronze", 13))
         await scene.until(lambda: "bronze" in scene.state.classes)
 
@@ -344,7 +344,7 @@ async def test_a_server_that_has_not_started_is_not_believed(tmp_path: Path) -> 
 async def test_an_exception_of_an_observer_stops_no_other(tmp_path: Path) -> None:
     """The exception is counted and logged with the object; other observers run, and the watch goes on."""
     classes = Resource(10)
-    told: list[str | None] = []
+    observed: list[str | None] = []
 
     def fails(_before: Any, after: Any) -> None:
         if after is not None and after.metadata.name == "gold":
@@ -353,11 +353,11 @@ async def test_an_exception_of_an_observer_stops_no_other(tmp_path: Path) -> Non
     async with following(Fake(), tmp_path, (Kind.PRIORITY_CLASS,), {CLASSES: classes}) as scene:
         await scene.cluster.ready()
         scene.state.observe(fails)
-        scene.state.observe(lambda _before, after: told.append(_name(after)))
+        scene.state.observe(lambda _before, after: observed.append(_name(after)))
         await classes.tell("ADDED", priority_class("gold", 11))
         await classes.tell("ADDED", priority_class("silver", 12))
         await scene.until(lambda: "silver" in scene.state.classes)
-        assert told == ["gold", "silver"]
+        assert observed == ["gold", "silver"]
         assert "gold" in scene.state.classes
         assert scene.cluster.observer_errors == 1
         ((_, fields),) = [each for each in scene.logged if each[0] == "observer failed: a bug"]

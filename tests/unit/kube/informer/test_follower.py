@@ -271,14 +271,14 @@ def test_an_object_that_cannot_be_read_is_said_once() -> None:
     )
     scene.watch(event("MODIFIED", unreadable("bad", 8)), event("MODIFIED", unreadable("bad", 9)))
     assert scene.groups == {"a": "6"}
-    told = {
+    expected = {
         "resource": "podgroups.scheduling.podium.dev",
         "namespace": "team",
         "name": "bad",
         "uid": "uid-bad",
         "error": "Expected `int | null`, got `str` - at `$.spec.priority`",
     }
-    assert scene.logged == [("object not decodable", told)]
+    assert scene.logged == [("object not decodable", expected)]
     scene.hear(event("DELETED", unreadable("bad", 10)), event("ADDED", unreadable("bad", 11)))
     assert len(scene.logged) == 2
 
@@ -422,8 +422,8 @@ class AnyHistory(RuleBasedStateMachine):
         self.token = rest if more else None
 
     def _since(self, version: int) -> list[bytes]:
-        told = self.history.since(version)
-        return [failure(410, "Expired")] if told is None else [*told, bookmark(self.history.version)]
+        changes = self.history.since(version)
+        return [failure(410, "Expired")] if changes is None else [*changes, bookmark(self.history.version)]
 
     @invariant()
     def what_is_known_was_once_true(self) -> None:

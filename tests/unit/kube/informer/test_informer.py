@@ -216,16 +216,18 @@ SCRIPTS: list[tuple[str, list[Answer], list[str], dict[str, str], list[float]]] 
 
 
 @pytest.mark.parametrize(
-    ("answers", "asked", "want", "waits"), [each[1:] for each in SCRIPTS], ids=[each[0] for each in SCRIPTS]
+    ("answers", "requests", "want", "waits"),
+    [each[1:] for each in SCRIPTS],
+    ids=[each[0] for each in SCRIPTS],
 )
 async def test_a_script(
-    tmp_path: Path, answers: list[Answer], asked: list[str], want: dict[str, str], waits: list[float]
+    tmp_path: Path, answers: list[Answer], requests: list[str], want: dict[str, str], waits: list[float]
 ) -> None:
     script = Script(*answers)
     async with informing(script, tmp_path) as scene:
         await script.served.wait()
         await scene.until(lambda: scene.classes == want and scene.informer.follower.listed)
-        assert script.asked == asked
+        assert script.asked == requests
         assert scene.waits == waits
 
 

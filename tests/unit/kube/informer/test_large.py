@@ -179,16 +179,16 @@ def _small_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("_small_bounds")
-@pytest.mark.parametrize(("sizes", "asked"), [each[1:] for each in LISTS], ids=[each[0] for each in LISTS])
+@pytest.mark.parametrize(("sizes", "limits"), [each[1:] for each in LISTS], ids=[each[0] for each in LISTS])
 async def test_a_page_has_as_many_objects_as_its_bytes_allow(
-    tmp_path: Path, sizes: list[int], asked: list[int]
+    tmp_path: Path, sizes: list[int], limits: list[int]
 ) -> None:
     """Nothing is read twice or left out, and no page is longer than the bound."""
     listed = Listed(*sizes)
     numbers, pages = await _read(listed, tmp_path)
     assert numbers == list(range(len(sizes)))
     assert max(pages) <= (LONGEST_ANSWER >> 20) * MIB
-    assert listed.asked == asked
+    assert listed.asked == limits
 
 
 @pytest.mark.usefixtures("_small_bounds")

@@ -185,7 +185,7 @@ def test_observers_are_told_of_every_change(steps: list[tuple[str, Any]]) -> Non
     state = ClusterState(native_served=False)
     replays = Replay(state), Replay(state)
     for step, value in steps:
-        told = len(replays[0].pairs)
+        count = len(replays[0].pairs)
         pods = len(state.pods)
         before = state.revision
         match step:
@@ -198,8 +198,8 @@ def test_observers_are_told_of_every_change(steps: list[tuple[str, Any]]) -> Non
             case _:
                 state.serve_native(value)
                 expected = pods * (state.revision - before)
-                assert all(old is new for old, new in replays[0].pairs[told:])
-        assert len(replays[0].pairs) - told == expected
+                assert all(old is new for old, new in replays[0].pairs[count:])
+        assert len(replays[0].pairs) - count == expected
     assert replays[0].pairs == replays[1].pairs
     assert replays[0].objects == {_identity(obj): obj for obj in _objects(state)}
 

@@ -804,9 +804,9 @@ def test_each_problem_has_a_line(case: Case) -> None:
     case.change(made)
     found = diagnose(made.facts())
     about = [each for each in found if each.name == case.name]
-    told = [each for each in about if each.level is case.level and case.fact in each.fact]
-    assert told, about
-    assert case.fix in told[0].fix
+    matching = [each for each in about if each.level is case.level and case.fact in each.fact]
+    assert matching, about
+    assert case.fix in matching[0].fix
     levels = [list(CheckLevel).index(each.level) for each in found]
     assert levels == sorted(levels)
     for each in found:
@@ -842,7 +842,7 @@ def test_missing_objects_do_not_change_other_lines(data: st.DataObject) -> None:
 
 
 @pytest.mark.parametrize(
-    ("changes", "asked"),
+    ("changes", "reviewed"),
     [
         ({}, True),
         ({"failurePolicy": "Ignore"}, False),
@@ -870,9 +870,9 @@ def test_missing_objects_do_not_change_other_lines(data: st.DataObject) -> None:
     ],
 )
 def test_a_webhook_that_fails_closed_on_podiums_pods_is_a_problem(
-    changes: doctor.Document, asked: bool
+    changes: doctor.Document, reviewed: bool
 ) -> None:
     """A webhook that fails closed and is sent new pods of ours, by its rules and both selectors."""
     made = well()
     made.items(doctor.VALIDATING).append(webhook("gate", **changes))
-    assert [each.configuration for each in neighbours.in_our_way(made.facts())] == ["gate"] * asked
+    assert [each.configuration for each in neighbours.in_our_way(made.facts())] == ["gate"] * reviewed

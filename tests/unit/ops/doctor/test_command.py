@@ -73,7 +73,7 @@ def test_the_contract(
 
 
 @pytest.mark.parametrize(
-    ("version", "told"),
+    ("version", "fact"),
     [
         (ServerVersion("v1.37.0", "37", "37"), "v1.37.0"),
         (ServerVersion("v1.37.1-eks-1", "37+", "37"), "v1.37.1-eks-1"),
@@ -81,8 +81,8 @@ def test_the_contract(
         (ServerVersion("v1.36.3", "36", "33"), "1.33 (emulated by v1.36.3)"),
     ],
 )
-def test_a_server_is_what_it_behaves_as(version: ServerVersion, told: str) -> None:
-    assert str(version) == told
+def test_a_server_is_what_it_behaves_as(version: ServerVersion, fact: str) -> None:
+    assert str(version) == fact
 
 
 @pytest.mark.parametrize("width", [80, 140, None])

@@ -202,9 +202,9 @@ async def test_a_dump_says_its_namespace_by_its_pseudonym(fake: Fake, tmp_path: 
     write(tmp_path / "d.json", recorder, info, rename)
     text = (tmp_path / "d.json").read_text()
     assert "team-vision" not in text
-    said = json.loads(text)["items"][0]
-    assert said["namespace"] == rename("team-vision")
-    assert said["unread"]["Owner"].endswith(f"in namespace {rename('team-vision')}")
+    header = json.loads(text)["items"][0]
+    assert header["namespace"] == rename("team-vision")
+    assert header["unread"]["Owner"].endswith(f"in namespace {rename('team-vision')}")
 
 
 async def test_the_file_is_its_owners_alone_and_the_same_each_time(fake: Fake, tmp_path: Path) -> None:
@@ -365,8 +365,8 @@ async def test_of_many_events_the_newest_are_kept(with_past: Fake, tmp_path: Pat
     options = KubeOptions(kubeconfig=with_past.kubeconfig(tmp_path), all_namespaces=True)
     recorder, info = await asyncio.to_thread(read_live, options, DumpRecorder, EVENT_READS)
     assert recorder.limit(info, 3) == info
-    told = recorder.limit(info, 2)
-    assert told.unread == {"Event": "only the newest 2 of 3 eviction events"}
+    limited = recorder.limit(info, 2)
+    assert limited.unread == {"Event": "only the newest 2 of 3 eviction events"}
     ((_, events),) = recorder.objects.items()
     assert [each.metadata.name for each in events] == ["e2", "e3"]
 

@@ -52,8 +52,8 @@ def test_a_node_that_takes_all_is_enough(nodes: Sequence[dict[str, Any]], mode: 
 
 
 def test_processes_without_a_node_are_named_with_the_taints() -> None:
-    told = _told(_node("a", _RESERVED), _node("b", _SOFT, _RESERVED), _node("c", cordoned=True))
-    assert told == (
+    notes = _told(_node("a", _RESERVED), _node("b", _SOFT, _RESERVED), _node("c", cordoned=True))
+    assert notes == (
         "none of 3 nodes accepts Podium's own pods, those of podium-controller and podium-webhook: "
         f"2 node(s) had untolerated taint(s) {RESERVED}, 1 node(s) were unschedulable. "
         "Remove the taint from a node (kubectl taint node NODE KEY-), uncordon a node, or add a node"
@@ -75,7 +75,7 @@ def test_a_process_is_judged_by_what_it_tolerates_and_selects() -> None:
 
 
 @pytest.mark.parametrize(
-    ("version", "mode", "told"),
+    ("version", "mode", "reason"),
     [
         ("v1.32.0", "admission", ""),
         ("v1.37.1-eks-1", "scheduler", ""),
@@ -88,10 +88,10 @@ def test_a_process_is_judged_by_what_it_tolerates_and_selects() -> None:
         ("v1.20.0", "scheduler", "in the schemas) and the scheduler needs 1.32 (the same, for Preempt"),
     ],
 )
-def test_a_server_too_old_for_a_mode_has_a_reason(version: str, mode: str, told: str) -> None:
+def test_a_server_too_old_for_a_mode_has_a_reason(version: str, mode: str, reason: str) -> None:
     message = too_old(version, mode)
-    assert told in message
-    assert bool(message) == bool(told)
+    assert reason in message
+    assert bool(message) == bool(reason)
     assert not message or message.endswith(". Upgrade the cluster, or use only the command line")
 
 
@@ -101,13 +101,13 @@ async def _refused(server: Fake, folder: Path, *options: str) -> str:
         line = ["install", "--kubeconfig", server.kubeconfig(folder), *options]
         done = await asyncio.to_thread(CliRunner().invoke, command, line)
     assert isinstance(done.exception, PodiumError)
-    asked = {path for method, path, _ in server.requests if method != "GET"}
-    assert asked == {"/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"}
+    paths = {path for method, path, _ in server.requests if method != "GET"}
+    assert paths == {"/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"}
     return str(done.exception)
 
 
-@pytest.mark.parametrize("asked", [[], ["--dry-run"], ["--mode=scheduler", "--diff"]])
-async def test_an_old_server_is_written_nothing_to(tmp_path: Path, asked: list[str]) -> None:
+@pytest.mark.parametrize("arguments", [[], ["--dry-run"], ["--mode=scheduler", "--diff"]])
+async def test_an_old_server_is_written_nothing_to(tmp_path: Path, arguments: list[str]) -> None:
     """It gets no write, not even a dry run."""
     server = Fake()
 
@@ -115,13 +115,13 @@ async def test_an_old_server_is_written_nothing_to(tmp_path: Path, asked: list[s
         return web.json_response({"gitVersion": "v1.29.3", "minor": "29"})
 
     server.answers["/version"] = version
-    message = await _refused(server, tmp_path, *asked)
+    message = await _refused(server, tmp_path, *arguments)
     assert message.startswith("nothing was written: Kubernetes v1.29.3: admission and reconciler needs 1.32 ")
 
 
-@pytest.mark.parametrize("asked", [[], ["--dry-run"]])
+@pytest.mark.parametrize("arguments", [[], ["--dry-run"]])
 async def test_a_cluster_without_a_node_for_it_is_written_nothing_to(
-    tmp_path: Path, asked: list[str]
+    tmp_path: Path, arguments: list[str]
 ) -> None:
     """Every node is reserved, so its own pods would wait until the time is over."""
     server = Fake()
@@ -130,5 +130,5 @@ async def test_a_cluster_without_a_node_for_it_is_written_nothing_to(
         return page("Node", [_node("a", _RESERVED)])
 
     server.answers["/api/v1/nodes"] = nodes
-    message = await _refused(server, tmp_path, *asked)
+    message = await _refused(server, tmp_path, *arguments)
     assert message.startswith("nothing was written: none of 1 nodes accepts Podium's own pods, ")

@@ -377,12 +377,12 @@ def _said(*by: tuple[str, str, list[dict[str, str]]]) -> Document:
             "operation": operation,
             "subresource": "status",
             "fieldsV1": {
-                "f:status": {"f:conditions": {_key(each): {name: {} for name in _FIELDS} for each in said}}
+                "f:status": {"f:conditions": {_key(each): {name: {} for name in _FIELDS} for each in owned}}
             },
         }
-        for manager, operation, said in by
+        for manager, operation, owned in by
     ]
-    conditions = [{**each, "theirs": "x"} for _, _, said in by for each in said]
+    conditions = [{**each, "theirs": "x"} for _, _, owned in by for each in owned]
     return {"metadata": {"managedFields": fields}, "status": {"conditions": conditions}}
 
 

@@ -125,8 +125,8 @@ def test_a_manifest_is_taken_to_be_of_the_minor_before() -> None:
     assert report["currentBy"].startswith("assumed")
     report = json.loads(run("-f", "-", "--to", "1.38", "-o", "json", text=listed(group())).stdout)
     assert report["current"] == "1.36"
-    asked = run("-f", "-", "--to", "1.38", "--from", "1.36", "-o", "json", text=listed(group()))
-    assert json.loads(asked.stdout)["current"] == "1.36"
+    result = run("-f", "-", "--to", "1.38", "--from", "1.36", "-o", "json", text=listed(group()))
+    assert json.loads(result.stdout)["current"] == "1.36"
 
 
 @pytest.mark.parametrize(

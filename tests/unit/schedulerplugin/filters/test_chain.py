@@ -230,17 +230,17 @@ def _check(town: Town, chain: Chain) -> None:
             continue
         shape = town.shape(name)
         mask = chain.feasible(shape)
-        told: Counter[str] = Counter()
+        counts: Counter[str] = Counter()
         for node_name in town.nodes:
             row = snapshot.row[node_name]
             why = chain.reasons(shape, row)
-            told.update(why)
+            counts.update(why)
             assert chain.fits(shape, row) == bool(mask[row]) == (not why) == town.allows(name, node_name)
             if not chain.static(shape)[row]:
                 assert why
         assert mask.sum() <= len(town.nodes)
         refusals = chain.refusals(shape)
-        assert {reason: count for reason, count, _ in refusals.reasons} == told
+        assert {reason: count for reason, count, _ in refusals.reasons} == counts
         assert refusals.nodes == len(town.nodes)
 
 

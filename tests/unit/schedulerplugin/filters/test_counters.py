@@ -36,12 +36,12 @@ def test_moves_that_are_undone_reach_no_counter() -> None:
     filters = Filters(snapshot)
     shape = shape_of(builders.pod(**A, **dynamic_cases.spread("a", "host")), snapshot.volumes)
     assert filters.why(shape, "m") == [SAYS["skew"]]
-    asked = filters.all[1]._plans._counters
+    counted = filters.all[1]._plans._counters
     with snapshot.trial():
         snapshot.remove_many(np.array([rows["x"], rows["y"]]))
-        assert asked._queued
+        assert counted._queued
         snapshot.assume_many(np.array([rows["x"]]), np.array([snapshot.row["n"]], np.int32))
-    assert not asked._queued
+    assert not counted._queued
     assert filters.why(shape, "m") == [SAYS["skew"]]
 
 
@@ -62,12 +62,12 @@ def test_the_move_of_another_pod_undoes_nothing() -> None:
 def test_a_new_question_counts_waiting_moves_once() -> None:
     """It is answered from where the pods are now, and what waits is of the questions before it."""
     snapshot, rows = crowd()
-    asked = counters.SelectorCounters(snapshot)
+    counted = counters.SelectorCounters(snapshot)
     pods = counters.PodSelection(None, selector_of(LabelSelector(matchLabels={"app": "a"}), {}))
-    topology_counter(asked, (pods,), "host")
+    topology_counter(counted, (pods,), "host")
     snapshot.remove_many(np.array([rows["x"]]))
-    second = topology_counter(asked, (pods, pods), "host")
-    asked.flush()
+    second = topology_counter(counted, (pods, pods), "host")
+    counted.flush()
     second.refresh(snapshot.node_revision)
     assert second.total == 1
 

@@ -35,8 +35,8 @@ def test_the_message_for_each_node(case: Case) -> None:
     for number, (template, node) in enumerate(case.standing):
         snapshot.add_pod(builders.pod(f"pod-{number}", node=node, **template))
     shape = shape_of(builders.pod(**case.pod), snapshot.volumes)
-    said = {node: filters.why(shape, node) for node in NODES}
-    assert {node: each for node, each in said.items() if each} == {
+    reasons = {node: filters.why(shape, node) for node in NODES}
+    assert {node: each for node, each in reasons.items() if each} == {
         node: [SAYS[each]] for node, each in case.says.items()
     }
 

@@ -265,8 +265,8 @@ def _one_by_one(
         rows = [snapshot.row[each] for each in sorted(within & set(town.nodes)) if town.allows(name, each)]
         if not rows:
             continue
-        choice, asked = np.array(rows, np.intp), SelectorCounters(snapshot)
-        near = PodScores(asked, NAMESPACES, NodeAffinityFilter(snapshot), TaintTolerationFilter(snapshot))
+        choice, counters = np.array(rows, np.intp), SelectorCounters(snapshot)
+        near = PodScores(counters, NAMESPACES, NodeAffinityFilter(snapshot), TaintTolerationFilter(snapshot))
         shape, scores = town.shape(name), Scores(snapshot, strategy)
         total = scores.allocation(shape, choice) + scores.preferences(shape, choice)
         total += near.total(shape, choice)

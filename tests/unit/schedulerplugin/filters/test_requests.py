@@ -393,12 +393,12 @@ def peaks(containers: list[dict[str, int]], inits: list[tuple[dict[str, int], bo
         for name, amount in now.items():
             most[name] = max(most.get(name, Fraction(0)), Fraction(amount, 1000))
 
-    for asked, stays in inits:
-        note(running + Counter(asked))
+    for requested, stays in inits:
+        note(running + Counter(requested))
         if stays:
-            running.update(asked)
-    for asked in containers:
-        running.update(asked)
+            running.update(requested)
+    for requested in containers:
+        running.update(requested)
     note(running)
     return most
 

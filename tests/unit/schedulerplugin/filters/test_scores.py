@@ -261,10 +261,10 @@ def test_allocation_is_kube_schedulers_arithmetic(
         node(f"n{at}", quantities(pair)) for at, pair in enumerate(nodes)
     ]
     objects += [pod(f"p{each}", quantities(pair), node=f"n{at}") for each, (at, pair) in enumerate(there)]
-    asked = pod("p", quantities(wanted))
-    by_room = scored("allocated", asked, *objects, strategy=strategy)
-    by_balance = scored("balanced", asked, *objects)
-    assert one_by_one(asked, *objects, strategy=strategy) == {
+    wanted_pod = pod("p", quantities(wanted))
+    by_room = scored("allocated", wanted_pod, *objects, strategy=strategy)
+    by_balance = scored("balanced", wanted_pod, *objects)
+    assert one_by_one(wanted_pod, *objects, strategy=strategy) == {
         name: by_room[name] + by_balance[name] for name in by_room
     }
     for at, pair in enumerate(nodes):

@@ -164,9 +164,9 @@ def test_a_node_change_is_told_once_and_only_if_it_matters() -> None:
         (node("n", labels={ZONE: "z"}, unschedulable=True), 1),
         (node("n", labels={ZONE: "z"}, unschedulable=True), 0),
     ]
-    for changed, told in changes:
+    for changed, expected in changes:
         snapshot.apply(None, changed)
-        before += told
+        before += expected
         assert snapshot.node_revision == before
     assert listener.changed == ["n"] * 3
 

@@ -562,7 +562,7 @@ def test_resources_are_subtraction(
         *(node(f"n{at}", room) for at, room in enumerate(rooms)),
         *(pod(f"p{number}", requests, node=f"n{at}") for number, (at, requests) in enumerate(there)),
     )
-    resources, asked = ResourcesFilter(snapshot), shape(asks(wanted), snapshot)
+    resources, wanted_shape = ResourcesFilter(snapshot), shape(asks(wanted), snapshot)
     for at, room in enumerate(rooms):
         held = [requests for where, requests in there if where == at]
         short = {"pods"} if len(held) + 1 > int(room["pods"]) else set()
@@ -571,11 +571,11 @@ def test_resources_are_subtraction(
             if int(amount) and int(amount) > free:
                 short.add(name)
         row = snapshot.row[f"n{at}"]
-        said = {each.removeprefix("Insufficient ") for each in resources.reasons(asked, row)}
-        assert said == {"Too many pods" if name == "pods" else name for name in short}
-        assert bool(resources.mask(asked)[row]) == (not short)
+        reasons = {each.removeprefix("Insufficient ") for each in resources.reasons(wanted_shape, row)}
+        assert reasons == {"Too many pods" if name == "pods" else name for name in short}
+        assert bool(resources.mask(wanted_shape)[row]) == (not short)
         large = all(int(amount) <= int(room.get(name, 0)) for name, amount in wanted.items())
-        assert bool(resources.resolvable(asked)[row]) == large
+        assert bool(resources.resolvable(wanted_shape)[row]) == large
 
 
 @pytest.mark.parametrize("dtype", [np.bool_, np.int32])

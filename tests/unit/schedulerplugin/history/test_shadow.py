@@ -135,9 +135,9 @@ def test_the_result_of_the_other_scheduler_is_recorded(case: Case) -> None:
             assert world.told == [], "it has its time"
     world.step(2)
     assert world.agreements == case.told
-    (told,) = world.told
-    assert (told.mode, told.result, told.theirPods) == ("Shadow", "Planned", case.theirs)
-    assert (told.preemptor.name, [unit.name for unit in told.units], told.podCount) == ("high", ["low"], 1)
+    (plan,) = world.told
+    assert (plan.mode, plan.result, plan.theirPods) == ("Shadow", "Planned", case.theirs)
+    assert (plan.preemptor.name, [unit.name for unit in plan.units], plan.podCount) == ("high", ["low"], 1)
 
 
 def test_a_schedulers_words_may_come_in_any_order() -> None:
@@ -223,8 +223,8 @@ def test_a_pod_with_a_victims_name_is_seen_in_time() -> None:
     world.refuse("high")
     world.step()
     world.step(WAIT)
-    (told,) = world.told
-    assert (told.agreement, [unit.uid for unit in told.units]) == (Agreement.THEY_DID_NOT, ["another"])
+    (plan,) = world.told
+    assert (plan.agreement, [unit.uid for unit in plan.units]) == (Agreement.THEY_DID_NOT, ["another"])
 
 
 def test_another_choice_among_equals_is_alike() -> None:
@@ -254,8 +254,8 @@ def test_they_preempt_where_podium_would_not() -> None:
     world.state.apply(msgspec.structs.replace(low, status=SchedulableStatus(conditions=[condition])))
     world.bind("high", "n1")
     world.step()
-    (told,) = world.told
-    assert (told.agreement, told.units, told.theirPods) == (Agreement.WE_WOULD_NOT, (), 1)
+    (plan,) = world.told
+    assert (plan.agreement, plan.units, plan.theirPods) == (Agreement.WE_WOULD_NOT, (), 1)
 
 
 @pytest.mark.parametrize(
@@ -339,10 +339,10 @@ def test_a_group_is_planned_for_as_a_whole() -> None:
     world.remove("low-0", "low-1", "low-2")
     world.bind("high-0", "n1")
     world.step()
-    (told,) = world.told
-    assert (told.agreement, told.preemptor.kind, told.preemptor.pods) == (Agreement.SAME, "PodGroup", 2)
-    assert [(unit.kind, unit.name, unit.pods) for unit in told.units] == [("PodGroup", "low", 3)]
-    assert told.theirPods == 3
+    (plan,) = world.told
+    assert (plan.agreement, plan.preemptor.kind, plan.preemptor.pods) == (Agreement.SAME, "PodGroup", 2)
+    assert [(unit.kind, unit.name, unit.pods) for unit in plan.units] == [("PodGroup", "low", 3)]
+    assert plan.theirPods == 3
 
 
 def test_podiums_own_evictions_are_not_attributed_to_others() -> None:

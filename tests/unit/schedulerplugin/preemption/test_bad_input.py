@@ -78,11 +78,11 @@ def test_a_request_for_a_resource_that_the_node_lacks_blocks_no_other_pod(amount
 @pytest.mark.parametrize("semantics", list(Semantics))
 @pytest.mark.parametrize("by", ["high", of("group")])
 def test_a_request_for_a_resource_that_no_node_offers_fits_nowhere(by: Any, semantics: Semantics) -> None:
-    asked: dict[str, Any] = {"containers": [builders.container({"cpu": "1", "odd.example.com/x": "1"})]}
+    pod_spec: dict[str, Any] = {"containers": [builders.container({"cpu": "1", "odd.example.com/x": "1"})]}
     mine = [
-        pod("high", 1, 5, **asked),
+        pod("high", 1, 5, **pod_spec),
         group("group", 5, 2),
-        gang("group", [None, None], 1, priority=5, **asked),
+        gang("group", [None, None], 1, priority=5, **pod_spec),
     ]
     plan = planned(node("n1"), LOW, mine, by=by, semantics=semantics)
     assert (plan.outcome, victims(plan)) == (Outcome.DOES_NOT_FIT, [])

@@ -69,12 +69,12 @@ def test_an_interrupted_decision_leaves_the_engine_as_it_was(
     case: tuple[Cluster, str], semantics: Semantics
 ) -> None:
     cluster, name = case
-    settings, asked = Settings(semantics=semantics), target(name)
+    settings, preemptor = Settings(semantics=semantics), target(name)
     engine = Engine(state_of(objects(cluster)), settings)
-    checks, decision = interrupted(engine, lambda deadline: engine.decide(asked, NOW, deadline=deadline))
+    checks, decision = interrupted(engine, lambda deadline: engine.decide(preemptor, NOW, deadline=deadline))
     event(f"{checks} checks, {decision.outcome}")
     expected = Engine(engine.view, settings)
-    assert engine.explain(decision, NOW) == expected.plan(asked, NOW)
+    assert engine.explain(decision, NOW) == expected.plan(preemptor, NOW)
 
 
 @profile(max_examples=50)

@@ -92,8 +92,8 @@ RUNS = [pod(f"runs-{at}", 4, 5, node="n9", group="high") for at in range(2)]
 def test_no_unit_is_evicted_for_members_beyond_min_count() -> None:
     plan = want(2, 1, town(4, 4), node("n9", 8), RUNS)
     assert (plan.outcome, victims(plan)) == (Outcome.NOT_ELIGIBLE, [])
-    said = "2 pods run and minCount is 1, so no pod goes for one more member"
-    assert plan.message.startswith(said)
+    reason = "2 pods run and minCount is 1, so no pod goes for one more member"
+    assert plan.message.startswith(reason)
 
 
 def test_members_beyond_min_count_take_free_room() -> None:
@@ -104,9 +104,9 @@ def test_members_beyond_min_count_take_free_room() -> None:
 @pytest.mark.parametrize(("size", "taken"), [(2, 2), (3, 1)])
 def test_an_annotation_lets_a_group_preempt_for_all_members(size: int, taken: int) -> None:
     """If there is no room for all of them, units are evicted for what minCount needs."""
-    asks = group("high", 5, 1, annotations={PREEMPT_FOR_ALL: "true"})
+    annotated = group("high", 5, 1, annotations={PREEMPT_FOR_ALL: "true"})
     members = gang("high", [None] * size, 4, priority=5)
-    plan = planned(asks, members, town(4, 4), by=of("high"))
+    plan = planned(annotated, members, town(4, 4), by=of("high"))
     assert len(victims(plan)) == len(placed(plan)) == taken
 
 

@@ -160,8 +160,8 @@ def test_the_plan_of_least_harm_is_chosen(name: str) -> None:
 @pytest.mark.parametrize("name", CASES)
 def test_a_lone_pod_has_the_victims_of_a_group_of_one(name: str) -> None:
     objects, expected = CASES[name]
-    *rest, asked = objects
-    if len(asked) == 2:
+    *rest, preemptor = objects
+    if len(preemptor) == 2:
         assert victims(planned(rest, holder("high", None, priority=9))) == expected
 
 

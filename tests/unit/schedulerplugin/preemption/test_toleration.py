@@ -31,8 +31,8 @@ UNKNOWN = Exemption(USERS, -1)
 
 def gold(minimum: str | None = None, seconds: str | None = None) -> PriorityClass:
     """Make the class of the proposal's examples."""
-    said = {"minimum-preemptable-priority": minimum, "toleration-seconds": seconds}
-    annotations = {TOLERATION_PREFIX + key: text for key, text in said.items() if text is not None}
+    settings = {"minimum-preemptable-priority": minimum, "toleration-seconds": seconds}
+    annotations = {TOLERATION_PREFIX + key: text for key, text in settings.items() if text is not None}
     return PriorityClass(metadata=ObjectMeta(name="gold", annotations=annotations), value=VALUE)
 
 

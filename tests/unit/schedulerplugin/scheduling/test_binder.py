@@ -17,10 +17,10 @@ async def test_all_at_the_same_time_and_each_is_told() -> None:
     gone, refused = GoneError("gone"), PodiumError("refused")
     ends = {Write("bind", "p0", "n0"): gone, Write("bind", "p3", "n3"): refused}
     writes = Recorded(ends)
-    told: list[tuple[str, str, PodiumError | None]] = []
-    await bind_all(writes, GANG, lambda ref, node, error: told.append((ref.name, node, error)))
+    results: list[tuple[str, str, PodiumError | None]] = []
+    await bind_all(writes, GANG, lambda ref, node, error: results.append((ref.name, node, error)))
     assert writes.most == 5
-    assert sorted(told, key=lambda each: each[0]) == [
+    assert sorted(results, key=lambda each: each[0]) == [
         ("p0", "n0", gone),
         ("p1", "n1", None),
         ("p2", "n2", None),
@@ -42,13 +42,13 @@ async def test_each_bind_is_reported_before_the_others_end() -> None:
 async def test_cancelled_no_more_is_begun() -> None:
     """The next leader finds the binds that were in flight when it lists the cluster."""
     writes = Recorded(limit=2)
-    told: list[str] = []
-    binding = asyncio.create_task(bind_all(writes, GANG, lambda ref, _node, _error: told.append(ref.name)))
+    results: list[str] = []
+    binding = asyncio.create_task(bind_all(writes, GANG, lambda ref, _node, _error: results.append(ref.name)))
     writes.at(2, binding.cancel)
     with pytest.raises(asyncio.CancelledError):
         await binding
     assert len(writes.begun) < len(GANG.pods)
-    assert len(told) < len(writes.begun)
+    assert len(results) < len(writes.begun)
 
 
 async def test_an_unexpected_exception_is_a_bug() -> None:

@@ -83,11 +83,11 @@ def test_a_leader_that_resumes_a_preemption_emits_the_same_event() -> None:
 
 
 def test_another_message_or_pod_is_another_event() -> None:
-    told = [
+    notes = [
         messages.failed_event(POD, "full"),
         messages.failed_event(POD, "fuller"),
         messages.scheduled_event(POD, "full"),
     ]
-    told.append(messages.failed_event(POD._replace(uid="uid-later"), "full"))
-    assert len({note.token for note in told}) == len(told)
-    assert messages.failed_event(POD, "full") == told[0]
+    notes.append(messages.failed_event(POD._replace(uid="uid-later"), "full"))
+    assert len({note.token for note in notes}) == len(notes)
+    assert messages.failed_event(POD, "full") == notes[0]

@@ -129,24 +129,24 @@ async def test_nothing_is_withdrawn_that_was_not_announced() -> None:
 async def test_a_group_is_marked_in_place_of_its_pods() -> None:
     """It is marked before the first delete, like a pod; the caller withdraws the mark."""
     writes = Recorded()
-    told = _group_marks(writes, taken=True)
-    assert await carry_out(EVICT, GROUPS, writes, told, still=_because("no")) == Carried((), "no")
+    marks = _group_marks(writes, taken=True)
+    assert await carry_out(EVICT, GROUPS, writes, marks, still=_because("no")) == Carried((), "no")
     assert ("group", "v1") in writes.story
     assert writes.begun == [*CLEARS, MARKS[2], SPARES[2]]
 
 
 async def test_the_pods_of_a_group_that_cannot_be_marked_are() -> None:
     writes = Recorded()
-    told = _group_marks(writes, taken=False)
-    assert await carry_out(EVICT, GROUPS, writes, told, still=_yes) == Carried(EVICT.victims)
+    marks = _group_marks(writes, taken=False)
+    assert await carry_out(EVICT, GROUPS, writes, marks, still=_yes) == Carried(EVICT.victims)
     assert {each.pod for each in writes.begun[: -len(DELETES)] if each.what == "mark"} == {"v1", "v2", "v3"}
 
 
 async def test_without_any_mark_there_is_no_delete() -> None:
     """A record that neither the group nor its pods take is none."""
     writes = Recorded({MARKS[1]: NO})
-    told = _group_marks(writes, taken=False)
-    carried = await carry_out(EVICT, GROUPS, writes, told, still=_yes)
+    marks = _group_marks(writes, taken=False)
+    carried = await carry_out(EVICT, GROUPS, writes, marks, still=_yes)
     assert carried.error
     assert carried.deleted == ()
     assert [each for each in writes.begun if each in SPARES] == [SPARES[2], *SPARES[:2]]
@@ -164,9 +164,9 @@ async def test_a_preemption_that_is_no_longer_wanted_deletes_no_pod() -> None:
 
 async def test_a_mark_that_stands_is_not_written_again() -> None:
     """A mark that an earlier process of ours wrote is withdrawn like our own when no victim is deleted."""
-    told = CONDITIONS._replace(target=lambda ref: None if ref.name == "v2" else CONDITIONS.target(ref))
+    conditions = CONDITIONS._replace(target=lambda ref: None if ref.name == "v2" else CONDITIONS.target(ref))
     writes = Recorded()
-    await carry_out(EVICT, everything(EVICT), writes, told, still=_because("no"))
+    await carry_out(EVICT, everything(EVICT), writes, conditions, still=_because("no"))
     assert MARKS[1] not in writes.begun
     assert SPARES[1] in writes.begun
 
@@ -314,12 +314,12 @@ def test_whatever_fails(ends: dict[Write, str], limit: int, *, unwanted: bool) -
     withdrawn = {each.pod for each in writes.begun if each in SPARES}
     marked = {each.pod for each in writes.begun if each in MARKS} - gone
     if carried.failed:
-        told = {each.name for each in carried.deleted}
+        names = {each.name for each in carried.deleted}
         # Marks that a failing server refused are withdrawn later, except for pods that have gone.
         still_marked = {each.name for each in carried.still_marked}
         well = {each.pod for each in writes.done if each in SPARES}
         none = {each.pod for each in SPARES if isinstance(errors.get(each), GoneError)}
-        assert still_marked == marked - told - well - (none & withdrawn)
+        assert still_marked == marked - names - well - (none & withdrawn)
     else:
         assert carried.still_marked == ()
         assert withdrawn == set()

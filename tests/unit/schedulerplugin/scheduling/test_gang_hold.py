@@ -80,8 +80,8 @@ def test_an_entry_of_no_higher_priority_waits_and_says_why(priority: int) -> Non
     world.die("small-0")
     world.run(pod("late", 1, priority))
     assert "late" not in world.bound()
-    said = "A waiting gang holds some of the free room until 2026-01-01T12:10:00Z."
-    assert world.message("late").endswith(said)
+    message = "A waiting gang holds some of the free room until 2026-01-01T12:10:00Z."
+    assert world.message("late").endswith(message)
 
 
 def test_a_hold_that_runs_out_gives_the_room_back_and_pauses() -> None:

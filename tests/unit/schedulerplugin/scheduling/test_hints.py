@@ -41,7 +41,7 @@ def waiting(shape: Shape = SMALL, *, priority: int = 5, may_preempt: bool = True
     return Waiting((shape,), priority, may_preempt, **more)
 
 
-def told(ground: Ground, entry: Waiting, *changes: Callable[[Hints], None]) -> Helped:
+def help_of(ground: Ground, entry: Waiting, *changes: Callable[[Hints], None]) -> Helped:
     """Return the entries that changes help while one entry waits."""
     hints = Hints()
     hints.wait(A, entry)
@@ -214,7 +214,7 @@ def test_the_changes_that_help_an_entry(
     ground: Ground, entry: Waiting, change: Callable[[Hints], None], helps: bool
 ) -> None:
     """An entry is woken by what may help it, and by nothing else."""
-    assert told(ground, entry, change) == Helped([], [A] if helps else [])
+    assert help_of(ground, entry, change) == Helped([], [A] if helps else [])
 
 
 def test_awaited_pods() -> None:
@@ -276,17 +276,17 @@ def test_a_flood_of_changes_is_asked_about_at_once() -> None:
     crowd = {(SMALL, row): 9 for row in range(1000)}
     few = Ground(room=dict(list(crowd.items())[:5]), suitable_for=set(crowd))
     many = Ground(room=crowd, suitable_for=set(crowd))
-    for ground, helps, asked in ((few, False, 6), (many, True, 1)):
+    for ground, helps, checks in ((few, False, 6), (many, True, 1)):
         hints = Hints()
         hints.wait(A, waiting())
         for row in range(1000):
             hints.note_room(row, 0)
         assert hints.helped(ground) == Helped([], [A] if helps else [])
-        assert ground.asked == asked
+        assert ground.asked == checks
         for row in range(1000):
             hints.note_node(row)
         assert hints.helped(ground) == Helped([], [A])
-        assert ground.asked == asked + 1
+        assert ground.asked == checks + 1
 
 
 def test_a_gang_lands_when_each_of_its_nodes_has_room() -> None:
@@ -294,10 +294,10 @@ def test_a_gang_lands_when_each_of_its_nodes_has_room() -> None:
     places = (Place(7, SMALL, 1), Place(8, LARGE, 2))
     entry = Waiting((SMALL, LARGE), 5, may_preempt=True, awaited=frozenset({"u"}), reserved=places)
     ground = Ground({(SMALL, 1), (LARGE, 2)}, {(SMALL, 1): 0}, {7: 1, 8: 2})
-    assert told(ground, entry, lambda hints: hints.note_room(1, 0)) == Helped([], [])
+    assert help_of(ground, entry, lambda hints: hints.note_room(1, 0)) == Helped([], [])
     ground.room[LARGE, 2] = 0
-    assert told(ground, entry, lambda hints: hints.note_room(2, 0)) == Helped([], [A])
-    assert told(ground, entry, lambda hints: hints.note_room(3, 0)) == Helped([], [])
+    assert help_of(ground, entry, lambda hints: hints.note_room(2, 0)) == Helped([], [A])
+    assert help_of(ground, entry, lambda hints: hints.note_room(3, 0)) == Helped([], [])
 
 
 def holding(size: int) -> tuple[Ground, Hints]:
@@ -413,7 +413,7 @@ def test_agrees_with_asking_about_each_change(
     waits = {("team-a", str(number)): entry for number, entry in keyed.items()}
     for key, entry in waits.items():
         hints.wait(key, entry)
-    told: set[Key] = set()
+    helped: set[Key] = set()
     ready: set[Key] = set()
     for number, change in enumerate(happened):
         name, *arguments = change
@@ -423,20 +423,20 @@ def test_agrees_with_asking_about_each_change(
             getattr(hints, f"note_{name}")(*arguments)
         if number == looks:
             found = hints.helped(ground)
-            told.update(found.helped)
+            helped.update(found.helped)
             ready.update(found.ready)
     found = hints.helped(ground)
-    told.update(found.helped)
+    helped.update(found.helped)
     ready.update(found.ready)
     gone = {change[1] for change in happened if change[0] == "gone"}
     assert ready == {key for key, entry in waits.items() if entry.awaited and entry.awaited <= gone}
     expected = {
         key for key, entry in waits.items() if any(helps(change, entry, ground) for change in happened)
     }
-    assert expected <= told | ready
+    assert expected <= helped | ready
     rooms = [change[1] for change in happened if change[0] == "room"]
     if len(set(rooms)) == len(rooms):
-        assert told <= expected
+        assert helped <= expected
 
 
 def test_entries_with_changed_shapes_are_examined_once() -> None:

@@ -264,13 +264,13 @@ class Whatever(RuleBasedStateMachine):
 
     def held_back(self, key: Key) -> bool:
         """Return whether the entry's last message says that it may not evict yet, whatever the room."""
-        told = (
+        reports = (
             each
             for each in reversed(self.world.effects)
             if isinstance(each, ReportPending) and each.key == key
         )
-        said = next((each.message for each in told), "")
-        return "backing off" in said or "rate of" in said
+        message = next((each.message for each in reports), "")
+        return "backing off" in message or "rate of" in message
 
     def members(self, key: Key) -> list[Name]:
         """Name the pods of an entry."""

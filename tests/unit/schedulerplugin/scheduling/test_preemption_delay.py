@@ -47,9 +47,9 @@ def seconds(*texts: str | None) -> tuple[float, str]:
 )
 def test_delay(of_group: str | None, of_class: str | None, length: float, problem: str) -> None:
     """The longer one counts; a text that cannot be read is logged, and counts as absent."""
-    found, said = seconds(of_group, of_class)
+    found, note = seconds(of_group, of_class)
     assert found == length
-    assert said == (problem and f"The annotation scheduling.podium.dev/preemption-delay {problem}")
+    assert note == (problem and f"The annotation scheduling.podium.dev/preemption-delay {problem}")
 
 
 def test_both_problems_are_said() -> None:

@@ -92,10 +92,10 @@ def test_a_pod_that_is_deleted_while_its_bind_is_under_way_holds_no_node() -> No
     assert world.bound() == {"next": "n1"}
 
 
-@pytest.mark.parametrize("asks", [{"cpu": 5}, {"nodeSelector": {"no": "where"}}])
-def test_a_nomination_that_a_tenant_writes_holds_no_room(asks: dict[str, Any]) -> None:
+@pytest.mark.parametrize("requests", [{"cpu": 5}, {"nodeSelector": {"no": "where"}}])
+def test_a_nomination_that_a_tenant_writes_holds_no_room(requests: dict[str, Any]) -> None:
     """The scheduler reads it, and withdraws it where the pod does not fit."""
-    world = World(node(cpu=1), pod("a", **asks))
+    world = World(node(cpu=1), pod("a", **requests))
     world.run()
     nominated_by_hand(world, "a", "n1")
     world.run(pod("b"))

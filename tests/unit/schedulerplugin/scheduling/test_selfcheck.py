@@ -129,27 +129,27 @@ async def test_a_process_builds_its_engine_again(tmp_path: Path, monkeypatch: py
     resources = {f"{root}/{name}": Resource(10) for root, each in RESOURCES.items() for name, *_ in each}
     resources["/api/v1/nodes"] = Resource(10, _node("n1", 5))
     fake.answers.update({path: resource.answer for path, resource in resources.items()})
-    heard = asyncio.Event()
+    logged = asyncio.Event()
 
     class Noted(Scheduler):
         def __init__(self, *args: Any, **kwargs: Any) -> None:
             super().__init__(*args, **kwargs)
             made.append(self)
 
-    def hear(_logger: Any, _method: str, event: MutableMapping[str, Any]) -> str:
+    def log_event(_logger: Any, _method: str, event: MutableMapping[str, Any]) -> str:
         events.append(str(event["event"]))
-        heard.set()
+        logged.set()
         return ""
 
     async def until(count: int) -> None:
         async with asyncio.timeout(PATIENCE_SECONDS):
             while events.count("scheduling") < count:
-                heard.clear()
-                await heard.wait()
+                logged.clear()
+                await logged.wait()
 
     monkeypatch.setattr(process, "Scheduler", Noted)
     monkeypatch.setattr(selfcheck, "_PAUSE_SECONDS", 0.001)
-    log = structlog.wrap_logger(structlog.PrintLogger(io.StringIO()), processors=[hear])
+    log = structlog.wrap_logger(structlog.PrintLogger(io.StringIO()), processors=[log_event])
     async with serving(fake):
         options = ManagerOptions(kubeconfig=fake.kubeconfig(tmp_path, namespace="team"), elects=False)
         task = asyncio.create_task(process.run(options, SettingsSource(LiveSettings), log))

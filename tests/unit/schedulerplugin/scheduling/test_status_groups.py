@@ -178,13 +178,13 @@ async def test_two_writes_to_a_group_do_not_overtake_each_other() -> None:
         scene.statuses.submit(ReportPending(KEY, (), UNSCHEDULABLE, FULL))
         await scene.advance()
         evict = eviction(whole())
-        told = asyncio.create_task(scene.statuses.target(evict, whole()))
+        write = asyncio.create_task(scene.statuses.target(evict, whole()))
         await scene.advance()
-        assert not told.done()
+        assert not write.done()
         scene.api.held.set()
         scene.api.held = None
         await scene.advance()
-        assert await told
+        assert await write
         assert scene.api.log[-1] == ("group", "uid-train", f"{INITIALLY}=False", "DisruptionTarget=True")
 
 

@@ -167,8 +167,8 @@ async def test_no_older_report_undoes_what_an_evictor_writes() -> None:
         scene.api.busy = False
         await scene.advance(1.0)
         assert scene.api.log == [("mark", "b", "other")]
-        told = [(note.regarding.name, note.text) for note in scene.notes]
-        assert told == [("a", FULLER), ("b", "other")]
+        events = [(note.regarding.name, note.text) for note in scene.notes]
+        assert events == [("a", FULLER), ("b", "other")]
 
 
 async def test_a_preemption_that_failed_gives_its_nodes_back() -> None:

@@ -147,12 +147,12 @@ async def test_a_bug_at_the_start_keeps_no_other_out(monkeypatch: pytest.MonkeyP
     world = World(node(cpu=2))
     wanted = world.scheduler.entry_pods.wanted
 
-    def asked(key: Any) -> Any:
+    def recording_key(key: Any) -> Any:
         if key == (NS, "b"):
             raise BugError
         return wanted(key)
 
-    monkeypatch.setattr(world.scheduler.entry_pods, "wanted", asked)
+    monkeypatch.setattr(world.scheduler.entry_pods, "wanted", recording_key)
     world.apply(pod("a"), pod("b"), pod("c"))
     writes = Recorded()
     await looped(world, writes, lambda _told: len(writes.done) == 2)
@@ -212,7 +212,7 @@ async def test_a_bug_at_the_end_of_a_preemption_keeps_no_other_out(monkeypatch: 
 async def test_a_slow_step_names_its_entry_and_takes_it_back(monkeypatch: pytest.MonkeyPatch) -> None:
     """The event loop goes on while the step lasts; the name is for the next leader."""
     world = World(node("n1", 1), pod("slow"))
-    named, heard = threading.Event(), list[list[Key]]()
+    named, reported = threading.Event(), list[list[Key]]()
     place = world.scheduler.engine.place_lone
 
     def slowly(targets: Any, **kwargs: Any) -> Any:
@@ -220,12 +220,12 @@ async def test_a_slow_step_names_its_entry_and_takes_it_back(monkeypatch: pytest
         return place(targets, **kwargs)
 
     def deciding(keys: Collection[Key]) -> None:
-        heard.append(list(keys))
+        reported.append(list(keys))
         if keys:
             named.set()
 
     monkeypatch.setattr(world.scheduler.engine, "place_lone", slowly)
     writes = Recorded()
     await looped(world, writes, lambda _told: bool(writes.done), deciding)
-    assert [(NS, "slow")] in heard
-    assert heard[-1] == []
+    assert [(NS, "slow")] in reported
+    assert reported[-1] == []

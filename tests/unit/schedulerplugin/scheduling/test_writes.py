@@ -77,12 +77,12 @@ class Api:
             self.full.set()
         await self.open.wait()
         self.waiting -= 1
-        say = next(self.says, _ok)
-        if say is None:
+        answer = next(self.says, _ok)
+        if answer is None:
             assert request.transport is not None
             request.transport.abort()
             return web.Response()
-        return say()
+        return answer()
 
     @property
     def methods(self) -> str:

@@ -41,8 +41,8 @@ def test_a_gang_that_never_fits_evicts_no_pod(yard: Yard) -> None:
     yard.nodes(2)
     yard.running_gang("low", ["n0", "n1"], 4, 1, whole=False)
     names = yard.gang("gang", 3)
-    said = yard.until_message(names[0], "0/2 nodes are available")
-    assert said.startswith("Unschedulable: ")
+    message = yard.until_message(names[0], "0/2 nodes are available")
+    assert message.startswith("Unschedulable: ")
     yard.witness()
     assert yard.touched() == []
     assert {yard.where(yard.pods()[name]) for name in names} == {""}
@@ -118,11 +118,11 @@ WAITING: dict[str, tuple[dict[str, Any], str]] = {
 @pytest.mark.parametrize("why", WAITING)
 def test_gated_and_unreadable_pods_stay_pending(why: str, yard: Yard) -> None:
     """A gated pod is not ours to schedule; a pod that we cannot judge has a message, and is never bound."""
-    fields, said = WAITING[why]
+    fields, reason = WAITING[why]
     yard.nodes(1)
     yard.pod("waits", 1, 5, **fields)
-    if said:
-        yard.until_message("waits", said)
+    if reason:
+        yard.until_message("waits", reason)
     yard.witness()
     assert yard.where(yard.pods()["waits"]) == ""
     assert yard.calls("POST", "/waits/binding") == []

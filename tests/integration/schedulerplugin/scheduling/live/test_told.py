@@ -51,8 +51,8 @@ def test_a_group_says_how_it_fares(yard: Yard) -> None:
     group_says(yard, "low", kind, "True", "Scheduled")
     made = yard.pod("high", 4, 5)
     yard.until_bound(["high"])
-    said = group_says(yard, "low", "DisruptionTarget", "True", "PreemptionByScheduler")
-    assert made["metadata"]["uid"] in said
+    message = group_says(yard, "low", "DisruptionTarget", "True", "PreemptionByScheduler")
+    assert made["metadata"]["uid"] in message
     group_says(yard, "low", kind, "True", "Scheduled")
 
 
@@ -63,10 +63,10 @@ def test_one_event_tells_of_a_plan(yard: Yard) -> None:
     made = yard.pod("high", 2, 5)
     node = yard.full(yard.until_bound(["high"])["high"])
     yard.until(lambda: events(yard, "Preempted"), "the plan is in an event")
-    (told,) = events(yard, "Preempted")
+    (event,) = events(yard, "Preempted")
     uid = made["metadata"]["uid"]
-    assert told["note"] == f"Preempted by pod {uid} on node {node}, 2 pods in 1 unit"
-    assert (told["regarding"]["kind"], told["regarding"]["name"]) == ("PodGroup", "low")
+    assert event["note"] == f"Preempted by pod {uid} on node {node}, 2 pods in 1 unit"
+    assert (event["regarding"]["kind"], event["regarding"]["name"]) == ("PodGroup", "low")
     yard.until(lambda: events(yard, "Scheduled"), "the bind is in an event")
     (bound,) = events(yard, "Scheduled")
     assert (bound["action"], bound["note"]) == (
@@ -84,18 +84,18 @@ def test_a_window_waits_for_new_nodes_first(yard: Yard) -> None:
     yard.pod("low", 4, 1, node="n0")
     yard.group("gang", 5, 1, annotations={DELAY_ANNOTATION: "3s"})
     names = yard.members("gang", 1, 4, 5)
-    said = yard.until_message(names[0], "waiting until ")
-    deadline = datetime.fromisoformat(said.partition("waiting until ")[2].split()[0])
+    message = yard.until_message(names[0], "waiting until ")
+    deadline = datetime.fromisoformat(message.partition("waiting until ")[2].split()[0])
     assert yard.touched() == []
     yard.until_bound(names)
-    told = next(
+    event = next(
         condition["lastTransitionTime"]
         for each in yard.world.ledger.pods.seen
         if each.object["metadata"]["namespace"] == yard.name
         for condition in each.object["status"].get("conditions", ())
         if condition["type"] == "DisruptionTarget"
     )
-    assert datetime.fromisoformat(told) >= deadline
+    assert datetime.fromisoformat(event) >= deadline
 
 
 def test_a_node_added_within_the_window_spares_all_victims(yard: Yard) -> None:
