@@ -67,6 +67,9 @@ class _NoObjects:
 
     observer_errors = 0
 
+    def ages(self) -> dict[str, float]:
+        return {}
+
     def undecodable(self) -> dict[str, list[object]]:
         return {}
 
@@ -77,10 +80,8 @@ class _NoObjects:
 def registries() -> dict[str, _Listing]:
     """Return the metrics of each process before any event, by the command that starts it."""
     webhook, controller, scheduler = _Listing(), _Listing(), _Listing()
-    WebhookMetrics(webhook).read(in_flight=float, cache_ages=dict, expiries=dict)
-    ReconcilerMetrics(controller).read(
-        divergent_groups=dict, divergent_pods=dict, depth=float, leads=bool, cache_ages=dict
-    )
+    WebhookMetrics(webhook).read(in_flight=float, expiries=dict)
+    ReconcilerMetrics(controller).read(divergent_groups=dict, divergent_pods=dict, depth=float, leads=bool)
     SchedulerMetrics(scheduler)
     register_scraped(
         scheduler,
@@ -90,7 +91,6 @@ def registries() -> dict[str, _Listing]:
         nominated=lambda: None,
         gang_holds=dict,
         leads=bool,
-        cache_ages=dict,
     )
     for registry in (webhook, controller, scheduler):
         read_cluster(registry, _NoObjects())

@@ -4,7 +4,7 @@ The number of groups over time is unlimited, and every series lives as long as t
 name the groups.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from itertools import product
 
 from prometheus_client import CollectorRegistry, Counter, Histogram
@@ -57,9 +57,8 @@ class ReconcilerMetrics:
         divergent_pods: Callable[[], Values],
         depth: Callable[[], float],
         leads: Callable[[], bool],
-        cache_ages: Callable[[], Mapping[str, float]],
     ) -> None:
-        """Register values that other objects have; ages are in seconds by resource."""
+        """Register values that other objects have."""
         labels = ("namespace", "cause")
         for reading in (
             ScrapedMetric(
@@ -78,7 +77,6 @@ class ReconcilerMetrics:
                 "podium_queue_depth", "Groups that wait for a reconcile.", (), lambda: {(): depth()}
             ),
             ScrapedMetric("podium_leader", "Whether this replica leads.", (), lambda: {(): float(leads())}),
-            ScrapedMetric.of_caches(cache_ages),
         ):
             self._registry.register(reading)
 

@@ -77,7 +77,6 @@ class _Process:
             divergent_pods=lambda: self._manager.divergent()[1],
             depth=lambda: self._manager.depth,
             leads=lambda: replica.remaining() > 0,
-            cache_ages=self._cluster.ages,
         )
 
     async def serve(self, stop: Stop) -> None:

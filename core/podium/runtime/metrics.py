@@ -5,7 +5,7 @@ gauge updated with it would be a second copy.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Protocol, Self, TypeVar
+from typing import Protocol, TypeVar
 
 from prometheus_client import (
     CollectorRegistry,
@@ -36,16 +36,6 @@ class ScrapedMetric(Collector):
         self._labels = labels
         self._read = read
 
-    @classmethod
-    def of_caches(cls, ages: Callable[[], Mapping[str, float]]) -> Self:
-        """Return the metric of every process with informers; `ages` are in seconds by resource."""
-        return cls(
-            "podium_cache_age_seconds",
-            "Time since the last answer of the API server, by resource.",
-            ("resource",),
-            lambda: {(resource,): age for resource, age in ages().items()},
-        )
-
     def describe(self) -> Iterable[_Family]:
         """Return the metric without its values."""
         return [self._new()]
@@ -62,8 +52,11 @@ class ScrapedMetric(Collector):
         return kind(self._name, self._documentation, labels=self._labels)
 
 
-class Objects(Protocol):
-    """The statistics of a cluster's informers about the objects that they read (see Cluster)."""
+class Statistics(Protocol):
+    """The statistics of a cluster's informers (see InformerCache)."""
+
+    def ages(self) -> Mapping[str, float]:
+        """Return the seconds since the last answer of the API server, by resource."""
 
     @property
     def observer_errors(self) -> int:
@@ -76,9 +69,15 @@ class Objects(Protocol):
         """Return the number of reads of undecodable objects, by resource."""
 
 
-def read_cluster(registry: CollectorRegistry, cluster: Objects) -> None:
-    """Register the metrics about the objects of a cluster, the same in every process with informers."""
+def read_cluster(registry: CollectorRegistry, cluster: Statistics) -> None:
+    """Register the metrics about the caches of a cluster, the same in every process with informers."""
     for reading in (
+        ScrapedMetric(
+            "podium_cache_age_seconds",
+            "Time since the last answer of the API server, by resource.",
+            ("resource",),
+            lambda: {(resource,): age for resource, age in cluster.ages().items()},
+        ),
         ScrapedMetric(
             "podium_undecodable_objects",
             "Objects that exist and cannot be decoded, by resource; their last known state is used.",

@@ -19,7 +19,7 @@ from podium.api.quantity import parse
 from podium.kube.reading import ObjectIdentity, Undecodable
 from podium.runtime import logs
 from podium.runtime.health import LIMITS, MOST_NAMED, Probes
-from podium.runtime.metrics import ScrapedMetric, new_registry
+from podium.runtime.metrics import ScrapedMetric, new_registry, read_cluster
 from podium.runtime.signals import stopping
 from podium.webhooks.metrics import WebhookMetrics
 
@@ -87,12 +87,25 @@ def test_objects_that_cannot_be_decoded_are_named() -> None:
     assert len(named) == MOST_NAMED
 
 
+class _Cluster:
+    observer_errors = 2
+
+    def ages(self) -> dict[str, float]:
+        return {"podgroups.scheduling.podium.dev": 1.5}
+
+    def undecodable(self) -> dict[str, list[str]]:
+        return {"pods": ["a"]}
+
+    def undecodable_reads(self) -> dict[str, int]:
+        return {"pods": 3}
+
+
 def registry_with_all() -> CollectorRegistry:
     registry = new_registry()
+    read_cluster(registry, _Cluster())
     metrics = WebhookMetrics(registry)
     metrics.read(
         in_flight=lambda: 3,
-        cache_ages=lambda: {"podgroups.scheduling.podium.dev": 1.5},
         expiries=lambda: {"serving": 1_800_000_000.0},
     )
     metrics.count_refusal("waiting")
@@ -111,6 +124,9 @@ def test_metrics_are_read_when_they_are_asked_for() -> None:
     }
     assert found["podium_admission_in_flight",] == 3
     assert found["podium_cache_age_seconds", "podgroups.scheduling.podium.dev"] == 1.5
+    assert found["podium_undecodable_objects", "pods"] == 1
+    assert found["podium_undecodable_reads_total", "pods"] == 3
+    assert found["podium_observer_errors_total",] == 2
     assert found["podium_certificate_expiry_timestamp_seconds", "serving"] == 1_800_000_000
     assert found["podium_admission_shed_total", "waiting"] == 1
     assert found["podium_admission_errors_total", "review"] == 1

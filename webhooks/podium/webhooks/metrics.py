@@ -75,15 +75,13 @@ class WebhookMetrics:
         self,
         *,
         in_flight: Callable[[], float],
-        cache_ages: Callable[[], Mapping[str, float]],
         expiries: Callable[[], Mapping[str, float]],
     ) -> None:
-        """Register values that other objects have: ages in seconds by resource, expiries in Unix time."""
+        """Register values that other objects have; expiries are in Unix time."""
         for reading in (
             ScrapedMetric(
                 "podium_admission_in_flight", "Requests being judged.", (), lambda: {(): in_flight()}
             ),
-            ScrapedMetric.of_caches(cache_ages),
             ScrapedMetric(
                 "podium_certificate_expiry_timestamp_seconds",
                 "Time when the certificate expires.",

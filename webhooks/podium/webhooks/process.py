@@ -154,7 +154,6 @@ class _Process:
         self._probes = health.server(self._missing, registry, self._cluster.undecodable)
         self._metrics.read(
             in_flight=lambda: self._server.load.in_flight,
-            cache_ages=self._cluster.ages,
             expiries=self._expiries,
         )
         self._keeper: Keeper | Watcher | None = None

@@ -144,7 +144,6 @@ class _Process:
             ),
             gang_holds=worker.between(self._gang_holds),
             leads=lambda: replica.remaining() > 0,
-            cache_ages=self._cluster.ages,
         )
 
     async def serve(self, stop: Stop) -> None:

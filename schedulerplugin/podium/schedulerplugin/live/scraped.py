@@ -17,7 +17,6 @@ def register_scraped(
     nominated: Callable[[], tuple[int, int] | None],
     gang_holds: Callable[[], Mapping[str, float]],
     leads: Callable[[], bool],
-    cache_ages: Callable[[], Mapping[str, float]],
 ) -> None:
     """Register the metrics whose values are read at each scrape, with their sources.
 
@@ -25,7 +24,7 @@ def register_scraped(
     many ever entered a pool, by pool and event. `evictions` returns the limit of evictions and what is
     left of it, None if that is unknown or there is no limit. `nominated` returns how many nominated pods
     are ours and how many are not, None if that is unknown. `gang_holds` returns the holds that ended, by
-    result. `cache_ages` returns seconds by resource.
+    result.
     """
     for reading in (
         ScrapedMetric(
@@ -67,6 +66,5 @@ def register_scraped(
         ScrapedMetric(
             f"{PREFIX}_leader", "Whether this replica does the work.", (), lambda: {(): float(leads())}
         ),
-        ScrapedMetric.of_caches(cache_ages),
     ):
         registry.register(reading)

@@ -294,7 +294,6 @@ def test_values_of_other_objects_are_read() -> None:
         nominated=lambda: (3, 1),
         gang_holds=lambda: {"timed_out": 2},
         leads=lambda: True,
-        cache_ages=lambda: {"pods": 1.5},
     )
     assert samples(registry) == {
         "pending_pods{queue=active}": 3,
@@ -308,7 +307,6 @@ def test_values_of_other_objects_are_read() -> None:
         "leader": 1,
     }
     text = generate_latest(registry).decode()
-    assert 'podium_cache_age_seconds{resource="pods"} 1.5' in text
     assert "# TYPE podium_scheduler_queue_incoming_pods_total counter" in text
 
 
@@ -323,7 +321,6 @@ def _quiet(registry: CollectorRegistry, *, leads: bool) -> SchedulerMetrics:
         nominated=lambda: None,
         gang_holds=dict,
         leads=lambda: leads,
-        cache_ages=dict,
     )
     return metrics
 
