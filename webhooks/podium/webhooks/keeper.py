@@ -61,7 +61,61 @@ async def _probe_all(reports: Sequence[ReplicaReport], authority: bytes) -> Sequ
     return await asyncio.gather(*(tls.serves(each.address, authority, each.names[0]) for each in reports))
 
 
-class Keeper:
+class _Renewal:
+    """Repeats `turn`, and logs each failure unless the last turn failed the same way."""
+
+    def __init__(
+        self,
+        serving: Serving,
+        *,
+        poll: float,
+        now: Callable[[], datetime],
+        log_event: EventLogger,
+        sleep: Sleep,
+        jitter: Callable[[], float] = random.random,
+    ) -> None:
+        """`poll` is in seconds, and the time until the next turn after one that failed."""
+        self._serving = serving
+        self._poll = poll
+        self._now = now
+        self._log_event = log_event
+        self._sleep = sleep
+        self._jitter = jitter
+
+    async def turn(self) -> float:
+        """Do the next step, and return the seconds until the next one. Raises PodiumError."""
+        raise NotImplementedError
+
+    async def run(self) -> None:
+        """Do the next step until cancelled."""
+        logged: list[str] = []
+        while True:
+            wait, failures = self._poll, []
+            try:
+                wait = await self.turn()
+            except PodiumError as error:
+                failures.append(str(error))
+            except Exception:  # noqa: BLE001 - if this loop ended, the certificate would expire unnoticed
+                failures.append(traceback.format_exc())
+            try:
+                if self._serving.refresh_clients():
+                    self._log_event("client authorities loaded", {})
+            except PodiumError as error:
+                failures.append(str(error))
+            for failure in failures:
+                if failure not in logged:
+                    self._log_event(_NOT_KEPT, {"error": failure})
+            logged = failures
+            await self._sleep(wait * (0.8 + 0.4 * self._jitter()))
+
+    def _load(self, pair: Pair) -> None:
+        """Serve a pair from now on. Raises PodiumError for a pair that clients would not accept."""
+        if self._serving.load(pair, self._now()):
+            leaf, end = self._serving.fingerprint, str(self._serving.expiry)
+            self._log_event("certificate loaded", {"leaf": leaf, "end": end})
+
+
+class Keeper(_Renewal):
     """Keeps our own CA and certificates. `address` is where other replicas reach this one.
 
     `replica` is its name among them, and should be the same after a restart: a report replaces the report of
@@ -86,17 +140,14 @@ class Keeper:
         probe: Probe = _probe_all,
     ) -> None:
         assert names, "a leaf needs a name"
+        poll = periods.poll.total_seconds()
+        super().__init__(serving, poll=poll, now=now, log_event=log_event, sleep=sleep, jitter=jitter)
         self._store = store
-        self._serving = serving
         self._publisher = publisher
         self._me = Replica(replica, address, names)
         self._periods = periods
-        self._now = now
         self._monotonic = monotonic
-        self._sleep = sleep
-        self._jitter = jitter
         self._probe = probe
-        self._log_event = log_event
         # The last stored state, and the time since which the store is empty.
         self._last: Stored | None = None
         self._gone_since: float | None = None
@@ -118,21 +169,12 @@ class Keeper:
     async def run(self) -> None:
         """Do the next step until cancelled; then remove this replica's report."""
         try:
-            poll = self._periods.poll.total_seconds()
-            await _for_ever(
-                self.turn,
-                self._serving,
-                poll=poll,
-                log_event=self._log_event,
-                sleep=self._sleep,
-                jitter=self._jitter,
-            )
+            await super().run()
         finally:
             await self._leave()
 
     async def turn(self) -> float:
         """Do the next step, and return the seconds until the next poll. Raises PodiumError."""
-        poll = self._periods.poll.total_seconds()
         found, stored = await self._settle()
         if self._publisher is None:
             due = rotation.authority_due(stored, self._now(), self._periods)
@@ -140,7 +182,7 @@ class Keeper:
                 _NOT_KEPT if due else "",
                 {"error": "the CA must be replaced, which needs --register-url or --register-service"},
             )
-            return poll
+            return self._poll
         seen = await self._look(self._publisher, stored)
         step = rotation.decide(stored, self._me, seen, self._now(), self._periods)
         if step in WRITES:
@@ -149,7 +191,7 @@ class Keeper:
                 self._log_event("replicas not waited for", {"replicas": sorted(seen.silent)})
             return 0.0
         if step is RotationStep.PUBLISH:
-            return 0.0 if await self._publish(self._publisher, found, stored) else poll
+            return 0.0 if await self._publish(self._publisher, found, stored) else self._poll
         missing = [
             report.replica for report in stored.reports if report.replica not in seen.proven | seen.silent
         ]
@@ -159,7 +201,7 @@ class Keeper:
         )
         if step is RotationStep.WAIT and seen.published is not None:
             return min(self._periods.poll, self._periods.grace - seen.published).total_seconds()
-        return poll
+        return self._poll
 
     async def _settle(self) -> tuple[Found, Stored]:
         """Advance the store to a state from which we may serve, and serve its leaf."""
@@ -172,7 +214,7 @@ class Keeper:
             if step not in WRITES:
                 assert found.stored is not None, "nothing stored is a step that writes"
                 self._last, self._gone_since = found.stored, None
-                self._load(found.stored.serving)
+                self._load_stored(found.stored.serving)
                 return found, found.stored
             if not await self._advance(found, step):
                 await self._sleep(self._jitter() / 4)
@@ -180,11 +222,10 @@ class Keeper:
             "the stored certificates change faster than they are read; does another program write?"
         )
 
-    def _load(self, pair: Pair) -> None:
+    def _load_stored(self, pair: Pair) -> None:
         """Serve the pair. If it is unusable, its CA has expired, and the next steps replace it."""
         try:
-            if self._serving.load(pair, self._now()):
-                _log_loaded(self._log_event, self._serving)
+            self._load(pair)
         except PodiumError as error:
             self._log_event(_NOT_KEPT, {"error": str(error)})
 
@@ -272,7 +313,7 @@ class Keeper:
         self._logged = event
 
 
-class Watcher:
+class Watcher(_Renewal):
     """Serves a pair that another program, such as cert-manager, keeps in a folder as tls.crt and tls.key.
 
     Reads every `poll` seconds and compares bytes, because a projected volume is replaced by a symbolic link.
@@ -291,27 +332,12 @@ class Watcher:
         poll: float = 10.0,
         sleep: Sleep = asyncio.sleep,
     ) -> None:
+        super().__init__(serving, poll=poll, now=now, log_event=log_event, sleep=sleep)
         self._folder = folder
-        self._serving = serving
-        self._now = now
-        self._log_event = log_event
-        self._poll = poll
-        self._sleep = sleep
 
     async def prepare(self) -> None:
         """Load the pair. Raises PodiumError."""
         await self.turn()
-
-    async def run(self) -> None:
-        """Reload the pair when it changes, until cancelled."""
-        await _for_ever(
-            self.turn,
-            self._serving,
-            poll=self._poll,
-            log_event=self._log_event,
-            sleep=self._sleep,
-            jitter=random.random,
-        )
 
     async def turn(self) -> float:
         """Read the pair once, and return the seconds until the next read.
@@ -323,44 +349,7 @@ class Watcher:
         except OSError as error:
             raise PodiumError(f"{error.filename}: {error.strerror}") from None
         try:
-            loaded = self._serving.load(pair, self._now())
+            self._load(pair)
         except PodiumError as error:
             raise PodiumError(f"{self._folder}: tls.crt, tls.key: {error}") from None
-        if loaded:
-            _log_loaded(self._log_event, self._serving)
         return self._poll
-
-
-def _log_loaded(log_event: EventLogger, serving: Serving) -> None:
-    log_event("certificate loaded", {"leaf": serving.fingerprint, "end": str(serving.expiry)})
-
-
-async def _for_ever(
-    turn: Callable[[], Awaitable[float]],
-    serving: Serving,
-    *,
-    poll: float,
-    log_event: EventLogger,
-    sleep: Sleep,
-    jitter: Callable[[], float],
-) -> None:
-    """Repeat `turn`, and log each failure unless the last turn failed the same way."""
-    logged: list[str] = []
-    while True:
-        wait, failures = poll, []
-        try:
-            wait = await turn()
-        except PodiumError as error:
-            failures.append(str(error))
-        except Exception:  # noqa: BLE001 - if this loop ended, the certificate would expire unnoticed
-            failures.append(traceback.format_exc())
-        try:
-            if serving.refresh_clients():
-                log_event("client authorities loaded", {})
-        except PodiumError as error:
-            failures.append(str(error))
-        for failure in failures:
-            if failure not in logged:
-                log_event(_NOT_KEPT, {"error": failure})
-        logged = failures
-        await sleep(wait * (0.8 + 0.4 * jitter()))
