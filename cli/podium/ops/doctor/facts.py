@@ -14,6 +14,7 @@ import msgspec
 from podium.api.core import PODIUM_SCHEDULER
 from podium.kube.reading import NamedUndecodable
 from podium.ops.doctor.check import DoctorCheck, note
+from podium.text import count
 
 Document = dict[str, Any]
 
@@ -232,5 +233,5 @@ def lasting(span: timedelta) -> str:
     seconds = max(0, round(span.total_seconds()))
     for unit, size in (("day", 86_400), ("hour", 3_600), ("minute", 60)):
         if seconds >= 2 * size:
-            return f"{seconds // size} {unit}s"
-    return f"{seconds} second{'' if seconds == 1 else 's'}"
+            return count(seconds // size, unit)
+    return count(seconds, "second")

@@ -15,7 +15,7 @@ from podium.errors import PodiumError
 from podium.groups.autogroups import API_VERSION as STORED
 from podium.ops.doctor.check import DoctorCheck, note, ok, problem, warning
 from podium.ops.doctor.facts import DEFINITIONS, REGISTRATIONS, ClusterFacts, Document, given, lasting, unseen
-from podium.text import some
+from podium.text import count, some
 from podium.webhooks import certificates
 from podium.webhooks.certificates import Facts as Certificate
 
@@ -45,8 +45,8 @@ def registrations(facts: ClusterFacts) -> Iterator[DoctorCheck]:
             well = False
             yield check
     if well:
-        count = sum(len(each["webhooks"]) for each in found.values())
-        yield ok(name, f"{count} webhooks are registered as an install does")
+        number = sum(len(each["webhooks"]) for each in found.values())
+        yield ok(name, f"{number} webhooks are registered as an install does")
 
 
 def _there(facts: ClusterFacts, wanted: Document) -> Document | None:
@@ -231,7 +231,7 @@ def endpoints(facts: ClusterFacts) -> Iterator[DoctorCheck]:
         ready = ready_endpoints(facts.items(path))
         where = f"Service {facts.installation.namespace}/{title}"
         if ready:
-            yield ok("endpoints", f"{where} has {ready} ready endpoint{'s' * (ready > 1)}")
+            yield ok("endpoints", f"{where} has {count(ready, 'ready endpoint')}")
         else:
             fact = f"{where} has no ready endpoint: groups cannot be written"
             yield problem("endpoints", fact, f"kubectl -n {facts.installation.namespace} get pods")
