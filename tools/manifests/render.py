@@ -8,11 +8,12 @@ import os
 import shutil
 import subprocess
 import tempfile
-import tomllib
 from collections.abc import Iterable
 from pathlib import Path
 
 from tools.manifests import chart, dashboard
+
+from podium.version import VERSION
 
 ROOT = Path(__file__).parents[2]
 MANIFESTS = ROOT / "manifests"
@@ -44,14 +45,13 @@ def combined(kubectl: str, toggles: Iterable[str]) -> str:
 
 def files(kubectl: str) -> dict[str, str]:
     """Return the generated files that are checked in, by path below manifests/."""
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     schema = chart.read_schema((MANIFESTS / "chart" / "values.schema.json").read_text(encoding="utf-8"))
     variants = {toggle: combined(kubectl, [toggle]) for toggle in chart.TOGGLES}
     written = chart.templates(overlay(kubectl, "admission"), variants)
     return {
         dashboard.PATH: dashboard.text(),
         **{f"rendered/{mode}.yaml": overlay(kubectl, mode) for mode in MODES},
-        "chart/Chart.yaml": chart.chart(project["version"]),
+        "chart/Chart.yaml": chart.chart(VERSION),
         "chart/values.yaml": chart.values(schema),
         **{f"chart/templates/{name}": text for name, text in written.items()},
     }

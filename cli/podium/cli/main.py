@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 import click
 
 from podium.errors import PodiumError, PodiumUsageError
+from podium.version import VERSION
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
@@ -105,9 +106,7 @@ class LazyGroup(click.Group):
         if args[0] == "help":
             return super().resolve_command(ctx, [*args[1:2], "--help"]) if args[1:] else self._help(ctx)
         if args[0] == "version":
-            from importlib.metadata import version  # noqa: PLC0415 - few calls ask
-
-            click.echo(f"podium, version {version('podium-k8s')}")
+            click.echo(f"podium, version {VERSION}")
             ctx.exit()
         if args[0] not in COMMANDS:
             from difflib import get_close_matches  # noqa: PLC0415 - few calls are wrong
@@ -184,7 +183,7 @@ def _hint(error: click.UsageError) -> str:
 
 
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(package_name="podium-k8s", prog_name="podium")
+@click.version_option(VERSION, prog_name="podium")
 def command() -> None:
     """Admission, priority and preemption for Kubernetes workloads."""
 

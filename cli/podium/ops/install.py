@@ -12,13 +12,13 @@ import copy
 import difflib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
 import msgspec
 
+from podium import version
 from podium.api.findings import group_of
 from podium.documents.packagedata import folder
 from podium.documents.yamlwriter import dump_all
@@ -185,7 +185,7 @@ def manifests(mode: str, image: str | None) -> list[Document]:
         labels = document["metadata"].setdefault("labels", {})
         labels[MANAGED_BY] = MANAGER
         if document["kind"] == "Deployment":
-            labels[VERSION] = version("podium-k8s")
+            labels[VERSION] = version.VERSION
             for container in document["spec"]["template"]["spec"]["containers"]:
                 container["image"] = image or container["image"]
     return sorted(documents, key=rank)

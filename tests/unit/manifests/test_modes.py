@@ -1,6 +1,5 @@
 """The rendered manifests of each mode, as far as they can be checked without a server."""
 
-import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +13,7 @@ from podium.cli.main import command as podium
 from podium.controllers.manager import Rules
 from podium.documents.packagedata import folder
 from podium.runtime.leaserecord import Terms
+from podium.version import VERSION
 
 _ROOT = folder("manifests").parent
 _PROCESSES = {
@@ -96,8 +96,7 @@ def test_the_command_line_takes_the_arguments(mode: str) -> None:
 
 def test_the_images_are_of_this_version() -> None:
     """In kind, the image is the one built last."""
-    project = tomllib.loads((_ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    for mode, tag in (("admission", project["version"]), ("scheduler", project["version"]), ("kind", "dev")):
+    for mode, tag in (("admission", VERSION), ("scheduler", VERSION), ("kind", "dev")):
         for each in rendered(mode, "Deployment"):
             (container,) = each["spec"]["template"]["spec"]["containers"]
             assert container["image"] == f"podium:{tag}"

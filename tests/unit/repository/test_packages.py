@@ -9,6 +9,7 @@ import grimp
 import pytest
 from tools.smoke import ON_CLUSTERS, ON_FILES, ON_UNIX, ON_WINDOWS, SmokeCase, problem
 
+from podium.cli import main
 from podium.cli.main import COMMANDS
 
 ROOT = Path(__file__).parents[3]
@@ -67,7 +68,25 @@ def test_a_command_on_a_cluster_names_its_extra(case: SmokeCase) -> None:
 @pytest.mark.parametrize("case", ON_WINDOWS, ids=lambda case: case.line)
 def test_a_process_is_refused_on_windows(case: SmokeCase) -> None:
     """The extra lacks uvloop there, which has no build for Windows."""
-    assert problem(_without(frozenset(("uvloop",)) | UNIX_ONLY, "win32"), case) == ""
+    assert problem(_without(frozenset(("uvloop",)), "win32"), case) == ""
+
+
+def test_a_module_that_windows_lacks_is_no_missing_package(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`podium cluster` locks files with fcntl."""
+
+    def unlocked(*_: object, **__: object) -> None:
+        raise ModuleNotFoundError("No module named 'fcntl'", name="fcntl")
+
+    monkeypatch.setattr("podium.controlplane.cluster.down", unlocked)
+    monkeypatch.setattr(sys, "argv", ["podium", "cluster", "down"])
+    with pytest.raises(SystemExit) as ended:
+        main.main()
+    assert ended.value.code == 2
+    assert (
+        capsys.readouterr().err == "podium: podium cluster does not run on Windows. Use Linux, macOS or WSL\n"
+    )
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,6 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Collection, Sequence, Sized
 from datetime import UTC, date, datetime
-from importlib.metadata import version
 from pathlib import Path
 from typing import NamedTuple
 
@@ -39,6 +38,7 @@ from podium.documents.sources import InputFiles, read_documents
 from podium.errors import PodiumError
 from podium.rules.audit.table import RULES, unknown_rule
 from podium.rules.rule import Rule
+from podium.version import VERSION
 
 
 @click.command(
@@ -265,7 +265,7 @@ def _context(files: InputFiles, loaded: Loaded, rules: Sequence[Rule], output: O
         rules=rules,
         input=inputs.source(files, loaded),
         place=_places(files.names, loaded.origins),
-        version=version("podium-k8s"),
+        version=VERSION,
         made=written(datetime.now(UTC)),
         width=width,
         colour=colour,

@@ -4,7 +4,6 @@ import contextlib
 import functools
 import sys
 from datetime import UTC, datetime
-from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -17,6 +16,7 @@ from podium.cli.render.text import visible
 from podium.errors import PodiumError
 from podium.ops.doctor.check import CheckLevel, DoctorCheck
 from podium.text import count, listed
+from podium.version import VERSION
 
 if TYPE_CHECKING:
     from podium.cli.render.text import Layout
@@ -65,9 +65,7 @@ async def _look(kube: KubeOptions) -> "ClusterFacts":
         with contextlib.suppress(PodiumError):
             documents = administered(documents, await configured(connection))
         installation = Installation(documents)
-        return await gather(
-            connection, installation, cli=version("podium-k8s"), now=lambda: datetime.now(UTC)
-        )
+        return await gather(connection, installation, cli=VERSION, now=lambda: datetime.now(UTC))
 
 
 def _counts(checks: list[DoctorCheck]) -> dict[CheckLevel, int]:

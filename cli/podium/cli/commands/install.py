@@ -1,7 +1,6 @@
 """`podium install`: install Podium into a cluster with one command, completely or not at all."""
 
 from collections.abc import Sequence
-from importlib.metadata import version
 from typing import TYPE_CHECKING
 
 import click
@@ -9,6 +8,7 @@ import click
 from podium.cli.installing import Command, InstallOptions, InstallPlan, carry_out, install_options
 from podium.cli.main import examples
 from podium.errors import PodiumError
+from podium.version import VERSION
 
 if TYPE_CHECKING:
     from podium.ops.install import Document
@@ -47,7 +47,7 @@ def command(*, mode: str, options: InstallOptions) -> None:
         from podium.cli import installpolicies  # noqa: PLC0415 - as above
         from podium.ops import install, upgrade  # noqa: PLC0415 - as above
 
-        if other := upgrade.others(upgrade.installed(inventory), version("podium-k8s")):
+        if other := upgrade.others(upgrade.installed(inventory), VERSION):
             raise PodiumError(f"{other} is installed. Run podium upgrade")
         documents = installpolicies.administered(install.manifests(mode, options.image), policy)
         return InstallPlan(mode, documents, list(installpolicies.outdated(inventory, documents)))

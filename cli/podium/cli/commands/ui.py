@@ -9,7 +9,6 @@ import secrets
 import sys
 import webbrowser
 from datetime import UTC, datetime
-from importlib.metadata import version
 from typing import TYPE_CHECKING
 
 import click
@@ -17,6 +16,7 @@ import click
 from podium.cli import inputs
 from podium.cli.live import ask_live
 from podium.cli.main import examples
+from podium.version import VERSION
 
 if TYPE_CHECKING:
     from podium.cli.ui.reading import ClusterSource
@@ -67,7 +67,7 @@ async def _serve(source: "ClusterSource", port: int, *, opens: bool) -> None:
     from podium.runtime import logs  # noqa: PLC0415 - as above
     from podium.runtime.signals import stopping  # noqa: PLC0415 - as above
 
-    site = Site(source, lambda: datetime.now(UTC), version("podium-k8s"))
+    site = Site(source, lambda: datetime.now(UTC), VERSION)
     await site.check_source()
     logs.configure("text", "warning", sys.stderr)
     with stopping() as stop:

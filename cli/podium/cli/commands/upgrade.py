@@ -1,13 +1,13 @@
 """`podium upgrade`: replace an older version by this one, process by process, or restore the older one."""
 
 from collections.abc import Sequence
-from importlib.metadata import version
 from typing import TYPE_CHECKING
 
 import click
 
 from podium.cli.installing import Command, InstallOptions, InstallPlan, carry_out, echo, install_options
 from podium.cli.main import examples
+from podium.version import VERSION
 
 if TYPE_CHECKING:
     from podium.ops.install import Document
@@ -36,7 +36,7 @@ def command(*, allow_downgrade: bool, options: InstallOptions) -> None:
         from podium.cli import installpolicies  # noqa: PLC0415 - `--help` does not need it
         from podium.ops import install, upgrade  # noqa: PLC0415 - as above
 
-        ours = version("podium-k8s")
+        ours = VERSION
         found = upgrade.installed(inventory)
         upgrade.require_upgrade(found, ours, downgrade=allow_downgrade)
         for name, each in found.versions.items():

@@ -8,7 +8,6 @@ import functools
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
-from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
@@ -35,6 +34,7 @@ from podium.documents.split import Document
 from podium.errors import PodiumUsageError
 from podium.schedulerplugin.preemption.outcome import Outcome, Semantics, TenantNames, full_name
 from podium.text import count, some
+from podium.version import VERSION
 
 if TYPE_CHECKING:
     from podium.ops.expand import Expansion
@@ -227,7 +227,7 @@ def command(
     if output.format == "name":
         deliver(answer.names(), output.file)
     elif output.format == "html":
-        deliver(answer.page(PageOrigin(version("podium-k8s"), written(datetime.now(UTC)))), output.file)
+        deliver(answer.page(PageOrigin(VERSION, written(datetime.now(UTC)))), output.file)
     else:
         output.report(answer.table, lambda: answer.document)
     if answer.code:

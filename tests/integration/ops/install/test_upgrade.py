@@ -6,7 +6,6 @@ import json
 import re
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -17,6 +16,7 @@ from tests.support.proxy import Proxy, Refuse, Where
 from tests.support.servers import Server, exclusive
 from tests.support.waiting import until
 
+from podium import version
 from podium.controlplane.releases import NEWEST
 from podium.errors import PodiumError
 from podium.kube.connection import connect
@@ -33,7 +33,7 @@ from podium.ops.upgrade import Installed, image, installed, others, require_upgr
 
 _OLD = "0.0.9"
 _GROUPS = "podgroups.scheduling.podium.dev"
-_NEW = version("podium-k8s")
+_NEW = version.VERSION
 # A busy machine takes its time.
 _ROLLED_SECONDS = 200.0
 _IMAGE = "registry.example.com:5000/podium"
