@@ -225,6 +225,13 @@ def _write_utf8() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(encoding="utf-8", errors="backslashreplace")
+    if sys.platform == "win32":
+        import ctypes  # noqa: PLC0415 - only here
+
+        # STD_OUTPUT_HANDLE and STD_ERROR_HANDLE get ENABLE_VIRTUAL_TERMINAL_PROCESSING, so that consoles show
+        # colours. The call fails without effect for a file or a pipe.
+        for handle in (-11, -12):
+            ctypes.windll.kernel32.SetConsoleMode(ctypes.windll.kernel32.GetStdHandle(handle), 0b111)
 
 
 def _program_name(argv0: str) -> str:
