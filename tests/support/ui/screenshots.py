@@ -41,6 +41,7 @@ def main() -> None:
         page = browser.new_context(viewport=SIZE, color_scheme="light").new_page()
         take(page, "overview", training, "/")
         take(page, "group", preemption, "/group?name=research%2Ftrain")
+        take(page, "plan", preemption, "/whatif?target=research%2Ftrain#picture")
         take(page, "history", preemption, "/history")
         take(page, "whatif", preemption, "/whatif")
 

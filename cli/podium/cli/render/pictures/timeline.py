@@ -102,6 +102,7 @@ def _drawing(lanes: Mapping[str, Mapping[int, _Sum]], axis: _Axis) -> Drawing:
             boxes.append(Box(Style.EVENT, x, bottom - height, round(width * _WIDTH, 2), height))
             times = f"{axis.time(span)} to {axis.time(span + 1)} UTC"
             spots.append(Spot(f"{lane}, {times}: {_words(each)}", x, top + _TOP, width, _BARS))
+    labels.append(Label(f"highest bar: {count(most, 'pod')}", 100, _BASE, Anchor.END, muted=True))
     bottom = len(lanes) * _LANE + _BASE
     labels += [
         Label(axis.time(0), 0, bottom, muted=True),

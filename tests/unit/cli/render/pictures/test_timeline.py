@@ -46,6 +46,7 @@ def test_each_mode_has_a_lane_on_one_scale() -> None:
         "Shadow: 1 plan, 6 pods",
         "Other modes: 1 plan, 0 pods",
     ]
+    assert words[4] == "highest bar: 12 pods"
     first, failed, shadow, _ = bars(made)
     assert first == 2 * shadow
     assert 0 < failed < shadow
