@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from podium.api.core import Pod
+from podium.api.findings import ObjectRef
 from podium.api.groups import DisruptionMode, PodGroup
 from podium.api.membership import GroupKey, key_of, membership
 from podium.api.reads import Kind
@@ -55,7 +56,8 @@ class WhyInput(NamedTuple):
     `view` holds at least its namespace, except for the kinds in `unread`. `known` says for which namespaces
     names may be shown, and `name_of` finds a preemptor by its UID. `unknown` lists what could not be read,
     each with the reason. `minor` is the minor version of the engine's arithmetic; `engine` makes an engine
-    for a view. `settings` names the settings in `law` and their source.
+    for a view. `settings` names the settings in `law` and their source. `owners_read` says whether `view` has
+    the owners of pods.
     """
 
     view: ClusterReader
@@ -68,6 +70,7 @@ class WhyInput(NamedTuple):
     minor: int
     engine: Begin = Engine
     settings: str = ""
+    owners_read: bool = True
 
 
 def explain_target(target: Target, reading: WhyInput) -> Account | None:
@@ -158,7 +161,7 @@ def _of_pod(pod: Schedulable, reading: WhyInput) -> Account:
         victims.append(Victim("PodGroup", key.namespace, key.name, uid, workload, Of.GROUP))
     gone = departures([pod], group, victims, reading.past, reading.known, reading.name_of)
     state = state_of(pod)
-    judged = _judged(group, view) if group is not None else None
+    judged = _judged(group, reading) if group is not None else None
     pending = Pending([pod], divergence_fix=judged.fix if judged is not None else "")
     waiting = _waits(name, pending, reading) if state is RunState.WAITING else ()
     subject = Subject(
@@ -184,7 +187,7 @@ def _of_group(key: GroupKey, reading: WhyInput) -> Account | None:
     by_state: dict[RunState, list[Schedulable]] = defaultdict(list)
     for pod in pods:
         by_state[state_of(pod)].append(pod)
-    judged = _judged(group, view) if group is not None else None
+    judged = _judged(group, reading) if group is not None else None
     pending = Pending(by_state[RunState.WAITING], group, judged.fix if judged is not None else "")
     victims = [
         victim,
@@ -270,17 +273,23 @@ def _verdict(
     )
 
 
-def _judged(group: PodGroup, view: ClusterReader) -> JudgedGroup:
+def _judged(group: PodGroup, reading: WhyInput) -> JudgedGroup:
+    view = reading.view
     members = view.members(key_of(group)).values()
     divergence = measure_divergence(group, members, view.classes)
     staying = [pod for pod in members if not pod.finished and pod.metadata.deletionTimestamp is None]
-    owners_of = functools.partial(topmost_owners, view)
+    # Without the owners of owners, the fix would name a ReplicaSet where the Deployment must be edited.
+    owners_of = functools.partial(topmost_owners, view) if reading.owners_read else _no_owners
     fix = ""
     if divergence.priority.divergent:
         fix, _ = priority_fix(view, group, divergence, staying, owners_of)
     elif divergence.policy.divergent:
         fix = policy_fix(divergence, staying, owners_of)
     return JudgedGroup(group, divergence, fix)
+
+
+def _no_owners(_pods: Iterable[Pod]) -> list[ObjectRef]:
+    return []
 
 
 def _groupless(key: GroupKey | None, reading: WhyInput) -> str:

@@ -6,8 +6,13 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
+from tests.support.ui.clusters import NOW
+from tests.support.why.objects import group, node, pod, priority_class
 
+from podium.cli import whyinput
 from podium.cli.main import command
+from podium.cli.ui.desk import Desk
+from podium.documents.sources import InputFiles
 
 TRAINING = str(Path(__file__).parents[3] / "examples" / "training-1.37.json.gz")
 GROUPS = ("team-vision/ablation", "team-speech/nightly-asr", "team-ranking/retrain")
@@ -35,3 +40,35 @@ def test_why_and_audit_give_one_advice(name: str) -> None:
     )
     pod = report("why", "pod", f"{namespace}/{divergent['divergent'][0]['pod']}")
     assert pod["priority"]["fix"] == fix
+
+
+def owner(kind: str, name: str) -> dict[str, Any]:
+    return {"apiVersion": "apps/v1", "kind": kind, "name": name, "uid": f"uid-{name}", "controller": True}
+
+
+@pytest.mark.parametrize(
+    ("read", "place"), [(True, "the pod template of Deployment a/web"), (False, "the pods")]
+)
+def test_the_owner_is_the_topmost_one_or_none(read: bool, place: str, tmp_path: Path) -> None:
+    """A live `podium why` does not read owners, and a ReplicaSet is not where a template is edited."""
+    owned: Any = {"metadata": {"ownerReferences": [owner("ReplicaSet", "web-7d")]}}
+    replicas = {
+        "apiVersion": "apps/v1",
+        "kind": "ReplicaSet",
+        "metadata": {"name": "web-7d", "namespace": "a", "ownerReferences": [owner("Deployment", "web")]},
+    }
+    objects = [
+        node(),
+        priority_class("high", 1000),
+        group("ring", least=1, priority=1000, spec={"priorityClassName": "high"}),
+        pod("x", group="ring", priority=1000, priorityClassName="high", **owned),
+        pod("y", group="ring", priority=0, **owned),
+        *([replicas] if read else []),
+    ]
+    file = tmp_path / "cluster.json"
+    file.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": objects}), "utf-8")
+    desk = Desk(whyinput.from_files(InputFiles([str(file)])), NOW, "x", live=True)
+    account = desk.explain("group", ("a", "ring"), NOW).account
+    assert account is not None
+    assert account.priority is not None
+    assert account.priority.fix == f"set priorityClassName: high in {place}, then recreate the pods"

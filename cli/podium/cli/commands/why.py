@@ -211,6 +211,7 @@ def reading(question: WhyQuery, read: "WhyData", rules: ChosenSemantics) -> "Why
         law=Law(chosen.settings, rules.minor, classes),
         settings=chosen.sentence,
         minor=rules.minor,
+        owners_read=not question.live or bool(state.owners),
     )
 
 
