@@ -8,6 +8,8 @@ import functools
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 
+from click import UsageError
+
 from podium.api.events import Event
 from podium.api.findings import ObjectRef
 from podium.api.membership import GroupKey, membership
@@ -28,7 +30,7 @@ from podium.cli.ui.diverging import ABOUT
 from podium.cli.ui.history import newest_first
 from podium.cli.ui.one import Kin, Member
 from podium.cli.ui.planning import Form, PlanAnswer
-from podium.cli.whatifinput import Assumptions, assume, by_scheduler
+from podium.cli.whatifinput import Assumptions, PlanTime, assume, by_scheduler
 from podium.cli.whatifplan import PlanInput, report, report_of
 from podium.cli.whyinput import WhyData
 from podium.cluster.reader import ClusterReader, Name, Target
@@ -51,6 +53,8 @@ from podium.why.model import RunState, Wait
 _FACTS = (Kind.POD_GROUP, Kind.PRIORITY_CLASS, Kind.NODE, Kind.BUDGET)
 # For a large cluster each engine takes a hundred megabytes.
 _ENGINES = 2
+# How a value of the form was chosen, in the words of a plan.
+_CHOSEN = "set in the form"
 _EARLIEST = datetime.min.replace(tzinfo=UTC)
 
 
@@ -179,7 +183,7 @@ class Desk:
         """
         loaded = self.read.near
         whatifinput.check_whole(loaded)
-        moment = whatifinput.moment(form.now or None, loaded.state, clock, live=self.live)
+        moment = self._moment(form, clock)
         added: Mapping[Target, ObjectRef] = {}
         notes: tuple[str, ...] = ()
         with collector_paused(), loaded.origins.placed():
@@ -194,7 +198,8 @@ class Desk:
             given = OverridingSettings("the form", form.settings) if form.chooses else None
 
             def assumed(target: Target) -> Assumptions:
-                return assume(target, loaded, moment, given, live=self.live, semantics=form.semantics or None)
+                made = assume(target, loaded, moment, given, live=self.live, semantics=form.semantics or None)
+                return made._replace(rules=made.rules._replace(why=_CHOSEN)) if form.semantics else made
 
             query = PlanInput(loaded.state, moment.at, by_scheduler(loaded.state, assumed), self._engine)
             made = report(query, targets, added, lambda chosen: chosen.basis(self.source, loaded))
@@ -216,6 +221,14 @@ class Desk:
             engine = self._engine(loaded.state, assumed.chosen.settings, assumed.rules.minor)
             found = threat(engine, target, moment.at)
         return found, assumed.basis(self.source, loaded)
+
+    def _moment(self, form: Form, clock: datetime) -> PlanTime:
+        """Return the time of a plan. Raises PodiumError in the words of the form."""
+        try:
+            moment = whatifinput.moment(form.now or None, self.state, clock, live=self.live)
+        except UsageError as error:
+            raise PodiumError(error.message.replace("--now", "Time of the plan", 1)) from None
+        return moment._replace(why=_CHOSEN) if form.now else moment
 
     def _meant(self, form: Form, added: Iterable[Target], loaded: Loaded) -> list[Target]:
         """Return the targets of a form: a group or else a pod of the name, or all that was added."""

@@ -1,6 +1,7 @@
 """The process of the pages: its answers to each client, their headers, and how often it reads."""
 
 import asyncio
+import re
 from datetime import timedelta
 from pathlib import Path
 from urllib.parse import urlencode
@@ -135,6 +136,18 @@ async def test_an_empty_form_explains_itself(tray: Tray) -> None:
         assert '<option value="strict" selected>' in sent.text
         asked = await visitor.get("/threats?name=+")
         assert f'role="alert">{threatened.EMPTY}' in asked.text
+
+
+async def test_errors_and_plans_name_fields_not_options(tray: Tray) -> None:
+    """An option of the command is nowhere on the page."""
+    async with visiting(tray) as visitor:
+        wrong = await visitor.get("/whatif?target=a/train&now=yesterday")
+        assert "Time of the plan: &#x27;yesterday&#x27; is not a time" in wrong.text
+        plan = await visitor.get("/whatif?target=a/train&now=2026-11-22T09:00:00Z&semantics=pods")
+        assert "semantics pods: set in the form" in plan.text
+        assert "Time: 2026-11-22T09:00:00Z (set in the form)" in plan.text
+        for text in (wrong.text, plan.text):
+            assert not re.findall(r"\s--[a-z]+", text.partition("<body>")[2])
 
 
 @pytest.mark.parametrize(

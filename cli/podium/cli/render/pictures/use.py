@@ -115,12 +115,8 @@ def style_words(style: Style, bands: Sequence[Band]) -> str:
 
 
 def amount_words(resource: str, amount: int) -> str:
-    """Return an amount for a person: cpu in cores."""
-    return (
-        f"{amount / _MILLI:,.0f}"
-        if resource == CPU and amount >= _MILLI
-        else (f"{amount}m" if resource == CPU else f"{amount:,}")
-    )
+    """Return an amount for a person: cpu in cores, to a tenth."""
+    return f"{amount / _MILLI:,.1f}".removesuffix(".0") if resource == CPU else f"{amount:,}"
 
 
 def parts_words(parts: Parts, resource: str, bands: Sequence[Band]) -> str:

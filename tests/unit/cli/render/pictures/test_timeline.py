@@ -71,6 +71,15 @@ def test_spans_are_round_and_few(name: str) -> None:
     assert len(bars(made)) == len(made.spots)
 
 
+def test_a_full_timeline_is_small() -> None:
+    modes = ("Enforced", "Observed", "Shadow", "Dreamt")
+    made = drawn(
+        *(plan(f"2026-11-16T09:{at:02}:00Z", mode, pods=at) for at in range(SPANS) for mode in modes)
+    )
+    assert len(made.spots) == SPANS * len(modes)
+    assert len(svg(made)) < 100_000
+
+
 @given(st.lists(st.tuples(st.datetimes(), st.integers(-5, 10**9), st.sampled_from(["Enforced", "Shadow"]))))
 def test_bars_stay_inside(given_: list[tuple[object, int, str]]) -> None:
     made = timeline([plan(f"{at}Z".replace(" ", "T"), mode, pods=pods) for at, pods, mode in given_])
