@@ -26,8 +26,8 @@ def map_section(made: ClusterMap | None) -> str:
     ]
     unshown = f"; {count(made.unshown, 'node')} without accelerators not shown" if made.unshown else ""
     domains = f", by {made.label}" if made.label else ""
-    unit = "cpu" if resource == CPU else made.resource
-    words = f"{count(len(made.nodes), 'node')}, {free_words(made.nodes)} ({unit}){domains}{unshown}."
+    unit = "" if resource == CPU else f" ({made.resource})"
+    words = f"{count(len(made.nodes), 'node')}, {free_words(made.nodes)}{unit}{domains}{unshown}."
     body = f"<p>{text(words)}</p>{legend(entries)}{panel_grid(clustermap.panels(made))}"
     return section("map", "Cluster map", body)
 

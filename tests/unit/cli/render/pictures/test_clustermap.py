@@ -65,6 +65,13 @@ def test_cells_of_a_node(name: str) -> None:
     assert only(state(objects)).parts == parts
 
 
+@pytest.mark.parametrize(
+    ("gpus", "words"), [(8, "1 node, 6 of 8 free (nvidia.com/gpu)."), (0, "1 node, 94.5 of 96 cpu free.")]
+)
+def test_the_map_says_what_is_free(gpus: int, words: str) -> None:
+    assert words in map_section(cluster_map(state([node("n", gpus), pod("a", "n", 1, gpu=2, cpu="1500m")])))
+
+
 def test_without_nodes_there_is_no_map() -> None:
     assert cluster_map(state([pod("a", "n", 1, gpu=1)])) is None
     assert map_section(None) == ""
