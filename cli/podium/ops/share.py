@@ -20,7 +20,7 @@ import msgspec
 
 from podium.api.core import ClaimedAmount, PodDisruptionBudgetStatus, SchedulingGate
 from podium.api.events import PREEMPTED_BY, PREEMPTOR, Event
-from podium.api.foreign import MANIFEST_OWNERS
+from podium.api.foreign import MANIFEST_OWNERS, RoleScheduling
 from podium.api.groups import GROUP_LABEL
 from podium.api.meta import Condition, LabelSelector, LabelSelectorRequirement, ObjectMeta, OwnerReference
 from podium.api.priority import SYSTEM_CLASSES, SYSTEM_PREFIX, TOLERATION_PREFIXES
@@ -171,6 +171,7 @@ _VALUES_FIELDS = (
     (LabelSelectorRequirement, "values"),
     (NodeSelectorRequirement, "values"),
     (PodAffinityTerm, "namespaces"),
+    (RoleScheduling, "targetReplicatedJobs"),
 )
 
 
