@@ -266,11 +266,9 @@ def kinds_of(chain: Chain, rows: Sequence[int], needed: int, within: Bools | Non
     return PodKinds(list(by_shape.values()), kinds, nodes, [snapshot.resource[name] for name in names])
 
 
-def place_packed(
-    chain: Chain, rows: Sequence[int], needed: int, within: Bools | None, deadline: Deadline
-) -> dict[int, int]:
+def place_packed(chain: Chain, rows: Sequence[int], needed: int, deadline: Deadline) -> dict[int, int]:
     """Pack pods of several kinds, and assume those that every filter accepts; return node rows by pod row."""
-    found = kinds_of(chain, rows, needed, within)
+    found = kinds_of(chain, rows, needed, None)
     placed: dict[int, int] = {}
     if found is None or len(found.kinds) < 2:
         return placed

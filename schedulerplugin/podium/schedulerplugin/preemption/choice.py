@@ -1,4 +1,4 @@
-"""Chooses the domain to preempt in: the one with the cheapest plan, without making a plan for each.
+"""Chooses the node to preempt on: the one with the cheapest plan, without making a plan for each.
 
 A pod has a plan for each node. Plans are compared by harm under `kep`, and by the five steps of
 kube-scheduler under the rules of its releases. Under `kep`, of equal plans the best is the one whose
@@ -18,7 +18,7 @@ from podium.schedulerplugin.arrays import Bools, Int64s, Rows
 from podium.schedulerplugin.placement import Placer
 from podium.schedulerplugin.preemption.budgets import BudgetIndex, Charge
 from podium.schedulerplugin.preemption.domain import SHIFT, DomainPlan, DomainPlanner, Score
-from podium.schedulerplugin.preemption.dryrun import Domain, PreemptorPods
+from podium.schedulerplugin.preemption.dryrun import CLUSTER, Domain, PreemptorPods
 from podium.schedulerplugin.preemption.harm import Harm
 from podium.schedulerplugin.preemption.nodes import NOT_ENOUGH, NodeTable, VictimLists, VictimSums
 from podium.schedulerplugin.preemption.outcome import Semantics
@@ -55,7 +55,7 @@ class _NonViolating(NamedTuple):
 
 
 class Chooser:
-    """Chooses among domains for one preemptor; see DomainPlanner for the state the snapshot is in.
+    """Chooses a plan for one preemptor; see DomainPlanner for the state the snapshot is in.
 
     `recreated(preemptor)` returns the chooser for a recreated victim, which may preempt in turn.
     """
@@ -80,16 +80,10 @@ class Chooser:
         # The nodes where only room can refuse the pod, whatever is evicted.
         self._only_room: Bools = np.zeros(0, np.bool_)
 
-    def among_domains(self, domains: list[Domain]) -> Chosen | None:
-        """Return the cheapest plan among domains of several nodes, for a group; None if none has a plan."""
-        planned = (self.planner.plan(domain, self._leads_in(domain)) for domain in domains)
-        found = [plan for plan in planned if plan is not None]
-        if not found:
-            return None
-        best = min(plan.cost for plan in found)
-        equal = sorted((plan for plan in found if plan.cost == best), key=lambda plan: plan.domain.name)
-        chosen = self._fewest_in_turn(equal) if len(equal) > 1 else equal[0]
-        return Chosen(chosen, tuple(plan.domain.name for plan in equal))
+    def in_cluster(self) -> Chosen | None:
+        """Return the plan on all nodes, for a group or for several pods; None if there is none."""
+        found = self.planner.plan(CLUSTER, np.flatnonzero(self.planner.potential))
+        return None if found is None else Chosen(found, (CLUSTER.name,))
 
     def best_node(self) -> Chosen | None:
         """Return the cheapest plan on a node for the pod; None if preemption helps on no node."""
@@ -322,14 +316,6 @@ class Chooser:
         leads = self.units.on_node(row)
         return leads[self.planner.potential[leads]]
 
-    def _leads_in(self, domain: Domain) -> Rows:
-        units = self.units
-        if domain.within is None:
-            return np.flatnonzero(self.planner.potential)
-        rows = np.flatnonzero(units.lead != NO_UNIT)
-        leads = np.unique(units.lead[rows[domain.within[units.node[rows]]]]).astype(np.intp)
-        return leads[self.planner.potential[leads]]
-
     def _counts_cascades(self) -> bool:
         """Return whether a recreated victim could preempt: potential victims must differ in priority."""
         if self.planner.semantics is not Semantics.KEP:
@@ -382,6 +368,6 @@ class Chooser:
     def cost(self) -> Score | None:
         """Return the cost of the cheapest plan without making it; None if there is no plan."""
         if self.planner.dry_run.preemptor.group:
-            chosen = self.among_domains([Domain("cluster")])
+            chosen = self.in_cluster()
             return None if chosen is None else chosen.found.cost
         return self._compare_nodes()[0]

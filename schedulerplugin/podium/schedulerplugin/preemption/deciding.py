@@ -5,7 +5,8 @@ Reading order, from a pending pod to a plan:
 1. `engine.Engine.decide` is the entry. `target` determines which pods to place, or why they cannot be placed.
 2. `Decider.decide` tries to place them (`placement`, `filters.chain`): on free room, then on leaving pods'
    room.
-3. `choice.Chooser` compares the domains: each node for a pod (`nodes` has the sums), the cluster for a group.
+3. `choice.Chooser` compares the nodes for a pod (`nodes` has the sums). For a group, and for equal pods that
+   are planned at once (`decide_alike`), the cluster is the only domain.
 4. `domain.DomainPlanner` plans in one domain, on units (`units`) that nothing protects.
 5. `leastharm` finds the victims under `kep` (`search`); `dry_run` tries placements and reprieves on the
    snapshot.
@@ -33,7 +34,7 @@ from podium.schedulerplugin.preemption.decision import (
     pod_obstacles,
 )
 from podium.schedulerplugin.preemption.domain import DomainPlan
-from podium.schedulerplugin.preemption.dryrun import Domain, PreemptorPods
+from podium.schedulerplugin.preemption.dryrun import CLUSTER, Domain, PreemptorPods
 from podium.schedulerplugin.preemption.intents import is_preempted
 from podium.schedulerplugin.preemption.outcome import Outcome, Semantics
 from podium.schedulerplugin.preemption.target import PlacementTarget
@@ -46,8 +47,6 @@ if TYPE_CHECKING:
 
 # kube-scheduler's words.
 TERMINATING_ON_NODE = "not eligible due to a terminating pod on the nominated node."
-
-CLUSTER = Domain("the cluster")
 
 _PLACED = (Outcome.FITS, Outcome.FITS_AFTER_PREEMPTION)
 
@@ -116,9 +115,9 @@ class Decider:
             return first
         with self._snapshot.trial():
             dry_run.remove(np.flatnonzero(chooser.planner.potential))
-            number = min(dry_run.room(CLUSTER), len(found.rows))
+            number = min(dry_run.room(), len(found.rows))
         found = found._replace(rows=found.rows[:number], needed=number)
-        chosen = self._chooser(found).among_domains([CLUSTER])
+        chosen = self._chooser(found).in_cluster()
         if chosen is None:
             return first
         return first._replace(target=found, placed=chosen.found.placed, chosen=chosen)
@@ -151,7 +150,7 @@ class Decider:
         if released and self._waits_for_victims(found):
             return self._decide_waiting(found, refusals)
         chooser = self._chooser(found, nominated if released else {})
-        chosen = chooser.among_domains([CLUSTER]) if self._as_group(found) else chooser.best_node()
+        chosen = chooser.in_cluster() if self._as_group(found) else chooser.best_node()
         if chosen is None:
             obstacles = self._obstacles(chooser, found)
             return Decision(Outcome.DOES_NOT_FIT, found, {}, refusals=refusals, obstacles=obstacles)
@@ -275,7 +274,7 @@ class Decider:
             refusals = self._refusals(next(row for row in found.rows if row not in placed))
         if self._semantics is Semantics.KEP:
             with snapshot.trial():
-                placed = place_packed(self._placer.chain, found.rows, found.needed, None, self._deadline)
+                placed = place_packed(self._placer.chain, found.rows, found.needed, self._deadline)
                 if len(placed) >= found.needed:
                     return placed, None
         return None, refusals

@@ -218,7 +218,7 @@ class _VictimSelection:
             (self.ordered[~violates], UnitResult.REPRIEVED),
         ):
             again = (
-                dry_run.reprieve_with_new_placement(leads, placed, self.domain)
+                dry_run.reprieve_with_new_placement(leads, placed)
                 if new_placement
                 else dry_run.reprieve(leads, placed)
             )

@@ -43,11 +43,13 @@ class PreemptorPods(NamedTuple):
 
 
 class Domain(NamedTuple):
-    """The nodes for the preemptor: one node, or the nodes of a mask (None: all of the cluster)."""
+    """The nodes for the preemptor: one node (its row), or all of the cluster."""
 
     name: str
     node: int | None = None
-    within: Bools | None = None
+
+
+CLUSTER = Domain("the cluster")
 
 
 class DryRun:
@@ -96,7 +98,7 @@ class DryRun:
         enough = needed if self._semantics is Semantics.KEP else None
         with self.trial() as kept:
             placed = self._placer.place_many(
-                rows, domain.within, enough, self.preemptor.nominated, self.deadline
+                rows, enough=enough, nominated=self.preemptor.nominated, deadline=self.deadline
             )
             if len(placed) >= needed:
                 kept.commit()
@@ -104,7 +106,7 @@ class DryRun:
         if enough is None:
             return None
         with self.trial() as kept:
-            placed = place_packed(self._placer.chain, rows, needed, domain.within, self.deadline)
+            placed = place_packed(self._placer.chain, rows, needed, self.deadline)
             if len(placed) < needed:
                 return None
             kept.commit()
@@ -112,28 +114,24 @@ class DryRun:
 
     def kinds(self, domain: Domain) -> PodKinds | None:
         """Return the pods that are to be placed by kind, on the nodes of a domain; None if too many."""
-        within = domain.within
+        within = None
         if domain.node is not None:
             within = np.zeros(len(self.snapshot.alive), np.bool_)
             within[domain.node] = True
         return kinds_of(self._placer.chain, self.preemptor.rows, self.preemptor.needed, within)
 
-    def fits(self, domain: Domain) -> bool:
-        """Return whether the preemptor can be placed now."""
+    def fits(self) -> bool:
+        """Return whether the preemptor can be placed in the cluster now."""
         if self.monotone:
-            return self.room(domain) >= self.preemptor.needed
+            return self.room() >= self.preemptor.needed
         with self.trial():
-            return self.place(domain) is not None
+            return self.place(CLUSTER) is not None
 
-    def room(self, domain: Domain) -> int:
-        """Return how many pods of a monotone preemptor have room."""
+    def room(self) -> int:
+        """Return how many pods of a monotone preemptor have room in the cluster."""
         self.deadline.enforce()
         snapshot, shape = self.snapshot, self.shapes[0]
         nodes = self._placer.chain.static(shape)
-        if domain.node is not None:
-            nodes &= np.arange(len(nodes)) == domain.node
-        if domain.within is not None:
-            nodes &= domain.within
         at_most: Int64s | None = None
         for name, amount in shape.requests:
             at = snapshot.resource.get(name)
@@ -165,7 +163,7 @@ class DryRun:
         kept: list[int] = back.tolist()
         return kept
 
-    def reprieve_with_new_placement(self, leads: Rows, placed: dict[int, int], domain: Domain) -> list[int]:
+    def reprieve_with_new_placement(self, leads: Rows, placed: dict[int, int]) -> list[int]:
         """Put back in order the units beside which the preemptor can be placed again; return them.
 
         1.36 does this for groups.
@@ -177,7 +175,7 @@ class DryRun:
             self.deadline.enforce()
             members = self.units.members(lead)
             self.snapshot.assume_many(members, self.units.node[members])
-            if self.fits(domain):
+            if self.fits():
                 back.append(lead)
             else:
                 self.snapshot.remove_many(members)
@@ -222,19 +220,10 @@ class NodeDryRun(DryRun):
         self._left = [have - need for have, need in zip(self._left, self._needs, strict=True)]
         return {self.preemptor.rows[0]: self._node}
 
-    def fits(self, domain: Domain) -> bool:  # noqa: ARG002 - as above
-        """Return whether there is room for the preemptor."""
-        return all(have >= need for have, need in zip(self._left, self._needs, strict=True))
-
     def remove(self, leads: Rows) -> None:
         """Remove units from the node."""
         for lead in leads.tolist():
             self._left = [have + more for have, more in zip(self._left, self._unit_room(lead), strict=True)]
-
-    def add_back(self, leads: Rows) -> None:
-        """Put units back."""
-        for lead in leads.tolist():
-            self._left = [have - less for have, less in zip(self._left, self._unit_room(lead), strict=True)]
 
     def reprieve(self, leads: Rows, placed: dict[int, int]) -> list[int]:  # noqa: ARG002 - it has its room
         """Put back in order the units for which there is room; return them."""
