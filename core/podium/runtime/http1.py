@@ -9,8 +9,8 @@ and the connection closes. Later data is discarded for a moment, because to clos
 would lose the answer. A 429 carries Retry-After; without it an API server fails with a 500 instead of
 retrying.
 
-The requests of all connections are judged together once per iteration of the event loop, see
-`podium.runtime.batches`.
+The server judges the requests of all connections together, once per iteration of the event loop
+(`Shared.enqueue`).
 
 A route may answer a refused request itself (`Route.declined`) from the beginning of the body, which is read
 first. When the bytes of a budget run out, the largest request of the owner with the most bytes is refused.
@@ -26,7 +26,6 @@ import structlog
 from aiohttp import StreamReader
 from aiohttp.http import HttpProcessingError, HttpRequestParser, RawRequestMessage
 
-from podium.runtime.batches import RequestBatch
 from podium.runtime.limits import Limits, Load, RequestBudget
 from podium.runtime.messages import (
     BEGINNING,
@@ -72,7 +71,6 @@ class Shared(Protocol):
     routes: Mapping[str, Route]
     tally: Tally
     worded: Worded
-    turn: RequestBatch
     # Requests are still served, but every connection closes with its next answer.
     draining: bool
 
@@ -81,6 +79,9 @@ class Shared(Protocol):
 
     def admits(self, transport: asyncio.Transport) -> bool:
         """Return whether the peer may send requests at all (its certificate)."""
+
+    def enqueue(self, connection: "ServerConnection") -> None:
+        """Call `handle` and then `answer` of a connection with a complete request, soon."""
 
     def proven(self, connection: "ServerConnection") -> None:
         """Protect a connection that served a good request: others are closed before it."""
@@ -371,7 +372,7 @@ class ServerConnection(asyncio.Protocol):
         self._ask = HTTPRequest(
             self._path, body, self._deadline, self._began, accept, self._query, self._headers
         )
-        self._shared.turn.add(self)
+        self._shared.enqueue(self)
 
     def handle(self) -> None:
         """Pass the request to its handler, unless the client has gone."""

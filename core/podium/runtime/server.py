@@ -18,7 +18,6 @@ from functools import partial
 import structlog
 
 from podium.errors import PodiumError
-from podium.runtime.batches import RequestBatch
 from podium.runtime.http1 import ServerConnection
 from podium.runtime.limits import Limits, Load, RequestBudget
 from podium.runtime.messages import Route, Tally, Worded, plain
@@ -54,7 +53,6 @@ class HTTPServer:
         self.tally = tally
         self.worded = worded
         self.load = Load()
-        self.turn: RequestBatch
         self.draining = False
         self.port = 0
         self._context = context
@@ -67,6 +65,8 @@ class HTTPServer:
         self._unproven: dict[ServerConnection, None] = {}
         # The time of the last good request of each, oldest first.
         self._proven: dict[ServerConnection, float] = {}
+        # Connections with a complete request, in this iteration of the event loop.
+        self._batch: list[ServerConnection] = []
         # By the name of the budget.
         self._joined: dict[str, dict[ServerConnection, None]] = {}
         self._fewer = asyncio.Event()
@@ -79,7 +79,6 @@ class HTTPServer:
     async def start(self, host: str, port: int) -> None:
         """Listen; port 0 means any free port, see `port`. Raises PodiumError if that is impossible."""
         loop = asyncio.get_running_loop()
-        self.turn = RequestBatch(loop)
         try:
             family, _, _, _, address = (
                 await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
@@ -142,6 +141,23 @@ class HTTPServer:
     def admits(self, transport: asyncio.Transport) -> bool:
         """Return whether the peer's certificate, if one is required, allows requests."""
         return self._accepts is None or self._accepts(transport.get_extra_info("ssl_object"))
+
+    def enqueue(self, connection: ServerConnection) -> None:
+        """Judge the requests of all connections together, once per iteration of the event loop.
+
+        Handlers that run one after another find their code and data in the processor's caches. TLS and system
+        calls between them would evict these: a third of the whole cost of a request.
+        """
+        if not self._batch:
+            asyncio.get_running_loop().call_soon(self._judge_batch)
+        self._batch.append(connection)
+
+    def _judge_batch(self) -> None:
+        batch, self._batch = self._batch, []
+        for connection in batch:
+            connection.handle()
+        for connection in batch:
+            connection.answer()
 
     def proven(self, connection: ServerConnection) -> None:
         """Protect a connection with a good request for a while."""
