@@ -172,7 +172,7 @@ class Informer:
         self._hear(had_list=had_list)
 
     async def _arrive(self) -> None:
-        """Apply the rest of a list to the sink, and let other tasks run in between."""
+        """Apply the rest of a list to the state, and let other tasks run in between."""
         while self.follower.arriving:
             await asyncio.sleep(0)
             await self._world.idle()

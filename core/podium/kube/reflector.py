@@ -1,4 +1,4 @@
-"""The reflector's state machine: apply pages and watch lines of one resource to a sink, without I/O.
+"""The reflector's state machine: apply pages and watch lines of one resource to the state, without I/O.
 
 Tests can therefore try any history. A list has the objects at one version; a watch has the changes since a
 version. The server compacts old versions. Then only a new list helps, and the objects missing from it were
@@ -12,13 +12,13 @@ logged once and counted, and the other objects continue.
 
 from collections.abc import Callable, Iterator, Mapping
 from itertools import islice
-from typing import Any, Protocol
+from typing import Any
 
 import msgspec
 
 from podium.api.meta import ObjectMeta
 from podium.cluster.reader import Name
-from podium.cluster.state import Readable
+from podium.cluster.state import ClusterState, Readable
 from podium.errors import PodiumError
 from podium.kube.connection import Status
 from podium.kube.discovery import Served
@@ -39,16 +39,6 @@ def whole(obj: Readable) -> Readable:
     return obj
 
 
-class Sink(Protocol):
-    """The receiver of the objects: the write methods of State used here."""
-
-    def apply(self, obj: Readable) -> None:
-        """Add an object, or replace the object of the same identity."""
-
-    def remove(self, obj: Readable) -> None:
-        """Remove the object of the same identity."""
-
-
 class _Page(msgspec.Struct):
     items: list[msgspec.Raw] | None
     metadata: ListMeta = msgspec.field(default_factory=ListMeta)
@@ -58,15 +48,15 @@ class Reflector:
     """The known objects of one resource, and the effect of each page and line on them.
 
     `version` is the resourceVersion up to which everything is known. `listed` says whether the first list is
-    in the sink, `needs_list` whether only a list can help now. After an error the request is over: send a new
-    one. `undecodable` holds the objects that exist and could not be decoded, by name; `undecodable_reads`
+    in the state, `needs_list` whether only a list can help now. After an error the request is over: send a
+    new one. `undecodable` holds the objects that exist and could not be decoded, by name; `undecodable_reads`
     counts their reads.
     """
 
     def __init__(
         self,
         served: Served,
-        sink: Sink,
+        state: ClusterState,
         log_event: EventLogger,
         *,
         transform: Keep = whole,
@@ -74,33 +64,33 @@ class Reflector:
     ) -> None:
         """`transform` returns the kept part of an object: at least name, namespace, uid and resourceVersion.
 
-        `heirloom` holds the objects that another served version of this resource left in the sink.
+        `heirloom` holds the objects that another served version of this resource left in the state.
         """
         self.version = 0
         self.listed = False
         self.needs_list = True
         self._reader = Reader(served, transform)
-        self._sink = sink
+        self._state = state
         self._log_event = log_event
         self._known: dict[Name, Readable] = dict(heirloom or {})
         self._coming: dict[Name, Readable] | None = None
         self.undecodable: dict[Name, Undecodable] = {}
         self.undecodable_reads = 0
         self._coming_undecodable: dict[Name, Undecodable] = {}
-        # The changes at the end of a list that the sink does not have yet.
+        # The changes at the end of a list that the state does not have yet.
         self._arriving: Iterator[None] | None = None
         # UIDs of the undecodable objects in the log.
         self._named: set[str] = set()
 
     @property
     def known(self) -> Mapping[Name, Readable]:
-        """Return the objects of this resource in the sink."""
+        """Return the objects of this resource in the state."""
         return self._known
 
     def clear(self) -> None:
-        """Remove all objects from the sink, because the API is gone."""
+        """Remove all objects from the state, because the API is gone."""
         for obj in self._known.values():
-            self._sink.remove(obj)
+            self._state.remove(obj)
         self._known.clear()
         self._arriving = None
         self.undecodable.clear()
@@ -123,11 +113,11 @@ class Reflector:
 
     @property
     def arriving(self) -> bool:
-        """Return whether a list has ended and part of it is not in the sink yet: call `arrive` first."""
+        """Return whether a list has ended and part of it is not in the state yet: call `arrive` first."""
         return self._arriving is not None
 
     def arrive(self, most: int | None = None) -> None:
-        """Apply at most `most` objects of an ended list to the sink; None applies all.
+        """Apply at most `most` objects of an ended list to the state; None applies all.
 
         To add 100,000 pods at once would block the event loop for a second.
         """
@@ -138,7 +128,7 @@ class Reflector:
     def take_page(self, body: bytes, most: int | None = None) -> str:
         """Apply one page of the list, and return the token of the next page, empty after the last.
 
-        At most `most` objects of the last page reach the sink; see `arrive`.
+        At most `most` objects of the last page reach the state; see `arrive`.
 
         Raises WatchError for an answer that is not a List.
         """
@@ -151,7 +141,7 @@ class Reflector:
         return page.metadata.continue_ or ""
 
     def take_line(self, line: bytes, most: int | None = None) -> None:
-        """Apply one line of a watch. If it ends a list, at most `most` objects reach the sink; see `arrive`.
+        """Apply one line of a watch. If it ends a list, at most `most` objects reach the state; see `arrive`.
 
         Raises ExpiredError when the server compacted the known version. Raises WatchError for any other
         reported error and for a line that is not a watch event.
@@ -190,7 +180,7 @@ class Reflector:
             self._drop(key)
         elif obj is not self._known.get(key):
             self._known[key] = obj
-            self._sink.apply(obj)
+            self._state.apply(obj)
         self.version = version
 
     def _take_deletion(self, identity: ObjectIdentity) -> None:
@@ -209,7 +199,7 @@ class Reflector:
     def _drop(self, key: Name) -> None:
         obj = self._known.pop(key, None)
         if obj is not None:
-            self._sink.remove(obj)
+            self._state.remove(obj)
 
     def _take_bookmark(self, identity: ObjectIdentity, most: int | None) -> None:
         version = _version(identity.resourceVersion)
@@ -271,15 +261,15 @@ class Reflector:
         self.arrive(most)
 
     def _changes(self, coming: Mapping[Name, Readable], version: int) -> Iterator[None]:
-        """Apply a list to the sink, one object a step."""
+        """Apply a list to the state, one object a step."""
         for name, obj in coming.items():
             known = self._known.get(name)
             if known is not obj:
                 if known is not None and not self.listed:
                     # An object left by another version may have another identity.
-                    self._sink.remove(known)
+                    self._state.remove(known)
                 self._known[name] = obj
-                self._sink.apply(obj)
+                self._state.apply(obj)
             yield
         # Deletions come last: until then a deleted pod still counts, so no reader sees more free resources
         # than exist.
