@@ -92,7 +92,7 @@ async def _running(
     serving = Serving(pki.NAMES)
     async with pki.listening(serving) as port:
         replica = _Replica(folder, cluster, port, serving, periods)
-        await replica.keeper.prepare()
+        await replica.keeper.load_pair()
         kept = asyncio.create_task(replica.keeper.run())
         try:
             yield replica
@@ -221,7 +221,7 @@ async def _distrusted(folder: Path, vanished: int, stuck: int) -> tuple[float, _
     live = [keeper("live-a"), keeper("live-b")]
     gone = [f"vanished-{number}" for number in range(vanished)]
     for each in [*live, *(keeper(name) for name in gone), *(keeper(f"stuck-{n}") for n in range(stuck))]:
-        await each.prepare()
+        await each.load_pair()
     for name in gone:
         del listening.servings[name]
     while not all(each.registered for each in live):
@@ -284,7 +284,7 @@ async def test_nothing_is_published_by_preparing(tmp_path: Path) -> None:
     """The listener must be up before an API server learns of it."""
     cluster, serving = _Cluster(), Serving(pki.NAMES)
     replica = _Replica(tmp_path, cluster, 1, serving, _QUICK)
-    await replica.keeper.prepare()
+    await replica.keeper.load_pair()
     assert serving.expiry is not None
     assert cluster.bundles == []
     assert not replica.keeper.registered
@@ -311,7 +311,7 @@ async def test_a_ca_that_expired_while_no_replica_ran_is_replaced_in_the_first_s
 async def test_a_second_replica_serves_what_the_first_made(tmp_path: Path) -> None:
     servings = [Serving(pki.NAMES), Serving(pki.NAMES)]
     for port, serving in enumerate(servings, start=1):
-        await _Replica(tmp_path, None, port, serving, _QUICK).keeper.prepare()
+        await _Replica(tmp_path, None, port, serving, _QUICK).keeper.load_pair()
     assert servings[0].fingerprint == servings[1].fingerprint is not None
 
 
@@ -324,7 +324,7 @@ async def test_a_store_that_cannot_be_read_is_fatal_only_at_the_start(tmp_path: 
         await _until(lambda: replica.errors)
         assert "state.json" in str(replica.errors[0])
         with pytest.raises(PodiumError, match=r"state\.json"):
-            await _Replica(tmp_path, None, 1, Serving(pki.NAMES), _QUICK).keeper.prepare()
+            await _Replica(tmp_path, None, 1, Serving(pki.NAMES), _QUICK).keeper.load_pair()
         (tmp_path / "state.json").write_bytes(good)
         await replica.keeper.turn()
         assert replica.serving.fingerprint == serving
@@ -391,7 +391,7 @@ async def test_without_a_publisher_a_ca_about_to_expire_is_told_of_once(tmp_path
     periods = _QUICK._replace(ca=timedelta(hours=1))
     serving = Serving(pki.NAMES)
     replica = _Replica(tmp_path, None, 1, serving, periods)
-    await replica.keeper.prepare()
+    await replica.keeper.load_pair()
     replica.keeper._periods = periods._replace(ca=timedelta(days=365))
     for _ in range(3):
         await replica.keeper.turn()
@@ -418,7 +418,7 @@ async def test_a_store_that_never_takes_a_write_is_told_of(tmp_path: Path) -> No
         jitter=lambda: 0.0,
     )
     with pytest.raises(PodiumError, match="change faster than they are read"):
-        await keeper.prepare()
+        await keeper.load_pair()
 
 
 class _Stuck(FolderStore):
@@ -441,7 +441,7 @@ async def test_a_store_that_is_stuck_does_not_hold_up_the_end(tmp_path: Path) ->
         now=pki.now,
         log_event=lambda event, _fields: logged.append(event),
     )
-    await keeper.prepare()
+    await keeper.load_pair()
     kept = asyncio.create_task(keeper.run())
     await asyncio.sleep(0)
     kept.cancel()
@@ -455,7 +455,7 @@ async def test_a_client_ca_that_changes_is_noticed(tmp_path: Path) -> None:
     file.write_bytes(pki.authority().certificate)
     serving = Serving(pki.NAMES, client_ca=file)
     replica = _Replica(tmp_path / "certs", None, 1, serving, _QUICK)
-    await replica.keeper.prepare()
+    await replica.keeper.load_pair()
     kept = asyncio.create_task(replica.keeper.run())
     file.write_bytes(b"")
     await _until(lambda: replica.errors)
@@ -507,7 +507,7 @@ async def test_provided_certificates_are_followed_and_never_written(tmp_path: Pa
     )
     assert watcher.registered
     volume.swap(pki.leaf(ca))
-    await watcher.prepare()
+    await watcher.load_pair()
     watching = asyncio.create_task(watcher.run())
     async with pki.listening(serving) as port:
         for pair in (pki.rsa_leaf(ca), pki.leaf(ca)):
@@ -562,7 +562,7 @@ async def test_a_lasting_failure_is_logged_once(tmp_path: Path) -> None:
 async def test_provided_certificates_must_be_good_at_the_start(tmp_path: Path) -> None:
     watcher = Watcher(tmp_path, Serving(pki.NAMES), now=pki.now, log_event=lambda _event, _fields: None)
     with pytest.raises(PodiumError, match=r"tls\.crt: No such file"):
-        await watcher.prepare()
+        await watcher.load_pair()
     pki.write(tmp_path, pki.leaf(pki.authority(), ("other.example",)))
     with pytest.raises(PodiumError, match=r"tls\.crt, tls\.key: the certificate is not for"):
-        await watcher.prepare()
+        await watcher.load_pair()

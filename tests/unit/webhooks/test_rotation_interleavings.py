@@ -155,7 +155,7 @@ class _Node:
 
     def _run(self) -> Coroutine[Any, Any, None]:
         async def program() -> None:
-            await self._keeper.prepare()
+            await self._keeper.load_pair()
             while True:
                 with contextlib.suppress(PodiumError):
                     await self._keeper.turn()

@@ -159,7 +159,7 @@ class Keeper(_Renewal):
         # Whether API servers have our bundle; before that they cannot call us.
         self.registered = publisher is None
 
-    async def prepare(self) -> None:
+    async def load_pair(self) -> None:
         """Load a pair; create it if the store is empty. Publishes nothing. Raises PodiumError.
 
         If the CA expired while no replica ran, `run` replaces it in its first seconds.
@@ -335,7 +335,7 @@ class Watcher(_Renewal):
         super().__init__(serving, poll=poll, now=now, log_event=log_event, sleep=sleep)
         self._folder = folder
 
-    async def prepare(self) -> None:
+    async def load_pair(self) -> None:
         """Load the pair. Raises PodiumError."""
         await self.turn()
 

@@ -164,7 +164,7 @@ class _Process:
         await self._probes.start(settings.bind, settings.metrics_port)
         await self._server.start(settings.bind, settings.port)
         keeper = self._new_keeper()
-        await keeper.prepare()
+        await keeper.load_pair()
         self._keeper = keeper
         self._log.info("serving", port=self._server.port, metrics_port=self._probes.port)
         return keeper

@@ -21,7 +21,7 @@ from podium.cli.render.pictures.drawing import (
     Label,
     Panel,
     Parts,
-    Place,
+    Rectangle,
     Spot,
     Style,
     bar,
@@ -232,14 +232,14 @@ def _row_panel(heading: str, rows: Sequence[_Row], bands: Sequence[Band]) -> Pan
         top = number * _ROW
         note = Label(row.note, WIDTH, top + _BASE, Anchor.END, muted=True)
         labels += [Label(short(row.name, _NAME_COLUMNS), 0, top + _BASE), note]
-        boxes += row_boxes(row.parts, row.nodes[0].resource, Place(0, top + _TOP, WIDTH, _BAR))
+        boxes += row_boxes(row.parts, row.nodes[0].resource, Rectangle(0, top + _TOP, WIDTH, _BAR))
         spots.append(Spot(_spot_words(row, bands), 0, top, WIDTH, _ROW - _GAP))
     nodes = [node for row in rows for node in row.nodes]
     note_, words = _words(nodes, bands)
     return Panel(heading, note_, Drawing(heading, words, len(rows) * _ROW, boxes, spots, labels))
 
 
-def row_boxes(parts: Parts, resource: str, place: Place) -> Iterable[Box]:
+def row_boxes(parts: Parts, resource: str, place: Rectangle) -> Iterable[Box]:
     """Return the boxes of a row: a cell for each accelerator, and a bar for many of them or for cpu."""
     units = sum(amount for _, amount in parts)
     if resource != CPU and units <= CELLS:
@@ -257,9 +257,9 @@ def _block_panel(heading: str, nodes: Sequence[NodeUse], bands: Sequence[Band]) 
         row, column = divmod(number, columns)
         x, y = column * (width + _GAP), row * (height + _GAP)
         if _in_cells(node):
-            boxes += cells(node.parts, Place(x, y, _CELL, _CELL), _COLUMNS)
+            boxes += cells(node.parts, Rectangle(x, y, _CELL, _CELL), _COLUMNS)
         else:
-            boxes += bar(node.parts, Place(x, y, width, height))
+            boxes += bar(node.parts, Rectangle(x, y, width, height))
         spots.append(Spot(_spot_words(_node_row(node), bands), x, y, width, height))
     lines = -(-len(nodes) // columns)
     note, words = _words(nodes, bands)

@@ -47,7 +47,7 @@ LETTERS = {
 }
 
 
-class Place(NamedTuple):
+class Rectangle(NamedTuple):
     """A rectangle without a meaning."""
 
     x: float
@@ -144,7 +144,7 @@ def filled(parts: Iterable[tuple[Style, int]], capacity: int, rest: Style = Styl
     return tuple(found)
 
 
-def bar(parts: Parts, place: Place) -> Iterable[Box]:
+def bar(parts: Parts, place: Rectangle) -> Iterable[Box]:
     """Yield the parts of a whole as boxes side by side, by share of the width."""
     whole = sum(amount for _, amount in parts)
     start = 0
@@ -156,7 +156,7 @@ def bar(parts: Parts, place: Place) -> Iterable[Box]:
         yield Box(style, place.x + left, place.y, round(right - left - gap, 1), place.height, letter)
 
 
-def cells(parts: Parts, first: Place, columns: int) -> Iterable[Box]:
+def cells(parts: Parts, first: Rectangle, columns: int) -> Iterable[Box]:
     """Yield a cell for each unit, in rows of `columns`, from `first` on; a part begins with its letter."""
     at = 0
     for style, amount in parts:

@@ -17,7 +17,7 @@ from podium.cli.render.pictures.drawing import (
     Label,
     Panel,
     Parts,
-    Place,
+    Rectangle,
     Spot,
     Style,
     filled,
@@ -150,7 +150,7 @@ def panels(picture: PlanPicture) -> Iterator[Panel]:
             labels.append(Label(_name(change), 0, top + _BASE))
             for words, at, parts in (("before", _BEFORE, change.before), ("after", _AFTER, change.after)):
                 labels.append(Label(words, 0, top + at + _BASE, muted=True))
-                boxes += row_boxes(parts, change.resource, Place(_BARS, top + at, WIDTH - _BARS, _BAR))
+                boxes += row_boxes(parts, change.resource, Rectangle(_BARS, top + at, WIDTH - _BARS, _BAR))
                 title = f"{_name(change)} {words}: {parts_words(parts, change.resource, picture.bands)}"
                 spots.append(Spot(title, 0, top + at, WIDTH, _BAR))
         heading = span([change.nodes[0] for change in some])
