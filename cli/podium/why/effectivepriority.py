@@ -12,7 +12,7 @@ from podium.api.core import Pod, PriorityClass
 from podium.api.groups import PodGroup
 from podium.api.priority import SYSTEM_CLASSES, default_class, resolve
 from podium.groups.divergence import Divergence, doubt, policy_sentence, sentence
-from podium.groups.messages import because, consequence, policy_consequence
+from podium.groups.messages import ServerInfo, because, consequence, policy_consequence
 from podium.schedulerplugin.preemption.outcome import Semantics
 from podium.schedulerplugin.preemption.units import preemption_priority_of, unit_rule
 from podium.schedulerplugin.settings import DivergencePolicy, Settings
@@ -34,10 +34,10 @@ class JudgedGroup(NamedTuple):
 
 
 class Law(NamedTuple):
-    """The rules in force: the engine's settings, the server's minor, and the classes (None: not read)."""
+    """The rules in force: the engine's settings, the server, and the PriorityClasses (None: not read)."""
 
     settings: Settings
-    minor: int
+    server: ServerInfo
     classes: Mapping[str, PriorityClass] | None
 
 
@@ -148,7 +148,7 @@ def _problems(judged: JudgedGroup, law: Law) -> Iterator[str]:
         for each in divergence.causes:
             yield because(group, each, divergence)
         if theirs:
-            yield consequence(group, divergence, law.minor)
+            yield consequence(group, divergence, law.server)
     if divergence.policy.divergent:
         yield f"{policy_sentence(divergence, _VALUES)}."
-        yield policy_consequence(group, divergence, law.minor)
+        yield policy_consequence(group, divergence, law.server)

@@ -28,7 +28,7 @@ from podium.groups.divergence import (
     sentence,
     unresolved,
 )
-from podium.groups.messages import BY_DIVERGENCE_POLICY, because, consequence, policy_consequence
+from podium.groups.messages import BY_DIVERGENCE_POLICY, ServerInfo, because, consequence, policy_consequence
 from podium.rules.podgroup import MAX_MESSAGE
 from podium.text import count, cut, some
 
@@ -67,7 +67,7 @@ def judged(
     group: PodGroup,
     members: Iterable[Pod],
     classes: Mapping[str, PriorityClass],
-    minor: int,
+    server: ServerInfo,
     *,
     policy: bool,
 ) -> tuple[Judged, ...]:
@@ -77,28 +77,28 @@ def judged(
     absent integer means 0, which no user chose here.
     """
     divergence = measure_divergence(group, members, classes)
-    priority = _priority(group, divergence, minor)
-    return (priority, _policy_condition(group, divergence, minor)) if policy else (priority,)
+    priority = _priority(group, divergence, server)
+    return (priority, _policy_condition(group, divergence, server)) if policy else (priority,)
 
 
-def _priority(group: PodGroup, divergence: Divergence, minor: int) -> Judged:
+def _priority(group: PodGroup, divergence: Divergence, server: ServerInfo) -> Judged:
     if unresolved(group):
         unknown = _condition(group, PRIORITY, "Unknown", GROUP_UNRESOLVED, _unresolved(group))
         return Judged(unknown, DivergenceCause.UNRESOLVED)
     axis = divergence.priority
     if not axis.divergent:
         return _agreed(group, PRIORITY, PRIORITIES_MATCH, divergence.members, axis)
-    follows = consequence(group, divergence, minor)
+    follows = consequence(group, divergence, server)
     parts = f"{sentence(divergence, _SHOWN)}.", follows, *_causes(group, divergence), *_leaving(axis)
     condition = _condition(group, PRIORITY, "True", PRIORITY_MISMATCH, " ".join(parts))
     return Judged(condition, _main_cause(divergence), axis.live)
 
 
-def _policy_condition(group: PodGroup, divergence: Divergence, minor: int) -> Judged:
+def _policy_condition(group: PodGroup, divergence: Divergence, server: ServerInfo) -> Judged:
     axis = divergence.policy
     if not axis.divergent:
         return _agreed(group, POLICY, POLICIES_MATCH, divergence.members, axis)
-    follows = policy_consequence(group, divergence, minor)
+    follows = policy_consequence(group, divergence, server)
     parts = f"{policy_sentence(divergence, _SHOWN)}.", follows, *_leaving(axis)
     condition = _condition(group, POLICY, "True", POLICY_MISMATCH, " ".join(parts))
     return Judged(condition, _PREEMPTION_POLICY, axis.live)

@@ -29,6 +29,7 @@ from podium.controllers.divergence import Times, Write
 from podium.controllers.metrics import ReconcilerMetrics
 from podium.controllers.touched import touched
 from podium.errors import PodiumError
+from podium.groups.messages import ServerInfo
 from podium.kube.backoff import Rate
 from podium.kube.connection import RefusedError
 from podium.kube.preconditions import StaleError
@@ -89,13 +90,13 @@ class Manager:
         metrics: ReconcilerMetrics,
         emit: Callable[[EventDraft], None],
         *,
-        minor: Callable[[], int],
+        server: Callable[[], ServerInfo],
         new_queue: Callable[[], Workqueue[GroupKey]],
         clock: Callable[[], float],
         now: Callable[[], datetime],
         log_event: EventLogger,
     ) -> None:
-        """`perform` writes as `Writer.perform` does, `emit` takes events; `minor` returns the server's minor.
+        """`perform` writes as `Writer.perform` does, `emit` takes events; `server` returns its version.
 
         `clock` returns monotonic seconds, `now` the time in UTC.
         """
@@ -104,7 +105,7 @@ class Manager:
         self._rules = rules
         self._metrics = metrics
         self._emit = emit
-        self._minor = minor
+        self._server = server
         self._new_queue = new_queue
         self._clock = clock
         self._now = now
@@ -195,7 +196,7 @@ class Manager:
         decisions = []
         if group is not None:
             record.judged = judged(
-                group, members, state.classes, self._minor(), policy=rules.preemption_policy
+                group, members, state.classes, self._server(), policy=rules.preemption_policy
             )
             times = Times(quiet=now - record.changed, since_write=now - record.wrote)
             decisions.append(divergence.decide(group, record.judged, times, rules.write, self._now()))

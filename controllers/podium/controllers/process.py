@@ -18,6 +18,7 @@ from podium.controllers.manager import Manager, Rules
 from podium.controllers.metrics import ReconcilerMetrics
 from podium.controllers.writer import Writer
 from podium.groups.autogroups import FOLLOWED
+from podium.groups.messages import ServerInfo
 from podium.kube.cache import InformerCache
 from podium.kube.connection import Connection, connect
 from podium.kube.discovery import Served
@@ -66,7 +67,7 @@ class _Process:
             rules,
             self._metrics,
             self._recorder.emit,
-            minor=self._server_minor,
+            server=self._server_kind,
             new_queue=self._new_queue,
             clock=steady,
             now=utc_now,
@@ -101,10 +102,11 @@ class _Process:
             log_event=self._replica.log_event,
         )
 
-    def _server_minor(self) -> int:
+    def _server_kind(self) -> ServerInfo:
         discovery = self._cluster.discovery
         minor = minor_of(discovery.server) if discovery is not None else None
-        return max(WORKLOAD_VERSIONS) if minor is None else minor
+        spoken = max(WORKLOAD_VERSIONS) if minor is None else minor
+        return ServerInfo(spoken, f"1.{spoken}")
 
 
 def kinds(rules: Rules) -> set[Kind]:

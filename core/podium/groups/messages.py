@@ -5,10 +5,20 @@ the consequence. kube-scheduler changed the consequence from one minor to the ne
 may also place native groups, follows the KEP.
 """
 
+from typing import NamedTuple
+
 from podium.api.core import PODIUM_SCHEDULER
 from podium.api.groups import PodGroup
 from podium.groups.divergence import Divergence, DivergenceCause, Explanation
 from podium.text import listed, some
+
+
+class ServerInfo(NamedTuple):
+    """The Kubernetes version as a minor number to compare and as a text to show: 37 and `1.37`."""
+
+    minor: int
+    version: str
+
 
 # A consequence that depends on a scheduler setting, which neither the reconciler nor the audit can read.
 BY_DIVERGENCE_POLICY = (
@@ -40,12 +50,11 @@ def because(group: PodGroup, explanation: Explanation, divergence: Divergence) -
             return f"Older than the group: {'all of them' if all_of_them and not one else names}."
 
 
-def consequence(group: PodGroup, divergence: Divergence, minor: int) -> str:
+def consequence(group: PodGroup, divergence: Divergence, server: ServerInfo) -> str:
     """Return a sentence on what its schedulers do with a group whose members have another priority.
 
-    The server is Kubernetes 1.`minor`. The source is KEP-5710 and, from 1.37 on, kube-scheduler's
-    validatePodGroup. Every scheduler except Podium's is treated as kube-scheduler, because a profile may have
-    any name.
+    The source is KEP-5710 and, from 1.37 on, kube-scheduler's validatePodGroup. Every scheduler except
+    Podium's is treated as kube-scheduler, because a profile may have any name.
     """
     others = _others(divergence)
     if not others:
@@ -53,20 +62,20 @@ def consequence(group: PodGroup, divergence: Divergence, minor: int) -> str:
     if not group.native:
         read = "reads" if len(others) == 1 else "read"
         return f"{listed(others)} {read} no group of Podium: each pod uses its own priority."
-    if is_refused(group, divergence, minor):
-        return f"Kubernetes 1.{minor} does not schedule the group."
-    if minor <= 35:
-        return f"Kubernetes 1.{minor} reads no PodGroup: each pod uses its own priority."
+    if is_refused(group, divergence, server.minor):
+        return f"Kubernetes {server.version} does not schedule the group."
+    if server.minor <= 35:
+        return f"Kubernetes {server.version} reads no PodGroup: each pod uses its own priority."
     return f"Kubernetes 1.36 silently uses the group's {group.priority or 0}."
 
 
-def policy_consequence(group: PodGroup, divergence: Divergence, minor: int) -> str:
+def policy_consequence(group: PodGroup, divergence: Divergence, server: ServerInfo) -> str:
     """Return a sentence on what its schedulers do with a group whose members' preemption policies differ."""
     others = _others(divergence)
-    if others and (not group.native or minor <= 35):
+    if others and (not group.native or server.minor <= 35):
         return "Each pod uses its own preemptionPolicy."
-    if is_refused(group, divergence, minor):
-        return f"Kubernetes 1.{minor} does not schedule the group."
+    if is_refused(group, divergence, server.minor):
+        return f"Kubernetes {server.version} does not schedule the group."
     return "One member with Never prevents the whole group from preempting."
 
 

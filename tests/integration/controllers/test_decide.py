@@ -19,12 +19,13 @@ from podium.controllers.actions import ApplyConditions, Reconciliation
 from podium.controllers.conditions import OURS, POLICY, PRIORITY, Judged, judged
 from podium.controllers.divergence import APART, LONGEST, QUIET, Times, Write, decide, flips
 from podium.controllers.writer import Writer
+from podium.groups.messages import ServerInfo
 from podium.kube.connection import connect
 
 NOW = datetime(2026, 11, 21, 16, 0, 7, 999_999, tzinfo=UTC)
 THEN = "2026-11-21T15:00:00Z"
 SETTLED = Times(quiet=3600.0, since_write=3600.0)
-MINOR = 37
+SERVER = ServerInfo(37, "1.37")
 
 
 def condition(status: str, kind: str = PRIORITY, **more: object) -> Condition:
@@ -328,7 +329,7 @@ def test_any_history_keeps_what_is_stored_true(
     now = NOW
     for members, times, policy, moved in history:
         now += timedelta(seconds=moved)
-        found = judged(stored, members, GOLD, MINOR, policy=policy)
+        found = judged(stored, members, GOLD, SERVER, policy=policy)
         decision = decide(stored, found, times, write, now)
         after = stored_after(stored, decision)
         was = {each.type: each for each in stored.conditions}
@@ -389,7 +390,7 @@ async def test_an_api_server_keeps_what_was_decided(server: ApiServer, namespace
         """Write the decision; return the statuses stored then, after which no further write is decided."""
         for times in (SETTLED, UNSETTLED):
             before = stored()
-            found = judged(before, members, {}, MINOR, policy=policy)
+            found = judged(before, members, {}, SERVER, policy=policy)
             decision = decide(before, found, times, Write.DIVERGENT, NOW)
             assert bool(decision.actions) == (times is SETTLED)
             for action in decision.actions:

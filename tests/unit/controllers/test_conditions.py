@@ -24,24 +24,24 @@ from podium.controllers.conditions import (
     judged,
 )
 from podium.groups.divergence import GROUP_UNRESOLVED, measure_divergence
-from podium.groups.messages import BY_DIVERGENCE_POLICY
+from podium.groups.messages import BY_DIVERGENCE_POLICY, ServerInfo
 
 CLASSES: Mapping[str, PriorityClass] = {
     "gold": priority_class("gold", 1000),
     "standard": priority_class("standard", 100, default=True),
 }
-NEWER = 37
+NEWER = ServerInfo(37, "1.37")
 GOLD = pod_group(priority=1000, class_name="gold")
 
 
-def of_priority(group: PodGroup, *members: Pod, server: int = NEWER) -> Judged:
+def of_priority(group: PodGroup, *members: Pod, server: ServerInfo = NEWER) -> Judged:
     (found,) = judged(group, members, CLASSES, server, policy=False)
     assert found.condition.type == PRIORITY
     assert found.condition.lastTransitionTime is None
     return found
 
 
-def of_policy(group: PodGroup, *members: Pod, server: int = NEWER) -> Judged:
+def of_policy(group: PodGroup, *members: Pod, server: ServerInfo = NEWER) -> Judged:
     _, found = judged(group, members, CLASSES, server, policy=True)
     assert found.condition.type == POLICY
     return found
@@ -242,12 +242,12 @@ def test_the_priority_condition(case: Case) -> None:
 @pytest.mark.parametrize(
     ("group", "speaks_of", "text"),
     [
-        (GOLD, 36, "Kubernetes 1.36 silently uses the group's 1000."),
-        (GOLD, 38, "Kubernetes 1.38 does not schedule the group."),
+        (GOLD, ServerInfo(36, "1.36"), "Kubernetes 1.36 silently uses the group's 1000."),
+        (GOLD, ServerInfo(38, "1.38"), "Kubernetes 1.38 does not schedule the group."),
     ],
     ids=["1.36", "later"],
 )
-def test_the_message_says_what_this_server_does(group: PodGroup, speaks_of: int, text: str) -> None:
+def test_the_message_says_what_this_server_does(group: PodGroup, speaks_of: ServerInfo, text: str) -> None:
     assert text in (of_priority(group, pod("a"), server=speaks_of).condition.message or "")
 
 
@@ -289,7 +289,7 @@ def test_the_policy_condition_is_the_second_axis() -> None:
         "1 of 3 pods does not have preemptionPolicy Never: PreemptLowerPriority (b); 1 more, terminating. "
         "Kubernetes 1.37 does not schedule the group. Terminating and different: c."
     )
-    older = of_policy(group, pod("b"), server=36).condition.message or ""
+    older = of_policy(group, pod("b"), server=ServerInfo(36, "1.36")).condition.message or ""
     assert "One member with Never prevents the whole group from preempting." in older
     even = of_policy(group, pod("a", policy="Never"))
     assert (even.condition.status, even.condition.reason, even.cause) == ("False", POLICIES_MATCH, "")
@@ -356,11 +356,11 @@ groups = st.builds(
     policy=st.sampled_from([None, "Never", "PreemptLowerPriority"]),
     class_name=texts,
 )
-servers = st.integers(30, 40)
+servers = st.integers(30, 40).map(lambda minor: ServerInfo(minor, f"1.{minor}"))
 
 
 @given(groups, members, servers)
-def test_the_status_is_the_judgement(group: PodGroup, pods: list[Pod], speaks_of: int) -> None:
+def test_the_status_is_the_judgement(group: PodGroup, pods: list[Pod], speaks_of: ServerInfo) -> None:
     """It is True exactly if `divergence` finds one, except for a group that was never resolved."""
     divergence = measure_divergence(group, pods, CLASSES)
     priority, policy = judged(group, pods, CLASSES, speaks_of, policy=True)
@@ -375,7 +375,9 @@ def test_the_status_is_the_judgement(group: PodGroup, pods: list[Pod], speaks_of
 
 
 @given(groups, members, servers)
-def test_conditions_are_valid_for_the_api_server(group: PodGroup, pods: list[Pod], speaks_of: int) -> None:
+def test_conditions_are_valid_for_the_api_server(
+    group: PodGroup, pods: list[Pod], speaks_of: ServerInfo
+) -> None:
     for found in judged(group, pods, CLASSES, speaks_of, policy=True):
         condition = found.condition
         assert condition.type in OURS
@@ -387,7 +389,7 @@ def test_conditions_are_valid_for_the_api_server(group: PodGroup, pods: list[Pod
 
 @given(groups, members, servers, st.randoms(use_true_random=False))
 def test_the_order_of_pods_says_nothing(
-    group: PodGroup, pods: list[Pod], speaks_of: int, random: object
+    group: PodGroup, pods: list[Pod], speaks_of: ServerInfo, random: object
 ) -> None:
     shuffled = list(pods)
     random.shuffle(shuffled)  # type: ignore[attr-defined] # hypothesis gives a random.Random

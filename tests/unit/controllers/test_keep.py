@@ -38,6 +38,7 @@ from podium.groups.autogroups import (
     SINGLE,
 )
 from podium.groups.inferred import JOBSET_NAME, JOBSET_ROLE, LWS_GROUP, LWS_NAME
+from podium.groups.messages import ServerInfo
 
 NOW = datetime(2026, 11, 21, 16, 0, tzinfo=UTC)
 PRIORITIES = (None, 0, 1000)
@@ -204,7 +205,7 @@ def decisions(state: ClusterState, history: list[tuple[Readable | None, Readable
         group, members = state.groups.get(key), state.members(key)
         found += [key, sorted(members)]
         if group is not None:
-            verdicts = judged(group, members.values(), state.classes, 37, policy=True)
+            verdicts = judged(group, members.values(), state.classes, ServerInfo(37, "1.37"), policy=True)
             times = Times(quiet=60.0, since_write=60.0)
             found += [verdicts, *(divergence.decide(group, verdicts, times, write, NOW) for write in Write)]
         found += [protection.decide(state, key, protect=protect) for protect in (True, False)]

@@ -30,11 +30,12 @@ from podium.controllers.conditions import OURS, PRIORITY, judged
 from podium.controllers.manager import Manager, Rules
 from podium.controllers.metrics import ReconcilerMetrics
 from podium.errors import PodiumError
+from podium.groups.messages import ServerInfo
 from podium.kube.connection import RefusedError
 from podium.kube.preconditions import StaleError
 from podium.runtime.workqueue import Workqueue
 
-MINOR = 37
+SERVER = ServerInfo(37, "1.37")
 START = datetime(2026, 11, 21, 16, tzinfo=UTC)
 NAMES = ("one", "two")
 PODS = ("a", "b", "c")
@@ -157,7 +158,7 @@ class World:
             rules or Rules(preemption_policy=True, writers=2),
             metrics,
             self.notes.append,
-            minor=lambda: MINOR,
+            server=lambda: SERVER,
             new_queue=lambda: Workqueue(
                 clock=self.time.clock,
                 sleep=self.time.sleep,
@@ -284,7 +285,7 @@ def assert_true(world: World) -> None:
             continue
         assert (FINALIZER in (group.metadata.finalizers or ())) is world.api.podium
         want = {
-            each.condition.type: each.condition for each in judged(group, members, {}, MINOR, policy=True)
+            each.condition.type: each.condition for each in judged(group, members, {}, SERVER, policy=True)
         }
         have = {each.type: each for each in group.conditions}
         for kind, condition in want.items():

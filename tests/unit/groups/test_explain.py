@@ -9,6 +9,7 @@ from podium.api.core import PODIUM_SCHEDULER, Pod
 from podium.groups.divergence import measure_divergence, policy_sentence, sentence
 from podium.groups.messages import (
     BY_DIVERGENCE_POLICY,
+    ServerInfo,
     because,
     consequence,
     is_refused,
@@ -32,7 +33,7 @@ MEMBERS = [pod("a", priority=1), pod("b", priority=2), pod("c", priority=2), pod
 def test_the_consequence_depends_on_the_server_and_the_api(
     minor: int, whose: str, priority: str, policy: str
 ) -> None:
-    group, speaks_of = pod_group(priority=7, podium=whose == "podium"), minor
+    group, speaks_of = pod_group(priority=7, podium=whose == "podium"), ServerInfo(minor, f"1.{minor}")
     divergence = measure_divergence(group, MEMBERS)
     assert priority in consequence(group, divergence, speaks_of)
     assert policy in policy_consequence(group, divergence, speaks_of)
@@ -42,7 +43,7 @@ def test_the_consequence_depends_on_the_server_and_the_api(
 @pytest.mark.parametrize("minor", [35, 36, 37, 38])
 def test_podiums_scheduler_makes_the_same_of_every_group_on_every_server(minor: int, podium: bool) -> None:
     """It places native groups too, by the KEP; a pod that leaves another scheduler changes nothing."""
-    group, speaks_of = pod_group(priority=7, podium=podium), minor
+    group, speaks_of = pod_group(priority=7, podium=podium), ServerInfo(minor, f"1.{minor}")
     ours = [
         pod(name, scheduler=PODIUM_SCHEDULER, policy=policy) for name, policy in [("a", None), ("b", "Never")]
     ]
@@ -54,7 +55,7 @@ def test_podiums_scheduler_makes_the_same_of_every_group_on_every_server(minor: 
 
 def test_a_group_that_names_two_schedulers_is_spoken_of_for_the_other_one() -> None:
     divergence = measure_divergence(pod_group(priority=7), [pod("a"), pod("b", scheduler=PODIUM_SCHEDULER)])
-    message = consequence(pod_group(priority=7), divergence, 37)
+    message = consequence(pod_group(priority=7), divergence, ServerInfo(37, "1.37"))
     assert message == "Kubernetes 1.37 does not schedule the group."
 
 

@@ -14,6 +14,7 @@ from podium.cli import inputs
 from podium.cluster.state import ClusterState
 from podium.documents.split import split
 from podium.groups.divergence import measure_divergence
+from podium.groups.messages import ServerInfo
 from podium.schedulerplugin import Engine, Settings
 from podium.schedulerplugin.preemption.outcome import Semantics
 from podium.schedulerplugin.preemption.target import PlacementTarget
@@ -83,6 +84,6 @@ def test_the_condition_is_named_where_it_withholds_preemption() -> None:
     )
     judged = JudgedGroup(reported_pod, measure_divergence(reported_pod, state.members(KEY).values()))
     for policy in DivergencePolicy:
-        law = Law(Settings(divergence=policy), 37, {})
+        law = Law(Settings(divergence=policy), ServerInfo(37, "1.37"), {})
         named = "its condition PodsNotMatchingPriority is True" in of_group(judged, law).rule
         assert named == (policy is DivergencePolicy.NO_PREEMPTION)

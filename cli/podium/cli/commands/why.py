@@ -193,11 +193,13 @@ def _without_plan(account: "Account", why_not: str) -> "Account":
 
 def reading(question: WhyQuery, read: "WhyData", rules: ChosenSemantics) -> "WhyInput":
     """Return the input of an account."""
+    from podium.groups.messages import ServerInfo  # noqa: PLC0415 - as above
     from podium.why.effectivepriority import Law  # noqa: PLC0415 - as above
     from podium.why.explain import WhyInput, names  # noqa: PLC0415 - as above
 
     state, tenant = read.near.state, question.tenant
     classes = None if Kind.PRIORITY_CLASS in state.unread else state.classes
+    server = ServerInfo(rules.minor, f"1.{rules.minor}")
     scheduler = whatifinput.scheduler(_target(question, state), state)
     chosen = choose_settings(rules, scheduler, read.near, of_file(question.config))
     views = [state] if read.whole is None or read.whole is read.near else [state, read.whole.state]
@@ -208,7 +210,7 @@ def reading(question: WhyQuery, read: "WhyData", rules: ChosenSemantics) -> "Why
         known=read.known if tenant is None else tenant.__eq__,
         name_of=names(views),
         unknown=(*read.unknown, *whatifinput.not_known(read.near, _FACTS)),
-        law=Law(chosen.settings, rules.minor, classes),
+        law=Law(chosen.settings, server, classes),
         settings=chosen.sentence,
         minor=rules.minor,
         owners_read=not question.live or bool(state.owners),

@@ -8,7 +8,7 @@ from podium.api.groups import PodGroup
 from podium.api.reads import Kind
 from podium.cluster.reader import ClusterReader
 from podium.groups.divergence import Divergence, DivergenceCause, policy_sentence, sentence
-from podium.groups.messages import because, consequence, policy_consequence
+from podium.groups.messages import ServerInfo, because, consequence, policy_consequence
 from podium.rules.audit.commands import delete, delete_pods, recreate, templates_of
 from podium.rules.audit.survey import AuditFinding, Survey
 from podium.rules.rule import Rule
@@ -47,7 +47,7 @@ def pod_priority_differs(survey: Survey) -> Iterator[AuditFinding]:
         if group is None or divergence is None or not divergence.priority.divergent:
             continue
         causes = "".join(f" {because(group, cause, divergence)}" for cause in divergence.causes)
-        message = f"{sentence(divergence)}. {consequence(group, divergence, survey.minor)}{causes}"
+        message = f"{sentence(divergence)}. {consequence(group, divergence, _server(survey))}{causes}"
         fix, remedy = priority_fix(survey.view, group, divergence, each.staying, survey.owners)
         yield AuditFinding(POD_PRIORITY_DIFFERS.finding(each.ref, "spec.priority", message, fix), remedy)
 
@@ -63,10 +63,14 @@ def preemption_policy_differs(survey: Survey) -> Iterator[AuditFinding]:
             PREEMPTION_POLICY_DIFFERS.finding(
                 each.ref,
                 "spec.preemptionPolicy",
-                f"{policy_sentence(divergence)}. {policy_consequence(group, divergence, survey.minor)}",
+                f"{policy_sentence(divergence)}. {policy_consequence(group, divergence, _server(survey))}",
                 policy_fix(divergence, each.staying, survey.owners),
             )
         )
+
+
+def _server(survey: Survey) -> ServerInfo:
+    return ServerInfo(survey.minor, survey.kubernetes)
 
 
 def priority_fix(

@@ -16,7 +16,7 @@ from podium.api.membership import GroupKey
 from podium.api.priority import resolve
 from podium.api.reads import Kind
 from podium.groups.divergence import Axis, Divergence
-from podium.groups.messages import consequence
+from podium.groups.messages import ServerInfo, consequence
 from podium.groups.planned import PlannedPods
 from podium.rules.audit.survey import AuditFinding, Survey
 from podium.rules.rule import Rule
@@ -221,9 +221,10 @@ def _scheduler(planned: PlannedPods) -> str:
 
 
 def _consequence(survey: Survey, planned: PlannedPods, group: PodGroup, wanted: int | None) -> str:
+    server = ServerInfo(survey.minor, survey.kubernetes)
     resolved = msgspec.structs.replace(group, priority=wanted)
     divergence = Divergence(members=1, priority=Axis(0), policy=Axis(""), schedulers=(_scheduler(planned),))
-    return consequence(resolved, divergence, survey.minor)
+    return consequence(resolved, divergence, server)
 
 
 def _of_workload(survey: Survey, key: GroupKey) -> bool:
