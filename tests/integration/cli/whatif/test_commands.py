@@ -210,7 +210,7 @@ def test_a_plan_without_a_name_lists_pending_groups_and_pods(podium: Podium) -> 
     run = podium("-f", cluster)
     assert run.code == 2
     assert run.stderr == (
-        "podium: no target: use --pod or --group; pending groups: a/ring; "
+        "podium: no target: use --pod or --group, or -A for all; pending groups: a/ring; "
         "pending pods: a/wait-0, a/wait-1, a/wait-2, a/wait-3, a/wait-4 and 4 more\n"
     )
 
