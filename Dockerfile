@@ -12,12 +12,14 @@ RUN /opt/podium/bin/pip install --only-binary=:all: --require-hashes --requireme
 COPY . .
 # Compiled here, for the file system of a running container is read-only. What only builds stays out of the image.
 RUN /opt/podium/bin/pip install --no-deps --no-build-isolation . \
-    && /opt/podium/bin/pip uninstall --yes hatchling pathspec pluggy trove-classifiers packaging tomlkit pip \
-    && /opt/podium/bin/podium --version
+    && /opt/podium/bin/pip uninstall --yes hatchling pathspec pluggy trove-classifiers packaging tomlkit pip
 
 FROM ${BASE}
 COPY --from=build /opt/podium /opt/podium
 ENV PATH=/opt/podium/bin:$PATH PYTHONDONTWRITEBYTECODE=1 PYTHONUNBUFFERED=1
 # By number, which is how runAsNonRoot knows that it is not root.
 USER 65532:65532
+# A module or library that this stage lacks fails the build, and not the first pod. Commands import the last two late.
+RUN python -c "import podium.webhooks.process, podium.controllers.process, podium.schedulerplugin.live.process, kubernetes_asyncio, uvloop" \
+    && podium --version
 ENTRYPOINT ["podium"]

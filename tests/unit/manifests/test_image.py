@@ -1,7 +1,9 @@
 """The contents of the image, as far as they are known without building it."""
 
+import inspect
 import re
 import tomllib
+from importlib import import_module
 
 from podium.documents.packagedata import folder
 
@@ -29,8 +31,22 @@ def test_build_dependencies_are_not_in_the_image() -> None:
     builds = users.keys() - needed
     assert "hatchling" in builds
     dockerfile = (_ROOT / "Dockerfile").read_text(encoding="utf-8")
-    (line,) = re.findall(r"pip uninstall --yes (.+?) \\", dockerfile)
+    (line,) = re.findall(r"pip uninstall --yes (.+?)$", dockerfile, re.MULTILINE)
     assert set(line.split()) == builds | {"pip"}
+
+
+def test_the_last_stage_imports_every_process() -> None:
+    """An image without a part of a process would fail in the cluster only."""
+    dockerfile = (_ROOT / "Dockerfile").read_text(encoding="utf-8")
+    (code,) = re.findall(r'^RUN python -c "(import .+?)"', dockerfile.rpartition("FROM")[2], re.MULTILINE)
+    modules = code.removeprefix("import ").split(", ")
+    commands = ("webhook", "controller", "scheduler")
+    started = [inspect.getsource(import_module(f"podium.cli.commands.{name}")) for name in commands]
+    processes = re.findall(r"from (podium\.\S+\.process) import", "\n".join(started))
+    assert len(processes) == len(commands)
+    assert set(processes) < set(modules)
+    for each in modules:
+        import_module(each)
 
 
 def test_the_build_context_has_all_that_the_wheel_is_made_of() -> None:
