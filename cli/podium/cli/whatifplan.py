@@ -125,7 +125,8 @@ def _report_of_all(
     after = given._replace(state=given.state.copy())
     steps = list(plan_series(after.state, targets, given.now, _engines(after), given.namer))
     workloads = by_workload(steps, targets)
-    made = summed([step.plan for step in steps], _message(workloads))
+    shared = any(len(step.targets) > 1 and step.plan.victims for step in steps)
+    made = summed([step.plan for step in steps], _message(workloads, shared=shared))
     basis = _joint([basis_of(given.assumed_of(step.targets[0])) for step in steps])
     picture = plan_picture(made, given.state)
     return WhatIf(made, _names(workloads), accelerators(made, given.state), basis, workloads, picture=picture)
@@ -149,12 +150,19 @@ def _names(workloads: Sequence[WorkloadPlan]) -> str:
     return str(workloads[0]) if len(workloads) == 1 else count(len(workloads), "workload")
 
 
-def _message(workloads: Sequence[WorkloadPlan]) -> str:
-    """Return how many workloads and pods fit, and why the first workload does not."""
+def _message(workloads: Sequence[WorkloadPlan], *, shared: bool) -> str:
+    """Return how many workloads and pods fit, and why the first workload does not.
+
+    `shared` is whether several pods share a plan with victims.
+    """
     lacking = next((each for each in workloads if not each.fits), None)
     fitting = sum(each.fits for each in workloads)
     parts = [f"{fitting:,} of {count(len(workloads), 'workload')} fit"] if len(workloads) > 1 else []
     if lacking is not None:
         placed = f"{lacking.placed:,} of {count(lacking.pods, 'pod')} of {lacking} fit"
         parts.append(f"{placed}: {lacking.message}")
+    if shared:
+        parts.append(
+            "equal pods planned at once; the scheduler takes them one by one and may evict other pods"
+        )
     return ". ".join(parts) or f"{count(workloads[0].pods, 'pod')} planned one after another"

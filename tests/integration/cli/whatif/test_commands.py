@@ -247,6 +247,38 @@ def test_the_largest_number_of_replicas_is_found(podium: Podium, text: str, most
     assert (run.code, run.json["replicas"]) == (3, None)
 
 
+DEPLOYMENT = """\
+apiVersion: scheduling.k8s.io/v1
+kind: PriorityClass
+metadata: {name: gold}
+value: 7
+---
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: web, namespace: a}
+spec:
+  selector: {matchLabels: {app: web}}
+  template:
+    metadata: {labels: {app: web}}
+    spec:
+      priorityClassName: gold
+      containers: [{name: main, image: web, resources: {requests: {cpu: "3"}}}]
+"""
+
+
+@pytest.mark.parametrize(("replicas", "shared"), [(64, True), (2, False)])
+def test_a_plan_that_pods_share_is_marked(podium: Podium, replicas: int, shared: bool) -> None:
+    """The scheduler takes equal pods one by one, so it may evict others than a plan for all of them."""
+    nodes = [
+        f"---\n{NODE}".replace("n1", f"n{at}") + pod(f"low-{at}", 3, node=f"n{at}") for at in range(replicas)
+    ]
+    added = file(DEPLOYMENT, "add.yaml")
+    options = ("--semantics", "kep", "--replicas", str(replicas), "-o", "json")
+    run = podium("-f", file("".join(nodes)), "--add", added, *options)
+    assert (run.code, len(run.json["victims"])) == (0, replicas)
+    assert ("equal pods planned at once" in run.json["message"]) == shared
+
+
 @pytest.mark.parametrize(
     "options", [("--replicas", "2"), ("--max",), ("--add", "a.yaml", "--max", "--replicas", "2")]
 )
