@@ -1,6 +1,7 @@
 """`podium why` on real servers: evicted by each hand that can be had there, a gang that waits, a tenant."""
 
 import re
+import shlex
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -231,12 +232,12 @@ def test_the_commands_of_the_documentation(podium: Podium, yard: Yard, tmp_path:
     (written,) = (line for line in lines if line.startswith("kubectl "))
     command, _, name = written.removeprefix("kubectl ").partition(" > ")
     Path(name).write_text(yard.server.kubectl(*command.split()), "utf-8")
-    (whole,) = (line.split()[2:] for line in lines if line.startswith("podium dump "))
+    (whole,) = (shlex.split(line, comments=True)[2:] for line in lines if line.startswith("podium dump "))
     assert CliRunner().invoke(dump, [*whole, *config]).exit_code == 0
     questions = [line for line in lines if line.startswith("podium why ")]
     assert len(questions) == len(lines) - 2
     for line in questions:
-        run = podium(*line.split()[2:], *(() if " -f " in line else config))
+        run = podium(*shlex.split(line, comments=True)[2:], *(() if " -f " in line else config))
         assert run.code == 0, f"{line}: {run.stderr}"
     (departure,) = podium("pod", f"{yard.name}/low", "-f", name, "-o", "json").json["departures"]
     assert (departure["by"], departure["node"], departure["told"]) == (
