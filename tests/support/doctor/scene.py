@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+from tests.support.rollout.objects import replica_set
 from tests.unit.manifests.test_modes import rendered
 
 from podium.api.times import written
@@ -179,7 +180,8 @@ def well() -> Scene:
         for kind in ("Deployment", *doctor.REGISTRATIONS, "CustomResourceDefinition", *_POLICIES)
     }
     for each in by_kind["Deployment"]:
-        each["status"] = {"availableReplicas": 2}
+        each["metadata"]["uid"] = each["metadata"]["name"]
+        each["status"] = {"replicas": 2, "updatedReplicas": 2, "availableReplicas": 2}
     definitions: Mapping[str, Answer] = {
         f"{doctor.DEFINITIONS}/{each['metadata']['name']}": {
             **each,
@@ -211,7 +213,9 @@ def well() -> Scene:
             **definitions,
             INSTALLATION.itself: INSTALLATION.documents_of("Namespace")[0],
             INSTALLATION.deployments: listed(*by_kind["Deployment"]),
+            INSTALLATION.replica_sets: listed(replica_set()),
             INSTALLATION.pods_path: listed(),
+            INSTALLATION.warnings: listed(),
             INSTALLATION.leases: listed(lease("controller"), lease("scheduler")),
             INSTALLATION.settings: {"kind": "ConfigMap"},
             SECRET: {"data": {"tls.crt": LEAF}},

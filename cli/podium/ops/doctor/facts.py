@@ -21,6 +21,7 @@ Document = dict[str, Any]
 # Maximum number of items to read from a list that grows with the cluster.
 SAMPLE = 500
 PARTS = "app.kubernetes.io/part-of=podium"
+WARNINGS = "type=Warning"
 COMPONENTS = ("webhook", "controller", "scheduler")
 
 _REGISTRATION = "/apis/admissionregistration.k8s.io/v1"
@@ -104,10 +105,14 @@ class Installation:
     def __init__(self, documents: Sequence[Document]) -> None:
         self._documents = documents
         (self.namespace,) = [each["metadata"]["name"] for each in self.documents_of("Namespace")]
-        # Paths: the namespace, the Deployments, the processes' pods, the Leases, the scheduler's ConfigMap.
+        # Paths: the namespace, the Deployments, their ReplicaSets and pods, the Events of type Warning, the
+        # Leases, the scheduler's ConfigMap.
         self.itself = f"/api/v1/namespaces/{self.namespace}"
         self.deployments = self.within("apps/v1", "deployments")
-        self.pods_path = self.within("v1", f"pods?{urlencode({'labelSelector': PARTS, 'limit': 50})}")
+        ours = urlencode({"labelSelector": PARTS, "limit": 50})
+        self.replica_sets = self.within("apps/v1", f"replicasets?{ours}")
+        self.pods_path = self.within("v1", f"pods?{ours}")
+        self.warnings = self.within("v1", f"events?{urlencode({'fieldSelector': WARNINGS, 'limit': SAMPLE})}")
         self.leases = self.within("coordination.k8s.io/v1", "leases")
         self.settings = self.within("v1", "configmaps/podium-scheduler")
 
@@ -143,7 +148,9 @@ class Installation:
             ),
             self.itself,
             self.deployments,
+            self.replica_sets,
             self.pods_path,
+            self.warnings,
             self.leases,
             self.settings,
         ]

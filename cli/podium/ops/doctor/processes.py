@@ -9,6 +9,7 @@ from podium.api.meta import instant
 from podium.kube.reading import NamedUndecodable
 from podium.ops.doctor.check import DoctorCheck, note, ok, problem, warning
 from podium.ops.doctor.facts import ClusterFacts, Document, lasting, policy_path, unseen
+from podium.ops.rollout import Rollout, rollout
 from podium.text import count, listed, some
 
 # The API server sends at least a bookmark to each cache every minute.
@@ -77,46 +78,54 @@ def _namespace(facts: ClusterFacts) -> Iterator[DoctorCheck]:
 
 
 def deployments(facts: ClusterFacts) -> Iterator[DoctorCheck]:
-    """Yield a check of the replicas of each Deployment."""
-    namespace = facts.installation.namespace
-    for component, deployment in facts.processes.items():
-        name = f"podium-{component}"
-        wanted = deployment["spec"].get("replicas", 1)
-        available = (deployment.get("status") or {}).get("availableReplicas", 0)
-        fact = f"Deployment {namespace}/{name} has {available} of {wanted} pods available"
-        if available >= wanted > 1:
-            yield ok("deployment", fact)
-            continue
-        why = _trouble(facts, component, deployment)
-        describe = f"kubectl -n {namespace} describe pods -l app.kubernetes.io/component={component}"
-        if wanted == 1 and available:
-            fix = f"kubectl -n {namespace} scale deployment {name} --replicas=2"
-            yield warning("deployment", f"{fact}: no other replica can take over", fix)
-        else:
-            check = warning if available else problem
-            yield check("deployment", f"{fact}{f': {why}' if why else ''}", describe)
+    """Yield checks of the replicas of each Deployment, and of its rollout."""
+    place = facts.installation
+    states = {component: _rollout(facts, each) for component, each in facts.processes.items()}
+    for component, state in states.items():
+        yield _deployment(facts, component, state)
+    unread = facts.unread(place.replica_sets, place.pods_path, place.warnings)
+    if unread is not None and any(state.lacks and not state.causes for state in states.values()):
+        yield unseen("deployment", "the ReplicaSets, pods or Events of a rollout were", unread)
 
 
-def _component(pod: Document) -> str:
-    return str((pod["metadata"].get("labels") or {}).get("app.kubernetes.io/component", ""))
+def _rollout(facts: ClusterFacts, deployment: Document) -> Rollout:
+    place = facts.installation
+    return rollout(
+        deployment, facts.items(place.replica_sets), facts.items(place.pods_path), facts.items(place.warnings)
+    )
 
 
-def _trouble(facts: ClusterFacts, component: str, deployment: Document) -> str:
-    """Return why a Deployment lacks pods: they are not created, not scheduled or not started."""
-    pods = [each for each in facts.items(facts.installation.pods_path) if _component(each) == component]
-    for each in (deployment.get("status") or {}).get("conditions") or ():
-        if each["type"] == "ReplicaFailure" and each["status"] == "True":
-            return str(each.get("message", ""))
-    for pod in pods:
-        status = pod.get("status") or {}
-        for each in status.get("conditions") or ():
-            if each["type"] == "PodScheduled" and each["status"] == "False" and each.get("message"):
-                return str(each["message"])
-        for container in status.get("containerStatuses") or ():
-            waiting = (container.get("state") or {}).get("waiting")
-            if waiting:
-                return f"{waiting.get('reason', '')}: {waiting.get('message', '')}".strip(": ")
-    return "" if pods or facts.unread(facts.installation.pods_path) else "no pod was created"
+def _deployment(facts: ClusterFacts, component: str, state: Rollout) -> DoctorCheck:
+    """Return the check of one Deployment. If all its pods are available, some of them may still be old."""
+    namespace, name = facts.installation.namespace, f"podium-{component}"
+    deployment = facts.processes[component]
+    wanted = deployment["spec"].get("replicas", 1)
+    available = (deployment.get("status") or {}).get("availableReplicas", 0)
+    title = f"Deployment {namespace}/{name}"
+    why = f": {state.why}" if state.causes else ""
+    if available < wanted:
+        check = warning if available else problem
+        fact = f"{title} has {available} of {wanted} pods available{why}"
+        return check("deployment", fact, _look(namespace, component, state))
+    if why:
+        fact = f"{title} {state.lacks}, and its old pods still run{why}"
+        return warning("deployment", fact, _look(namespace, component, state))
+    if state.lacks:
+        return note("deployment", f"{title} is being rolled out: it {state.lacks}", "run podium doctor again")
+    fact = f"{title} has {available} of {wanted} pods available"
+    if wanted > 1:
+        return ok("deployment", fact)
+    fix = f"kubectl -n {namespace} scale deployment {name} --replicas=2"
+    check = warning if wanted else problem
+    return check("deployment", f"{fact}: no other replica can take over", fix)
+
+
+def _look(namespace: str, component: str, state: Rollout) -> str:
+    """Return the command that shows more of a cause: the container's log if it has run, or the pods."""
+    logs = [each.log for each in state.causes if each.log is not None]
+    if logs:
+        return f"kubectl -n {namespace} logs {logs[0]}"
+    return f"kubectl -n {namespace} describe pods -l app.kubernetes.io/component={component}"
 
 
 def leases(facts: ClusterFacts) -> Iterator[DoctorCheck]:

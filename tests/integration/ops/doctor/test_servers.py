@@ -4,16 +4,16 @@ import contextlib
 import json
 import subprocess
 import sys
-import tempfile
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 from tests.support.connection.cluster import kubeconfig_of
 from tests.support.controllers.running import spawn
+from tests.support.doctor.running import Line, about, doctor
 from tests.support.doctor.scene import encoded, webhook
 from tests.support.install.scene import patch, route, stored
 from tests.support.proxy import Cut, Proxy, Refuse, Where
@@ -23,7 +23,6 @@ from tests.support.webhooks.running import Running, ending, running
 from tests.unit.manifests.test_modes import rendered
 from tools.manifests import render
 
-from podium.cli.commands.doctor import command
 from podium.controlplane.releases import RELEASES
 from podium.ops.doctor.facts import MUTATING, VALIDATING
 from podium.webhooks import certificates
@@ -37,34 +36,8 @@ _SECRET = f"/api/v1/namespaces/{NAMESPACE}/secrets/podium-webhook"
 _RESERVED = "scheduling.podium.dev/reserved"
 
 
-class Line(NamedTuple):
-    """A check of the report."""
-
-    name: str
-    level: str
-    fact: str
-    fix: str
-
-
-def doctor(kubeconfig: Path) -> tuple[int, list[Line]]:
-    """Run the command: its exit code, and the checks that it reports."""
-    with tempfile.TemporaryDirectory() as folder:
-        report = Path(folder) / "report.json"
-        line = [f"--kubeconfig={kubeconfig}", "--output=json", f"--output-file={report}"]
-        code: Any = 0
-        try:
-            command(line, standalone_mode=False)
-        except SystemExit as ended:
-            code = ended.code
-        return code, [Line(**each) for each in json.loads(report.read_bytes())["checks"]]
-
-
 def problems(lines: list[Line]) -> list[tuple[str, str]]:
     return [(each.name, each.fact) for each in lines if each.level == "problem"]
-
-
-def about(lines: list[Line], name: str) -> list[tuple[str, str]]:
-    return [(each.level, each.fact) for each in lines if each.name == name]
 
 
 @pytest.fixture(scope="module", params=RELEASES)

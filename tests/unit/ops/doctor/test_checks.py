@@ -9,6 +9,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.support.doctor import scene
 from tests.support.doctor.scene import INSTALLATION, NOW, Scene, group, leaf, listed, webhook, well
+from tests.support.rollout.objects import (
+    POD,
+    REFUSED,
+    SET,
+    crashing,
+    event,
+    pod,
+    refused,
+    replica_set,
+    running,
+    waiting,
+)
 
 from podium.kube.reading import NamedUndecodable
 from podium.ops.doctor import facts as doctor
@@ -133,19 +145,42 @@ def _waiting(scene: Scene) -> None:
 
 
 def _unavailable(scene: Scene) -> None:
+    scene.deployment("webhook")["status"] = {"replicas": 2, "updatedReplicas": 2}
+    scene.items(INSTALLATION.pods_path).append(pod(waiting("ImagePullBackOff", "no such")))
+
+
+def _stuck(scene: Scene) -> None:
+    """Two old pods run, and the first new one crashes."""
+    scene.deployment("webhook")["status"] = {"replicas": 3, "updatedReplicas": 1, "availableReplicas": 2}
+    scene.items(INSTALLATION.pods_path).append(pod(crashing(4)))
+
+
+def _rolling(scene: Scene) -> None:
+    scene.deployment("webhook")["status"] = {"replicas": 3, "updatedReplicas": 1, "availableReplicas": 2}
+    scene.items(INSTALLATION.pods_path).append(pod(waiting("ContainerCreating")))
+
+
+def _rolling_unread(scene: Scene) -> None:
+    _rolling(scene)
+    scene.answers[INSTALLATION.pods_path] = FORBIDDEN
+
+
+def _unhealthy(scene: Scene) -> None:
+    scene.deployment("webhook")["status"]["availableReplicas"] = 1
+    scene.items(INSTALLATION.pods_path).append(pod(running()))
+    scene.items(INSTALLATION.warnings).append(event(POD, "Unhealthy", "Readiness probe failed"))
+
+
+def _no_quota(scene: Scene) -> None:
     scene.deployment("webhook")["status"] = {}
-    status = {
-        "containerStatuses": [{"state": {"waiting": {"reason": "ImagePullBackOff", "message": "no such"}}}]
-    }
-    labels = {"app.kubernetes.io/component": "webhook"}
-    scene.items(INSTALLATION.pods_path).append(
-        {"metadata": {"name": "p", "labels": labels}, "status": status}
-    )
+    scene.answers[INSTALLATION.replica_sets] = listed(replica_set(refused(REFUSED["a quota"])))
 
 
 def _one_replica(scene: Scene) -> None:
     scene.deployment("scheduler")["spec"]["replicas"] = 1
-    scene.deployment("scheduler")["status"]["availableReplicas"] = 1
+    scene.deployment("scheduler")["status"] = dict.fromkeys(
+        ("replicas", "updatedReplicas", "availableReplicas"), 1
+    )
 
 
 def _led_once(each: Scene) -> None:
@@ -297,24 +332,69 @@ CASES = [
         "kubectl label",
     ),
     Case(
-        "no pod runs", _unavailable, "deployment", PROBLEM, "0 of 2 pods available: ImagePullBackOff: no such"
+        "no pod runs",
+        _unavailable,
+        "deployment",
+        PROBLEM,
+        f"podium-webhook has 0 of 2 pods available: Pod {POD}: ImagePullBackOff: no such",
+        "kubectl -n podium-system describe pods",
+    ),
+    Case(
+        "a rollout that is stuck while the old pods run",
+        _stuck,
+        "deployment",
+        WARNING,
+        f"podium-webhook has 1 of 2 new pods, and its old pods still run: Pod {POD}: CrashLoopBackOff: ",
+        f"kubectl -n podium-system logs {POD} -c webhook",
+    ),
+    Case(
+        "a rollout",
+        _rolling,
+        "deployment",
+        NOTE,
+        "podium-webhook is being rolled out: it has 1 of 2 new pods",
+        "podium doctor again",
+    ),
+    Case(
+        "a rollout whose pods cannot be read",
+        _rolling_unread,
+        "deployment",
+        NOTE,
+        "the ReplicaSets, pods or Events of a rollout were not read",
+        "run podium doctor with an account",
+    ),
+    Case(
+        "a pod that is not ready",
+        _unhealthy,
+        "deployment",
+        WARNING,
+        f"podium-webhook has 1 of 2 pods available: Pod {POD}: Unhealthy: Readiness probe failed",
+        f"kubectl -n podium-system logs {POD} -c webhook",
     ),
     Case(
         "one pod runs",
         lambda each: each.deployment("controller")["status"].update(availableReplicas=1),
         "deployment",
         WARNING,
-        "podium-controller has 1 of 2 pods available: no pod was created",
+        "podium-controller has 1 of 2 pods available",
         "kubectl -n podium-system describe pods",
     ),
     Case(
         "a quota keeps pods away",
-        lambda each: each.deployment("controller").update(
-            status={"conditions": [{"type": "ReplicaFailure", "status": "True", "message": "exceeded quota"}]}
+        _no_quota,
+        "deployment",
+        PROBLEM,
+        f"podium-webhook has 0 of 2 pods available: ReplicaSet {SET}: FailedCreate: {REFUSED['a quota']}",
+    ),
+    Case(
+        "no replica is wanted",
+        lambda each: each.deployment("webhook").update(
+            spec={**each.deployment("webhook")["spec"], "replicas": 0}
         ),
         "deployment",
         PROBLEM,
-        "exceeded quota",
+        "no other replica can take over",
+        "--replicas=2",
     ),
     Case(
         "a single replica",

@@ -1,0 +1,303 @@
+"""The state of a Deployment's rollout as a function of its objects: what it lacks, and the causes.
+
+`podium install`, `podium upgrade` and `podium doctor` read the same objects and report the same causes. They
+quote the reasons and messages that the kubelet, the schedulers and the controllers write into statuses and
+Events. Each cause has a kind, and each kind a limit: the seconds after which the cause counts as permanent.
+A cause that other programs can mend, such as a missing node that an autoscaler adds, has no limit.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from enum import StrEnum
+from math import inf
+from typing import Any, NamedTuple
+
+from podium.text import count, cut, one_line
+
+Document = dict[str, Any]
+
+# Maximum length of a quoted message in bytes.
+_LONGEST = 500
+# The reasons of a waiting container that starts normally (pkg/kubelet/kubelet_pods.go).
+_NORMAL = ("", "ContainerCreating", "PodInitializing")
+_CRASH_LOOP = "CrashLoopBackOff"
+# The kubelet retries neither with success (pkg/kubelet/images/types.go).
+_NO_IMAGE = ("InvalidImageName", "ErrImageNeverPull")
+_PULL = (
+    "ErrImagePull",
+    "ImagePullBackOff",
+    "ImageInspectError",
+    "RegistryUnavailable",
+    "SignatureValidationFailed",
+)
+# A container may exit twice while it starts, for example before its network works.
+_CRASHES = 3
+_REVISION = "deployment.kubernetes.io/revision"
+
+
+class CauseKind(StrEnum):
+    """What kind of cause keeps a rollout from its end."""
+
+    PAUSED = "paused"
+    REFUSED = "refused"
+    UNSCHEDULED = "unscheduled"
+    NO_IMAGE = "no image"
+    PULL = "pull"
+    CONTAINER = "container"
+    CRASHED = "crashed"
+    STARTING = "starting"
+    NOT_READY = "not ready"
+    FAILED = "failed"
+
+
+# The seconds after which a cause is permanent. The kubelet repeats a pull after 10 s and after 30 s, so three
+# pulls have failed by then. A pod may be refused until the status of a new ResourceQuota is computed, and a
+# container may wait for the kubelet's copy of a ConfigMap.
+LIMITS: Mapping[CauseKind, float] = {
+    CauseKind.PAUSED: 0.0,
+    CauseKind.NO_IMAGE: 0.0,
+    CauseKind.CRASHED: 0.0,
+    CauseKind.REFUSED: 30.0,
+    CauseKind.CONTAINER: 30.0,
+    CauseKind.PULL: 45.0,
+}
+
+
+class ContainerLog(NamedTuple):
+    """The log of a container, or of its instance before the running one."""
+
+    pod: str
+    container: str
+    previous: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.pod} -c {self.container}{' --previous' if self.previous else ''}"
+
+
+class Cause(NamedTuple):
+    """A cause: the object in words, and the reason and message in that object's status or Events.
+
+    `log` is the log that may explain it, or None if the container has not run.
+    """
+
+    kind: CauseKind
+    object: str
+    reason: str
+    message: str = ""
+    log: ContainerLog | None = None
+
+    def __str__(self) -> str:
+        message = f": {cut(one_line(self.message), _LONGEST)}" if self.message else ""
+        return f"{self.object}: {self.reason}{message}"
+
+
+class Rollout(NamedTuple):
+    """What a rollout lacks, in words (empty if it is complete), and why; the shortest limit comes first."""
+
+    lacks: str
+    causes: Sequence[Cause]
+
+    @property
+    def why(self) -> str:
+        """Return the first cause in words with the number of the others; empty if none is known."""
+        if not self.causes:
+            return ""
+        others = len(self.causes) - 1
+        return f"{self.causes[0]} (and {count(others, 'other cause')})" if others else str(self.causes[0])
+
+
+class Limits:
+    """Tells which causes are permanent, because their kind has lasted longer than its limit."""
+
+    def __init__(self) -> None:
+        self._since: dict[CauseKind, float] = {}
+
+    def permanent(self, causes: Iterable[Cause], now: float) -> list[Cause]:
+        """Return the permanent ones among the present causes; `now` is a monotonic time in seconds."""
+        present = list(causes)
+        self._since = {each.kind: self._since.get(each.kind, now) for each in present}
+        return [each for each in present if now - self._since[each.kind] >= LIMITS.get(each.kind, inf)]
+
+
+def rollout(
+    deployment: Document,
+    replica_sets: Iterable[Document],
+    pods: Iterable[Document],
+    events: Sequence[Document],
+) -> Rollout:
+    """Return the state of a rollout; the objects may include those of other Deployments.
+
+    Only the newest ReplicaSet and its pods count, because older ones are to be replaced.
+    """
+    lacks = lacking(deployment)
+    if not lacks:
+        return Rollout("", ())
+    newest = _newest(deployment, replica_sets)
+    causes = [*_deployment_causes(deployment)]
+    if newest is not None:
+        causes += _replica_set_causes(newest, events)
+        ours = [each for each in pods if _owner(each) == newest["metadata"]["uid"]]
+        causes += [cause for pod in ours if not _ending(pod) for cause in _pod_causes(pod, events)]
+    elif not causes:
+        causes += _refusals(deployment, f"Deployment {deployment['metadata']['name']}")
+    causes.sort(key=lambda each: LIMITS.get(each.kind, inf))
+    return Rollout(lacks, causes or [*_overdue(deployment)])
+
+
+def lacking(deployment: Document) -> str:
+    """Return what a Deployment lacks to run its spec, as `kubectl rollout status` does; empty if nothing."""
+    status = deployment.get("status") or {}
+    wanted = deployment["spec"].get("replicas", 1)
+    if status.get("observedGeneration", 0) < deployment["metadata"].get("generation", 0):
+        return "was not processed by its controller yet"
+    updated, available = status.get("updatedReplicas", 0), status.get("availableReplicas", 0)
+    if updated < wanted:
+        return f"has {updated} of {wanted} new pods"
+    if status.get("replicas", 0) > updated:
+        return f"has {status['replicas'] - updated} old pods left"
+    return "" if available >= wanted else f"has {available} of {wanted} pods available"
+
+
+def _newest(deployment: Document, replica_sets: Iterable[Document]) -> Document | None:
+    """Return the ReplicaSet of the highest revision; the controller renumbers the one it rolls back to."""
+    owned = [each for each in replica_sets if _owner(each) == deployment["metadata"].get("uid")]
+    return max(owned, key=_revision, default=None)
+
+
+def _revision(replica_set: Document) -> int:
+    text = str((replica_set["metadata"].get("annotations") or {}).get(_REVISION, ""))
+    return int(text) if text.isdecimal() else 0
+
+
+def _owner(document: Document) -> str | None:
+    owners = document["metadata"].get("ownerReferences") or ()
+    return next((str(each["uid"]) for each in owners if each.get("controller")), None)
+
+
+def _ending(pod: Document) -> bool:
+    return "deletionTimestamp" in pod["metadata"]
+
+
+def _deployment_causes(deployment: Document) -> Iterator[Cause]:
+    name = f"Deployment {deployment['metadata']['name']}"
+    if deployment["spec"].get("paused"):
+        yield Cause(CauseKind.PAUSED, name, "paused", "kubectl rollout resume lets it continue")
+    for each in conditions(deployment, "Progressing", "False"):
+        if each.get("reason") == "ReplicaSetCreateError":
+            yield Cause(CauseKind.REFUSED, name, each["reason"], each.get("message", ""))
+
+
+def _overdue(deployment: Document) -> Iterator[Cause]:
+    """Yield the controller's own judgement, for a rollout without another cause."""
+    for each in conditions(deployment, "Progressing", "False"):
+        name = f"Deployment {deployment['metadata']['name']}"
+        yield Cause(CauseKind.STARTING, name, each.get("reason", ""), each.get("message", ""))
+
+
+def _replica_set_causes(replica_set: Document, events: Sequence[Document]) -> Iterator[Cause]:
+    """Yield why pods are not created. The condition keeps its first message, an Event has the latest."""
+    name = f"ReplicaSet {replica_set['metadata']['name']}"
+    for each in _refusals(replica_set, name):
+        event = _latest(events, replica_set, each.reason)
+        yield each._replace(message=event["message"]) if event else each
+
+
+def _refusals(document: Document, name: str) -> Iterator[Cause]:
+    for each in conditions(document, "ReplicaFailure", "True"):
+        yield Cause(CauseKind.REFUSED, name, each.get("reason", ""), each.get("message", ""))
+
+
+def _pod_causes(pod: Document, events: Sequence[Document]) -> Iterator[Cause]:
+    """Yield why a pod is not ready; nothing if it is."""
+    status, name = pod.get("status") or {}, f"Pod {pod['metadata']['name']}"
+    if status.get("phase") == "Failed":
+        yield Cause(CauseKind.FAILED, name, status.get("reason", "Failed"), status.get("message", ""))
+        return
+    if any(conditions(pod, "Ready", "True")):
+        return
+    for each in conditions(pod, "PodScheduled", "False"):
+        yield Cause(CauseKind.UNSCHEDULED, name, each.get("reason", ""), each.get("message", ""))
+    found = False
+    for container in (*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())):
+        for cause in _container_causes(name, pod["metadata"]["name"], container):
+            found = True
+            yield cause
+    if not found:
+        yield from _quiet_causes(name, pod, _latest(events, pod))
+
+
+def _container_causes(name: str, pod: str, container: Document) -> Iterator[Cause]:
+    """Yield why a container does not run, or crashes."""
+    state = container.get("state") or {}
+    waiting = state.get("waiting") or {}
+    reason, message = waiting.get("reason", ""), waiting.get("message", "")
+    if container.get("ready") or _completed(state):
+        return
+    if reason in _NO_IMAGE:
+        yield Cause(CauseKind.NO_IMAGE, name, reason, message)
+    elif reason in _PULL:
+        yield Cause(CauseKind.PULL, name, reason, message)
+    elif container.get("restartCount", 0) or reason == _CRASH_LOOP or "terminated" in state:
+        yield _crash(name, pod, container)
+    elif reason not in _NORMAL:
+        yield Cause(CauseKind.CONTAINER, name, reason, message)
+
+
+def _completed(state: Document) -> bool:
+    """Return whether an init container has done its work."""
+    return (state.get("terminated") or {}).get("exitCode") == 0 and "running" not in state
+
+
+def _crash(name: str, pod: str, container: Document) -> Cause:
+    """Return the cause of a container that exited. The count of restarts excludes the last exit."""
+    state = container.get("state") or {}
+    running = "running" in state
+    crashes = container.get("restartCount", 0) + (not running)
+    last = state.get("terminated") or (container.get("lastState") or {}).get("terminated") or {}
+    code = last.get("exitCode", "unknown")
+    parts = [f"container {container['name']} exited {count(crashes, 'time')}, last with code {code}"]
+    parts += [last["reason"]] if last.get("reason", "Error") != "Error" else []
+    parts += [last["message"]] if last.get("message") else []
+    kind = CauseKind.CRASHED if crashes >= _CRASHES and not running else CauseKind.STARTING
+    reason = (state.get("waiting") or {}).get("reason") or ("Restarted" if running else "Exited")
+    return Cause(kind, name, reason, ": ".join(parts), ContainerLog(pod, container["name"], running))
+
+
+def _quiet_causes(name: str, pod: Document, event: Document | None) -> Iterator[Cause]:
+    """Yield why a pod is not ready whose containers report no reason: its last warning tells it."""
+    states = {each["name"]: each for each in (pod.get("status") or {}).get("containerStatuses") or ()}
+    running = [key for key, each in states.items() if "running" in (each.get("state") or {})]
+    unready = [each for each in running if not states[each].get("ready")]
+    reason, message = (event.get("reason", ""), event.get("message", "")) if event else ("", "")
+    if unready:
+        log = ContainerLog(pod["metadata"]["name"], unready[0])
+        yield Cause(CauseKind.NOT_READY, name, reason or "running, not ready", message, log)
+    elif reason:
+        yield Cause(CauseKind.STARTING, name, reason, message)
+
+
+def conditions(document: Document, kind: str, status: str) -> Iterator[Document]:
+    """Yield the condition of a type, if it has this status."""
+    for each in (document.get("status") or {}).get("conditions") or ():
+        if (each["type"], each["status"]) == (kind, status):
+            yield each
+
+
+def _latest(events: Iterable[Document], document: Document, reason: str = "") -> Document | None:
+    """Return the last warning about an object, of a reason if one is given."""
+    uid = document["metadata"].get("uid")
+    about = [
+        each
+        for each in events
+        if each.get("type") == "Warning"
+        and uid is not None
+        and (each.get("involvedObject") or {}).get("uid") == uid
+        and reason in ("", each.get("reason"))
+    ]
+    return max(about, key=_time, default=None)
+
+
+def _time(event: Document) -> str:
+    """Return when an Event last happened, in the format of the API, which sorts by time."""
+    series = event.get("series") or {}
+    times = (series.get("lastObservedTime"), event.get("lastTimestamp"), event.get("eventTime"))
+    return str(next(filter(None, times), ""))
