@@ -10,6 +10,7 @@ from podium.api import durations
 from podium.cli import inputs
 from podium.cli.main import EXIT_FINDINGS
 from podium.cli.render.output import Output, deliver
+from podium.cli.render.text import visible
 
 if TYPE_CHECKING:
     from podium.ops.install import Document, InstallOutcome
@@ -141,7 +142,7 @@ def _tell(outcomes: "Sequence[InstallOutcome]", done: str, options: InstallOptio
 
 def echo(line: str) -> None:
     """Report a step on stderr, apart from the printed result."""
-    click.echo(f"podium: {line}", err=True)
+    click.echo(f"podium: {visible(line)}", err=True)
 
 
 def _table(outcomes: "Sequence[InstallOutcome]") -> None:

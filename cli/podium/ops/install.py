@@ -23,6 +23,8 @@ from podium.api.findings import group_of
 from podium.documents.packagedata import folder
 from podium.documents.yamlwriter import dump_all
 from podium.errors import PodiumError
+from podium.ops.rollout import conditions
+from podium.ops.rollout import lacking as lacking_pods
 
 MANAGER = "podium-install"
 MODES = ("admission", "scheduler")
@@ -265,41 +267,22 @@ def lacking(document: Document | None, until: Until) -> str:
         return "does not exist"
     match until:
         case Until.ESTABLISHED:
-            return "" if _is_true(document, "Established") else "is not served yet"
+            return "" if _is(document, "Established", "True") else f"is not served yet{_refusal(document)}"
         case Until.AVAILABLE:
-            return _rolling(document)
+            return lacking_pods(document)
         case Until.TRUSTED:
             trusted = all(client.get("caBundle") for client in _clients(document))
             return "" if trusted else "has no caBundle yet; the webhook writes it at its start"
 
 
-def _rolling(deployment: Document) -> str:
-    """Return what a Deployment lacks to run its spec, as `kubectl rollout status` does; empty if nothing."""
-    status = deployment.get("status") or {}
-    wanted = deployment["spec"].get("replicas", 1)
-    if status.get("observedGeneration", 0) < deployment["metadata"].get("generation", 0):
-        return "was not processed by its controller yet"
-    updated, available = status.get("updatedReplicas", 0), status.get("availableReplicas", 0)
-    if updated < wanted:
-        return f"has {updated} of {wanted} new pods{_reason(status)}"
-    if status.get("replicas", 0) > updated:
-        return f"has {status['replicas'] - updated} old pods left"
-    return "" if available >= wanted else f"has {available} of {wanted} pods available{_reason(status)}"
+def _refusal(definition: Document) -> str:
+    """Return why a definition's names are not accepted; empty if they are."""
+    refused = [each.get("message", "") for each in conditions(definition, "NamesAccepted", "False")]
+    return f": {refused[0]}" if refused else ""
 
 
-def _reason(status: Document) -> str:
-    """Return the reason why pods are not created (a quota, a policy), or an empty text."""
-    failures = [
-        each.get("message", "")
-        for each in status.get("conditions") or ()
-        if each["type"] == "ReplicaFailure" and each["status"] == "True"
-    ]
-    return f": {failures[0]}" if failures else ""
-
-
-def _is_true(document: Document, condition: str) -> bool:
-    conditions = (document.get("status") or {}).get("conditions") or ()
-    return any(each["type"] == condition and each["status"] == "True" for each in conditions)
+def _is(document: Document, condition: str, status: str) -> bool:
+    return any(conditions(document, condition, status))
 
 
 def _clients(document: Document) -> list[Document]:

@@ -16,6 +16,7 @@ from podium.errors import PodiumError
 from podium.kube.connection import Connection, RefusedError, get_or_none
 from podium.kube.paging import Pager
 from podium.kube.reading import decode
+from podium.ops.deletion import remaining
 from podium.ops.install import (
     MANAGED_BY,
     MANAGER,
@@ -27,6 +28,7 @@ from podium.ops.install import (
     InstallOutcome,
     Key,
     RemoveObject,
+    Until,
     action,
     key_of,
     lacking,
@@ -35,8 +37,14 @@ from podium.ops.install import (
     plan_install,
 )
 from podium.ops.restoring import restoring
+from podium.ops.rolling import NO_ROLLOUT, RolloutReport, evidence, read_rollout
+from podium.ops.rollout import Limits, Rollout
 
 _GLANCE_SECONDS = 0.5
+# The kind and the name of the Deployment that writes the caBundles.
+_WEBHOOK = ("Deployment", "podium-webhook")
+# How long restored Deployments may take to be available again before they are reported.
+_RESTORED_SECONDS = 30.0
 # How long deleted objects may take to disappear before they are reported as left. A definition without
 # objects has been seen to take more than a minute on a busy server.
 _GONE_SECONDS = 180.0
@@ -116,6 +124,7 @@ class Installer:
         self._echo = echo
         # The changes so far: the object before and after, None if it did not exist.
         self._done: list[tuple[Key, Document | None, Document | None]] = []
+        self._webhook: Key | None = None
 
     async def install(self, outcomes: Sequence[InstallOutcome], documents: Sequence[Document]) -> None:
         """Install the documents that `preview` checked, and wait until all of them work.
@@ -126,6 +135,8 @@ class Installer:
         kept = {each.key for each in outcomes if each.action is Action.KEPT}
         surplus = [each.before for each in outcomes if each.action is Action.REMOVED and each.before]
         wanted = [each for each in documents if key_of(each) not in kept]
+        keys = map(key_of, documents)
+        self._webhook = next((each for each in keys if (each.kind, each.name) == _WEBHOOK), None)
         try:
             for step in plan_install(wanted, there, surplus):
                 match step:
@@ -165,7 +176,8 @@ class Installer:
         self._echo(f"removed {key}")
 
     async def _await(self, wanted: Await) -> None:
-        shown = ""
+        """Wait for a condition. Raises PodiumError at the deadline, or if a cause is permanent before."""
+        shown, limits = "", Limits()
         while True:
             document = await read(self._connection, wanted.key.path)
             what = lacking(document, wanted.until)
@@ -173,13 +185,29 @@ class Installer:
                 break
             if document is None:
                 raise PodiumError(f"{wanted.key} {what}: deleted during install")
+            report = await self._report(wanted, document)
+            what = _worded(what, report.state)
             if what != shown:
                 self._echo(f"waiting: {wanted.key} {what}")
                 shown = what
-            if time.monotonic() > self._deadline:
-                raise PodiumError(f"{wanted.key} {what}: time limit reached (--timeout)")
+            now = time.monotonic()
+            permanent = limits.permanent(report.state.causes, now)
+            if permanent or now > self._deadline:
+                for line in await evidence(self._connection, report):
+                    self._echo(line)
+                limit = "" if permanent else ": time limit reached (--timeout)"
+                raise PodiumError(f"{wanted.key} {what}{limit}")
             await asyncio.sleep(_GLANCE_SECONDS)
         self._echo(f"{wanted.key} is {wanted.until}")
+
+    async def _report(self, wanted: Await, document: Document) -> RolloutReport:
+        """Return the state of the Deployment that a condition needs; the webhook writes the caBundles."""
+        deployment: Document | None = None
+        if wanted.until is Until.AVAILABLE:
+            deployment = document
+        elif wanted.until is Until.TRUSTED and self._webhook is not None:
+            deployment = await read(self._connection, self._webhook.path)
+        return NO_ROLLOUT if deployment is None else await read_rollout(self._connection, deployment)
 
     async def _undo(self) -> str:
         """Undo the changes in reverse order, and return a sentence on what is left."""
@@ -199,14 +227,27 @@ class Installer:
             except PodiumError as error:
                 left.append(f"{key}: {error}")
         try:
-            going = await still_there(self._connection, gone)
+            left += await still_there(self._connection, gone)
+            left += await self._unavailable()
         except PodiumError as error:
-            left.append(f"the deleted objects cannot be read: {error}")
-        else:
-            left += [f"{key}, which is still being deleted" for key in going]
+            left.append(f"the objects cannot be read after the undo: {error}")
         if left:
             return f"left: {'; '.join(left)}"
         return "all changes were undone" if self._done else "nothing was changed"
+
+    async def _unavailable(self) -> list[str]:
+        """Wait for a limited time until restored Deployments run, and describe those that do not."""
+        deadline = time.monotonic() + _RESTORED_SECONDS
+        keys = [key for key, before, _ in self._done if before is not None and key.kind == "Deployment"]
+        while True:
+            found = {
+                key: each for key in keys if (each := await read(self._connection, key.path)) is not None
+            }
+            states = {key: (await read_rollout(self._connection, each)).state for key, each in found.items()}
+            left = {key: state for key, state in states.items() if state.lacks}
+            if not left or time.monotonic() > deadline:
+                return [f"{key}, restored: it {_worded(state.lacks, state)}" for key, state in left.items()]
+            await asyncio.sleep(_GLANCE_SECONDS)
 
     async def _put_back(self, key: Key, before: Document, after: Document | None) -> None:
         """Restore the old values of the fields of an object that existed before."""
@@ -216,6 +257,11 @@ class Installer:
             return  # The object was deleted in the meantime.
         await self._connection.apply(key.path, restoring(before, after), manager=MANAGER, force=True)
         self._echo(f"restored {key}")
+
+
+def _worded(what: str, state: Rollout) -> str:
+    """Return what an object lacks, and why."""
+    return f"{what}: {state.why}" if state.why else what
 
 
 async def _whole(writing: Coroutine[Any, Any, None]) -> None:
@@ -241,15 +287,25 @@ async def delete(connection: Connection, key: Key, uid: str, *, policy: str = "B
             raise
 
 
-async def still_there(connection: Connection, keys: Iterable[Key]) -> list[Key]:
-    """Wait for a limited time until deleted objects are gone, and return those that are not."""
+async def still_there(connection: Connection, keys: Iterable[Key]) -> list[str]:
+    """Wait for a limited time until deleted objects are gone, and describe those that are not."""
     deadline = time.monotonic() + _GONE_SECONDS
     left = list(keys)
-    while left := [key for key in left if await read(connection, key.path) is not None]:
-        if time.monotonic() > deadline:
-            return left
+    while True:
+        found = {key: each for key in left if (each := await read(connection, key.path)) is not None}
+        if not found or time.monotonic() > deadline:
+            return [await _remaining(connection, key, each) for key, each in found.items()]
+        left = list(found)
         await asyncio.sleep(_GLANCE_SECONDS)
-    return []
+
+
+async def _remaining(connection: Connection, key: Key, document: Document) -> str:
+    """Return an object that is still being deleted, and what it waits for."""
+    pods: Sequence[Document] = ()
+    if key.kind == "Deployment":
+        pods = (await read_rollout(connection, document)).pods
+    why = remaining(document, pods)
+    return f"{key} is still being deleted{f' ({why})' if why else ''}"
 
 
 async def _holds_objects(connection: Connection, key: Key) -> bool:

@@ -124,8 +124,7 @@ async def _remove(connection: Connection, step: DeleteStep) -> None:
         await delete(connection, key, uid, policy="Foreground" if key.kind == "Deployment" else "Background")
     left = await still_there(connection, [key for key, _ in step.objects])
     if left:
-        names = ", ".join(map(str, left))
-        raise PodiumError(f"{names}: still being deleted. Check its finalizers, then run this again")
+        raise PodiumError(f"{'; '.join(left)}. Remove what it waits for, then run this again")
 
 
 async def _retract(connection: Connection, lists: Iterable[str]) -> tuple[int, list[str]]:

@@ -111,7 +111,12 @@ def test_a_mode_that_is_not_there() -> None:
 
 
 _CONDITION = {"type": "Established", "status": "True"}
-_REFUSED = {"type": "ReplicaFailure", "status": "True", "message": "exceeded quota"}
+_TAKEN = {
+    "type": "NamesAccepted",
+    "status": "False",
+    "reason": "ListKindConflict",
+    "message": '"PodGroupList" is already in use',
+}
 
 
 @pytest.mark.parametrize(
@@ -125,54 +130,12 @@ _REFUSED = {"type": "ReplicaFailure", "status": "True", "message": "exceeded quo
             Until.ESTABLISHED,
             "is not served yet",
         ),
-        ({"status": None}, Until.AVAILABLE, "was not processed by its controller yet"),
-        ({"status": {"observedGeneration": 1}}, Until.AVAILABLE, "was not processed by its controller yet"),
+        ({"status": {"conditions": [_TAKEN]}}, Until.ESTABLISHED, f"is not served yet: {_TAKEN['message']}"),
         ({"status": {"observedGeneration": 2}}, Until.AVAILABLE, "has 0 of 2 new pods"),
-        (
-            {"status": {"observedGeneration": 2, "conditions": [_REFUSED]}},
-            Until.AVAILABLE,
-            "has 0 of 2 new pods: exceeded quota",
-        ),
-        (
-            {
-                "status": {
-                    "observedGeneration": 2,
-                    "updatedReplicas": 2,
-                    "replicas": 3,
-                    "availableReplicas": 3,
-                }
-            },
-            Until.AVAILABLE,
-            "has 1 old pods left",
-        ),
-        (
-            {
-                "status": {
-                    "observedGeneration": 2,
-                    "updatedReplicas": 2,
-                    "replicas": 2,
-                    "availableReplicas": 1,
-                }
-            },
-            Until.AVAILABLE,
-            "has 1 of 2 pods available",
-        ),
-        (
-            {
-                "status": {
-                    "observedGeneration": 2,
-                    "updatedReplicas": 2,
-                    "replicas": 2,
-                    "availableReplicas": 2,
-                }
-            },
-            Until.AVAILABLE,
-            "",
-        ),
     ],
 )
 def test_missing_readiness_has_a_reason(document: Document | None, until: Until, want: str) -> None:
-    """The rules are those of `kubectl rollout status` and `kubectl wait`, with a quota's refusal."""
+    """The rules are those of `kubectl rollout status` and `kubectl wait`, with the server's reason."""
     whole = document and {"kind": "Any", "metadata": {"generation": 2}, "spec": {"replicas": 2}, **document}
     assert lacking(whole, until) == want
 
