@@ -1,9 +1,10 @@
-"""Delays between requests to an API server: exponential backoff with jitter, and a rate with a burst.
+"""Delays between requests to an API server, and the failures that are normal: backoff, rate, tolerance.
 
 When an API server restarts, every replica of every component loses its watches at the same moment. Without
 jitter, all of them would reconnect at the same moment too.
 """
 
+from collections import deque
 from collections.abc import Callable
 
 _FIRST_SECONDS = 0.2
@@ -49,3 +50,19 @@ class Rate:
     def record(self, now: float) -> None:
         """Record one request."""
         self._rested = max(self._rested, now) + self._seconds
+
+
+class Tolerance:
+    """Failures that are normal now and then; more than `times` of them within `seconds` are not.
+
+    A new custom resource answers 429 until its storage is initialized, and a changed one ends its watches.
+    """
+
+    def __init__(self, times: int, seconds: float) -> None:
+        self._seconds = seconds
+        self._last: deque[float] = deque(maxlen=times + 1)
+
+    def covers(self, now: float) -> bool:
+        """Record a failure, and return whether it is still normal."""
+        self._last.append(now)
+        return len(self._last) < (self._last.maxlen or 0) or now - self._last[0] > self._seconds

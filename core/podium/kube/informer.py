@@ -12,7 +12,7 @@ from contextlib import aclosing
 from typing import NamedTuple
 
 from podium.errors import PodiumError
-from podium.kube.backoff import Backoff
+from podium.kube.backoff import Backoff, Tolerance
 from podium.kube.connection import Connection, RefusedError, SilentError, Sleep
 from podium.kube.discovery import Served
 from podium.kube.listing import missing_permission
@@ -33,6 +33,9 @@ _STEADY_SECONDS = 5.0
 _LONGEST_DIAL_SECONDS = 3.0
 # Consecutive useless answers to one kind of request, after which another kind is tried.
 _PATIENCE = 5
+# The number of refusals within a minute that are normal for a new or a changed custom resource: its storage
+# is initialized within seconds, and its watches end when it changes.
+_NORMAL, _NORMAL_SECONDS = 5, 60.0
 # Lines to process before other tasks may run.
 _BATCH = 100
 
@@ -76,6 +79,9 @@ class Informer:
         self._path = served.path("")
         self._world = world
         self._backoff = Backoff(world.random)
+        self._tolerance = Tolerance(_NORMAL, _NORMAL_SECONDS)
+        # The text and the severity of the failure that was logged last.
+        self._logged = ("", False)
         self._streams = True
         self._useless = 0
 
@@ -201,11 +207,17 @@ class Informer:
         return pause if isinstance(error, WatchError | ExpiredError) else min(pause, _LONGEST_DIAL_SECONDS)
 
     def _fail(self, error: PodiumError, pause: float) -> None:
-        if str(error) != str(self.failure):
-            fields = {"resource": self.served.resource, "error": str(error), "retry_seconds": round(pause, 1)}
+        normal = _mends_itself(error) and self._tolerance.covers(self._world.clock())
+        if (str(error), normal) != self._logged:
+            fields = {
+                "resource": self.served.resource,
+                "reason" if normal else "error": str(error),
+                "retry_seconds": round(pause, 1),
+            }
             self._world.log_event(
                 "watch expired" if isinstance(error, ExpiredError) else "watch failed", fields
             )
+        self._logged = str(error), normal
         self.failure = error
         is_refusal = isinstance(error, RefusedError) and error.code in (401, 403)
         self.refused = str(error) if is_refusal else ""
@@ -220,8 +232,14 @@ class Informer:
         self._admit()
         if self.failure is not None:
             self.failure = None
+            self._logged = ("", False)
             self._world.log_event("watch resumed", {"resource": self.served.resource})
             self._world.turned()
         elif self.follower.listed != had_list:
             self._world.turned()
         self._world.noticed()
+
+
+def _mends_itself(error: PodiumError) -> bool:
+    """Return whether the server asks to list again (410), or to come back later (429)."""
+    return isinstance(error, ExpiredError) or (isinstance(error, RefusedError) and error.code in (410, 429))

@@ -1,11 +1,15 @@
-"""Health and metrics endpoints of all our processes, without TLS: /livez, /readyz, /metrics.
+"""Health and metrics endpoints of all our processes, without TLS: /livez, /readyz, /startupz, /metrics.
 
 A process is alive if it answers at all, because the event loop that does the work answers. A process with
 another thread reports if that thread is stuck, which only a restart ends. A process reports readiness as a
 list of what is missing. /undecodable names objects for `podium doctor`; a metric only counts them, because
 its labels are closed sets.
+
+/startupz answers when the process is ready, or after a few seconds. The kubelet records a warning for each
+failed probe, and asks for readiness only after the startup probe.
 """
 
+import asyncio
 import itertools
 from collections.abc import Callable, Mapping, Sequence
 
@@ -20,6 +24,11 @@ from podium.runtime.server import HTTPServer
 
 # Only the kubelet and a few scrapers use this port.
 LIMITS = Limits(connections=64, waiting=16, held_bytes=16 << 20)
+
+# How long /startupz waits for readiness. A normal start takes less. A longer one has a cause, such as an API
+# server that does not answer, which readiness reports and a restart would not end.
+START_SECONDS = 8.0
+_GLANCE_SECONDS = 0.1
 
 # The maximum number of undecodable objects to name; a few are enough to identify the cause.
 MOST_NAMED = 100
@@ -52,6 +61,7 @@ class Probes:
         return {
             "/livez": Route("GET", self._live),
             "/readyz": Route("GET", self._ready),
+            "/startupz": Route("GET", self._started),
             "/metrics": Route("GET", self._metrics),
             "/undecodable": Route("GET", self._list_undecodable),
         }
@@ -65,6 +75,14 @@ class Probes:
         if not missing:
             return text_response(200, "ok")
         return text_response(503, "\n".join(f"not ready: {line}" for line in missing))
+
+    async def _started(self, ask: HTTPRequest) -> HTTPResponse:
+        clock = asyncio.get_running_loop().time
+        until = clock() + START_SECONDS
+        # Many parts decide about readiness, and none announces it.
+        while self._missing() and clock() < until:  # noqa: ASYNC110
+            await asyncio.sleep(_GLANCE_SECONDS)
+        return self._live(ask)
 
     def _metrics(self, ask: HTTPRequest) -> HTTPResponse:
         body, content_type = exposition(self._registry, ask.accept)

@@ -12,6 +12,7 @@ from podium.cli.config.webhookoptions import policy_of
 from podium.cli.main import command as podium
 from podium.controllers.manager import Rules
 from podium.documents.packagedata import folder
+from podium.runtime import health
 from podium.runtime.leaserecord import Terms
 from podium.version import VERSION
 
@@ -62,15 +63,23 @@ def test_each_process_has_two_replicas_that_a_drain_and_a_node_do_not_take_toget
 
 @pytest.mark.parametrize("mode", _PROCESSES)
 def test_each_probe_has_a_timeout_and_a_process_the_time_to_start(mode: str) -> None:
-    """No two probes of a kind at once, and a leader that is silent loses its Lease before it is killed."""
+    """No two probes of a kind at once, and a leader that is silent loses its Lease before it is killed.
+
+    The startup probe waits for readiness, so it is the exception: a kubelet sends the next one after its end.
+    """
     for each in rendered(mode, "Deployment"):
         (container,) = each["spec"]["template"]["spec"]["containers"]
         startup, liveness, readiness = (
             container[f"{name}Probe"] for name in ("startup", "liveness", "readiness")
         )
-        for probe in (startup, liveness, readiness):
+        for probe in (liveness, readiness):
             assert 1 < probe["timeoutSeconds"] <= probe["periodSeconds"]
-        assert liveness["httpGet"] == startup["httpGet"] != readiness["httpGet"]
+        assert startup["timeoutSeconds"] > health.START_SECONDS
+        assert [each["httpGet"]["path"] for each in (startup, liveness, readiness)] == [
+            "/startupz",
+            "/livez",
+            "/readyz",
+        ]
         assert liveness["periodSeconds"] * liveness["failureThreshold"] >= 2 * Terms().lease_seconds
         assert startup["periodSeconds"] * startup["failureThreshold"] == 120
 

@@ -15,6 +15,7 @@ from tests.support.waiting import PATIENCE_SECONDS
 from tests.support.webhooks import pki
 
 from podium.errors import PodiumError
+from podium.kube.connection import RefusedError
 from podium.webhooks import certificates, rotation
 from podium.webhooks.certificates import Pair
 from podium.webhooks.keeper import Keeper, Watcher
@@ -557,6 +558,44 @@ async def test_a_lasting_failure_is_logged_once(tmp_path: Path) -> None:
     with pytest.raises(asyncio.CancelledError):
         await watcher.run()
     assert logged == ["certificate loaded", "certificates not kept", "certificates not kept"]
+
+
+@pytest.mark.parametrize("conflicts", [1, 5, 6])
+async def test_a_conflict_is_normal_unless_it_repeats(tmp_path: Path, conflicts: int) -> None:
+    """Replicas that start together and an install write to the same objects. The next turn follows soon."""
+    cluster = _Cluster()
+    cluster.error = RefusedError("server", "PATCH /podgroups", 409, "Conflict", "changed since it was read")
+    logged: list[tuple[str, dict[str, object]]] = []
+    waits: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        waits.append(seconds)
+        if len(waits) == conflicts:
+            cluster.error = None
+        elif len(waits) > conflicts:
+            raise asyncio.CancelledError
+
+    keeper = Keeper(
+        FolderStore(tmp_path),
+        Serving(pki.NAMES),
+        cluster,
+        names=pki.NAMES,
+        replica="a",
+        address=("127.0.0.1", 1),
+        now=pki.now,
+        log_event=lambda event, fields: logged.append((event, dict(fields))),
+        monotonic=lambda: 0.0,
+        sleep=sleep,
+        jitter=lambda: 0.5,
+    )
+    await keeper.load_pair()
+    with pytest.raises(asyncio.CancelledError):
+        await keeper.run()
+    assert waits[:conflicts] == [1.0] * min(conflicts, 5) + [10.0] * (conflicts - 5)
+    assert [event for event, _ in logged].count("certificates changed meanwhile") == min(conflicts, 5)
+    assert [event for event, fields in logged if "error" in fields] == ["certificates not kept"] * (
+        conflicts - 5
+    )
 
 
 async def test_provided_certificates_must_be_good_at_the_start(tmp_path: Path) -> None:

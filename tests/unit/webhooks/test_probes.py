@@ -17,7 +17,7 @@ from tests.support.webhooks.client import Answer, restored_logs, serving
 
 from podium.api.quantity import parse
 from podium.kube.reading import ObjectIdentity, Undecodable
-from podium.runtime import logs
+from podium.runtime import health, logs
 from podium.runtime.health import LIMITS, MOST_NAMED, Probes
 from podium.runtime.metrics import ScrapedMetric, new_registry, read_cluster
 from podium.runtime.signals import stopping
@@ -61,12 +61,35 @@ def get(
         pytest.param(
             ["lists", "draining"], "/readyz", 503, b"not ready: lists\nnot ready: draining\n", id="not"
         ),
+        pytest.param([], "/startupz", 200, b"ok\n", id="started"),
         pytest.param([], "/healthz", 404, b"Not Found\n", id="nothing else"),
     ],
 )
 def test_probes(missing: list[str], path: str, status: int, body: bytes) -> None:
     answer = get(missing, path)
     assert (answer.status, answer.body) == (status, body)
+
+
+def test_a_start_is_over_when_the_process_is_ready() -> None:
+    """The probe waits, because the kubelet records a warning for each one that fails."""
+    missing, looks = ["lists"], []
+
+    def look() -> list[str]:
+        looks.append(1)
+        return missing if len(looks) < 3 else []
+
+    probes = Probes(look, CollectorRegistry(), lambda: UNDECODABLE, lambda: "")
+    with serving(probes.routes(), LIMITS, tls=False) as served, served.peer() as peer:
+        answer = peer.ask(b"GET /startupz HTTP/1.1\r\nHost: x\r\n\r\n")
+    assert (answer.status, len(looks)) == (200, 3)
+
+
+def test_a_start_that_lasts_is_left_to_readiness(monkeypatch: pytest.MonkeyPatch) -> None:
+    """If an API server does not answer, a restart would not help."""
+    monkeypatch.setattr(health, "START_SECONDS", 0.3)
+    assert get(["lists"], "/startupz").status == 200
+    assert get(["lists"], "/startupz", stuck="busy for ever").status == 500
+    assert get(["lists"], "/readyz").status == 503
 
 
 def test_a_process_with_a_stuck_thread_is_not_alive() -> None:

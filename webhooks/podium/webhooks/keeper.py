@@ -18,7 +18,8 @@ from pathlib import Path
 from typing import Protocol
 
 from podium.errors import PodiumError
-from podium.kube.connection import Sleep
+from podium.kube.backoff import Tolerance
+from podium.kube.connection import RefusedError, Sleep
 from podium.kube.reflector import EventLogger
 from podium.webhooks import certificates, rotation, tls
 from podium.webhooks.certificates import Pair
@@ -42,6 +43,10 @@ Probe = Callable[[Sequence[ReplicaReport], bytes], Awaitable[Sequence[bool]]]
 _ATTEMPTS = 50
 _LEAVE_SECONDS = 2.0
 _NOT_KEPT = "certificates not kept"
+# The number of conflicts within a minute that are normal: replicas that start together, the API server and an
+# install all write to the same objects. After a conflict the next turn follows soon.
+_CONFLICTS, _CONFLICTS_SECONDS = 5, 60.0
+_SOON_SECONDS = 1.0
 
 
 class Publisher(Protocol):
@@ -72,6 +77,7 @@ class _Renewal:
         now: Callable[[], datetime],
         log_event: EventLogger,
         sleep: Sleep,
+        monotonic: Callable[[], float] = time.monotonic,
         jitter: Callable[[], float] = random.random,
     ) -> None:
         """`poll` is in seconds, and the time until the next turn after one that failed."""
@@ -80,7 +86,9 @@ class _Renewal:
         self._now = now
         self._log_event = log_event
         self._sleep = sleep
+        self._monotonic = monotonic
         self._jitter = jitter
+        self._conflicts = Tolerance(_CONFLICTS, _CONFLICTS_SECONDS)
 
     async def turn(self) -> float:
         """Do the next step, and return the seconds until the next one. Raises PodiumError."""
@@ -94,7 +102,11 @@ class _Renewal:
             try:
                 wait = await self.turn()
             except PodiumError as error:
-                failures.append(str(error))
+                if self._is_normal(error):
+                    self._log_event("certificates changed meanwhile", {"reason": str(error)})
+                    wait = _SOON_SECONDS
+                else:
+                    failures.append(str(error))
             except Exception:  # noqa: BLE001 - if this loop ended, the certificate would expire unnoticed
                 failures.append(traceback.format_exc())
             try:
@@ -107,6 +119,11 @@ class _Renewal:
                     self._log_event(_NOT_KEPT, {"error": failure})
             logged = failures
             await self._sleep(wait * (0.8 + 0.4 * self._jitter()))
+
+    def _is_normal(self, error: PodiumError) -> bool:
+        """Return whether another client wrote in between, and that is not frequent."""
+        conflict = isinstance(error, RefusedError) and error.code == 409
+        return conflict and self._conflicts.covers(self._monotonic())
 
     def _load(self, pair: Pair) -> None:
         """Serve a pair from now on. Raises PodiumError for a pair that clients would not accept."""
@@ -141,12 +158,13 @@ class Keeper(_Renewal):
     ) -> None:
         assert names, "a leaf needs a name"
         poll = periods.poll.total_seconds()
-        super().__init__(serving, poll=poll, now=now, log_event=log_event, sleep=sleep, jitter=jitter)
+        super().__init__(
+            serving, poll=poll, now=now, log_event=log_event, sleep=sleep, monotonic=monotonic, jitter=jitter
+        )
         self._store = store
         self._publisher = publisher
         self._me = Replica(replica, address, names)
         self._periods = periods
-        self._monotonic = monotonic
         self._probe = probe
         # The last stored state, and the time since which the store is empty.
         self._last: Stored | None = None

@@ -77,7 +77,7 @@ def process_options(metrics_port: int) -> Decorator:
             type=click.IntRange(0, 65535),
             default=metrics_port,
             show_default=True,
-            help="Port of /livez, /readyz, /metrics and /undecodable, without TLS.",
+            help="Port of /livez, /readyz, /startupz, /metrics and /undecodable, without TLS.",
         ),
     )
     return lambda function: gathered(function, options, "process", ProcessOptions)

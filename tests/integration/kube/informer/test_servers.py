@@ -185,8 +185,8 @@ async def test_a_restart_and_a_real_410_lose_nothing(own: Server) -> None:
         assert scene.classes() == scene.truth(own, CLASSES)
         # Groups were not written to since: their moment is older than all that the new server knows.
         await scene.until(lambda: "watch expired" in {what for what, _ in scene.logged})
-        (error, *_) = [fields["error"] for what, fields in scene.logged if what == "watch expired"]
-        assert error.startswith("410 Expired: too old resource version")
+        (reason, *_) = [fields["reason"] for what, fields in scene.logged if what == "watch expired"]
+        assert reason.startswith("410 Expired: too old resource version")
         assert scene.state.classes[stays] is known[stays]
 
 

@@ -293,6 +293,31 @@ async def test_trouble_is_said_once_and_its_end_too(tmp_path: Path) -> None:
         assert scene.informer.failure is None
 
 
+STARTING = Refusal(429, "TooManyRequests", (("Retry-After", "1"),))
+EXPIRED = Stream((failure(410, "Expired"),))
+
+
+@pytest.mark.parametrize("times", [5, 6])
+@pytest.mark.parametrize(
+    ("answers", "event"),
+    [
+        ((STARTING,), "watch failed"),
+        ((LIST, EXPIRED), "watch expired"),
+    ],
+    ids=["429", "410"],
+)
+async def test_what_mends_itself_is_a_warning_only_if_it_repeats(
+    tmp_path: Path, answers: tuple[Answer, ...], event: str, times: int
+) -> None:
+    """A new custom resource answers 429 for seconds, and a changed one ends its watches with 410."""
+    async with informing(Script(*answers * times, AGAIN), tmp_path) as scene:
+        await scene.until(lambda: "c" in scene.classes)
+        told = [fields for what, fields in scene.logged if what == event]
+        assert {what for what, _ in scene.logged} == {event, "watch resumed"}
+        assert [("reason" in fields, "error" in fields) for fields in told[:1]] == [(True, False)]
+        assert sum("error" in fields for fields in told) == times - 5
+
+
 async def test_a_good_watch_is_followed_at_once(tmp_path: Path) -> None:
     """Servers end a watch that lasted every few minutes: there is nothing to wait for."""
     script = Script(LIST, Stream((bookmark(12),)), Stream((_gone("a", 13),), "hold"))
