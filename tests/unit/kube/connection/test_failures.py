@@ -23,7 +23,8 @@ CERTIFICATES = {
         True,
         "127.0.0.1",
         (1, 2),
-        "certificate is not yet valid. Renew it, or set the clock",
+        # Newer versions of OpenSSL continue: "or the system clock is incorrect".
+        r"certificate is not yet valid[a-z ]*\. Renew it, or set the clock",
     ),
     "of another name": (
         True,
@@ -66,7 +67,7 @@ async def test_a_certificate_that_is_refused(
     async with serving(Fake(), context) as fake:
         line = await failure(fake, tmp_path, method, str(tmp_path / "ca.crt"))
     assert "server certificate refused: " in line
-    assert words in line
+    assert re.search(words, line)
 
 
 async def test_a_ca_without_key_usage_is_accepted(tmp_path: Path) -> None:

@@ -115,6 +115,16 @@ async def heard(peer: Peer, number: int = 1) -> None:
             await asyncio.sleep(0)
 
 
+async def parted(link: Connection, peer: Peer) -> None:
+    """Wait until a peer has seen the end of the connection, and the client has, too."""
+    async with asyncio.timeout(PATIENCE_SECONDS):
+        await peer.gone.wait()
+        # The end of a connection has no event.
+        idle = link._session.connector._conns
+        while not all(each.should_close for kept in idle.values() for each, _ in kept):  # noqa: ASYNC110
+            await asyncio.sleep(0)
+
+
 async def test_a_request_has_the_servers_path_and_a_length(open_to: Open) -> None:
     """One connection serves one request after another."""
     peer = Peer(says(OK))
@@ -180,7 +190,7 @@ async def test_after_the_last_response_a_new_connection_is_opened(
     peer = Peer(ends(answer), says(OK))
     async with open_to(peer) as link:
         assert (await link.answer("POST", "/x", {})).body == body
-        await asyncio.wait_for(peer.gone.wait(), PATIENCE_SECONDS)
+        await parted(link, peer)
         assert (await link.answer("POST", "/x", {})).body == b"ok"
     assert peer.connections == [1, 2]
 
