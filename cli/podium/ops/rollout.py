@@ -31,6 +31,7 @@ _PULL = (
 )
 # A container may exit twice while it starts, for example before its network works.
 _CRASHES = 3
+# The Deployment controller's annotation on ReplicaSets: the number of the revision.
 _REVISION = "deployment.kubernetes.io/revision"
 
 
