@@ -130,8 +130,9 @@ def rollout(
     Only the newest ReplicaSet and its pods count, because older ones are to be replaced.
     """
     lacks = lacking(deployment)
-    if not lacks:
-        return Rollout("", ())
+    # Until the controller has read the spec, the newest ReplicaSet and its pods are those of an older one.
+    if not lacks or _is_stale(deployment):
+        return Rollout(lacks, ())
     newest = _newest(deployment, replica_sets)
     causes = [*_deployment_causes(deployment)]
     if newest is not None:
@@ -148,7 +149,7 @@ def lacking(deployment: Document) -> str:
     """Return what a Deployment lacks to run its spec, as `kubectl rollout status` does; empty if nothing."""
     status = deployment.get("status") or {}
     wanted = deployment["spec"].get("replicas", 1)
-    if status.get("observedGeneration", 0) < deployment["metadata"].get("generation", 0):
+    if _is_stale(deployment):
         return "was not processed by its controller yet"
     updated, available = status.get("updatedReplicas", 0), status.get("availableReplicas", 0)
     if updated < wanted:
@@ -156,6 +157,11 @@ def lacking(deployment: Document) -> str:
     if status.get("replicas", 0) > updated:
         return f"has {status['replicas'] - updated} old pods left"
     return "" if available >= wanted else f"has {available} of {wanted} pods available"
+
+
+def _is_stale(deployment: Document) -> bool:
+    observed = (deployment.get("status") or {}).get("observedGeneration", 0)
+    return bool(observed < deployment["metadata"].get("generation", 0))
 
 
 def _newest(deployment: Document, replica_sets: Iterable[Document]) -> Document | None:

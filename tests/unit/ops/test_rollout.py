@@ -232,6 +232,12 @@ def test_a_complete_rollout_has_no_cause() -> None:
     assert rollout(whole, [replica_set()], [pod(crashing(9))], []) == Rollout("", ())
 
 
+def test_the_pods_of_an_older_spec_are_no_cause() -> None:
+    """The repair of a crashing Deployment must not fail for the pods that it replaces."""
+    found = rollout(deployment(observedGeneration=1), [replica_set()], [pod(crashing(9))], [])
+    assert found == Rollout("was not processed by its controller yet", ())
+
+
 _QUOTA = 'replicasets.apps "podium-webhook-7c5fdfb9d8" is forbidden: exceeded quota: none'
 
 
