@@ -288,13 +288,16 @@ def load(
     return loaded
 
 
-def read_another(name: str, notes: InputNotes | None = None) -> Iterator[Document]:
+def read_another(
+    name: str, notes: InputNotes | None = None, files: InputFiles | None = None
+) -> Iterator[Document]:
     """Yield the objects of a further file or folder of a command; stderr names what is skipped at the end.
 
-    `notes` may have further notes of its reader. Raises PodiumError.
+    It is read like `files`, the command's own, if they are given. `notes` may have further notes of its
+    reader. Raises PodiumError.
     """
     notes = InputNotes() if notes is None else notes
-    yield from read_documents(InputFiles([name]), notes)
+    yield from read_documents((files or InputFiles())._replace(names=[name]), notes)
     say_notes(notes)
 
 

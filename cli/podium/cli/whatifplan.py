@@ -10,6 +10,8 @@ from datetime import datetime
 from itertools import takewhile
 from typing import NamedTuple
 
+import msgspec
+
 from podium.api.findings import ObjectRef
 from podium.api.podrequests import devices
 from podium.cli.render.pictures.planpicture import plan_picture
@@ -47,15 +49,18 @@ def report(
     targets: Sequence[Target],
     sources: Mapping[Target, ObjectRef],
     basis_of: Callable[[Assumptions], Basis],
+    unplanned: Mapping[ObjectRef, str] | None = None,
 ) -> WhatIf:
     """Return the plan for a preemptor, or the sum of the plans for several, of which `sources` brings each.
 
-    The cluster is not changed. Raises PodiumError as `Engine.plan` does, and for groups that were not read.
+    The sum also has the objects that cannot be planned, each with the reason (`unplanned`). The cluster is
+    not changed. Raises PodiumError as `Engine.plan` does, and for groups that were not read.
     """
     for target in targets:
         check_group(target, given.state, given.assumed_of(target).rules.semantics)
-    if len(targets) > 1:
-        return _report_of_all(given, {each: sources[each] for each in targets}, basis_of)
+    if len(targets) > 1 or unplanned:
+        of = {each: sources[each] for each in targets}
+        return _report_of_all(given, of, basis_of, [_not_judged(*each) for each in (unplanned or {}).items()])
     target, assumed = targets[0], given.assumed_of(targets[0])
     engine = given.engine(given.state, assumed.chosen.settings, assumed.rules.minor)
     made = engine.plan(target, given.now, given.namer)
@@ -119,14 +124,34 @@ def _engines(given: PlanInput) -> Callable[[Target], Engine]:
     return engine_of
 
 
+def _not_judged(source: ObjectRef, message: str) -> WorkloadPlan:
+    """Return the row of an object without a plan."""
+    return WorkloadPlan(
+        kind=source.kind,
+        namespace=source.namespace,
+        name=source.name,
+        priority=0,
+        pods=0,
+        placed=0,
+        outcome=Outcome.NOT_JUDGED,
+        message=message,
+        harm=None,
+    )
+
+
 def _report_of_all(
-    given: PlanInput, targets: Mapping[Target, ObjectRef], basis_of: Callable[[Assumptions], Basis]
+    given: PlanInput,
+    targets: Mapping[Target, ObjectRef],
+    basis_of: Callable[[Assumptions], Basis],
+    unplanned: Sequence[WorkloadPlan],
 ) -> WhatIf:
     after = given._replace(state=given.state.copy())
     steps = list(plan_series(after.state, targets, given.now, _engines(after), given.namer))
-    workloads = by_workload(steps, targets)
+    workloads = [*by_workload(steps, targets), *unplanned]
     shared = any(len(step.targets) > 1 and step.plan.victims for step in steps)
     made = summed([step.plan for step in steps], _message(workloads, shared=shared))
+    worst = max((each.outcome for each in workloads), key=OUTCOMES.index)
+    made = msgspec.structs.replace(made, outcome=worst)
     basis = _joint([basis_of(given.assumed_of(step.targets[0])) for step in steps])
     picture = plan_picture(made, given.state)
     return WhatIf(made, _names(workloads), accelerators(made, given.state), basis, workloads, picture=picture)
@@ -160,7 +185,7 @@ def _message(workloads: Sequence[WorkloadPlan], *, shared: bool) -> str:
     parts = [f"{fitting:,} of {count(len(workloads), 'workload')} fit"] if len(workloads) > 1 else []
     if lacking is not None:
         placed = f"{lacking.placed:,} of {count(lacking.pods, 'pod')} of {lacking} fit"
-        parts.append(f"{placed}: {lacking.message}")
+        parts.append(f"{placed if lacking.pods else lacking}: {lacking.message}")
     if shared:
         parts.append(
             "equal pods planned at once; the scheduler takes them one by one and may evict other pods"

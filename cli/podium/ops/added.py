@@ -1,6 +1,7 @@
-"""Read the objects of a file that is added to a cluster.
+"""Read the objects of a file or folder that is added to a cluster.
 
-Each object has a name and is unique, and the number of pods is limited.
+Each object has a name and is unique, and the number of pods is limited. As in all input of a command, the
+last of two equal objects counts, and an object of a folder that does not decode is skipped.
 """
 
 from collections import Counter
@@ -11,11 +12,12 @@ import msgspec
 
 from podium.api.findings import ObjectError, ObjectRef, group_of
 from podium.api.foreign import MANIFEST_OWNERS, OwnerObject
+from podium.api.inputnotes import InputNotes
 from podium.api.meta import ObjectMeta
 from podium.api.reads import MANIFEST_READS, Kind, Read
 from podium.api.schedulable import SCHEDULING_READS
-from podium.documents.load import CLUSTER_INFO, CLUSTER_SCOPED
-from podium.documents.split import Document
+from podium.documents.load import CLUSTER_INFO, CLUSTER_SCOPED, Identity, identity_of, note_duplicate
+from podium.documents.split import Document, ReadError
 from podium.ops.makers import MOST_PODS, generated, size_of, uid_of
 
 T = TypeVar("T")
@@ -64,28 +66,36 @@ class Added(NamedTuple):
             raise self.document.error(error.problem, error.field) from None
 
 
-def read_added(documents: Iterable[Document], now: str) -> tuple[list[Added], list[str]]:
+def read_added(
+    documents: Iterable[Document], now: str, *, strict: bool = False
+) -> tuple[list[Added], list[str]]:
     """Return the objects that plans depend on, and notes on the objects that were ignored. Raises ReadError.
 
     An object without a name gets the name that a server would generate. An object without an age gets the age
-    of `now`.
+    of `now`. `strict` refuses duplicates, and objects of a folder that do not decode.
     """
-    found: dict[tuple[str, str, str, str], Added] = {}
+    found: dict[Identity, Added] = {}
     others: Counter[tuple[str, str]] = Counter()
+    notes = InputNotes()
     for document in documents:
         read = _READS.get((document.apiVersion, document.kind))
         if read is None or read.kind is Kind.COMPOSITE_GROUP:
             if (document.apiVersion, document.kind) != CLUSTER_INFO and not document.kind.endswith("List"):
                 others[document.apiVersion, document.kind] += 1
             continue
-        added = _with_name(document, read, now, len(found))
-        ref = added.ref
-        known = found.setdefault((group_of(ref.apiVersion), ref.kind, ref.namespace, ref.name), added)
-        if known is not added:
-            where = known.document.origin
-            raise document.error(f"{ref} is in the input twice, first in {where}. Remove one")
+        try:
+            added = _with_name(document, read, now, len(found))
+        except ReadError as error:
+            if strict or not document.found:
+                raise
+            notes.skipped.append(error.skipped())
+            continue
+        before = found.pop(identity_of(added.ref), None)
+        if before is not None:
+            note_duplicate(added.ref, before.document.origin, document, notes, strict=strict)
+        found[identity_of(added.ref)] = added
     _check_size(found.values())
-    return list(found.values()), list(_skipped_notes(others))
+    return list(found.values()), [*notes.lines(), *_skipped_notes(others)]
 
 
 def _skipped_notes(others: Counter[tuple[str, str]]) -> Iterator[str]:
@@ -126,10 +136,17 @@ def _check_size(added: Iterable[Added]) -> None:
     """Raise an error if the file would create too many pods, before any pod is created."""
     total = 0
     for each in added:
-        if each.read.kind is Kind.OWNER:
-            total += each.placed(size_of, each.owner())
-        elif each.read.kind is Kind.POD:
-            total += 1
+        total += _size(each)
         if total > MOST_PODS:
             problem = f"{each.ref} brings the file to {total:,} pods. The maximum is {MOST_PODS:,}"
             raise each.document.error(problem)
+
+
+def _size(added: Added) -> int:
+    """Return the number of pods of an object; 0 for one that cannot be planned, which is reported later."""
+    if added.read.kind is not Kind.OWNER:
+        return int(added.read.kind is Kind.POD)
+    try:
+        return size_of(added.owner())
+    except ObjectError:
+        return 0

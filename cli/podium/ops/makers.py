@@ -134,6 +134,8 @@ def made_by(owner: OwnerObject, document: Mapping[str, Any]) -> Made:
     """
     ref = reference(owner.apiVersion, owner.kind, owner.metadata)
     number = size_of(owner)
+    if owner.suspended:
+        raise ObjectError(ref, _suspend_field(owner), _suspended(owner))
     match owner:
         case JobSet():
             return _jobset(ref, owner, document)
@@ -143,9 +145,7 @@ def made_by(owner: OwnerObject, document: Mapping[str, Any]) -> Made:
             return _made_pods(ref, owner)
         case SimpleOwner(kind="Job"):
             indexed = _at(document, "spec", "completionMode") == "Indexed"
-            batch = _job(ref, "spec.template", number, {}, indexed=indexed)
-            suspended = owner.spec is not None and bool(owner.spec.suspend)
-            return Made((batch,), (_suspended(ref, owner),) * suspended)
+            return Made((_job(ref, "spec.template", number, {}, indexed=indexed),), ())
         case SimpleOwner(kind="StatefulSet"):
             return Made((_stateful(ref, document, number),), ())
         case _:
@@ -176,10 +176,14 @@ def _counts(path: str, spec: TemplateSpec) -> Iterator[tuple[str, int | None]]:
         yield f"{path}.{field}", getattr(spec, field)
 
 
-def _suspended(ref: ObjectRef, owner: OwnerObject) -> str:
+def _suspend_field(owner: OwnerObject) -> str:
+    return POD_MAKERS[owner.apiVersion, owner.kind].suspend if isinstance(owner, MadePods) else "spec.suspend"
+
+
+def _suspended(owner: OwnerObject) -> str:
     queue = (owner.metadata.labels or {}).get(inferred.KUEUE_QUEUE)
-    waits = f", waits for Kueue in queue {queue}" if queue else ""
-    return f"{ref} is suspended{waits} and has no pods. Remove spec.suspend to plan for them"
+    waits = f"it waits for Kueue in queue {queue}" if queue else "it is suspended"
+    return f"{waits} and has no pods. Remove the field to plan for them"
 
 
 def _job(ref: ObjectRef, template: str, number: int, labels: Mapping[str, str], *, indexed: bool) -> Batch:
@@ -257,8 +261,6 @@ def _unplanned(owner: MadePods) -> str:
 def _made_pods(ref: ObjectRef, owner: MadePods) -> Made:
     """Return the pods of each role; their controllers may also write labels that no plan reads."""
     maker = POD_MAKERS[owner.apiVersion, owner.kind]
-    if owner.suspended:
-        return Made((), (_suspended(ref, owner),))
     batches = []
     for role in owner.roles():
         labels = {maker.label: ref.name} if maker.label else {}
@@ -272,8 +274,8 @@ def _made_pods(ref: ObjectRef, owner: MadePods) -> Made:
 def _jobset(ref: ObjectRef, owner: JobSet, document: Mapping[str, Any]) -> Made:
     """Return the pods of the roles that wait for no other role."""
     spec = owner.spec
-    if spec is None or spec.suspend:
-        return Made((), () if spec is None else (_suspended(ref, owner),))
+    if spec is None:
+        return Made((), ())
     _refuse_keys(ref, "metadata.annotations", owner.metadata.annotations, (_JOBSET_EXCLUSIVE,))
     first = {id(role) for role in spec.initial_roles()}
     batches: list[Batch] = []

@@ -89,11 +89,16 @@ def cluster(*objects: Document, native: bool = True) -> ClusterState:
 
 
 def add(
-    state: ClusterState, *objects: Document, kubernetes: str = "1.37", labels: frozenset[str] | None = None
+    state: ClusterState,
+    *objects: Document,
+    kubernetes: str = "1.37",
+    labels: frozenset[str] | None = None,
+    strict: bool = False,
 ) -> Expansion:
     """Expand a file of these objects."""
     profile = Profile(kubernetes=kubernetes, rules="podium", workload_api=state.native_served)
-    return expand(split(json.dumps(_listed(*objects)).encode(), "new.json"), state, NOW, profile, labels)
+    documents = split(json.dumps(_listed(*objects)).encode(), "new.json")
+    return expand(documents, state, NOW, profile, labels, strict=strict)
 
 
 def pods(expansion: Expansion) -> dict[str, Schedulable]:

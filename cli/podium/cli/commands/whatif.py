@@ -160,10 +160,14 @@ class WhatIfQuery(NamedTuple):
 
 
 class AddedFile(NamedTuple):
-    """What --add brings, or -n, -A and -l choose: the targets, each with its object; the answer to --max."""
+    """What --add brings, or -n, -A and -l choose: the targets, each with its object; the answer to --max.
+
+    `unplanned` are objects of --add without a plan, each with the reason.
+    """
 
     targets: Mapping[Target, ObjectRef]
     most: Most | None = None
+    unplanned: Mapping[ObjectRef, str] = {}
 
 
 class WhatIfAnswer(NamedTuple):
@@ -244,7 +248,8 @@ def _plan(question: WhatIfQuery, loaded: Loaded, moment: PlanTime, added: AddedF
     assumed_of = whatifinput.by_scheduler(state, functools.partial(_assumed, question, loaded, moment))
     given = PlanInput(state, moment.at, assumed_of, namer=names.name if names is not None else full_name)
     source = inputs.source(question.files, loaded)
-    made = report(given, targets, added.targets, lambda assumed: assumed.basis(source, loaded))
+    unplanned = {} if question.pod or question.group else added.unplanned
+    made = report(given, targets, added.targets, lambda assumed: assumed.basis(source, loaded), unplanned)
     made = made._replace(most=added.most)
     if names is not None:
         made = made._replace(plan=names.redact_plan(made.plan))
@@ -312,17 +317,20 @@ def _add(question: WhatIfQuery, loaded: Loaded, moment: PlanTime) -> AddedFile:
         return AddedFile(_chosen(loaded, options.pending))
     if options.add is None:
         return AddedFile({})
-    documents = list(inputs.read_another(options.add))
+    documents = list(inputs.read_another(options.add, files=question.files))
     most = _most(question, documents, loaded, moment) if options.maximum else None
     replicas = options.replicas if most is None else max(1, most.with_preemption)
     if replicas is not None:
         documents = scaled(documents, replicas)
-    expansion = brought(documents, loaded, moment)
+    expansion = brought(documents, loaded, moment, strict=question.files.strict)
     for note in expansion.notes:
         click.echo(f"podium: {note}", err=True)
+    if not (expansion.targets or question.pod or question.group or question.victim):
+        problem = "none is or creates a pending pod or group. Add a workload, or use --pod or --group"
+        raise PodiumUsageError(f"no target among the objects of {options.add}: {problem}")
     for added in expansion.objects:
         loaded.state.apply(added)
-    return AddedFile(expansion.targets, most)
+    return AddedFile(expansion.targets, most, expansion.unplanned)
 
 
 def _chosen(loaded: Loaded, scope: Scope) -> Mapping[Target, ObjectRef]:
@@ -358,11 +366,13 @@ def _most(question: WhatIfQuery, documents: Sequence[Document], loaded: Loaded, 
     return most(PlanInput(loaded.state, moment.at, assumed_of), expand, MOST_PODS // max(pods, 1))
 
 
-def brought(documents: Iterable[Document], loaded: Loaded, moment: PlanTime) -> "Expansion":
+def brought(
+    documents: Iterable[Document], loaded: Loaded, moment: PlanTime, *, strict: bool = False
+) -> "Expansion":
     """Return what documents would add to the cluster, after its own admission. Raises PodiumError."""
     from podium.ops.expand import expand  # noqa: PLC0415 - few plans add objects
     from podium.rules.admission import Profile  # noqa: PLC0415 - as above
 
     minor, _ = whatifinput.server_minor(loaded)
     profile = Profile(kubernetes=f"1.{minor}", rules="podium", workload_api=loaded.state.native_served)
-    return expand(documents, loaded.state, moment.text, profile, loaded.labels)
+    return expand(documents, loaded.state, moment.text, profile, loaded.labels, strict=strict)

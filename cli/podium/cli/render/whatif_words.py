@@ -142,10 +142,10 @@ def outcome_line(report: WhatIf) -> str:
     if len(plan.placements) == 1 and plan.outcome in GOOD:
         return f"{outcome}, on node {plan.placements[0].node}."
     where = f"node {', '.join(nodes)}" if len(nodes) == 1 else f"nodes {some(nodes)}"
-    pods = count(len(plan.placements), "pod")
-    if plan.outcome in GOOD:
-        return f"{outcome}: {pods} on {where}."
-    placed = f"{len(plan.placements):,} of {count(sum(each.pods for each in report.workloads), 'pod')}"
+    pods, waiting = len(plan.placements), sum(each.pods for each in report.workloads)
+    if plan.outcome in GOOD or pods == waiting:
+        return f"{outcome}: {count(pods, 'pod')} on {where}."
+    placed = f"{pods:,} of {count(waiting, 'pod')}"
     return f"{outcome}: only {placed}, on {where}."
 
 

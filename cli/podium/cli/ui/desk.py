@@ -186,6 +186,7 @@ class Desk:
         moment = self._moment(form, clock)
         added: Mapping[Target, ObjectRef] = {}
         notes: tuple[str, ...] = ()
+        unplanned: Mapping[ObjectRef, str] = {}
         with collector_paused(), loaded.origins.placed():
             if form.manifest.strip():
                 documents = split(form.manifest.encode(errors="replace"), "the manifest")
@@ -194,6 +195,7 @@ class Desk:
                 for each in expansion.objects:
                     loaded.state.apply(each)
                 added, notes = expansion.targets, expansion.notes
+                unplanned = {} if form.target else expansion.unplanned
             targets = self._meant(form, added, loaded)
             given = OverridingSettings("the form", form.settings) if form.chooses else None
 
@@ -202,7 +204,7 @@ class Desk:
                 return made._replace(rules=made.rules._replace(why=_CHOSEN)) if form.semantics else made
 
             query = PlanInput(loaded.state, moment.at, by_scheduler(loaded.state, assumed), self._engine)
-            made = report(query, targets, added, lambda chosen: chosen.basis(self.source, loaded))
+            made = report(query, targets, added, lambda chosen: chosen.basis(self.source, loaded), unplanned)
             return PlanAnswer(made, notes)
 
     def threat(self, kind: str, victim: str, clock: datetime) -> tuple[Threat, Basis]:

@@ -279,6 +279,55 @@ def test_a_plan_that_pods_share_is_marked(podium: Podium, replicas: int, shared:
     assert ("equal pods planned at once" in run.json["message"]) == shared
 
 
+DAEMON = """\
+---
+apiVersion: apps/v1
+kind: DaemonSet
+metadata: {name: each, namespace: a}
+spec: {template: {spec: {containers: [{name: main}]}}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "code", "outcome"),
+    [(pod("tiny"), 4, "NotJudged"), (pod("big", 9), 3, "DoesNotFit")],
+    ids=["the others fit", "another does not fit"],
+)
+def test_an_object_without_a_plan_is_not_judged(podium: Podium, text: str, code: int, outcome: str) -> None:
+    """The plan has a row for it with the reason. An object that does not fit decides the exit code."""
+    given = ("-f", file(CLUSTER), "--add", file(DAEMON + text, "add.yaml"))
+    run = podium(*given, "-o", "json")
+    report = json.loads(run.stdout)
+    assert (run.code, report["outcome"]) == (code, outcome)
+    row = report["workloads"][-1]
+    assert (row["kind"], row["outcome"], row["pods"]) == ("DaemonSet", "NotJudged", 0)
+    problem = "add.yaml, document 1, line 5: spec.template: the pods of a DaemonSet depend on the nodes"
+    assert row["message"] == problem
+    assert problem in podium(*given, "-o", "html").stdout.replace("\n", " ")
+    run = podium(*given, "--strict")
+    assert (run.code, run.stderr) == (1, f"podium: {problem}\n")
+
+
+def test_a_folder_is_added_as_other_input_is_read(podium: Podium) -> None:
+    """-R reads its subfolders, the last of two equal objects counts, and --strict refuses duplicates."""
+    Path("add/deep").mkdir(parents=True)
+    file(pod("twin"), "add/a.yaml")
+    file(pod("twin", 9), "add/b.yaml")
+    file(pod("deep"), "add/deep/c.yaml")
+    given = ("-f", file(CLUSTER), "--add", "add", "-o", "json")
+    run = podium(*given)
+    assert (run.code, json.loads(run.stdout)["workloads"]) == (3, [])
+    assert (
+        "in the input twice, the last one counts: Pod a/twin (add/a.yaml, document 1; add/b.yaml"
+        in run.stderr
+    )
+    rows = json.loads(podium(*given, "-R").stdout)["workloads"]
+    assert sorted(row["name"] for row in rows) == ["deep", "twin"]
+    run = podium(*given, "--strict")
+    assert run.code == 1
+    assert "Pod a/twin is in the input twice" in run.stderr
+
+
 @pytest.mark.parametrize(
     "options", [("--replicas", "2"), ("--max",), ("--add", "a.yaml", "--max", "--replicas", "2")]
 )
@@ -381,7 +430,7 @@ BAD: dict[str, tuple[dict[str, str], list[str], int, str]] = {
         {"c.yaml": NODE, "a.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: x}\n"},
         ["-f", "c.yaml", "--add", "a.yaml"],
         2,
-        "no pod is pending",
+        "no target among the objects of a.yaml: none is or creates a pending pod or group",
     ),
     "--kind alone": ({"c.yaml": CLUSTER}, ["-f", "c.yaml", "--kind", "pod"], 2, "--kind needs --victim"),
     "a context with files": ({"c.yaml": CLUSTER}, ["-f", "c.yaml", "--context", "x"], 2, "-f reads files"),

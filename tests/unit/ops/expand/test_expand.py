@@ -1,5 +1,6 @@
 """The objects a file adds: admitted as by a server, in the groups a server would make, pending or not."""
 
+import re
 from collections import Counter
 from typing import Any
 
@@ -95,6 +96,10 @@ ALONE = (
     "or its PodGroups with their pods"
 )
 TWICE = "Pod t/p is in the input twice, first in new.json, document 1, items[0]. Remove one"
+DEPENDS = "spec.template: the pods of a DaemonSet depend on the nodes"
+DAEMON = made("apps/v1", "DaemonSet", "each", {"template": template()})
+CRON = made("batch/v1", "CronJob", "later", {"jobTemplate": {"spec": {"template": template()}}})
+BROKEN = made("batch/v1", "Job", "broken", {"template": template(priorityClassName="lead")})
 REFUSED: list[tuple[str, list[Document], str]] = [
     (
         "a class that does not exist",
@@ -132,9 +137,9 @@ REFUSED: list[tuple[str, list[Document], str]] = [
         f"{FIRST}: Pod p names PodGroup nowhere, which does not exist. Add it",
     ),
     (
-        "an object twice",
-        [pod(), pod()],
-        f"new.json, document 1, items[1], line 1: {TWICE}",
+        "a DaemonSet",
+        [DAEMON],
+        f"{FIRST}: {DEPENDS}",
     ),
     (
         "an object without a name",
@@ -159,6 +164,69 @@ def test_an_object_that_cannot_be_added_is_refused_with_file_and_field(
     with pytest.raises(ReadError) as refused:
         add(cluster(), *objects)
     assert str(refused.value) == expected
+
+
+SECOND = role("b", template={"spec": {"template": template(priorityClassName="lead")}})
+ABSENT = "no PriorityClass with name lead was found"
+UNPLANNED: list[tuple[str, list[Document], str, str]] = [
+    ("a DaemonSet", [DAEMON], "DaemonSet t/each", DEPENDS),
+    ("a CronJob", [CRON], "CronJob t/later", "spec.jobTemplate: creates its Jobs later. Add the Job instead"),
+    (
+        "a Job whose class does not exist",
+        [BROKEN],
+        "Job t/broken",
+        f"spec.template.spec.priorityClassName: {ABSENT}",
+    ),
+    (
+        "the last of two templates is refused",
+        [jobset(role("a"), SECOND)],
+        "JobSet t/js",
+        f"spec.replicatedJobs[1].template.spec.template.spec.priorityClassName: {ABSENT}",
+    ),
+    (
+        "a pod of a group that does not exist",
+        [member("lost", of="nowhere")],
+        "Pod t/lost",
+        "Pod lost names PodGroup nowhere, which does not exist. Add it",
+    ),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("objects", "ref", "problem"), [case[1:] for case in UNPLANNED], ids=[case[0] for case in UNPLANNED]
+)
+def test_an_object_without_a_plan_is_named_beside_the_others(
+    objects: list[Document], ref: str, problem: str
+) -> None:
+    """Nothing of it is planned, and all else is. --strict refuses it."""
+    expansion = add(cluster(), *objects, pod())
+    assert tuple(expansion.targets) == (("t", "p"),)
+    assert {str(each): text.split(": ", 1)[1] for each, text in expansion.unplanned.items()} == {ref: problem}
+    with pytest.raises(ReadError, match=re.escape(problem)):
+        add(cluster(), *objects, pod(), strict=True)
+
+
+def test_pods_are_not_planned_without_the_group_that_a_workload_gives_them() -> None:
+    templates = [{"name": name, "schedulingPolicy": {"gang": {"minCount": 2}}} for name in ("x", "y")]
+    controller = {"apiGroup": "batch", "kind": "Job", "name": "train"}
+    workload = made(
+        "scheduling.k8s.io/v1beta1",
+        "Workload",
+        "w",
+        {"podGroupTemplates": templates, "controllerRef": controller},
+    )
+    expansion = add(cluster(), workload, job(), pod())
+    assert tuple(expansion.targets) == (("t", "p"),)
+    assert [str(each) for each in expansion.unplanned] == ["Job t/train"]
+
+
+def test_of_two_equal_objects_the_last_is_planned() -> None:
+    expansion = add(cluster(), pod(priorityClassName="gold"), pod())
+    assert pods(expansion)["p"].spec.priority == 0
+    first, last = (f"new.json, document 1, items[{item}]" for item in (0, 1))
+    assert expansion.notes == (f"in the input twice, the last one counts: Pod t/p ({first}; {last})",)
+    with pytest.raises(ReadError, match=re.escape(TWICE)):
+        add(cluster(), pod(), pod(), strict=True)
 
 
 def test_a_missing_class_may_only_be_unread() -> None:

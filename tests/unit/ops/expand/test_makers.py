@@ -36,12 +36,12 @@ RAY = {
     "headGroupSpec": {"template": template()},
     "workerGroupSpecs": [{"groupName": "gpu", "replicas": 2, "numOfHosts": 2, "template": template()}],
 }
+QUEUE = {"kueue.x-k8s.io/queue-name": "users"}
 IN_ORDER = {"startupPolicyOrder": "InOrder"}
 COUNTS: list[tuple[str, Document, int]] = [
     ("a Job has one pod", job(parallelism=None), 1),
     ("a Job has its parallelism", job(parallelism=5), 5),
     ("but no more than its completions", job(parallelism=5, completions=3), 3),
-    ("a suspended Job has none", job(suspend=True), 0),
     ("a Job of parallelism 0 has none", job(parallelism=0), 0),
     ("a Deployment has one", made(APPS, "Deployment", "web", {"template": template()}), 1),
     ("or its replicas", made(APPS, "Deployment", "web", {"replicas": 3, "template": template()}), 3),
@@ -54,13 +54,11 @@ COUNTS: list[tuple[str, Document, int]] = [
         2,
     ),
     ("the first role alone in order", jobset(role("a"), role("b"), startupPolicy=IN_ORDER), 2),
-    ("a suspended JobSet has none", jobset(role("a"), suspend=True), 0),
     ("a LeaderWorkerSet has size times replicas", leader_worker_set(2, 3), 6),
     ("leaders alone where workers wait for them", leader_worker_set(2, 3, startupPolicy="LeaderReady"), 2),
     ("leaders alone of size 1", leader_worker_set(2, 1), 2),
     ("none without replicas", leader_worker_set(0, 3), 0),
     ("a RayCluster has a head and its workers", made("ray.io/v1", "RayCluster", "r", RAY), 5),
-    ("a suspended RayCluster has none", made("ray.io/v1", "RayCluster", "r", {**RAY, "suspend": True}), 0),
 ]  # fmt: skip
 
 
@@ -233,14 +231,13 @@ def test_an_object_that_cannot_be_planned_for_is_refused_with_file_and_field(
 
 
 def test_unplanned_parts_are_reported() -> None:
-    """The notes name roles and workers that come later, and suspended objects."""
+    """The notes name roles and workers that come later."""
     later = jobset(role("a"), role("b", dependsOn=[{"name": "a"}]))
-    notes = add(cluster(), later, leader_worker_set(startupPolicy="LeaderReady"), job(suspend=True)).notes
+    notes = add(cluster(), later, leader_worker_set(startupPolicy="LeaderReady")).notes
     assert "JobSet t/js: not planned for, because they start after other roles: b" in notes
     assert (
         "LeaderWorkerSet t/serve: workers are not planned for, because they start after their leader" in notes
     )
-    assert "Job t/train is suspended and has no pods. Remove spec.suspend to plan for them" in notes
 
 
 @given(st.from_regex(r"[a-z0-9]([-a-z0-9]{0,250}[a-z0-9])?", fullmatch=True), st.integers(0, 20_000))
@@ -280,10 +277,33 @@ def test_pods_that_an_object_does_not_tell_are_an_error(document: Document, prob
         add(cluster(), document)
 
 
-def test_a_workload_that_kueue_holds_back_is_reported_as_waiting_for_it() -> None:
-    queued = job(suspend=True)
-    queued["metadata"]["labels"] = {"kueue.x-k8s.io/queue-name": "users"}
-    (note,) = add(cluster(), queued).notes
-    assert note.startswith("Job t/train is suspended, waits for Kueue in queue users and has no pods.")
-    del queued["spec"]["suspend"]
+NONE = "it is suspended and has no pods. Remove the field to plan for them"
+SUSPENDED: list[tuple[str, Document, str]] = [
+    ("a Job", job(suspend=True), f"spec.suspend: {NONE}"),
+    ("a JobSet", jobset(role("a"), suspend=True), f"spec.suspend: {NONE}"),
+    ("a RayCluster", made("ray.io/v1", "RayCluster", "r", {**RAY, "suspend": True}), f"spec.suspend: {NONE}"),
+    (
+        "a PyTorchJob",
+        made("kubeflow.org/v1", "PyTorchJob", "pt", {"runPolicy": {"suspend": True}}),
+        f"spec.runPolicy.suspend: {NONE}",
+    ),
+    (
+        "a Job that Kueue holds back",
+        {**job(suspend=True), "metadata": {"name": "train", "namespace": "t", "labels": QUEUE}},
+        "spec.suspend: it waits for Kueue in queue users and has no pods. Remove the field to plan for them",
+    ),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("document", "problem"), [case[1:] for case in SUSPENDED], ids=[case[0] for case in SUSPENDED]
+)
+def test_a_suspended_object_has_no_plan(document: Document, problem: str) -> None:
+    expansion = add(cluster(), document, made("v1", "Pod", "p", template()["spec"]))
+    assert list(pods(expansion)) == ["p"]
+    assert [text.partition(": ")[2] for text in expansion.unplanned.values()] == [problem]
+
+
+def test_a_workload_with_a_queue_is_planned_as_if_kueue_had_admitted_it() -> None:
+    queued = {**job(), "metadata": {"name": "train", "namespace": "t", "labels": QUEUE}}
     assert "Job t/train: planned as if Kueue had admitted it (queue users)" in add(cluster(), queued).notes
