@@ -73,6 +73,11 @@ class FoundRole(NamedTuple):
     template: dict[str, Any]
     number: int | None
 
+    def placed(self, field: str) -> str:
+        """Return the path in the object of a field of the template (`.spec.containers`)."""
+        inner = field.removeprefix(".spec")
+        return f"{self.path}{field}" if inner == field else f"{self.spec_path}{inner}"
+
 
 class MadePods(msgspec.Struct, gc=False):
     """An object of a kind in POD_MAKERS."""
@@ -88,7 +93,8 @@ class MadePods(msgspec.Struct, gc=False):
             try:
                 msgspec.convert(role.template, PodTemplate)
             except msgspec.ValidationError as error:
-                raise ValueError(f"{role.path}: {error}") from None
+                problem, _, field = str(error).partition(" - at `$")
+                raise ValueError(f"{problem} - at `$.{role.placed(field.rstrip('`'))}`") from None
 
     def roles(self) -> Iterator[FoundRole]:
         """Yield its pod templates."""

@@ -15,10 +15,11 @@ from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
-from podium.api.fieldpath import parse_path
+from podium.api.fieldpath import at, parse_path
 from podium.api.inputnotes import SkippedInput, SkipReason
 from podium.documents import jsondoc, textfile, yamldoc, yamledit
 from podium.documents.lines import Lines
+from podium.documents.nulls import without_null_entries
 from podium.errors import PodiumError
 
 T = TypeVar("T")
@@ -32,6 +33,8 @@ _HEADER = re.compile(
     rb'[ \t\r\n]*"kind"[ \t\r\n]*:[ \t\r\n]*"([^"\\]*)"[ \t\r\n]*[,}]'
 )
 _AT = re.compile(r"(.*?)(?: - at `(.*?)`)?", re.DOTALL)
+# In an error about an entry of a map.
+_NULL_ENTRY = "got `null` - at `$."
 _GOT = re.compile(r"got `(\w+)`$")
 # The placeholder of Helm and similar tools, outside of quotes and comments. In YAML it is a mapping as the
 # key of another mapping, which kubectl never accepts.
@@ -167,10 +170,18 @@ class Document(msgspec.Struct, gc=False):
         return self.place.origin(self.items)
 
     def value(self) -> dict[str, Any]:
-        """Return the whole decoded document, untyped. Raises ReadError."""
+        """Return the whole decoded document, untyped, without null entries in maps. Raises ReadError."""
         if not isinstance(self.body, dict):
-            return self.read(dict[str, Any])
-        return {**self.body, "apiVersion": self.apiVersion, "kind": self.kind} if self.inherits else self.body
+            body = self.read(dict[str, Any])
+        elif self.inherits:
+            body = {**self.body, "apiVersion": self.apiVersion, "kind": self.kind}
+        else:
+            body = self.body
+        try:
+            value: dict[str, Any] = without_null_entries(body)
+        except RecursionError as error:
+            raise self._refusal(error) from None
+        return value
 
     def text(self) -> str | None:
         """Return the document's own YAML text; None if it is JSON, or in a List."""
@@ -189,8 +200,17 @@ class Document(msgspec.Struct, gc=False):
                 return msgspec.convert(self.value(), type)
             value: T = _decoder(type).decode(self._with_header() if self.inherits else self.body)
         except (msgspec.DecodeError, RecursionError) as error:
+            if _NULL_ENTRY in str(error) and not isinstance(self.body, dict):
+                return self._from_value(type)
             raise self._refusal(error) from None
         return value
+
+    def _from_value(self, type: type[T]) -> T:  # noqa: A002 - as above
+        """Return the fields that `type` names, of a JSON document that has null entries in its maps."""
+        try:
+            return msgspec.convert(self.value(), type)
+        except msgspec.ValidationError as error:
+            raise self._refusal(error) from None
 
     def error(self, problem: str, field: str = "") -> ReadError:
         """Return an error with the place of this document and the line of one of its fields."""
@@ -215,9 +235,11 @@ class Document(msgspec.Struct, gc=False):
 
     def _entry(self, field: str, wrong: type) -> str:
         """Return the path of the mapping's entry with the wrong type; msgspec reports only the mapping."""
-        mapping: Any = self.value()
-        for step in parse_path(field):
-            mapping = mapping[step]
+        try:
+            mapping = at(self.value(), parse_path(field))
+        except LookupError:
+            # The mapping was built from other fields, as for a Spark driver.
+            return field
         return next((f"{field}[{key}]" for key, value in mapping.items() if type(value) is wrong), field)
 
 

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from podium.api.foreign import MANIFEST_OWNERS, PodOwner, neutral_owner, template_documents
 from podium.api.podmakers import POD_MAKERS, MadePods
+from podium.documents.split import ReadError, split
 
 RAY_HEAD = "headGroupSpec.template"
 RAY_WORKERS = "workerGroupSpecs[0].template"
@@ -302,3 +303,45 @@ def test_any_spec_is_read_or_is_an_error_of_the_input(key: tuple[str, str], spec
     except msgspec.ValidationError:
         return
     assert owner.pods.keys() <= owner.templates.keys()
+
+
+NO_QUANTITY = "expected integer or fraction or string, got boolean"
+WRONG = {"spec": {"priority": "high", "containers": []}}
+PLACES: list[tuple[tuple[str, str], dict[str, Any], str]] = [
+    (
+        ("ray.io/v1", "RayCluster"),
+        {"headGroupSpec": {"template": WRONG}},
+        "spec.headGroupSpec.template.spec.priority: expected integer or null, got string",
+    ),
+    (
+        ("ray.io/v1", "RayCluster"),
+        {"headGroupSpec": {"template": {"metadata": {"labels": {"a": 1}}}}},
+        "spec.headGroupSpec.template.metadata.labels[a]: expected string, got integer",
+    ),
+    (
+        ("grove.io/v1alpha1", "PodCliqueSet"),
+        {"template": {"cliques": [{"name": "a", "spec": {"podSpec": WRONG["spec"]}}]}},
+        "spec.template.cliques[0].spec.podSpec.priority: expected integer or null, got string",
+    ),
+    (
+        ("kubeflow.org/v1", "PyTorchJob"),
+        {"pytorchReplicaSpecs": {"Worker": {"template": {"spec": {"overhead": {"cpu": True}}}}}},
+        f"spec.pytorchReplicaSpecs.Worker.template.spec.overhead[cpu]: {NO_QUANTITY}",
+    ),
+    (
+        ("sparkoperator.k8s.io/v1beta2", "SparkApplication"),
+        {"driver": {"gpu": {"name": "nvidia.com/gpu", "quantity": True}}},
+        f"spec.driver.containers[0].resources.requests: {NO_QUANTITY}",
+    ),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("key", "spec", "expected"), PLACES)
+def test_a_wrong_type_in_a_template_is_an_error_with_its_place(
+    key: tuple[str, str], spec: dict[str, Any], expected: str
+) -> None:
+    value = {"apiVersion": key[0], "kind": key[1], "metadata": {"name": "x"}, "spec": spec}
+    (document,) = split(msgspec.json.encode(value), "f")
+    with pytest.raises(ReadError) as refused:
+        document.read(MadePods)
+    assert str(refused.value) == f"f, document 1, line 1: {expected}"

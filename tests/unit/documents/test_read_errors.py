@@ -73,12 +73,6 @@ CASES: list[tuple[str, bytes, type[msgspec.Struct], str]] = [
         "f, document 1, line 4: metadata.labels[c.d/e]: expected string, got integer",
     ),
     (
-        "a label that is null",
-        HEAD + b'"metadata":{"labels":{"a":null}}}',
-        Pod,
-        "f, document 1, line 3: metadata.labels[a]: expected string, got null",
-    ),
-    (
         "a resource is named by its key",
         HEAD + b'"spec":{"containers":[{"resources":{"requests":{"cpu":1,\n"memory":true}}}]}}',
         Pod,
