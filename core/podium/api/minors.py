@@ -12,6 +12,9 @@ WORKLOAD_VERSIONS = {36: ("v1alpha2",), 37: ("v1beta1", "v1alpha3")}
 # A minor without a release: its rules are those of the one before it, and the announced changes.
 PLANNED = 38
 
+# The one native API version that a single minor serves.
+_V1ALPHA2 = "scheduling.k8s.io/v1alpha2"
+
 _VERSION = re.compile(r"v?1\.([0-9]{1,3})\b.*", re.DOTALL)
 
 
@@ -24,6 +27,17 @@ def minor_of(version: str) -> int | None:
 def served_versions(minor: int) -> tuple[str, ...]:
     """Return the versions that a minor serves; other minors serve those of the nearest known one."""
     return WORKLOAD_VERSIONS[min(WORKLOAD_VERSIONS, key=lambda each: abs(each - minor))]
+
+
+def proven_minor(api_versions: Iterable[str]) -> tuple[str, str] | None:
+    """Return the one minor that serves all native groups and Workloads of an input, and the reason.
+
+    `api_versions` are those of the input's native groups and Workloads. The result is None if several minors
+    may serve them, or none does.
+    """
+    if set(api_versions) != {_V1ALPHA2}:
+        return None
+    return "1.36", f"no other minor serves {_V1ALPHA2}, which the input has"
 
 
 def named(minor: int) -> str:

@@ -36,7 +36,7 @@ class Role(NamedTuple):
     pods, with the same items; without factors the number is not known. `name` is the field of its name, and
     `default_name` the name without such a field. `times` reads one more factor from the object, as the value
     of a field. `build` makes a pod template of an item that is none, and `spec` is then the place of the
-    fields of the pod's spec in the item.
+    fields of the pod's spec in the item. `own` are fields that the kind adds to the pod's spec.
     """
 
     path: str
@@ -46,6 +46,7 @@ class Role(NamedTuple):
     times: Callable[[Mapping[str, Any], str], tuple[str, Any]] | None = None
     build: Callable[[Mapping[str, Any], Mapping[str, Any]], dict[str, Any]] | None = None
     spec: str = "spec"
+    own: frozenset[str] = frozenset()
 
 
 class PodMaker(NamedTuple):
@@ -65,13 +66,17 @@ class PodMaker(NamedTuple):
 
 
 class FoundRole(NamedTuple):
-    """A pod template of one object: its place, its name, itself, and the number of its pods if known."""
+    """A pod template of one object: its place, its name, itself, and the number of its pods if known.
+
+    `own` are fields that the kind adds to the pod's spec.
+    """
 
     path: str
     spec_path: str
     name: str
     template: dict[str, Any]
     number: int | None
+    own: frozenset[str]
 
     def placed(self, field: str) -> str:
         """Return the path in the object of a field of the template (`.spec.containers`)."""
@@ -183,7 +188,7 @@ def _found(document: Mapping[str, Any], role: Role, found: _Found) -> FoundRole:
     number = _number(document, role, found.keys, named)
     template = dict(found.value) if role.build is None else role.build(document, found.value)
     spec_path = f"{found.path}.{role.spec}".rstrip(".")
-    return FoundRole(found.path, spec_path, named.lower(), template, number)
+    return FoundRole(found.path, spec_path, named.lower(), template, number, role.own)
 
 
 def _number(document: Mapping[str, Any], role: Role, keys: Path, name: str) -> int | None:
@@ -318,6 +323,10 @@ _VOLCANO = "volcano"
 _CLIQUES = "spec.template.cliques.*"
 _TASKS = "spec.tasks.*"
 _MIN_SCALE = "spec.template.metadata.annotations[autoscaling.knative.dev/min-scale]"
+# The fields of a revision of Knative beside those of its pod.
+_REVISION = frozenset(
+    ("containerConcurrency", "timeoutSeconds", "responseStartTimeoutSeconds", "idleTimeoutSeconds")
+)
 _ARGO = "argoproj.io/v1alpha1"
 _KUBEFLOW = {
     "PyTorchJob": _replicas("pytorchReplicaSpecs"),
@@ -389,7 +398,7 @@ POD_MAKERS: dict[tuple[str, str], PodMaker] = {
     (_ARGO, "WorkflowTemplate"): PodMaker(_steps("spec"), gang=False),
     (_ARGO, "CronWorkflow"): PodMaker(_steps("spec.workflowSpec"), gang=False),
     ("serving.knative.dev/v1", "Service"): PodMaker(
-        (Role("spec.template", (Number((_MIN_SCALE,)),)),),
+        (Role("spec.template", (Number((_MIN_SCALE,)),), own=_REVISION),),
         gang=False,
         label="serving.knative.dev/service",
     ),

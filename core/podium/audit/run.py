@@ -14,7 +14,7 @@ import msgspec
 from podium.api.core import Pod
 from podium.api.findings import Finding, ObjectRef, Severity
 from podium.api.groups import NATIVE_GROUP
-from podium.api.minors import minor_of, nearest
+from podium.api.minors import minor_of, nearest, proven_minor
 from podium.api.reads import Kind
 from podium.audit.baseline import Looked, Triage, partly_checked
 from podium.audit.blocked import blocked, blocked_groups
@@ -40,8 +40,6 @@ from podium.text import count
 # The Kubernetes minor versions that the rules know.
 MINORS = {f"1.{minor}": minor for minor in (35, 36, 37, 38)}
 DEFAULT_MINOR = "1.37"
-# The one native version that a single minor serves.
-_V1ALPHA2 = f"{NATIVE_GROUP}/v1alpha2"
 FIXES_SHOWN = 10
 EVERYTHING_COUNTS = Triage()
 
@@ -151,10 +149,8 @@ def choose_minor(view: ClusterReader, server: str = "", *, assumed: str = DEFAUL
             versions[minor] += 1
     if not versions:
         refs = [each.ref for index in (view.groups, view.workloads) for each in index.values()]
-        native = {ref.apiVersion for ref in refs if ref.group == NATIVE_GROUP}
-        if native == {_V1ALPHA2}:
-            return "1.36", f"no other minor serves {_V1ALPHA2}, which the input has"
-        return assumed, "assumed, because no node has a version"
+        proven = proven_minor(ref.apiVersion for ref in refs if ref.group == NATIVE_GROUP)
+        return proven or (assumed, "assumed, because no node has a version")
     newest = max(versions)
     known = nearest(newest, MINORS.values())
     how = f"the newest kubelet of {count(versions.total(), 'node')}"

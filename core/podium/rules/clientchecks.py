@@ -78,7 +78,9 @@ def with_required_fields(
 def unknown_fields(document: Mapping[str, Any], minor: int) -> Iterator[UnknownField]:
     """Yield the unknown fields of a pod's spec, or of an owner that decodes."""
     for spec in specs(document):
-        yield from _unknown(spec.value, spec.kind, spec.path, minor)
+        for field in _unknown(spec.value, spec.kind, spec.path, minor):
+            if field.path.removeprefix(f"{spec.path}.") not in spec.own:
+                yield field
 
 
 def strict(verdict: Verdict, ref: ObjectRef) -> Verdict:

@@ -15,7 +15,7 @@ from podium.rules import fields, metadata
 from podium.rules.admission import generated_name
 from podium.rules.decoding import WrongTypeError, decode
 from podium.rules.fields import FieldError, refusal
-from podium.rules.specs import fields_of, required_of, specs
+from podium.rules.specs import fields_of, required_of, specs, validates_pods
 
 MISSING = refusal(
     "required-field",
@@ -45,15 +45,18 @@ _SELECTING = ("DaemonSet", "Deployment", "ReplicaSet", "StatefulSet")
 # The path of the template of each kind whose restart policy is limited, and the values for it.
 _ENDING = ("OnFailure", "Never")
 _JOBS = {"Job": ("template",), "CronJob": ("jobTemplate", "spec", "template")}
+_GROUPS = ("apps/v1", "batch/v1")
 
 
 def missing(document: Mapping[str, Any], minor: int) -> list[FieldError]:
     """Return the errors of a Pod or of an owner of pods that decodes; none for other kinds."""
+    if not validates_pods(document):
+        return []
     kind, spec = document["kind"], _map(document.get("spec"))
     absent = [
         error for part in specs(document) for error in _missing(part.value, part.kind, part.path, minor)
     ]
-    if kind not in (*_SELECTING, *_JOBS):
+    if document["apiVersion"] not in _GROUPS or kind not in (*_SELECTING, *_JOBS):
         return absent
     # The server looks at the template last.
     in_template = [error for error in absent if error.field.startswith("spec.template.")]

@@ -7,18 +7,23 @@ from typing import Any, NamedTuple
 import msgspec
 
 from podium.api.fieldpath import at, parse_path
-from podium.api.foreign import OWNERS
+from podium.api.foreign import MANIFEST_OWNERS, OWNERS, OwnerObject
+from podium.api.podmakers import POD_MAKERS, MadePods
 from podium.rules.podfields import FIELDS, REQUIRED
 
 POD = ("v1", "Pod")
 
 
 class Spec(NamedTuple):
-    """A part of a document: its path, its type in the tables, and its value, which may be absent."""
+    """A part of a document: its path, its type in the tables, and its value, which may be absent.
+
+    `own` are fields that the kind of the document adds to the type.
+    """
 
     path: str
     kind: str
     value: Any
+    own: frozenset[str] = frozenset()
 
 
 def specs(document: Mapping[str, Any]) -> Iterator[Spec]:
@@ -27,10 +32,29 @@ def specs(document: Mapping[str, Any]) -> Iterator[Spec]:
     of_kind = f"{document['kind']}Spec"
     if kind == POD or (kind in OWNERS and of_kind in FIELDS[min(FIELDS)]):
         yield Spec("spec", of_kind, document.get("spec"))
-    elif kind in OWNERS:
-        for path, _ in msgspec.convert(document, OWNERS[kind].type).templates():
-            template = at(document, parse_path(path))
-            yield Spec(f"{path}.spec", "PodSpec", template.get("spec"))
+    elif kind in MANIFEST_OWNERS:
+        yield from _pod_specs(msgspec.convert(document, MANIFEST_OWNERS[kind].type), document)
+
+
+def validates_pods(document: Mapping[str, Any]) -> bool:
+    """Return whether a server validates the pod specs of a kind, and not only the types of their fields.
+
+    The schemas of other projects' custom resources differ in what they require.
+    """
+    kind = (document["apiVersion"], document["kind"])
+    return kind == POD or (kind in MANIFEST_OWNERS and kind not in POD_MAKERS)
+
+
+def _pod_specs(owner: OwnerObject, document: Mapping[str, Any]) -> Iterator[Spec]:
+    """Yield the pod specs of an owner that was decoded from `document`."""
+    if not isinstance(owner, MadePods):
+        for path, _ in owner.templates():
+            yield Spec(f"{path}.spec", "PodSpec", at(document, parse_path(path)).get("spec"))
+        return
+    for role in owner.roles():
+        # A Spark driver or a step of a Workflow has some fields of a pod among its own.
+        if role.spec_path != role.path and role.template.get("spec") is not None:
+            yield Spec(role.spec_path, "PodSpec", at(document, parse_path(role.spec_path)), role.own)
 
 
 @functools.cache

@@ -129,6 +129,71 @@ def test_a_field_of_1_37_is_unknown_to_1_36(tmp_path: Path) -> None:
     assert found["field"] == "spec.evictionResponders"
 
 
+BAD_POD = "{priorityClasName: high, containers: [{name: a, image: b}]}"
+KNATIVE = "{containerConcurrency: 1, timeoutSeconds: 9, containers: [{image: b, imag: c}]}"
+ELSEWHERE = [
+    ("v1", "ReplicationController", f"template: {{spec: {BAD_POD}}}", "spec.template.spec.priorityClasName"),
+    (
+        "ray.io/v1",
+        "RayCluster",
+        f"headGroupSpec: {{template: {{spec: {BAD_POD}}}}}",
+        "spec.headGroupSpec.template.spec.priorityClasName",
+    ),
+    (
+        "batch.volcano.sh/v1alpha1",
+        "Job",
+        f"tasks: [{{name: a, template: {{spec: {BAD_POD}}}}}]",
+        "spec.tasks[0].template.spec.priorityClasName",
+    ),
+    (
+        "grove.io/v1alpha1",
+        "PodCliqueSet",
+        f"template: {{cliques: [{{name: a, spec: {{podSpec: {BAD_POD}}}}}]}}",
+        "spec.template.cliques[0].spec.podSpec.priorityClasName",
+    ),
+    (
+        "serving.knative.dev/v1",
+        "Service",
+        f"template: {{spec: {KNATIVE}}}",
+        "spec.template.spec.containers[0].imag",
+    ),
+]
+
+
+@pytest.mark.parametrize(("version", "kind", "spec", "path"), ELSEWHERE, ids=[case[1] for case in ELSEWHERE])
+def test_an_unknown_pod_field_of_another_project_is_a_finding(
+    version: str, kind: str, spec: str, path: str, tmp_path: Path
+) -> None:
+    """Nothing else is: a Volcano Job is no batch/v1 Job, and Knative's containers need no name."""
+    text = f"apiVersion: {version}\nkind: {kind}\nmetadata: {{name: x, namespace: t}}\nspec: {{{spec}}}\n"
+    code, report = _admit(tmp_path, text)
+    (result,) = report["results"]
+    assert (code, result["code"]) == (0, 201)
+    assert [(each["rule"], each["field"]) for each in result["findings"]] == [("unknown-field", path)]
+
+
+OLD_GROUP = (
+    "apiVersion: scheduling.k8s.io/v1alpha2\nkind: PodGroup\nmetadata: {name: old, namespace: t}\n"
+    "spec: {schedulingPolicy: {gang: {minCount: 2}}}\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "options", "allowed"),
+    [
+        (OLD_GROUP, (), [True]),
+        (OLD_GROUP, ("--kubernetes", "1.37"), [False]),
+        (f"{OLD_GROUP}---\n{GROUP}", (), [False, True]),
+    ],
+    ids=["only 1.36 serves it", "as requested", "no minor serves both"],
+)
+def test_groups_of_1_36_are_judged_for_1_36(
+    text: str, options: tuple[str, ...], allowed: list[bool], tmp_path: Path
+) -> None:
+    _, report = _admit(tmp_path, text, *options)
+    assert [result["allowed"] for result in report["results"]] == allowed
+
+
 def test_the_table_of_pod_fields_is_that_of_the_recorded_servers() -> None:
     """`make podfields` writes it."""
     assert podfields.MODULE.read_text("utf-8") == podfields.text()

@@ -24,7 +24,8 @@ def test_errors_are_those_of_the_server(case: Invalid) -> None:
             ["spec.replicatedJobs[0].template.spec.template.spec.containers"],
         ),
         ("ray.io/v1", "RayCluster", {"headGroupSpec": {"template": {"spec": {}}}}, []),
-        ("v1", "ReplicationController", {"template": {"spec": {}}}, []),
+        ("v1", "ReplicationController", {"template": {"spec": {}}}, ["spec.template.spec.containers"]),
+        ("batch.volcano.sh/v1alpha1", "Job", {"tasks": [{"template": {"spec": {}}}]}, []),
         ("scheduling.k8s.io/v1beta1", "PodGroup", {}, []),
     ],
 )

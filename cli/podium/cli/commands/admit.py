@@ -6,10 +6,10 @@ from collections.abc import Iterable
 
 import click
 
-from podium.api.findings import ObjectRef, Severity
+from podium.api.findings import ObjectRef, Severity, group_of
 from podium.api.groups import NATIVE_GROUP
 from podium.api.inputnotes import InputNotes
-from podium.api.minors import PLANNED, WORKLOAD_VERSIONS, minor_of, nearest
+from podium.api.minors import PLANNED, WORKLOAD_VERSIONS, minor_of, nearest, proven_minor
 from podium.api.reads import FOLLOWED
 from podium.cli import inputs
 from podium.cli.admission import NAMESPACE, Admission, ExistingObjects, reference
@@ -29,6 +29,8 @@ MINORS = (*(f"1.{minor}" for minor in WORKLOAD_VERSIONS), f"1.{PLANNED}")
 LIVE = "live"
 # The gate of the Workload API itself.
 WORKLOAD_API = "GenericWorkload"
+# The kinds whose versions differ between minors.
+_VERSIONED = ("PodGroup", "Workload")
 
 
 def _gates(text: str) -> dict[str, bool]:
@@ -70,7 +72,7 @@ def _gates(text: str) -> dict[str, bool]:
 @click.option(
     "--kubernetes",
     type=inputs.minor_choice(MINORS),
-    help="Kubernetes minor.  [default: the cluster's, else 1.37]",
+    help="Kubernetes minor.  [default: the cluster's, else that of v1alpha2 objects, else 1.37]",
 )
 @click.option(
     "--rules",
@@ -138,15 +140,15 @@ def command(
     for document in inputs.read_another(old) if old is not None else ():
         if has_rules({"apiVersion": document.apiVersion, "kind": document.kind}):
             cluster.add_base(document)
+    notes = InputNotes()
+    documents, skipped = _chosen(read_documents(files, notes), strict=files.strict)
     profile = Profile(
-        kubernetes=kubernetes or _minor(cluster.server),
+        kubernetes=kubernetes or _minor(cluster, documents),
         rules=rules,
         workload_api=gates.get(WORKLOAD_API, cluster.state.native_served),
         gates=frozenset(name for name, on in gates.items() if on),
         policy=policy,
     )
-    notes = InputNotes()
-    documents, skipped = _chosen(read_documents(files, notes), strict=files.strict)
     if operation.upper() == Operation.CREATE:
         # Updates of one object follow each other.
         documents = _last_of_each(documents, notes, strict=files.strict)
@@ -212,10 +214,27 @@ def _cluster(existing: str | None, kube: inputs.KubeOptions) -> ExistingObjects:
         return cluster.loaded()
 
 
-def _minor(server: str) -> str:
-    """Return the minor for the verdicts: the server's, or the nearest released one."""
-    served = minor_of(server)
-    return nearest(max(WORKLOAD_VERSIONS) if served is None else served, WORKLOAD_VERSIONS)
+def _minor(cluster: ExistingObjects, documents: Iterable[Document]) -> str:
+    """Return the minor for the verdicts: the server's or the nearest released one, else the input's."""
+    served = minor_of(cluster.server)
+    if served is not None:
+        return nearest(served, WORKLOAD_VERSIONS)
+    native = [
+        document.apiVersion
+        for document in documents
+        if group_of(document.apiVersion) == NATIVE_GROUP and document.kind in _VERSIONED
+    ]
+    native += [
+        ref.apiVersion
+        for index in (cluster.state.groups, cluster.state.workloads)
+        for ref in (each.ref for each in index.values())
+        if ref.group == NATIVE_GROUP
+    ]
+    if (proven := proven_minor(native)) is None:
+        return f"1.{max(WORKLOAD_VERSIONS)}"
+    minor, why = proven
+    click.echo(f"podium: Kubernetes {minor} ({why})", err=True)
+    return minor
 
 
 def _chosen(documents: Iterable[Document], *, strict: bool) -> tuple[list[Document], dict[str, int]]:
