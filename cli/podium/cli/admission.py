@@ -126,6 +126,8 @@ class Admission(NamedTuple):
         if (document.apiVersion, document.kind) == NAMESPACE:
             self.cluster.join(value)
             return None
+        if clientchecks.is_removed(value):
+            return AdmissionResult(ref, clientchecks.removed(ref))
         verdict = self._judged(value, ref)
         verdict = clientchecks.with_unknown_fields(verdict, value, ref, self.profile.minor)
         verdict = clientchecks.with_required_fields(verdict, value, ref, self.profile.minor)

@@ -31,6 +31,10 @@ class SkippedInput(msgspec.Struct, frozen=True):
     reason: SkipReason
     problem: str
 
+    def __str__(self) -> str:
+        """Return the place and the reason in words."""
+        return self.problem if self.reason is SkipReason.UNREADABLE else f"{self.place}: {self.reason}"
+
 
 class DuplicateInput(msgspec.Struct, frozen=True):
     """An object that is in the input twice: its name, the replaced place, and the place that counts."""

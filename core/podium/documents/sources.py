@@ -94,7 +94,7 @@ def read_documents(files: InputFiles, notes: InputNotes | None = None) -> Iterat
 def _reason(skipped: Sequence[SkippedInput]) -> str:
     if not skipped:
         return ""
-    return f" ({len(skipped):,} skipped, such as {skipped[0].place}: {skipped[0].reason})"
+    return f" ({len(skipped):,} skipped, such as {skipped[0]})"
 
 
 def _names(names: Sequence[str]) -> Iterator[str]:

@@ -13,7 +13,7 @@ import msgspec
 from podium.api.findings import Finding, ObjectRef
 from podium.api.foreign import OWNERS
 from podium.rules import required
-from podium.rules.admission import UNKNOWN_FIELD, Verdict
+from podium.rules.admission import NOT_SERVED, UNKNOWN_FIELD, Verdict
 from podium.rules.fields import go_quote, refusal
 from podium.rules.specs import fields_of, specs
 from podium.rules.storage import EXISTS
@@ -35,11 +35,41 @@ _BEFORE_FIELDS = (400, 404)
 _FORMER = {"workloadRef": "Kubernetes 1.35 had it. Since 1.36 it is schedulingGroup.podGroupName"}
 
 
+# The version of each kind that creates pods, and the versions that no supported minor serves any more.
+_SERVED = {
+    **dict.fromkeys(("Deployment", "StatefulSet", "DaemonSet", "ReplicaSet"), "apps/v1"),
+    **dict.fromkeys(("Job", "CronJob"), "batch/v1"),
+}
+_REMOVED = ("extensions/v1beta1", "apps/v1beta1", "apps/v1beta2", "batch/v1beta1", "batch/v2alpha1")
+
+
 class UnknownField(NamedTuple):
     """A field that no server of the minor knows: its path, and what was probably meant, or empty."""
 
     path: str
     hint: str
+
+
+def is_removed(document: Mapping[str, Any]) -> bool:
+    """Return whether a kind that creates pods has an apiVersion of a release before 1.25."""
+    return document["kind"] in _SERVED and document["apiVersion"] in _REMOVED
+
+
+def removed(ref: ObjectRef) -> Verdict:
+    """Return the refusal of such an object, as kubectl words it."""
+    message = f'no matches for kind "{ref.kind}" in version "{ref.apiVersion}"'
+    fix = f"Write apiVersion: {_SERVED[ref.kind]}, and check the fields: some have other defaults."
+    finding = NOT_SERVED.rule.finding(ref, "apiVersion", message, fix)
+    return Verdict(
+        allowed=False,
+        code=404,
+        reason="NotFound",
+        message=message,
+        warnings=[],
+        findings=[finding],
+        admitted=None,
+        patch=[],
+    )
 
 
 def with_unknown_fields(verdict: Verdict, document: Mapping[str, Any], ref: ObjectRef, minor: int) -> Verdict:

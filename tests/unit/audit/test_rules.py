@@ -1,7 +1,7 @@
 """Every rule of the audit against its table of cases, and against kinds that could not be read."""
 
 import pytest
-from tests.support.audit.builders import cluster, findings, priority_class
+from tests.support.audit.builders import cluster, findings, pod, priority_class
 from tests.support.audit.cases import (
     classes,
     gangs,
@@ -78,3 +78,15 @@ def test_a_name_from_a_file_is_quoted_in_a_command() -> None:
     odd = priority_class("low; reboot", 8, annotations={f"{TOLERATION_PREFIX}toleration-seconds": "x"})
     (found,) = findings("toleration-unreadable", cluster(odd))
     assert "priorityclass 'low; reboot' --overwrite" in found.fix
+
+
+@pytest.mark.parametrize(
+    ("uid", "fix"),
+    [("u1", "kubectl delete priorityclass gold"), (None, "remove it, unless other manifests use it")],
+    ids=["of a cluster", "of a manifest"],
+)
+def test_an_unused_class_is_deleted_only_where_it_exists(uid: str | None, fix: str) -> None:
+    gold = priority_class("gold", 1000)
+    gold.metadata.uid = uid
+    (found,) = findings("class-unused", cluster(gold, pod("a")))
+    assert found.fix == fix

@@ -172,6 +172,26 @@ def test_an_unknown_pod_field_of_another_project_is_a_finding(
     assert [(each["rule"], each["field"]) for each in result["findings"]] == [("unknown-field", path)]
 
 
+@pytest.mark.parametrize(
+    ("version", "kind", "now"),
+    [
+        ("extensions/v1beta1", "Deployment", "apps/v1"),
+        ("apps/v1beta2", "StatefulSet", "apps/v1"),
+        ("extensions/v1beta1", "Job", "batch/v1"),
+        ("batch/v1beta1", "CronJob", "batch/v1"),
+    ],
+)
+def test_a_removed_version_is_refused(version: str, kind: str, now: str, tmp_path: Path) -> None:
+    code, report = _admit(
+        tmp_path, f"apiVersion: {version}\nkind: {kind}\nmetadata: {{name: x}}\nspec: {{}}\n"
+    )
+    (result,) = report["results"]
+    assert (code, result["code"]) == (3, 404)
+    assert result["message"] == f'no matches for kind "{kind}" in version "{version}"'
+    (finding,) = result["findings"]
+    assert finding["fix"].startswith(f"Write apiVersion: {now}")
+
+
 OLD_GROUP = (
     "apiVersion: scheduling.k8s.io/v1alpha2\nkind: PodGroup\nmetadata: {name: old, namespace: t}\n"
     "spec: {schedulingPolicy: {gang: {minCount: 2}}}\n"

@@ -42,6 +42,16 @@ def test_an_audit_that_read_nothing_is_an_error(text: str, expected: str, tmp_pa
     assert f"The input has no object that the audit {expected}" in done.stderr
 
 
+def test_an_audit_of_a_folder_that_cannot_be_read_says_why(tmp_path: Path) -> None:
+    (tmp_path / "deploy").mkdir()
+    pod = "apiVersion: v1\nkind: Pod\nmetadata: {name: a, annotations: {cpus: 1}}\n"
+    (tmp_path / "deploy/pod.yaml").write_text(pod, "utf-8")
+    done = run("podium audit -f deploy", tmp_path)
+    problem = "deploy/pod.yaml, document 1, line 3: metadata.annotations[cpus]: expected string, got integer"
+    assert done.returncode == 2
+    assert f"audit reads (skipped: 1 document, such as {problem}). Check the path." in done.stderr
+
+
 def test_admit_shows_each_refusal_with_its_own_field(tmp_path: Path) -> None:
     """Two templates lack their classes; the message of the verdict names the first class."""
     (tmp_path / "input.yaml").write_text(JOBSET, "utf-8")

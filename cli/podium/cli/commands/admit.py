@@ -22,6 +22,7 @@ from podium.documents.load import Identity, collector_paused, identity_of, note_
 from podium.documents.sources import read_documents
 from podium.documents.split import Document, ReadError
 from podium.rules.admission import Operation, Profile, Verdict, has_rules
+from podium.rules.clientchecks import is_removed
 from podium.rules.context import GATES
 from podium.rules.owners import makes_pods
 
@@ -243,7 +244,8 @@ def _chosen(documents: Iterable[Document], *, strict: bool) -> tuple[list[Docume
     skipped: dict[str, int] = {}
     for document in documents:
         header = {"apiVersion": document.apiVersion, "kind": document.kind}
-        if has_rules(header) or makes_pods(header) or (document.apiVersion, document.kind) == NAMESPACE:
+        known = has_rules(header) or makes_pods(header) or is_removed(header)
+        if known or (document.apiVersion, document.kind) == NAMESPACE:
             chosen.append(document)
         elif document.kind.endswith("List"):
             continue  # An empty List.

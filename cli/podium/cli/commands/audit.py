@@ -38,6 +38,7 @@ from podium.documents.sources import InputFiles, read_documents
 from podium.errors import PodiumError
 from podium.rules.audit.table import RULES, unknown_rule
 from podium.rules.rule import Rule
+from podium.text import count
 from podium.version import VERSION
 
 
@@ -205,8 +206,13 @@ class AuditRun(NamedTuple):
         """Return the audit of the input. Raises click.UsageError if nothing was read that it looks at."""
         objects = _objects(loaded.state)
         if not objects and Kind.POD in loaded.state.unread:
-            skipped = f" (skipped: {', '.join(amounts(loaded.skipped))})" if loaded.skipped else ""
-            raise click.UsageError(f"The input has no object that the audit reads{skipped}. Check the path.")
+            skipped = amounts(loaded.skipped)
+            if loaded.notes.skipped:
+                skipped.append(
+                    f"{count(len(loaded.notes.skipped), 'document')}, such as {loaded.notes.skipped[0]}"
+                )
+            why = f" (skipped: {', '.join(skipped)})" if skipped else ""
+            raise click.UsageError(f"The input has no object that the audit reads{why}. Check the path.")
         minor, chosen_by = _minor(self.kubernetes, loaded)
         with collector_paused(), loaded.origins.placed():
             report = audit(

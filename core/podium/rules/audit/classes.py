@@ -193,9 +193,9 @@ def class_unused(survey: Survey) -> Iterator[AuditFinding]:
         if name not in used and not found.globalDefault and not name.startswith(SYSTEM_PREFIX):
             ref = class_ref(name)
             message = f"no live pod, group or template names it{but}."
-            yield AuditFinding(
-                CLASS_UNUSED.finding(ref, "", message, delete(ref)), "delete the unused classes"
-            )
+            # A class without a uid is from a manifest, and other manifests may use it.
+            fix = delete(ref) if found.metadata.uid else "remove it, unless other manifests use it"
+            yield AuditFinding(CLASS_UNUSED.finding(ref, "", message, fix), "delete the unused classes")
 
 
 def top_class_share(survey: Survey) -> Iterator[AuditFinding]:
