@@ -36,6 +36,7 @@ from podium.ops.makers import Batch, Made, made_by, uid_of, with_claims
 from podium.ops.selecting import selected_keys
 from podium.ops.workloadgroups import groups_for, has_groups, maker_of
 from podium.rules.admission import Profile
+from podium.rules.clientchecks import unknown_fields
 from podium.text import some
 
 # Kinds that decide the admission of others come first, in any order of the file.
@@ -130,6 +131,10 @@ class _Expander:
     def expand(self, documents: Iterable[Document]) -> Expansion:
         added, notes = read_added(documents, self._now, strict=self._strict)
         self._notes += notes
+        for each in added:
+            if each.read.kind in (Kind.POD, Kind.OWNER):
+                with self._leaving_out(each.ref):
+                    self._note_unknown_fields(each)
         of = {kind: [each for each in added if each.read.kind is kind] for kind in Kind}
         for kind in _FIRST:
             for each in of[kind]:
@@ -182,6 +187,13 @@ class _Expander:
         if self._strict:
             raise error
         self._unplanned.setdefault(source, error)
+
+    def _note_unknown_fields(self, added: Added) -> None:
+        """Note the fields that no server knows, such as a misspelt class. With strict they are an error."""
+        for field in unknown_fields(added.value, minor_of(self._profile.kubernetes) or 0):
+            if self._strict:
+                raise added.document.error(f"unknown field{field.hint}", field.path)
+            self._notes.append(f"{added.ref}: unknown field {field.path}{field.hint}")
 
     def _add_first(self, added: Added) -> None:
         """Add an object that decides the admission of others."""

@@ -125,7 +125,7 @@ def preflight(
     """
     before, after = (Survey(view, MINORS[minor], selected=bool(selector)) for minor in (current, target))
     today, then = (run_rules(survey, CHECKS, namespace, selector) for survey in (before, after))
-    brought = _brought(today.found, then.found, before.kubernetes, after.kubernetes)
+    brought = _brought(today.found, then.found, before.kubernetes, after.kubernetes, documents)
     known = {each.key for each in blocked_groups(before)}
     stopping = [each for each in blocked_groups(after) if each.key not in known]
     remade, manifests = _remade(after, brought, documents)
@@ -148,17 +148,32 @@ def preflight(
 
 
 def _brought(
-    today: Iterable[AuditFinding], then: Iterable[AuditFinding], current: str, target: str
+    today: Iterable[AuditFinding],
+    then: Iterable[AuditFinding],
+    current: str,
+    target: str,
+    documents: Mapping[ObjectRef, Document],
 ) -> list[AuditFinding]:
-    """Return the findings of the target that differ from those of the current minor in more than its name."""
+    """Return the findings of the target that differ from those of the current minor in more than its name.
+
+    A manifest of a removed version is always one: it was never applied to the current minor.
+    """
 
     def identity(found: AuditFinding, minor: str) -> tuple[object, ...]:
         finding, ref = found.finding, found.finding.object
         words = finding.message.replace(f"Kubernetes {minor}", "Kubernetes")
         return finding.rule, ref.group, ref.kind, ref.namespace, ref.name, finding.field, words
 
+    def is_manifest(found: AuditFinding) -> bool:
+        document = documents.get(found.finding.object)
+        return document is not None and "uid" not in (document.value().get("metadata") or {})
+
     known = {identity(each, current) for each in today}
-    return [each for each in then if identity(each, target) not in known]
+    return [
+        each
+        for each in then
+        if identity(each, target) not in known or (each.finding.rule in _REMOVED and is_manifest(each))
+    ]
 
 
 def _owners(survey: Survey, each: SurveyedGroup) -> list[str]:

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import msgspec
 import pytest
 from tests.support.rules.scene import GANG, GOLD, Document, cluster, group, profile, stored
 
@@ -113,6 +114,19 @@ def test_a_field_that_the_server_may_drop_is_a_warning(kubernetes: str, part: st
     (warning,) = review_owner(request, cluster(), profile(kubernetes=kubernetes)).warnings
     assert warning.startswith("spec.scheduling: ")
     assert part in warning
+
+
+@pytest.mark.parametrize(
+    ("kind", "gate"), [("Job", "WorkloadWithJob"), ("JobSet", "JobSetWorkloadAwareSchedulingAPI")]
+)
+def test_the_field_is_kept_with_its_gate(kind: str, gate: str) -> None:
+    version = "batch/v1" if kind == "Job" else "jobset.x-k8s.io/v1alpha2"
+    document = owner(version, kind, {"scheduling": {"schedulingPolicy": {"gang": {}}}})
+    request = Request(operation=Operation.CREATE, object=document)
+    for gates, number in ((frozenset[str](), 1), (frozenset((gate,)), 0)):
+        server = msgspec.structs.replace(profile(), gates=gates)
+        verdict = review_owner(request, cluster(), server)
+        assert len(verdict.warnings) == number
 
 
 def test_fields_of_pods_are_named_where_the_kind_has_them() -> None:

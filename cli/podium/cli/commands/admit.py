@@ -7,6 +7,7 @@ from collections.abc import Iterable
 import click
 
 from podium.api.findings import ObjectRef, Severity, group_of
+from podium.api.foreign import JOB_GATE, JOBSET_GATE
 from podium.api.groups import NATIVE_GROUP
 from podium.api.inputnotes import InputNotes
 from podium.api.minors import PLANNED, WORKLOAD_VERSIONS, minor_of, nearest, proven_minor
@@ -30,6 +31,7 @@ MINORS = (*(f"1.{minor}" for minor in WORKLOAD_VERSIONS), f"1.{PLANNED}")
 LIVE = "live"
 # The gate of the Workload API itself.
 WORKLOAD_API = "GenericWorkload"
+_GATES = (WORKLOAD_API, *GATES, JOB_GATE, JOBSET_GATE)
 # The kinds whose versions differ between minors.
 _VERSIONED = ("PodGroup", "Workload")
 
@@ -39,8 +41,8 @@ def _gates(text: str) -> dict[str, bool]:
     gates = {}
     for part in filter(None, text.split(",")):
         name, _, value = part.partition("=")
-        if name not in (WORKLOAD_API, *GATES) or value not in ("true", "false"):
-            known = ", ".join((WORKLOAD_API, *GATES))
+        if name not in _GATES or value not in ("true", "false"):
+            known = ", ".join(_GATES)
             raise ValueError(f"{part!r} is not GATE=true or GATE=false. Gates that change a verdict: {known}")
         gates[name] = value == "true"
     return gates
@@ -100,7 +102,7 @@ def _gates(text: str) -> dict[str, bool]:
     "gates",
     type=inputs.Parsed("GATE=true,...", _gates),
     default="",
-    help=f"Feature gates of the API server: {', '.join((WORKLOAD_API, *GATES))}.",
+    help=f"Feature gates of the API server, and of JobSet's controller: {', '.join(_GATES)}.",
 )
 @click.option("--config", metavar="FILE", help="File with an AdmissionPolicy (rule levels, allowed classes).")
 @inputs.kube_options

@@ -9,6 +9,7 @@ import sys
 import click
 import msgspec
 
+from podium.api import v1alpha1
 from podium.api.minors import minor_of, planned_note
 from podium.api.reads import Kind
 from podium.audit.run import MINORS, choose_minor
@@ -104,8 +105,10 @@ def _current(asked: str | None, target: str, loaded: inputs.Loaded) -> tuple[str
     if asked is not None:
         minor, how = asked, "set by --from"
     else:
-        # A manifest does not name its minor; the default is one minor before the target.
-        before = f"1.{MINORS[target] - 1}"
+        # A manifest does not name its minor. Only 1.35 has Workloads of v1alpha1; otherwise the default is one
+        # minor before the target.
+        oldest = any(each.ref.apiVersion == v1alpha1.API_VERSION for each in loaded.state.workloads.values())
+        before = "1.35" if oldest else f"1.{MINORS[target] - 1}"
         minor, how = choose_minor(loaded.state, loaded.server, assumed=before)
     if MINORS[minor] >= MINORS[target] or (minor_of(loaded.server) or 0) >= MINORS[target] > MINORS[minor]:
         raise click.UsageError(f"--to {target} is not an upgrade: the current minor is {minor} ({how}).")

@@ -220,6 +220,14 @@ def test_pods_are_not_planned_without_the_group_that_a_workload_gives_them() -> 
     assert [str(each) for each in expansion.unplanned] == ["Job t/train"]
 
 
+def test_a_misspelt_field_is_a_note() -> None:
+    misspelt = job(template=template(priorityClasName="gold"))
+    note = "Job t/train: unknown field spec.template.spec.priorityClasName. Did you mean priorityClassName?"
+    assert add(cluster(), misspelt).notes == (note,)
+    with pytest.raises(ReadError, match=r"spec\.template\.spec\.priorityClasName: unknown field\. Did you"):
+        add(cluster(), misspelt, strict=True)
+
+
 def test_of_two_equal_objects_the_last_is_planned() -> None:
     expansion = add(cluster(), pod(priorityClassName="gold"), pod())
     assert pods(expansion)["p"].spec.priority == 0

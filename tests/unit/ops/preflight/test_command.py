@@ -70,6 +70,25 @@ def test_a_cluster_that_is_ready_says_so() -> None:
     assert done.stdout.startswith("No checked object stops scheduling with the upgrade")
 
 
+def test_a_workload_of_1_35_is_found_without_from() -> None:
+    """Only 1.35 has its version, and its pods lose their reference to a group."""
+    text = """
+apiVersion: scheduling.k8s.io/v1alpha1
+kind: Workload
+metadata: {name: w}
+spec: {podGroups: [{name: a, policy: {gang: {minCount: 4}}}]}
+---
+apiVersion: batch/v1
+kind: Job
+metadata: {name: j}
+spec: {template: {spec: {workloadRef: {name: w, podGroup: a}}}}
+"""
+    done = run("-f", "-", "--to", "1.37", text=text)
+    assert done.exit_code == 3
+    assert done.stdout.startswith("1 object cannot be stored after the upgrade from Kubernetes 1.35 to 1.37.")
+    assert "workload-ref-dropped" in done.stdout
+
+
 def test_the_folder_holds_what_was_and_what_will_be(tmp_path: Path) -> None:
     """A file a namespace; Workloads come before their groups."""
     folder = tmp_path / "out"

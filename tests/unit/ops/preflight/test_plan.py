@@ -19,12 +19,15 @@ OLDEST: Object = {
     "spec": {"podGroups": [{"name": "workers", "policy": {"gang": {"minCount": 4}}}]},
 }
 
-# The stored objects, from which minor to which, and the rules whose findings come with the upgrade.
+MANIFEST: Object = {**OLDEST, "metadata": {"name": "old", "namespace": "team-a"}}
+
+# The objects, from which minor to which, and the rules whose findings come with the upgrade.
 BROUGHT: dict[str, tuple[list[Object], str, str, list[str]]] = {
     "v1alpha2 goes with 1.37": ([group()], "1.36", "1.37", ["v1alpha2-removed"]),
     "v1alpha2 is gone already": ([group()], "1.37", "1.38", []),
     "v1alpha1 goes with 1.36": ([OLDEST], "1.35", "1.36", ["v1alpha1-removed"]),
     "v1alpha1 goes on the way to 1.37": ([OLDEST], "1.35", "1.37", ["v1alpha1-removed"]),
+    "a manifest of a removed version was never applied": ([MANIFEST], "1.36", "1.37", ["v1alpha1-removed"]),
     "a group of the new version stays": ([group(version=NEW_VERSION)], "1.36", "1.37", []),
     "1.36 lets a divergent group run": (DIVERGENT, "1.36", "1.37", ["pod-priority-differs"]),
     "1.37 does not, nor does 1.38": (DIVERGENT, "1.37", "1.38", []),
