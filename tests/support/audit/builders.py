@@ -148,12 +148,18 @@ def pod_group(
     created: str = OLD,
     deleted: str | None = None,
     namespace: str = NS,
+    owned_by: tuple[str, str, str] | None = None,
 ) -> PodGroup:
+    refs = None if owned_by is None else [OwnerReference(*owned_by, uid=owned_by[2], controller=True)]
     api_group = "scheduling.podium.dev" if podium else "scheduling.k8s.io"
     return PodGroup(
         ref=ObjectRef(f"{api_group}/{version}", "PodGroup", namespace, name),
         metadata=ObjectMeta(
-            name=name, namespace=namespace, creationTimestamp=created, deletionTimestamp=deleted
+            name=name,
+            namespace=namespace,
+            creationTimestamp=created,
+            deletionTimestamp=deleted,
+            ownerReferences=refs,
         ),
         min_count=min_count,
         disruption_mode=mode,

@@ -105,8 +105,8 @@ def _current(asked: str | None, target: str, loaded: inputs.Loaded) -> tuple[str
     if asked is not None:
         minor, how = asked, "set by --from"
     else:
-        # A manifest does not name its minor. Only 1.35 has Workloads of v1alpha1; otherwise the default is one
-        # minor before the target.
+        # A manifest does not name its minor; only 1.35 has Workloads of v1alpha1. The default for others is
+        # one minor before the target.
         oldest = any(each.ref.apiVersion == v1alpha1.API_VERSION for each in loaded.state.workloads.values())
         before = "1.35" if oldest else f"1.{MINORS[target] - 1}"
         minor, how = choose_minor(loaded.state, loaded.server, assumed=before)

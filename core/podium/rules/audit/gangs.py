@@ -2,7 +2,8 @@
 
 from collections.abc import Iterator
 
-from podium.api.findings import Severity
+from podium.api.findings import ObjectRef, Severity
+from podium.api.groups import PodGroup
 from podium.api.podrequests import CPU
 from podium.api.reads import Kind
 from podium.rules.audit.capacity import MILLI
@@ -41,7 +42,8 @@ def gang_too_few_pods(survey: Survey) -> Iterator[AuditFinding]:
         group = each.group
         least = group.min_count if group is not None and group.metadata.deletionTimestamp is None else None
         finished = len(each.members) - each.live
-        if any(planned.expected for planned in survey.planned_members.get(each.key, ())):
+        planned = survey.planned_members.get(each.key, ())
+        if any(pods.expected for pods in planned) or _owner_suspended(survey, group):
             continue
         if least is None or len(each.members) >= least or (finished and not each.live):
             continue
@@ -54,6 +56,14 @@ def gang_too_few_pods(survey: Survey) -> Iterator[AuditFinding]:
         yield AuditFinding(
             GANG_TOO_FEW_PODS.finding(each.ref, "spec.schedulingPolicy.gang.minCount", message, fix)
         )
+
+
+def _owner_suspended(survey: Survey, group: PodGroup | None) -> bool:
+    """Return whether an owner of a group is suspended, as by Kueue; its template need not name the group."""
+    owners = (group.metadata.ownerReferences if group is not None else None) or ()
+    namespace = group.ref.namespace if group is not None else ""
+    refs = (ObjectRef(each.apiVersion, each.kind, namespace, each.name) for each in owners)
+    return any(ref in survey.view.owners and survey.view.owners[ref].suspended for ref in refs)
 
 
 def gang_too_large(survey: Survey) -> Iterator[AuditFinding]:

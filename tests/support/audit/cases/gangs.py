@@ -54,6 +54,14 @@ CASES = [
         ],
     ),
     Case(
+        "the Job that owns the gang is suspended, and its template does not name the gang",
+        "gang-too-few-pods",
+        [
+            pod_group(min_count=4, owned_by=("batch/v1", "Job", "queued")),
+            owner("Job", "queued", uid="1", suspended=True),
+        ],
+    ),
+    Case(
         "the Job of the gang exists and has no pods",
         "gang-too-few-pods",
         [*gang(4), owner(group="train", number=4, uid="1")],
