@@ -184,8 +184,8 @@ class Document(msgspec.Struct, gc=False):
         return value
 
     def text(self) -> str | None:
-        """Return the document's own YAML text; None if it is JSON, or in a List."""
-        if not isinstance(self.body, dict) or self.items:
+        """Return the YAML text of the document, and of its whole List if it is in one; None if it is JSON."""
+        if not isinstance(self.body, dict):
             return None
         try:
             return yamledit.texts(bytes(self.place.text))[self.place.number - 1]

@@ -6,11 +6,15 @@ wanted value is left to the writer.
 """
 
 import functools
+import re
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from podium.documents import yamldoc
+from podium.documents.nulls import without_null_entries
 from podium.documents.yamlwriter import dump_all
+
+_COMMENT = re.compile(r"(?:^|\s)#")
 
 
 class _Edit(NamedTuple):
@@ -52,8 +56,16 @@ def line_break(text: str) -> str:
     return "\r\n" if "\r\n" in text else "\n"
 
 
+def has_comments(text: str) -> bool:
+    """Return whether a text seems to have comments; a `#` in quotes or in a block counts too."""
+    return _COMMENT.search(text) is not None
+
+
 def edited(text: str, old: dict[str, Any], new: dict[str, Any]) -> str | None:
-    """Return the text of a document with value `old` changed to `new`, or None if that is not possible."""
+    """Return the text of a document with value `old` changed to `new`, or None if that is not possible.
+
+    The values have no null entries in maps, and the text may.
+    """
     import yaml  # noqa: PLC0415 - as above
 
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -65,7 +77,7 @@ def edited(text: str, old: dict[str, Any], new: dict[str, Any]) -> str | None:
         (found,) = yamldoc.load_all(text.encode())
     except (_NotInPlaceError, yaml.YAMLError, yamldoc.YamlError, ValueError):
         return None
-    return text if found == new else None
+    return text if without_null_entries(found) == new else None
 
 
 class _Differ:

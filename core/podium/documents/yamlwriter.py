@@ -18,6 +18,9 @@ _NOT_TEXT = re.compile(
     r"(?:|true|false|yes|no|on|off|null|y|n|~|<<|=|[-+]?\.(?:inf|nan)|[-+._]*[0-9][0-9a-fox_.:tz+ -]*)",
     re.IGNORECASE,
 )
+# Text of several lines that a block scalar holds as it is: no line ends in a space, and the first one begins
+# with none.
+_BLOCK = re.compile(r"[^ \n](?:[^\n]*[^ \n])?(?:\n+ *[^ \n](?:[^\n]*[^ \n])?)*\n?")
 # Characters that the emitter writes unchanged inside quotes, but readers fold or terminals obey.
 _UNPRINTABLE = re.compile("[^\x20-\x7e\u00a1-\u1fff\u2100-\ud7ff\uf900-\ufdff]")
 
@@ -51,7 +54,7 @@ def _events(yaml: Any, append: Callable[[Any], None]) -> Callable[[Any], None]:
     @functools.lru_cache(maxsize=4096)
     def text(value: str) -> Any:
         plain = not _NOT_TEXT.fullmatch(value)
-        return yaml.ScalarEvent(None, None, (plain, True), value, style='"' if "\n" in value else None)
+        return yaml.ScalarEvent(None, None, (plain, True), value, style=_style(value))
 
     def add(value: Any) -> None:
         if isinstance(value, str):
@@ -71,6 +74,13 @@ def _events(yaml: Any, append: Callable[[Any], None]) -> Callable[[Any], None]:
             append(yaml.ScalarEvent(None, None, (True, False), _literal(value)))
 
     return add
+
+
+def _style(text: str) -> str | None:
+    """Return the style of a text: the emitter's choice for one line, else a block if all readers keep it."""
+    if "\n" not in text:
+        return None
+    return "|" if _BLOCK.fullmatch(text) and not _UNPRINTABLE.search(text.replace("\n", "")) else '"'
 
 
 def _literal(value: float | bool | None) -> str:

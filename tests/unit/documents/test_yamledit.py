@@ -119,6 +119,13 @@ def test_a_text_with_line_breaks_of_windows_keeps_them(path: list[Any], to: Any)
     assert text == str(yamledit.edited(TEXT, _value(TEXT), wanted)).replace("\n", "\r\n")
 
 
+def test_null_entries_of_maps_keep_their_text() -> None:
+    """The values have zeros in their place."""
+    text = "kind: A # x\nmetadata:\n  annotations:\n    a:\n"
+    old = {"kind": "A", "metadata": {"annotations": {"a": ""}}}
+    assert yamledit.edited(text, old, {**old, "kind": "B"}) == text.replace("kind: A", "kind: B")
+
+
 def test_no_change_is_the_same_text() -> None:
     assert yamledit.edited(TEXT, _value(TEXT), _value(TEXT)) == TEXT
 

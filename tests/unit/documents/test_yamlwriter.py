@@ -47,7 +47,24 @@ def test_text_that_is_no_text_to_some_reader_is_quoted(text: str) -> None:
     assert dump_all([{"key": text}]) == f"key: '{text}'\n"
 
 
+@pytest.mark.parametrize(
+    ("text", "written"),
+    [
+        ("#!/bin/sh\nif x; then\n  y\nfi\n", "a: |\n  #!/bin/sh\n  if x; then\n    y\n  fi\n"),
+        ("x\n\ny", "a: |-\n  x\n\n  y\n"),
+        (" begins with a space\n", 'a: " begins with a space\\n"\n'),
+        ("ends in a space \nx\n", 'a: "ends in a space \\nx\\n"\n'),
+        ("a\ttab\n", 'a: "a\\ttab\\n"\n'),
+        ("x\n\n", 'a: "x\\n\\n"\n'),
+    ],
+    ids=["a script", "no last line break", "indented", "trailing space", "tab", "empty last line"],
+)
+def test_text_of_several_lines_is_a_block_if_a_block_keeps_it(text: str, written: str) -> None:
+    assert dump_all([{"a": text}]) == written
+    assert [*load_all(written.encode())] == [{"a": text}]
+
+
 def test_text_that_terminals_obey_is_escaped() -> None:
-    """Line breaks, control characters and changes of direction are escapes; other text is readable."""
-    assert dump_all([{"a": "Zürich: 東京\n"}]) == 'a: "Zürich: 東京\\n"\n'
+    """Control characters and changes of direction are escapes; other text is readable."""
+    assert dump_all([{"a": "Zürich: 東京\n"}]) == "a: |\n  Zürich: 東京\n"
     assert dump_all([{"a": "\x1b[31m\u202egnp"}]) == 'a: "\\e[31m\\u202Egnp"\n'

@@ -95,12 +95,19 @@ def _results(
 def _yaml(document: Document, result: Converted, *, last: bool) -> str:
     """Return a result as YAML: the text of the input with its changes, or else written again."""
     text = document.text()
-    if text is not None:
+    if text is not None and not document.items:
         # A line break at the end changes a block scalar there, so the text must be closed without one.
         for each in (text if text.endswith("\n") else f"{text}\n", text if last else ""):
             kept = yamledit.edited(each, document.value(), result.document) if each else None
             if kept is not None:
                 return kept
+    if text is not None and yamledit.has_comments(text):
+        why = (
+            "its List is written as single objects"
+            if document.items
+            else "the change is in an alias or the like"
+        )
+        click.echo(f"podium: {document.origin}: comments are not kept, because {why}", err=True)
     return dump_all([result.document])
 
 

@@ -106,6 +106,18 @@ LEFT: list[tuple[str, str, str, int]] = [
 ]
 
 
+def test_lost_comments_are_said() -> None:
+    """A List becomes single objects. Its text of several lines stays readable."""
+    items = (
+        'items:\n# first\n- {apiVersion: v1, kind: ConfigMap, metadata: {name: c}, data: {a: "b\\nc\\n"}}\n'
+    )
+    done = run("-f", "-", "--to", NATIVE, text=f"apiVersion: v1\nkind: List\n{items}")
+    assert done.exit_code == 0
+    assert "items[0]: comments are not kept, because its List is written as single objects" in done.stderr
+    assert done.stdout.endswith("data:\n  a: |\n    b\n    c\n")
+    assert run("-f", "-", "--to", NATIVE, text=MANIFEST.replace("# From 1.36.\n", "")).stderr == ""
+
+
 def test_the_line_breaks_of_windows_stay() -> None:
     """In the separators too: only the lines that change differ in a review."""
     two = MANIFEST.replace("kind: List\nitems:", "kind: ConfigMap\ndata: {}\n#").partition("- {")[0]
