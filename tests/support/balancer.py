@@ -1,8 +1,8 @@
 """A TCP balancer in the test's own process: the Service of an API server's webhooks, with faults on demand.
 
 As with a Service, a new connection goes to a backend that was ready at its last probe (ten times a second
-here). An open connection stays where it is, ready or not. Bytes are passed on unread. It also simulates the
-network between two of our programs: it can fall silent, or be cut.
+here). An open connection keeps its backend, ready or not. Bytes are passed on unread. It also simulates the
+network between two of our programs: it can drop all bytes, or reset connections.
 """
 
 import asyncio
@@ -16,14 +16,14 @@ from tests.support.aside import Aside
 
 _ADDRESS = "127.0.0.1"
 _POLL_SECONDS = 0.1
-# A backend that has not answered by then is not ready; a machine with other work answers later than usual.
+# A backend without an answer by then is not ready. A busy machine answers later than usual.
 _PROBE_SECONDS = 2.0
 _PROBE = b"GET /readyz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
 _PIECE = 64 << 10
 
 
 class Backend(NamedTuple):
-    """A target of connections; one without a `probe`, the port of its /readyz, is always ready."""
+    """A target of connections; a target without a `probe`, the port of its /readyz, is always ready."""
 
     port: int
     probe: int | None = None
@@ -51,7 +51,7 @@ class Balancer(Aside):
         self._watches: dict[Backend, Future[None]] = {}
 
     def add(self, backend: Backend) -> None:
-        """Take a backend in, for when it is ready."""
+        """Add a backend; it gets connections when it is ready."""
         self._backends[backend] = backend.probe is None
         if backend.probe is not None:
             self._watches[backend] = self._submit(self._watch(backend, backend.probe))
@@ -64,11 +64,11 @@ class Balancer(Aside):
 
     @property
     def ready(self) -> list[Backend]:
-        """Return the backends that new connections go to."""
+        """Return the backends that get new connections."""
         return [backend for backend, is_ready in list(self._backends.items()) if is_ready]
 
     def set(self, link: Link) -> None:
-        """Let the network do this from now on."""
+        """Set the state of the network."""
         self._submit(self._set(link)).result()
 
     async def _listen(self) -> None:
@@ -77,7 +77,10 @@ class Balancer(Aside):
         self.port = self._server.sockets[0].getsockname()[1]
 
     async def _end(self) -> None:
-        """Stop listening when no connect is in progress: asyncio would never close one accepted just then."""
+        """Stop listening when no connect is in progress.
+
+        asyncio would not close a connection that is accepted then.
+        """
         for watch in self._watches.values():
             watch.cancel()
         while others := asyncio.all_tasks() - {asyncio.current_task()}:
@@ -130,7 +133,7 @@ class Balancer(Aside):
                 self._open.discard(end)
 
     async def _dial(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter] | None:
-        """Connect to a ready backend; one that refuses is passed over, as when its endpoint has gone."""
+        """Connect to a ready backend; skip a backend that refuses, as when its endpoint is gone."""
         ready = self.ready
         first = next(self._turns)
         for step in range(len(ready)):
@@ -139,7 +142,7 @@ class Balancer(Aside):
         return None
 
     async def _pump(self, source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None:
-        """Pass bytes on, and their end; a reset on one side is one on the other."""
+        """Pass bytes and their end on; a reset on one side resets the other."""
         try:
             while piece := await source.read(_PIECE):
                 await self._passes.wait()

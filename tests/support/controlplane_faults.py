@@ -1,4 +1,4 @@
-"""Faults of a real control plane: its API server goes and comes back, and etcd forgets."""
+"""Faults of a real control plane: its API server stops and returns, and etcd drops its history."""
 
 import base64
 import http.client
@@ -17,7 +17,7 @@ from tests.support.servers import Server
 from podium.controlplane import cluster, process, state
 from podium.controlplane.components import ETCD_SOCKET
 
-# kube-apiserver stops listening at once and then waits a minute for its watches; a kubelet would not.
+# kube-apiserver stops listening at once and then waits a minute for its watches; a kubelet does not wait.
 _GRACE_SECONDS = 2.0
 
 
@@ -32,7 +32,7 @@ def without_api_server(server: Server) -> Iterator[None]:
     finally:
         wanted = cluster.WantedCluster(controllers=server.settings.controllers)
         cluster.up(server.folder, wanted, os.environ, sys.stderr)
-        server.client.close()  # its connection was to the one that is gone
+        server.client.close()  # its connection was to the stopped server
 
 
 def switch_gates(server: Server, *, on: bool) -> None:
@@ -45,7 +45,7 @@ def switch_gates(server: Server, *, on: bool) -> None:
 
 
 def compact(server: Server) -> int:
-    """Let etcd forget all history before now, as it does every few minutes; return the revision left."""
+    """Compact etcd's history before now, as happens every few minutes; return the revision left."""
     key = base64.b64encode(b"/").decode()
     revision = int(etcd(server, "kv/range", {"key": key, "limit": 1})["header"]["revision"])
     etcd(server, "kv/compaction", {"revision": revision, "physical": True})

@@ -1,6 +1,6 @@
-"""Resources that the modules of a folder share, gone when the folder's last test has ended.
+"""Resources that the modules of a folder share, closed after the folder's last test.
 
-pytest's scope `package` wants an __init__.py in the folder, and a resource of the session's scope stays until
+pytest's scope `package` needs an __init__.py in the folder, and a resource of the session's scope stays until
 the worker ends. An idle server, with its watchers, takes a twentieth of a processor from all later tests.
 """
 
@@ -14,14 +14,14 @@ T = TypeVar("T")
 
 
 class Kept:
-    """Resources that are made once for a folder, by name."""
+    """Resources of a folder by name, each created once."""
 
     def __init__(self, stack: ExitStack) -> None:
         self._stack = stack
         self._made: dict[Hashable, Any] = {}
 
     def once(self, name: Hashable, make: Callable[[], AbstractContextManager[T]]) -> T:
-        """Return the resource of this name, made if it does not exist yet."""
+        """Return the resource of this name; create it if it does not exist."""
         if name not in self._made:
             self._made[name] = self._stack.enter_context(make())
         made: T = self._made[name]

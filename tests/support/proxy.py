@@ -1,9 +1,9 @@
-"""The network between our program and a real API server, with faults on demand, request by request.
+"""A proxy between our program and a real API server, with faults for single requests.
 
-A balancer passes bytes and knows no requests. A conflict, a watch that ends in 410 or an answer lost after
-the write was done need a proxy that reads HTTP. It serves one API server, plain HTTP in (no client needs to
-trust it), TLS out, and passes on each client by its own token. It also counts: the requests, their field
-managers and their answers prove that no write was needless.
+A balancer passes bytes and does not know requests. A conflict, a watch that ends in 410 or a lost answer of a
+completed write needs a proxy that reads HTTP. It serves one API server with plain HTTP in (no client needs to
+trust it) and TLS out, and passes on each client's own token. It also counts: the requests, their field
+managers and their answers show that no write was unnecessary.
 """
 
 import asyncio
@@ -32,7 +32,7 @@ _READS = ("GET", "HEAD")
 
 
 class Refuse(NamedTuple):
-    """Answer with a Status and pass nothing on; in a watch also as its one ERROR event, if so asked."""
+    """Answer with a Status and pass nothing on; on request also as the one ERROR event of a watch."""
 
     code: int
     reason: str = ""
@@ -40,7 +40,7 @@ class Refuse(NamedTuple):
     in_watch: bool = False
 
     def status(self) -> dict[str, Any]:
-        """Return the Status as an API server words it."""
+        """Return the Status in the form of an API server's."""
         return {
             "kind": "Status",
             "apiVersion": "v1",
@@ -59,7 +59,7 @@ class Delay(NamedTuple):
 
 
 class Hold(NamedTuple):
-    """Pass on when the fault is over; a client that is gone by then has still asked, unless it is `lost`."""
+    """Pass on when the fault is over, even if the client is gone by then, unless the request is `lost`."""
 
     lost: bool = False
 
@@ -71,7 +71,7 @@ class Cut(NamedTuple):
 
 
 class Half(NamedTuple):
-    """Hand back half of what the API server says next, in a watch too, and reset the connection."""
+    """Pass on half of the API server's next bytes, in a watch too, and reset the connection."""
 
 
 Fault = Refuse | Delay | Hold | Cut | Half
@@ -94,14 +94,14 @@ ANY = Where()
 
 
 class Call(NamedTuple):
-    """A request and its end: `code` is 0 while the API server has not answered."""
+    """A request and its answer; `code` is 0 while the API server has not answered."""
 
     method: str
     path: str
     query: Mapping[str, str]
     body: bytes
     code: int = 0
-    answer: bytes = b""  # of a write
+    answer: bytes = b""  # for a write: whether a fault kept the answer from the client
     lost: bool = False  # whether a fault kept the answer from the client
 
     @property
@@ -117,7 +117,7 @@ class Call(NamedTuple):
         return self.method not in _READS
 
     def matches(self, where: Where) -> bool:
-        """Return whether it is one of these."""
+        """Return whether the filter matches."""
         return (
             re.search(where.path, self.path) is not None
             and where.method in ("", self.method)
@@ -128,7 +128,7 @@ class Call(NamedTuple):
 
 
 class Rule:
-    """A fault for some requests, after `skip` of them; `hits` counts those it struck."""
+    """A fault for some requests, after `skip` of them; `hits` counts the affected ones."""
 
     def __init__(self, where: Where, fault: Fault, times: int | None, skip: int) -> None:
         self.where = where
@@ -139,7 +139,7 @@ class Rule:
         self._skip = skip
 
     def strikes(self, call: Call, *, begun: bool) -> bool:
-        """Return whether the fault strikes this request, or its begun answer; it counts the hit."""
+        """Return whether the fault applies to this request, or its begun answer; count the hit."""
         if self._left == 0 or begun != isinstance(self.fault, Half) or not call.matches(self.where):
             return False
         if self._skip:
@@ -168,7 +168,7 @@ class Proxy(Aside):
         return f"http://{_ADDRESS}:{self.port}"
 
     def kubeconfig(self, folder: Path) -> Path:
-        """Write a kubeconfig of the server's administrator that leads through here."""
+        """Write a kubeconfig of the server's administrator with the proxy's URL."""
         text = self._server.kubeconfig.read_text(encoding="utf-8")
         folder.mkdir(parents=True, exist_ok=True)
         path = folder / f"proxy-{self.port}.kubeconfig"
@@ -177,7 +177,7 @@ class Proxy(Aside):
 
     @contextlib.contextmanager
     def fault(self, where: Where, fault: Fault, *, times: int | None = None, skip: int = 0) -> Iterator[Rule]:
-        """Set a fault while the block runs; `times` limits how many it strikes, after the first `skip`."""
+        """Set a fault while the block runs; `times` limits the number of hits, after the first `skip`."""
         rule = Rule(where, fault, times, skip)
         self._rules.append(rule)
         try:
@@ -187,15 +187,15 @@ class Proxy(Aside):
             self._loop.call_soon_threadsafe(rule.over.set)
 
     def lead(self, path: str, url: str) -> None:
-        """Ask a URL instead of the API server for all that is under a path: of a pod that is no pod."""
+        """Send requests under a path to another URL instead of the API server, that of a local process."""
         self._leads[path] = url
 
     def drop(self, where: Where) -> int:
-        """Reset the connections of such requests in flight; return their number."""
+        """Reset the connections of matching requests in flight; return their number."""
         return self._submit(self._drop(where)).result()
 
     def writes(self, where: Where = ANY) -> list[Call]:
-        """Return the writes that the API server has answered, refusals too, in order."""
+        """Return the writes with an answer of the API server, refused ones too, in order."""
         return [call for call in list(self.calls) if call.writes and call.matches(where)]
 
     async def _listen(self) -> None:
@@ -270,7 +270,7 @@ class Proxy(Aside):
     async def _pass(
         self, request: web.Request, call: Call, rule: Rule | None
     ) -> tuple[int, dict[str, str], bytes]:
-        """Pass a request on when its time has come; return the answer."""
+        """Pass a request on when its fault allows it; return the answer."""
         await _wait(rule)
         async with self._ask(request, call) as response:
             body = await response.read()
@@ -280,7 +280,7 @@ class Proxy(Aside):
             return response.status, _chosen(response.headers, _HANDED_BACK), body
 
     async def _watch(self, request: web.Request, call: Call, rule: Rule | None) -> web.StreamResponse:
-        """Hand back what a watch says, as it comes."""
+        """Pass on the lines of a watch."""
         await _wait(rule)
         async with self._ask(request, call) as source:
             self.calls.append(call._replace(code=source.status))
@@ -308,7 +308,7 @@ class Proxy(Aside):
 
 
 async def _wait(rule: Rule | None) -> None:
-    """Wait as long as a fault asks for."""
+    """Wait as long as a fault requires."""
     match None if rule is None else rule.fault:
         case Delay(seconds):
             await asyncio.sleep(seconds)
@@ -332,7 +332,7 @@ def _chosen(headers: Mapping[str, str], names: tuple[str, ...]) -> dict[str, str
 
 
 def _reset(request: web.Request) -> web.StreamResponse:
-    """Reset a client's connection; the response is for the caller to return, and goes nowhere."""
+    """Reset a client's connection; the caller returns the response, which is not sent."""
     if request.transport is not None:
         request.transport.abort()
     return web.Response()

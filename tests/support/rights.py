@@ -1,7 +1,7 @@
 """The rights that a page of docs/ lists, and accounts that have them, or all but some.
 
-A page has one YAML block of RBAC for a service account of its own. A process under such an account, observed
-through a proxy that records its requests, shows that its rights are enough and that each is used.
+A page has one YAML block of RBAC for one service account. A process under such an account, observed through a
+proxy that records its requests, shows that its rights are enough and that each is used.
 """
 
 import itertools
@@ -21,7 +21,7 @@ NAMESPACE = "podium-system"
 _BLOCK = re.compile(r"```yaml\n(apiVersion: rbac\.authorization\.k8s\.io/v1\n.*?)```", re.DOTALL)
 _RBAC = "/apis/rbac.authorization.k8s.io/v1"
 _NUMBERS = itertools.count()
-# Paths open to every account.
+# Paths that every account may read.
 _ANYBODY = re.compile(r"/version|/readyz|/apis(/[^/]+/[^/]+)?|/api/v1")
 _RESOURCE = re.compile(
     r"/(?:api|apis/(?P<group>[^/]+))/[^/]+(?:/namespaces/[^/]+(?=/))?/(?P<kind>[^/]+)"
@@ -38,14 +38,14 @@ class Right(NamedTuple):
 
 
 def rights(rules: Iterable[Mapping[str, Any]]) -> Iterator[Right]:
-    """Yield each right of some rules by itself."""
+    """Yield the single rights of some rules."""
     for rule in rules:
         for names in itertools.product(rule["apiGroups"], rule["resources"], rule["verbs"]):
             yield Right(*names)
 
 
 def used(call: Call) -> Right | None:
-    """Return the right that a request takes; None for requests open to every account."""
+    """Return the right that a request needs; None for requests that every account may send."""
     if _ANYBODY.fullmatch(call.path):
         return None
     found = _RESOURCE.fullmatch(unquote(call.path))
@@ -57,12 +57,12 @@ def used(call: Call) -> Right | None:
 
 
 def asked(proxy: Proxy) -> set[Right | None]:
-    """Return the rights that were used of a proxy."""
+    """Return the rights that requests through a proxy have used."""
     return {used(call) for call in list(proxy.calls)}
 
 
 def make(server: Server, path: str, body: Mapping[str, Any]) -> dict[str, Any]:
-    """Make an object."""
+    """Create an object."""
     code, answer = server.request("POST", path, body)
     assert code == 201, answer
     assert isinstance(answer, dict)
@@ -77,7 +77,7 @@ class Account(NamedTuple):
     name: str
 
     def kubeconfig(self, folder: Path, url: str = "") -> Path:
-        """Write a kubeconfig of the account, which leads to `url` if one is given."""
+        """Write a kubeconfig of the account, with `url` if one is given."""
         path = f"/api/v1/namespaces/{self.namespace}/serviceaccounts/{self.name}/token"
         code, answer = self.server.request("POST", path, {"spec": {"expirationSeconds": 3600}})
         assert code == 201, answer
@@ -102,13 +102,13 @@ class Page(NamedTuple):
         return list(yaml.safe_load_all(block))
 
     def listed(self) -> set[Right]:
-        """Return the rights that the page lists; none is there twice."""
+        """Return the rights that the page lists; none is listed twice."""
         found = [each for document in self.documents() for each in rights(document.get("rules", ()))]
         assert len(found) == len(set(found))
         return set(found)
 
     def account(self, server: Server, without: Iterable[Right] = ()) -> Account:
-        """Make the account of the page and its roles; one that lacks rights has another namespace."""
+        """Create the account of the page and its roles; with rights left out, in another namespace."""
         without = set(without)
         namespace = f"{NAMESPACE}-{next(_NUMBERS)}" if without else NAMESPACE
         name = self.account_name

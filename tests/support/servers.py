@@ -1,12 +1,11 @@
-"""Real API servers for tests: one a version and kind for the whole run, however many workers share it.
+"""Real API servers for tests: one a version and kind for the whole run, shared by all workers.
 
 Servers live in one folder that the main pytest process makes and its xdist workers inherit by an environment
 variable. The first worker that needs one starts it (`up` takes a lock and finds a running one). The main
-process, which outlives every worker, stops all of them: a crashed worker would upset any count of users.
-
-A *server* is etcd and kube-apiserver, ready in about 3 s: nothing defaults ServiceAccounts, nothing
-schedules, namespaces and finalizers stay. A *cluster* has the controllers, the scheduler and three kwok nodes
-too.
+process, which outlives every worker, stops all of them: a crashed worker would falsify any count of users. A
+*server* is etcd and kube-apiserver, ready in about 3 s, without controllers: no default ServiceAccounts, no
+scheduling, no garbage collection of namespaces. A *cluster* has the controllers, the scheduler and three kwok
+nodes too.
 """
 
 import contextlib
@@ -42,9 +41,9 @@ _SERVERS = {
     "cluster": tuple(RELEASES),
 }
 
-# Whether to take the time for all there is, as `make soak` does.
+# Whether to run all cases at length, as `make soak` does.
 FULL = os.environ.get("PODIUM_DIFFERENTIAL") == "full"
-# Minors for tests that take minutes each: the newest, and all of them where there is time.
+# Minors for tests that take minutes each: the newest one, or all of them at length.
 ENOUGH = tuple(RELEASES) if FULL else (NEWEST.minor,)
 
 _ROOT = "PODIUM_TEST_SERVERS"
@@ -58,7 +57,7 @@ class Server:
 
     access: Access
     settings: ClusterSettings
-    folder: Path  # with the logs and cluster.json
+    folder: Path  # contains the logs and cluster.json
     client: Client
 
     @property
@@ -80,7 +79,7 @@ class Server:
         return self.client.request(method, path, body, content_type)
 
     def program(self, name: str) -> Path:
-        """A program of this release, built if it does not exist yet."""
+        """Return the path of a program of this release, built if it does not exist yet."""
         return programs.find(self.release, [name], os.environ, sys.stderr)[name]
 
     def kubectl(self, *arguments: str, stdin: Any = None) -> str:
@@ -120,10 +119,10 @@ def shared(release: Release, *, workload_api: bool = True, controllers: bool = F
 def exclusive(
     release: Release, *, workload_api: bool = True, controllers: bool = False, apiserver: tuple[str, ...] = ()
 ) -> Iterator[Server]:
-    """Yield a server of the test's own, for objects that others must not see; gone at the end.
+    """Yield a server for one test, for objects that others must not see, such as a default PriorityClass.
 
-    An example is a default PriorityClass. `apiserver` are further arguments of its kube-apiserver. Works
-    outside pytest too; inside, a run that is killed leaves it where the next run finds it.
+    It is stopped at the end. `apiserver` are further arguments of its kube-apiserver. It works outside pytest
+    too. Inside, a killed run leaves it where the next run finds it.
     """
     wanted = local.WantedCluster(
         kubernetes=release.minor, workload_api=workload_api, controllers=controllers, apiserver=apiserver
@@ -162,7 +161,7 @@ def server(request: pytest.FixtureRequest) -> Iterator[Server]:
 
 @pytest.fixture(scope="session", params=RELEASES)
 def server_without(request: pytest.FixtureRequest) -> Iterator[Server]:
-    """Yield each minor's API server without the Workload API, as most clusters are."""
+    """Yield each minor's API server without the Workload API, as in most clusters."""
     with shared(RELEASES[request.param], workload_api=False) as server:
         yield server
 
@@ -190,7 +189,7 @@ def cluster(request: pytest.FixtureRequest) -> Iterator[Server]:
 
 @pytest.fixture
 def namespace(request: pytest.FixtureRequest) -> Iterator[str]:
-    """Yield a namespace of the test's own on the one server it uses; its deletion is not waited for."""
+    """Yield a namespace for one test on the one server it uses; its deletion is not waited for."""
     used = [name for name in _SERVERS if name in request.fixturenames]
     if len(used) != 1:
         pytest.fail(f"`namespace` needs exactly one of {', '.join(_SERVERS)}; here: {used}", pytrace=False)
@@ -201,7 +200,7 @@ def namespace(request: pytest.FixtureRequest) -> Iterator[str]:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """In the main process: make the folder that all of the run's servers live in."""
+    """In the main process: create the folder for all of the run's servers."""
     if hasattr(config, "workerinput"):
         return
     _take_down_abandoned()
@@ -212,7 +211,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
-    """In the main process, after the last worker: take every server down."""
+    """In the main process, after the last worker: stop every server."""
     if not hasattr(config, "workerinput") and _ROOT in os.environ:
         _take_down(Path(os.environ.pop(_ROOT)))
 
@@ -237,7 +236,7 @@ def uses(items: Iterable[pytest.Item]) -> set[str]:
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
-    """Build what the collected tests need before the first of them starts, outside their timeouts."""
+    """Build the programs that the collected tests need before the first test, outside its timeout."""
     used = uses(session.items)
     if session.config.option.collectonly or not used:
         return
@@ -250,7 +249,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 
 
 def _take_down_abandoned() -> None:
-    """Take down the servers of runs that were killed before they could."""
+    """Stop the servers of killed runs."""
     for owner in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*/{_OWNER}"):
         if owner.stat().st_uid == os.getuid():
             pid, started = json.loads(owner.read_text(encoding="utf-8"))

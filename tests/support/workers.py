@@ -1,7 +1,7 @@
-"""The schedule of xdist's workers: a folder's tests stay together, and those that take minutes go first.
+"""The schedule of xdist's workers: a folder's tests stay together, and those that take minutes start first.
 
 Tests of a folder share servers and ports. On two workers, a fixture of the session would start its servers
-twice, and two pages of docs/ would listen on one port. A long folder that began last would leave the other
+twice, and two pages of docs/ would listen on one port. A long folder that started last would leave the other
 workers idle. Shared servers stay until the run ends, so the folders that need them come last. In a folder
 whose modules share nothing, each module is assigned by itself.
 """
@@ -11,7 +11,7 @@ from tests.support.servers import uses
 from xdist.remote import Producer
 from xdist.scheduler import LoadScopeScheduling
 
-# By how long they take.
+# The longest first.
 _SCHEDULER = "tests/integration/schedulerplugin"
 _INSTALL = "tests/integration/ops/install"
 _LONG = (
@@ -36,13 +36,16 @@ class Folders(LoadScopeScheduling):  # type: ignore[misc]  # xdist has no types
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> Folders | None:
-    """Let `--dist loadscope` mean folders."""
+    """Make `--dist loadscope` assign folders."""
     return Folders(config, log) if config.getoption("dist") == "loadscope" else None
 
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Put the long folders first and those with shared servers last; `--no-loadscope-reorder` keeps it so."""
+    """Put the long folders first and those with shared servers last.
+
+    `--no-loadscope-reorder` keeps this order.
+    """
     sharing = {_folder(item.nodeid) for item in items if uses([item])}
 
     def rank(item: pytest.Item) -> tuple[int, bool]:

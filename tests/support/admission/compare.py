@@ -42,11 +42,11 @@ class Compared(NamedTuple):
 
     @property
     def unexplained(self) -> list[Difference]:
-        """The differences that nothing in docs/differences.md accounts for."""
+        """Return the differences that docs/differences.md does not explain."""
         return [difference for difference in self.differences if difference.explained is None]
 
     def __str__(self) -> str:
-        """Return all that a reader needs to see which answer is right."""
+        """Return the request and both answers, for the message of a failed test."""
         lines = [f"{self.exchange.op} {msgspec.json.encode(self.exchange.object).decode()}"]
         for difference in self.unexplained:
             lines += [

@@ -1,7 +1,7 @@
-"""Runs a scenario on a real API server and writes down every answer.
+"""Runs a scenario on a real API server and records every answer.
 
-A server's Priority and PodGroupWorkloadExists plugins look into caches that lag behind what was just written.
-So after each write they depend on, a dry run asks until the answer shows that the cache has caught up.
+The Priority and PodGroupWorkloadExists plugins of a server read caches that lag behind writes. After each
+write that they depend on, the driver sends dry runs until an answer shows that the cache is current.
 """
 
 from collections.abc import Callable
@@ -26,10 +26,10 @@ from podium.api.reads import READS
 
 
 class Requests(Protocol):
-    """The method that the driver needs of a server."""
+    """The interface to a server that the driver needs."""
 
     def request(self, method: str, path: str, body: Any = None) -> tuple[int, Any]:
-        """Send one request; the code and the decoded answer."""
+        """Send one request; return the code and the decoded answer."""
 
 
 class _Held(NamedTuple):
@@ -42,13 +42,13 @@ class _Held(NamedTuple):
 
 
 class UnexpectedAnswerError(Exception):
-    """The server refused what this driver needs for itself."""
+    """The server refused an object that the driver itself needs."""
 
 
 def record(
     server: Requests, minor: str, seed: int, operations: int, *, workload_api: bool = True
 ) -> Recording:
-    """Run scenario after scenario of a seed until so many operations can be compared."""
+    """Run scenarios of a seed until the given number of operations can be compared."""
     start = header(server, minor, seed, workload_api=workload_api)
     scenarios: list[Recorded] = []
     count = 0
@@ -72,7 +72,7 @@ def header(server: Requests, minor: str, seed: int, *, workload_api: bool) -> He
 
 
 def run(server: Requests, scenario: Scenario) -> Recorded:
-    """Run one script; it leaves a namespace behind that no other script uses."""
+    """Run one script in a new namespace, which is left behind."""
     session = _Session(server, scenario)
     session.open()
     try:
@@ -104,14 +104,14 @@ class _Session:
         _must(self.server, "POST", "/api/v1/namespaces", body)
 
     def close(self) -> None:
-        """Remove the PriorityClasses, the only things another scenario would see."""
+        """Remove the PriorityClasses, the only objects that another scenario could see."""
         classes = {key: held for key, held in self.held.items() if key[0] == Kind.CLASS}
         for held in classes.values():
             path = _path(held.stored)
             free = edited(held.stored, [drop("metadata/finalizers")])
             if free != held.stored:
                 _must(self.server, "PUT", path, free)
-            # One that was being deleted went with its finalizers.
+            # An object that was being deleted is removed with its last finalizer.
             self.server.request("DELETE", path)
         self.held.clear()
         for _, name in classes:
@@ -171,7 +171,7 @@ class _Session:
         self.settle(held.stored)
 
     def note(self, op: Op, document: Document, code: int, answer: Any) -> Exchange:
-        """Write one answer down."""
+        """Record one answer."""
         if code < 300:
             stored = canonical(answer)
             metadata = stored["metadata"]
@@ -203,7 +203,7 @@ class _Session:
             self.settle_workload(name)
 
     def settle_class(self, name: str) -> None:
-        """Wait until a pod of this class, and a pod of none, get the priorities of the stored classes."""
+        """Wait until pods with this class and without a class get the priorities of the stored classes."""
         classes = [held.stored for key, held in self.held.items() if key[0] == Kind.CLASS]
         named = next((item for item in classes if item["metadata"]["name"] == name), None)
         default = next((item for item in classes if item.get("globalDefault")), None)
@@ -228,7 +228,10 @@ class _Session:
         return self.server.request("POST", f"/api/v1/namespaces/{self.namespace}/pods?dryRun=All", body)
 
     def settle_workload(self, name: str) -> None:
-        """Wait until a deleted Workload's reference is refused as such; an unknown one is always read."""
+        """Wait until a reference to a deleted Workload is refused.
+
+        An unknown Workload is always read from etcd.
+        """
         held = self.held.get((Kind.WORKLOAD, name))
         if held is not None and "deletionTimestamp" not in held.stored["metadata"]:
             return

@@ -1,7 +1,7 @@
 """Small named changes to a JSON document, so that defects and updates are values that can be printed.
 
-A valid object plus zero to two edits reaches the deep rules of an API server. An object that is random all
-over fails at the first check.
+A valid object with zero to two edits reaches the deep rules of an API server. A wholly random object fails at
+the first check.
 """
 
 import copy
@@ -12,7 +12,7 @@ Path = tuple[str | int, ...]
 
 
 class Edit(NamedTuple):
-    """A change at a path; `swap` turns a list round, `append` adds to a list that may be absent."""
+    """A change at a path; `swap` reverses a list, `append` adds to a list that may be absent."""
 
     op: Literal["set", "drop", "append", "swap"]
     path: Path
@@ -20,7 +20,7 @@ class Edit(NamedTuple):
 
 
 def put(path: str, value: Any) -> Edit:
-    """Set a field, its parents made where absent; steps are parted by `/`, digits are list indices."""
+    """Set a field, and create absent parents; `/` separates steps, digits are list indices."""
     return Edit("set", _path(path), value)
 
 
@@ -40,7 +40,7 @@ def swap(path: str) -> Edit:
 
 
 def edited(document: dict[str, Any], edits: Sequence[Edit]) -> dict[str, Any]:
-    """Return a changed copy; an edit of a place that an earlier one removed changes nothing."""
+    """Return a changed copy; an edit at a path that an earlier edit removed changes nothing."""
     result = copy.deepcopy(document)
     for edit in edits:
         _apply(result, edit)

@@ -1,7 +1,7 @@
 """The closed list of known differences from a real server, each written in docs/differences.md.
 
-Each has its subject and decides whether two given answers differ in that way and no other. A test demands
-that the recordings exercise every one of them.
+Each names the compared part and decides whether two answers differ in that way and no other. A test requires
+that the recordings contain each difference.
 """
 
 import re
@@ -30,8 +30,8 @@ def _time_text(exchange: Exchange, server: Any, ours: Any) -> bool:
     return exchange.code == 400 and "parsing time" in ours and server.startswith(f"{ours}: ")
 
 
-# After the sentence comes the server's unified diff of the pod spec as Go prints it, or our words; then
-# perhaps the bracket of a list.
+# After the sentence comes the server's unified diff of the pod spec as Go prints it, or Podium's words. A
+# list may end with a bracket.
 _CHANGES = re.compile(r"(pod updates may not change fields other than [^\n]*)\n.*?(\]?)\Z", re.DOTALL)
 
 
@@ -41,7 +41,7 @@ def _pod_spec_diff(_exchange: Exchange, server: Any, ours: Any) -> bool:
 
 
 def _generated_in_text(exchange: Exchange, server: Any, ours: Any) -> bool:
-    """The server makes up the rest of the name before it validates."""
+    """The server generates the rest of the name before it validates."""
     prefix = _prefix(exchange)
     if prefix is None:
         return False
@@ -51,7 +51,7 @@ def _generated_in_text(exchange: Exchange, server: Any, ours: Any) -> bool:
 
 
 def _generated_in_object(exchange: Exchange, server: Any, ours: Any) -> bool:
-    """The server stores the name it generated; the rules, being pure, generate none."""
+    """The server stores a generated name; the rules are pure and generate none."""
     prefix = _prefix(exchange)
     if prefix is None or server is None or ours is None:
         return False
@@ -76,7 +76,7 @@ EXPLAINED = (
 
 
 def explanation(exchange: Exchange, what: str, server: Any, ours: Any) -> str | None:
-    """Return the name of what explains one difference, if anything does."""
+    """Return the name of the explanation of one difference, None if there is none."""
     for candidate in EXPLAINED:
         if candidate.what == what and candidate.applies(exchange, server, ours):
             return candidate.name

@@ -1,8 +1,8 @@
 """A scenario from a seed: a namespace, some classes, and a script of twenty-odd creates, updates and deletes.
 
-Pure: the same seed, index and minor give the same script. Objects that an update is meant for are named by
-ordinal, not by name, because only the server decides which of them exist. Most objects are drawn valid and
-get zero to two defects, so that deep rules are reached.
+Pure: the same seed, index and minor give the same script. An update names its object by ordinal, not by name,
+because only the server decides which objects exist. Most objects are drawn valid and get zero to two defects,
+so that deep rules are reached.
 """
 
 from collections.abc import Callable, Sequence
@@ -21,7 +21,7 @@ _CLASS_VALUES = (0, 1, 100, 1000, 1000, -10, MAX_PRIORITY, -2_147_483_648)
 
 
 class Kind(StrEnum):
-    """The kinds that are sent."""
+    """The kinds of the scenarios."""
 
     CLASS = "PriorityClass"
     POD = "Pod"
@@ -36,7 +36,7 @@ class Create(NamedTuple):
 
 
 class Replace(NamedTuple):
-    """Put a document where its name says, whether there is such an object or not."""
+    """Put a document at the path of its name, whether such an object exists or not."""
 
     document: Document
 
@@ -49,11 +49,11 @@ class Change(NamedTuple):
     pick: int | str  # which of those that exist: modulo their number, or by name
     edits: Sequence[Edit]
     base: Literal["stored", "sent"]
-    version: str  # metadata.resourceVersion: CURRENT, or none when empty, or one that is not the stored one
+    version: str  # metadata.resourceVersion: CURRENT, none if empty, or a version that is not stored
 
 
 class Delete(NamedTuple):
-    """Remove an existing object; the answer is not compared, the rest of the object is."""
+    """Delete an existing object; the answer is not compared, the object that remains is."""
 
     kind: Kind
     pick: int | str  # or by name
@@ -63,7 +63,7 @@ Step = Create | Replace | Change | Delete
 
 
 class Scenario(NamedTuple):
-    """A script, to be run on a server where no PriorityClass is the default."""
+    """A script for a server without a default PriorityClass."""
 
     minor: str
     namespace: str
@@ -132,7 +132,7 @@ class _Script:
         return Scenario(self.scene.minor, self.scene.namespace, self.steps)
 
     def fresh(self, stem: str) -> str:
-        """A name nothing else has, PriorityClasses of other scenarios included."""
+        """Return a name that is unique, also among the PriorityClasses of other scenarios."""
         self.count += 1
         return f"{stem}-{self.count}-{self.tag}" if stem == "class" else f"{stem}-{self.count}"
 
@@ -173,7 +173,7 @@ class _Script:
     def change(self, kind: Kind, edits: Defect, subresource: Literal["", "status"] = "") -> None:
         made = list(edits(self.rng, self.scene))
         if kind in (Kind.GROUP, Kind.WORKLOAD) and self.rng.random() < 0.2:
-            # Any served version may be written, whichever the object was made in.
+            # Any served version may be written, whichever version the object was created in.
             made.append(
                 put("apiVersion", f"scheduling.k8s.io/{self.rng.choice(self.scene.dialect.versions)}")
             )
@@ -185,14 +185,14 @@ class _Script:
         self.steps.append(Delete(kind, self.rng.randrange(60)))
 
     def recreate_class(self) -> None:
-        """Delete a class and mostly create it again with another value."""
+        """Delete a class and usually create it again with another value."""
         name = self.rng.choice(list(self.scene.classes))
         self.steps.append(Delete(Kind.CLASS, name))
         if self.rng.random() < 0.8:
             self.create_class(name, defects=(0,))
 
     def refer_to_template(self) -> None:
-        """Make a group from a template of a Workload that lacks it, or that is deleted or being deleted."""
+        """Create a group from a Workload that lacks the template, or that is deleted or being deleted."""
         if not self.scene.workloads:
             return
         name, templates = next(iter(self.scene.workloads.items()))
@@ -209,11 +209,11 @@ class _Script:
         self.create(edited(document, edits), grouped.GROUP_DEFECTS, (0, 0, 1))
 
     def create_again(self) -> None:
-        """Create a class once more, if it is still there."""
+        """Create a class again, if it still exists."""
         self.create_class(next(iter(self.scene.classes)), defects=(0,))
 
     def change_deleted(self) -> None:
-        """Change a group that its finalizer keeps after it was deleted."""
+        """Change a deleted group that its finalizer keeps."""
         name = self.rng.choice(self.scene.groups)
         self.steps.append(Delete(Kind.GROUP, name))
         for _ in range(2):
@@ -221,7 +221,7 @@ class _Script:
             self.steps.append(Change(Kind.GROUP, "", name, edits, "stored", CURRENT))
 
     def replace_nothing(self) -> None:
-        """Put an object where there is none."""
+        """PUT an object that does not exist."""
         name = self.fresh("missing")
         made = (
             grouped.pod_group(name, self.rng, self.scene),
@@ -230,7 +230,7 @@ class _Script:
         self.steps.append(Replace(self.rng.choice(made)))
 
     def move_default(self) -> None:
-        """Take the default from one class and give it to another: at most one of two hits a default."""
+        """Move the default from one class to another: at most one of two requests meets a default."""
         for value in (False, True):
             edits = [put("globalDefault", value)]
             self.steps.append(Change(Kind.CLASS, "", self.rng.randrange(60), edits, "stored", CURRENT))

@@ -1,4 +1,4 @@
-"""Workloads and PodGroups as the differential sends them: valid ones, their status, and what can be wrong."""
+"""Workloads and PodGroups of the differential: valid objects, their status, and their defects."""
 
 from collections.abc import Sequence
 from random import Random
@@ -74,7 +74,7 @@ def _at(place: str, rng: Random, scene: Scene) -> list[Edit]:
 
 
 def _gated(place: str, rng: Random) -> Edit:
-    """A field behind a gate that is off on these servers, or that the version does not know."""
+    """Return a field behind a closed gate, or a field that the version does not know."""
     claims = [{"name": f"claim-{index}", "resourceClaimName": "gpu"} for index in range(5)]
     values: dict[str, tuple[Any, ...]] = {
         "schedulingConstraints": (
@@ -92,7 +92,7 @@ def _gated(place: str, rng: Random) -> Edit:
 
 
 def workload(name: str, templates: Sequence[str], rng: Random, scene: Scene) -> Document:
-    """A valid Workload; all of its templates have one priority, as 1.37 demands."""
+    """A valid Workload; all of its templates have one priority, as 1.37 requires."""
     shared: Document = {}
     if scene.classes and rng.random() < 0.5:
         shared["priorityClassName"] = likely_class(rng, scene)
@@ -123,7 +123,7 @@ def _one_template(rng: Random, scene: Scene) -> list[Edit]:
 
 
 def _template_priority(rng: Random, _scene: Scene) -> list[Edit]:
-    """A class no object could be named after, or a number above what users may define."""
+    """Return an invalid class name, or a number above the maximum of a user's class."""
     path = "spec/podGroupTemplates/0"
     return [
         put(f"{path}/priorityClassName", rng.choice(BAD_SUBDOMAINS))
@@ -138,7 +138,7 @@ def _template_name(rng: Random, _scene: Scene) -> list[Edit]:
 
 
 def _template_list(rng: Random, scene: Scene) -> list[Edit]:
-    """Too many templates, none, the same twice, another one, or no list."""
+    """Return too many templates, none, duplicates, another template, or a value that is not a list."""
     path = "spec/podGroupTemplates"
     match rng.randrange(8):
         case 0:
@@ -185,7 +185,7 @@ def _controller_ref(rng: Random, _scene: Scene) -> list[Edit]:
 
 
 def _composites(rng: Random, scene: Scene) -> list[Edit]:
-    """Composite templates: their gate is off on 1.37, and 1.36 does not know them."""
+    """Return composite templates: their gate is off on 1.37, and 1.36 does not know them."""
     composite = {
         "name": "tree",
         "schedulingPolicy": {"basic": {}},
@@ -234,7 +234,7 @@ _TEMPLATE_FIELDS = ("priority", "priorityClassName", "disruptionMode", "scheduli
 
 
 def pod_group(name: str, rng: Random, scene: Scene) -> Document:
-    """A valid PodGroup, often with a class, a mode and the template it is made from."""
+    """A valid PodGroup, often with a class, a mode and a reference to a template."""
     spec: Document = {"schedulingPolicy": _good_policy(rng)}
     if scene.classes and rng.random() < 0.6:
         spec["priorityClassName"] = likely_class(rng, scene)
@@ -346,7 +346,7 @@ def status(rng: Random, scene: Scene) -> Document:
 
 
 def status_edits(rng: Random, scene: Scene) -> list[Edit]:
-    """A new status with zero to two defects, and now and then a spec or labels that must be ignored."""
+    """Return a status with zero to two defects, sometimes with a spec or labels, which a server ignores."""
     edits = [put("status", status(rng, scene))]
     edits += [_condition_defect(rng) for _ in range(rng.choice((0, 0, 1, 1, 2)))]
     match rng.randrange(10):

@@ -1,8 +1,8 @@
 """Record the answers of real servers: `python -m tests.support.admission.record [SEED]` (`make record`).
 
-Writes tests/conformance/recorded/VERSION.jsonl.gz for each minor and prints the differences from the rules.
-It is no test, so a difference does not keep the recording from being written. Without a SEED the last
-recording's is used again, so that a diff of answers is a diff of servers or of the generator.
+Writes tests/conformance/recorded/VERSION.jsonl.gz for each minor and prints the differences from the rules. A
+difference does not prevent the recording. Without a SEED, the seed of the last recording is used, so a diff
+of answers is a diff of servers or of the generator.
 """
 
 import random

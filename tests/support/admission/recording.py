@@ -1,8 +1,8 @@
 """The answers of a server, in a form that two runs of the same script share.
 
-Values that only a server can choose (uid, times, versions) are left out or replaced. So a recording can be
-read in a diff, and an answer replayed. The file is gzipped JSON lines: a header first, then a scenario a
-line.
+Values that only a server can choose (uid, times, versions) are left out or replaced. A recording can
+therefore be read as a diff, and an answer replayed. The file is gzipped JSON lines: a header, then one
+scenario a line.
 """
 
 import gzip
@@ -13,9 +13,9 @@ from typing import Any
 import msgspec
 
 FOLDER = Path(__file__).parents[2] / "conformance" / "recorded"
-# Operations that are compared in a recording, at least.
+# The minimum number of compared operations in a recording.
 OPERATIONS = 2000
-# Stands for the resourceVersion an object has now; nothing that was recorded carried another one.
+# Stands for the current resourceVersion of an object; recorded requests carry no other version.
 CURRENT = "1"
 # Stands for the uid of every object.
 UID = "00000000-0000-0000-0000-000000000000"
@@ -34,7 +34,7 @@ class Op(StrEnum):
 
 
 class Exchange(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A request and its answer; of a delete, the object's identity and the object that remains."""
+    """A request and its answer; for a delete, the object's identity and the object that remains."""
 
     op: Op
     object: dict[str, Any]  # as sent
@@ -53,12 +53,12 @@ class Recorded(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def compared(self) -> int:
-        """The number of exchanges that the rules judge: all but deletes."""
+        """Return the number of exchanges that the rules evaluate: all but deletes."""
         return sum(exchange.op is not Op.DELETE for exchange in self.exchanges)
 
 
 class Header(msgspec.Struct, frozen=True, kw_only=True):
-    """The origin of a recording; `classes` are those that the server has from its start."""
+    """The source of a recording; `classes` are those that the server creates at its start."""
 
     minor: str
     version: str
@@ -68,14 +68,14 @@ class Header(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Recording(msgspec.Struct, frozen=True, kw_only=True):
-    """All that was asked of one server."""
+    """All scenarios of one server, with its answers."""
 
     header: Header
     scenarios: list[Recorded]
 
 
 def canonical(document: dict[str, Any]) -> dict[str, Any]:
-    """Return a stored object without the values that only its server could know."""
+    """Return a stored object without the values that only its server can choose."""
     metadata = {key: value for key, value in document["metadata"].items() if key not in _SERVER_MADE}
     if "deletionTimestamp" in metadata:
         metadata["deletionTimestamp"] = DELETED_AT
@@ -88,7 +88,7 @@ def path_of(version: str) -> Path:
 
 
 def write(recording: Recording) -> Path:
-    """Keep a recording; the same answers give the same bytes."""
+    """Write a recording; the same answers give the same bytes."""
     lines = [msgspec.json.encode(line) for line in (recording.header, *recording.scenarios)]
     path = path_of(recording.header.version)
     path.parent.mkdir(exist_ok=True)
@@ -97,7 +97,7 @@ def write(recording: Recording) -> Path:
 
 
 def read(path: Path) -> Recording:
-    """Read a recording back."""
+    """Read a recording."""
     header, *scenarios = gzip.decompress(path.read_bytes()).splitlines()
     return Recording(
         header=msgspec.json.decode(header, type=Header),

@@ -1,7 +1,7 @@
-"""The surroundings an object is drawn in, and the pools of good and bad values that every kind shares.
+"""The context in which an object is drawn, and the pools of good and bad values that all kinds share.
 
-Pools hold good and bad values side by side; how often the bad ones are drawn is the script's choice. At most
-one entry of a label map is bad: a server walks maps in random order, so two would be two answers.
+The script decides how often a bad value is drawn. At most one entry of a label map is bad: a server walks
+maps in random order, so two bad entries could give two answers.
 """
 
 from collections.abc import Callable, Sequence
@@ -53,7 +53,7 @@ DIALECTS = {
 
 
 class Scene(NamedTuple):
-    """The objects a scenario has planned so far; the server may have refused any of them."""
+    """The objects that a scenario has planned so far; the server may have refused some."""
 
     minor: str
     namespace: str
@@ -63,7 +63,7 @@ class Scene(NamedTuple):
 
     @property
     def dialect(self) -> Dialect:
-        """The minor's spelling."""
+        """Return the spelling of the Workload API in this minor."""
         return DIALECTS[self.minor]
 
 
@@ -88,7 +88,7 @@ PRIORITIES = (
     -2_147_483_648,
     None,
 )
-# Wrong types and numbers out of int32: 400 before any rule is asked.
+# Wrong types and numbers out of int32: a server answers 400 before it evaluates any rule.
 NOT_INT32 = ("100", 1.5, 1000.0, 2_147_483_648, -2_147_483_649, 10**19, True, [1], {"value": 1})
 
 _BAD_LABELS = (
@@ -171,7 +171,7 @@ def metadata_edits(rng: Random, _scene: Scene) -> list[Edit]:
             field, value = rng.choice(_SERVER_FIELDS)
             return [put(f"metadata/{field}", value)]
         case 16:
-            # Of no use to a new object; a script gives most updates the right one.
+            # Wrong for a new object; a script gives most updates the right one.
             return [put("metadata/resourceVersion", "5")]
         case _:
             return [put("metadata/finalizers", rng.choice(_FINALIZERS))]
@@ -192,7 +192,7 @@ def unknown_field(rng: Random, _scene: Scene) -> list[Edit]:
 
 
 def likely_class(rng: Random, scene: Scene) -> str:
-    """A class that was planned; the first ones were drawn valid, so they mostly exist."""
+    """Return a planned class; the first classes were drawn valid, so they usually exist."""
     names = list(scene.classes)
     return rng.choice(names[:3] if rng.random() < 0.8 else names)
 
@@ -214,7 +214,7 @@ def class_name(rng: Random, scene: Scene) -> Any:
 
 
 def number(rng: Random, scene: Scene) -> Any:
-    """A priority: often one that a class really has."""
+    """Return a priority, often that of a class."""
     if rng.random() < 0.06:
         return rng.choice(NOT_INT32)
     if scene.classes and rng.random() < 0.5:

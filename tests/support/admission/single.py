@@ -1,4 +1,4 @@
-"""PriorityClasses and Pods as the differential sends them: valid ones, and what can be wrong with each."""
+"""PriorityClasses and Pods of the differential: valid objects, and their defects."""
 
 from random import Random
 from typing import Any
@@ -59,7 +59,7 @@ def _class_default(rng: Random, _scene: Scene) -> list[Edit]:
 
 
 def _class_system(rng: Random, _scene: Scene) -> list[Edit]:
-    """A reserved name, never with both of its own values: that object is there already."""
+    """Return a reserved name, never with both of its own values: that object already exists."""
     name, value = rng.choice(
         (
             ("system-unheard-of", 5),
@@ -178,7 +178,7 @@ POD_DEFECTS: tuple[tuple[int, Defect], ...] = (
 
 
 def pod_update(rng: Random, scene: Scene) -> list[Edit]:
-    """Return one or two changes to a stored Pod; of its containers only the image may change."""
+    """Return one or two changes to a stored Pod; only the image of its containers may change."""
     options: tuple[Defect, ...] = (
         _spec_class,
         _spec_priority,
@@ -193,7 +193,7 @@ def pod_update(rng: Random, scene: Scene) -> list[Edit]:
 
 
 def pod_status_edits(rng: Random, scene: Scene) -> list[Edit]:
-    """A status a kubelet could write, with labels (which /status does write) or spec (which it does not)."""
+    """Return a status as a kubelet writes it, with labels (which /status accepts) or a spec (ignored)."""
     edits = [put("status/phase", rng.choice(("Running", "Pending", "Succeeded")))]
     match rng.randrange(4):
         case 0:

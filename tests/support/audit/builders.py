@@ -115,7 +115,7 @@ def pod(
 def pods(
     count: int, *, group: str = "train", start: int = 0, priority: int = 0, class_name: str = ""
 ) -> list[Pod]:
-    """Make alike members of one native group: `pod-0`, `pod-1`..."""
+    """Make equal members of one native group: `pod-0`, `pod-1`..."""
     return [
         pod(f"pod-{index}", group=group, priority=priority, class_name=class_name)
         for index in range(start, start + count)

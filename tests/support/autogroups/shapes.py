@@ -1,4 +1,4 @@
-"""Pods and their makers as the API server stores them: of Job, JobSet (v0.8) and LeaderWorkerSet (v0.7)."""
+"""Pods and their owners as the API server stores them: Job, JobSet (v0.8) and LeaderWorkerSet (v0.7)."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -43,7 +43,7 @@ def of_job(name: str = "train", pod: str = "") -> Document:
 
 
 def of_jobset(jobset: str = "train", role: str = "worker", index: int = 0, pod: str = "") -> Document:
-    """A pod of one of a JobSet's Jobs, which carries the labels of both."""
+    """A pod of a Job of a JobSet, with the labels of both."""
     job = f"{jobset}-{role}-{index}"
     labels = {
         "jobset.sigs.k8s.io/jobset-name": jobset,
@@ -55,7 +55,7 @@ def of_jobset(jobset: str = "train", role: str = "worker", index: int = 0, pod: 
 
 
 def leader(lws: str = "serve", index: int = 0, *, labelled: bool = True) -> Document:
-    """The leader of a replica; LeaderWorkerSet's own webhook labels it, before ours or after."""
+    """The leader of a replica; LeaderWorkerSet's webhook labels it before or after Podium's."""
     labels = {"leaderworkerset.sigs.k8s.io/name": lws, "leaderworkerset.sigs.k8s.io/worker-index": "0"}
     if labelled:
         labels["leaderworkerset.sigs.k8s.io/group-index"] = str(index)
@@ -76,7 +76,7 @@ def read_pod(document: Document) -> Pod:
 
 
 def owner(kind: str, name: str, spec: Document | None, **rest: Any) -> PodOwner:
-    """Return an owner as it is known; `rest` is of its metadata, but for `status`."""
+    """Return an owner as a store holds it; `rest` is its metadata and `status`."""
     api_version = next(version for version, each in MANIFEST_OWNERS if each == kind)
     status = rest.pop("status", None)
     metadata = {"name": name, "namespace": NAMESPACE, "uid": f"uid-of-{name}", **rest}
@@ -85,6 +85,6 @@ def owner(kind: str, name: str, spec: Document | None, **rest: Any) -> PodOwner:
 
 
 def namespace(**rest: Any) -> Namespace:
-    """Return a namespace that lets its pods ask, unless its `labels` say otherwise."""
+    """Return a namespace that lets its pods ask for a group, unless its `labels` deny it."""
     metadata = {"name": NAMESPACE, "labels": {"scheduling.podium.dev/auto-groups": "true"}, **rest}
     return msgspec.convert({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata}, Namespace)

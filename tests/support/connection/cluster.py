@@ -10,7 +10,7 @@ from tests.support.waiting import comes
 
 from podium.controlplane.client import Client
 
-# The version in which each minor stores a group, and how it writes that members go all together.
+# The version in which each minor stores a group, and how it writes that all members are evicted together.
 NATIVE: dict[str, tuple[str, Any]] = {
     "1.36": ("v1alpha2", "PodGroup"),
     "1.37": ("v1beta1", {"all": {}}),
@@ -37,7 +37,7 @@ def create(server: Server, path: str, body: dict[str, Any]) -> dict[str, Any]:
 
 
 def create_class(server: Server, value: int) -> str:
-    """Make a PriorityClass with a name of its own, and wait until pods may name it."""
+    """Create a PriorityClass with a name of its own, and wait until pods may name it."""
     body = {"metadata": {"generateName": "test-"}, "value": value}
     name: str = create(server, "/apis/scheduling.k8s.io/v1/priorityclasses", body)["metadata"]["name"]
     pod = {"metadata": {"name": "probe"}, "spec": {"containers": [CONTAINER], "priorityClassName": name}}
@@ -47,7 +47,7 @@ def create_class(server: Server, value: int) -> str:
 
 
 def create_group(server: Server, namespace: str, name: str, class_name: str) -> None:
-    """Make a gang of two that goes all together."""
+    """Create a gang of two whose members are evicted together."""
     version, mode = NATIVE[server.release.minor]
     spec = {
         "schedulingPolicy": {"gang": {"minCount": 2}},
@@ -114,5 +114,5 @@ def kubeconfig_of(
 
 
 def _wait(reached: Callable[[], bool]) -> None:
-    """Ask until a server's caches have caught up."""
+    """Repeat a request until a server's caches are current."""
     assert comes(reached)

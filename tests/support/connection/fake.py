@@ -1,4 +1,4 @@
-"""A small API server that answers as a test tells it to: what a real one does only on a bad day."""
+"""A small API server with scripted answers, for faults that a real server shows rarely."""
 
 import json
 import ssl
@@ -20,7 +20,7 @@ RESOURCES = {
 
 
 class Fake:
-    """The server: `answers` by path win over discovery and empty lists; `requests` and `headers` are kept."""
+    """The server: `answers` by path replace discovery and empty lists; `requests` and `headers` are kept."""
 
     def __init__(self) -> None:
         self.url = ""
@@ -97,7 +97,7 @@ def page(kind: str, items: list[dict[str, Any]], next_page: str = "", remaining:
 
 
 def status(code: int, reason: str, message: str, **headers: str) -> web.Response:
-    """A refusal as an API server words it."""
+    """Return a refusal in the form of an API server's."""
     body = {"kind": "Status", "status": "Failure", "reason": reason, "message": message, "code": code}
     return web.json_response(
         body, status=code, headers={name.replace("_", "-"): v for name, v in headers.items()}
@@ -105,7 +105,7 @@ def status(code: int, reason: str, message: str, **headers: str) -> web.Response
 
 
 def pods(first: int, last: int) -> list[dict[str, Any]]:
-    """Pods p1, p2, ... as items of a typed List."""
+    """Return pods p1, p2, ... as items of a typed List."""
     return [{"metadata": {"name": f"p{number}", "namespace": "t"}} for number in range(first, last + 1)]
 
 

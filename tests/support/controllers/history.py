@@ -1,9 +1,9 @@
-"""Every write about a namespace's groups, checked afterwards against the truth at its time.
+"""Every write about a namespace's groups, checked afterwards against the cluster at the time of the write.
 
-A test that looks at the end sees no flapping: a condition that was wrong for a moment and corrected. So every
-version of every group and pod is kept, in the order of their resourceVersions, which etcd gives to both. A
+A test of the final state does not see a condition that was wrong for a moment and corrected. So every version
+of every group and pod is kept in the order of their resourceVersions, which etcd assigns to both. A
 reconciler may be late, since changes of pods reach it later than they happen, but its knowledge never goes
-back. So the statuses written for one group must be those of moments of its pods that follow each other.
+back. So the statuses written for one group must be those of successive moments of its pods.
 """
 
 import contextlib
@@ -42,7 +42,7 @@ class Seen(NamedTuple):
 
 
 def truth(group: dict[str, Any], pods: Iterable[dict[str, Any]]) -> str:
-    """Return the status that a group's condition should have; all of its members are among these pods."""
+    """Return the status that a group's condition should have; `pods` contains all of its members."""
     spec, name = group["spec"], group["metadata"]["name"]
     if spec.get("priorityClassName") and "priority" not in spec:
         return "Unknown"
@@ -58,7 +58,7 @@ def truth(group: dict[str, Any], pods: Iterable[dict[str, Any]]) -> str:
 
 
 def group_of(pod: dict[str, Any]) -> str | None:
-    """Return the name of the group that a pod says it is in."""
+    """Return the name of the group in a pod's spec or label."""
     native: str | None = pod["spec"].get("schedulingGroup", {}).get("podGroupName")
     label: str | None = pod["metadata"].get("labels", {}).get(GROUP_LABEL)
     return native or label
@@ -71,7 +71,7 @@ class Watch:
     server: Server
     path: str
     seen: list[Seen] = field(default_factory=list)
-    # Moments between which changes may have been missed: a server that was restarted forgets.
+    # Moments between which changes may have been missed: a restarted server forgets events.
     gaps: list[tuple[int, int]] = field(default_factory=list)
 
     def start(self) -> None:
@@ -89,7 +89,7 @@ class Watch:
         self._thread.join()
 
     def now(self) -> dict[str, dict[str, Any]]:
-        """Return the existing objects, by UID, as far as they are known."""
+        """Return the objects that exist in the known history, by UID."""
         there: dict[str, dict[str, Any]] = {}
         for each in list(self.seen):
             there[each.uid] = each.object
@@ -164,11 +164,11 @@ class History:
             yield self
 
     def excuse(self, group: dict[str, Any]) -> None:
-        """Leave out a version of a group that we have written ourselves."""
+        """Leave out a version of a group that the test itself has written."""
         self._edits.add(group["metadata"]["resourceVersion"])
 
     def catch_up(self) -> None:
-        """Wait until everything that was written so far is known here."""
+        """Wait until everything written so far is in the history."""
         until(lambda: all(map(self._is_complete, (self._groups, self._pods))), "the history is complete")
 
     def _is_complete(self, watch: Watch) -> bool:
@@ -177,7 +177,7 @@ class History:
         return there == {each["metadata"]["uid"]: each["metadata"]["resourceVersion"] for each in listed}
 
     def statuses(self, name: str, axis: str = PRIORITY) -> list[str]:
-        """Return the statuses that a condition went through, groups of one name one after the other."""
+        """Return the statuses of a condition in order, groups of one name one after the other."""
         found: list[str] = []
         last: dict[str, str] = {}
         for each in self._groups.seen:
@@ -194,7 +194,7 @@ class History:
         return list(self._groups.seen)
 
     def problems(self) -> list[str]:
-        """Return the conditions that were untrue when they were written, or had the wrong time."""
+        """Return the conditions that were wrong when they were written, or had the wrong time."""
         self.catch_up()
         return problems(self._groups.seen, self._pods.seen, self._pods.gaps, self._edits)
 
@@ -202,7 +202,7 @@ class History:
 def problems(
     groups: list[Seen], pods: list[Seen], gaps: Iterable[tuple[int, int]] = (), edits: Collection[str] = ()
 ) -> list[str]:
-    """Judge the writes of groups, given all changes of theirs and of their pods in order.
+    """Return the wrong writes of groups, given all changes of the groups and their pods in order.
 
     In `gaps` changes of pods may be missing; `edits` are the resourceVersions of groups with conditions that
     another client has written.
@@ -272,7 +272,7 @@ def _first(moments: list[tuple[int, str]], status: str, known: int, written: int
 
 
 def _times(each: Seen, before: dict[str, Found], after: dict[str, Found]) -> Iterator[str]:
-    """Yield the times that moved without their status, or stayed or went back with it."""
+    """Yield the times that changed without their status, or did not advance with it."""
     for axis in before.keys() & after.keys():
         was, found = before[axis], after[axis]
         if found.status == was.status and found.since != was.since:

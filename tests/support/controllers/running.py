@@ -23,7 +23,7 @@ PRIORITY, POLICY = "PodsNotMatchingPriority", "PodsNotMatchingPreemptionPolicy"
 MERGE = "application/merge-patch+json"
 CLASSES = "/apis/scheduling.k8s.io/v1/priorityclasses"
 PODIUM_API = f"{PODIUM_GROUP}/v1beta1"
-# The places where groups are: natively in two versions, and Podium's own where the gates are off.
+# The APIs of groups: native in two versions, and Podium's own where the gates are off.
 PLACES = (*RELEASES, "podium")
 _PODIUM = Path(sys.executable).with_name("podium")
 _NUMBERS = itertools.count()
@@ -33,7 +33,7 @@ class Controller(Running):
     """A process of `podium controller`."""
 
     def leads(self) -> bool:
-        """Return whether its metrics say that it leads."""
+        """Return whether its metrics report that it leads."""
         return "\npodium_leader 1.0" in self.get("/metrics")[1]
 
     def wait_leading(self) -> None:
@@ -42,7 +42,7 @@ class Controller(Running):
 
 
 def launch(kubeconfig: Path, folder: Path, lease: tuple[str, str] | None, *arguments: str) -> Controller:
-    """Start the process and do not wait; `folder` gets its log."""
+    """Start the process without waiting; `folder` gets its log."""
     line = [str(_PODIUM), "controller", f"--kubeconfig={kubeconfig}"]
     line += [] if lease is None else [f"--lease={'/'.join(lease)}"]
     return spawn([*line, "--metrics-port=0", "--log-format=json", *arguments], folder)
@@ -51,7 +51,7 @@ def launch(kubeconfig: Path, folder: Path, lease: tuple[str, str] | None, *argum
 def spawn(line: list[str], folder: Path) -> Controller:
     """Start a process that logs into a folder."""
     folder.mkdir(parents=True)
-    # By the name under which Running reads it.
+    # The name under which Running reads it.
     with (folder / "webhook.log").open("wb") as log:
         here = Path(__file__).parents[3]
         started = subprocess.Popen(line, cwd=here, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
@@ -62,7 +62,7 @@ def spawn(line: list[str], folder: Path) -> Controller:
 def running(
     server: Server, folder: Path, *arguments: str, kubeconfig: Path | None = None, lease: str = "controller"
 ) -> Iterator[Controller]:
-    """Yield a process that leads, and end it; its exit code must be 0 unless the test itself ended it."""
+    """Yield a leading process, and stop it; its exit code must be 0 unless the test stopped it."""
     namespace = server.new_namespace("lease-")
     started = launch(kubeconfig or server.kubeconfig, folder, (namespace, lease), *arguments)
     with ending(started):
@@ -130,7 +130,7 @@ def new_class(server: Server, name: str, value: int, **fields: Any) -> None:
 
 
 def drop_class(server: Server, name: str) -> None:
-    """Delete a PriorityClass and wait until it counts no more."""
+    """Delete a PriorityClass and wait until it no longer counts."""
     code, answer = server.request("DELETE", f"{CLASSES}/{name}")
     assert code == 200, answer
     until(lambda: resolved(server, name) is None, f"{name} is gone")
@@ -147,7 +147,7 @@ def set_default(server: Server, name: str, *, default: bool) -> None:
 
 
 def resolved(server: Server, class_name: str) -> int | None:
-    """Ask which integer a pod of a class would get now; None when there is no such class."""
+    """Return the integer that a new pod of a class would get now; None if the class does not exist."""
     body = {
         "metadata": {"name": "probe"},
         "spec": {"containers": [CONTAINER], "priorityClassName": class_name},
@@ -193,7 +193,7 @@ class Space:
         self.ask("POST", self.pods_path(), self.member(name, group, class_name, **fields), code=201)
 
     def member(self, name: str, group: str, class_name: str = "", **fields: Any) -> dict[str, Any]:
-        """Return a member that is not made yet."""
+        """Return a member without creating it."""
         spec = {"containers": [CONTAINER], "priorityClassName": class_name, **fields}
         metadata: dict[str, Any] = {"name": name}
         if self.place.native:
@@ -203,19 +203,19 @@ class Space:
         return {"metadata": metadata, "spec": spec}
 
     def finish(self, name: str, phase: str = "Succeeded") -> None:
-        """Let a pod run to its end, as its kubelet would report it."""
+        """Report that a pod has ended, as its kubelet would."""
         self.ask("PATCH", f"{self.pods_path(name)}/status", {"status": {"phase": phase}})
 
     def remove(self, name: str) -> None:
-        """Delete a pod; one that is on a node stays until its kubelet says that it has ended."""
+        """Delete a pod; a pod on a node stays until its kubelet reports its end."""
         self.ask("DELETE", self.pods_path(name))
 
     def end(self, name: str) -> None:
-        """Remove a pod, whatever it waits for."""
+        """Remove a pod with grace period 0 and without its finalizers."""
         self.ask("DELETE", f"{self.pods_path(name)}?gracePeriodSeconds=0")
 
     def remove_group(self, name: str) -> None:
-        """Delete a group and have it gone, members or not: its finalizer is taken by hand."""
+        """Delete a group and its finalizer, with or without members."""
         self.ask("DELETE", self.groups_path(name))
         code, answer = self.server.request(
             "PATCH", self.groups_path(name), {"metadata": {"finalizers": None}}, MERGE
@@ -228,7 +228,7 @@ class Space:
         return conditions(self.ask("GET", self.groups_path(name)))
 
     def expect(self, name: str, status: str, reason: str, *, axis: str = PRIORITY) -> Found:
-        """Wait until a group's condition is so; give it."""
+        """Wait until a group's condition has this status; return the condition."""
         seen: list[Found] = []
 
         def reached() -> bool:

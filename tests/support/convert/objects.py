@@ -103,7 +103,7 @@ SERVER_OWNED = {
 def objects(draw: st.DrawFn, version: str | None = None, *, live: bool = True) -> dict[str, Any]:
     """Draw a PodGroup or Workload with every field its version shares with others; no field of alpha gates.
 
-    A `live` one may have what only a server writes.
+    A `live` object may have fields that only a server writes.
     """
     version = version or draw(st.sampled_from(sorted(VERSIONS)))
     kind = draw(st.sampled_from(("PodGroup", "Workload")))

@@ -1,4 +1,4 @@
-"""Good and bad PodGroups and Workloads, and updates of them, with what the schema must say."""
+"""Good and bad PodGroups and Workloads, and updates of them, with the expected answer of the schema."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -22,9 +22,9 @@ MODES = "`single`, `all`"
 
 
 class Case(NamedTuple):
-    """A create, or an update where `after` is given.
+    """A create, or an update if there is an `after`.
 
-    `causes` are (field, part of the message) of every refusal, none where it is accepted. `upstream` are
+    `causes` are (field, part of the message) of every refusal, none for an accepted object. `upstream` are
     those of the native kind where they differ. A case is not `compared` if the test servers close its gate,
     if the Priority plugin answers before validation, or if Go refuses while decoding.
     """
@@ -617,7 +617,7 @@ UPDATES = [
     ),
 ]
 
-# A value that a Go type refuses while decoding (400), a schema refuses while validating.
+# Go refuses a value of another type while decoding (400), a schema while validating (422).
 MIN_COUNT_TEXT = {"gang": {"minCount": "1"}}
 TYPES = [
     Case(

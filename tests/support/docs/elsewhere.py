@@ -1,4 +1,4 @@
-"""Commands on pages that cannot run where tests run: the reason, and the check of each instead."""
+"""Commands on pages that cannot run in a test: the reason, and another check of each."""
 
 import re
 from collections.abc import Callable
@@ -9,7 +9,7 @@ from tests.support.docs.pages import ROOT
 
 
 class Elsewhere(NamedTuple):
-    """Commands that begin so; `check` raises AssertionError where one cannot be right."""
+    """Commands with this prefix; `check` raises AssertionError for a command that cannot be right."""
 
     begins: str
     why: str
@@ -17,7 +17,7 @@ class Elsewhere(NamedTuple):
 
 
 def elsewhere(line: str) -> Elsewhere | None:
-    """Return the reason why a command does not run here, None if it does."""
+    """Return the reason why a command does not run in tests, None if it does."""
     return next((each for each in ELSEWHERE if re.match(each.begins, line)), None)
 
 

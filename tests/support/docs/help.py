@@ -15,7 +15,7 @@ def _epilog(name: str) -> str:
 
 
 def offered(name: str) -> list[str]:
-    """Return what the examples of a command do, in words."""
+    """Return the descriptions of the examples of a command."""
     return re.findall(r"^  # (.+)$", _epilog(name), re.MULTILINE)
 
 
@@ -28,7 +28,7 @@ EXAMPLES = {name: _examples(name) for name in COMMANDS}
 _LINES = [line for lines in EXAMPLES.values() for line in lines]
 _UI = re.compile(r"podium ui\b")
 _PIPED = re.compile(r"\| kubectl ")
-# Commands that read neither a cluster nor start one.
+# Commands that neither read nor start a cluster.
 _LOCAL = re.compile(r"(?:source <\()?podium (?:manifests|completion|convert|admit) ")
 # Examples without a cluster, examples of `podium ui`, and examples that need a cluster.
 UI = [line for line in _LINES if _UI.match(line)]

@@ -1,8 +1,8 @@
 """The commands in the README and the pages of docs/.
 
 Commands are in two kinds of fenced blocks. In `console` each line after `$ ` is a command by itself, with its
-output, if shown, below it. A block of `sh` is one session. A whole kubectl command in a sentence counts as
-well, since readers copy it as readily. A command anywhere else is a mistake, which `stray` finds.
+output, if shown, below it. A block of `sh` is one session. A whole kubectl command in a sentence counts too,
+because readers copy it. A command in any other place is a mistake, which `stray` finds.
 """
 
 import re
@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 ROOT = Path(__file__).parents[3]
 _FENCE = re.compile(r"^(?P<indent> *)```(?P<language>\w*)\n(?P<text>.*?)^ *```$", re.MULTILINE | re.DOTALL)
-# A word in capitals is the reader's own value, and dots are an omission.
+# A word in capitals is a value that the reader replaces, and dots are an omission.
 _KUBECTL = re.compile(r"`(kubectl(?:\s+(?!(?:[A-Z/]{2,}|\.\.\.)[\s`])[^\s`]+){2,})`")
 _PROGRAMS = r"(?:podium|kubectl|make|helm|kind|docker|curl|export|git|kustomize|argocd|openssl|python)"
 _TYPED = re.compile(rf"^ *(?:\$ +)?{_PROGRAMS} +[\w$~.<(-].*$", re.MULTILINE)
@@ -87,7 +87,7 @@ def _block(heading: str, fence: "re.Match[str]") -> list[Command]:
 
 
 def stray(path: Path) -> list[str]:
-    """Return lines like commands in a block that no test runs: indented, or fenced as something else."""
+    """Return lines like commands in blocks that no test runs: indented, or fenced as another language."""
     text = path.read_text(encoding="utf-8")
     rest = _FENCE.sub(lambda fence: "" if fence["language"] in ("console", "sh") else fence[0], text)
     indented = re.findall(r"^(?: {4}.*\n)+", rest, re.MULTILINE)

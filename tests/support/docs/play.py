@@ -1,7 +1,7 @@
-"""A page is played: its commands run in its order, in a folder with the checkout's files, as a reader would.
+"""Run the commands of a page in their order, in a folder with the checkout's files, as a reader would.
 
-A test may halt before a command, prepare the conditions that the page assumes, and check the output. It fails
-if it leaves a command out, so a page cannot grow commands that are never run.
+A test may stop before a command, prepare the conditions that the page assumes, and check the output. It fails
+if it leaves a command out, so every command on a page is run.
 """
 
 import contextlib
@@ -20,17 +20,17 @@ from tests.support.servers import Server
 from tests.support.shell import run
 from tests.support.waiting import PATIENCE_SECONDS, until
 
-# The folders that the page's commands find beside them.
+# The folders in which the page's commands run.
 _GIVEN = ("examples", "manifests")
-# These run until they are stopped; each reports at /readyz of its port that it works.
+# These commands run until they are stopped; each reports at /readyz of its port that it works.
 _PROCESS = re.compile(r"podium (webhook|controller|scheduler)(?: |$)")
 _PORTS = {"webhook": 9090, "controller": 9091, "scheduler": 9092}
-# Podium's commands end with 3 where there is something to say.
+# Podium's commands exit with 3 if there are findings.
 _FINE = (0, 3)
 
 
 class Play:
-    """A page played in one folder; `environ` is added to the environment of its shell."""
+    """The run of a page in one folder; `environ` is added to the environment of its shell."""
 
     def __init__(self, folder: Path, *of: Command) -> None:
         self.folder = folder
@@ -48,7 +48,7 @@ class Play:
             (folder / name).symlink_to(ROOT / name)
 
     def at(self, server: Server) -> "Play":
-        """Put a server into the reader's kubeconfig from now on, and its kubectl."""
+        """Add a server and its kubectl to the reader's environment."""
         config = self.folder / ".kube" / "config"
         config.parent.mkdir(exist_ok=True)
         shutil.copyfile(server.kubeconfig, config)
@@ -61,13 +61,13 @@ class Play:
         return self
 
     def given(self, script: str) -> str:
-        """Run what the page does not say, and takes for granted."""
+        """Run a command that the page assumes and does not show."""
         done = run(f"set -eu\n{script}", self.folder, **self.environ)
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout
 
     def until(self, start: str) -> str:
-        """Play up to the next command that begins so, which is left."""
+        """Run the commands before the next one with this prefix."""
         assert any(each.text.startswith(start) for each in self.left), f"no command begins with {start}"
         printed = ""
         while not self.left[0].text.startswith(start):
@@ -75,14 +75,14 @@ class Play:
         return printed
 
     def rest(self) -> str:
-        """Play all that is left."""
+        """Run all remaining commands."""
         printed = ""
         while self.left:
             printed += self.next()
         return printed
 
     def next(self, *, fine: tuple[int, ...] = (), answer: str = "") -> str:
-        """Play the next command and return its output and its errors.
+        """Run the next command and return its output and its errors.
 
         `fine` are the exit codes that it may have, if others than usual; `answer` is the reader's reply to a
         prompt.
@@ -101,7 +101,7 @@ class Play:
         return done.stdout + done.stderr
 
     def _process(self, line: str) -> str:
-        """Run it until it is ready, and end it, which it does in good order."""
+        """Run the command until it is ready, and stop it; it must exit with 0."""
         found = _PROCESS.match(line)
         assert found is not None
         address = f"http://127.0.0.1:{_PORTS[found[1]]}/readyz"

@@ -1,4 +1,4 @@
-"""A cluster in which all is well, as the doctor sees it, to be made ill in one place at a time."""
+"""A cluster without problems, as facts of `podium doctor`; each test changes one of them."""
 
 import base64
 import copy
@@ -30,7 +30,7 @@ from podium.webhooks import certificates
 DOCS = Path(__file__).parents[3] / "docs"
 NOW = datetime(2026, 11, 22, 3, 14, 15, tzinfo=UTC)
 INSTALLATION = Installation(rendered("scheduler"))
-# No check reads the schemas, and they are long to copy.
+# No check reads the schemas, and copying them is slow.
 for _each in INSTALLATION.documents_of("CustomResourceDefinition"):
     for _version in _each["spec"]["versions"]:
         del _version["schema"]
@@ -58,7 +58,7 @@ STRANGER = authority(NOW - timedelta(days=1), NOW + timedelta(days=1))
 
 
 def leaf(days: float, *, names: tuple[str, ...] = NAMES, ca: certificates.Pair = CA) -> str:
-    """Return a certificate that has this many days to live, as a Secret holds it."""
+    """Return a certificate that expires in this many days, as a Secret stores it."""
     start = NOW - timedelta(days=20)
     pair = certificates.leaf(ca, certificates.new_key(), names, start, NOW + timedelta(days=days))
     return encoded(pair.certificate)
@@ -73,7 +73,7 @@ LEAF = leaf(20)
 
 @dataclass
 class Scene:
-    """The facts before they are frozen."""
+    """The mutable facts of a scene."""
 
     answers: dict[str, Answer]
     version: str = "v1.37.0"
@@ -123,7 +123,7 @@ class Scene:
         self.items(path).remove(self.named(path, name))
 
     def bundles(self, bundle: str | None) -> None:
-        """Set this bundle in every clientConfig; None is none."""
+        """Set this bundle in every clientConfig; None removes it."""
         for client in registration.clients(self.facts()).values():
             client.pop("caBundle", None)
             if bundle is not None:
@@ -174,7 +174,7 @@ _POLICIES = {
 
 
 def well() -> Scene:
-    """Everything installed, and all of it well."""
+    """Return a complete installation without problems."""
     by_kind = {
         kind: copy.deepcopy(INSTALLATION.documents_of(kind))
         for kind in ("Deployment", *doctor.REGISTRATIONS, "CustomResourceDefinition", *_POLICIES)

@@ -40,7 +40,7 @@ def made(api_version: str, kind: str, name: str, spec: Any, **metadata: Any) -> 
 
 
 def job(name: str = "train", labels: dict[str, str] | None = None, **spec: Any) -> Document:
-    """A Job of the class gold, two pods at once unless `spec` says otherwise."""
+    """A Job of the class gold, with two parallel pods unless `spec` differs."""
     pods = template(labels, priorityClassName="gold")
     return made("batch/v1", "Job", name, {"parallelism": 2, "template": pods, **spec})
 
@@ -51,7 +51,7 @@ def jobset(*roles: Document, **spec: Any) -> Document:
 
 
 def role(name: str, replicas: int = 1, labels: dict[str, str] | None = None, **rest: Any) -> Document:
-    """A role of a JobSet, two pods a Job."""
+    """A role of a JobSet, with two pods a Job."""
     job_template = {"spec": {"parallelism": 2, "template": template(labels)}}
     return {"name": name, "replicas": replicas, "template": job_template, **rest}
 
@@ -81,7 +81,7 @@ def member(name: str = "p", of: str = "g", **spec: Any) -> Document:
 
 
 def cluster(*objects: Document, native: bool = True) -> ClusterState:
-    """The index of these objects, with the class gold and a namespace that lets pods ask."""
+    """The index of these objects, with the class gold and a namespace that allows auto groups."""
     documents = split(json.dumps(_listed(GOLD, LETS, *objects)).encode(), "cluster.json")
     state = load_state(documents, strict=True, reads=SCHEDULING_READS).state
     state.serve_native(native)
@@ -107,7 +107,7 @@ def pods(expansion: Expansion) -> dict[str, Schedulable]:
 
 
 def labels_of(found: Schedulable, *keys: str) -> list[str | None]:
-    """Some labels of a pod."""
+    """Return some labels of a pod."""
     return [(found.metadata.labels or {}).get(key) for key in keys]
 
 

@@ -1,6 +1,6 @@
 """A replica of the reconciler: `python -m tests.support.faults.contender WANTED`, with `Wanted` as JSON.
 
-The process that `podium controller` runs, with a lease of seconds where an installation's is longer.
+It is the process of `podium controller` with a shorter lease.
 """
 
 import sys
@@ -17,7 +17,7 @@ from podium.runtime.manager import ManagerOptions
 
 
 class Wanted(msgspec.Struct, kw_only=True):
-    """The settings of a replica; its lease is namespace and name, its terms are in seconds."""
+    """The settings of a replica: namespace and name of its lease, and the durations in seconds."""
 
     kubeconfig: str
     lease: tuple[str, str]

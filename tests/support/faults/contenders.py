@@ -1,7 +1,7 @@
-"""Two replicas of the reconciler, each behind a proxy of its own, and a storm of changes to work on.
+"""Two replicas of the reconciler, each behind its own proxy, and a storm of changes.
 
-A replica that ends is started again, as by a Deployment. So tests reach their end although a replica that
-loses its lease ends with an error.
+A replica that ends is started again, as by a Deployment. So a test continues after a replica that lost its
+lease has exited with an error.
 """
 
 import contextlib
@@ -24,16 +24,16 @@ from tests.support.waiting import PATIENCE_SECONDS, until
 
 from podium.runtime.leaserecord import Terms
 
-# A third of an installation's terms.
+# A third of an installation's durations.
 TERMS = Terms(lease_seconds=6.0, renew_seconds=4.0, retry_seconds=0.8)
-# So long after the last change nothing is wrong any more: the lease of an installation, and 5 s.
+# Everything is right this long after the last change: the lease of an installation, and 5 s.
 BOUND_SECONDS = Terms().lease_seconds + 5.0
-# Where the leader is to stay: its lease outlives a machine that is busy with other things.
+# For tests without a change of leader: this lease outlives the pauses of a busy machine.
 STEADY = Terms(lease_seconds=90.0, renew_seconds=60.0, retry_seconds=0.8)
 LEASES = Where("/leases")
 # The classes of a storm's groups and of the members that differ.
 SAME, OTHER = "storm-high", "storm-low"
-# As many changes as this are made before a fault, and while it lasts.
+# The minimum number of changes before a fault, and during it.
 FEW = 60
 _SHOWN = 4000
 
@@ -52,7 +52,7 @@ class Contender:
 
     @property
     def leads(self) -> bool:
-        """Whether it says that it leads; one that has ended does not."""
+        """Return whether it reports that it leads; a replica that has ended does not."""
         with contextlib.suppress(OSError):
             return not self.ended and self.process.ready and self.process.leads()
         return False
@@ -74,7 +74,7 @@ class Contender:
 
 
 class Pair:
-    """Two replicas of which one leads, and the namespace of the current test."""
+    """Two replicas, of which one leads, and the namespace of the current test."""
 
     def __init__(self, where: Place, lease: tuple[str, str], contenders: list[Contender]) -> None:
         self.lease = "/apis/coordination.k8s.io/v1/namespaces/{}/leases/{}".format(*lease)
@@ -99,7 +99,7 @@ class Pair:
 
     @property
     def leader(self) -> Contender:
-        """The one that leads, waited for."""
+        """Wait for a leader and return it."""
         until(lambda: any(each.leads for each in self.contenders), f"a contender leads:{self.log}")
         return next(each for each in self.contenders if each.leads)
 
@@ -108,16 +108,16 @@ class Pair:
 
     @property
     def status(self) -> Where:
-        """The writes to conditions here; groups of earlier tests may still need a corrected message."""
+        """The writes to conditions in this namespace, without those for groups of earlier tests."""
         return Where(f"/namespaces/{self.space.name}/podgroups/[^/]+/status$")
 
     def done(self, contender: Contender) -> list[Call]:
-        """Return the writes to conditions here that were done on a replica's way, in order."""
+        """Return the writes to conditions in this namespace that passed a replica's proxy, in order."""
         return [call for call in contender.proxy.writes(self.status) if call.code == 200]
 
     @property
     def log(self) -> str:
-        """The last log lines of the replicas, to be shown when a test fails."""
+        """Return the last log lines of the replicas, to be shown when a test fails."""
         return "".join(f"\n{each.process.folder}:\n{each.process.log[-_SHOWN:]}" for each in self.contenders)
 
     def heal(self) -> None:
@@ -127,7 +127,7 @@ class Pair:
                 each.again()
 
     def until(self, reached: Callable[[], bool], what: str, seconds: float = PATIENCE_SECONDS) -> None:
-        """Wait, and start replicas again that end meanwhile."""
+        """Wait; start replicas again that end meanwhile."""
 
         def healed() -> bool:
             self.heal()
@@ -136,7 +136,7 @@ class Pair:
         until(healed, f"{what}:{self.log}", seconds)
 
     def converge(self) -> None:
-        """Wait within the bound until every condition is so; then see what was written on the way."""
+        """Wait within the bound until every condition is right; then check the recorded writes."""
         wrong = [""]
 
         def right() -> bool:
@@ -152,12 +152,12 @@ class Pair:
             assert _blind(self.done(each)) == []
 
     def wrong(self) -> str:
-        """Return the groups whose condition is wrong now; empty when all are right."""
+        """Return the groups whose condition is wrong now; empty if all are right."""
         groups = self.space.ask("GET", self.space.groups_path())["items"]
         pods = self.space.ask("GET", self.space.pods_path())["items"]
         found = []
         for group in groups:
-            # Where there never was a difference there need be no condition.
+            # A group that never differed needs no condition.
             condition = conditions(group).get(CONDITION)
             status = "False" if condition is None else condition.status
             if status != truth(group, pods):
@@ -165,7 +165,7 @@ class Pair:
         return ", ".join(found)
 
     def close(self) -> None:
-        """Kill whatever runs."""
+        """Kill all replicas."""
         for each in self.contenders:
             each.process.process.kill()
             each.process.process.wait()
@@ -198,7 +198,7 @@ def pair(where: Place, folder: Path, terms: Terms = TERMS) -> Iterator[Pair]:
 
 
 class Storm:
-    """Changes of a namespace's groups and pods, one after the other, as fast as the API server takes them."""
+    """Changes a namespace's groups and pods, one after the other, as fast as the API server accepts them."""
 
     GROUPS = 12
     MEMBERS = 3
@@ -215,13 +215,13 @@ class Storm:
         self._thread = threading.Thread(target=self._run, name="storm")
 
     def more(self, count: int) -> None:
-        """Wait until so many more changes have been made."""
+        """Wait for this many further changes."""
         wanted = self.changes + count
         until(lambda: self.changes >= wanted, f"{count} changes")
 
     @contextlib.contextmanager
     def raging(self) -> Iterator["Storm"]:
-        """Make changes while the block runs, which begins when the leader has begun to write."""
+        """Make changes while the block runs, which begins after the leader's first write."""
         for name in self.groups:
             self._space.group(name, SAME)
         self._thread.start()
@@ -232,7 +232,7 @@ class Storm:
             self.stop()
 
     def stop(self) -> None:
-        """End for good."""
+        """Stop the changes."""
         self._over.set()
         self._thread.join()
 
@@ -243,11 +243,11 @@ class Storm:
                     self._change(client.request)
                     self.changes += 1
                 except (OSError, HTTPException):
-                    # The API server is away, and the known state may be old: a 404 or 409 corrects it.
+                    # The API server is down, and the known state may be old: a 404 or 409 corrects it.
                     self._over.wait(0.05)
 
     def _change(self, request: Callable[..., tuple[int, Any]]) -> None:
-        """Make a member that is as its group or is not, or take one out of the way."""
+        """Create a member with or without its group's class, or delete one."""
         group = self._random.choice(self.groups)
         name = f"{group}-{self._random.randrange(self.MEMBERS)}"
         if name in self._there:
@@ -263,12 +263,12 @@ class Storm:
 
 
 def version(call: Call) -> int:
-    """Return the resourceVersion that a write made."""
+    """Return the resourceVersion of a write's answer."""
     return int(msgspec.json.decode(call.answer)["metadata"]["resourceVersion"])
 
 
 def _blind(calls: list[Call]) -> list[str]:
-    """Return the writes that changed nothing, or do not name the version they were decided from."""
+    """Return the writes that changed nothing, or do not name the version that they are based on."""
     found = []
     for call in calls:
         metadata = msgspec.json.decode(call.body)["metadata"]

@@ -1,7 +1,6 @@
 """A replica of the webhook: `python -m tests.support.faults.replica WANTED`, with `Wanted` as JSON.
 
-The process that `podium webhook` runs, with waits of seconds where an installation waits for longer. On
-request it has a rule with a bug.
+It is the process of `podium webhook` with shorter waits. On request it has a rule with a bug.
 """
 
 import contextlib
@@ -21,12 +20,12 @@ from podium.webhooks import handlers, process
 from podium.webhooks.registration import Endpoint, Options
 from podium.webhooks.rotation import Periods
 
-# A bug breaks whatever has this in its name.
+# The bug raises an exception for an object with this in its name.
 BUG = "bug"
 
 
 class Wanted(msgspec.Struct, kw_only=True):
-    """The settings of a replica; its certificates are in `folder`, or else in the Secret."""
+    """The settings of a replica; its certificates are in `folder`, or in the Secret without a folder."""
 
     kubeconfig: str
     port: int
@@ -46,14 +45,14 @@ def settings(wanted: Wanted) -> process.WebhookSettings:
         metrics_port=0,
         register=Endpoint(url=wanted.url),
         options=Options(failure=wanted.failure),
-        # Twenty times the balancer's delay in noticing that we leave; a Service takes longer.
+        # Twenty times the delay until the balancer sees that the replica leaves; a Service needs longer.
         drain_seconds=2.0,
         periods=Periods(grace=timedelta(seconds=3), poll=timedelta(seconds=0.3)),
     )
 
 
 def broken(phase: Any, request: Any, view: Any, profile: Any) -> Any:
-    """Judge as always, except for a bug."""
+    """Review as always, except for the bug."""
     if BUG in request.object["metadata"]["name"]:
         raise ZeroDivisionError("a bug in a rule")
     return review_phase(phase, request, view, profile)

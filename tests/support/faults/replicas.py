@@ -1,4 +1,4 @@
-"""Replicas of the webhook behind a balancer, as a Deployment and its Service would have them."""
+"""Replicas of the webhook behind a balancer, like a Deployment behind its Service."""
 
 import contextlib
 import signal
@@ -59,7 +59,7 @@ class Fleet:
         self.replicas.remove(replica)
 
     def heal(self) -> None:
-        """Run two replicas again; one that was killed comes back as itself, as in a StatefulSet."""
+        """Run two replicas again; a killed replica keeps its name, as in a StatefulSet."""
         for replica in list(self.replicas):
             if replica.process.poll() is not None:
                 self.forget(replica)
@@ -69,11 +69,11 @@ class Fleet:
 
     @property
     def log(self) -> str:
-        """The last log lines of the replicas, to be shown when a test fails."""
+        """Return the last log lines of the replicas, to be shown when a test fails."""
         return "".join(f"\nreplica at {each.port}:\n{each.log[-_SHOWN:]}" for each in self.replicas)
 
     def close(self) -> None:
-        """Kill whatever runs."""
+        """Kill all replicas."""
         for replica in self.replicas:
             replica.process.kill()
             replica.process.wait()

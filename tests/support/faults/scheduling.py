@@ -1,7 +1,7 @@
 """The pods that are preempted during the scheduler's faults, arranged so that only one outcome is right.
 
-Every node is full of four pods, and a preemptor of 3 cpus needs the room of three. So the victims and their
-number are known beforehand, however a plan is interrupted and resumed.
+Every node has four pods and no free room, and a preemptor of 3 cpus needs the room of three. So the victims
+and their number are known in advance, even if a plan is interrupted and resumed.
 """
 
 import contextlib
@@ -10,14 +10,14 @@ from collections.abc import Iterator, Sequence
 from tests.support.scheduling.world import World, Yard
 
 MEMBERS = 2
-# For a gang of so many no other plan is as cheap as a node's three of priority 1 for each.
+# For a gang of this size the cheapest plan is to evict a node's three pods of priority 1 for each member.
 WORTH = [*[[3, 1, 1, 1]] * MEMBERS, *[[3, 3, 3, 3]] * 2]
 CHEAPEST = [f"low-{node}-{index}" for node in range(MEMBERS) for index in range(1, 4)]
 
 
 @contextlib.contextmanager
 def full_yard(world: World, worth: Sequence[Sequence[int]]) -> Iterator[Yard]:
-    """Yield a yard of a node for each row, full of pods `low-ROW-COLUMN` of these priorities."""
+    """Yield a cluster with a node for each row, full of pods `low-ROW-COLUMN` of these priorities."""
     with world.yard() as made:
         made.nodes(len(worth))
         for node, priorities in enumerate(worth):
@@ -27,5 +27,5 @@ def full_yard(world: World, worth: Sequence[Sequence[int]]) -> Iterator[Yard]:
 
 
 def incoming_gang(yard: Yard) -> list[str]:
-    """Create the gang for which CHEAPEST go; return its members' names."""
+    """Create the gang that preempts the pods in CHEAPEST; return its members' names."""
     return yard.gang("gang", MEMBERS, 3, 5)

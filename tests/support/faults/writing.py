@@ -1,10 +1,10 @@
-"""Writers that keep an API server busy while something breaks, and remember how each write ended.
+"""Writers that keep an API server busy during a fault, and record the result of each write.
 
-Each client repeats a round: make a group, a member, change the group. Then it reads the group in the version
-that needs conversion, tries to remove the member from it, and deletes both. A write can only be right if the
-webhook has acted on it. A group has its class's integer, and the member's label, which only the webhook
-guards, stays. So a skipped webhook is seen as well as a failing one. The API server's count of failed calls
-(`webhook_failures`) is the second witness.
+Each client repeats a round: create a group and a member, change the group. Then it reads the group in the
+version that needs conversion, tries to remove the member from it, and deletes both. A write can only be right
+if the webhook has acted on it: a group has its class's integer, and the member keeps its label, which only
+the webhook guards. So a skipped webhook is detected like a failing one. The API server's count of failed
+calls (`webhook_failures`) is a second measurement.
 """
 
 import contextlib
@@ -27,7 +27,7 @@ API, OLDER = f"{PODIUM_GROUP}/v1beta1", f"{PODIUM_GROUP}/v1alpha2"
 CLASS, VALUE = "faults", 1000
 MERGE = "application/merge-patch+json"
 
-# An API server's answers while it ends or starts.
+# An API server's answers while it stops or starts.
 _AWAY = ("apiserver is shutting down", "not yet ready to handle request", "before all known HTTP paths")
 _COUNTED = re.compile(
     r"^apiserver_admission_webhook_(?P<what>fail_open_count|rejection_count)\{(?P<labels>[^}]*)\}"
@@ -44,7 +44,7 @@ class Write(NamedTuple):
     ended: float
     kind: str
     action: str
-    code: int  # 0: no answer, the API server is away
+    code: int  # 0: no answer, the API server is down
     wrong: str
 
     @property
@@ -72,37 +72,37 @@ class Record:
         self.writes: list[Write] = []
 
     def failures(self, *kinds: str) -> list[Write]:
-        """Return the writes that went wrong, of these kinds or of all."""
+        """Return the failed writes, of these kinds or of all."""
         return [write for write in list(self.writes) if write.wrong and (not kinds or write.kind in kinds)]
 
     def unanswered(self) -> list[Write]:
-        """Return the writes that no API server answered."""
+        """Return the writes without an answer of an API server."""
         return [write for write in list(self.writes) if not write.code]
 
     def done(self, kind: str, action: str) -> int:
-        """Count the writes that were right."""
+        """Return the number of successful writes."""
         return Counter((one.kind, one.action) for one in list(self.writes) if one.code and not one.wrong)[
             kind, action
         ]
 
     @property
     def slowest(self) -> float:
-        """Return the longest write in seconds."""
+        """Return the duration of the longest write in seconds."""
         return max(write.seconds for write in list(self.writes))
 
     def __str__(self) -> str:
-        """Return the rate the machine reached: fewer writes a second than wanted when it has other work."""
+        """Return the reached rate in writes a second, which is less than wanted on a busy machine."""
         writes = sorted(self.writes)
         rate = len(writes) / (writes[-1].ended - writes[0].began)
         return f"{len(writes)} writes, {rate:.0f} a second, the slowest {self.slowest:.3f} s"
 
 
 class _RoundOverError(Exception):
-    """A write went wrong, or the API server is away: the next ones of the round would fail of that alone."""
+    """A write failed, or the API server is down, so the next writes of the round would fail too."""
 
 
 class Writer:
-    """Some clients that write `rate` times a second, together, from `start` to `stop`."""
+    """Clients that write `rate` times a second in total, from `start` to `stop`."""
 
     def __init__(self, server: Server, namespace: str, rate: float, clients: int, *, older: bool) -> None:
         self.record = Record()
@@ -118,18 +118,18 @@ class Writer:
         self._threads = [threading.Thread(target=self._write, name=f"writer {n}") for n in range(clients)]
 
     def start(self) -> None:
-        """Begin to write."""
+        """Start writing."""
         for thread in self._threads:
             thread.start()
 
     def stop(self) -> None:
-        """End, once every client's round has ended."""
+        """Stop, after every client has ended its round."""
         self._over.set()
         for thread in self._threads:
             thread.join()
 
     def more(self, count: int) -> None:
-        """Wait until so many more writes have ended than have now."""
+        """Wait until this many further writes have ended."""
         wanted = len(self.record.writes) + count
         deadline = time.monotonic() + 60
         while len(self.record.writes) < wanted:
@@ -158,7 +158,7 @@ class Writer:
         self._send(client, _Step("delete", "PodGroup", "DELETE", f"{groups}/{name}"))
 
     def _send(self, client: Client, step: "_Step") -> None:
-        """Write once, when it is its turn, and remember how it went."""
+        """Write once at the scheduled time, and record the result."""
         self._over.wait(self._began + next(self._turns) / self._rate - time.monotonic())
         action, kind, method, path, body = step
         began = time.monotonic()
@@ -178,7 +178,7 @@ class Writer:
 
 
 def _wrong(action: str, kind: str, code: int, answer: Any) -> str:
-    """Return the fault of an answer, empty without one."""
+    """Return the fault of an answer, empty for a right one."""
     message = str(answer.get("message", answer) if isinstance(answer, dict) else answer)
     if action == "leave":
         refused = code >= 400 and "pods.podium.dev" in message and GROUP_LABEL in message
@@ -229,7 +229,7 @@ def webhook_failures(server: Server) -> Counter[str]:
 def writing(
     server: Server, namespace: str, *, rate: float = 200, clients: int = 16, older: bool = True
 ) -> Iterator[Writer]:
-    """Write while the block runs; `older` says whether conversions are asked for."""
+    """Write while the block runs; `older` includes reads that need a conversion."""
     writer = Writer(server, namespace, rate, clients, older=older)
     writer.start()
     try:

@@ -37,7 +37,7 @@ def pod(
 ) -> Schedulable:
     """Make a pod of one container that asks for `requests`; the keywords left over are fields of its spec.
 
-    `pod("a", {"cpu": "1"}, node="n", tolerations=[{"operator": "Exists"}])`; one with a node is running.
+    `pod("a", {"cpu": "1"}, node="n", tolerations=[{"operator": "Exists"}])`; a pod with a node is running.
     """
     made: dict[str, Any] = {
         "nodeName": node,
@@ -123,7 +123,7 @@ def volume(
     terms: Sequence[Mapping[str, Any]] | None = None,
     labels: Mapping[str, str] | None = None,
 ) -> PersistentVolume:
-    """Make a volume that is reached from nodes of one of these node selector terms."""
+    """Make a volume that nodes of these node selector terms can reach."""
     affinity = {"required": {"nodeSelectorTerms": list(terms)}} if terms is not None else None
     return msgspec.convert(
         {

@@ -9,7 +9,7 @@ from podium.schedulerplugin import overlay
 
 @pytest.fixture(autouse=True, scope="session")
 def bulk_moves_of_any_size() -> Iterator[None]:
-    """Lower the threshold of bulk moves: a few pods are moved one by one otherwise."""
+    """Set the threshold of bulk moves to 0; by default a few pods are moved one by one."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(overlay, "_FEW", 0)
         patch.setattr(overlay, "_SOME", 0)

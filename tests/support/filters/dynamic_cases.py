@@ -1,4 +1,4 @@
-"""Cases of the filters that look at other pods, for our filters and for a real kube-scheduler."""
+"""Cases of the filters that depend on other pods, for our filters and for a real kube-scheduler."""
 
 from typing import Any, NamedTuple
 
@@ -6,7 +6,7 @@ from tests.support.filters import builders
 
 
 def term(app: str | None, key: str = "zone", **more: Any) -> dict[str, Any]:
-    """Return a term that means the pods of an app; None means a term without a selector."""
+    """Return a term that selects the pods of an app; None for a term without a selector."""
     selector = None if app is None else {"matchLabels": {"app": app}}
     return {"topologyKey": key, "labelSelector": selector, **more}
 
@@ -22,7 +22,7 @@ def anti_affinity(*terms: dict[str, Any]) -> dict[str, Any]:
 
 
 def spread(app: str, key: str = "zone", **more: Any) -> dict[str, Any]:
-    """Return the spec of a pod that spreads an app, with one pod of difference at most."""
+    """Return the spec of a pod that spreads an app with a skew of at most one."""
     selector = {"matchLabels": {"app": app}}
     hard = {"topologyKey": key, "maxSkew": 1, "whenUnsatisfiable": "DoNotSchedule", "labelSelector": selector}
     return {"topologySpreadConstraints": [{**hard, **more}]}
@@ -43,7 +43,7 @@ RULES = [{"action": "RestartAllContainers", "exitCodes": {"operator": "In", "val
 
 
 class Case(NamedTuple):
-    """Standing pods, one that comes, and the message for each node (none for those that take it).
+    """Running pods, an incoming pod, and the message of each node that refuses it.
 
     m and n are in zone 1, o is in zone 2, p in none.
     """

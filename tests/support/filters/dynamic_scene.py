@@ -1,4 +1,4 @@
-"""A cluster twice, as a snapshot with the filters that look at other pods and as plain objects to compare."""
+"""A cluster twice: as a snapshot with the filters that depend on other pods, and as plain objects."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -80,7 +80,7 @@ class Scene:
     """A cluster twice: as a snapshot with its filters, and as plain objects."""
 
     def __init__(self, templates: Sequence[Mapping[str, Any]], *, late: bool = False) -> None:
-        """Take the pods that there may be; `late` attaches the filters only when they are first asked."""
+        """Take all possible pods; `late` attaches the filters only at their first use."""
         self.snapshot = Snapshot()
         self.templates = templates
         self.nodes: dict[str, plain_dynamic.Node] = {}
@@ -106,7 +106,7 @@ class Scene:
         self.snapshot.remove_node(name)
 
     def put_pod(self, name: str, which: int, node: str | None, *, terminating: bool) -> None:
-        """Add a pod, or change it: its labels or constraints, its node, that it is being deleted."""
+        """Add or change a pod: its labels, constraints, node, or deletion."""
         before = self.templates[self.pods[name][0]] if name in self.pods else {}
         if before.get("namespace") != self.templates[which].get("namespace"):
             self.drop_pod(name)
@@ -118,7 +118,7 @@ class Scene:
         self.snapshot.remove_pod((str(self.templates[which].get("namespace", builders.NS)), name))
 
     def attempt(self, moves: Sequence[tuple[str, str | None]], *, at_once: bool) -> None:
-        """Try pods on other nodes, or on none, one by one or in bulk; then it is as if nothing had been."""
+        """Move pods to other nodes, or off nodes, one by one or in bulk; undo all of it afterwards."""
         row = {name: at for (_, name), at in self.snapshot.pod_row.items()}
         to = {name: node for name, node in moves if name in row and (node is None or node in self.nodes)}
         removed = [name for name, node in to.items() if node is None]
@@ -136,7 +136,7 @@ class Scene:
         self.check()
 
     def nominate(self, moves: Sequence[tuple[str, str]]) -> None:
-        """Count pods on nodes that are only reserved for them; then it is as if nothing had been."""
+        """Assume pods on nodes; undo all of it afterwards."""
         self._filters = self._filters or Filters(self.snapshot)
         row = {name: at for (_, name), at in self.snapshot.pod_row.items()}
         to = {name: node for name, node in moves if name in row and node in self.nodes}
@@ -155,7 +155,7 @@ class Scene:
         self._filters = self._filters or Filters(self.snapshot)
         standing, certain = [], []
         for name, (which, node, terminating) in self.pods.items():
-            node = self.moved.get(name, node)  # noqa: PLW2901 - where it counts now
+            node = self.moved.get(name, node)  # noqa: PLW2901 - the node on which it counts now
             if node in self.nodes:
                 standing.append((self.plain(which, terminating=terminating), node))
                 certain += [] if name in absent else standing[-1:]

@@ -1,4 +1,4 @@
-"""The facts that a snapshot holds, by name: so two snapshots compare whatever rows their objects got."""
+"""The facts in a snapshot by name, so that two snapshots with different rows compare equal."""
 
 from collections import Counter
 from typing import Any
@@ -15,7 +15,7 @@ Tally = Counter[tuple[Shape, bool, str]]
 
 
 def nodes(snapshot: Snapshot, label_keys: tuple[str, ...]) -> dict[str, dict[str, Any]]:
-    """Return all that the snapshot holds of each node."""
+    """Return all facts in the snapshot by node."""
     columns = snapshot.columns
     texts = {
         key: {value_id: value for value, value_id in columns.values(key).of.items()} for key in label_keys
@@ -37,7 +37,7 @@ def nodes(snapshot: Snapshot, label_keys: tuple[str, ...]) -> dict[str, dict[str
 
 
 def pods(snapshot: Snapshot) -> dict[str, dict[str, Any]]:
-    """Return all that the snapshot holds of each pod."""
+    """Return all facts in the snapshot by pod."""
     return {
         pod_name(snapshot, row): {
             "node": _place(snapshot, snapshot.node.item(row)),
@@ -55,13 +55,13 @@ def pods(snapshot: Snapshot) -> dict[str, dict[str, Any]]:
 
 
 def tally(snapshot: Snapshot) -> Tally:
-    """Count the pods of each shape on each node, terminating ones apart, from the arrays alone."""
+    """Return the number of pods of each shape on each node, terminating pods apart, from the arrays alone."""
     placed = np.flatnonzero(snapshot.node >= 0)
     return Counter(_counted(snapshot, row, snapshot.node.item(row)) for row in placed.tolist())
 
 
 class Listener:
-    """Keeps that tally from its events, and checks the guarantees for observers at each event."""
+    """Keeps the same counts from events, and checks the guarantees for observers at each event."""
 
     def __init__(self, snapshot: Snapshot, *, many: bool) -> None:
         self.snapshot = snapshot
@@ -82,7 +82,7 @@ class Listener:
             self.counted(int(pod_row), int(shape_id), int(node_row), sign)
 
     def node_changed(self, node_row: int) -> None:
-        """Note the name; no pod counts on a node that comes or goes."""
+        """Note the name; no pod counts on a node that is added or removed."""
         name = self.snapshot.names[node_row]
         if name is None or name not in self.changed:
             assert not self.snapshot.pods_on(node_row).size
@@ -90,7 +90,7 @@ class Listener:
 
 
 def check_free_rows(snapshot: Snapshot) -> None:
-    """Assert that rows without an object hold nothing, and that each shape is some pod's."""
+    """Assert that rows without an object are empty, and that each shape belongs to a pod."""
     dead = ~snapshot.alive
     assert int(snapshot.alive.sum()) == len(snapshot.row)
     assert not any(snapshot.columns.taints.of[row] for row in np.flatnonzero(dead).tolist())
@@ -107,7 +107,7 @@ def check_free_rows(snapshot: Snapshot) -> None:
 
 
 def check_indexes(snapshot: Snapshot) -> None:
-    """Assert that the indexes find the snapshot's pods and no others, so that nothing piles up."""
+    """Assert that the indexes contain exactly the snapshot's pods, so they do not grow without bound."""
     rows = snapshot.pod_row.values()
     for node_row, on in enumerate(snapshot._on):
         assert on == {row for row in rows if node_row in (snapshot.node.item(row), snapshot.home.item(row))}

@@ -1,8 +1,7 @@
-"""The dynamic filters once more, on manifests as dicts and without any cached count: an oracle.
+"""An oracle of the dynamic filters, on manifests as dicts and without caches.
 
-It is written from the Kubernetes documentation and kube-scheduler's behaviour, one pod and one node at a
-time, so that it is right by inspection. It shares no code with the filters it judges. Their scores are here
-too.
+It follows the Kubernetes documentation and kube-scheduler's behaviour, one pod and one node at a time, so
+that it can be checked by reading. It shares no code with the filters that it checks. It has their scores too.
 """
 
 import math
@@ -15,7 +14,7 @@ Labels = Mapping[str, str]
 
 @dataclass
 class Node:
-    """A node as far as other pods matter."""
+    """The parts of a node that matter to filters on other pods."""
 
     labels: Labels = field(default_factory=dict)
     taints: list[dict[str, str]] = field(default_factory=list)
@@ -33,7 +32,7 @@ class Pod:
 
 @dataclass
 class Cluster:
-    """Nodes by name, the pods on each of them, and the labels of the namespaces that are known."""
+    """Nodes by name, the pods on each of them, and the labels of the known namespaces."""
 
     nodes: dict[str, Node]
     standing: list[tuple[Pod, str]]
@@ -64,7 +63,7 @@ def refusals(cluster: Cluster, pod: Pod, node: str) -> list[str]:
 
 
 def matches(selector: Mapping[str, Any] | None, labels: Labels) -> bool:
-    """Match a metav1.LabelSelector."""
+    """Return whether labels match a metav1.LabelSelector."""
     if selector is None:
         return False
     for key, value in selector.get("matchLabels", {}).items():
@@ -103,10 +102,10 @@ def _terms(pod: Pod, kind: str) -> list[dict[str, Any]]:
 
 
 def _means(cluster: Cluster, owner: Pod, term: dict[str, Any], other: Pod, *, known_only: bool) -> bool:
-    """Return whether a term of one pod means another.
+    """Return whether a term of one pod selects another.
 
-    A namespace that is not known has no labels; a newcomer's selector of namespaces picks from known ones
-    only, unless it is empty.
+    An unknown namespace has no labels; an incoming pod's selector of namespaces selects known ones only,
+    unless it is empty.
     """
     by_name, by_label = term.get("namespaces", []), term.get("namespaceSelector")
     within = other.namespace in by_name
@@ -146,7 +145,7 @@ def _spread(pod: Pod, action: str) -> list[dict[str, Any]]:
 
 
 def _admits(pod: Pod, constraints: list[dict[str, Any]], constraint: dict[str, Any], node: Node) -> bool:
-    """Return whether a node is one of those that a constraint looks at."""
+    """Return whether a constraint counts a node."""
     if any(each["topologyKey"] not in node.labels for each in constraints):
         return False
     wanted = pod.spec.get("nodeSelector", {})
@@ -185,7 +184,7 @@ def _held(
 
 
 def _skewed(cluster: Cluster, pod: Pod, node: str) -> bool:
-    """Judge the constraints in order, up to the first label that the node lacks."""
+    """Evaluate the constraints in order, up to the first label that the node lacks."""
     hard = _spread(pod, "DoNotSchedule")
     for each in hard:
         key = each["topologyKey"]
@@ -200,7 +199,7 @@ def _skewed(cluster: Cluster, pod: Pod, node: str) -> bool:
 
 
 def affinity_scores(cluster: Cluster, pod: Pod, nodes: list[str]) -> dict[str, int]:
-    """Return the score of the preferred terms of the pod and of the standing pods, 0 to 100."""
+    """Return the score of the preferred terms of the pod and of the running pods, 0 to 100."""
     points = dict.fromkeys(nodes, 0)
     for node in nodes:
         for other, place in cluster.standing:

@@ -1,4 +1,4 @@
-"""Small clusters of every kind of constraint at once, and the nodes of each pod, by the plain oracles."""
+"""Small clusters with every kind of constraint, and the feasible nodes of each pod, by the plain oracles."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -14,7 +14,7 @@ from podium.schedulerplugin.snapshot import Snapshot
 
 
 class Site(NamedTuple):
-    """A node to come: its labels, whether it is tainted, wished away or cordoned, its cpus and pods."""
+    """A node to add: its labels, its taint or cordon, its cpus and pods."""
 
     labels: Mapping[str, str]
     effect: str
@@ -24,7 +24,7 @@ class Site(NamedTuple):
 
 
 class Guest(NamedTuple):
-    """A pod to come: which of the templates, where it runs (None: pending), whether it is being deleted."""
+    """A pod to add: its template, its node (None: pending), whether it is being deleted."""
 
     which: int
     place: str | None
@@ -63,7 +63,7 @@ def _asking(template: dict[str, Any], cpu: int, preferred: list[dict[str, Any]])
     return spec
 
 
-# Half of them ask for room alone, as most pods do.
+# Half of them request resources only, as most pods do.
 ASKING = st.builds(
     _asking,
     st.builds(lambda app: {"labels": {"app": app}, "containers": [builders.container()]}, st.just("a"))
@@ -81,7 +81,7 @@ SCENES = st.fixed_dictionaries(
 
 
 class Town:
-    """A snapshot, the objects it was made of, and the oracles asked about it."""
+    """A snapshot, the objects that it was made of, and the oracles."""
 
     def __init__(
         self,
@@ -123,7 +123,7 @@ class Town:
         return self.snapshot.names[at] if at >= 0 else None
 
     def allows(self, name: str, node: str) -> bool:
-        """Return whether a pod that counts nowhere may be on a node, given the other pods' nodes."""
+        """Return whether a pod without a node fits on a node, given the other pods' nodes."""
         others = {other: place for other in self.pods if (place := self.place(other)) is not None}
         held = [self._cpu(other) for other, place in others.items() if place == node]
         site = self.sites[node]

@@ -1,4 +1,4 @@
-"""Plans to be written down, and a place that stores objects with an API server's preconditions."""
+"""Plans to record, and a store of objects with an API server's preconditions."""
 
 import itertools
 from typing import Any
@@ -13,7 +13,7 @@ NAME = "podium-scheduler"
 
 
 def plan(at: int, mode: str = PlanMode.ENFORCED, **fields: Any) -> RecordedPlan:
-    """Make a plan of the second `at` of a day, by a preemptor of its own."""
+    """Make a plan of the second `at` of a day, with a preemptor of its own."""
     hours, rest = divmod(at, 3600)
     time = f"2026-01-01T{hours:02d}:{rest // 60:02d}:{rest % 60:02d}Z"
     given: dict[str, Any] = {"result": Result.EVICTED, "preemptor": party(f"high-{at}"), "unitCount": 1}
@@ -21,12 +21,12 @@ def plan(at: int, mode: str = PlanMode.ENFORCED, **fields: Any) -> RecordedPlan:
 
 
 def party(name: str, **fields: Any) -> Party:
-    """Name a pod."""
+    """Return a reference to a pod."""
     return Party("Pod", "team-a", name, f"uid-{name}", **fields)
 
 
 class Store:
-    """The stored objects by name; `write` is what a leader does with a draft."""
+    """The stored objects by name; `write` stores a draft as a leader does."""
 
     def __init__(self) -> None:
         self.records: dict[str, PreemptionRecord] = {}
@@ -44,7 +44,7 @@ class Store:
         return version
 
     def write(self, ring: Ring) -> bool:
-        """Write one draft of a ring, as a client would; say whether there was one."""
+        """Write one draft of a ring, as a client would; return whether there was one."""
         draft = ring.draft()
         if draft is None:
             return False
@@ -56,7 +56,7 @@ class Store:
         return True
 
     def drain(self, ring: Ring) -> None:
-        """Write all that there is to write."""
+        """Write all drafts."""
         while self.write(ring):
             pass
 

@@ -1,4 +1,4 @@
-"""Requirements that Podium meets whatever a tenant writes, and a cluster to check them in."""
+"""The requirements that Podium meets under any input of a tenant, and a cluster to check them in."""
 
 import contextlib
 from collections.abc import Callable, Iterator
@@ -14,27 +14,27 @@ from tests.support.servers import Server, exclusive
 
 from podium.controlplane.releases import RELEASES
 
-# Of a process's own time (`watched`): a kubelet's probe gives up after this.
+# In a process's own time (`watched`): a kubelet's probe times out after this.
 LIVE_SECONDS = 1.0
-# Beyond the time in which the same API server does a write that no webhook sees.
+# In addition to the time of a write without a webhook on the same API server.
 JUDGED_SECONDS = 1.0
 BOUND_SECONDS = 10.0
-# A pool of small nodes that no honest pod may use, for rows that need many of them.
+# A pool of small nodes for rows that need many; the honest tenant's pods may not use them.
 WIDE, WIDE_NODES = "wide", 60
-# Rows are deleted as collections: one object after the other takes half of the time of all rows together.
+# Rows are deleted as collections: deleting single objects takes half of the time of all rows together.
 _APISERVER = ("--delete-collection-workers=8",)
 _LED = ("scheduler", "controller")
 
 
 class Bed:
-    """The cluster, and how each process was before the tenant began."""
+    """The cluster, and the state of each process before the tenant's writes."""
 
     def __init__(self, server: Server, podium: Installation, token: str) -> None:
         self.server = server
         self.podium = podium
         self.honest = Honest(server)
         self._token = token
-        # Whether a row may have left objects: its end was not reached.
+        # Whether a row may have left objects because it did not end.
         self._dirty = False
 
     @contextlib.contextmanager
@@ -59,7 +59,7 @@ class Bed:
             assert code == 201, answer
 
     def endures(self, write: Callable[[Tenant], None], prefix: str, *, fills: bool = False) -> None:
-        """Let a tenant write, and require all of Podium during that, afterwards and once it is deleted.
+        """Let a tenant write; check all requirements during the writes, afterwards and after their deletion.
 
         The tenant's pods fill the nodes themselves, if it `fills`; else the honest tenant's cheap pods do.
         """
@@ -110,7 +110,7 @@ class Bed:
 
 @contextlib.contextmanager
 def bed(minor: str, folder: Path) -> Iterator[Bed]:
-    """Yield the bed of a minor of Kubernetes, settled."""
+    """Yield the cluster of a minor of Kubernetes, with an idle installation."""
     with (
         exclusive(RELEASES[minor], apiserver=_APISERVER) as server,
         kubelets(server, folder),

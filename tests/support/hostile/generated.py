@@ -1,7 +1,7 @@
 """Generated hostile objects: pods that are extreme in several things at once.
 
-A generated object is made of dimensions, each of which makes one thing extreme by a number. The API server
-may refuse some; those are no attack, and the rest is judged as a row of the table is.
+A generated object is made of dimensions, each of which makes one thing extreme by a number. Objects that the
+API server refuses are no attack; the others are checked like a row of the table.
 """
 
 from collections.abc import Callable, Mapping
@@ -18,7 +18,7 @@ Pod = dict[str, Any]
 Dimension = Callable[[Pod, int, str], None]
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 _PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
-# As much of one thing as etcd's limit of 1.5 MiB leaves to several.
+# The share of etcd's limit of 1.5 MiB for one of several dimensions.
 _MOST = 2_000
 _MOST_TEXT = 400_000
 _MOST_COPIES = 8
@@ -26,7 +26,7 @@ _MOST_DIMENSIONS = 4
 
 
 class Generated(NamedTuple):
-    """Copies of one pod, and what becomes of them."""
+    """Copies of one pod, and their later changes."""
 
     pod: Pod
     copies: int

@@ -1,4 +1,4 @@
-"""An honest tenant: nodes full of cheap pods, and a gang that must preempt two of them, again and again."""
+"""An honest tenant: nodes full of cheap pods, and gangs that each preempt two of them."""
 
 import time
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ NAMESPACE = "honest"
 SCHEDULER = "podium-scheduler"
 HOST, ZONE = "kubernetes.io/hostname", "topology.kubernetes.io/zone"
 RESERVED = "scheduling.podium.dev/reserved"
-# A gang needs two of them: a tenant may take the other two for good, by pods that never leave, say.
+# A gang needs two of them: a tenant may occupy the other two for good, for example with pods that never end.
 NODES = tuple(f"node-{index}" for index in range(4))
 GANG = 2
 CPU = 4
@@ -36,14 +36,14 @@ class Round(NamedTuple):
 
 
 class Honest:
-    """The namespace, its nodes and the gangs that are put to the scheduler."""
+    """The namespace, its nodes, and the gangs to schedule."""
 
     def __init__(self, server: Server) -> None:
         self.server = server
         self._count = 0
 
     def settle(self) -> None:
-        """Make what stays: classes, nodes, the namespace."""
+        """Create the permanent objects: classes, nodes, the namespace."""
         for name, value in ((LOW, 10), (HIGH, 1000)):
             new_class(self.server, name, value)
         self._ask("POST", "/api/v1/namespaces", {"metadata": {"name": NAMESPACE}})
@@ -56,7 +56,7 @@ class Honest:
             )
 
     def fill(self) -> None:
-        """Put a cheap pod on every node that takes all of it, and no other pod of ours."""
+        """Create a cheap pod on every node, which fills the node; delete our other pods."""
         self._clear(lambda name: not name.startswith("filler-"))
         there = self._pods()
         for node in NODES:
@@ -68,7 +68,7 @@ class Honest:
         self._clear(lambda name: name != "")
 
     def round(self, seconds: float) -> Round:
-        """Make a gang, and wait until its pods are bound; nothing of it is left."""
+        """Create a gang, wait until its pods are bound, and delete it."""
         self._count += 1
         gang = f"gang-{self._count}"
         plain = self._timed(f"{_MAPS}?dryRun=All", {"metadata": {"name": gang}})

@@ -1,7 +1,7 @@
 """Podium as its manifests install it, on a real API server: each process under its own account and rights.
 
-No image runs, so the Deployments are left out and their commands are local processes. Only what an
-installation chooses differs from the shipped files: preemption is enforced, without a limit per minute.
+No image runs, so the Deployments are left out and their commands are local processes. The files differ from
+the shipped ones only in settings: preemption is enforced, without a limit per minute.
 """
 
 import contextlib
@@ -27,12 +27,12 @@ from podium.ops.install import key_of, manifests
 
 NAMESPACE = "podium-system"
 _APPLY = "application/apply-patch+yaml"
-# The Deployments have no kubelet here, and a Service does not route.
+# The Deployments have no kubelet here, and Services do not route.
 _LEFT_OUT = ("Deployment", "Service")
 _PODIUM = Path(sys.executable).with_name("podium")
 _CHOSEN = {"preemption": "enforce", "evictionsPerMinute": None}
 _LEASES = f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases"
-# Two schedulers, of which one leads. One webhook and one controller, as all replicas bear the same load.
+# Two schedulers, of which one leads. One webhook and one controller, because all replicas have the same load.
 _REPLICAS = {"webhook": 1, "controller": 1, "scheduler": 2}
 
 
@@ -44,7 +44,7 @@ class Leadership(msgspec.Struct, frozen=True):
 
 
 class Installation:
-    """The processes, and what an installation grants them."""
+    """The processes, and the rights of an installation."""
 
     def __init__(self, server: Server, folder: Path) -> None:
         self.server = server
@@ -59,7 +59,7 @@ class Installation:
         return [each for each in self._documents if each["kind"] == kind]
 
     def install(self) -> None:
-        """Apply the manifests and start every process, and wait until each of them works."""
+        """Apply the manifests, start every process, and wait until each is ready."""
         for each in self._documents:
             if each["kind"] not in _LEFT_OUT:
                 self._apply(each)
@@ -69,7 +69,7 @@ class Installation:
         self.wait_ready()
 
     def heal(self) -> None:
-        """Start again what has ended."""
+        """Start the processes again that have ended."""
         over = [name for name, each in self.processes.items() if each.ended]
         for name in over:
             self._start(name.rpartition("-")[0], name)
@@ -97,7 +97,7 @@ class Installation:
 
     @property
     def log(self) -> str:
-        """The last lines of every process."""
+        """Return the last log lines of every process."""
         return "".join(f"\n{name}:\n{each.running.log[-3000:]}" for name, each in self.processes.items())
 
     def _scheduling(self) -> bool:
@@ -106,7 +106,7 @@ class Installation:
 
     def _apply(self, document: Mapping[str, Any]) -> None:
         path = f"{key_of(document).path}?fieldManager=install&force=true"
-        # A definition is served a moment after it was made, and an account's namespace likewise.
+        # A definition is served shortly after its creation, and so is an account's namespace.
         answers: list[Any] = []
 
         def applied() -> bool:
@@ -116,7 +116,7 @@ class Installation:
         until(applied, f"{document['kind']} is applied: {answers}", 20.0)
 
     def _route(self) -> None:
-        """Lead the API server to the local webhook once its certificates are in the registration."""
+        """Point the registration to the local webhook once it has the certificates."""
         webhook = self.processes["webhook-0"].running
         configurations = [f"{MUTATING}/podium", f"{VALIDATING}/podium"]
 
@@ -166,7 +166,7 @@ class Installation:
 
 @contextlib.contextmanager
 def installation(server: Server, folder: Path) -> Iterator[Installation]:
-    """Yield an installation that works; its processes end with the block."""
+    """Yield a ready installation; its processes end with the block."""
     made = Installation(server, folder)
     with contextlib.closing(made):
         made.install()

@@ -1,6 +1,6 @@
 """A tenant: a ServiceAccount with the ClusterRole `edit` in one namespace, and methods for its writes.
 
-Every write must be accepted: an object that the API server refuses is no attack on Podium.
+The API server must accept every write, because a refused object cannot reach Podium.
 """
 
 import contextlib
@@ -22,12 +22,12 @@ from podium.controlplane.releases import Release
 NAMESPACE = "tenant"
 ACCOUNT = "somebody"
 MERGE = "application/merge-patch+json"
-# For objects with finalizers, or that another client goes on to write.
+# For objects with finalizers, or that another client keeps writing.
 _BETWEEN_SECONDS = 0.05
 _RBAC = "/apis/rbac.authorization.k8s.io/v1"
-# The controller that would put these together into `edit` does not run here.
+# The controller that aggregates these roles into `edit` does not run here.
 _PARTS = ("rbac.authorization.k8s.io/aggregate-to-edit", "rbac.authorization.k8s.io/aggregate-to-view")
-# The namespace's administrator lets its pods ask for groups.
+# The namespace's administrator allows auto groups.
 _ASKING = {"scheduling.podium.dev/auto-groups": "true"}
 
 PODS = "/api/v1/namespaces/tenant/pods"
@@ -46,13 +46,13 @@ def native(release: Release) -> str:
 
 
 def collections(release: Release) -> tuple[str, ...]:
-    """Return all collections that a tenant here writes to."""
+    """Return all collections that a tenant of these tests writes to."""
     own = (PODS, JOBS, SETS, CLAIMS, BUDGETS, GROUPS, WORKLOADS)
     return (*own, f"{native(release)}/podgroups", f"{native(release)}/workloads")
 
 
 def settle(server: Server) -> str:
-    """Make the namespace and the account; return its token."""
+    """Create the namespace and the account; return its token."""
     _made(server, "/api/v1/namespaces", {"metadata": {"name": NAMESPACE, "labels": _ASKING}})
     _made(server, f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts", {"metadata": {"name": ACCOUNT}})
     code, roles = server.request("GET", f"{_RBAC}/clusterroles")
@@ -76,12 +76,12 @@ def _made(server: Server, path: str, body: Mapping[str, Any]) -> Any:
 
 
 def container(name: str = "main", **fields: Any) -> dict[str, Any]:
-    """Return a container that asks for nothing."""
+    """Return a container without requests."""
     return {"name": name, "image": "none", **fields}
 
 
 class Tenant:
-    """The writes of one row, by its own connection; names begin with the row's."""
+    """The writes of one row, on a connection of their own; names begin with the row's."""
 
     def __init__(self, server: Server, token: str, prefix: str) -> None:
         self.server = server
@@ -94,21 +94,21 @@ class Tenant:
         self.collections: set[str] = set()
 
     def close(self) -> None:
-        """End what goes on meanwhile, and the connection."""
+        """Stop the background work, and close the connection."""
         self._over.set()
         for each in self._threads:
             each.join()
         self._wire.close()
 
     def meanwhile(self, act: Callable[[threading.Event], None]) -> None:
-        """Run some work until `close`, when the event is set."""
+        """Run a function on a thread; `close` sets its event and waits for it."""
         thread = threading.Thread(target=act, args=(self._over,), name=f"tenant {self.prefix}")
         self._threads.append(thread)
         thread.start()
 
     @contextlib.contextmanager
     def another(self, prefix: str) -> Iterator["Tenant"]:
-        """Yield another connection, for another thread; its writes count as written here."""
+        """Yield another connection, for another thread; its writes are counted here."""
         with contextlib.closing(Tenant(self.server, self._token, prefix)) as made:
             made.collections = self.collections
             yield made
@@ -133,7 +133,7 @@ class Tenant:
         assert answer.code in (200, 201, 202), f"{method} {path}: {answer.code} {answer.body[:2000]!r}"
 
     def tried(self, method: str, path: str, body: Any = None, *, kind: str = MERGE) -> Answer:
-        """Send a write; return how it was answered."""
+        """Send a write; return the answer."""
         if method == "POST" and path in collections(self.server.release):
             self.collections.add(path)
         return self._wire.request(method, path, body, kind=kind if method == "PATCH" else "application/json")
@@ -145,7 +145,7 @@ class Tenant:
         return answer.body
 
     def create(self, collection: str, body: Mapping[str, Any]) -> str:
-        """Create an object; return its name, which is given if it has none."""
+        """Create an object, with a new name if it has none; return its name."""
         metadata = dict(body.get("metadata", {}))
         name: str = metadata.setdefault("name", self.name())
         self.write("POST", collection, {**body, "metadata": metadata})
@@ -162,7 +162,10 @@ class Tenant:
         group: str = "",
         **spec: Any,
     ) -> str:
-        """Create a pod of Podium's scheduler; return its name. It asks for what its containers ask for."""
+        """Create a pod of Podium's scheduler; return its name.
+
+        Its requests are those of its containers.
+        """
         named = dict(metadata or {})
         if group:
             named["labels"] = {**named.get("labels", {}), GROUP_LABEL: group}
@@ -202,10 +205,10 @@ class Tenant:
 
 
 def clear(server: Server, collections: Iterable[str]) -> None:
-    """Delete all objects of some collections, whatever their finalizers say."""
+    """Delete all objects of some collections, with their finalizers."""
     with contextlib.closing(Wire(server, server.access.token)) as wire:
         for path in collections:
-            # The answer comes when all is deleted: to leave the server alone for as long would double that.
+            # The answer comes when all objects are deleted; a pause of the same length would double the time.
             began = time.monotonic()
             while not _cleared(wire, path):
                 assert time.monotonic() - began < PATIENCE_SECONDS, f"{path} is not empty"
@@ -213,7 +216,7 @@ def clear(server: Server, collections: Iterable[str]) -> None:
 
 
 def _cleared(wire: Wire, path: str) -> bool:
-    # An API server ends a request after a minute, and finishes its work all the same.
+    # An API server ends a request after a minute, and still finishes its work.
     with contextlib.suppress(OSError, http.client.HTTPException):
         wire.clear(path)
     left = wire.names(path)

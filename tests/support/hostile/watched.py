@@ -1,7 +1,7 @@
-"""The view that a kubelet and a cgroup have of a process: whether it lives, answers /livez, and its memory.
+"""A process as a kubelet and a cgroup see it: whether it runs, its answers of /livez, and its memory.
 
-The machine may be busy with other things than the process. The kernel knows how long the threads of a process
-were runnable and had no processor (schedstat). That time is subtracted: the rest is the process's own.
+Other work on the machine may slow the process. The kernel counts how long the threads of a process were
+runnable without a processor (schedstat). That time is subtracted: the rest is the process's own.
 """
 
 import contextlib
@@ -16,15 +16,15 @@ from tests.support.webhooks.running import Running
 
 MIB = 1 << 20
 _ADDRESS = "127.0.0.1"
-# A kubelet asks every 10 s; an answer that is late for less than this interval may be missed here.
+# A kubelet probes every 10 s; an answer that is late for less than this interval may be missed here.
 _INTERVAL_SECONDS = 0.3
-# Longer than any lease: a process that is silent for so long is as good as gone.
+# Longer than any lease: a process without an answer for this long counts as failed.
 _TIMEOUT_SECONDS = 20.0
 _RESET_PEAK = "5"
 
 
 class Answer(NamedTuple):
-    """An answer of /livez: seconds of the process's own, of the wall, and the status code (0: none)."""
+    """An answer of /livez: seconds of the process's own, of wall time, and the status code (0: none)."""
 
     own: float
     wall: float
@@ -53,11 +53,11 @@ class Watched:
 
     @property
     def peak(self) -> int:
-        """Return the most bytes that it has held since `begin`."""
+        """Return the maximum of bytes that it has held since `begin`."""
         return self._status("VmHWM")
 
     def begin(self) -> None:
-        """Forget what was seen so far."""
+        """Reset the measurements."""
         self.answers.clear()
         with contextlib.suppress(ProcessLookupError, FileNotFoundError):
             (self._proc / "clear_refs").write_text(_RESET_PEAK)
@@ -76,7 +76,7 @@ class Watched:
         self.answers.append(Answer(wall - self._longest_wait(waited), wall, code))
 
     def kill(self) -> None:
-        """End it at once."""
+        """Kill it."""
         self.running.process.kill()
         self.running.process.wait()
 
@@ -88,7 +88,7 @@ class Watched:
         return 0
 
     def _waited(self) -> dict[str, int]:
-        """Return for each thread, ours that asks included, how many ns it has waited for a processor."""
+        """Return for each thread, the prober's included, how many ns it has waited for a processor."""
         tasks = [*(self._proc / "task").glob("*"), Path(f"/proc/self/task/{threading.get_native_id()}")]
         found = {}
         for task in tasks:
@@ -103,7 +103,7 @@ class Watched:
 
 @contextlib.contextmanager
 def probing(processes: Iterable[Watched]) -> Iterator[None]:
-    """Ask every process again and again, each on a thread of its own, while the block runs."""
+    """Probe every process repeatedly, each on a thread of its own, while the block runs."""
     over = threading.Event()
 
     def probe(each: Watched) -> None:

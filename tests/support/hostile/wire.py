@@ -1,4 +1,4 @@
-"""An HTTP client that decodes nothing: an object of a hostile tenant may be more than a decoder bears."""
+"""An HTTP client that decodes nothing: an object of a hostile tenant may exceed a decoder's limits."""
 
 import http.client
 import json
@@ -11,7 +11,7 @@ from tests.support.servers import Server
 
 _TIMEOUT_SECONDS = 60.0
 _FORCE = "gracePeriodSeconds=0&propagationPolicy=Background"
-# The requested form: names alone of a list, metadata alone of an object; the whole where that is refused.
+# The requested form: names only of a list, metadata only of an object; the whole object if that is refused.
 _META = "g=meta.k8s.io;v=v1"
 NAMES = f"application/json;as=Table;{_META},application/json"
 _BRIEF_LIST = f"application/json;as=PartialObjectMetadataList;{_META},application/json"
@@ -19,14 +19,17 @@ BRIEF = f"application/json;as=PartialObjectMetadata;{_META},application/json"
 
 
 class Answer(NamedTuple):
-    """A status code and the body as it came."""
+    """A status code and the undecoded body."""
 
     code: int
     body: bytes
 
 
 class Wire:
-    """A kept connection to an API server under a token. Not for two threads at once."""
+    """A persistent connection to an API server with a token.
+
+    Not thread-safe.
+    """
 
     def __init__(self, server: Server, token: str) -> None:
         self._token = token
@@ -58,7 +61,7 @@ class Wire:
         return [row["cells"][0] for row in json.loads(answer.body).get("rows", ())]
 
     def clear(self, path: str) -> None:
-        """Ask for the deletion of all objects of a collection."""
+        """Request the deletion of all objects of a collection."""
         answer = self.request("DELETE", f"{path}?{_FORCE}", accept=_BRIEF_LIST)
         assert answer.code in (200, 504), answer.body[:2000]
 

@@ -1,4 +1,4 @@
-"""A server's history of one resource as a plain model, and the bytes that it would send of it."""
+"""A model of a server's history of one resource, and the bytes that the server would send."""
 
 import json
 from dataclasses import dataclass, field
@@ -31,7 +31,7 @@ def group(name: str, version: int, **spec: Any) -> Stored:
 
 
 def unreadable(name: str, version: int) -> Stored:
-    """A PodGroup that no read of ours can decode."""
+    """A PodGroup that our reads cannot decode."""
     return group(name, version, priority="high")
 
 
@@ -41,7 +41,7 @@ def event(kind: str, obj: Any) -> bytes:
 
 
 def bookmark(version: int, *, ends_list: bool = False) -> bytes:
-    """A bookmark; of the one that ends a streamed list."""
+    """A bookmark; with `initial` the one that ends a streamed list."""
     metadata: dict[str, Any] = {"resourceVersion": str(version)}
     if ends_list:
         metadata["annotations"] = {"k8s.io/initial-events-end": "true"}
@@ -61,7 +61,7 @@ def page(items: list[Stored], version: int, next_page: str = "") -> bytes:
 
 @dataclass
 class History:
-    """All writes to the resource; those older than `horizon` are forgotten."""
+    """All writes to the resource; writes older than `horizon` are compacted."""
 
     version: int = 10
     horizon: int = 10
@@ -73,7 +73,7 @@ class History:
         self.version += 1
         obj = group(name, self.version) if readable else unreadable(name, self.version)
         before = self.objects.get(name)
-        # One that is made again is another object.
+        # An object that is created again is another object.
         obj["metadata"]["uid"] = before["metadata"]["uid"] if before else f"uid-{name}-{self.version}"
         self.changes.append(Change(self.version, "MODIFIED" if name in self.objects else "ADDED", obj))
         self.objects[name] = obj
@@ -86,11 +86,11 @@ class History:
         self.changes.append(Change(self.version, "DELETED", {**last, "metadata": metadata}))
 
     def compact(self) -> None:
-        """Forget everything but what there is now."""
+        """Compact the history up to now."""
         self.horizon = self.version
 
     def since(self, version: int) -> list[bytes] | None:
-        """Return the lines of a watch from a version; None when that version is forgotten."""
+        """Return the lines of a watch from a version; None if that version is compacted."""
         if version < self.horizon:
             return None
         return [event(each.type, each.object) for each in self.changes if each.version > version]
@@ -102,7 +102,7 @@ class History:
         }
 
     def unreadable(self) -> dict[str, set[str]]:
-        """Return the rest: by name, the resourceVersions at which the object could be read."""
+        """Return the other objects: by name, the resourceVersions at which the object could be read."""
         return {
             name: {
                 change.object["metadata"]["resourceVersion"]

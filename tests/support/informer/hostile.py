@@ -1,15 +1,15 @@
-"""Pods that are extreme in one thing that a decoder minds, as an API server would send them."""
+"""Pods with one extreme field, as an API server would send them to a decoder."""
 
 import json
 from typing import Any, NamedTuple
 
 DEEP = 5_000
-# A cluster's limit is 1.5 MiB, all of it of a character that Go's encoder writes as six.
+# etcd's limit of 1.5 MiB, filled with a character that Go's encoder writes as six.
 ESCAPED = r"\u003c" * (3 << 19)
 
 
 class Case(NamedTuple):
-    """A pod's text, the `name` then known, and the `kept` parts of a pod that cannot be decoded.
+    """A pod's text, the `name` that is read from it, and the `kept` parts of a pod that cannot be decoded.
 
     `kept` are the node, and the amounts that the first container requests.
     """

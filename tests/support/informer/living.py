@@ -1,4 +1,4 @@
-"""An API server whose resources change: lists that continue as watches, and time that tests move."""
+"""An API server whose resources change: lists that continue as watches, under a clock that tests set."""
 
 import asyncio
 import json
@@ -18,7 +18,7 @@ from podium.kube.connection import connect
 
 
 class Time:
-    """A clock that stands until it is moved."""
+    """A clock that moves only in `move`."""
 
     def __init__(self) -> None:
         self.now = 100.0
@@ -26,7 +26,7 @@ class Time:
         self._sleepers: list[tuple[float, asyncio.Future[None]]] = []
 
     async def sleep(self, seconds: float) -> None:
-        """Sleep until the clock was moved far enough."""
+        """Sleep until the clock has reached the end."""
         self.waits.append(seconds)
         done = asyncio.get_running_loop().create_future()
         self._sleepers.append((self.now + seconds, done))
@@ -46,7 +46,10 @@ class Time:
 
 
 class Resource:
-    """A resource with its objects, which it sends to every watch. `refusal` is answered instead, if set."""
+    """A resource with its objects, which it sends to every watch.
+
+    A `refusal`, if set, is the answer to all requests.
+    """
 
     def __init__(self, version: int, *objects: dict[str, Any]) -> None:
         self.version = version
@@ -57,7 +60,7 @@ class Resource:
         self._open = True
 
     async def tell(self, type_: str, obj: dict[str, Any]) -> None:
-        """Change an object and tell it."""
+        """Change an object and send the event."""
         self.version = int(obj["metadata"]["resourceVersion"])
         self.objects[obj["metadata"]["name"]] = obj
         if type_ == "DELETED":
@@ -65,7 +68,7 @@ class Resource:
         await self._send(event(type_, obj))
 
     async def refuse(self, code: int, reason: str) -> None:
-        """Refuse from now on, and end the watches."""
+        """Refuse all further requests, and end the watches."""
         self.refusal = (code, reason)
         self._open = False
         await self._send(b"")
@@ -75,7 +78,7 @@ class Resource:
         await asyncio.Event().wait()
 
     def allow(self) -> None:
-        """Answer again."""
+        """Answer requests again."""
         self.refusal = None
         self._open = True
 
@@ -98,7 +101,7 @@ class Resource:
             await response.write(bookmark(self.version, ends_list=True))
         while self._open:
             async with self._told:
-                await self._told.wait_for(lambda: len(self._log) > logged)  # noqa: B023 - asked at once
+                await self._told.wait_for(lambda: len(self._log) > logged)  # noqa: B023 - called at once
             for line in self._log[logged:]:
                 if line:
                     await response.write(line)
@@ -107,7 +110,7 @@ class Resource:
 
 
 class Scene:
-    """A cluster that follows a fake server."""
+    """A cluster that watches a fake server."""
 
     def __init__(
         self, fake: Fake, cluster: InformerCache, time: Time, logged: list[tuple[str, dict[str, Any]]]
@@ -119,14 +122,14 @@ class Scene:
         self.logged = logged
 
     async def until(self, reached: Callable[[], bool], *, step: float = 0.0) -> None:
-        """Wait until something is so, asked again after each turn; `step` seconds pass in each."""
+        """Wait until a condition holds, checked after each turn of the loop; `step` seconds pass in each."""
         async with asyncio.timeout(PATIENCE_SECONDS):
             while not reached():
                 self.time.advance(step)
                 await asyncio.sleep(0.001)
 
     async def look(self) -> None:
-        """Let time pass until the server has had one more discovery request."""
+        """Advance the clock until the server has had one more discovery request."""
         before = self.looks
         await self.until(lambda: self.looks > before, step=1.0)
 
@@ -152,7 +155,7 @@ async def following(
     resources: dict[str, Resource],
     groups: tuple[str, ...] = (),
 ) -> AsyncIterator[Scene]:
-    """Follow some kinds of a fake server; resources by path, groups that will be served before long."""
+    """Watch some kinds of a fake server: resources by path, and groups that will be served later."""
     for path, resource in resources.items():
         fake.answers[path] = resource.answer
     time = Time()

@@ -1,4 +1,4 @@
-"""An API server that answers one resource by a script, and an informer in a world without waiting."""
+"""An API server that answers one resource by a script, and an informer that never waits."""
 
 import asyncio
 import json
@@ -24,7 +24,7 @@ PATH = CLASSES.path("")
 
 
 class Stream(NamedTuple):
-    """A watch's answer: the events, and then: `end` it, `cut` the connection, or `hold` it open."""
+    """A watch's answer: the events, and then `end` it, `cut` the connection, or `hold` it open."""
 
     sent: tuple[bytes, ...]
     then: str = "end"
@@ -56,7 +56,10 @@ def priority_class(name: str, version: int, value: Any = 1) -> dict[str, Any]:
 
 
 class Script:
-    """Answers in turn; after the last of them everything is held. `asked` tells the questions."""
+    """Answers in turn; after the last one every request is held.
+
+    `asked` lists the requests.
+    """
 
     def __init__(self, *answers: Answer) -> None:
         self._rest = iter(answers)
@@ -133,18 +136,18 @@ class Scene:
 
     @property
     def classes(self) -> dict[str, str | None]:
-        """Return resourceVersion by name, as readers see it."""
+        """Return resourceVersions by name, as readers see them."""
         return {name: found.metadata.resourceVersion for name, found in self.state.classes.items()}
 
     async def until(self, reached: Callable[[], bool]) -> None:
-        """Wait for a condition, checked whenever the informer noticed anything."""
+        """Wait for a condition, checked after each notification of the informer."""
         async with asyncio.timeout(PATIENCE_SECONDS):
             while not reached():
                 self._noticed.clear()
                 await self._noticed.wait()
 
     async def sleep(self, seconds: float) -> None:
-        """Wait no time at all."""
+        """Return at once."""
         self.waits.append(seconds)
         await asyncio.sleep(0)
 
@@ -167,7 +170,7 @@ class Scene:
 
 @asynccontextmanager
 async def informing(script: Script, folder: Path, *, step: float = 0.0) -> AsyncIterator[Scene]:
-    """Run an informer against a script; `step` is the seconds that pass at each look at its clock."""
+    """Run an informer against a script; `step` is the seconds that pass at each read of its clock."""
     fake = Fake()
     fake.answers[PATH] = script.answer
     async with serving(fake), connect(fake.kubeconfig(folder), None) as connection:

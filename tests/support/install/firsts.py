@@ -1,4 +1,4 @@
-"""From `podium install` on a bare cluster to the first rule that is enforced and the first gang that runs."""
+"""Time `podium install` on a bare cluster up to the first enforced rule and the first running gang."""
 
 import contextlib
 import time
@@ -30,9 +30,9 @@ class Moments(NamedTuple):
 
 
 def first_steps(server: Server, folder: Path, command: str) -> Moments:
-    """Install with the scheduler, have a group refused and a gang of two run; `command` is podium's path.
+    """Install with the scheduler, have a group refused and run a gang of two; `command` is podium's path.
 
-    Services lead nowhere here, so the registrations are led to local processes, which have the accounts, the
+    Services do not route here, so the registrations point to local processes, which have the accounts, the
     arguments and the configuration of the installed ones.
     """
     with contextlib.ExitStack() as stack:
@@ -57,7 +57,7 @@ def first_steps(server: Server, folder: Path, command: str) -> Moments:
         line += [f"--config={configuration}", "--metrics-port=0", "--log-format=json"]
         stack.enter_context(ending(spawn(line, folder / "scheduler")))
         native = f"{NATIVE_GROUP}/{NATIVE[server.release.minor][0]}"
-        # Not before: the installed pods run on any other nodes.
+        # Only now, because the installed pods run on any other nodes.
         server.kubectl("label", "nodes", "--all", f"{_RESERVED}=yes")
         server.kubectl("taint", "nodes", "--all", f"{_RESERVED}=yes:NoSchedule")
         gang = Space(Place(server, native if server.settings.workload_api else PODIUM_API), "default")

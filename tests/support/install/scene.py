@@ -1,7 +1,7 @@
-"""A whole cluster to install into: its Deployments become available, since kwok plays the kubelets.
+"""A whole cluster to install into: its Deployments become available, because kwok simulates kubelets.
 
-No image runs, so the webhook, which is to write the caBundle, is a local process. It has its pod's arguments
-and account, as soon as there is an account. The cluster's objects can be listed, before and after.
+No image runs, so the webhook, which writes the caBundle, is a local process. It has its pod's arguments and
+account, and starts once the account exists. The cluster's objects can be listed, before and after.
 """
 
 import contextlib
@@ -26,13 +26,13 @@ _PODIUM = Path(sys.executable).with_name("podium")
 NAMESPACE = "podium-system"
 GROUPS = "/apis/scheduling.podium.dev/v1beta1/namespaces/default/podgroups"
 MERGE = "application/merge-patch+json"
-# Kinds whose objects come and go by themselves, or record those that went.
-# The API server removes the address of a Service that was not created a minute later.
+# Kinds whose objects come and go by themselves, or record deleted ones. The API server removes the address of
+# a Service that was not created a minute later.
 _RESTLESS = ("events", "leases", "endpoints", "endpointslices", "nodes", "ipaddresses")
 
 
 def podium(server: Server, *arguments: str, kubeconfig: Path | None = None, code: int = 0) -> Any:
-    """Run a command of ours against a server to its end, which must have this exit code."""
+    """Run a command of ours against a server; it must exit with this code."""
     line = _line(server, arguments, kubeconfig)
     done = subprocess.run(line, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
     assert done.returncode == code, f"{done.returncode}\n{done.stdout}\n{done.stderr}"
@@ -41,7 +41,7 @@ def podium(server: Server, *arguments: str, kubeconfig: Path | None = None, code
 
 @contextlib.contextmanager
 def halted(server: Server, *arguments: str, at: str) -> Iterator["subprocess.Popen[str]"]:
-    """Yield a command of ours that has just printed a line; the block ends it, or it is killed."""
+    """Yield a command of ours that has just printed a line; the block must end it, or it is killed."""
     line = _line(server, arguments, None)
     with subprocess.Popen(line, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr is not None
@@ -119,7 +119,7 @@ def _bindings() -> str:
 
 
 def json_of(server: Server, path: str) -> Any:
-    """Return the object at a path, None without one; on a connection of its own, for any thread."""
+    """Return the object at a path, or None; each call opens a connection, so any thread may call it."""
     with contextlib.closing(server.access.client()) as client:
         code, answer = client.request("GET", path)
         return answer if code == 200 else None
@@ -130,7 +130,7 @@ def stock(server: Server) -> dict[str, Any]:
     found: dict[str, Any] = {}
 
     def listed(path: str, of: str) -> list[Any]:
-        # A group or a resource may be on its way out.
+        # A group or a resource may be terminating.
         code, answer = server.request("GET", path)
         return list(answer[of]) if code == 200 else []
 
@@ -149,7 +149,7 @@ def stock(server: Server) -> dict[str, Any]:
 
 
 def settled(server: Server) -> dict[str, Any]:
-    """Take stock when controllers have followed: two looks alike, and no namespace is on its way out."""
+    """List all objects when controllers have settled: two equal listings without a terminating namespace."""
     seen: list[dict[str, Any]] = [{}]
 
     def still() -> bool:
@@ -163,7 +163,7 @@ def settled(server: Server) -> dict[str, Any]:
 
 
 def new_group(server: Server, name: str, *finalizers: str) -> None:
-    """Make a group as soon as that is possible."""
+    """Create a group as soon as that is possible."""
     body = {
         "apiVersion": "scheduling.podium.dev/v1beta1",
         "kind": "PodGroup",
@@ -174,7 +174,7 @@ def new_group(server: Server, name: str, *finalizers: str) -> None:
 
 
 def route(server: Server, url: str) -> None:
-    """Lead API servers to a local process: Services do not route here."""
+    """Point API servers to a local process, because Services do not route here."""
     for kind in ("podgroups", "workloads"):
         path = f"{DEFINITIONS}/{kind}.scheduling.podium.dev"
         client = stored(server, path)["spec"]["conversion"]["webhook"]["clientConfig"]
@@ -190,13 +190,13 @@ def route(server: Server, url: str) -> None:
 
 
 def stored(server: Server, path: str) -> Any:
-    """Return the object at a path, where there must be one."""
+    """Return the object at a path, which must exist."""
     code, answer = server.request("GET", path)
     assert code == 200, answer
     return answer
 
 
 def patch(server: Server, path: str, body: Any) -> None:
-    """Merge into an object, which must be taken."""
+    """Merge into an object; the write must be accepted."""
     code, answer = server.request("PATCH", path, body, MERGE)
     assert code == 200, answer

@@ -1,7 +1,7 @@
-"""Processes and one API server in simulated time: every delay, loss and pause is the test's to choose.
+"""Processes and one API server in simulated time: a test chooses every delay, loss and pause.
 
-Each process has an event loop of its own, so that one can be paused, or killed, while the others go on. A
-request that its sender gave up, or did not live to see answered, arrives all the same.
+Each process has an event loop of its own, so that one can be paused or killed while the others continue. A
+request arrives even if its sender gave up or ended.
 """
 
 import asyncio
@@ -22,12 +22,12 @@ from podium.runtime.leaserecord import Terms
 NAMESPACE, NAME = "system", "controller"
 PATH = f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases"
 _START = datetime(2026, 11, 21, tzinfo=UTC)
-# More turns than any test needs at one moment: a loop that never waits fails instead of hanging.
+# More turns than any test needs at one moment, so that an endless loop fails instead of hanging.
 _TURNS = 200_000
 
 
 class Outcome(NamedTuple):
-    """The fate of one request: seconds there and back (inf: never), and its end.
+    """The delay and the result of one request: seconds there and back (inf: never).
 
     `code` refuses it before any effect; `cut` loses the connection after its effect; `body` replaces the
     answer.
@@ -68,7 +68,10 @@ class Request(NamedTuple):
 
 
 class Server:
-    """The one Lease, with an API server's preconditions. `lease` is the object, None when there is none."""
+    """The one Lease, with an API server's preconditions.
+
+    `lease` is the object, None if it does not exist.
+    """
 
     def __init__(self) -> None:
         self.lease: dict[str, Any] | None = None
@@ -100,7 +103,7 @@ class Server:
         return str(self.spec.get("holderIdentity") or "")
 
     def answer(self, method: str, path: str, body: Any) -> tuple[int, Any]:
-        """Do what a request asks."""
+        """Answer a request."""
         there = self.lease
         match method:
             case "GET" if path == f"{PATH}/{NAME}":
@@ -117,7 +120,7 @@ class Server:
                     there["metadata"]["resourceVersion"],
                 ):
                     return 409, None
-                # A write that changes nothing is none.
+                # A write without a change makes no new version.
                 if body != there:
                     self._store(body)
                 return 200, self.lease
@@ -126,7 +129,7 @@ class Server:
 
 
 class _Nothing:
-    """A selector of no files."""
+    """A selector without files."""
 
     def select(self, _timeout: float | None) -> list[Any]:
         return []
@@ -187,7 +190,7 @@ class Process:
         return self.frozen or _START + timedelta(seconds=self._world.now + self.skew)
 
     def start(self, lead: Callable[[], Awaitable[None]] | None = None) -> None:
-        """Start again, as a fresh process of the same name."""
+        """Start again, as a new process of the same name."""
         self.elector = self._candidate()
         self._working = False
         self.task = self.loop.create_task(self.elector.run(lead or self.lead))
@@ -216,7 +219,7 @@ class Process:
 
     @property
     def failure(self) -> BaseException | None:
-        """The end of the process: its exception, a CancelledError, or None."""
+        """Return how the process ended: its exception, a CancelledError, or None."""
         assert self.task is not None
         assert self.task.done(), f"{self.name} still runs"
         return asyncio.CancelledError() if self.task.cancelled() else self.task.exception()
@@ -252,7 +255,7 @@ class Process:
 
 
 class _Wire:
-    """A process's connection, as far as an elector uses one."""
+    """A process's connection, with the methods that an elector calls."""
 
     def __init__(self, world: "World", process: Process) -> None:
         self._world = world
@@ -295,7 +298,10 @@ class _Wire:
 
 
 class World:
-    """Time, the server and its clients. `outcomes` are of the requests in their order; then all go well."""
+    """Time, the server and its clients.
+
+    `outcomes` are those of the first requests; all later ones succeed.
+    """
 
     def __init__(
         self,
@@ -324,7 +330,7 @@ class World:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Let every task end before its loop is closed."""
+        """End every task before its loop is closed."""
         self.over = True
         self.check = lambda: None
         self._events.clear()
@@ -343,19 +349,19 @@ class World:
         return self.processes[name]
 
     def kill(self, name: str) -> None:
-        """Let a process never do anything again; another of its name may be started."""
+        """Kill a process; another process of its name may be started."""
         dead = self.processes[name]
         dead.alive = False
         self._dead.append(dead)
         self.processes[name] = Process(self, name, rate=dead.rate, offset=dead.offset)
 
     def at(self, moment: float, do: Callable[[], None]) -> None:
-        """Let something happen at a moment."""
+        """Call a function at a moment."""
         if moment < math.inf:
             heapq.heappush(self._events, (moment, next(self._count), do))
 
     def run(self, seconds: float = math.inf, *, until: Callable[[], bool] = lambda: False) -> None:
-        """Let so much time pass, or all that it takes until something is so."""
+        """Advance the time by some seconds, or until a condition holds."""
         end = self.now + seconds
         for _ in range(_TURNS):
             if until():
@@ -377,7 +383,7 @@ class World:
 
 
 def leading(*outcomes: Outcome, random: Callable[[], float] = lambda: 0.5) -> World:
-    """Return a world whose one process leads; `outcomes` are those of the requests after that."""
+    """Return a world whose one process leads; `outcomes` are those of the later requests."""
     world = World(outcomes=[FINE, FINE, *outcomes], random=random)
     world["a"].start()
     world.run(5.0, until=world["a"].works)
@@ -386,7 +392,7 @@ def leading(*outcomes: Outcome, random: Callable[[], float] = lambda: 0.5) -> Wo
 
 
 def empty(world: World) -> Callable[[], None]:
-    """Return a function that empties the lease by hand, if there is one."""
+    """Return a function that clears the holder of the lease, if there is a lease."""
 
     def do() -> None:
         if world.server.lease is not None:

@@ -1,8 +1,8 @@
-"""Enough of PromQL to check a query against the existing metrics: names, and labels where they are used.
+"""A PromQL parser that checks a query against the existing metrics: names, and labels where they are used.
 
-Not a database: values are not computed. A query is read to its end by PromQL's own grammar, precedence aside,
-which moves no label. A part that cannot be read is an error and not skipped. The result has the labels of the
-query, since a text or a legend may name them.
+Values are not computed. A query is parsed to its end by PromQL's own grammar without precedence, which does
+not affect labels. A part that cannot be parsed is an error. The result has the labels of the query, which a
+text or a legend may name.
 """
 
 import re
@@ -27,7 +27,7 @@ Labels = frozenset[str] | None
 
 
 class Selected(NamedTuple):
-    """A matcher on a label: `value` is as it is written, of a regular expression, too."""
+    """A matcher on a label; `value` is the literal text, also of a regular expression."""
 
     metric: str
     label: str
@@ -156,7 +156,7 @@ class Query:
 
 
 def _joined(left: Labels, operator: str, right: Labels) -> Labels:
-    """Return the labels that every series of two operands' result has."""
+    """Return the labels that every series of an operation on two operands has."""
     if left is None or right is None:
         return left if right is None else right
     return left if operator in {"and", "unless"} else left & right

@@ -1,4 +1,4 @@
-"""Groups, Workloads and what uses them, in either API, and the plan of a migration."""
+"""Groups, Workloads and the objects that use them, in either API, and the plan of a migration."""
 
 import json
 from typing import Any
@@ -20,7 +20,7 @@ def metadata(kind: str, name: str, **more: Any) -> Object:
 
 
 def group(name: str = "train", *, version: str = NATIVE, workload: str = "", **more: Any) -> Object:
-    """A gang of two that goes all together; `more` is metadata."""
+    """A gang of two that is evicted as a whole; `more` is metadata."""
     spec: Object = {"schedulingPolicy": {"gang": {"minCount": 2}}, "disruptionMode": {"all": {}}}
     if workload:
         spec["workloadRef"] = {"workloadName": workload, "templateName": "worker"}
@@ -56,7 +56,7 @@ def pod(
     owner: Object | None = None,
     phase: str = "Running",
 ) -> Object:
-    """A member of a group, made by what `owner` refers to."""
+    """A member of a group, created by `owner`."""
     made = membership(of, native=native)
     made["metadata"] |= {"name": name, "namespace": NAMESPACE, "ownerReferences": [owner] if owner else []}
     return {"apiVersion": "v1", "kind": "Pod", **made, "status": {"phase": phase}}

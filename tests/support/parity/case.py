@@ -1,7 +1,7 @@
-"""The writes to both servers, as values: the form of a case, and the values cases are made of.
+"""The writes to both servers, as values: the form of a case, and the values of cases.
 
-A case is a create, or a create and one change of the stored object. `rows` are the numbers that
-docs/admission.md has, too. No case holds the expected answer: it comes from the server with the Workload API.
+A case is a create, or a create and one change of the stored object. `rows` are the row numbers in
+docs/admission.md. No case holds the expected answer: it comes from the server with the Workload API.
 """
 
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ from tests.support.admission.scene import MAX_PRIORITY, Dialect
 
 Document = dict[str, Any]
 
-# The version that the native kinds of a minor and Podium's have in common.
+# The version that the native kinds of a minor share with Podium's.
 VERSIONS = {"1.36": "v1alpha2", "1.37": "v1beta1"}
 
 # PriorityClasses on both servers, by name; the last two are the default in some cases.
@@ -36,7 +36,7 @@ class Case(NamedTuple):
     rows: str
     name: str
     kind: str
-    document: Document  # metadata and spec; the name is the runner's
+    document: Document  # metadata and spec; the runner chooses the name
     edits: Sequence[Edit] | None = None
     base: Literal["stored", "sent"] = "stored"  # the edited object; server-side apply takes the sent one
     subresource: Literal["", "status"] = ""

@@ -1,4 +1,4 @@
-"""Every row of what upstream does for PodGroups and Workloads that a server can be asked about."""
+"""Cases for every documented behaviour of upstream for PodGroups and Workloads that a server can show."""
 
 from tests.support.admission.scene import DIALECTS
 from tests.support.parity import groups, workloads
@@ -6,7 +6,7 @@ from tests.support.parity.case import Case
 
 
 def cases(minor: str) -> list[Case]:
-    """Return every case in the words of the version that this minor shares with Podium."""
+    """Return every case in the version that this minor shares with Podium."""
     dialect = DIALECTS[minor]
     return [
         *groups.creates(dialect),

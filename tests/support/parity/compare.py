@@ -1,4 +1,4 @@
-"""Sends one case to both servers by every way of writing, and lists the differences and their explanations.
+"""Sends one case to both servers in every way of writing, and lists the differences and their explanations.
 
 A dry run comes first. The write after it shows that the dry run left nothing behind: it is a create of the
 same name, or an update of the same resourceVersion.
@@ -23,7 +23,7 @@ from tests.support.parity.sides import (
     in_common,
 )
 
-# The ways that /status accepts; server-side apply there is another manager's.
+# The ways that /status accepts; server-side apply there has another manager.
 _STATUS_WAYS = (Way.REPLACE, Way.MERGE, Way.JSON, Way.APPLY_OVER)
 # The parts of a stored object's metadata that stay in a manifest.
 _KEPT = ("name", "namespace", "labels", "annotations", "finalizers", "ownerReferences")
@@ -41,7 +41,7 @@ class Exchange(msgspec.Struct, frozen=True, kw_only=True):
     podium_stored: Document | None = None
 
     def __str__(self) -> str:
-        """Return all that a reader needs to see which answer is right."""
+        """Return the request and both answers, for the message of a failed test."""
         lines = [f"{self.case} by {self.way}{' as a dry run' if self.dry else ''}"]
         pairs = [(field, getattr(self.native, field), getattr(self.podium, field)) for field in _COMPARED]
         pairs.append(("stored", self.native_stored, self.podium_stored))
@@ -63,9 +63,9 @@ def _text(value: Any) -> str:
 
 
 def exchanges(sides: Sides, namespace: str, case: Case, number: int, *, full: bool) -> Iterator[Exchange]:
-    """Send a case to both; every way has objects of its own.
+    """Send a case to both servers; every way has objects of its own.
 
-    `full` tries every way that fits, each as a dry run, too. Else a change is tried by three of the ways,
+    `full` tries every way that fits, each as a dry run too. Otherwise a change is tried in three of the ways,
     chosen by the case's `number`. Dry runs are then those of a create and of a merge patch.
     """
     ways: Sequence[Way] = CREATES if not case.update else _STATUS_WAYS if case.subresource else UPDATES
@@ -77,7 +77,7 @@ def exchanges(sides: Sides, namespace: str, case: Case, number: int, *, full: bo
 
 
 def named(case: Case, way: str, namespace: str) -> Document:
-    """Return the document of a case with a name of its own: part of the case's, for readers of a log."""
+    """Return the document of a case with a unique name that contains part of the case's name."""
     stem = "".join(letter if letter.isalnum() else "-" for letter in str(case).lower())
     given = case.document.get("metadata", {})
     name = given.get("name") or stem.strip("-")[:40].strip("-")
@@ -105,7 +105,7 @@ def _tried(sides: Sides, sent: Document, case: Case, way: Way, runs: Sequence[bo
 
 
 def _wanted(side: Side, sent: Document, case: Case, way: Way) -> tuple[Document, Document | None]:
-    """Return the object to be written, and the one stored there now: an update's first object."""
+    """Return the object to write, and the stored one: an update's first object."""
     if case.edits is None:
         return sent, None
     first = side.write(Way.APPLY if way is Way.APPLY else Way.CREATE, sent)

@@ -1,7 +1,7 @@
-"""The closed list of differences between native kinds and Podium's, each of which docs/differences.md has.
+"""The closed list of differences between native kinds and Podium's, each documented in docs/differences.md.
 
-An explanation takes its one difference out of an exchange and leaves every other. An exchange that is equal
-after all of them is explained by those that changed something. A test demands that each was needed, so an
+An explanation removes its one difference from an exchange and leaves every other. An exchange that is equal
+after all of them is explained by those that changed something. A test requires that each was needed, so an
 obsolete explanation cannot stay.
 """
 
@@ -21,17 +21,17 @@ from podium.api.groups import NATIVE_GROUP, PODIUM_GROUP
 Mend = Callable[[Exchange], Exchange]
 
 _PREFIX = re.compile(r'\Aadmission webhook "[a-z0-9.-]+\.podium\.dev" denied the request: ')
-# As it is once the groups have one name.
+# The name after both groups have one name.
 _KEPT = convert.KEPT.replace(PODIUM_GROUP, NATIVE_GROUP)
 _PROTECTION = "scheduling.k8s.io/podgroup-protection"
 _LATE = f'found new finalizers []string{{"{_PROTECTION}"}}'
 _NO_DOMAIN = "name is neither a standard finalizer name nor is it fully qualified"
-# Fields that Podium's kinds always have and the native ones behind gates that these servers have closed.
+# Fields that Podium's kinds always have, and the native ones behind gates that are off on these servers.
 _GATED = ("schedulingConstraints", "resourceClaims", "preemptionPolicy")
 _GATED_PATH = re.compile(rf"\.({'|'.join(_GATED)}|resourceClaimStatuses)\b")
 _COMPOSITES = "parentCompositePodGroupName|compositePodGroupTemplates"
 _COMPOSITE = re.compile(rf'\.({_COMPOSITES}): field not declared|unknown field "spec\.({_COMPOSITES})"')
-# Go writes some of these where they are absent, and leaves others out where they are empty.
+# Go writes some of these fields if they are absent, and leaves others out if they are empty.
 _WRITTEN: tuple[tuple[str, Any], ...] = (
     ("podGroupTemplateRef", None),
     ("schedulingConstraints", None),
@@ -42,7 +42,7 @@ _WRITTEN: tuple[tuple[str, Any], ...] = (
     ("observedGeneration", 0),
     ("apiGroup", ""),
 )
-# v1alpha2 fixes the list of templates as a whole.
+# v1alpha2 makes the list of templates immutable as a whole.
 _TEMPLATES_FIXED = (("spec.podGroupTemplates", "Invalid value: field is immutable"),)
 
 
@@ -55,12 +55,12 @@ class Explanation(NamedTuple):
 
 
 def _both(exchange: Exchange) -> Exchange:
-    """Take the whole exchange as explained."""
+    """Explain the whole exchange."""
     return msgspec.structs.replace(exchange, podium=exchange.native, podium_stored=exchange.native_stored)
 
 
 def _podium(exchange: Exchange, change: Callable[[Document], Document]) -> Exchange:
-    """Change what Podium's side answered with and stored."""
+    """Change the answer and the stored object of Podium's side."""
     answer = exchange.podium
     if answer.object is not None:
         answer = msgspec.structs.replace(answer, object=change(answer.object))
@@ -71,12 +71,12 @@ def _podium(exchange: Exchange, change: Callable[[Document], Document]) -> Excha
 
 
 def _native(exchange: Exchange, change: Callable[[Document], Document]) -> Exchange:
-    """Change what the native side answered with and stored."""
+    """Change the answer and the stored object of the native side."""
     return _swapped(_podium(_swapped(exchange), change))
 
 
 def _without(value: Any, dropped: Callable[[str, Any], bool]) -> Any:
-    """Leave out fields, however deep."""
+    """Leave out fields at any depth."""
     if isinstance(value, list):
         return [_without(item, dropped) for item in value]
     if not isinstance(value, dict):
@@ -85,7 +85,7 @@ def _without(value: Any, dropped: Callable[[str, Any], bool]) -> Any:
 
 
 def _given(exchange: Exchange) -> list[tuple[Any, Any]]:
-    """Return every field that was written, wherever it is."""
+    """Return every written field at any depth."""
     edits = exchange.case.edits or ()
     return [*_fields(exchange.case.document), *((edit.path[-1], edit.value) for edit in edits)]
 
@@ -118,14 +118,14 @@ def _webhook_prefix(exchange: Exchange) -> Exchange:
 
 
 def _webhook_causes(exchange: Exchange) -> Exchange:
-    """A webhook that forbids names the field, too; an in-tree plugin says it in the text alone."""
+    """A webhook that forbids also names the field; an in-tree plugin names it in the text alone."""
     if exchange.podium.code != 403 or exchange.native.causes:
         return exchange
     return msgspec.structs.replace(exchange, podium=msgspec.structs.replace(exchange.podium, causes=()))
 
 
 def _empty_or_absent(exchange: Exchange) -> Exchange:
-    """Go writes some fields where they are absent, and others not where they are empty."""
+    """Go writes some fields if they are absent, and leaves others out if they are empty."""
 
     def bare(document: Document) -> Document:
         written = _without(document, lambda *field: field in _WRITTEN)
@@ -135,7 +135,7 @@ def _empty_or_absent(exchange: Exchange) -> Exchange:
 
 
 def _protection(exchange: Exchange) -> Exchange:
-    """An in-tree plugin gives native groups a finalizer; Podium's get theirs from the reconciler."""
+    """An in-tree plugin adds a finalizer to native groups; the reconciler adds Podium's."""
 
     def unprotected(document: Document) -> Document:
         metadata = dict(document["metadata"])
@@ -152,7 +152,7 @@ def _protection(exchange: Exchange) -> Exchange:
 
 
 def _finalizer_name(exchange: Exchange) -> Exchange:
-    """That a finalizer needs a domain our webhook says, and so not beside what the schema refuses."""
+    """The domain of a finalizer is checked by our webhook, so not together with refusals of the schema."""
     native, podium = exchange.native, exchange.podium
     rest = tuple(cause for cause in native.causes if not cause[1].endswith(_NO_DOMAIN))
     if rest == native.causes or not rest or any(message.endswith(_NO_DOMAIN) for _, message in podium.causes):
@@ -161,7 +161,7 @@ def _finalizer_name(exchange: Exchange) -> Exchange:
 
 
 def _time_zone(exchange: Exchange) -> Exchange:
-    """Go writes a time as UTC; a custom resource as it was given."""
+    """Go writes a time in UTC; a custom resource keeps it as sent."""
 
     def utc(value: Any) -> Any:
         if isinstance(value, list):
@@ -185,14 +185,14 @@ _ZONED = re.compile(r"\A\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d[+-]\d\d:\d\d\Z")
 
 
 def _status_metadata(exchange: Exchange) -> Exchange:
-    """Beside a status upstream refuses some of the metadata that is then ignored; a schema does not look."""
+    """With a status, upstream refuses some metadata that it would then ignore; a schema does not check it."""
     native = exchange.native
     beside = native.causes and all(field.startswith("metadata.") for field, _ in native.causes)
     return _both(exchange) if exchange.case.subresource and beside and exchange.podium.allowed else exchange
 
 
 def _stamped_policy(exchange: Exchange) -> Exchange:
-    """Podium's groups get their class's preemptionPolicy; upstream has that behind a gate."""
+    """Podium's groups get their class's preemptionPolicy; upstream does that behind a gate."""
     if exchange.case.kind != "PodGroup":
         return exchange
 
@@ -209,7 +209,7 @@ def _stamped_policy(exchange: Exchange) -> Exchange:
 
 
 def _gated_fields(exchange: Exchange) -> Exchange:
-    """Explain fields that a closed gate drops: Podium's kinds have them, store them and judge them."""
+    """Explain fields that a closed gate drops: Podium's kinds store and validate them."""
     answer = exchange.podium
     touched = any(key in _GATED for key, _ in _given(exchange))
     if touched and exchange.native.allowed and answer.causes == _TEMPLATES_FIXED:
@@ -228,7 +228,7 @@ def _gated_fields(exchange: Exchange) -> Exchange:
 
 
 def _composites(exchange: Exchange) -> Exchange:
-    """Composite groups do not exist: what upstream drops behind a gate, server-side apply does not know."""
+    """Explain composite groups: upstream drops them behind a gate, server-side apply does not know them."""
     return _both(exchange) if _COMPOSITE.search(exchange.podium.message) else exchange
 
 
@@ -248,7 +248,7 @@ def _missing_workload(exchange: Exchange) -> Exchange:
 
 
 def _blind_replace(exchange: Exchange) -> Exchange:
-    """1.36 takes a PUT without a resourceVersion; of a custom resource that is looked at before all else."""
+    """1.36 accepts a PUT without a resourceVersion; a custom resource's is checked before all else."""
     native, podium = exchange.native, exchange.podium
     if exchange.way is not Way.REPLACE_BLINDLY:
         return exchange
@@ -262,7 +262,7 @@ _NOT_OF_TYPE = re.compile(
     r"in body must be of type|should be less than or equal to 2147483647|must be of type \w+ with format"
     r"|in body must match \w+|in body should be greater than or equal to -2147483648"
 )
-# An integer with a fraction of zero, which JSON Schema takes for an integer.
+# An integer with a fraction of zero, which JSON Schema accepts as an integer.
 _WHOLE = re.compile(r"cannot unmarshal number -?\d+\.0 ")
 _DECODED_PLACE = re.compile(r"Go struct field \w+\.(spec|status)\.|parsing time")
 _NOT_DECODED = re.compile(
@@ -277,19 +277,19 @@ def _wrong_type(exchange: Exchange) -> Exchange:
     native = exchange.native
     messages = [native.message, *(message for field, message in native.causes if field == "patch")]
     theirs = native.code >= 400 and any(map(_NOT_DECODED.search, messages))
-    # A schema does not check the part that a write leaves alone: the spec beside a status, and the reverse.
+    # A schema does not check the part that a write does not change: the spec with a status, and the reverse.
     place = _DECODED_PLACE.search(exchange.native.message)
     if _WHOLE.search(exchange.native.message):
         return _both(exchange)
     if theirs and place and (place[1] == "spec") == bool(exchange.case.subresource):
         return _both(exchange)
-    # Where both refuse to decode, the metadata or an unknown field, the text is another.
+    # If both refuse to decode, the metadata or an unknown field, the texts differ.
     both = exchange.podium.code == exchange.native.code == 400
     return _both(exchange) if theirs and (ours or both) else exchange
 
 
 def _wrapped_integer(exchange: Exchange) -> Exchange:
-    """Explain an apply of an integer beyond 32 bits: Go truncates it to 32 bits and judges the rest."""
+    """Explain an apply of an integer beyond 32 bits: Go truncates it to 32 bits and validates the rest."""
     ours = any(
         "should be less than or equal to 2147483647" in message for _, message in exchange.podium.causes
     )
@@ -299,14 +299,14 @@ def _wrapped_integer(exchange: Exchange) -> Exchange:
 
 
 def _refused_null(exchange: Exchange) -> Exchange:
-    """To Go a null is an absent field; a schema refuses one that is applied, or an item of a list."""
+    """Go reads a null as an absent field; a schema refuses it in an apply, or as an item of a list."""
     null = [field for field, message in exchange.podium.causes if message.endswith('"null"')]
     kept = exchange.way in APPLIES or any(field.endswith("]") for field in null)
     return _both(exchange) if null and kept else exchange
 
 
 def _keyless(exchange: Exchange) -> Exchange:
-    """An applied list item without its key is refused by validation; of a custom resource by the merge."""
+    """Validation refuses an applied list item without its key; for a custom resource the merge refuses it."""
     return _both(exchange) if _KEYLESS in exchange.podium.message and exchange.way in APPLIES else exchange
 
 
@@ -314,7 +314,7 @@ _KEYLESS = "associative list with keys has an element that omits all key fields"
 
 
 def _empty_in_template(exchange: Exchange) -> Exchange:
-    """Explain an empty class in a fixed template: Go reads no class, a schema compares the text."""
+    """Explain an empty class in an immutable template: Go reads no class, a schema compares the text."""
     fixed = exchange.podium.causes == _TEMPLATES_FIXED
     emptied = ("priorityClassName", "") in _given(exchange)
     return _both(exchange) if fixed and emptied and exchange.native.allowed else exchange
@@ -328,21 +328,21 @@ def _deleting_default(exchange: Exchange) -> Exchange:
 
 
 def _unowned_default(exchange: Exchange) -> Exchange:
-    """Explain a default: one from decoding has an owner, one of our webhook has none to conflict with."""
+    """Explain a default: a default from decoding has an owner, a default from our webhook has none."""
     conflict = exchange.native.code == 409 and "spec.disruptionMode" in exchange.native.message
     fixed = [field for field, message in exchange.podium.causes if message.endswith("field is immutable")]
     return _both(exchange) if conflict and fixed == ["spec.disruptionMode"] else exchange
 
 
 def _schema_text(exchange: Exchange) -> Exchange:
-    """The schema refuses the same field, and says why in other words."""
+    """The schema refuses the same field with another message."""
     native, podium = exchange.native, exchange.podium
     if not native.code == podium.code == 422 or native.message != podium.message:
         return exchange
     theirs, ours = set(native.causes), {cause for cause in podium.causes if judged(cause)}
     answered = {cause for cause in theirs if any(alike(cause, other) for other in ours)}
     meant = all(any(alike(cause, other) for cause in theirs) for other in ours)
-    # A schema that is broken stops before the rules of the fields beside.
+    # A violated schema stops before the rules of neighbouring fields.
     whole = answered == theirs or (answered and not all(map(judged, podium.causes)))
     return _both(exchange) if ours and meant and whole else exchange
 
@@ -373,7 +373,7 @@ EXPLAINED = (
 
 
 def explained(exchange: Exchange) -> tuple[Exchange, list[str]]:
-    """Take the explained differences out of an exchange; return the rest and the explanations' names."""
+    """Remove the explained differences from an exchange; return the rest and the explanations' names."""
     used = list(_used(exchange))
     return (used[-1][1] if used else exchange), [name for name, _ in used]
 

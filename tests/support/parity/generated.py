@@ -1,8 +1,8 @@
-"""The scripts of the differential, on two servers at once: breadth beside the table of rows.
+"""The scripts of the differential on two servers at once, for breadth beside the table of cases.
 
-A script names its objects by ordinal, because only servers decide which exist. Here those exist that both
-servers have: an object that one refused and the other accepted is out of the script. Left out are default
-classes, which scripts running side by side would share, and generated names, which differ.
+A script names its objects by ordinal, because only servers decide which exist. Here the objects exist that
+both servers have; an object that only one accepted leaves the script. Default classes are left out, because
+concurrent scripts would share them, and so are generated names, which differ.
 """
 
 from collections.abc import Collection, Iterator, Sequence
@@ -22,11 +22,11 @@ _PROTECTED = ["scheduling.k8s.io/podgroup-protection"]
 
 class _Held(NamedTuple):
     sent: Document
-    stored: list[Document]  # as each side has it
+    stored: list[Document]  # as stored on each side
 
 
 def run(sides: Sides, scenario: Scenario, *kinds: Kind) -> Iterator[Exchange]:
-    """Run the steps of these kinds of a script in a new namespace; classes have its name in theirs."""
+    """Run a script's steps of these kinds in a new namespace, whose name is part of the classes' names."""
     for side in sides:
         scene.make(side, "/api/v1/namespaces", {"metadata": {"name": scenario.namespace}})
     script = _Script(sides, scenario, kinds)
@@ -94,7 +94,7 @@ class _Script:
         )
 
     def hold(self, sent: Document, *, both: bool = True) -> None:
-        """Take note of what there is now; what the two do not share is no longer played with."""
+        """Store the current objects; an object that only one server has leaves the script."""
         key = (sent["kind"], sent["metadata"]["name"])
         read = [side.read(sent) for side in self.sides]
         stored = [one for one in read if one is not None]
@@ -111,7 +111,7 @@ class _Script:
         edits = [edit for edit in step.edits if edit.path[0] != "apiVersion"]
         wanted = [edited(base, edits) for base in bases]
         for document in wanted:
-            # The generator knows the version of none of the two.
+            # The generator knows the version of neither object.
             document["metadata"].pop("resourceVersion", None)
             if step.version not in ("", CURRENT):
                 document["metadata"]["resourceVersion"] = step.version
@@ -120,7 +120,7 @@ class _Script:
         yield self.written(name, way, wanted[0], pairs, step.subresource)
 
     def delete(self, step: Delete) -> None:
-        """Delete on both; the finalizer that native groups alone have goes with it."""
+        """Delete on both servers, with the finalizer that only native groups have."""
         key = self.pick(step.kind, step.pick)
         if key is None:
             return

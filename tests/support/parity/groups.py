@@ -1,4 +1,4 @@
-"""PodGroups: their creations, references, changes and statuses."""
+"""PodGroups: creates, references, changes and statuses."""
 
 from typing import Any
 

@@ -1,7 +1,7 @@
-"""The same writes by kubectl itself: many documents a command, and an answer for each.
+"""The same writes by kubectl: many documents a command, and an answer for each.
 
-kubectl goes on after a refusal and reports the refused in the order they came. So one run of it (a tenth of a
-second of start-up) serves a whole table.
+kubectl continues after a refusal and reports refusals in order. So one run (a tenth of a second of start-up)
+serves a whole table.
 """
 
 import json
@@ -33,16 +33,16 @@ _SERVER = re.compile(
     re.DOTALL,
 )
 _CONFLICT = re.compile(r"(Apply failed with \d+ conflicts?: .*?)\nPlease review.*", re.DOTALL)
-# The message for one document alone has other words.
+# The message has other words if there is one document only.
 _ALONE = re.compile(r'The (\w+) "([^"]*)" is invalid: (.*)\Z', re.DOTALL)
-# Where the next field error begins, in a list of them.
+# The start of the next field error in a list of them.
 _FIELD = re.compile(r", (?=(?:spec|metadata|status|patch|<nil>)[^ :]*: [A-Z])")
 _WARNING = re.compile(r"^Warning: .*\n", re.MULTILINE)
 
 
 def batch(side: Side, arguments: Sequence[str], documents: Sequence[Document]) -> list[Answer]:
-    """Return one answer a document; of accepted ones kubectl prints no more than that."""
-    # Not a List: kubectl would judge the items of one by itself, and send nothing.
+    """Return one answer a document; for accepted documents kubectl prints nothing else."""
+    # Not a List: kubectl would validate its items itself, and send nothing.
     text = "---\n".join(json.dumps(side.own(document)) + "\n" for document in documents)
     done = run(side, *arguments, "-f", "-", "-o", "name", stdin=text)
     names = {line.partition("/")[2] for line in done.stdout.splitlines()}
@@ -54,7 +54,7 @@ def batch(side: Side, arguments: Sequence[str], documents: Sequence[Document]) -
 
 
 def run(side: Side, *arguments: str, stdin: str = "") -> "subprocess.CompletedProcess[str]":
-    """Run kubectl as the server's administrator, whatever comes of it."""
+    """Run kubectl as the server's administrator, with any exit code."""
     server = side.server
     program = programs.find(server.release, ["kubectl"], os.environ, sys.stderr)["kubectl"]
     return subprocess.run(
@@ -68,7 +68,7 @@ def run(side: Side, *arguments: str, stdin: str = "") -> "subprocess.CompletedPr
 
 
 def refused(stderr: str) -> Iterator[Answer]:
-    """Read refusals back from what kubectl makes of them."""
+    """Parse refusals from kubectl's messages."""
     for text in _REFUSAL.split(_WARNING.sub("", stderr))[1:]:
         yield _answer(text.rstrip("\n"))
 
@@ -90,7 +90,7 @@ def _answer(text: str) -> Answer:
 
 
 def _causes(message: str) -> Iterator[dict[str, str]]:
-    """Take a message of field errors apart."""
+    """Split a message of field errors."""
     listed = message.partition(" is invalid: ")[2]
     for one in _FIELD.split(listed[1:-1] if listed.startswith("[") else listed):
         field, _, text = one.partition(": ")

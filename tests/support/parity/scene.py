@@ -1,7 +1,7 @@
-"""The objects on both servers before a case: classes, a Workload, and at times a default class.
+"""The objects on both servers before a case: classes, a Workload, and sometimes a default class.
 
-Both servers cache new writes, the one in its Priority plugin and the other in Podium's webhook. So the scene
-waits for each of its writes: a dry run of a group shows when the write is seen.
+Both servers cache new writes, one in its Priority plugin, the other in Podium's webhook. So the scene waits
+for each of its writes until a dry run of a group shows it.
 """
 
 import json
@@ -16,7 +16,7 @@ from tests.support.waiting import until
 NAMESPACE = "parity"
 _CLASSES = "/apis/scheduling.k8s.io/v1/priorityclasses"
 
-# Podium's own rules have levels and further messages than upstream. So parity is judged without those that
+# Podium's own rules have levels and more messages than upstream. So parity is checked without those that
 # refuse, and without the fields that a group takes from its template.
 POLICY: Mapping[str, Any] = {
     "apiVersion": "config.podium.dev/v1",
@@ -37,7 +37,7 @@ def config(folder: Path, policy: Mapping[str, Any]) -> str:
 
 
 def prepare(sides: Sides) -> None:
-    """Make the namespace, the classes and the Workload on both servers, and wait until they are seen."""
+    """Create the namespace, the classes and the Workload on both servers, and wait until they are seen."""
     for side in sides:
         make(side, "/api/v1/namespaces", {"metadata": {"name": NAMESPACE}})
         for name, value in CLASSES.items():
@@ -52,7 +52,7 @@ def prepare(sides: Sides) -> None:
 
 
 def set_default(sides: Sides, name: str) -> None:
-    """Make one of the classes the default until `unset_default`; none is meanwhile."""
+    """Make one of the classes the default, without which there is none, until `unset_default`."""
     for side in sides:
         body = {"metadata": {"name": name}, "value": DEFAULTS[name], "globalDefault": True}
         make(side, _CLASSES, body)
@@ -73,7 +73,7 @@ def make(side: Side, path: str, body: Document) -> None:
 
 
 def until_resolved(side: Side, name: str, value: int, namespace: str = NAMESPACE) -> None:
-    """Wait until a group of a class gets its integer; no name is the default class, or none."""
+    """Wait until a group of a class gets its integer; an empty name means the default class, or none."""
     document = probe(name, namespace)
 
     def seen() -> bool:
@@ -84,7 +84,7 @@ def until_resolved(side: Side, name: str, value: int, namespace: str = NAMESPACE
 
 
 def probe(name: str, namespace: str = NAMESPACE) -> Document:
-    """Return a group that is only ever tried."""
+    """Return a group that is only sent as a dry run."""
     spec = {"schedulingPolicy": GANG, **({"priorityClassName": name} if name else {})}
     return {"kind": "PodGroup", "metadata": {"name": "probe", "namespace": namespace}, "spec": spec}
 

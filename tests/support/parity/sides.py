@@ -1,8 +1,8 @@
-"""The two servers that are compared, and every way to write to one, as values and plain requests.
+"""The two compared servers, and every way to write to one, as values and plain requests.
 
 The same document goes to native kinds of a server with the Workload API and to Podium's kinds of a server
-without. Only its API group differs. The answers are brought to one form: the group's name is changed back,
-and values that only a server can choose are left out. Whatever then differs is a difference.
+without. Only its API group differs. The answers are normalized: the group's name is changed back, and values
+that only a server can choose are left out. All that then differs is a difference.
 """
 
 import contextlib
@@ -26,7 +26,7 @@ _JSON = "application/json-patch+json"
 _APPLY = "application/apply-patch+yaml"
 
 
-# Where in etcd, and the uid there.
+# The key in etcd, and the uid there.
 _STORAGE = re.compile(r"(?<=StorageError: ).*", re.DOTALL)
 
 
@@ -49,7 +49,7 @@ APPLIES = UPDATES[-3:]
 
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True):
-    """A server's answer to one request, in the form that two servers share."""
+    """A server's answer to one request, normalized."""
 
     code: int
     reason: str = ""
@@ -63,7 +63,10 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Side(NamedTuple):
-    """A server, and the group and version of the kinds written there; not for two threads at once."""
+    """A server, and the group and version of the kinds written there.
+
+    Not thread-safe.
+    """
 
     server: Server
     client: Client
@@ -81,7 +84,7 @@ class Side(NamedTuple):
         return f"{root}/namespaces/{document['metadata']['namespace']}/{document['kind'].lower()}s"
 
     def place(self, document: Document) -> str:
-        """Return the path of one object, whatever its name."""
+        """Return the path of one object with any name."""
         return f"{self.path(document)}/{quote(str(document['metadata'].get('name')), safe='')}"
 
     def own(self, document: Document) -> Document:
@@ -139,7 +142,7 @@ class Sides(NamedTuple):
 
     @contextlib.contextmanager
     def anew(self) -> "Iterator[Sides]":
-        """Yield the same on connections of their own, for another thread."""
+        """Yield the same servers on new connections, for another thread."""
         with contextlib.ExitStack() as stack:
             clients = [stack.enter_context(contextlib.closing(side.server.access.client())) for side in self]
             yield Sides(*(side._replace(client=client) for side, client in zip(self, clients, strict=True)))
@@ -149,7 +152,7 @@ class Sides(NamedTuple):
 
 
 def answer_of(code: int, answer: Any) -> Answer:
-    """Bring what a server sent into the common form."""
+    """Normalize an answer of a server."""
     if isinstance(answer, str):
         return Answer(code=code, message=answer)
     answer = in_common(answer)

@@ -1,6 +1,6 @@
 """The refusals of a schema that equal upstream's validation of a field, in other words.
 
-One function and its list of pairs; any text outside the list is a difference.
+One function holds the list of pairs; any text outside the list is a difference.
 """
 
 import re
@@ -22,7 +22,7 @@ _PATTERNS = (
 
 
 def judged(cause: Cause) -> bool:
-    """Return whether a cause is about a field; a schema's remark on unchecked fields is not."""
+    """Return whether a cause is about a field; a schema's note on unchecked fields is not."""
     return "some validation rules were not checked" not in cause[1]
 
 
@@ -33,13 +33,13 @@ def alike(native: Cause, podium: Cause) -> bool:
         # Upstream checks no further in an immutable field.
         return True
     if _LISTED.match(text) and _within(ours, _list_of(field)):
-        # The items of a list that is wrong as a whole are not compared either.
+        # The items of a wrong list are not compared either.
         return True
     if words.startswith("Required value") and re.search('one of:|Required value|value: "":', text):
-        # Where upstream sees an empty struct or union a schema sees a field that does not exist.
+        # Upstream reports an empty struct or union, a schema a field that does not exist.
         return _within(field, ours) or _within(ours, field)
     if text.startswith("Duplicate value") and words.startswith("Duplicate value"):
-        # Upstream names every further one, at the item or at its key.
+        # Upstream names every further duplicate, at the item or at its key.
         return _list_of(field) == _list_of(ours)
     return field == ours and (_short(text) == _short(words) or _paraphrased(text, words))
 

@@ -1,4 +1,4 @@
-"""Workloads: their creations and changes."""
+"""Workloads: creates and changes."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Small clusters for the plain algorithm and the engine: made at random, and as Podium's objects."""
+"""Small clusters for the plain algorithm and the engine, generated at random, as Podium's objects."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -156,7 +156,7 @@ def _seldom(usual: _Any, *others: _Any) -> st.SearchStrategy[_Any]:
 
 
 _priorities = st.sampled_from([0, 0, 0, 0, -1, 1, 2])
-# Of preemptors: mostly more than most.
+# The priorities of preemptors, mostly higher than others.
 _high = st.sampled_from([1, 2, 3, 3, 4, 4])
 _patience = _seldom(None, Patience(2, -1), Patience(5, 60), Patience(3, 0))
 _starts = st.sampled_from([None, SECONDS - 600, SECONDS - 60, SECONDS - 30])
@@ -194,7 +194,7 @@ def _template(*cpu: int) -> st.SearchStrategy[Pod]:
     )
 
 
-# UIDs are compared as text: some differ late.
+# UIDs are compared as text, and some differ only at their end.
 _prefixes = st.sampled_from(["", "00000000-0000-"])
 
 
@@ -234,7 +234,7 @@ def _lone(draw: st.DrawFn) -> Pod:
 
 @st.composite
 def _gang(draw: st.DrawFn, groups: list[Group]) -> list[Pod]:
-    """Return pending members of a gang, mostly alike, and add the gang to the groups."""
+    """Return pending members of a gang, mostly equal, and add the gang to the groups."""
     size = draw(st.integers(1, 5))
     least = draw(st.integers(1, size))
     groups.append(Group(GANG, draw(_high), least, draw(st.booleans()), draw(_rarely)))
@@ -253,7 +253,7 @@ def _kind(draw: st.DrawFn, groups: tuple[Group, ...], priorities: st.SearchStrat
     return replace(
         draw(_template(500, 1000)),
         group=None if group is None else group.name,
-        # Of a group the group's integer counts, whatever its pods say.
+        # A group's own integer counts, whatever its pods have.
         priority=draw(_priorities if group is not None else priorities),
         namespace="kube-system" if group is None and draw(_rarely) else NS,
         scheduled=draw(_seldom(SECONDS - 120, SECONDS - 60, SECONDS - 10, None)),

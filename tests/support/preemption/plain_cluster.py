@@ -1,6 +1,6 @@
 """A cluster as plain values, and the nodes on which a pod fits; the plain algorithm uses it.
 
-It is written from the documentation alone. It has dictionaries and no code of Podium.
+It follows the documentation alone. It uses dictionaries and no code of Podium.
 """
 
 import zlib
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 GPU = "example.com/gpu"
 
-# Where each pod stands, by the pod's name.
+# The node of each pod, by the pod's name.
 Standing = Mapping[str, str]
 
 
@@ -110,7 +110,7 @@ class Cluster:
 
 
 def fits(cluster: Cluster, standing: Standing, pod: Pod, node: Node) -> bool:
-    """Return whether a node takes a pod beside the other pods there."""
+    """Return whether a node has room for a pod beside the other pods there."""
     if node.tainted and not pod.tolerates:
         return False
     beside = [cluster.pod(name) for name, at in standing.items() if at == node.name and name != pod.name]

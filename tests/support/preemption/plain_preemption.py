@@ -1,9 +1,9 @@
 """Workload-aware preemption on small clusters and plain lists; no plan of the engine may be worse.
 
 It is written from KEP-5710's "Preemption algorithm" and the rules that Podium adds, step by step. It scans
-linearly for the minimal priority and keeps no value from one step to the next, so it is right by inspection.
-It shares no code with the engine. Here feasibility is decided on one node at a time: by resources, host
-ports, anti-affinity by host name, and a taint.
+linearly for the minimal priority and keeps no value from one step to the next, so it can be checked by
+reading. It shares no code with the engine. Here feasibility is decided on one node at a time: by resources,
+host ports, anti-affinity by host name, and a taint.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -56,7 +56,7 @@ def running(cluster: Cluster) -> dict[str, str]:
 
 
 def promised(cluster: Cluster, preemptor: "Preemptor") -> dict[str, str]:
-    """Return the nominated pods of no lower priority: their room is not free for this preemptor."""
+    """Return the nominated pods of equal or higher priority, whose room is not free for this preemptor."""
     return {
         pod.name: pod.nominated
         for pod in cluster.pods
@@ -116,7 +116,7 @@ def exempt(cluster: Cluster, unit: Unit, priority: int) -> bool:
     times = [pod.scheduled for pod in unit.pods if pod.scheduled is not None]
     if group is not None and unit.grouped:
         if any(time < group.made for time in times):
-            # It was made again under running pods.
+            # The group was created again under running pods.
             return False
         times += [group.first] if group.first is not None else []
     return not times or min(times) + patience.seconds > cluster.now
@@ -191,7 +191,7 @@ def preemptor_of(cluster: Cluster, name: str) -> Preemptor:
     waiting = [pod for pod in members if pod.node is None]
     there = sum(pod.node is not None and not pod.leaving for pod in members)
     waiting.sort(key=lambda pod: (-pod.priority, pod.created, pod.name))
-    # No unit goes for members beyond minCount.
+    # No unit is evicted for members beyond minCount.
     never = group.never or any(pod.never for pod in waiting) or there >= group.least
     return Preemptor(tuple(waiting), max(1, group.least - there), group.priority, never)
 
@@ -291,7 +291,7 @@ def plan_in(
     rest = [pod for pod in preemptor.pods if pod.name not in placed]
     placed |= place(within, {**without(victims), **placed}, rest)
     if not victims:
-        # Pods of several kinds may find in another order what they did not find before.
+        # After an eviction, pods of several kinds may fit in another order.
         waits = any(
             leaves(cluster.pod(name)) and at in placed.values() for name, at in running(cluster).items()
         )

@@ -24,11 +24,11 @@ HOST = "kubernetes.io/hostname"
 ZONE = "topology.kubernetes.io/zone"
 
 
-# --- what there is ----------------------------------------------------------------------------------------
+# --- objects --------------------------------------------------------------------------------------------
 
 
 def node(name: str = "n1", cpu: str | int = 4, **kwargs: Any) -> SchedulableNode:
-    """Make a node with so many cpus; it carries its name as a label."""
+    """Make a node with so many cpus and its name as a label."""
     labels = {HOST: name, **kwargs.pop("labels", {})}
     return builders.node(name, {"cpu": cpu, **kwargs.pop("room", {})}, labels=labels, **kwargs)
 
@@ -100,7 +100,7 @@ def marked_for_deletion() -> dict[str, Any]:
     return {"conditions": [{"type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler"}]}
 
 
-# --- what is planned --------------------------------------------------------------------------------------
+# --- plans ----------------------------------------------------------------------------------------------
 
 
 def of(name: str, *, native: bool = True) -> GroupKey:

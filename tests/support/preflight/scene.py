@@ -50,7 +50,7 @@ def workload(*classes: str, name: str = "train", version: str = OLD_VERSION) -> 
 
 
 def pod(name: str = "train-0", *, of: str = "train", priority: int = 0, job: str = "") -> Object:
-    """A pod of a group, made by a Job if one is named; it has a device."""
+    """A pod of a group, created by a Job if one is named; it has a device."""
     owner = {"apiVersion": "batch/v1", "kind": "Job", "name": job, "uid": job, "controller": True}
     return {
         "apiVersion": "v1",

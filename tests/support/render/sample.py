@@ -1,4 +1,4 @@
-"""Hand-made reports for the renderers: a sick cluster with hostile names, a clean one, and a large one."""
+"""Hand-made reports for the renderers: one with hostile names, one without findings, and a large one."""
 
 import msgspec
 from tests.support.render.cluster import node, pod, state
@@ -23,8 +23,8 @@ from podium.cli.render.context import Context, FindingLocation
 from podium.cli.render.pictures.clustermap import cluster_map
 from podium.rules.rule import Rule
 
-# Texts that a file may hold although no API server would have stored them: a terminal escape, markup, a
-# turned direction. Also a workflow command on its own line, characters that XML forbids, an emoji.
+# Texts that a file may hold although no API server would store them: a terminal escape, markup, a
+# right-to-left override. Also a workflow command on its own line, characters that XML forbids, an emoji.
 HOSTILE = "<script>alert(1)</script>'\"&\x1b[31m\u202egnp\n::error::owned%0A\x00\ufffe \U0001f600"
 
 DIVERGENT = Rule(
@@ -184,7 +184,7 @@ def sick() -> AuditReport:
 
 
 def clean() -> AuditReport:
-    """Return the report of a cluster with nothing to say against."""
+    """Return the report of a cluster without findings."""
     summary = AuditSummary(
         kubernetes="1.37",
         chosenBy="--kubernetes",
@@ -204,7 +204,7 @@ def clean() -> AuditReport:
 
 
 def triaged() -> AuditReport:
-    """Return a report of which most findings do not count: known, gone since the baseline, or ignored."""
+    """Return a report whose findings mostly do not count: known, fixed since the baseline, or ignored."""
     whole = sick()
     new, known, ignored = whole.findings[:1], whole.findings[1:9], whole.findings[9:]
     reasons = [(f"agreed {HOSTILE}", "2026-12-31"), ("for ever", "")]

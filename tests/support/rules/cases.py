@@ -1,7 +1,7 @@
 """Upstream's rules as a table: the row of the parity list, a request, and the server's answer word for word.
 
-`test_upstream` puts every case to `review`, `test_upstream_server` to a real server of the minor, so an
-expectation that is wrong fails there. `{v}` in a message is the API version.
+`test_upstream` sends every case to `review`, `test_upstream_server` to a real server of the minor, so a wrong
+expectation fails there. `{v}` in a message is the API version.
 """
 
 from collections.abc import Callable
@@ -29,7 +29,7 @@ NEWER = ("1.37",)
 
 
 class Case(NamedTuple):
-    """A create, or with `edits` an update of what was created, and what comes of it.
+    """A create, or with `edits` an update of the created object, and its result.
 
     `rule` is the id of the first finding, or empty; `expect` are fields of the stored object by path.
     """
@@ -47,7 +47,7 @@ class Case(NamedTuple):
 
     @property
     def id(self) -> str:
-        """Name the case in test output."""
+        """Return the name of the case in test output."""
         return f"{self.row}-{self.name}"
 
 

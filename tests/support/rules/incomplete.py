@@ -1,7 +1,7 @@
-"""Objects that lack one required field each, and the answers of API servers to them.
+"""Objects that each lack one required field, and the answers of API servers to them.
 
-The schema that a server publishes says which fields are required. The server enforces most of them, and in
-words of its own. `python -m tests.support.rules.incomplete` records its answers in
+The schema that a server publishes has the required fields. The server enforces most of them, with messages of
+its own. `python -m tests.support.rules.incomplete` records its answers in
 tests/conformance/recorded/required.json (`make record`).
 """
 
@@ -17,7 +17,7 @@ from tests.support.servers import Server, exclusive
 from podium.controlplane.releases import RELEASES
 
 RECORDED = podschema.RECORDED.with_name("required.json")
-# By definition and field: the server's words on its absence, empty if it counts as an empty object.
+# By definition and field: the server's message for its absence, empty if it counts as an empty object.
 Answers = dict[str, dict[str, str]]
 
 # Fields that the schema does not require and the server does, so that only the field in question is absent.
@@ -39,13 +39,13 @@ class Incomplete(NamedTuple):
 
 
 def read() -> dict[str, Answers]:
-    """Return what was recorded, by version of Kubernetes."""
+    """Return the recording, by version of Kubernetes."""
     recorded: dict[str, Answers] = json.loads(RECORDED.read_bytes())
     return recorded
 
 
 def answers(server: Server) -> Answers:
-    """Return a server's words on the absence of each required field that it does not accept."""
+    """Return a server's message for the absence of each required field that it does not accept."""
     found: dict[str, dict[str, str]] = {}
     definitions = podschema.definitions_of(server)
     for api, roots in podschema.ROOTS.items():
@@ -63,7 +63,7 @@ def answers(server: Server) -> Answers:
 
 
 def _concerns(field: str, message: str, path: str) -> bool:
-    """Return whether a cause is the absence at a path, and not a result of it elsewhere in the object."""
+    """Return whether a cause is the absence at a path, and not its consequence elsewhere in the object."""
     return field.split(".")[:2] == path.split(".")[:2] and not message.startswith("Invalid value: {")
 
 

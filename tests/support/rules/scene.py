@@ -78,7 +78,7 @@ def classes() -> list[Document]:
 
 
 def cluster(*documents: Document) -> ClusterState:
-    """Index some objects beside the classes."""
+    """Index some objects together with the classes."""
     state = ClusterState(native_served=True)
     for document in [*classes(), *documents]:
         read = READS[document["apiVersion"], document["kind"]]
@@ -93,7 +93,7 @@ def profile(
 
 
 def create(document: Document, state: ClusterState | None = None, by: Profile | None = None) -> Verdict:
-    """Judge the creation of an object."""
+    """Review the creation of an object."""
     request = Request(operation=Operation.CREATE, object=document)
     return review(request, cluster() if state is None else state, by or profile())
 
@@ -106,13 +106,13 @@ def update(
     *,
     subresource: str = "",
 ) -> Verdict:
-    """Judge the update of an object."""
+    """Review the update of an object."""
     request = Request(operation=Operation.UPDATE, object=new, old=old, subresource=subresource)
     return review(request, cluster() if state is None else state, by or profile())
 
 
 def stored(document: Document, state: ClusterState | None = None, by: Profile | None = None) -> Document:
-    """Return an object as the server stores it, with what only the server makes."""
+    """Return an object as the server stores it, with the fields that only a server sets."""
     verdict = create(document, state, by)
     assert verdict.admitted is not None, verdict.message
     made = {"uid": "1111", "resourceVersion": "7", "creationTimestamp": "2026-11-21T09:00:00Z"}
@@ -134,5 +134,5 @@ def changed(document: Document, path: str, value: Any) -> Document:
 
 
 def rules_of(verdict: Verdict) -> list[str]:
-    """Return the ids of what was found."""
+    """Return the ids of the findings."""
     return [finding.rule for finding in verdict.findings]

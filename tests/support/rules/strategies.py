@@ -1,4 +1,4 @@
-"""Objects for Hypothesis, likely and unlikely ones, and clusters and profiles to judge them in."""
+"""Objects for Hypothesis, likely and unlikely ones, and clusters and profiles to review them in."""
 
 from typing import Any
 

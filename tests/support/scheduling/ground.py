@@ -1,4 +1,4 @@
-"""A cluster as hints ask about it, given outright, and entries that wait for room on it."""
+"""A fixed cluster for the queries of hints, and entries that wait for room on it."""
 
 from collections.abc import Collection
 from dataclasses import dataclass, field
@@ -16,7 +16,7 @@ ROOM = Waiting((Shape(),), priority=5, may_preempt=True)
 
 @dataclass
 class Ground:
-    """The nodes that suit each shape, and the room on them for each shape from a priority on.
+    """The feasible nodes of each shape, and their room for each shape from a priority on.
 
     A key of `reserved` is a pod's row. The room that the pod reserves counts only for pods beside it.
     """
@@ -28,12 +28,12 @@ class Ground:
     reshaped: int = 0
 
     def suits(self, shape: Shape, node_row: int) -> bool:
-        """Return whether a node suits a shape."""
+        """Return whether a node is feasible for a shape."""
         self.asked += 1
         return (shape, node_row) in self.suitable_for
 
     def has_room(self, shape: Shape, node_row: int, priority: int, beside: Collection[int]) -> bool:
-        """Return whether there is room on it now."""
+        """Return whether a node has room now."""
         self.asked += 1
         least = self.room.get((shape, node_row))
         held = any(node == node_row for row, node in self.reserved.items() if row not in beside)
@@ -41,16 +41,16 @@ class Ground:
         return suits and least is not None and priority >= least and not held
 
     def suitable(self, shape: Shape, node_rows: Collection[int]) -> list[int]:
-        """Return those of many nodes that suit a shape."""
+        """Return those of many nodes that are feasible for a shape."""
         self.asked += 1
         return [row for row in node_rows if (shape, row) in self.suitable_for]
 
     def roomy(self, shape: Shape, node_rows: Collection[int]) -> list[int]:
-        """Return those of many nodes that have room, for whatever priority."""
+        """Return those of many nodes that have room, for any priority."""
         self.asked += 1
         return [row for row in node_rows if (shape, row) in self.room]
 
 
 def waits(hints: Hints, key: Key) -> bool:
-    """Return whether the hints have an entry as waiting."""
+    """Return whether an entry waits in the hints."""
     return key in hints._waiting

@@ -1,7 +1,7 @@
-"""A world in which every bind and every eviction is judged when it is decided.
+"""A cluster in memory that checks every bind and every eviction when it is decided.
 
-The rules are written here independently, from the cluster's objects and earlier decisions, so that a mistake
-of the scheduler is not made twice.
+The checks are written independently of the scheduler, from the cluster's objects and earlier decisions, so
+that a mistake of the scheduler is not repeated here.
 """
 
 from collections.abc import Mapping
@@ -24,7 +24,7 @@ def cpu(each: Schedulable) -> int:
 
 
 class Judged(World):
-    """A world in which every effect is judged when it is decided."""
+    """A cluster in memory that checks every effect when it is decided."""
 
     def restart(self, *units: float, unfinished: Mapping[str, Unfinished] | None = None) -> None:
         self.marked: set[str] = set()
@@ -39,7 +39,7 @@ class Judged(World):
         super()._perform(effect)
 
     def judge_bind(self, bind: Bind) -> None:
-        """Our pending pods only, each once, on nodes that exist; of a gang as many as it needs."""
+        """Assert that a bind is of our pending pods, each once, on existing nodes, of a gang at least minCount."""
         for ref, where in bind.pods:
             found = self._live(ref)
             assert found is not None
@@ -48,7 +48,7 @@ class Judged(World):
             assert found.spec.schedulerName == PODIUM_SCHEDULER
             assert found.metadata.deletionTimestamp is None
             assert where in self.state.nodes
-            # Another bind may be under way to a node that went.
+            # Another bind may be in flight to a deleted node.
             assert self.binding.get(ref.uid) not in self.state.nodes
             self.binding[ref.uid] = where
         if isinstance(bind.key, GroupKey):
@@ -61,7 +61,7 @@ class Judged(World):
             assert len(running | coming) >= least
 
     def judge_evict(self, evict: Evict) -> None:
-        """Assert that victims are ours, not the system's, of lower rank, not tolerated, and marked once."""
+        """Assert that victims are ours, not critical, of lower priority, not tolerated, and marked once."""
         assert self.live.mode is PreemptionMode.ENFORCE
         assert evict.victims
         for ref in evict.victims:
@@ -95,7 +95,7 @@ class Judged(World):
 
     def _evict(self, evict: Evict, failed: str) -> None:
         super()._evict(evict, failed)
-        # A pod that was not deleted after all may be marked again.
+        # A pod that was not deleted in the end may be marked again.
         alive = (self._live(ref) for ref in evict.victims)
         self.marked -= {
             each.metadata.uid or ""
@@ -104,7 +104,7 @@ class Judged(World):
         }
 
     def free(self, name: str) -> int:
-        """Return the cpus of a node that no pod has, or is about to have, by the API server's objects."""
+        """Return the free cpus of a node, by the API server's objects and binds in flight."""
         found = self.state.nodes[name]
         room = int(str((found.status.allocatable or {})["cpu"])) if found.status is not None else 0
         held = [each for each in self.held if isinstance(each, Bind)]

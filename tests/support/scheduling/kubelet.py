@@ -1,6 +1,6 @@
-"""kwok as the kubelet of all nodes of a server that has no controllers: a bound pod runs, a deleted one goes.
+"""kwok as the kubelets of a server without controllers: it starts bound pods and ends deleted ones.
 
-Nothing else writes there, so whatever a test sees of evictions is the scheduler's doing.
+No other client writes there, so only the scheduler evicts pods.
 """
 
 import contextlib

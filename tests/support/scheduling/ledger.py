@@ -1,6 +1,6 @@
-"""Every change of pods and nodes, judged afterwards: the invariants that hold at any moment.
+"""The invariants of pods and nodes, checked afterwards at every version of every object.
 
-A test that looks at the end does not see a node that was full twice for a second. Nor does it see a victim
+A test of the final state does not see a node that was overcommitted for a second. Nor does it see a victim
 that was deleted before its reason could be read. etcd orders all versions of all objects by their
 resourceVersions.
 """
@@ -40,17 +40,17 @@ class Ledger:
             yield self
 
     def catch_up(self) -> None:
-        """Wait until everything that was written so far is known here."""
+        """Wait until everything written so far is in the history."""
         until(lambda: all(map(self._is_complete, (self.pods, self.nodes))), "the ledger is complete")
 
     def forget(self) -> None:
-        """Keep of the past only how things are now, as if all of it had come at this moment."""
+        """Drop the history, and keep the current state as if all objects were created now."""
         self.catch_up()
         past = [(watch, len(watch.seen)) for watch in (self.nodes, self.pods)]
         moment = max((each.version for watch, count in past for each in watch.seen[:count]), default=0)
         for watch, count in past:
             there = {each.uid: each for each in watch.seen[:count]}
-            # A bind may be under way to a node that has just gone: it had room.
+            # A bind may be in flight to a node that was just deleted and had room.
             watch.seen[:count] = [
                 each._replace(version=moment)
                 for each in there.values()
@@ -75,7 +75,7 @@ class Ledger:
 
 
 def accepted(deletes: Iterable[Call]) -> list[str]:
-    """Return the UIDs of the accepted deletes; one whose answer was lost does not count if it is repeated.
+    """Return the UIDs of the accepted deletes, without a repeated delete whose answer was lost.
 
     The API server accepts a second delete of a pod that is still terminating.
     """
@@ -85,13 +85,13 @@ def accepted(deletes: Iterable[Call]) -> list[str]:
 
 
 def deleted(call: Call) -> str:
-    """Return the UID that a delete was held to; every delete of ours is."""
+    """Return the UID in the preconditions of a delete; every delete of ours has one."""
     uid: str = msgspec.json.decode(call.body)["preconditions"]["uid"]
     return uid
 
 
 def milli(pod: dict[str, Any]) -> int:
-    """Return the thousandths of a cpu that a pod asks for."""
+    """Return the millicores that a pod requests."""
     return sum(
         parse(each.get("resources", {}).get("requests", {}).get("cpu", "0"), Scale.MILLI)
         for each in pod["spec"]["containers"]
@@ -99,7 +99,7 @@ def milli(pod: dict[str, Any]) -> int:
 
 
 def is_marked(pod: dict[str, Any]) -> bool:
-    """Return whether a pod's status says that it is preempted."""
+    """Return whether a pod's status reports that it is preempted."""
     return any(
         (each["type"], each["status"], each.get("reason")) == MARKED
         for each in pod.get("status", {}).get("conditions", ())
@@ -112,7 +112,7 @@ class _Held(NamedTuple):
 
 
 def over_commits(pods: Iterable[Seen], nodes: Iterable[Seen]) -> list[str]:
-    """Return each pod whose arrival put more on its node than it has."""
+    """Return each pod whose arrival exceeded its node's capacity."""
     found: list[str] = []
     room: dict[str, int] = {}
     held: dict[str, _Held] = {}
@@ -141,8 +141,8 @@ def over_commits(pods: Iterable[Seen], nodes: Iterable[Seen]) -> list[str]:
 def unannounced(pods: Iterable[Seen], deletes: Iterable[str], others: Collection[str] = ()) -> list[str]:
     """Return a Job's pods that were deleted without a reason in their status, and pods deleted twice.
 
-    A Job's podFailurePolicy reads the reason; for other pods no reader decides by it. `others` names pods
-    that another client deleted too, maybe first: they had a reason at some time.
+    A Job's podFailurePolicy reads the reason; no other reader depends on it. `others` names pods that another
+    client also deleted, perhaps first: they had a reason at some time.
     """
     ours = list(deletes)
     unmarked: dict[str, str] = {}

@@ -1,4 +1,4 @@
-"""Writes that go nowhere: they are noted when they begin and end, and end as a test says."""
+"""A fake of the scheduler's writes: it records their start and end, and the test sets their results."""
 
 import asyncio
 from collections.abc import Callable, Mapping
@@ -18,13 +18,13 @@ class Write(NamedTuple):
 
 
 class Recorded(Writes):
-    """Takes each write over a turn of the loop; `ends` has the error that a write raises."""
+    """Completes each write after a turn of the loop; `ends` has the error that a write raises."""
 
     def __init__(self, ends: Mapping[Write, Exception] | None = None, limit: int = 64) -> None:
         self.limit = limit
         self.begun: list[Write] = []
         self.done: list[Write] = []
-        # Both of them, and further notes of a test, in their order.
+        # Starts and ends of writes, and further notes of a test, in their order.
         self.story: list[object] = []
         self.most = 0
         self.watch: Callable[[], None] = lambda: None
@@ -34,7 +34,7 @@ class Recorded(Writes):
     async def bind(self, pod: PodRef, node: str) -> None:
         await self._take(Write("bind", pod.name, node))
 
-    async def nominate(self, pod: PodRef, node: str | None, condition: Condition | None) -> None:  # noqa: ARG002 - as a Writes
+    async def nominate(self, pod: PodRef, node: str | None, condition: Condition | None) -> None:  # noqa: ARG002 - the signature of Writes
         await self._take(Write("nominate", pod.name, node or ""))
 
     async def mark(self, pod: PodRef, condition: Condition, version: str | None = None) -> None:
@@ -45,7 +45,7 @@ class Recorded(Writes):
         await self._take(Write("delete", pod.name))
 
     def at(self, number: int, do: Callable[[], object]) -> None:
-        """Do something in the middle of a write, the first being 1."""
+        """Call a function in the middle of a write, the first being 1."""
 
         def watch() -> None:
             if len(self.begun) == number:

@@ -1,6 +1,6 @@
 """A replica of the scheduler: `python -m tests.support.scheduling.replica WANTED`, with `Wanted` as JSON.
 
-The process that `podium scheduler` runs, with a lease of seconds where an installation's is longer.
+It is the process of `podium scheduler` with a shorter lease.
 """
 
 import sys
@@ -21,9 +21,9 @@ from podium.schedulerplugin.scheduling.live_engine import LiveEngine
 
 
 class Wanted(msgspec.Struct, kw_only=True):
-    """The settings of a replica: the lease is namespace and name (None: no election), the terms are seconds.
+    """The settings of a replica: durations are in seconds.
 
-    A decision for a pod named `endless` does not end.
+    The lease is namespace and name (None: no election). A decision for a pod named `endless` does not end.
     """
 
     kubeconfig: str
@@ -34,7 +34,7 @@ class Wanted(msgspec.Struct, kw_only=True):
 
 
 def _hang(pod: str) -> None:
-    """Make decisions for a pod of this name endless, without a look at the time."""
+    """Make decisions for a pod of this name endless, without a check of the time."""
     place, decide = LiveEngine.place_lone, Engine.decide
 
     def sleep_if(found: bool) -> None:

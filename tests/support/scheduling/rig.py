@@ -1,8 +1,8 @@
-"""A cluster in memory that a Scheduler schedules: an API server without a network, and a clock that is set.
+"""A cluster in memory with a Scheduler: an API server without a network, and a clock that tests set.
 
-`run` does the part of an API server and kubelets for each effect, at once unless a test holds it. A bound pod
-runs, a deleted one is gone. Effects that a test holds (`hold_binds`, `hold_evictions`, `lingering` victims)
-end when the test decides, which is how it makes races.
+`run` acts as API server and kubelets for each effect, at once unless a test holds it. A bound pod runs, a
+deleted one is gone. Effects that a test holds (`hold_binds`, `hold_evictions`, `lingering` victims) end when
+the test decides, which is how it makes races.
 """
 
 from collections.abc import Iterable, Mapping
@@ -32,7 +32,7 @@ from podium.schedulerplugin.scheduling.live_engine import LiveEngine
 from podium.schedulerplugin.scheduling.scheduler import Scheduler
 from podium.schedulerplugin.settings import LiveSettings
 
-# More steps than any test needs, to detect a scheduler that never rests.
+# More steps than any test needs, to detect a scheduler that never becomes idle.
 _STEPS = 10_000
 
 
@@ -43,7 +43,7 @@ def pod(name: str, cpu: str | int = 1, priority: int = 0, **kwargs: Any) -> Sche
 
 
 class World:
-    """Objects, the scheduler that follows them, and its effects: each one is in `effects`."""
+    """Objects, the scheduler that watches them, and all its effects in `effects`."""
 
     def __init__(self, *objects: Readable | Iterable[Readable], **settings: Any) -> None:
         self.live = LiveSettings(**settings)
@@ -55,14 +55,14 @@ class World:
         self.lingering = False
         # The grace period of pods that linger.
         self.grace = 30
-        # Why no bind succeeds, if none does.
+        # The error of all binds, None if they succeed.
         self.failing = ""
         self.held: list[Bind | Evict] = []
         self.apply(*objects)
         self.restart()
 
     def restart(self, *units: float, unfinished: Mapping[str, Unfinished] | None = None) -> None:
-        """Start another process: it knows the API server's objects, and the earlier records."""
+        """Start a new process with the API server's objects and the earlier records."""
         engine = LiveEngine(self.state, self.live.engine)
         self.restraint = Restraint(lambda: self.live)
         self.restraint.restore([], units, unfinished or {})
@@ -98,7 +98,7 @@ class World:
         raise AssertionError("the scheduler goes on for ever")
 
     def later(self, seconds: float) -> list[Effect]:
-        """Let time pass, at which the scheduler works when it wants to."""
+        """Advance the clock; the scheduler works at the times that it has set."""
         end, before = self.seconds + seconds, len(self.effects)
         while True:
             due = self.scheduler.due(self.seconds)
@@ -111,7 +111,7 @@ class World:
         return self.effects[before:]
 
     def release(self, *, failed: str = "") -> list[Effect]:
-        """Let what was held end, well or (`failed` says why) not; return what the scheduler does then."""
+        """End the held effects, with the error `failed` if given; return the scheduler's next effects."""
         held, self.held = self.held, []
         self.hold_binds = self.hold_evictions = False
         for effect in held:
@@ -131,7 +131,7 @@ class World:
         return {name: pod.spec.nodeName for (_, name), pod in self.state.pods.items() if pod.spec.nodeName}
 
     def evictions(self) -> list[Evict]:
-        """Return the preemptions that were begun."""
+        """Return the preemptions that were started."""
         return [effect for effect in self.effects if isinstance(effect, Evict)]
 
     def evicted(self) -> list[str]:
@@ -139,7 +139,7 @@ class World:
         return [victim.name for evict in self.evictions() for victim in evict.victims]
 
     def observed(self) -> list[list[str]]:
-        """Name the pods of each plan that was only observed."""
+        """Return the names of the pods of each plan that was only observed."""
         plans = [effect for effect in self.effects if isinstance(effect, Planned)]
         return [[victim.name for victim in plan.evict.victims] for plan in plans]
 
@@ -151,16 +151,16 @@ class World:
         return ""
 
     def nominated(self, name: str) -> str:
-        """Return the node that is reserved for a pod in the scheduler's mind."""
+        """Return the node that the scheduler reserves for a pod."""
         engine = self.scheduler.engine
         return engine.nomination(engine.snapshot.pod_row[NS, name])
 
     def rejected(self) -> list[str]:
-        """Return the reasons for which kubelets had no room."""
+        """Return the messages of kubelets that had no room."""
         return [effect.reason for effect in self.effects if isinstance(effect, Rejected)]
 
     def overcommitted(self) -> list[str]:
-        """Name the nodes on which the API server has more than fits: cpu, and pods being deleted count."""
+        """Return the overcommitted nodes: pods being deleted count too."""
         used: dict[str, float] = {}
         for each in self.state.pods.values():
             if each.spec.nodeName and not each.finished:

@@ -1,6 +1,6 @@
-"""Statuses at work with a server that only takes notes, in a stopped time.
+"""The status writer with a server that only records, under a stopped clock.
 
-So a test knows exactly what a server received, and when, and a fault hits the write that the test means.
+So a test knows exactly what a server received and when, and a fault hits the intended write.
 """
 
 import asyncio
@@ -37,7 +37,7 @@ LoggedEvent = tuple[str, dict[str, Any]]
 
 
 def ref(name: str, uid: str = "") -> PodRef:
-    """A pod of the team; its UID follows from its name."""
+    """A pod of the team; its UID is derived from its name."""
     return PodRef("team", name, uid or f"uid-{name}")
 
 
@@ -52,7 +52,7 @@ def pod(
     deleted: str | None = None,
     version: str | None = None,
 ) -> Schedulable:
-    """Return a pod that has a message in its condition, and a reserved node."""
+    """Return a pod with a message in its condition, and a reserved node."""
     conditions = [Condition("PodScheduled", "False", UNSCHEDULABLE, message)] if message else None
     return Schedulable(
         metadata=ObjectMeta(
@@ -81,7 +81,7 @@ def eviction(*units: Unit, key: Key = ("team", "a"), cleared: tuple[PodRef, ...]
 
 
 def everything(evict: Evict) -> Announcements:
-    """Return announcements of all before the first delete, each pod by itself."""
+    """Return the status changes of a preemption before the first delete, one for each pod."""
     return Announcements(evict.nominations, evict.victims, ())
 
 
@@ -89,7 +89,7 @@ NOTHING = Announcements((), (), ())
 
 
 class Api:
-    """The writes as a server receives them; `outcomes` are those of the next writes, None for success."""
+    """Records writes as a server receives them; `outcomes` are those of the next writes, None for success."""
 
     def __init__(self, *outcomes: PodiumError | None) -> None:
         self.busy = False
@@ -100,7 +100,7 @@ class Api:
         self._outcomes = list(outcomes)
 
     async def mark(self, pod: PodRef, condition: Condition, version: str | None = None) -> None:
-        """Take a condition."""
+        """Record a condition."""
         if condition.type == "DisruptionTarget":
             await self._end(
                 "unmark" if condition.status == "False" else "mark for deletion", pod.name, version or ""
@@ -110,13 +110,13 @@ class Api:
         self.told[pod] = condition.message or "", self.told.get(pod, ("", ""))[1]
 
     async def nominate(self, pod: PodRef, node: str | None, condition: Condition) -> None:
-        """Take a condition and a node."""
+        """Record a condition and a node."""
         assert node != "", "None is said for none"
         await self._end("nominate", pod.name, condition.message or "", node or "")
         self.told[pod] = condition.message or "", node or ""
 
     async def apply_group(self, _ref: ObjectRef, uid: str, conditions: Sequence[Condition]) -> None:
-        """Take all conditions."""
+        """Record all conditions."""
         await self._end("group", uid, *(f"{each.type}={each.status}" for each in conditions))
         self.groups[uid] = tuple(conditions)
 
@@ -138,7 +138,7 @@ def statuses_of(
     clock: Callable[[], float],
     sleep: Callable[[float], Awaitable[None]],
 ) -> Statuses:
-    """Return statuses whose notes and log events are kept in these lists."""
+    """Return a status writer whose notes and log events are kept in these lists."""
 
     def log_event(what: str, fields: Mapping[str, Any]) -> None:
         logged.append((what, dict(fields)))
@@ -165,7 +165,7 @@ def statuses_of(
 
 
 class Scene:
-    """Statuses at work in a time that stands."""
+    """A running status writer under a stopped clock."""
 
     def __init__(self, *outcomes: PodiumError | None) -> None:
         self.time = Time()
@@ -187,7 +187,7 @@ class Scene:
             await self.time.sleep(seconds)
 
     async def advance(self, seconds: float = 0.0) -> None:
-        """Let time pass, and everything happen that waits for nothing but its turn."""
+        """Advance the clock, and run the loop until all tasks wait for time."""
         await self._settled()
         self.time.advance(seconds)
         await self._settled()
@@ -205,7 +205,7 @@ class Scene:
 
 @asynccontextmanager
 async def at_work(*outcomes: PodiumError | None) -> AsyncIterator[Scene]:
-    """Yield working statuses; an unexpected log event fails the test."""
+    """Yield a running status writer; an unexpected log event fails the test."""
     scene = Scene(*outcomes)
     task = asyncio.create_task(scene.statuses.run())
     try:
@@ -217,5 +217,5 @@ async def at_work(*outcomes: PodiumError | None) -> AsyncIterator[Scene]:
 
 
 def refused(code: int) -> RefusedError:
-    """An API server's no."""
+    """A refusal of an API server."""
     return RefusedError("https://server", "PATCH /status", code, "", "because")

@@ -1,7 +1,7 @@
-"""A place to schedule in: an API server, kwok for kubelets, and `podium scheduler` behind a proxy.
+"""An API server, kwok as kubelets, and `podium scheduler` behind a proxy.
 
-The server and the process serve all tests of a module. A test has a yard: a namespace and nodes that only its
-pods may be on.
+The server and the process serve all tests of a module. A test has a sandbox: a namespace, and nodes that only
+its pods may use.
 """
 
 import contextlib
@@ -34,7 +34,7 @@ _SHOWN = 6000
 
 
 class Scheduler:
-    """A scheduler: a process, and the next process when that one has ended."""
+    """A scheduler: a process, and the next process after its end."""
 
     def __init__(
         self,
@@ -63,7 +63,7 @@ class Scheduler:
         written.replace(self.file)
 
     def start(self) -> None:
-        """Start a process and do not wait."""
+        """Start a process without waiting."""
         self._count += 1
         line = [
             sys.executable,
@@ -91,7 +91,7 @@ class Scheduler:
         assert "Traceback" not in self.log, self.log
 
     def kill(self) -> None:
-        """End it at once, whatever it does."""
+        """Kill the process."""
         self.process.process.kill()
         self.process.process.wait()
 
@@ -101,13 +101,13 @@ class Scheduler:
 
     @property
     def leads(self) -> bool:
-        """Whether it says that it leads; one that has ended does not."""
+        """Return whether it reports that it leads; a process that has ended does not."""
         with contextlib.suppress(OSError):
             return not self.ended and self.process.ready and self.metric("leader") == 1.0
         return False
 
     def metric(self, name: str, **labels: str) -> float:
-        """Add up the samples of one of its metrics, by the name after the prefix, that have these labels."""
+        """Return the sum of a metric's samples with these labels; `name` is without the prefix."""
         total = 0.0
         for line in self.process.get("/metrics")[1].splitlines():
             series, _, value = line.rpartition(" ")
@@ -120,13 +120,13 @@ class Scheduler:
 
     @property
     def log(self) -> str:
-        """The last log lines of its processes, to be shown when a test fails."""
+        """Return the last log lines of its processes, to be shown when a test fails."""
         logs = sorted(self._folder.glob("process-*/webhook.log"))
         return "".join(f"\n{each}:\n{each.read_text(encoding='utf-8')[-_SHOWN:]}" for each in logs[-2:])
 
 
 class World:
-    """A server that is ready to be scheduled on, with its books."""
+    """A server to schedule on, with the history of its objects."""
 
     def __init__(self, where: Place, proxies: list[Proxy], ledger: Ledger, folder: Path) -> None:
         self.place = where
@@ -139,7 +139,7 @@ class World:
 
     @property
     def proxy(self) -> Proxy:
-        """The way of the only scheduler."""
+        """The proxy of the only scheduler."""
         return self.proxies[0]
 
     @property
@@ -159,14 +159,14 @@ class World:
         self.schedulers.remove(made)
 
     def forget(self) -> None:
-        """Keep no more of the past than what matters from now on."""
+        """Drop the history that no later test needs."""
         self.ledger.forget()
         for proxy in self.proxies:
             proxy.calls.clear()
 
     @contextlib.contextmanager
     def yard(self, scheduler: str = NAME) -> Iterator["Yard"]:
-        """Yield a yard to a test, and fail on violations when the test has passed."""
+        """Yield a sandbox to a test; fail on violations after the test has passed."""
         made = Yard(self, scheduler)
         try:
             yield made
@@ -179,7 +179,7 @@ class World:
 
 @contextlib.contextmanager
 def world(name: str, folder: Path, *, ways: int = 1, kubelets: bool = True) -> Iterator[World]:
-    """Yield a world of one of PLACES without a scheduler; without kubelets pods of grace period 0 just go."""
+    """Yield a world of one of PLACES without a scheduler; without kubelets, grace periods are 0."""
     with contextlib.ExitStack() as stack:
         where = stack.enter_context(place(name))
         if kubelets:
@@ -198,14 +198,14 @@ class Yard:
         self.world = world
         self.server: Server = world.server
         self.name = world.server.new_namespace("yard-")
-        self.priorities: dict[str, int] = {}  # of groups, by UID
+        self.priorities: dict[str, int] = {}  # by the UID of the group
         self._scheduler = scheduler
         self._nodes: list[str] = []
 
-    # --- what there is ----------------------------------------------------------------------------------
+    # --- creating -----------------------------------------------------------------------------------
 
     def node(self, name: str, cpu: int | str = 4, **spec: Any) -> str:
-        """Make a node that only the yard's pods ask for; return its real name."""
+        """Make a node that only the sandbox's pods may use; return its real name."""
         full = self.full(name)
         room = {"cpu": str(cpu), "memory": "64Gi", "pods": "110"}
         labels = {"yard": self.name, "kubernetes.io/hostname": full}
@@ -262,7 +262,7 @@ class Yard:
         metadata: dict[str, Any] | None = None,
         **spec: Any,
     ) -> dict[str, Any]:
-        """Make a pod; with a `node` it is there already."""
+        """Make a pod; a pod with a `node` is bound already."""
         body = self.pod_body(name, cpu, priority, node=node, group=group, metadata=metadata, **spec)
         return self.ask("POST", self.pods_path(), body, code=201)
 
@@ -277,7 +277,7 @@ class Yard:
         metadata: dict[str, Any] | None = None,
         **spec: Any,
     ) -> dict[str, Any]:
-        """Return a pod that is not made yet."""
+        """Return a pod without creating it."""
         meta: dict[str, Any] = {"name": name, "labels": {}, **(metadata or {})}
         fields: dict[str, Any] = {
             "schedulerName": self._scheduler,
@@ -314,13 +314,13 @@ class Yard:
     def running_gang(
         self, name: str, nodes: list[str], cpu: int | str, priority: int, *, whole: bool
     ) -> list[str]:
-        """Make a gang that runs, a member on each of the nodes."""
+        """Make a running gang with a member on each of the nodes."""
         self.group(name, priority, len(nodes), whole=whole)
         for index, node in enumerate(nodes):
             self.pod(f"{name}-{index}", cpu, priority, node=node, group=name)
         return [f"{name}-{index}" for index in range(len(nodes))]
 
-    # --- what is done to it -----------------------------------------------------------------------------
+    # --- changing -----------------------------------------------------------------------------------
 
     def ask(
         self, method: str, path: str, body: Any = None, *, code: int = 200, kind: str = MERGE
@@ -342,7 +342,7 @@ class Yard:
         self.ask("DELETE", f"{self.pods_path(name)}?gracePeriodSeconds=0")
 
     def free(self, name: str) -> None:
-        """Take the finalizers of a pod, so that it may go."""
+        """Remove the finalizers of a pod."""
         self.patch(name, {"metadata": {"finalizers": None}})
 
     def cordon(self, node: str) -> None:
@@ -360,7 +360,7 @@ class Yard:
         for node in self._nodes:
             self.server.request("DELETE", f"/api/v1/nodes/{node}")
 
-    # --- what can be seen -------------------------------------------------------------------------------
+    # --- reading ------------------------------------------------------------------------------------
 
     def groups_path(self, name: str = "") -> str:
         return f"/apis/{self.world.place.api}/namespaces/{self.name}/podgroups/{name}".rstrip("/")
@@ -369,12 +369,12 @@ class Yard:
         return f"/api/v1/namespaces/{self.name}/pods/{name}".rstrip("/")
 
     def pods(self) -> dict[str, dict[str, Any]]:
-        """Return the pods there are, by name."""
+        """Return the existing pods, by name."""
         listed = self.ask("GET", self.pods_path())["items"]
         return {each["metadata"]["name"]: each for each in listed}
 
     def until(self, reached: Any, what: str, seconds: float = PATIENCE_SECONDS) -> None:
-        """Wait for a condition; show the yard's objects when it does not come."""
+        """Wait for a condition; after the timeout, show the sandbox's objects."""
         with contextlib.suppress(AssertionError):
             until(reached, what, seconds)
             return
@@ -382,7 +382,10 @@ class Yard:
         raise AssertionError(f"waited {seconds:.0f} s for: {what}\n{there}{self.world.log}")
 
     def until_bound(self, names: list[str], seconds: float = PATIENCE_SECONDS) -> dict[str, str]:
-        """Wait until pods are on nodes; return the nodes' short names. Costs the API server nothing."""
+        """Wait until pods are on nodes; return the nodes' short names.
+
+        Sends no request to the API server.
+        """
         seen = self.world.ledger.pods.seen
         looked = 0
         found: dict[str, str] = {}
@@ -400,7 +403,7 @@ class Yard:
         return {name: found[name] for name in names}
 
     def until_message(self, name: str, text: str) -> str:
-        """Wait until a pod's PodScheduled=False says this; return the whole message."""
+        """Wait until a pod's PodScheduled=False contains this text; return the whole message."""
         self.until(lambda: text in self.message(self.pods()[name]), f"{name} says {text!r}")
         return self.message(self.pods()[name])
 
@@ -413,7 +416,7 @@ class Yard:
         )
 
     def witness(self) -> None:
-        """Wait until a pod that was made now is scheduled: what could be decided before has been."""
+        """Wait until a new pod is scheduled, so that all earlier decisions have been made."""
         name = f"witness-{len(self._nodes)}"
         self.node(name, 1)
         self.pod(name, 1, 9, nodeSelector={"kubernetes.io/hostname": self.full(name)})
@@ -432,12 +435,12 @@ class Yard:
         return ""
 
     def calls(self, method: str = "", end: str = "", body: str = "") -> list[Call]:
-        """Return the writes to pods here that schedulers have made, refused ones too, in order for each."""
+        """Return the writes of schedulers to pods here, refused ones too, in order for each scheduler."""
         where = Where(rf"/namespaces/{self.name}/pods/[^/]+{end}$", method=method, body=body)
         return [call for proxy in self.world.proxies for call in proxy.writes(where)]
 
     def evicted(self) -> list[str]:
-        """Name the pods that a scheduler has deleted, in order."""
+        """Return the names of the pods that a scheduler has deleted, in order."""
         return [pod_of(call) for call in self.calls("DELETE") if call.code in (200, 202)]
 
     def evicted_uids(self) -> list[str]:
@@ -448,7 +451,7 @@ class Yard:
         return [pod_of(call) for call in (*self.calls(body="DisruptionTarget"), *self.calls("DELETE"))]
 
     def pods_where(self, **where: Any) -> Where:
-        """Return the requests about pods here; `end` is the end of their paths."""
+        """Return the requests on pods here whose path ends in `end`."""
         end = where.pop("end", "")
         return Where(rf"/namespaces/{self.name}/pods/[^/]+{end}$", **where)
 
@@ -470,12 +473,12 @@ class Yard:
 
 
 def pod_of(call: Call) -> str:
-    """Name the pod that a request is about."""
+    """Return the name of the pod of a request."""
     return call.path.partition("/pods/")[2].split("/")[0]
 
 
 def tolerant_class(server: Server, name: str, value: int, minimum: int, seconds: int) -> None:
-    """Create a class protected from preemptors below `minimum` for some seconds (-1: ever)."""
+    """Create a class protected from preemptors below `minimum` for some seconds (-1: for ever)."""
     prefix = "preemption-toleration.scheduling.x-k8s.io"
     annotations = {
         f"{prefix}/minimum-preemptable-priority": str(minimum),

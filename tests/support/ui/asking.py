@@ -1,4 +1,4 @@
-"""Asking a site as a browser does, over a socket, one request a connection."""
+"""An HTTP client for the UI, like a browser: over a socket, one request a connection."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -24,7 +24,7 @@ class Response(NamedTuple):
 
 
 class Visitor:
-    """A client with our cookie, unless `cookie` is another."""
+    """A client with our cookie, unless `cookie` is given."""
 
     def __init__(self, port: int) -> None:
         self.port = port
@@ -43,7 +43,7 @@ class Visitor:
         return await self.ask("POST", target, body, given)
 
     async def ask(self, method: str, target: str, body: bytes, headers: dict[str, str]) -> Response:
-        """Ask; a header that is given empty is left out."""
+        """Send a request; a header with an empty value is left out."""
         reader, writer = await asyncio.open_connection(HOST, self.port)
         given = {"Host": self.host, "Cookie": self.cookie, "Content-Length": str(len(body)), **headers}
         lines = [f"{name}: {value}" for name, value in given.items() if value]
@@ -59,7 +59,7 @@ class Visitor:
 
 
 class Clock:
-    """A clock that tests turn."""
+    """A clock that tests set."""
 
     def __init__(self) -> None:
         self.now = NOW

@@ -1,4 +1,4 @@
-"""Small clusters for the pages, as documents, and their desks and surroundings."""
+"""Small clusters for the pages, as documents, with their desks and pages' surroundings."""
 
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
@@ -32,12 +32,12 @@ BY_SCHEDULER = "PreemptionByScheduler"
 
 
 def mixed(name: Callable[[str], str] = str) -> Objects:
-    """Return one of everything: `name` turns every name, message and class into another."""
+    """Return one object of each kind; `name` maps every name, message and class."""
     classes = [priority_class(name("batch"), 100), priority_class(name("high"), 1000)]
     return [
         node("n1", cpu="4"),
         *classes,
-        # Waits for room that four lower pods hold.
+        # Waits for the room of four pods of lower priority.
         group(name("train"), least=2, priority=1000, spec={"priorityClassName": name("high")}),
         *(
             pod(
@@ -57,7 +57,7 @@ def mixed(name: Callable[[str], str] = str) -> Objects:
         # Was preempted, and waits again.
         group(name("again"), disrupted(BY_SCHEDULER, name("for a higher one")), least=1, priority=100),
         pod(name("again-0"), group=name("again"), priority=100),
-        # Is leaving.
+        # Is terminating.
         pod(
             name("victim"),
             disrupted(BY_SCHEDULER, name("podium-scheduler: preempting")),

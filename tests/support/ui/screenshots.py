@@ -1,4 +1,4 @@
-"""Take the pictures of docs/ui.md, of the examples: `make screenshots`."""
+"""Take the pictures of docs/ui.md from the examples: `make screenshots`."""
 
 from typing import Any
 
@@ -7,7 +7,7 @@ from tests.support.browser import launched
 from tests.support.ui.running import PREEMPTION, ROOT, TRAINING, serving
 
 SIZE: Any = {"width": 1100, "height": 760}
-# The first has a slip: there is no such class.
+# The first one has an error: the class does not exist.
 MANIFEST = """\
 apiVersion: v1
 kind: Pod
@@ -32,7 +32,7 @@ def take(page: Page, name: str, link: str, path: str) -> None:
 
 
 def main() -> None:
-    """Take them all."""
+    """Take all pictures."""
     with (
         serving("-f", TRAINING) as training,
         serving(*PREEMPTION) as preemption,

@@ -1,4 +1,4 @@
-"""A browser that is let in by the link, and everything that goes wrong or out meanwhile."""
+"""A browser page that has opened the link, with its errors and requests."""
 
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
@@ -7,7 +7,7 @@ from playwright.sync_api import Browser, BrowserContext, Page, expect
 
 
 class Tab(NamedTuple):
-    """A page of a browser that was let in, and everything that went wrong or out."""
+    """A page of a browser with a session, and its errors and requests."""
 
     page: Page
     messages: list[str]
@@ -20,7 +20,7 @@ class Tab(NamedTuple):
 
 
 def enter(browser: Browser, link: str, **options: Any) -> Tab:
-    """Open a link, as from a terminal, and be let in."""
+    """Open a link, as from a terminal, and start a session."""
     context: BrowserContext = browser.new_context(base_url=site_of(link), **options)
     tab = Tab(context.new_page(), [], [])
     tab.page.on("console", lambda message: tab.messages.append(message.text))

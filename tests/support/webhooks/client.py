@@ -1,7 +1,7 @@
-"""A server in a thread, and clients as rude as they like: raw sockets that send any bytes at any time.
+"""A server in a thread, and clients on raw sockets that send any bytes at any time.
 
 The server runs on its own event loop, asyncio's or uvloop's. So a test is a plain script of the clients'
-actions, and a client that blocks hurts no other.
+actions, and a client that blocks does not affect the others.
 """
 
 import asyncio
@@ -32,7 +32,7 @@ from podium.runtime.messages import REFUSALS, Route, Tally
 from podium.runtime.server import HTTPServer
 
 ADDRESS = "127.0.0.1"
-# Nothing here takes a second; a machine may be busy.
+# No step takes a second; the machine may be busy.
 LOOPS: dict[str, Callable[[], asyncio.AbstractEventLoop]] = {
     "asyncio": asyncio.new_event_loop,
     "uvloop": uvloop.new_event_loop,
@@ -49,7 +49,7 @@ class Answer(NamedTuple):
 
 @functools.cache
 def certificate() -> bytes:
-    """Make a throwaway key and certificate for loopback, as one PEM."""
+    """Make a temporary key and certificate for loopback, as one PEM."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "throwaway")])
     now = dt.datetime.now(dt.UTC)
@@ -73,7 +73,7 @@ def certificate() -> bytes:
 
 
 def server_context() -> ssl.SSLContext:
-    """A context that serves the throwaway certificate."""
+    """Return a context with the temporary certificate."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "pair.pem"
@@ -84,7 +84,7 @@ def server_context() -> ssl.SSLContext:
 
 @functools.cache
 def client_context() -> ssl.SSLContext:
-    """Return a context that requests no client certificate: each process makes a certificate of its own."""
+    """Return a context that requests no client certificate: each process makes its own certificate."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE
@@ -133,14 +133,14 @@ class Peer:
         self._socket.close()
 
     def secure(self) -> None:
-        """Start TLS on a connection that began without."""
+        """Start TLS on a plain connection."""
         self._socket = client_context().wrap_socket(self._socket)
 
     def send(self, data: bytes) -> None:
         self._socket.sendall(data)
 
     def answer(self) -> Answer:
-        """Read one response; EOFError when the server closes before it is whole."""
+        """Read one response; raise EOFError if the server closes before it is complete."""
         head = self._until(lambda read: read.find(b"\r\n\r\n") + 1)
         first, *lines = head.decode().strip().split("\r\n")
         headers = dict(line.split(": ", 1) for line in lines)
@@ -164,7 +164,7 @@ class Peer:
 
     @property
     def closed(self) -> bool:
-        """Wait until the server closes, whichever way; False when it sends something instead."""
+        """Wait until the server closes or resets; return False if it sends data instead."""
         try:
             self._read += self._socket.recv(65536)
         except (ConnectionError, ssl.SSLError):
@@ -173,7 +173,7 @@ class Peer:
 
 
 class Served:
-    """A server that runs in a thread; `refusals` are those it counted, with the status."""
+    """A server that runs in a thread; `refusals` are the counted refusals with their status."""
 
     def __init__(
         self,
@@ -189,7 +189,7 @@ class Served:
         self._tls = tls
 
     def start(self, work: Coroutine[Any, Any, Any]) -> "concurrent.futures.Future[Any]":
-        """Begin something on the server's loop."""
+        """Start a coroutine on the server's loop."""
         return asyncio.run_coroutine_threadsafe(work, self._loop)
 
     def soon(self, call: Callable[[], object]) -> None:
@@ -201,7 +201,7 @@ class Served:
 
     @property
     def refuses_connections(self) -> bool:
-        """Whether no server listens; a connection made to find out is closed."""
+        """Return whether no server listens; the connection of the check is closed."""
         try:
             socket.create_connection((ADDRESS, self.server.port), timeout=PATIENCE_SECONDS).close()
         except ConnectionRefusedError:
@@ -209,7 +209,7 @@ class Served:
         return False
 
     def until(self, condition: Callable[["Served"], bool], what: str) -> None:
-        """Wait for something that the server is to do by itself."""
+        """Wait for a condition that the server must bring about."""
         deadline = time.monotonic() + PATIENCE_SECONDS
         while not condition(self):
             assert time.monotonic() < deadline, f"waited in vain: {what}"
@@ -226,7 +226,7 @@ def serving(
     accepts: Callable[[ssl.SSLObject], bool] | None = None,
     tally: Tally = lambda _why: None,
 ) -> Iterator[Served]:
-    """Serve routes until the context ends; then nothing may be held any more."""
+    """Serve routes until the context ends; then no request may be in progress."""
     refusals: list[tuple[int, str]] = []
 
     def refused(why: str) -> None:

@@ -1,4 +1,4 @@
-"""Certificates for tests, good and bad, and what a real client makes of a server's."""
+"""Certificates for tests, good and bad, and a real client's judgement of a server's."""
 
 import asyncio
 import contextlib
@@ -26,7 +26,7 @@ def now() -> datetime:
 
 
 def authority() -> Pair:
-    """A CA of the last hour, good for a day."""
+    """A CA created an hour ago and valid for a day."""
     return certificates.authority(certificates.new_key(), now() - HOUR, now() + 24 * HOUR)
 
 
@@ -95,14 +95,14 @@ def rsa_leaf(ca: Pair, *, use: x509.ObjectIdentifier | None = ExtendedKeyUsageOI
 
 
 def write(folder: Path, pair: Pair) -> None:
-    """As tls.crt and tls.key."""
+    """Return the pair as tls.crt and tls.key."""
     (folder / "tls.crt").write_bytes(pair.certificate)
     (folder / "tls.key").write_bytes(pair.key)
 
 
 @contextlib.asynccontextmanager
 async def listening(serving: Serving) -> AsyncIterator[int]:
-    """A server that answers each line with the client's names, or "refused"; its port."""
+    """Yield the port of a server that answers each line with the client's names, or "refused"."""
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with contextlib.suppress(OSError):
@@ -129,7 +129,10 @@ def client(
 
 
 async def ask(port: int, context: ssl.SSLContext, *, name: str = NAME) -> tuple[str, str]:
-    """Connect and ask: the answer and the fingerprint of the server's certificate. Raises OSError."""
+    """Connect and send a line; return the answer and the fingerprint of the server's certificate.
+
+    Raises OSError.
+    """
     reader, writer = await asyncio.open_connection(
         "127.0.0.1", port, ssl=context, server_hostname=name, ssl_handshake_timeout=20
     )

@@ -18,7 +18,7 @@ from podium.webhooks.conversion import convert_review
 
 
 class Answer(NamedTuple):
-    """The answer that a client gets: the code, the decoded body, and the texts of the Warning headers."""
+    """The answer to a client: the code, the decoded body, and the texts of the Warning headers."""
 
     code: int
     body: dict[str, Any]
@@ -35,7 +35,7 @@ def send(
     user: str = "",
     groups: Sequence[str] = (),
 ) -> Answer:
-    """Send one request on the kept connection, as another user where one is named."""
+    """Send one request on the kept connection, as another user if one is named."""
     connection = _connection(server.url, server.access.authority)
     connection.putrequest(method, path)
     connection.putheader("Authorization", f"Bearer {server.access.token}")
@@ -81,7 +81,7 @@ class Recorder:
 
 
 def _version(request: Mapping[str, Any]) -> str:
-    # Sent as it was written: no rule sees a version it was not asked in.
+    # The version as written: no rule matches a version that it does not name.
     assert request["kind"] == request["requestKind"]
     version: str = request["kind"]["version"]
     return version

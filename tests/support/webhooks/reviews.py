@@ -63,7 +63,7 @@ def ask(
     by: Profile = PODIUM,
     **fields: Any,
 ) -> Answer:
-    """Put a review to the functions under test, from bytes to bytes."""
+    """Pass a review through the functions under test, from bytes to bytes."""
     review = decode(json.dumps(asked(document, old, **fields)).encode(), phase)
     seen = cluster() if view is None else view
     verdict = NO_OPINION if review.request is None else review_phase(phase, review.request, seen, by)
@@ -90,7 +90,7 @@ def validate(document: Document, old: Document | None = None, **rest: Any) -> An
 
 
 def applied(document: Document, patch: list[Document]) -> Document:
-    """Apply a patch of add and replace as RFC 6902 has it."""
+    """Apply a patch of add and replace as in RFC 6902."""
     result = copy.deepcopy(document)
     for operation in patch:
         *parents, last = (

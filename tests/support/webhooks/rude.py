@@ -1,7 +1,7 @@
-"""A webhook process without an API server, to be treated badly: the real server and handlers, no cluster.
+"""A webhook process without an API server, for hostile clients: the real server and handlers, no cluster.
 
-`python -m tests.support.webhooks.rude` writes its port to standard output and serves until its standard input
-ends.
+`python -m tests.support.webhooks.isolated` writes its port to standard output and serves until its standard
+input ends.
 """
 
 import asyncio
@@ -19,15 +19,14 @@ from podium.runtime.server import HTTPServer
 from podium.webhooks.handlers import Handlers
 from podium.webhooks.metrics import WebhookMetrics
 
-# Slow clients are given up soon, or a test would have to wait as long as a cluster can; and as many as there
-# may be are still few enough to be made in a test.
+# Short timeouts and few connections, so that a test can reach the limits.
 LIMITS = Limits(
     connections=250, header_seconds=2.0, body_seconds=2.0, handshake_seconds=2.0, linger_seconds=0.2
 )
 
 
 class Still:
-    """A cluster in which nothing is and nothing happens."""
+    """An empty cluster that does not change."""
 
     state = ClusterState(native_served=True)
     synced = True
@@ -39,7 +38,7 @@ class Still:
 
 
 async def serve() -> None:
-    """Serve until the parent process goes away."""
+    """Serve until the parent process ends."""
     metrics = WebhookMetrics(new_registry())
     log = logs.configure("json", "info")
     handlers = Handlers(Still(), lambda: Profile(kubernetes="1.37", rules="podium"), metrics, log)

@@ -1,7 +1,7 @@
 """`podium webhook` as users run it: a process of its own, started, awaited and stopped by tests.
 
-Only this module knows the command line and the process's report of its port. So tests of parity, faults and
-hostile input start it in the same way and show the same output when it does not come up.
+Only this module knows the command line and the process's report of its port. So all tests start it in the
+same way and show its output if it does not start.
 """
 
 import contextlib
@@ -21,14 +21,14 @@ from tests.support.servers import Server
 from tests.support.waiting import PATIENCE_SECONDS, comes
 
 _ADDRESS = "127.0.0.1"
-# Below those that Linux gives to outgoing connections.
+# Below the ports of outgoing connections in Linux.
 _PORTS = range(20_000, 32_000)
 _PODIUM = Path(sys.executable).with_name("podium")
 
 
 @dataclass
 class Running:
-    """A process that serves, or served; everything it wrote is in `log`."""
+    """A process that serves, or served; `log` has its whole output."""
 
     process: "subprocess.Popen[bytes]"
     folder: Path
@@ -46,16 +46,16 @@ class Running:
 
     @property
     def log(self) -> str:
-        """The text that it has written to its standard error so far."""
+        """Return its standard error so far."""
         return (self.folder / "webhook.log").read_text(encoding="utf-8", errors="replace")
 
     @property
     def events(self) -> list[dict[str, Any]]:
-        """The structured lines of its log; a traceback of the interpreter is not among them."""
+        """Return the structured lines of its log, without tracebacks of the interpreter."""
         return [json.loads(line) for line in self.log.splitlines() if line.startswith("{")]
 
     def get(self, path: str) -> tuple[int, str]:
-        """Ask the plain port: /livez, /readyz or /metrics."""
+        """GET from the plain port: /livez, /readyz or /metrics."""
         connection = http.client.HTTPConnection(_ADDRESS, self.metrics_port, timeout=10)
         with contextlib.closing(connection):
             connection.request("GET", path)
@@ -64,13 +64,13 @@ class Running:
 
     @property
     def ready(self) -> bool:
-        """Whether it says that requests may be sent to it."""
+        """Return whether it reports that it is ready."""
         with contextlib.suppress(OSError):
             return self.get("/readyz")[0] == 200
         return False
 
     def until(self, condition: Callable[[], bool], what: str) -> None:
-        """Wait for something this process is expected to do; its death or silence fails with its log."""
+        """Wait for a condition that this process must bring about; its end or a timeout shows its log."""
 
         def reached() -> bool:
             if condition():
@@ -90,12 +90,12 @@ class Running:
         return False
 
     def wait_ready(self) -> None:
-        """Wait until it serves and logs that."""
+        """Wait until it serves and logs it."""
         self.until(self._serving, "it serves")
         self.until(lambda: self.ready, "it is ready")
 
     def stop(self, with_signal: signal.Signals = signal.SIGTERM) -> int:
-        """End it and return its exit code; one that has ended is left as it is."""
+        """Stop it and return its exit code; a process that has ended stays as it is."""
         if self.process.poll() is None:
             self.process.send_signal(with_signal)
         try:
@@ -107,7 +107,7 @@ class Running:
 
 
 def free_port() -> int:
-    """Return a port without a listener, which no connection can get meanwhile."""
+    """Return a port without a listener, which no other process can take meanwhile."""
     while True:
         port = random.SystemRandom().choice(_PORTS)
         with contextlib.suppress(OSError), socket.create_server((_ADDRESS, port)):
@@ -115,9 +115,9 @@ def free_port() -> int:
 
 
 def launch(server: Server, folder: Path, *arguments: str) -> Running:
-    """Start the process and do not wait; it registers under its own URL unless the arguments say otherwise.
+    """Start the process without waiting; it registers under its own URL unless the arguments differ.
 
-    `folder` gets its log and, unless the arguments say otherwise, its certificates.
+    `folder` gets its log and, unless the arguments differ, its certificates.
     """
     folder.mkdir(parents=True, exist_ok=True)
     port = free_port()
@@ -138,7 +138,7 @@ def _given(arguments: tuple[str, ...], *stems: str) -> bool:
 
 @contextlib.contextmanager
 def running(server: Server, folder: Path, *arguments: str) -> Iterator[Running]:
-    """Yield a process that is ready, and end it; its exit code must be 0 unless the test itself ended it."""
+    """Yield a ready process, and stop it; its exit code must be 0 unless the test stopped it."""
     started = launch(server, folder, *arguments)
     with ending(started):
         started.wait_ready()
@@ -147,7 +147,7 @@ def running(server: Server, folder: Path, *arguments: str) -> Iterator[Running]:
 
 @contextlib.contextmanager
 def ending(started: Running) -> Iterator[None]:
-    """End a process after the block, in good order unless the block failed."""
+    """Stop a process after the block, in good order unless the block failed."""
     try:
         yield
         if started.process.poll() is None:

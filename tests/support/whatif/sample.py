@@ -1,4 +1,4 @@
-"""Plans made by hand for the renderers: one that costs others, one that fits, one that does not, a large."""
+"""Hand-made plans for the renderers: with victims, without victims, without a place, and a large one."""
 
 from collections.abc import Sequence
 
@@ -99,7 +99,7 @@ def several() -> WhatIf:
 
 
 def fits() -> WhatIf:
-    """Make the report of a pod that has room."""
+    """Make the report of a pod that fits without preemption."""
     plan = Plan(
         semantics=Semantics.V1_37,
         outcome=Outcome.FITS,
@@ -143,12 +143,12 @@ def report(
     preemptor: str = "PodGroup team-a/train",
     unknown: Sequence[str] = (),
 ) -> WhatIf:
-    """Put a plan into its surroundings."""
+    """Make the plan's cluster."""
     return WhatIf(plan, preemptor, accelerators or {}, basis(plan.semantics, unknown))
 
 
 def basis(semantics: Semantics = Semantics.KEP, unknown: Sequence[str] = ()) -> Basis:
-    """Make what an answer rests on."""
+    """Make the facts that an answer depends on."""
     return Basis(
         semantics,
         rules_why="set by --semantics",

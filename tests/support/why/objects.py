@@ -20,7 +20,7 @@ def podium(
 
 
 def file(objects: list[dict[str, Any]], name: str = "cluster.json") -> str:
-    """Write objects as kubectl does."""
+    """Write objects as kubectl prints them."""
     Path(name).write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": objects}), "utf-8")
     return name
 
@@ -51,7 +51,7 @@ def pod(
     status: dict[str, Any] | None = None,
     **spec: Any,
 ) -> dict[str, Any]:
-    """Make a pod, a member of a group of Podium's unless `native`; `status` goes beside its conditions."""
+    """Make a pod, a member of a Podium group unless `native`; `status` is added to its conditions."""
     meta = {**(metadata or {})}
     if group and not native:
         meta["labels"] = {"scheduling.podium.dev/pod-group": group}

@@ -1,4 +1,4 @@
-"""Cases for the rules about how pods stand to their group."""
+"""Cases for the rules that compare pods with their group."""
 
 from tests.support.audit.builders import NEW, OLD, pod, pod_group, pods, priority_class
 from tests.support.audit.cases.case import GOLD, GROUP, Case

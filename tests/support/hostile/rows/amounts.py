@@ -1,4 +1,4 @@
-"""Amounts of resources: many names, more than 53 or 63 bits hold, every form of a quantity."""
+"""Amounts of resources: many names, more than 53 or 63 bits, every form of a quantity."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from tests.support.hostile.tenant import Tenant, container
 ROWS = Table()
 _PAST_DOUBLES = str(2**52 + 1)
 _MOST = str(2**63 - 1)
-# Offered by every node, eight of it.
+# A resource of which every node has eight.
 OFFERED, UNKNOWN = "example.com/offered", "example.com/unknown"
 _OTHER = "default-scheduler"
 
@@ -38,13 +38,13 @@ def resources(tenant: Tenant) -> None:
 
 @ROWS.row
 def most_resources(tenant: Tenant) -> None:
-    """20,000 names, of which each is once a request and once a limit."""
+    """20,000 names, each as a request or a limit."""
     tenant.pod(asking(_names(20_000)))
 
 
 @ROWS.row
 def resources_on_a_node(tenant: Tenant) -> None:
-    """8,000 names on each of the nodes, of a scheduler of its own each."""
+    """8,000 names on each of the nodes, each pod of a scheduler of its own."""
     for number, node in enumerate(NODES):
         tenant.pod(asking(_names(8_000)), nodeName=node, schedulerName=f"other-{number}")
 
@@ -69,14 +69,14 @@ def resources_that_change(tenant: Tenant) -> None:
 
 @ROWS.row
 def past_doubles_of_the_unknown(tenant: Tenant) -> None:
-    """More than 2^52 of what no node offers, on every node, unevictable."""
+    """More than 2^52 of a resource that no node has, on every node, in pods that cannot be evicted."""
     for node in NODES:
         tenant.pod(asking({UNKNOWN: _PAST_DOUBLES}), nodeName=node, schedulerName=_OTHER)
 
 
 @ROWS.row
 def most_of_the_unknown(tenant: Tenant) -> None:
-    """2^63 - 1 of it, in three containers each."""
+    """2^63 - 1 of the same resource, in three containers each."""
     for node in NODES:
         tenant.pod(
             *(asking({UNKNOWN: _MOST}, f"c{n}") for n in range(3)), nodeName=node, schedulerName=_OTHER
@@ -85,28 +85,28 @@ def most_of_the_unknown(tenant: Tenant) -> None:
 
 @ROWS.row
 def past_doubles_of_the_offered(tenant: Tenant) -> None:
-    """More than 2^52 of what every node offers eight of: this resource is gone, the others are not."""
+    """More than 2^52 of a resource of which every node has eight: only this resource is exhausted."""
     for node in NODES:
         tenant.pod(asking({OFFERED: _PAST_DOUBLES}), nodeName=node, schedulerName=_OTHER)
 
 
 @ROWS.filling
 def evictable_past_doubles(tenant: Tenant) -> None:
-    """Pods of Podium's scheduler that take more cpu than can be counted, and all of the nodes."""
+    """Pods of Podium's scheduler that overflow the sum of cpus and fill all nodes."""
     for node in NODES:
         tenant.pod(asking({"cpu": "1e15", OFFERED: _PAST_DOUBLES}), nodeName=node)
 
 
 @ROWS.row
 def cpu_past_everything(tenant: Tenant) -> None:
-    """Pending, with the largest cpu that is accepted."""
+    """A pending pod with the largest accepted cpu."""
     for amount in ("1e15", "9223372036854775", "9P", _MOST):
         tenant.pod(asking({"cpu": amount}))
 
 
 @ROWS.row
 def memory_past_everything(tenant: Tenant) -> None:
-    """Pending, with the largest memory, ephemeral storage and hugepages that are accepted."""
+    """A pending pod with the largest accepted memory, ephemeral storage and hugepages."""
     for name in ("memory", "ephemeral-storage"):
         for amount in ("1Ei", "7Ei", "1E", _MOST, "99999999999999999999E"):
             tenant.pod(asking({name: amount}))
@@ -114,13 +114,13 @@ def memory_past_everything(tenant: Tenant) -> None:
 
 @ROWS.row
 def memory_of_a_node_past_everything(tenant: Tenant) -> None:
-    """The request of one pod leaves no memory on a node that others need."""
+    """One pod's request takes all memory of a node that others need."""
     tenant.pod(asking({"memory": _MOST, "cpu": "1e12"}), nodeName=NODES[0], schedulerName=_OTHER)
 
 
 @ROWS.row
 def tiny_amounts(tenant: Tenant) -> None:
-    """Less than can be counted: fractions of a byte, and of a thousandth."""
+    """Amounts below the smallest unit: fractions of a byte, and of a thousandth."""
     for amount in ("1n", "0.000001m", "1e-9", "0.0000000001"):
         tenant.pod(asking({"memory": amount}))
         tenant.pod(asking({"ephemeral-storage": amount}))
@@ -158,7 +158,7 @@ def long_quantity(tenant: Tenant) -> None:
 
 @ROWS.row
 def sum_past_everything(tenant: Tenant) -> None:
-    """2,000 containers that each ask for the most."""
+    """2,000 containers, each with the largest request."""
     tenant.pod(*(asking({"memory": _MOST, "cpu": "1e15"}, f"c{number}") for number in range(2_000)))
 
 
@@ -170,14 +170,14 @@ def sum_past_everything_on_a_node(tenant: Tenant) -> None:
 
 @ROWS.row
 def hugepages_of_all_sizes(tenant: Tenant) -> None:
-    """500 sizes of pages."""
+    """500 page sizes."""
     sizes = {f"hugepages-{number}Ki": f"{number}Ki" for number in range(1, 501)}
     tenant.pod(asking({**sizes, "memory": "1", "cpu": "1m"}))
 
 
 @ROWS.row
 def amounts_of_a_pod(tenant: Tenant) -> None:
-    """The pod's own resources, beside its containers'."""
+    """The pod's own resources, and its containers'."""
     tenant.pod(asking({"memory": "1"}), resources={"requests": {"memory": _MOST, "cpu": "1e15"}})
 
 
@@ -190,7 +190,7 @@ def limits_alone(tenant: Tenant) -> None:
 
 @ROWS.row
 def a_gang_that_can_never_fit(tenant: Tenant) -> None:
-    """Members of which each asks for more than the cluster has, by another amount."""
+    """Members that each request more than the cluster has, by different amounts."""
     group = tenant.group(40)
     for number in range(40):
         tenant.pod(asking({"cpu": f"{1000 + number}", UNKNOWN: str(2**52 + number)}), group=group)

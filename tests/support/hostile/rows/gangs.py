@@ -1,4 +1,4 @@
-"""Groups and their members: numbers, references, modes, joining and leaving members, protection."""
+"""Groups and their members: numbers, references, modes, changes of membership, protection."""
 
 from typing import Any
 
@@ -18,7 +18,7 @@ _DELAY = "scheduling.podium.dev/preemption-delay"
 _PREEMPTED_AS = "scheduling.podium.dev/preemption-priority-class"
 _MOST_COUNT = 2**31 - 1
 _SOME, _FEW = 30, 15
-# Pods on every node of the wide pool, as many as take all of each.
+# Pods on every node of the wide pool, which fill the nodes.
 _ONE = {"cpu": "1"}
 
 
@@ -36,7 +36,7 @@ def _wide_victims(tenant: Tenant, count: int = WIDE_NODES, **spec: Any) -> None:
 def _wide_gang(tenant: Tenant, count: int, **spec: Any) -> None:
     group = tenant.group(count, priorityClassName=LOW)
     for number in range(count):
-        # As the pods of an Indexed Job: one label of each differs.
+        # Like the pods of an Indexed Job: one label differs.
         metadata = {"labels": {"gang": tenant.prefix, "index": str(number)}}
         chosen = {"priorityClassName": LOW, "nodeSelector": {"pool": WIDE}, **spec}
         tenant.pod(asking(_ONE), metadata=metadata, group=group, **chosen)
@@ -44,14 +44,14 @@ def _wide_gang(tenant: Tenant, count: int, **spec: Any) -> None:
 
 @ROWS.row
 def one_pod_a_host(tenant: Tenant) -> None:
-    """A gang that needs every node of a pool to itself, where a cheaper pod runs on each."""
+    """A gang that needs every node of a pool, where a cheaper pod runs on each."""
     _wide_victims(tenant)
     _wide_gang(tenant, WIDE_NODES, affinity=apart(gang=tenant.prefix))
 
 
 @ROWS.row
 def one_pod_a_host_of_too_few(tenant: Tenant) -> None:
-    """A gang of one pod a host that needs one host more than there is."""
+    """A gang with one pod a host and one member more than hosts."""
     _wide_victims(tenant, _SOME)
     _wide_gang(tenant, WIDE_NODES + 1, affinity=apart(gang=tenant.prefix))
 
@@ -68,7 +68,7 @@ def spread_over_hosts(tenant: Tenant) -> None:
 
 @ROWS.row
 def lone_pod_among_gangs(tenant: Tenant) -> None:
-    """A pod for which one of many whole gangs, each of one pod a host, has to go."""
+    """A pod that must preempt one of many whole gangs, each of one pod a host."""
     for first in range(0, 3 * _FEW, _FEW):
         gang = tenant.group(_FEW, disruptionMode=_ALL)
         for number in range(first, first + _FEW):
@@ -80,17 +80,17 @@ def lone_pod_among_gangs(tenant: Tenant) -> None:
 
 @ROWS.filling
 def helper_that_joins_later(tenant: Tenant) -> None:
-    """A whole gang of priority 0, and a pod of another scheduler that would join it while it runs."""
+    """A whole gang of priority 0, and a pod of another scheduler that tries to join it while it runs."""
     group = tenant.group(len(NODES), disruptionMode=_ALL)
     _whole_nodes(tenant, group)
     helper = tenant.pod(nodeName=NODES[0], schedulerName="default-scheduler")
-    # Refused or not: either way nothing may be protected by it.
+    # Refused or not: it must not protect any pod.
     tenant.tried("PATCH", f"{PODS}/{helper}", {"metadata": {"labels": {GROUP_LABEL: group}}})
 
 
 @ROWS.filling
 def helper_of_another_scheduler(tenant: Tenant) -> None:
-    """The same, a member since it was created."""
+    """The same with a pod that is a member from its creation."""
     group = tenant.group(len(NODES), disruptionMode=_ALL)
     _whole_nodes(tenant, group)
     tenant.pod(group=group, nodeName=NODES[0], schedulerName="default-scheduler")
@@ -98,7 +98,7 @@ def helper_of_another_scheduler(tenant: Tenant) -> None:
 
 @ROWS.filling
 def helper_that_cannot_be_counted(tenant: Tenant) -> None:
-    """A member that asks for more than can be counted."""
+    """A member whose request overflows."""
     group = tenant.group(len(NODES), disruptionMode=_ALL)
     _whole_nodes(tenant, group)
     tenant.pod(asking({"example.com/unknown": str(2**52 + 1)}), group=group, nodeName=NODES[0])
@@ -106,7 +106,7 @@ def helper_that_cannot_be_counted(tenant: Tenant) -> None:
 
 @ROWS.filling
 def native_helper(tenant: Tenant) -> None:
-    """A native group of which a member is another scheduler's."""
+    """A native group with a member of another scheduler."""
     older = tenant.server.release.minor == "1.36"
     group = tenant.native_group(len(NODES), disruptionMode="PodGroup" if older else _ALL)
     member: dict[str, Any] = {"schedulingGroup": {"podGroupName": group}}
@@ -117,7 +117,7 @@ def native_helper(tenant: Tenant) -> None:
 
 @ROWS.filling
 def preempted_as_somebody_else(tenant: Tenant) -> None:
-    """A group that would be preempted as a class that is above all, or that is none."""
+    """A group with the highest class, or with a class that does not exist."""
     for value in ("system-node-critical", "none", "", ESCAPED * 1_000):
         tenant.group(2, metadata={"annotations": {_PREEMPTED_AS: value}})
     group = tenant.group(len(NODES), metadata={"annotations": {_PREEMPTED_AS: "system-node-critical"}})
@@ -126,7 +126,7 @@ def preempted_as_somebody_else(tenant: Tenant) -> None:
 
 @ROWS.filling
 def members_of_many_priorities(tenant: Tenant) -> None:
-    """A whole gang of which two members are worth more than the others."""
+    """A whole gang with two members of higher priority than the others."""
     group = tenant.group(len(NODES), disruptionMode=_ALL, priorityClassName=LOW)
     for number, node in enumerate(NODES):
         chosen: dict[str, Any] = {"priorityClassName": LOW} if number % 2 else {}
@@ -135,7 +135,7 @@ def members_of_many_priorities(tenant: Tenant) -> None:
 
 @ROWS.row
 def delays_that_are_none(tenant: Tenant) -> None:
-    """Delays of a preemption that are too long, too many digits, or no time."""
+    """Preemption delays that are too long, have too many digits, or are not a duration."""
     for text in ("9999999999h", "1e9s", "-5m", "5", "\u0665m", "9" * 10_000 + "s", "", "0s", "1h" * 5_000):
         group = tenant.group(2, metadata={"annotations": {_DELAY: text}}, priorityClassName=LOW)
         for _ in range(2):
@@ -158,7 +158,7 @@ def many_native_groups(tenant: Tenant) -> None:
 
 @ROWS.row
 def many_gangs(tenant: Tenant) -> None:
-    """25 gangs of two that wait for room that will not come."""
+    """25 gangs of two that wait for room that never becomes free."""
     for _ in range(25):
         group = tenant.group(2, priorityClassName=LOW)
         for _ in range(2):
@@ -167,7 +167,7 @@ def many_gangs(tenant: Tenant) -> None:
 
 @ROWS.row
 def gangs_above_all(tenant: Tenant) -> None:
-    """Pods of the highest class there is, which no node has room for."""
+    """Pods of the highest class that fit on no node."""
     for number in range(20):
         tenant.pod(asking({"cpu": str(1000 + number)}), priorityClassName="system-node-critical")
 
@@ -183,7 +183,7 @@ def largest_counts(tenant: Tenant) -> None:
 
 @ROWS.row
 def counts_that_change(tenant: Tenant) -> None:
-    """A minCount that is changed thirty times while members wait."""
+    """A minCount that changes thirty times while members wait."""
     group = tenant.group(5)
     for _ in range(4):
         tenant.pod(asking({"cpu": "1000"}), group=group)
@@ -194,7 +194,7 @@ def counts_that_change(tenant: Tenant) -> None:
 
 @ROWS.row
 def groups_that_do_not_exist(tenant: Tenant) -> None:
-    """Forty members of groups that were never made, of both APIs."""
+    """Forty members of groups that do not exist, of both APIs."""
     for number in range(20):
         tenant.pod(group=f"none-{number}")
         tenant.pod(schedulingGroup={"podGroupName": f"none-{number}"})
@@ -202,7 +202,7 @@ def groups_that_do_not_exist(tenant: Tenant) -> None:
 
 @ROWS.row
 def member_of_two(tenant: Tenant) -> None:
-    """Members of a native group and of one of Podium's, of the same name and of others."""
+    """Members of a native group and of one of Podium's, with the same name and with others."""
     name = tenant.group(2, metadata={"name": tenant.name("same")})
     tenant.native_group(2, metadata={"name": name})
     other = tenant.native_group(2)
@@ -222,7 +222,7 @@ def members_before_their_group(tenant: Tenant) -> None:
 
 @ROWS.row
 def groups_that_come_and_go(tenant: Tenant) -> None:
-    """Fifteen times the same group and members of the same name, made and deleted."""
+    """The same group and members, created and deleted fifteen times."""
     name = tenant.name("again")
     for _ in range(15):
         pod = tenant.pod(asking({"cpu": "1000"}), metadata={"name": name}, group=name)
@@ -238,7 +238,7 @@ def _group(name: str) -> dict[str, Any]:
 
 @ROWS.row
 def group_that_may_not_go(tenant: Tenant) -> None:
-    """A group that was deleted while it has members, and has finalizers of its own."""
+    """A deleted group with members and finalizers of its own."""
     group = tenant.group(2, metadata={"finalizers": [f"example.com/f{number}" for number in range(500)]})
     for _ in range(3):
         tenant.pod(asking({"cpu": "1000"}), group=group)
@@ -254,7 +254,7 @@ def group_of_escapes(tenant: Tenant) -> None:
 
 @ROWS.row
 def native_group_of_escapes(tenant: Tenant) -> None:
-    """An owner's name of a native group, which the webhook follows as well: 6 MB in a watch."""
+    """An owner's name of a native group, which the webhook watches too: 6 MB in a watch."""
     owner = {"apiVersion": "batch/v1", "kind": "Job", "name": ESCAPED * 1_000_000, "uid": "u"}
     tenant.native_group(2, metadata={"ownerReferences": [owner]})
     tenant.native_group(2, metadata={"annotations": {"a": ESCAPED * 250_000}})
@@ -262,7 +262,7 @@ def native_group_of_escapes(tenant: Tenant) -> None:
 
 @ROWS.row
 def groups_that_are_converted(tenant: Tenant) -> None:
-    """Ten groups of 250 KB that are listed in the older version: a review of 2.5 MB."""
+    """Ten groups of 250 KB, listed in the older version: a review of 2.5 MB."""
     for _ in range(10):
         tenant.group(2, metadata={"annotations": {"a": "x" * 250_000}})
     tenant.read(OLD_GROUPS)
@@ -270,7 +270,7 @@ def groups_that_are_converted(tenant: Tenant) -> None:
 
 @ROWS.row
 def workload_of_all_templates(tenant: Tenant) -> None:
-    """Workloads with as many templates as there may be, and with references to themselves."""
+    """Workloads with the maximum number of templates, and with references to themselves."""
     templates = [
         {"name": f"t{number}", "schedulingPolicy": {"gang": {"minCount": _MOST_COUNT}}} for number in range(8)
     ]
@@ -288,7 +288,7 @@ def workload_of_all_templates(tenant: Tenant) -> None:
 
 @ROWS.row
 def native_workload_of_all_templates(tenant: Tenant) -> None:
-    """The API server's own kind of them."""
+    """The same in the native API."""
     templates = [{"name": f"t{number}", "schedulingPolicy": {"basic": {}}} for number in range(8)]
     for _ in range(2):
         metadata = {"annotations": {"a": ESCAPED * 200_000}}
@@ -299,7 +299,7 @@ def native_workload_of_all_templates(tenant: Tenant) -> None:
 
 @ROWS.row
 def groups_that_nobody_has_a_domain_for(tenant: Tenant) -> None:
-    """Topology constraints of groups, by keys that no node has, or every node."""
+    """Topology constraints of groups, by keys that no node has, or that every node has."""
     for key in ("no.such/key", HOST, ZONE):
         group = tenant.group(3, schedulingConstraints={"topology": [{"key": key}]})
         for _ in range(3):

@@ -1,4 +1,4 @@
-"""Objects that are large, or that become large: lines of watches, reviews, counts of elements, depths."""
+"""Objects that are or become large: lines of watches, reviews, numbers of elements, depths."""
 
 import json
 
@@ -9,11 +9,11 @@ from tests.support.hostile.tenant import PODS, Tenant, container
 from podium.api.groups import GROUP_LABEL
 
 ROWS = Table()
-# An API server writes each of these as six bytes.
+# An API server writes each of these characters as six bytes.
 ESCAPED = "<"
-# etcd takes 1.5 MiB; JSON of these is 7.2 MB.
+# etcd accepts 1.5 MiB; as JSON these are 7.2 MB.
 _MOST = 1_200_000
-# Of all annotations of an object.
+# The limit of all annotations of an object.
 _ANNOTATIONS = 250_000
 
 
@@ -49,27 +49,27 @@ def five_pods_of_escapes(tenant: Tenant) -> None:
 
 @ROWS.row
 def change_of_escapes(tenant: Tenant) -> None:
-    """A review of an update has the object twice: 7.8 MB."""
+    """An update, whose review has the object twice: 7.8 MB."""
     name = tenant.pod(env(ESCAPED * 650_000))
     tenant.patch(PODS, name, {"metadata": {"labels": {"a": "b"}}})
 
 
 @ROWS.row
 def largest_change_of_escapes(tenant: Tenant) -> None:
-    """The largest review of an update that there is."""
+    """The largest possible review of an update."""
     name = tenant.pod(env(ESCAPED * _MOST))
     tenant.patch(PODS, name, {"metadata": {"labels": {"a": "b"}}})
 
 
 @ROWS.row
 def member_of_escapes(tenant: Tenant) -> None:
-    """The webhook judges members, so it reads all of it."""
+    """A member of a group: the webhook reviews members, so it reads all of it."""
     tenant.pod(env(ESCAPED * _MOST), group=tenant.group(2))
 
 
 @ROWS.row
 def env_of_line_separators(tenant: Tenant) -> None:
-    """U+2028, which is three bytes in and six out, and ends a line for some readers."""
+    """U+2028: three bytes in and six out, and a line break for some readers."""
     tenant.pod(env("\u2028" * 400_000))
 
 
@@ -81,13 +81,13 @@ def env_of_control_characters(tenant: Tenant) -> None:
 
 @ROWS.row
 def annotations_of_escapes(tenant: Tenant) -> None:
-    """As many annotations as an object may have."""
+    """The maximum size of annotations."""
     tenant.pod(metadata={"annotations": {"a": ESCAPED * _ANNOTATIONS}})
 
 
 @ROWS.row
 def annotation_of_emoji(tenant: Tenant) -> None:
-    """Four bytes a character, beyond the first plane of Unicode."""
+    """Characters of four bytes, beyond the first plane of Unicode."""
     tenant.pod(metadata={"annotations": {"a": "\U0001f525" * (_ANNOTATIONS // 4)}})
 
 
@@ -104,20 +104,20 @@ def annotation_that_is_no_text(tenant: Tenant) -> None:
 
 @ROWS.row
 def annotation_of_deep_json(tenant: Tenant) -> None:
-    """An annotation as kubectl would write it of an object with 50,000 levels."""
+    """An annotation with an object of 50,000 levels, as kubectl writes it."""
     deep = "[" * 50_000 + "]" * 50_000
     tenant.pod(metadata={"annotations": {"kubectl.kubernetes.io/last-applied-configuration": deep}})
 
 
 @ROWS.row
 def field_twice(tenant: Tenant) -> None:
-    """JSON that names a field twice, of two types."""
+    """JSON with a duplicate field, of two types."""
     text = json.dumps({"metadata": {"name": tenant.name()}, "spec": {"containers": [container()]}})
     tenant.write("POST", PODS, (text[:-1] + ',"metadata":{"labels":{"a":"b"}}}').encode())
 
 
 def managed(tenant: Tenant, levels: int, group: str = "") -> str:
-    """Create a pod with JSON of many levels, in a group if one is named; return its name."""
+    """Create a pod with deeply nested JSON, in a group if one is named; return its name."""
     name = tenant.name()
     fields = '{"f:spec":' * levels + "{}" + "}" * levels
     about = '"manager":"m","operation":"Update","apiVersion":"v1","fieldsType":"FieldsV1"'
@@ -131,13 +131,13 @@ def managed(tenant: Tenant, levels: int, group: str = "") -> str:
 
 @ROWS.row
 def deep_managed_fields(tenant: Tenant) -> None:
-    """Real JSON, not text, of some hundred levels."""
+    """JSON of some hundred levels."""
     managed(tenant, 400)
 
 
 @ROWS.row
 def deepest_managed_fields(tenant: Tenant) -> None:
-    """Real JSON of more levels than Python's stack has."""
+    """JSON of more levels than Python's stack has."""
     managed(tenant, 4_000)
 
 
@@ -159,7 +159,7 @@ def many_variables(tenant: Tenant) -> None:
 
 @ROWS.row
 def many_containers(tenant: Tenant) -> None:
-    """2,000 containers that each ask for something."""
+    """2,000 containers with a request each."""
     amounts = {"requests": {"cpu": "1m", "memory": "1Ki"}}
     tenant.pod(*(container(f"c{number}", resources=amounts) for number in range(2_000)))
 
@@ -181,7 +181,7 @@ def many_ports(tenant: Tenant) -> None:
 
 @ROWS.row
 def many_ports_on_a_node(tenant: Tenant) -> None:
-    """The same, taken, by addresses of their own."""
+    """The same ports on a node, with addresses of their own."""
     ports = [{"containerPort": n, "hostPort": n, "hostIP": f"10.{n % 250}.0.1"} for n in range(1, 3_001)]
     tenant.pod(container(ports=ports), nodeName=NODES[0])
 
@@ -201,7 +201,7 @@ def many_claims(tenant: Tenant) -> None:
 
 @ROWS.row
 def many_labels(tenant: Tenant) -> None:
-    """4,000 labels: nothing limits them."""
+    """4,000 labels: their number has no limit."""
     tenant.pod(metadata={"labels": {f"label-{number}": "x" * 20 for number in range(4_000)}})
 
 
@@ -220,7 +220,7 @@ def many_owners(tenant: Tenant) -> None:
 
 @ROWS.row
 def owner_of_escapes(tenant: Tenant) -> None:
-    """The name of an owner has no character set and no length."""
+    """An owner's name, which has no character set and no maximum length."""
     owner = {
         "apiVersion": "batch/v1",
         "kind": "Job",
@@ -250,7 +250,7 @@ def owner_of_another_world(tenant: Tenant) -> None:
 
 @ROWS.row
 def long_name(tenant: Tenant) -> None:
-    """The longest name and a generateName that is as long."""
+    """The longest name and a generateName of the same length."""
     tenant.pod(metadata={"name": f"{tenant.prefix}-{'x' * 250}"[:253], "generateName": "x" * 240})
 
 

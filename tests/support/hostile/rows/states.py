@@ -1,4 +1,4 @@
-"""States and times: pods that leave and never go, claims and budgets, followed owners, dry runs."""
+"""States and times: pods that never end, claims and budgets, watched owners, dry runs."""
 
 import json
 import threading
@@ -17,13 +17,13 @@ ROWS = Table()
 _AUTO = {"scheduling.podium.dev/gang": "auto"}
 _MOST = 2**31 - 1
 _TEN_YEARS = 315_360_000
-# The webhook has room for 100 requests that wait for the objects they name.
+# The webhook holds at most 100 requests that wait for the objects they name.
 _MORE_THAN_WAIT = 110
 _HOLD = ["example.com/hold"]
 
 
 def _leaving(tenant: Tenant, seconds: int, node: str, cpu: int, scheduler: str = "podium-scheduler") -> None:
-    """Delete a pod that takes its time: no kubelet ends it before."""
+    """Delete a pod that no kubelet ends before its grace period."""
     name = tenant.pod(
         asking({"cpu": str(cpu)}),
         metadata={"name": tenant.name(), "labels": {STAYS: "yes"}},
@@ -43,13 +43,13 @@ def _half_leaving(tenant: Tenant, scheduler: str) -> None:
 
 @ROWS.filling
 def leaving_for_ten_years(tenant: Tenant) -> None:
-    """Pods that take two of four nodes, were deleted, and have ten years left."""
+    """Deleted pods with a grace period of ten years, on two of four nodes."""
     _half_leaving(tenant, "podium-scheduler")
 
 
 @ROWS.filling
 def leaving_for_ten_years_of_another(tenant: Tenant) -> None:
-    """The same of another scheduler."""
+    """The same with pods of another scheduler."""
     _half_leaving(tenant, "default-scheduler")
 
 
@@ -62,14 +62,14 @@ def leaving_for_longer_than_time(tenant: Tenant) -> None:
 
 @ROWS.row
 def many_that_leave(tenant: Tenant) -> None:
-    """Forty pods that were deleted and are held."""
+    """Forty deleted pods with finalizers."""
     for number in range(40):
         _leaving(tenant, _TEN_YEARS, NODES[number % len(NODES)], 0)
 
 
 @ROWS.row
 def pending_that_leave(tenant: Tenant) -> None:
-    """Pods and gangs that were deleted before they had a node, and are held."""
+    """Pods and gangs with finalizers that were deleted before they had a node."""
     group = tenant.group(10)
     for _ in range(10):
         metadata = {"name": tenant.name(), "finalizers": _HOLD}
@@ -79,7 +79,7 @@ def pending_that_leave(tenant: Tenant) -> None:
 
 @ROWS.row
 def many_finalizers(tenant: Tenant) -> None:
-    """3,000 finalizers of a pod that was deleted."""
+    """A deleted pod with 3,000 finalizers."""
     finalizers = [f"example.com/f{number}" for number in range(3_000)]
     name = tenant.pod(metadata={"name": tenant.name(), "finalizers": finalizers}, nodeName=NODES[0])
     tenant.write("DELETE", f"{PODS}/{name}?gracePeriodSeconds=0")
@@ -87,11 +87,11 @@ def many_finalizers(tenant: Tenant) -> None:
 
 @ROWS.row
 def the_same_name_again(tenant: Tenant) -> None:
-    """A pod of one name that comes and goes forty times, on other nodes and off them."""
+    """A pod that is created and deleted forty times under one name, on other nodes and without one."""
     name = tenant.name("again")
     for number in range(40):
         spec: dict[str, Any] = {"nodeName": NODES[number % len(NODES)]} if number % 2 else {}
-        # The kubelets here delete by name, which by then may belong to the next pod.
+        # The kubelets here delete by name, which may belong to the next pod by then.
         pod = {"schedulerName": "podium-scheduler", "containers": [asking({"cpu": "10m"})], **spec}
         tenant.tried("POST", PODS, {"metadata": {"name": name}, "spec": pod})
         tenant.tried("DELETE", f"{PODS}/{name}?gracePeriodSeconds=0")
@@ -107,7 +107,7 @@ def labels_that_change(tenant: Tenant) -> None:
 
 @ROWS.row
 def gates_that_open(tenant: Tenant) -> None:
-    """A gang whose members are gated, and are freed one by one, all but one."""
+    """A gang with gated members, whose gates are removed one by one, all but one."""
     group = tenant.group(10)
     gate = [{"name": "example.com/gate"}]
     names = [tenant.pod(group=group, schedulingGates=gate) for _ in range(10)]
@@ -117,7 +117,7 @@ def gates_that_open(tenant: Tenant) -> None:
 
 @ROWS.row
 def many_pending(tenant: Tenant) -> None:
-    """Sixty pods of a class of their own that wait for room."""
+    """Sixty pending pods, each of a class of its own."""
     for number in range(60):
         chosen: dict[str, Any] = {"priorityClassName": LOW} if number % 2 else {}
         tenant.pod(asking({"cpu": str(100 + number)}), **chosen)
@@ -125,21 +125,21 @@ def many_pending(tenant: Tenant) -> None:
 
 @ROWS.row
 def many_on_a_node(tenant: Tenant) -> None:
-    """More pods on one node than it may have."""
+    """More pods on one node than its maximum."""
     for _ in range(120):
         tenant.pod(nodeName=NODES[0])
 
 
 @ROWS.row
 def node_that_does_not_exist(tenant: Tenant) -> None:
-    """Pods on nodes that were never there."""
+    """Pods on nodes that do not exist."""
     for number in range(30):
         tenant.pod(asking({"cpu": "1"}), nodeName=f"none-{number}")
 
 
 @ROWS.row
 def mirror_of_a_static_pod(tenant: Tenant) -> None:
-    """Pods that say that they are a node's own, and a DaemonSet's."""
+    """Pods that claim to be static, or of a DaemonSet."""
     annotations = {"kubernetes.io/config.mirror": "x", "kubernetes.io/config.source": "file"}
     owner = {"apiVersion": "apps/v1", "kind": "DaemonSet", "name": "d", "uid": "u", "controller": True}
     metadata = {"name": tenant.name(), "ownerReferences": [owner]}
@@ -157,7 +157,7 @@ def mirror_of_a_static_pod(tenant: Tenant) -> None:
 
 @ROWS.row
 def preemptors_that_may_not(tenant: Tenant) -> None:
-    """Pods that say themselves that they never preempt, and a deadline of the longest."""
+    """Pods with preemptionPolicy Never, and the longest deadline."""
     for seconds in (1, _MOST):
         tenant.pod(
             asking({"cpu": "5"}), preemptionPolicy="PreemptLowerPriority", activeDeadlineSeconds=seconds
@@ -180,7 +180,7 @@ def budgets_over_everything(tenant: Tenant) -> None:
 
 @ROWS.filling
 def budget_that_allows_nothing(tenant: Tenant) -> None:
-    """The pods on all of the nodes are under a budget of none."""
+    """A budget of zero over the pods on all nodes."""
     _budget(tenant, selector={}, maxUnavailable=0)
     for node in NODES:
         tenant.pod(asking({"cpu": str(CPU)}), nodeName=node)
@@ -198,7 +198,7 @@ def budget_of_a_large_selector(tenant: Tenant) -> None:
 
 @ROWS.row
 def evictions_of_ones_own(tenant: Tenant) -> None:
-    """Evictions that a budget refuses, again and again."""
+    """Repeated evictions that a budget refuses."""
     _budget(tenant, selector={}, maxUnavailable=0)
     name = tenant.pod(nodeName=NODES[0])
     body = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": name}}
@@ -213,7 +213,7 @@ def _claim(tenant: Tenant, **spec: Any) -> str:
 
 @ROWS.row
 def claims_of_nothing(tenant: Tenant) -> None:
-    """Claims of volumes that do not exist, of the largest size, and pods that wait for them."""
+    """Claims of the largest size without volumes, and pods that wait for them."""
     for storage in ("1n", "7Ei", "99999999999E"):
         name = _claim(tenant, resources={"requests": {"storage": storage}}, volumeName="none")
         tenant.pod(volumes=[{"name": "v", "persistentVolumeClaim": {"claimName": name}}])
@@ -241,7 +241,7 @@ def one_claim_of_many(tenant: Tenant) -> None:
 
 @ROWS.row
 def resource_claims_of_nothing(tenant: Tenant) -> None:
-    """Resource claims that do not exist, as many as a pod may have."""
+    """The maximum number of resource claims of a pod, none of which exists."""
     claims = [{"name": f"c{number}", "resourceClaimName": f"none-{number}"} for number in range(30)]
     tenant.pod(resourceClaims=claims)
     tenant.pod(resourceClaims=claims, nodeName=NODES[0])
@@ -278,7 +278,7 @@ def _owned(tenant: Tenant, job: str, uid: str, **spec: Any) -> None:
 
 @ROWS.row
 def jobs_of_gangs_without_end(tenant: Tenant) -> None:
-    """Jobs of 2^31 - 1 pods, each of which asks for a gang."""
+    """Jobs of 2^31 - 1 pods, each of which requests a gang."""
     template = {"metadata": {"labels": _AUTO}, "spec": {"containers": [container()]}}
     for number in range(20):
         name = tenant.job(template, parallelism=_MOST, completions=_MOST, backoffLimit=_MOST)
@@ -288,7 +288,7 @@ def jobs_of_gangs_without_end(tenant: Tenant) -> None:
 
 @ROWS.row
 def owners_of_gangs_that_are_not_there(tenant: Tenant) -> None:
-    """Forty pods that ask for a gang of a Job that was never made, and of names that are too long."""
+    """Forty pods that request a gang of a Job that does not exist, or has a name that is too long."""
     for number in range(40):
         _owned(tenant, f"{'x' * (200 if number % 2 else 1)}-{number}", f"u{number}")
 
@@ -304,7 +304,7 @@ def many_jobs(tenant: Tenant) -> None:
 
 @ROWS.row
 def dry_runs_that_wait(tenant: Tenant) -> None:
-    """Requests that name a class which does not exist, more at any time than may wait in a webhook."""
+    """Requests that name a class that does not exist, more at a time than a webhook may hold."""
     body = {
         "apiVersion": "scheduling.podium.dev/v1beta1",
         "kind": "PodGroup",
@@ -323,7 +323,7 @@ def dry_runs_that_wait(tenant: Tenant) -> None:
 
 @ROWS.row
 def dry_runs_of_escapes(tenant: Tenant) -> None:
-    """The largest members there are, four at any time, that are never stored."""
+    """The largest members, four at a time, as dry runs."""
     env = [{"name": "A", "value": ESCAPED * 1_200_000}]
     body = {
         "metadata": {"generateName": "dry-", "labels": {GROUP_LABEL: "none"}},

@@ -1,4 +1,4 @@
-"""Terms: selectors, affinities, spreads and tolerations, in needless numbers and reaches."""
+"""Terms: selectors, affinities, spreads and tolerations, in large numbers and scopes."""
 
 from typing import Any
 
@@ -29,7 +29,7 @@ def _affinity(kind: str, *terms: dict[str, Any]) -> dict[str, Any]:
 
 
 def apart(key: str = HOST, **labels: str) -> dict[str, Any]:
-    """Return the affinity of pods that may not be in one domain with pods of these labels."""
+    """Return the anti-affinity to pods of these labels."""
     return _affinity("podAntiAffinity", {"topologyKey": key, "labelSelector": {"matchLabels": labels}})
 
 
@@ -41,7 +41,7 @@ def selector_of_many_keys(tenant: Tenant) -> None:
 
 @ROWS.row
 def selectors_of_many_keys(tenant: Tenant) -> None:
-    """The same thrice with other keys, and once in a pod of another scheduler."""
+    """The same three times with other keys, and once in a pod of another scheduler."""
     for number in range(3):
         tenant.pod(nodeSelector={f"key-{number}-{part}": "v" for part in range(12_000)})
     tenant.pod(nodeSelector={f"other-{part}": "v" for part in range(12_000)}, schedulerName=_OTHER)
@@ -49,14 +49,14 @@ def selectors_of_many_keys(tenant: Tenant) -> None:
 
 @ROWS.row
 def many_node_terms(tenant: Tenant) -> None:
-    """3,000 terms of which one is enough."""
+    """3,000 alternative terms."""
     terms = [{"matchExpressions": [_expression(f"key-{number}", "Exists")]} for number in range(3_000)]
     tenant.pod(affinity=_node_affinity(*terms))
 
 
 @ROWS.row
 def many_node_expressions(tenant: Tenant) -> None:
-    """A term of 5,000 expressions, each of another key."""
+    """A term of 5,000 expressions, each with a key of its own."""
     expressions = [_expression(f"key-{number}", "NotIn", "a", "b") for number in range(5_000)]
     tenant.pod(affinity=_node_affinity({"matchExpressions": expressions}))
 
@@ -96,14 +96,14 @@ def nodes_by_name(tenant: Tenant) -> None:
 
 @ROWS.row
 def many_affinity_terms(tenant: Tenant) -> None:
-    """3,000 terms that each need another pod."""
+    """3,000 terms that each require another pod."""
     terms = [{"topologyKey": HOST, "labelSelector": {"matchLabels": {f"a{n}": "b"}}} for n in range(3_000)]
     tenant.pod(affinity=_affinity("podAffinity", *terms))
 
 
 @ROWS.row
 def many_anti_affinity_terms(tenant: Tenant) -> None:
-    """3,000 terms that each keep away another pod, of another key of topology each."""
+    """3,000 terms of anti-affinity, each with a topology key of its own."""
     terms = [
         {"topologyKey": f"key-{n}", "labelSelector": {"matchLabels": {f"a{n}": "b"}}} for n in range(3_000)
     ]
@@ -112,7 +112,7 @@ def many_anti_affinity_terms(tenant: Tenant) -> None:
 
 @ROWS.row
 def many_anti_affinity_terms_on_a_node(tenant: Tenant) -> None:
-    """2,000 terms of a running pod, which select every pod that comes."""
+    """2,000 terms of a running pod that select every incoming pod."""
     selectors = ({"matchExpressions": [_expression(f"a{n}", "Exists")]} for n in range(2_000))
     terms = [{"topologyKey": HOST, "labelSelector": each, "namespaceSelector": {}} for each in selectors]
     tenant.pod(affinity=_affinity("podAntiAffinity", *terms), nodeName=NODES[0])
@@ -120,21 +120,21 @@ def many_anti_affinity_terms_on_a_node(tenant: Tenant) -> None:
 
 @ROWS.row
 def apart_from_everything_by_nothing(tenant: Tenant) -> None:
-    """Pending, apart from every pod of every namespace by a key that no node has."""
+    """A pending pod with anti-affinity to every pod of every namespace, by a key that no node has."""
     for _ in range(5):
         tenant.pod(affinity=_affinity("podAntiAffinity", {"topologyKey": "no.such/key", **EVERYTHING}))
 
 
 @ROWS.row
 def apart_from_everything(tenant: Tenant) -> None:
-    """Pending, apart from every pod of every namespace by host and zone."""
+    """A pending pod with anti-affinity to every pod of every namespace, by host and zone."""
     for key in (HOST, ZONE):
         tenant.pod(affinity=_affinity("podAntiAffinity", {"topologyKey": key, **EVERYTHING}))
 
 
 @ROWS.filling
 def apart_from_everything_on_all_nodes(tenant: Tenant) -> None:
-    """The same, running on every node: it must be evicted for any preemptor."""
+    """The same, running on every node: any preemptor must evict it."""
     for node in NODES:
         affinity = _affinity("podAntiAffinity", {"topologyKey": HOST, **EVERYTHING})
         tenant.pod(affinity=affinity, nodeName=node)
@@ -142,7 +142,7 @@ def apart_from_everything_on_all_nodes(tenant: Tenant) -> None:
 
 @ROWS.row
 def together_with_everything(tenant: Tenant) -> None:
-    """Pods that need, and prefer, every pod of every namespace."""
+    """Pods with required and preferred affinity to every pod of every namespace."""
     preferred = [{"weight": 100, "podAffinityTerm": {"topologyKey": HOST, **EVERYTHING}}]
     for key in (HOST, ZONE, "no.such/key"):
         required = [{"topologyKey": key, **EVERYTHING}]
@@ -151,7 +151,7 @@ def together_with_everything(tenant: Tenant) -> None:
 
 @ROWS.row
 def many_preferences(tenant: Tenant) -> None:
-    """3,000 preferences of all kinds, of the largest weight."""
+    """3,000 preferences of all kinds, with the largest weight."""
     terms = [
         {
             "weight": 100,
@@ -192,7 +192,7 @@ def many_namespaces(tenant: Tenant) -> None:
 
 @ROWS.row
 def many_label_keys(tenant: Tenant) -> None:
-    """A term that takes 1,000 of the pod's labels into its selector."""
+    """A term that adds 1,000 of the pod's labels to its selector (matchLabelKeys)."""
     keys = [f"label-{number}" for number in range(1_000)]
     selector = {"matchLabels": {"a": "b"}}
     term = {"topologyKey": HOST, "labelSelector": selector, "matchLabelKeys": keys}
@@ -207,13 +207,13 @@ def _spread(key: str, selector: dict[str, Any], **fields: Any) -> dict[str, Any]
 
 @ROWS.row
 def many_spreads(tenant: Tenant) -> None:
-    """2,000 topology spread constraints, each of another key."""
+    """2,000 topology spread constraints, each with a key of its own."""
     tenant.pod(topologySpreadConstraints=[_spread(f"key-{number}", {}) for number in range(2_000)])
 
 
 @ROWS.row
 def many_soft_spreads(tenant: Tenant) -> None:
-    """2,000 that are only preferred, of which two have domains."""
+    """2,000 soft topology spread constraints, of which two have domains."""
     keys = [HOST, ZONE, *(f"key-{number}" for number in range(2_000))]
     spreads = [_spread(key, {}, whenUnsatisfiable="ScheduleAnyway") for key in keys]
     for _ in range(3):
@@ -222,7 +222,7 @@ def many_soft_spreads(tenant: Tenant) -> None:
 
 @ROWS.row
 def largest_spread(tenant: Tenant) -> None:
-    """The largest skew, and the most domains."""
+    """The largest skew and number of domains."""
     most = 2**31 - 1
     tenant.pod(topologySpreadConstraints=[_spread(HOST, {}, maxSkew=most, minDomains=most)])
     tenant.pod(
@@ -253,7 +253,7 @@ def times_of_tolerations(tenant: Tenant) -> None:
 
 @ROWS.row
 def shapes_of_their_own(tenant: Tenant) -> None:
-    """Forty pending pods of which none is like another in labels, terms and requests."""
+    """Forty pending pods with different labels, terms and requests."""
     for number in range(40):
         label = {"shape": f"s{number}"}
         resources = {"requests": {"cpu": f"{4000 + number}m"}}

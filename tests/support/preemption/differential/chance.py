@@ -17,7 +17,7 @@ import msgspec
 from tests.support.preemption.differential.generator import Object
 from tests.support.preemption.differential.recording import Recorded
 
-# Ways of which an answer tells nothing that are tried for a group.
+# The number of orders to try for a group, because an answer does not show them.
 _TRIES = 24
 
 
@@ -57,7 +57,7 @@ def chances(recorded: Recorded, objects: Sequence[Object]) -> tuple[list[Chance]
 
 
 def _orders(objects: Sequence[Object]) -> list[tuple[str, ...]]:
-    """Return the different orders of the pending members: at most the last is unlike the others."""
+    """Return the different orders of the pending members; only the last one may differ from the others."""
     pending = [each for each in objects if each["kind"] == "Pod" and "nodeName" not in each["spec"]]
     names = [each["metadata"]["name"] for each in pending]
     if len({msgspec.json.encode(each["spec"]["containers"]) for each in pending}) <= 1:

@@ -53,17 +53,17 @@ class Compared(NamedTuple):
 
     @property
     def agrees(self) -> bool:
-        """Whether one of our answers is the server's."""
+        """Return whether one of our answers is the server's."""
         return self.server in self.ours
 
     @property
     def is_open(self) -> bool:
-        """Whether the answer depends on the order, and no order that was tried gave the server's."""
+        """Return whether the answer depends on the order, and no order that was tried gave the server's."""
         return not self.agrees and self.explained is None and len(self.ours) > 1
 
     @property
     def differs(self) -> bool:
-        """Whether our answer differs for every order, and nothing explains it."""
+        """Return whether our answer differs for every order without an explanation."""
         return not self.agrees and self.explained is None and len(self.ours) == 1
 
     def __str__(self) -> str:
@@ -105,7 +105,7 @@ def _bound(header: Header, recorded: Recorded, whole: Sequence[Object]) -> Compa
 
 
 def _running(stored: Object, bound: Mapping[str, str]) -> Object:
-    """Return a pod as it is after its bind."""
+    """Return a pod after its bind."""
     node = bound.get(stored["metadata"]["name"])
     if stored["kind"] != "Pod" or node is None:
         return stored

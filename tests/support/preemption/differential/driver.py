@@ -23,7 +23,7 @@ from podium.controlplane import process
 from podium.controlplane.components import commands, log
 from podium.documents import packagedata
 
-# A group preemptor looks at every pod there is: 1.36 places its members again for each of them.
+# A group preemptor examines every pod: 1.36 places its members again for each of them.
 _BATCH = 8
 _READY_SECONDS = 120.0
 _GRACE_SECONDS = 10.0

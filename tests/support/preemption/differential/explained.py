@@ -1,7 +1,7 @@
 """The closed list of known differences from kube-scheduler, documented in docs/differences.md.
 
 Each is a change of the cluster that removes what kube-scheduler overlooks. With the change, Podium answers as
-kube-scheduler does. A difference that remains has another cause. A test demands that the recordings exercise
+kube-scheduler does. A difference that remains has another cause. A test requires that the recordings contain
 all of them.
 """
 

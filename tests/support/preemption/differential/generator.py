@@ -169,7 +169,7 @@ class _Maker:
         if self.chance(0.06):
             pod["spec"]["containers"][0]["ports"] = [{"containerPort": 80, "hostPort": 8080}]
         if self.chance(0.04):
-            # Standing pods may keep the preemptor off their node, or off their zone.
+            # Running pods may keep the preemptor off their node, or off their zone.
             apart = _apart({ROLE_LABEL: PREEMPTOR}, self.dice.choice((HOST, HOST, "zone")))
             pod["spec"]["affinity"] = {"podAntiAffinity": {_REQUIRED: apart}}
         pod["status"] = {"phase": "Running", "startTime": _time(_EPOCH + self.started[number])}
@@ -212,7 +212,7 @@ class _Maker:
                 "expectedPods": allowed,
             }
             if self.chance(0.1):
-                # Evicted a moment ago, and not counted twice.
+                # Evicted just before, and not counted twice.
                 status["disruptedPods"] = {"pod-000": _time(_EPOCH)}
             metadata = {"name": f"{key}-{value}", "namespace": self.name}
             spec = {"maxUnavailable": allowed, "selector": {"matchLabels": {key: value}}}
@@ -233,7 +233,7 @@ class _Maker:
         self.objects.append(pending)
 
     def preempting_group(self, nodes: list[Object]) -> None:
-        """Make a group of one to eight pending pods that are alike; some have members that run already."""
+        """Make a group of one to eight equal pending pods; some groups have members that run already."""
         class_name, size = self.preempting_class(), self.dice.choice((1, 2, 2, 3, 3, 4, 5, 6, 8))
         running = self.dice.choice((1, 2)) if self.chance(0.12) else 0
         gang = None

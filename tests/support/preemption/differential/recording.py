@@ -65,7 +65,7 @@ class Recorded(msgspec.Struct, frozen=True, kw_only=True):
             return "bound"
         if answer.victims:
             return "preempts"
-        # A preemptor that has to wait keeps its nomination. So does a group of 1.36 that no preemption helps.
+        # A waiting preemptor keeps its nomination. So does a group of 1.36 that no preemption helps.
         if self.preemptor[0] == "Pod":
             preempts = bool(answer.nominated) and "not eligible" not in answer.message
         else:
