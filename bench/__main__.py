@@ -1,8 +1,8 @@
-"""`make bench`: the time of the main jobs, beside a peer in the same run, written to bench/RESULTS.md.
+"""`make bench`: the time of the main jobs, with a peer in the same run, written to bench/RESULTS.md.
 
-A machine is noisy, so the things compared run in turns (A B A B ...) and the ratios count, not the seconds.
+A machine is noisy, so the compared programs run in turns (A B A B ...) and the ratios count, not the seconds.
 Nothing here asserts: the claims in the README quote RESULTS.md. `python -m bench PART ...` measures some
-parts again and leaves the figures of the others as they are.
+parts again and keeps the figures of the others.
 """
 
 import sys

@@ -1,8 +1,8 @@
-"""The floors that the reconciler is timed against: the list alone and its writes alone, each a process.
+"""Minimum times for the reconciler: the list alone and the writes alone, each in a process.
 
-`python -m bench.bare list KUBECONFIG` reads what a reconciler reads, as it does. `python -m bench.bare apply
-KUBECONFIG FILE` applies the conditions that a JSON file holds by group. It sends as many at a time as a
-reconciler has writers. Both print the seconds that took, without the start of the process.
+`python -m bench.bare list KUBECONFIG` reads what a reconciler reads, in the same way. `python -m bench.bare
+apply KUBECONFIG FILE` applies the conditions in a JSON file by group. It sends as many at a time as a
+reconciler has writers. Both print their seconds, without the start of the process.
 """
 
 import asyncio
@@ -41,7 +41,7 @@ async def listing(connection: Connection) -> float:
 
 
 async def applying(connection: Connection, conditions: dict[str, list[dict[str, Any]]]) -> float:
-    """Apply conditions to groups (`namespace/name`), guarded as the reconciler's writes are."""
+    """Apply conditions to groups (`namespace/name`), with the preconditions of the reconciler's writes."""
     stored = msgspec.json.decode(await connection.get(GROUPS))["items"]
     documents = [
         _document(meta, conditions[f"{meta['namespace']}/{meta['name']}"])
@@ -69,7 +69,7 @@ def _document(meta: dict[str, Any], conditions: list[dict[str, Any]]) -> dict[st
 
 
 async def main(work: Callable[[Connection], Awaitable[float]], kubeconfig: str) -> None:
-    """Do one of the two and say how long it took."""
+    """Run one of the two and print its seconds."""
     async with connect(kubeconfig, None) as connection:
         print(await work(connection), flush=True)
 

@@ -1,8 +1,8 @@
-"""The writes of scheduling and nothing else: the ceiling of any scheduler that writes as Podium does.
+"""The writes of scheduling alone: the maximum rate of a scheduler with Podium's writes.
 
-`python -m bench.barewrites KUBECONFIG FILE` carries out a list of `Step` that a JSON file holds, with
-Podium's own writes. The order is the one in which writes must wait: all deletes but one, then that one, then
-binds. Steps do not wait for each other. The process sends no events and marks no groups.
+`python -m bench.barewrites KUBECONFIG FILE` carries out a list of `Step` in a JSON file, with Podium's own
+writes. The order is that of a preemption: all deletes but one, then that one, then binds. Steps do not wait
+for each other. The process sends no events and marks no groups.
 """
 
 import asyncio
@@ -29,7 +29,7 @@ class Victim(NamedTuple):
 
 
 class Place(NamedTuple):
-    """A pod to bind, and where."""
+    """A pod to bind, and its node."""
 
     name: str
     uid: str
@@ -54,7 +54,7 @@ async def carry_out(step: Step, writes: Writes) -> None:
 
 
 async def main(kubeconfig: str, steps: list[Step]) -> None:
-    """Carry out everything."""
+    """Carry out all steps."""
     async with connect(kubeconfig, None) as connection:
         writes = Writes(
             connection,

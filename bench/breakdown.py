@@ -1,8 +1,8 @@
 """The parts of the time of one webhook request: the same server with parts left out, and the parts alone.
 
-The difference in processor time between servers that lack a part is its cost where it runs, among all the
-others. The handler's own parts are timed in a loop, with all the memory they touch in the processor's caches.
-aiohttp's low-level server is timed too, so the gain of our own exchange stays known.
+The difference in processor time between servers without a part and with it is its cost in place. The
+handler's own parts are timed in a loop, with all their memory in the processor's caches. aiohttp's low-level
+server is timed too, to measure the gain of our own server.
 """
 
 import contextlib
@@ -53,7 +53,7 @@ _SERVED = (_PLAIN, _EMPTY, _WHOLE, _THEIRS_EMPTY, _THEIRS)
 
 
 def measure() -> Section:
-    """Measure it all; takes about four minutes."""
+    """Measure all parts; takes about four minutes."""
     rig.programs()
     with tempfile.TemporaryDirectory() as name, contextlib.ExitStack() as stack:
         folder = Path(name)

@@ -1,7 +1,7 @@
-"""The command line and the rules under it: start, admission rules, and the audit of a large cluster.
+"""The command line and its rules: start-up, admission rules, and the audit of a large cluster.
 
-Whole processes are timed where users wait for whole processes; the rules alone, in this one, where a server
-calls them over and over.
+Whole processes are timed where users wait for them; the rules alone, in this process, where a server calls
+them repeatedly.
 """
 
 import os
@@ -57,7 +57,7 @@ def audits() -> Section:
 
 
 def run(argv: list[str]) -> Run:
-    """Run a command to its end and account for it; any exit code will do (3 says findings)."""
+    """Run a command and return its cost, with any exit code (3 is findings)."""
     with Path(os.devnull).open("wb") as null:
         start = time.perf_counter()
         process = subprocess.Popen(argv, stdout=null, stderr=null)
@@ -68,7 +68,7 @@ def run(argv: list[str]) -> Run:
 
 
 def in_turns(*commands: list[str]) -> list[list[Run]]:
-    """Run the commands in turns, after one round that does not count."""
+    """Run the commands in turns, after one warm-up round."""
     rounds = [[run(command) for command in commands] for _ in range(ROUNDS + 1)][1:]
     return [list(runs) for runs in zip(*rounds, strict=True)]
 
@@ -94,7 +94,7 @@ def audit_rows(dump: Path) -> list[Row]:
 
 
 def finding_rows(dump: Path, size: cluster.Size) -> list[Row]:
-    """Time the rules alone, on a state that is already decoded."""
+    """Time the rules alone, on a decoded state."""
     loaded = load_state(read_documents(InputFiles([str(dump)])), strict=False)
     times = timed(
         lambda: audit(
@@ -105,7 +105,7 @@ def finding_rows(dump: Path, size: cluster.Size) -> list[Row]:
 
 
 def timed(work: Callable[[], object]) -> list[float]:
-    """Time a function of this process, after one call that does not count."""
+    """Time a function of this process, after one warm-up call."""
     times = []
     for _ in range(ROUNDS + 1):
         start = time.perf_counter()

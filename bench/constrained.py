@@ -1,4 +1,4 @@
-"""Preemptors that more than room decides about: one pod a host, even spread, whole gangs that keep apart.
+"""Preemptors with constraints: one pod a host, even spread, whole gangs with anti-affinity.
 
 `python -m bench.constrained CASE ARGUMENT ...` measures one case in a process of its own and prints its
 figures as JSON. Each decision is made again after a pod of the cluster was replaced.
@@ -39,7 +39,7 @@ KINDS = {
     "even": "host spread",
     "sizes": "three sizes of pods",
 }
-# The accelerators of the members, in turn, of a gang of several sizes.
+# The accelerators of the members of a gang with several sizes, in turn.
 SIZES = (8, 4, 2)
 APART_NODES, APART_GANG = 400, 20
 OUTSIDER_NODES, OUTSIDER_GANG = 1_000, 100
@@ -55,7 +55,7 @@ decision of an engine is left out.
 
 
 def measure() -> Section:
-    """Measure it all; takes about half a minute."""
+    """Measure all cases; takes about half a minute."""
     rows = []
     for nodes, members in GANGS:
         cluster = f"{nodes:,} nodes, {nodes * PER_NODE:,} pods"
@@ -72,14 +72,14 @@ def measure() -> Section:
 
 
 def gang(kind: str, nodes: int, members: int, numbered: int = 1) -> list[float]:
-    """Let a gang preempt: `plain`, with its pods `apart` by host, spread `even`, or of several `sizes`."""
+    """Let a gang preempt: `plain`, one pod a host (`apart`), spread `even`, or with several `sizes`."""
     state = _full(nodes)
     sizes = SIZES if kind == "sizes" else SIZES[:1]
     return _deciding(state, _gang(state, "wanted", members, 10, sizes=sizes, **_constraint(kind)), numbered)
 
 
 def lone(kind: str, nodes: int, members: int, numbered: int = 1) -> list[float]:
-    """Let a lone pod preempt where whole gangs run on half of the nodes, and lower pods on the other."""
+    """Let a lone pod preempt where whole gangs run on half of the nodes, lower pods on the other."""
     state = ClusterState(native_served=True)
     half = nodes // 2
     for at in range(nodes):
@@ -94,7 +94,7 @@ def lone(kind: str, nodes: int, members: int, numbered: int = 1) -> list[float]:
 
 
 def outsider(kind: str, nodes: int, members: int, numbered: int = 1) -> list[float]:
-    """Let a plain gang preempt while a pending pod elsewhere has a term that means all pods."""
+    """Let a plain gang preempt while another pending pod has a term that selects all pods."""
     state = _full(nodes)
     if kind != "none":
         key = HOST if kind == "host" else "no.such/key"
@@ -146,7 +146,7 @@ def _constraint(kind: str) -> dict[str, Any]:
     return {}
 
 
-def _gang(  # noqa: PLR0917 - of which a case names few
+def _gang(  # noqa: PLR0917 - a case names few of them
     state: ClusterState,
     name: str,
     members: int,
@@ -155,7 +155,7 @@ def _gang(  # noqa: PLR0917 - of which a case names few
     sizes: Sequence[int] = SIZES[:1],
     **spec: Any,
 ) -> GroupKey:
-    """Put a whole gang into a cluster, pending, or one to a node from the first on."""
+    """Add a whole gang to a cluster, pending, or on nodes from the given one on."""
     state.apply(
         PodGroup(
             ref=ObjectRef(scene.API, "PodGroup", NS, name),
@@ -192,7 +192,7 @@ def _pod(
     namespace: str = NS,
     **spec: Any,
 ) -> Schedulable:
-    """Make a pod, running on a node if one is given by number."""
+    """Make a pod, running if a node is given by number."""
     containers = [{"name": "main", "resources": {"requests": {GPU: str(gpus)}}}]
     running = {"phase": "Running", "startTime": "2026-10-01T00:00:00Z"}
     # UIDs differ in their first bytes, as those of an API server do.
@@ -217,7 +217,7 @@ CASES: dict[str, Callable[..., list[float]]] = {"gang": gang, "lone": lone, "out
 
 
 def _beside(what: str, target: str, case: str, *of: str | int) -> list[Row]:
-    """Measure a case with pods of one label each, and with pods alike."""
+    """Measure a case with pods of one label each, and with equal pods."""
     alike, numbered = _run(case, *of, 0), _run(case, *of, 1)
     return [_row(f"{what}{target}", numbered), Row(f"{what}, {RATIO}", ratio(numbered, alike))]
 

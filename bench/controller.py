@@ -1,7 +1,7 @@
-"""The reconciler in a large cluster: from its start to every condition true, under a storm, and at rest.
+"""The reconciler in a large cluster: from its start to every condition true, under a storm, and idle.
 
-Two peers take turns with it on the same server: the list alone, and the writes that it has to do alone.
-Nothing is pinned: this is a small cluster as it is, the API server beside the reconciler.
+Two peers take turns with it on the same server: the list alone, and its necessary writes alone. No processor
+is reserved: this is a small cluster as it is, with the API server on the same machine.
 """
 
 import asyncio
@@ -32,17 +32,17 @@ from podium.errors import PodiumError
 from podium.kube.connection import Connection, connect
 
 GROUPS = 10_000
-# Rounds of start, list and bare loop, after one that does not count: each takes more than a minute.
+# Rounds of start, list and bare writes, after a warm-up round: each takes more than a minute.
 STARTS = 3
 STORM_SECONDS = 10.0
 IDLE_SECONDS = 30.0
 _CALM_SECONDS = 120.0
 _GLANCE_SECONDS = 0.5
-# The time in which a new leader looks at every group.
+# The time in which a new leader checks every group.
 _REST_SECONDS = 15.0
 _PODIUM = str(Path(sys.executable).with_name("podium"))
 _LEASE = "podium-controller"
-# How many writes of which kind an API server has answered: resource and verb are among its labels.
+# The metric of writes that an API server has answered, with the labels resource and verb.
 _REQUESTS = re.compile(r"^apiserver_request_total\{(.*)\} (\S+)$", re.MULTILINE)
 _LABEL = re.compile(r'\b(resource|verb)="([^"]*)"')
 _READS = ("GET", "LIST", "WATCH", "CONNECT")
@@ -63,7 +63,7 @@ changed in etcd, for 500 writes a second are more than an API server does on two
 class Turn(NamedTuple):
     """Seconds of one round: the process until its last condition, the list alone, the bare writes.
 
-    Of the list both: with the start of its process, and without.
+    The list has two values: with the start of its process, and without.
     """
 
     start: float
@@ -72,12 +72,12 @@ class Turn(NamedTuple):
     bare: float
 
     def share(self, listing: float) -> float:
-        """Return the start as a share of the time it may take."""
+        """Return the start as a share of its limit."""
         return self.start / (listing + 1.5 * self.bare)
 
 
 def measure() -> Section:
-    """Measure it all; takes about ten minutes."""
+    """Measure all cases; takes about ten minutes."""
     with exclusive(NEWEST) as server, roomy(server):
         return uvloop.run(measured(filled(server, GROUPS)))
 
@@ -104,7 +104,7 @@ async def _following(seen: Seen[Any]) -> AsyncIterator[None]:
 
 
 class _Bench:
-    """The work timed on one fleet."""
+    """The jobs that are timed on one fleet."""
 
     def __init__(self, fleet: Fleet, folder: Path, connection: Connection) -> None:
         self._fleet = fleet
@@ -114,7 +114,7 @@ class _Bench:
         self.seen = groups_seen(connection)
 
     async def turn(self) -> Turn:
-        """Let each do its work once; remove the conditions after each."""
+        """Time each job once; remove the conditions after each."""
         async with self._controller() as (_, began):
             await self._all_told()
             start = time.perf_counter() - began
@@ -129,7 +129,7 @@ class _Bench:
         return Turn(start, reader, listing, bare)
 
     async def service(self) -> list[Row]:
-        """Return the figures of a process in a storm, and of one that starts after it and finds no change."""
+        """Return the figures of a process in a storm, and of a later process that finds no change."""
         pods = pods_seen(self._connection)
         async with _following(pods), self._controller() as (pid, _):
             await self._all_told()
@@ -151,7 +151,10 @@ class _Bench:
 
     @contextlib.asynccontextmanager
     async def _controller(self) -> AsyncIterator[tuple[int, float]]:
-        """Run `podium controller`; returns its id and when it was started. It must end well."""
+        """Run `podium controller`; yield its process id and start time.
+
+        It must exit with 0.
+        """
         argv = [_PODIUM, "controller", f"--kubeconfig={self._kubeconfig}", "--metrics-port=0"]
         path = self._folder / "controller.log"
         with path.open("wb") as log:
@@ -169,7 +172,7 @@ class _Bench:
             raise PodiumError(f"the controller ended with {code}: {_last_line(path)}")
 
     async def _bare(self, work: str, *files: Path) -> tuple[float, float]:
-        """Run one of the peers; returns seconds from its start to the end of its work, and of the work."""
+        """Run one of the peers; return seconds from its start to the end of its work, and of the work."""
         began = time.perf_counter()
         process = await asyncio.create_subprocess_exec(
             *(sys.executable, "-m", "bench.bare", work, self._kubeconfig, *map(str, files)),
@@ -194,7 +197,7 @@ class _Bench:
         )
 
     async def _reset(self, none: Path) -> None:
-        """Take all conditions of ours away."""
+        """Remove all our conditions."""
         await self._bare("apply", none)
         await self.seen.until(lambda: self.seen.count("") == self._fleet.groups, "no conditions")
 
@@ -210,7 +213,7 @@ class _Bench:
         return found
 
     async def _calm(self) -> None:
-        """Wait until a process leads, and again as long as a look at every group takes."""
+        """Wait until a process leads, and until it has checked every group."""
         lease = f"/apis/coordination.k8s.io/v1/namespaces/default/leases/{_LEASE}"
         deadline = time.perf_counter() + _CALM_SECONDS
         while not msgspec.json.decode(await self._connection.get(lease))["spec"].get("holderIdentity"):
@@ -220,7 +223,7 @@ class _Bench:
         await asyncio.sleep(_REST_SECONDS)
 
     async def _idle(self) -> Counter[str]:
-        """Return the writes by resource while nothing happens; the API server's own Lease is among them."""
+        """Return the writes of an idle cluster by resource; the API server's own Lease is among them."""
         before = await self._writes()
         await asyncio.sleep(IDLE_SECONDS)
         return await self._writes() - before

@@ -1,7 +1,7 @@
 """The times the scheduler's event loop is blocked: in the first list, at the takeover, in large decisions.
 
-That loop renews the lease, answers probes and reads watches. A task that wants to run every millisecond
-records how long it could not. The API server is a fake, in a process of its own.
+That loop renews the lease, answers probes and reads watches. A task that sleeps for a millisecond records its
+delays. The API server is a fake, in a process of its own.
 """
 
 import asyncio
@@ -37,13 +37,13 @@ _HOST = "kubernetes.io/hostname"
 
 
 class Beat:
-    """The longest time since `restart` for which a task that wanted to run could not."""
+    """The longest delay of the task since `restart`."""
 
     def __init__(self) -> None:
         self.longest = 0.0
 
     def restart(self) -> float:
-        """Return the longest time so far, in seconds, and start again from zero."""
+        """Return the longest delay so far, in seconds, and reset it."""
         longest, self.longest = self.longest, 0.0
         return longest
 
@@ -63,13 +63,13 @@ class Log:
         self.events: list[str] = []
 
     def __call__(self, _logger: Any, _method: str, event: MutableMapping[str, Any]) -> str:
-        """Take an event as structlog's last processor."""
+        """Record an event, as structlog's last processor."""
         self.events.append(str(event["event"]))
         self.said.set()
         return ""
 
     async def until(self, event: str) -> None:
-        """Return after its next log event."""
+        """Wait for its next log event."""
         async with asyncio.timeout(_PATIENCE_SECONDS):
             while event not in self.events:
                 self.said.clear()
@@ -140,7 +140,7 @@ def _kubeconfig(url: str, folder: Path) -> str:
 
 @asynccontextmanager
 async def _beside(*work: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
-    """Run some work while the block runs; work that fails ends the block."""
+    """Run a task while the block runs; its failure ends the block."""
     async with asyncio.TaskGroup() as tasks:
         begun = [tasks.create_task(each) for each in work]
         yield
@@ -165,7 +165,7 @@ async def _add_apart(session: aiohttp.ClientSession) -> None:
 
 
 def _apart(selector: dict[str, Any]) -> dict[str, Any]:
-    """Return the affinity of a pod that keeps pods of a selector off its node."""
+    """Return the anti-affinity of a pod to pods of a selector on its node."""
     term = {"topologyKey": _HOST, "labelSelector": selector}
     return {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
 

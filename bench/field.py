@@ -1,7 +1,7 @@
-"""Nodes, pods and groups on a real API server, in the numbers that schedulers are compared with.
+"""Nodes, pods and groups on a real API server, in the numbers of scheduler benchmarks.
 
-A pod has no grace period (terminationGracePeriodSeconds 0) and nothing else runs there, no kubelet and no
-controller. So a pod that a scheduler deletes is gone at once, and every change is the scheduler's.
+A pod has no grace period (terminationGracePeriodSeconds 0), and no kubelet or controller runs. So a pod that
+a scheduler deletes is gone at once, and every change is the scheduler's.
 """
 
 from collections.abc import Callable, Iterable
@@ -37,7 +37,7 @@ class Field:
         self.nodes = self.make("/api/v1/nodes", documents)
 
     def make(self, path: str, documents: Iterable[Any]) -> list[Any]:
-        """Create objects; gives them as they were stored, in some order."""
+        """Create objects; return them as stored, in any order."""
         return self._all(lambda client, document: made(client.request("POST", path, document)), documents)
 
     def make_groups(self, documents: Iterable[Any]) -> list[Any]:
@@ -53,8 +53,8 @@ class Field:
         self._all(lambda client, name: client.request("DELETE", f"{PODS}/{name}"), names)
 
     def _all(self, ask: Callable[[Client, Any], Any], items: Iterable[Any]) -> list[Any]:
-        """Ask something for every item, over a few connections at once."""
-        # Lists, for a generator cannot be read by several threads.
+        """Send a request for every item, over a few connections at once."""
+        # Lists, because several threads cannot read a generator.
         left = iter(list(items))
 
         def work(_: int) -> list[Any]:
@@ -66,7 +66,7 @@ class Field:
 
 
 def group(name: str, size: int, class_name: str) -> Any:
-    """Return a gang that is evicted whole."""
+    """Return a gang that is evicted as a whole."""
     gang = {"gang": {"minCount": size}}
     spec = {"schedulingPolicy": gang, "disruptionMode": {"all": {}}, "priorityClassName": class_name}
     return {"apiVersion": API, "kind": "PodGroup", "metadata": {"name": name}, "spec": spec}
@@ -75,7 +75,7 @@ def group(name: str, size: int, class_name: str) -> Any:
 def pod(
     name: str, cpu: str, class_name: str, *, memory: str = "100Mi", node: int | None = None, group: str = ""
 ) -> Any:
-    """Return a pod, one that is bound already where a node is given."""
+    """Return a pod; with a node it is bound."""
     resources = {"requests": {"cpu": cpu, "memory": memory}}
     spec: dict[str, Any] = {
         "containers": [{"name": "main", "image": "none", "resources": resources}],
@@ -90,7 +90,10 @@ def pod(
 
 
 def made(answer: tuple[int, Any]) -> Any:
-    """Return the object that was created. PodiumError when it was refused."""
+    """Return the created object.
+
+    Raises PodiumError if it was refused.
+    """
     code, document = answer
     if code not in (200, 201):
         raise PodiumError(f"HTTP {code}: {document}")

@@ -1,4 +1,4 @@
-"""The time a new user waits: from `podium install` to the first refusal and the first gang that runs."""
+"""The time until a new user's first result: from `podium install` to a refusal and a running gang."""
 
 import tempfile
 from pathlib import Path

@@ -1,8 +1,8 @@
 """A large live cluster: PodGroups and their pods in a real API server, as many as a large company has.
 
-Through the API that would take an hour. The API creates one group and two pods, so that they look as stored
-objects do (defaults, managedFields). Their copies go straight into etcd, behind the API server's back. The
-stored bytes are protobuf, where a text can be replaced only by another of the same length.
+Creating them through the API would take an hour. The API creates one group and two pods, so they are like all
+stored objects (defaults, managedFields). Their copies are written to etcd directly. The stored bytes are
+protobuf, where a text can be replaced only by another of the same length.
 """
 
 import base64
@@ -26,15 +26,16 @@ from podium.errors import PodiumError
 
 NAMESPACES = 50
 MEMBERS = 10
-# One of so many groups has a pod of another class.
+# One of this many groups has a pod of another class.
 DIVERGENT_EVERY = 10
 # etcd's limits for one transaction: 128 operations, 1.5 MB.
 _TOGETHER = 100
 _PATIENCE_SECONDS = 300.0
 _GRACE_SECONDS = 2.0
-# How much the heap may grow, in percent (100 is usual), and from which size on that does not count.
+# The growth of the heap between collections, in percent (100 is the default), and the size above which it
+# does not apply.
 _ROOM = {"GOGC": "400", "GOMEMLIMIT": "10GiB"}
-# The label of the pods that differ.
+# The label of the divergent pods.
 DIFFERING = "bench.podium.dev/differs"
 _NAMESPACE, _GROUP, _NODE = "hole-ns", "hole-group", "hole-nodes"
 _STEP = "step 000000"
@@ -51,9 +52,9 @@ class Template(NamedTuple):
 
 
 class Fleet(NamedTuple):
-    """The objects of a filled cluster as they are stored, whatever becomes of them.
+    """The stored objects of a filled cluster.
 
-    `other` is the pod that differs from its group, `ended` the same when it has run to its end.
+    `other` is the pod that differs from its group, `ended` the same pod after it has ended.
     """
 
     server: Server
@@ -69,7 +70,7 @@ class Fleet(NamedTuple):
         return range(0, self.groups, DIVERGENT_EVERY)
 
     def put_pod(self, group: int, member: int, *, ended: bool = False, step: int = 0) -> None:
-        """Store a pod as it is at some step, behind the API server's back, whose watch sees it at once."""
+        """Store a pod at some step in etcd directly; the API server's watch sees it at once."""
         self._put([self._pod(group, member, ended=ended, step=step)])
 
     def fill(self) -> None:
@@ -112,10 +113,10 @@ class Fleet(NamedTuple):
 
 @contextlib.contextmanager
 def roomy(server: Server) -> Iterator[None]:
-    """Let the API server collect garbage seldom, until the server goes.
+    """Make the API server collect garbage rarely, until its end.
 
-    It does whenever its heap has doubled, and gigabytes keep two processors busy for seconds. API servers of
-    such clusters have more processors than that; here every process would wait for this one.
+    By default it collects whenever its heap has doubled, and gigabytes keep two processors busy for seconds.
+    API servers of such clusters have more processors; here every process would wait for this one.
     """
     known = state.load(server.folder)
     assert known is not None
@@ -152,7 +153,10 @@ def pod_name(group: int, member: int) -> str:
 
 
 def filled(server: Server, groups: int) -> Fleet:
-    """Put so many groups, each with its pods, into an empty cluster. PodiumError when it refuses."""
+    """Write this many groups, each with its pods, to an empty cluster.
+
+    Raises PodiumError if etcd refuses.
+    """
     for name, value in cluster.CLASSES.items():
         document = {"metadata": {"name": name}, "value": value}
         _made(server.request("POST", "/apis/scheduling.k8s.io/v1/priorityclasses", document))
@@ -177,13 +181,13 @@ def filled(server: Server, groups: int) -> Fleet:
 
 
 def _template(server: Server, document: dict[str, Any], class_name: str, name: str) -> Template:
-    """Make one object through the API, its status too, and give it as it is stored."""
+    """Create one object through the API, with its status, and return it as stored."""
     text = json.dumps(document)
     holes = {"@group@": _GROUP, "@pod@": name, "@ns@": _NAMESPACE, "@node@": _NODE, "@class@": class_name}
     for hole, value in {**holes, "@uid@": _OWNER_UID}.items():
         text = text.replace(hole, value)
     wanted = json.loads(text)
-    # The API server's to say.
+    # Fields that the API server sets.
     del wanted["spec"]["priority"], wanted["metadata"]["uid"]
     wanted["metadata"].pop("resourceVersion", None)
     version = wanted["apiVersion"]
@@ -201,7 +205,7 @@ def _is_ready(server: Server) -> bool:
 
 
 def _stored(server: Server, name: str, uid: str) -> Template:
-    """Find what etcd has of an object in our namespace."""
+    """Return etcd's key and value of an object in our namespace."""
     everything = {"key": _encoded(b"/"), "range_end": _encoded(b"0")}
     for each in controlplane_faults.etcd(server, "kv/range", everything)["kvs"]:
         key = base64.b64decode(each["key"])
@@ -211,7 +215,7 @@ def _stored(server: Server, name: str, uid: str) -> Template:
 
 
 def _copy(template: Template, group: int, own: dict[str, str]) -> tuple[bytes, bytes]:
-    """Return key and value of a copy that belongs to one group."""
+    """Return key and value of a copy for one group."""
     namespace, name = group_of(group)
     owner = f"00000000-0000-4000-8000-{group:012x}"
     key, value = template.key, template.value

@@ -1,7 +1,7 @@
 """An engine in a changing cluster: it follows every change, and its plans are carried out.
 
-Events keep a scheduler's index in step, so a bench times a decision, never the making of the index. That has
-a time of its own.
+Events keep a scheduler's index current, so a bench times decisions without making the index, which is timed
+separately.
 """
 
 import gc
@@ -23,19 +23,19 @@ T = TypeVar("T")
 
 
 def following(state: ClusterState) -> Engine:
-    """Return an engine that has read a cluster, knows its units, and follows it from now on."""
+    """Return an engine that has read a cluster, knows its units, and follows its changes."""
     engine = Engine(state)
     for for_group in (False, True):
         engine.units(for_group=for_group, now=int(scene.NOW.timestamp()))
     state.observe(engine.apply)
-    # In a long-lived process the collector leaves the objects alone that it has read.
+    # In a long-lived process the collector skips the objects that were read at the start.
     gc.collect()
     gc.freeze()
     return engine
 
 
 def follow(state: ClusterState, plan: Plan) -> None:
-    """Bring a cluster to where a plan leads: the victims gone, the preemptor bound."""
+    """Apply a plan to a cluster: delete the victims, bind the preemptor."""
     for unit in plan.victims:
         for victim in unit.pods:
             state.remove(state.pods[unit.namespace, victim.name])
@@ -54,7 +54,7 @@ def timed(work: Callable[[], T]) -> tuple[float, T]:
 
 
 class Answered(NamedTuple):
-    """A plan with the seconds that it took to decide, and then to put into words."""
+    """A plan with its seconds, and the seconds of its message."""
 
     decided: float
     worded: float

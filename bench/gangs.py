@@ -1,8 +1,8 @@
-"""Preemption beside kube-scheduler: the same nodes, pods and groups, made on a real API server.
+"""Preemption compared with kube-scheduler: the same nodes, pods and groups, on a real API server.
 
-The peer plans inside its process and keeps a histogram of the planning time, without the first try and
-without any write. Ours gets the objects as the API server answered them, and plans with the first try, on one
-core, from a fresh engine each time.
+The peer plans inside its process and has a histogram of the planning time, without the first attempt and
+without any write. Ours gets the objects as the API server answered them, and plans including the first
+attempt, on one core, from a new engine each time.
 """
 
 import itertools
@@ -25,12 +25,12 @@ from podium.controlplane.releases import NEWEST
 from podium.errors import PodiumError
 from podium.schedulerplugin.preemption.outcome import Outcome, Plan
 
-# Members of one gang, and the factor by which ours is to be quicker.
+# Members of one gang, and the target factor of the speed-up.
 GANGS = {100: 10, 400: 20, 1_000: 30}
 LOW_GANGS = 5
 LONE_NODES, LONE_PODS_A_NODE, LONE_PREEMPTORS = 1_000, 4, 200
 ROUNDS = 3
-# How many of the lone pods one preemptor needs gone.
+# The number of lone pods that one preemptor must evict.
 EVICTED = 3
 _NOTE = f"""
 Kubernetes {NEWEST.version}: nodes of 4 cpus and nothing else, kube-scheduler on both processors,
@@ -45,7 +45,7 @@ first time. Putting it into words is timed apart. {ROUNDS} rounds, after one tha
 
 
 def measure() -> Section:
-    """Measure it all; takes about ten minutes."""
+    """Measure all sizes; takes about ten minutes."""
     rows = []
     for size, factor in GANGS.items():
         with exclusive(NEWEST) as server, scheduling(server) as scheduler:
@@ -56,7 +56,7 @@ def measure() -> Section:
 
 
 class Turn(NamedTuple):
-    """Seconds of one plan by each, and of putting ours into words."""
+    """Seconds of one plan by each, and of the message of ours."""
 
     peer: float
     ours: float
@@ -64,7 +64,7 @@ class Turn(NamedTuple):
 
 
 class Rivals:
-    """A field that a kube-scheduler follows, and what both are asked there."""
+    """A cluster with a kube-scheduler, and the comparisons on it."""
 
     def __init__(self, field: Field, scheduler: Scheduler) -> None:
         self._field = field
@@ -85,7 +85,7 @@ class Rivals:
             ]
         )
         self._scheduler.until_known("pods", len(pods))
-        # They are not tried before their group is there.
+        # They are not tried before their group exists.
         high = f"high-{turn}"
         pods += self._field.make_pods(
             [pod(f"{high}-{index}", "3500m", HIGH, group=high) for index in range(size)]
@@ -101,7 +101,7 @@ class Rivals:
         return Turn(peer, ours.decided, ours.worded)
 
     def lone_turn(self) -> Turn:
-        """Let lone pods preempt one after another; gives means."""
+        """Let lone pods preempt one after another; return means."""
         documents = [
             pod(f"low-{node}-{index}", "900m", LOW, node=node)
             for node in range(LONE_NODES)
@@ -126,7 +126,7 @@ class Rivals:
         return Turn(peer, decided / len(answers), worded / len(answers))
 
     def _clear(self, pods: list[Any]) -> None:
-        """Delete those of these pods that exist, the last ones first, until there are none."""
+        """Delete the existing ones of these pods, the last ones first, until none is left."""
         self._field.delete_pods(each["metadata"]["name"] for each in reversed(pods))
         self._scheduler.until_known("pods", 0)
 
@@ -157,7 +157,7 @@ def lone_rows(rivals: Rivals) -> list[Row]:
 
 
 def compared(what: str, turns: list[Turn], target: str = "") -> list[Row]:
-    """Return both figures and how many times quicker ours is."""
+    """Return both figures and their ratio."""
     ratios = [turn.peer / turn.ours for turn in turns]
     return [
         Row(f"{what}, kube-scheduler", spread([turn.peer * 1e3 for turn in turns], "ms", 1)),
@@ -168,7 +168,7 @@ def compared(what: str, turns: list[Turn], target: str = "") -> list[Row]:
 
 
 def _expect(plan: Plan, victims: int) -> None:
-    """Check that a plan evicts so many pods, as kube-scheduler's must, or nothing is compared."""
+    """Check that a plan evicts this many pods, as kube-scheduler's must."""
     found = sum(len(unit.pods) for unit in plan.victims)
     if plan.outcome is not Outcome.FITS_AFTER_PREEMPTION or found != victims:
         raise PodiumError(f"{found} victims, not {victims}: {plan.outcome}, {plan.message}")

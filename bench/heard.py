@@ -43,10 +43,10 @@ class _List(msgspec.Struct):
 
 
 class Heard:
-    """All that happened to pods since this was made; times are perf_counter's.
+    """The events of pods since its creation; times are perf_counter's.
 
-    `first` is when anything happened, `bound` when each of the wanted pods was, `gone` how many pods of all
-    have been deleted.
+    `first` is the time of the first event, `bound` that of each wanted pod's bind, `gone` the number of
+    deleted pods.
     """
 
     def __init__(self, wanted: Collection[str]) -> None:
@@ -60,7 +60,10 @@ class Heard:
         self._begun = threading.Event()
 
     def until_bound(self, patience: float) -> None:
-        """Wait until all are bound, or nothing happens for `patience` seconds. PodiumError when deaf."""
+        """Wait until all are bound, or until no event comes for `patience` seconds.
+
+        Raises PodiumError if the watch failed.
+        """
         self._last = time.perf_counter()
         with self._news:
             while len(self.bound) < len(self._wanted) and self.failure is None:
@@ -74,7 +77,7 @@ class Heard:
     @classmethod
     @contextlib.contextmanager
     def listening(cls, server: Server, wanted: Collection[str]) -> Iterator["Heard"]:
-        """Listen from now on."""
+        """Start watching."""
         heard = cls(wanted)
         loop = asyncio.new_event_loop()
         task = loop.create_task(heard._follow(str(server.kubeconfig)))

@@ -1,4 +1,4 @@
-"""A kube-scheduler beside an API server of ours, for its own record of the time it took to preempt.
+"""A kube-scheduler on an API server of ours, for its own metrics of preemption.
 
 It runs without a controller manager and without kubelets, so nothing else writes. Nodes stay as made, a pod
 that it deletes is gone at once (terminationGracePeriodSeconds 0), and only the scheduler works.
@@ -21,14 +21,14 @@ from podium.controlplane.components import CERTIFICATES, commands, log
 from podium.errors import PodiumError
 
 _NAME = "kube-scheduler"
-# Its own default, 50 requests a second, would have it delete and bind for minutes.
+# With its default of 50 requests a second it would delete and bind for minutes.
 _QPS = 5_000
 _PATIENCE_SECONDS = 300.0
 _LABEL = re.compile(r'(\w+)="([^"]*)"')
 
 
 class Evaluations(NamedTuple):
-    """The number of preemptions that a scheduler has planned and then carried out, and seconds in all."""
+    """The number of preemptions that a scheduler has planned and carried out, and their seconds."""
 
     times: int
     seconds: float
@@ -47,17 +47,17 @@ class Scheduler:
         return Evaluations(int(self._sum(f"{name}_count", labels)), self._sum(f"{name}_sum", labels))
 
     def until_known(self, kind: str, count: int) -> None:
-        """Wait until it counts so many `nodes` or `pods` (bound ones) in its cache."""
+        """Wait until its cache has this many `nodes` or `pods` (bound ones)."""
         _until(lambda: self._sum("cache_size", {"type": kind}) == count, f"to know {count} {kind}")
 
     def next_evaluation(self, preemptor: str, before: Evaluations, count: int = 1) -> float:
-        """Wait until it has planned so many more times than before; returns the mean in seconds."""
+        """Wait until it has planned this many more times; return the mean in seconds."""
         _until(lambda: self.evaluations(preemptor).times >= before.times + count, f"to preempt {count} times")
         after = self.evaluations(preemptor)
         return (after.seconds - before.seconds) / (after.times - before.times)
 
     def _sum(self, name: str, labels: dict[str, str]) -> float:
-        """Add up the samples of a metric that have these labels."""
+        """Return the sum of the samples of a metric with these labels."""
         code, text = self._client.request("GET", "/metrics")
         if code != 200:
             raise PodiumError(f"kube-scheduler's metrics: HTTP {code}")
@@ -69,7 +69,10 @@ class Scheduler:
 
 @contextlib.contextmanager
 def scheduling(server: Server) -> Iterator[Scheduler]:
-    """Run a kube-scheduler of the server's release. PodiumError when it does not come up."""
+    """Run a kube-scheduler of the server's release.
+
+    Raises PodiumError if it does not start.
+    """
     with contextlib.ExitStack() as held:
         port = ports.reserve(held, 0)
         settings = msgspec.structs.replace(
@@ -102,7 +105,7 @@ def scheduling(server: Server) -> Iterator[Scheduler]:
 
 
 def _is_ready(connect: Callable[[], Client]) -> bool:
-    # Not there yet: no certificate, or no listener.
+    # Not started yet: no certificate, or no listener.
     with contextlib.suppress(OSError, http.client.HTTPException), contextlib.closing(connect()) as client:
         return client.request("GET", "/healthz")[0] == 200
     return False

@@ -1,7 +1,7 @@
 """The cost of the webhooks for a writer: creates on an API server that calls them, and on one that does not.
 
 Two API servers of the same kind run side by side. The writes alternate between them, one object each, so
-other load on the machine falls on both. Nothing is pinned: this is a small cluster as it is.
+other load on the machine affects both. No processor is reserved: this is a small cluster as it is.
 """
 
 import contextlib
@@ -43,7 +43,7 @@ class Kind(NamedTuple):
 
 
 def measure() -> Section:
-    """Measure it all; takes about two minutes."""
+    """Measure all kinds; takes about two minutes."""
     rows: list[Row] = []
     with contextlib.ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
@@ -77,7 +77,7 @@ def kinds() -> list[Kind]:
 
 
 def without(server: Server) -> None:
-    """Install Podium's resources where no webhook is."""
+    """Install Podium's resources without a webhook."""
     for crd in crds():
         created(server.request("POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", crd))
     end = time.monotonic() + 30
@@ -87,7 +87,7 @@ def without(server: Server) -> None:
 
 
 def in_turns(clients: dict[str, Client], kind: Kind, turn: int) -> dict[str, list[float]]:
-    """Create objects on both servers in turns; returns the seconds of each create, ascending."""
+    """Create objects on both servers in turns; return the seconds of each create, ascending."""
     times: dict[str, list[float]] = {name: [] for name in clients}
     for index in range(WRITES):
         for name, client in clients.items():

@@ -1,4 +1,4 @@
-"""Podium's scheduler as a process beside an API server of ours, for as long as a bench has work for it."""
+"""Podium's scheduler as a process on an API server of ours, for the duration of a bench."""
 
 import contextlib
 import subprocess
@@ -20,9 +20,9 @@ _PATIENCE_SECONDS = 300.0
 
 @contextlib.contextmanager
 def podium_scheduling(server: Server) -> Iterator[int]:
-    """Run `podium scheduler` with its defaults; yield its process id when it knows the cluster.
+    """Run `podium scheduler` with its defaults; yield its process id when it has read the cluster.
 
-    PodiumError when it does not come up, or ends before it is stopped.
+    Raises PodiumError if it does not start, or ends before it is stopped.
     """
     with contextlib.ExitStack() as held:
         port = _free()
@@ -46,13 +46,13 @@ def podium_scheduling(server: Server) -> Iterator[int]:
 
 
 def _free() -> int:
-    """Return a port that was free just now."""
+    """Return a free port."""
     with contextlib.ExitStack() as held:
         return ports.reserve(held, 0)
 
 
 def _is_ready(port: int) -> bool:
-    # Not there yet, or not ready.
+    # Not started yet, or not ready.
     with (
         contextlib.suppress(urllib.error.URLError, OSError),
         urllib.request.urlopen(f"http://127.0.0.1:{port}/readyz") as answer,

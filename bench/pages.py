@@ -1,6 +1,6 @@
-"""`podium ui` on a large cluster: what each page takes, and how much memory the process.
+"""`podium ui` on a large cluster: the time of each page, and the memory of the process.
 
-The cluster is full, and its groups of high priority wait, so that every group page of one has a plan to make.
+The cluster is full, and its groups of high priority wait, so every group page needs a plan.
 """
 
 import http.client
@@ -21,7 +21,7 @@ from bench.commands import PODIUM
 from bench.results import Row, Section, spread
 
 ROUNDS = 3
-# Pods that a node of bench.cluster has room for: an accelerator each.
+# The number of pods that fit on a node of bench.cluster: an accelerator each.
 _A_NODE = 8
 _LOW, _HIGH = "research-low", "production"
 _NOTE = """
@@ -32,7 +32,7 @@ serves them. {rounds} rounds, each with a process of its own.
 
 
 class Size(NamedTuple):
-    """The number of nodes, all full; of groups that run on them; of groups that wait, and of pods in each."""
+    """The number of full nodes, of running groups, of waiting groups, and of pods in each."""
 
     nodes: int = 5_000
     running: int = 500
@@ -53,7 +53,7 @@ PAGES = {
 
 
 class Visit(NamedTuple):
-    """Seconds of the clock until the link was there, processor seconds by page, peak resident MiB."""
+    """Seconds until the link was printed, processor seconds by page, peak resident MiB."""
 
     link: float
     pages: dict[str, float]
@@ -89,7 +89,7 @@ def write(path: Path, size: Size) -> None:
 
 
 def visit(dump: Path) -> Visit:
-    """Serve the dump and ask for every page."""
+    """Serve the dump and request every page."""
     began = time.perf_counter()
     with subprocess.Popen([PODIUM, "ui", "-f", str(dump)], stdout=subprocess.PIPE, text=True) as process:
         try:
@@ -122,7 +122,7 @@ def _get(server: http.client.HTTPConnection, target: str, cookie: str = "") -> h
 
 
 def _processor_seconds(process: int) -> float:
-    # Behind the name, which may hold spaces; user and system time are fields 14 and 15.
+    # The name may contain spaces; user and system time are fields 14 and 15 after it.
     fields = Path(f"/proc/{process}/stat").read_text("utf-8").rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
@@ -154,7 +154,7 @@ def _items(size: Size) -> Iterator[str]:
 
 
 def _waiting() -> Any:
-    """Return a member that waits, with holes; nothing in the file has the claim that it names."""
+    """Return a pending member with holes; the claim that it names does not exist."""
     pod = cluster.pod_document()
     del pod["spec"]["nodeName"], pod["spec"]["volumes"]
     why = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "no place"}

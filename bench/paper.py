@@ -1,4 +1,4 @@
-"""An API server on paper: it serves one made-up cluster, takes every write, and keeps none but its Leases.
+"""A fake API server: it serves one generated cluster, accepts every write, and stores only its Leases.
 
 A real one takes minutes to fill with 100,000 pods, and is busy itself when they are read. `python -m
 bench.paper NODES PODS` prints its URL and serves until its standard input ends.
@@ -45,7 +45,7 @@ def nodes(count: int) -> Iterator[dict[str, Any]]:
 
 
 def pods(count: int, nodes: int) -> Iterator[dict[str, Any]]:
-    """Return pods that run, each with a label of its own, as those of an Indexed Job have."""
+    """Return running pods, each with a label of its own, like those of an Indexed Job."""
     for at in range(count):
         labels = {"app": f"a{at % 500}", POD_INDEX: str(at)}
         yield pod(f"p{at}", labels, {"cpu": "1", "memory": "2Gi"}, node=f"n{at % nodes}")
@@ -70,7 +70,10 @@ def pod(
 
 
 class Paper:
-    """The server. `POST /add?resource=R` sends JSON lines to the watches of R; `/writes` counts writes."""
+    """The fake server.
+
+    `POST /add?resource=R` sends JSON lines to the watches of R; `/writes` counts writes.
+    """
 
     def __init__(self, node_count: int, pod_count: int) -> None:
         self._version = 1

@@ -1,4 +1,4 @@
-"""The preemption engine on generated clusters: placing, one pod, one gang, and how the times grow.
+"""The preemption engine on generated clusters: placement, one pod, one gang, and the growth of the times.
 
 Each cluster lives in a process of its own on one processor, as the engine does in a scheduler. `python -m
 bench.preemption CASE ARGUMENT ...` measures one and prints its figures as JSON, memory among them. Between
@@ -55,7 +55,7 @@ pods figures are of decision and explanation together.
 
 
 def measure() -> Section:
-    """Measure it all; takes about eight minutes."""
+    """Measure all cases; takes about eight minutes."""
     size = scene.Size()
     rows = [
         *_placing(_run("place", PLACING_NODES, PLACED)),
@@ -95,7 +95,7 @@ def place(nodes: int, pods: int, numbered: int = 0) -> dict[str, Any]:
 
 
 def lone(nodes: int, pods: int, budgets: int, numbered: int = 0) -> dict[str, Any]:
-    """Let lone pods preempt, each in the cluster that the one before has left."""
+    """Let lone pods preempt, each in the cluster that the previous one has left."""
     state = scene.cluster(scene.Size(nodes, pods, budgets, bool(numbered)))
     engine = following(state)
     decisions, plans, follows = [], [], []
@@ -103,7 +103,7 @@ def lone(nodes: int, pods: int, budgets: int, numbered: int = 0) -> dict[str, An
         state.apply(pod)
         answer = answered(engine, (pod.metadata.namespace or "", pod.metadata.name or ""))
         followed = timed(partial(follow, state, answer.plan))[0]
-        # A victim may leave more room than its preemptor takes, and the next pod needs none then.
+        # A victim may free more room than its preemptor uses, so the next pod needs no victim.
         if answer.plan.victims:
             decisions.append(answer.decided)
             plans.append(answer.decided + answer.worded)
@@ -112,7 +112,7 @@ def lone(nodes: int, pods: int, budgets: int, numbered: int = 0) -> dict[str, An
 
 
 def gang(nodes: int, pods: int, members: int, numbered: int = 0) -> dict[str, Any]:
-    """Let a gang preempt; the same decision again and again, with a small change in between."""
+    """Let a gang preempt; the same decision repeatedly, with a small change in between."""
     state = scene.cluster(scene.Size(nodes, pods, numbered=bool(numbered)))
     target = gang_in(state, members, numbered)
     engine = following(state)
@@ -122,7 +122,7 @@ def gang(nodes: int, pods: int, members: int, numbered: int = 0) -> dict[str, An
 
 
 def grow(nodes: int, pods: int) -> dict[str, Any]:
-    """Measure one size: making the cluster, one lone pod, and a gang of a tenth of the nodes."""
+    """Measure one size: building the cluster, one lone pod, and a gang of a tenth of the nodes."""
     size = scene.Size(nodes, pods)
     generated, state = timed(partial(scene.cluster, size))
     built, engine = timed(partial(following, state))
@@ -157,7 +157,7 @@ def replicas(nodes: int, pods: int, number: int) -> dict[str, Any]:
 
 
 def gang_in(state: ClusterState, members: int, numbered: int = 0) -> GroupKey:
-    """Put a pending gang into a cluster."""
+    """Add a pending gang to a cluster."""
     group, pods = scene.gang(members)
     state.apply(group)
     for each in _labelled(pods, numbered):
@@ -166,7 +166,7 @@ def gang_in(state: ClusterState, members: int, numbered: int = 0) -> GroupKey:
 
 
 def again(engine: Engine, state: ClusterState, target: Any) -> float:
-    """Return the seconds of a plan after a pod of the cluster has gone and come back as another."""
+    """Return the seconds of a plan after a pod of the cluster was replaced."""
     pod = next(pod for pod in state.pods.values() if pod.spec.nodeName)
     state.remove(pod)
     metadata = msgspec.structs.replace(pod.metadata, uid=f"{pod.metadata.uid}-again")
@@ -175,7 +175,10 @@ def again(engine: Engine, state: ClusterState, target: Any) -> float:
 
 
 def preempting(engine: Engine, target: Any) -> Answered:
-    """Return a plan, which must be one that preempts."""
+    """Return a plan with victims.
+
+    Raises PodiumError for any other result.
+    """
     answer = answered(engine, target)
     plan = answer.plan
     if plan.outcome is not Outcome.FITS_AFTER_PREEMPTION or not plan.victims:

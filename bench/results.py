@@ -60,7 +60,7 @@ def machine() -> str:
 
 
 def render(section: Section, on: str) -> str:
-    """Return a section as it is in the file."""
+    """Return a section as text."""
     lines = [f"## {section.title}", "", f"On {on}.", ""]
     if section.note:
         lines += [section.note.strip(), ""]
@@ -73,7 +73,7 @@ def render(section: Section, on: str) -> str:
 
 
 def merged(text: str, section: str) -> str:
-    """Replace the section of the same title in the text of the file; others stay."""
+    """Replace the section of the same title in the text of the file; other sections stay."""
     _, *found = re.split(r"^(?=## )", text, flags=re.MULTILINE)
     sections = {_title(each): each.rstrip() + "\n" for each in [*found, section]}
     return "\n".join([_HEAD, *sections.values()])

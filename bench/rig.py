@@ -1,7 +1,7 @@
 """The tools to time a server: its own processor, the load on another one, and its process's accounting.
 
-Without them the load would be timed too. The Go programs are built into the user's cache; Go keeps what it
-has compiled, so building again costs a second.
+On the same processor the load would be timed too. The Go programs are built into the user's cache, and Go
+caches compiled packages, so a second build takes a second.
 """
 
 import contextlib
@@ -18,13 +18,13 @@ from podium.controlplane import folders, golang
 from podium.errors import PodiumError
 
 MODULE = Path(__file__).with_name("golang")
-# The processor of the server that is timed, and that of everything else.
+# The processor of the timed server, and that of all other processes.
 SERVER, REST = 0, 1
 CONNECTIONS = 16
 
 
 class Target(NamedTuple):
-    """A webhook that serves: where, and the process to account for."""
+    """A serving webhook: its address, and its process."""
 
     port: int
     pid: int
@@ -51,7 +51,10 @@ class Timing(NamedTuple):
 
 
 def programs() -> Path:
-    """Build the peer and the load; returns their folder. PodiumError when that fails."""
+    """Build the peer and the load; return their folder.
+
+    Raises PodiumError if a build fails.
+    """
     if (os.cpu_count() or 1) < 2:
         raise PodiumError("timing a server needs two processors, one for it and one for the load")
     place = folders.cache(os.environ).parent / "bench"
@@ -73,7 +76,7 @@ def programs() -> Path:
 
 @contextlib.contextmanager
 def on(processor: int) -> Iterator[None]:
-    """Keep processes that the block starts on one processor, also after the block."""
+    """Pin processes that the block starts to one processor, also after the block."""
     before = os.sched_getaffinity(0)
     os.sched_setaffinity(0, {processor})
     try:
@@ -83,21 +86,21 @@ def on(processor: int) -> Iterator[None]:
 
 
 def move(pid: int, processor: int) -> None:
-    """Keep a running process on one processor."""
+    """Pin a running process to one processor."""
     for task in Path(f"/proc/{pid}/task").iterdir():
         with contextlib.suppress(ProcessLookupError):
             os.sched_setaffinity(int(task.name), {processor})
 
 
 def processor_seconds(pid: int) -> float:
-    """Return the processor time a process has had."""
-    # The name, in brackets, may hold anything.
+    """Return the processor time of a process."""
+    # The name, in brackets, may contain anything.
     fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def resident(pid: int, *, peak: bool = False) -> float:
-    """Return the resident memory of a process in MiB: now, or the most that it ever was."""
+    """Return the resident memory of a process in MiB: the current or the maximum."""
     for line in Path(f"/proc/{pid}/status").read_text(encoding="utf-8").splitlines():
         if line.startswith("VmHWM:" if peak else "VmRSS:"):
             return int(line.split()[1]) / 1024
@@ -105,9 +108,9 @@ def resident(pid: int, *, peak: bool = False) -> float:
 
 
 def timed(target: Target, review: Path, authority: Path | None, *, seconds: float, rate: float = 0) -> Timing:
-    """Put load on a webhook: as much as it takes, or `rate` requests a second at random times.
+    """Put load on a webhook: as much as it serves, or `rate` requests a second at random times.
 
-    Without an authority it is spoken to without TLS. PodiumError when an answer is not the one wanted.
+    Without an authority the connection has no TLS. Raises PodiumError for a wrong answer.
     """
     warm = seconds / 5
     argv = [str(folders.cache(os.environ).parent / "bench" / "load")]

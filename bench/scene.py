@@ -1,8 +1,8 @@
 """A generated cluster as values: nodes full of gangs and lone pods, budgets over both, and preemptors.
 
-Files of a million pods would be timed for their reading, so the objects are made as a read returns them.
-Copies of a pod share here what they share in a cluster (labels, containers, constraints). The same size and
-seed make the same objects.
+Reading files of a million pods would take longer than the bench, so the objects are made as a read returns
+them. Copies of a pod share here what they share in a cluster (labels, containers, constraints). The same size
+and seed make the same objects.
 """
 
 import itertools
@@ -41,16 +41,16 @@ API = "scheduling.k8s.io/v1beta1"
 INDEX = "batch.kubernetes.io/job-completion-index"
 NOW = datetime(2026, 11, 1, tzinfo=UTC)
 TEAMS = tuple(f"team-{index:02d}" for index in range(50))
-# Half of these constrain nothing but resources.
+# Half of these have no constraints but resources.
 SHAPES = 20
 GANG = 50
-# Above every pod that runs.
+# Higher than every running pod's.
 PRIORITY = 10_000
 _LOWER = (0, 10, 100, 1_000, 5_000)
 _ZONES = 10
 _ZONE, _HOST, _POOL = "topology.kubernetes.io/zone", "kubernetes.io/hostname", "pool"
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
-# Cpu of the pods of one node, which leave the node an eighth of its own.
+# The cpu of the pods of one node, which leaves an eighth of the node free.
 _SIZES = (500, 1000, 1500, 2000, 3000)
 _START = NOW - timedelta(days=30)
 
@@ -66,7 +66,7 @@ class Size(NamedTuple):
 
     @property
     def pods(self) -> int:
-        """The number of pods that run."""
+        """Return the number of running pods."""
         return self.nodes * self.pods_per_node
 
     def __str__(self) -> str:
@@ -81,7 +81,7 @@ class Part(NamedTuple):
 
 
 def cluster(size: Size, seed: int = 1) -> ClusterState:
-    """Make a cluster that has no room for a pod of 8 cpus anywhere."""
+    """Make a cluster without room for a pod of 8 cpus on any node."""
     state = ClusterState(native_served=True)
     for value in (*_LOWER, PRIORITY):
         state.apply(PriorityClass(metadata=ObjectMeta(name=f"class-{value}"), value=value))
@@ -98,7 +98,7 @@ def cluster(size: Size, seed: int = 1) -> ClusterState:
 
 
 def node(index: int, pods: int) -> SchedulableNode:
-    """Make a node with room for so many pods of middle size and 4 cpus more; one in five is tainted."""
+    """Make a node for this many pods of medium size and 4 cpus more; one in five is tainted."""
     name = f"node-{index:06d}"
     labels = {_HOST: name, _ZONE: f"zone-{index // len(TEAMS) % _ZONES}", _POOL: f"pool-{index // 7 % 4}"}
     taints = [Taint("dedicated", "batch", "NoSchedule")] if index // 11 % 5 == 0 else None
@@ -112,7 +112,7 @@ def node(index: int, pods: int) -> SchedulableNode:
 
 
 def wanted(count: int, *, name: str = "new", cpu: int | None = None) -> list[Schedulable]:
-    """Make pending pods of all SHAPES in turn that ask for so many milli cpus, or each shape for its own."""
+    """Make pending pods of all SHAPES in turn with this many milli cpus, or with each shape's own."""
     parts = [
         _part(TEAMS[0], f"{name}-{shape}", shape, cpu or _SIZES[shape % len(_SIZES)])
         for shape in range(SHAPES)
@@ -121,7 +121,7 @@ def wanted(count: int, *, name: str = "new", cpu: int | None = None) -> list[Sch
 
 
 def gang(count: int, *, cpu: int = 8_000, name: str = "wanted") -> tuple[PodGroup, list[Schedulable]]:
-    """Make a group and its pending members, alike, of which all are needed."""
+    """Make a group and its equal pending members, all of which are needed."""
     part = _part(TEAMS[0], name, 0, cpu, group=name)
     members = [_pod(part, f"{name}-{index}", index, PRIORITY) for index in range(count)]
     return _group(TEAMS[0], name, count, PRIORITY), members
@@ -134,16 +134,16 @@ def numbered(pod: Schedulable) -> Schedulable:
 
 
 def bound(pod: Schedulable, to: str) -> Schedulable:
-    """Return the pod as it is once it runs on a node."""
+    """Return the pod as it runs on a node."""
     spec = msgspec.structs.replace(pod.spec, nodeName=to)
     return msgspec.structs.replace(pod, spec=spec, status=_status(_time(0)))
 
 
 def _running(size: Size, rng: random.Random) -> Iterator[PodGroup | Schedulable]:
-    """Make the pods that run; a gang's members are anywhere."""
+    """Make the running pods; a gang's members are on any nodes."""
     half = size.pods_per_node // 2
     gangs = itertools.count()
-    # A gang's pods are alike, so it takes places of one size.
+    # A gang's pods are equal, so it uses slots of one size.
     for cpu in _SIZES:
         places = [
             (host, slot)
@@ -169,7 +169,7 @@ def _running(size: Size, rng: random.Random) -> Iterator[PodGroup | Schedulable]
 def _gang(
     index: int, places: list[tuple[int, int]], cpu: int, priority: int
 ) -> Iterator[PodGroup | Schedulable]:
-    """Make a gang that runs in these places (node, slot); one in four goes pod by pod."""
+    """Make a gang that runs in these slots (node, slot); one in four is disrupted pod by pod."""
     team, name = TEAMS[index % len(TEAMS)], f"gang-{index:05d}"
     mode = DisruptionMode.POD if index % 4 == 0 else DisruptionMode.POD_GROUP
     yield _group(team, name, len(places) * 4 // 5, priority, mode)

@@ -1,9 +1,9 @@
-"""Busy weeks on a cluster, simulated: what each way of preempting costs in accelerator-hours and in waiting.
+"""A simulation of busy weeks on a cluster: the accelerator-hours and the waiting of each preemption policy.
 
 `python -m bench.simulation [--days N] [--nodes N] [--trace FILE] [--checkpoint SECONDS] [POLICY ...]` prints
 a line for each policy. A trace is CSV with a header: `submit` and `duration` in seconds, `gpus` (of one pod),
-`pods` (more than 1 is a gang, placed and preempted whole) and `priority`. Without one the jobs are generated
-from a seed.
+`pods` (more than 1 is a gang, placed and preempted as a whole) and `priority`. Without one the jobs are
+generated from a seed.
 """
 
 import argparse
@@ -43,7 +43,7 @@ HOUR, DAY = 3600, 24 * 3600
 DAYS, NODES, SEEDS = 7, 64, (1, 2)
 _COLUMNS = ("submit", "duration", "gpus", "pods", "priority")
 BEGIN = datetime(2026, 11, 1, tzinfo=UTC)
-# The share of the cluster's accelerators that is asked for by each priority.
+# The share of the cluster's accelerators that each priority requests.
 LOAD = {1_000: 0.15, 100: 0.35, 0: 0.6}
 _NOTE = f"""
 {len(SEEDS)} weeks on {NODES} nodes of {PER_NODE} accelerators, of seeds {SEEDS[0]} and {SEEDS[-1]}. Jobs
@@ -58,7 +58,7 @@ least work lost by priority, or with the fewest units and pods by priority.
 
 
 class Job(NamedTuple):
-    """So many pods alike that run together; times are in seconds since the beginning."""
+    """Equal pods that run together; times are in seconds since the start."""
 
     name: str
     submit: int
@@ -69,23 +69,23 @@ class Job(NamedTuple):
 
 
 class Move(NamedTuple):
-    """A decision: the node of each pod that is placed, and the pods that go, by row."""
+    """A decision: the node of each placed pod, and the evicted pods, by row."""
 
     placed: Mapping[int, int]
     victims: Iterable[int]
 
 
 class Policy(NamedTuple):
-    """A way to decide; `move` gives None where the job has to wait."""
+    """A preemption policy; `move` returns None if the job must wait."""
 
     settings: Settings
     move: Callable[[Engine, Name | GroupKey, datetime], Move | None]
 
 
 class Result(NamedTuple):
-    """Accelerator-seconds that there were, that ran and that were lost.
+    """Accelerator-seconds that were available, used and lost.
 
-    By priority: the pods that were evicted, the seconds that jobs waited, and the jobs.
+    By priority: evicted pods, seconds that jobs waited, and the number of jobs.
     """
 
     capacity: int
@@ -96,7 +96,7 @@ class Result(NamedTuple):
     jobs: Counter[int]
 
     def plus(self, other: "Result") -> "Result":
-        """Return both results as one."""
+        """Return the sum of two results."""
         return Result(
             self.capacity + other.capacity,
             self.ran + other.ran,
@@ -113,7 +113,7 @@ class Result(NamedTuple):
 
 
 def measure() -> Section:
-    """Simulate by every policy; takes about ten minutes."""
+    """Simulate every policy; takes about ten minutes."""
     return Section("Simulation", [Row(name, words(_weeks(name))) for name in POLICIES], _NOTE)
 
 
@@ -125,7 +125,7 @@ def _weeks(policy: str) -> Result:
 
 
 def simulated(jobs: Iterable[Job], nodes: int, until: int, policy: str, checkpoint: int = 0) -> Result:
-    """Simulate to an end; with `checkpoint` a job keeps its work in whole multiples of so many seconds."""
+    """Simulate to the end; with `checkpoint` a job keeps its work in multiples of this many seconds."""
     return _Simulation(nodes, POLICIES[policy], checkpoint).run(jobs, until)
 
 
@@ -164,7 +164,7 @@ def read_trace(path: Path) -> list[Job]:
 
 
 def words(of: Result) -> str:
-    """Put a result into a line."""
+    """Return a result as a line."""
     evicted = ", ".join(f"{of.evicted[each]:,} at {each}" for each in of.wait if of.evicted[each])
     waits = ", ".join(f"{each / HOUR:.2f} h at {priority}" for priority, each in of.wait.items())
     return (
@@ -194,7 +194,7 @@ def _by_program(
     found = least(problem_of(engine, target, now), order)
     if found is None or decision.target is None:
         return None
-    # The pods of a job are alike, so it is one demand.
+    # The pods of a job are equal, so it is one demand.
     nodes = [node for (_, node), count in sorted(found.placed.items()) for _ in range(count)]
     placed = dict(zip(decision.target.rows, nodes, strict=True))
     return Move(placed, [pod.row for unit in found.units for pod in unit.pods])
@@ -211,14 +211,14 @@ POLICIES = {
 
 
 class _Running(NamedTuple):
-    """A job that runs: since when, and how many of its pods on which nodes (rows)."""
+    """A running job: its start, and the number of its pods by node (row)."""
 
     since: int
     nodes: Counter[int]
 
 
 class _Simulation:
-    """A cluster that goes on from event to event; the engine follows every change of its state."""
+    """A cluster that moves from event to event; the engine follows every change of its state."""
 
     def __init__(self, nodes: int, policy: Policy, checkpoint: int) -> None:
         self._policy = policy
@@ -242,7 +242,7 @@ class _Simulation:
         self._ran = self._lost = 0
 
     def run(self, jobs: Iterable[Job], until: int) -> Result:
-        """Run all jobs to an end."""
+        """Run all jobs to their end."""
         for now, job in self._events(jobs, until):
             if job is None:
                 self._try(now, self._waiting)
@@ -261,7 +261,7 @@ class _Simulation:
         return Result(capacity, self._ran, self._lost, self._evicted, waited, submitted)
 
     def _events(self, jobs: Iterable[Job], until: int) -> Iterator[tuple[int, Job | None]]:
-        """Yield the times at which something happens: a job is submitted, or (None) others have ended."""
+        """Yield the times of events: a job is submitted, or (None) others have ended."""
         for job in jobs:
             yield from self._ended(min(job.submit, until))
             if job.submit >= until:
@@ -282,7 +282,7 @@ class _Simulation:
                 yield now, None
 
     def _try(self, now: int, jobs: Iterable[Job]) -> None:
-        """Place what can be, the most important first; those that go are tried again in their turn."""
+        """Place the jobs that fit, the most important first; evicted jobs are tried again in order."""
         todo = [(_rank(job), job) for job in jobs]
         heapq.heapify(todo)
         refused: set[tuple[int, int, int]] = set()
@@ -300,13 +300,13 @@ class _Simulation:
                 self._evict(now, victim)
             self._start(now, job, move.placed)
             if gone:
-                # More may have become free than the job takes.
+                # The victims may free more than the job uses.
                 refused.clear()
                 todo = [(_rank(each), each) for each in self._waiting if _rank(each) > _rank(job)]
                 heapq.heapify(todo)
 
     def _may_fit(self, job: Job) -> bool:
-        """Return whether room suffices where all of lower priority are gone."""
+        """Return whether a job fits when all of lower priority are gone."""
         free = np.full(self._nodes, PER_NODE, np.int64)
         for priority, used in self._used.items():
             if priority >= job.priority:
@@ -318,7 +318,7 @@ class _Simulation:
         self._wait(now, job)
 
     def _wait(self, now: int, job: Job) -> None:
-        """Let a job wait whose pods do not exist."""
+        """Queue a job, whose pods do not exist."""
         self._waiting[job] = now
         if job.pods > 1:
             self._state.apply(_group(job))
@@ -342,7 +342,7 @@ class _Simulation:
         heapq.heappush(self._ends, (now + self._left[job], job, now))
 
     def _stop(self, now: int, job: Job) -> int:
-        """Take a job's pods away; return how long it ran."""
+        """Remove a job's pods; return how long it ran."""
         running = self._running.pop(job)
         self._count(job, running.nodes, -1)
         for member in range(job.pods):
@@ -383,7 +383,7 @@ def _target(job: Job) -> Name | GroupKey:
 
 
 def _kind(rng: random.Random, *, gang: bool) -> tuple[int, int, int]:
-    """Draw accelerators of a pod, pods and seconds of a job."""
+    """Return random accelerators of a pod, pods and seconds of a job."""
     if gang:
         hours = rng.lognormvariate(math.log(4), 1.0)
         return rng.choice((4, 8, 8, 8)), rng.choice((2, 2, 4, 4, 8, 16)), int(min(max(hours, 0.2), 72) * HOUR)
@@ -392,7 +392,7 @@ def _kind(rng: random.Random, *, gang: bool) -> tuple[int, int, int]:
 
 
 def _daily(rng: random.Random, until: int) -> int:
-    """Draw a time; twice as many are by day as by night."""
+    """Return a random time; twice as many are by day as by night."""
     while True:
         at = rng.randrange(until)
         if rng.random() < (1.0 if at % DAY < DAY // 2 else 0.5):

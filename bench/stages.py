@@ -1,4 +1,4 @@
-"""A part of the webhook served alone, so that the difference is the cost of the other parts.
+"""Serve a part of the webhook alone, to compute the cost of the other parts as a difference.
 
 `python -m bench.stages SERVER ANSWER [CERTIFICATE KEY]` serves /mutate until killed and prints its port.
 SERVER is `ours` or `aiohttp` (its low-level server, with no limit of ours). ANSWER is `canned` (the patch is
@@ -37,7 +37,7 @@ _BODY_LIMIT = 7 << 20
 
 
 def canned() -> Callable[[HTTPRequest], HTTPResponse]:
-    """Return a handler that answers anything with one patch."""
+    """Return a handler that answers every request with one patch."""
     sample = reviews.pod_review()
     start = sample.index(b'"uid":"') + len(b'"uid":"')
     response = {
@@ -52,7 +52,7 @@ def canned() -> Callable[[HTTPRequest], HTTPResponse]:
 
 
 class Known:
-    """A cluster that holds the class and the group, and never changes."""
+    """A cluster with the class and the group that never changes."""
 
     synced = True
 
@@ -64,7 +64,7 @@ class Known:
         read = READS[group["apiVersion"], group["kind"]]
         self.state.apply(read.neutral(msgspec.convert(group, read.type)))
 
-    async def changed(self, revision: int) -> None:  # noqa: ARG002 - nothing does
+    async def changed(self, revision: int) -> None:  # noqa: ARG002 - the signature of the informers
         """Wait for ever."""
         await asyncio.Event().wait()
 
@@ -83,7 +83,7 @@ def judged() -> Callable[[HTTPRequest], Any]:
 
 
 async def serve_ours(answer: Callable[[HTTPRequest], HTTPResponse], context: ssl.SSLContext | None) -> int:
-    """Serve as `podium webhook` does; returns the port."""
+    """Serve as `podium webhook` does; return the port."""
     routes = {"/mutate": Route("POST", answer, "application/json", _BODY_LIMIT)}
     server = HTTPServer(routes, Limits(), lambda _why: None, context=context)
     await server.start("127.0.0.1", 0)
@@ -91,7 +91,7 @@ async def serve_ours(answer: Callable[[HTTPRequest], HTTPResponse], context: ssl
 
 
 async def serve_aiohttp(answer: Callable[[HTTPRequest], HTTPResponse], context: ssl.SSLContext | None) -> int:
-    """Serve with the least that aiohttp offers; returns the port."""
+    """Serve with aiohttp's minimal server; return the port."""
     loop = asyncio.get_running_loop()
 
     async def handle(request: web.BaseRequest) -> web.Response:

@@ -3,8 +3,8 @@
 A pod's priority cannot change, so a group's condition flips when its one differing pod finishes or runs
 again. Every tenth change does that. The others touch pods that agree with their group, which a reconciler
 must read all the same. Changes come at random times (Poisson), whether or not those before are done. They are
-stored in etcd directly. An API server needs 2 ms and more to take a pod's status from a client, all of this
-machine.
+stored in etcd directly. An API server needs 2 ms and more for a client's write of a pod's status, and the
+whole machine.
 """
 
 import asyncio
@@ -25,7 +25,7 @@ from podium.kube.connection import Connection
 
 RATE = 500
 FLIP_EVERY = 10
-# How long everything written may take to be seen, on a machine that has other things to do.
+# The maximum time until all writes are seen, on a busy machine.
 _PATIENCE_SECONDS = 120.0
 
 
@@ -54,7 +54,7 @@ class _Group(msgspec.Struct):
 
     @property
     def told(self) -> str:
-        """Return the status of the condition, empty where the group has none."""
+        """Return the status of the condition, empty if the group has none."""
         return next((each.status for each in self.status.conditions if each.type == PRIORITY), "")
 
 
@@ -82,7 +82,7 @@ class _Pod(msgspec.Struct):
 
     @property
     def told(self) -> str:
-        """Return the status that it asks of its group's condition, being the one that differs."""
+        """Return the status that its group's condition should have, for a divergent pod."""
         return "False" if self.status.phase == "Succeeded" else "True"
 
 
@@ -99,7 +99,7 @@ class _Line(msgspec.Struct, Generic[T]):
 
 
 class Seen(Generic[T]):
-    """The status that a watch shows of every group, and when (perf_counter) it arrived first."""
+    """The status of every group in a watch, and when (perf_counter) it arrived first."""
 
     def __init__(self, connection: Connection, path: str, read: type[T], **query: str) -> None:
         self.told: dict[Name, str] = {}
@@ -112,7 +112,10 @@ class Seen(Generic[T]):
         self._news = asyncio.Event()
 
     async def follow(self) -> None:
-        """List once and watch until cancelled. PodiumError when the watch ends."""
+        """List once and watch until cancelled.
+
+        Raises PodiumError if the watch ends.
+        """
         body = await self._connection.get(self._path, **self._query)
         known = msgspec.json.decode(body, type=self._list)
         for each in known.items:
@@ -125,7 +128,10 @@ class Seen(Generic[T]):
         raise PodiumError("a watch of the bench ended")
 
     async def until(self, reached: Callable[[], bool], what: str) -> None:
-        """Wait until something holds. PodiumError when it takes too long."""
+        """Wait until a condition holds.
+
+        Raises PodiumError after the timeout.
+        """
         try:
             async with asyncio.timeout(_PATIENCE_SECONDS):
                 while not reached():
@@ -151,7 +157,7 @@ def groups_seen(connection: Connection) -> Seen[_Group]:
 
 
 def pods_seen(connection: Connection) -> Seen[_Pod]:
-    """Return a watch of the pods that differ, by the status that their groups should have."""
+    """Return a watch of the divergent pods, by the status that their groups should have."""
     return Seen(connection, "/api/v1/pods", _Pod, labelSelector=DIFFERING)
 
 
@@ -168,20 +174,23 @@ class Weather(NamedTuple):
 
 
 class Storm:
-    """Changes pods of a fleet; goes on where it stopped."""
+    """Changes pods of a fleet, and continues where it stopped."""
 
     def __init__(self, fleet: Fleet, groups: Seen[_Group], pods: Seen[_Pod]) -> None:
         self._fleet = fleet
         self._groups = groups
         self._pods = pods
         self._divergent = itertools.cycle(fleet.divergent)
-        # Groups whose differing pod has ended.
+        # Groups whose divergent pod has ended.
         self._agreed: set[int] = set()
         self._changes = itertools.count()
         self._rng = random.Random(1)
 
     async def blow(self, seconds: float) -> Weather:
-        """Change pods for so long and wait until every group tells how it is, else PodiumError."""
+        """Change pods for some seconds and wait until every group has its status.
+
+        Raises PodiumError after the timeout.
+        """
         flips: dict[Name, tuple[str, float]] = {}
         began = due = time.perf_counter()
         changes = 0
@@ -215,6 +224,6 @@ class Storm:
             flips[group_of(group)] = "False" if agrees else "True", stored
 
     def _put(self, group: int, member: int, step: int) -> float:
-        """Store a pod; gives when it was stored."""
+        """Store a pod; return the time."""
         self._fleet.put_pod(group, member, ended=member == 0 and group in self._agreed, step=step)
         return time.perf_counter()

@@ -1,6 +1,6 @@
-"""Pods a second, beside kube-scheduler on the same API server: upstream's workloads, in turns.
+"""Pods a second compared with kube-scheduler on the same API server: upstream's workloads, in turns.
 
-The objects exist before the scheduler starts, and each turn has a fresh scheduler. The clock runs from the
+The objects exist before the scheduler starts, and each turn has a new scheduler. The clock runs from the
 first change of a pod until the last pod is bound, both as a watch receives it. So neither the start of a
 process nor its first list counts. A gang's PodGroup comes last, when the scheduler is ready: a gang's clock
 runs from there, and planning counts. `python -m bench.throughput NAME ... [SIDE ...]` prints the turns of
@@ -33,7 +33,7 @@ from podium.controlplane.releases import NEWEST
 from podium.documents import packagedata
 from podium.errors import PodiumError
 
-# The bench gives up on pods that stay pending for so long while no pod changes.
+# The bench gives up on pending pods after this many seconds without a change.
 PATIENCE_SECONDS = 90.0
 MEMORY_NODES, MEMORY_PODS, MEMORY_MORE = 5_000, 50_000, 1_000
 _NOTE = f"""
@@ -58,7 +58,7 @@ class Turn(NamedTuple):
 
     @property
     def rate(self) -> float:
-        """Return pods bound a second."""
+        """Return the pods bound per second."""
         return self.bound / self.seconds
 
     def __str__(self) -> str:
@@ -72,15 +72,15 @@ class Contest:
     def __init__(self, server: Server, nodes: int) -> None:
         self._server = server
         self._field = Field(server, nodes)
-        # Podium records its evictions, too.
+        # Podium also records its evictions.
         records = packagedata.folder("manifests") / "crds" / "preemptionrecords.scheduling.podium.dev.yaml"
         server.kubectl("apply", f"--filename={records}")
-        # A server takes a second for the first list of a new kind, and tells clients to come back.
+        # A server needs a second for the first list of a new kind, and answers 429 until then.
         server.kubectl("get", "preemptionrecords.scheduling.podium.dev")
         self._serials = itertools.count()
 
     def kube_scheduler(self, shape: Shape) -> Turn:
-        """Let kube-scheduler do a round."""
+        """Run a round of kube-scheduler."""
 
         @contextlib.contextmanager
         def run(workload: Workload) -> Iterator[int]:
@@ -93,13 +93,13 @@ class Contest:
         return self._turn(shape.make(next(self._serials)), "default-scheduler", run)
 
     def podium(self, shape: Shape) -> Turn:
-        """Let Podium do a round."""
+        """Run a round of Podium."""
         return self._turn(
             shape.make(next(self._serials)), "podium-scheduler", lambda _: podium_scheduling(self._server)
         )
 
     def bare(self, shape: Shape) -> Turn:
-        """Let the bare loop do a round."""
+        """Run a round of the bare writes."""
         workload = shape.make(next(self._serials))._replace(gang=None)
         uids = self._laid_out(workload, "none")
         with tempfile.TemporaryDirectory() as folder:
@@ -115,7 +115,7 @@ class Contest:
         return _turn(workload, heard, heard.first, busy)
 
     def resident(self) -> tuple[float, float]:
-        """Return MiB of Podium's scheduler on a large cluster: after binding some pods, and at most."""
+        """Return the MiB of Podium's scheduler on a large cluster: after some binds, and the maximum."""
         more = [f"more-{index}" for index in range(MEMORY_MORE)]
         standing = [
             pod(f"pod-{index}", "100m", LOW, node=index % MEMORY_NODES) for index in range(MEMORY_PODS)
@@ -142,8 +142,8 @@ class Contest:
         return _turn(workload, heard, began if workload.gang else heard.first, busy)
 
     def _laid_out(self, workload: Workload, scheduler: str) -> dict[str, str]:
-        """Make all of a workload but the gang's group; gives UIDs of pods by name."""
-        # The bound ones too: Podium evicts no pods of another's.
+        """Create all objects of a workload but the gang's group; return UIDs of pods by name."""
+        # The bound pods too: Podium evicts no pods of another scheduler.
         for each in (*workload.standing, *workload.wanted):
             each["spec"]["schedulerName"] = scheduler
         self._field.make_groups(workload.groups)
@@ -177,7 +177,7 @@ _SUBJECTS: tuple[Callable[[Contest, Shape], Turn], ...] = (
 
 
 def scheduling_basic() -> Section:
-    """Measure SchedulingBasic, and the memory that a large cluster takes; about ten minutes."""
+    """Measure SchedulingBasic, and the memory for a large cluster; takes about ten minutes."""
     rows = _rows("basic-1000", "numbered-1000", "basic-5000")
     with exclusive(NEWEST) as server:
         now, peak = Contest(server, MEMORY_NODES).resident()
@@ -189,7 +189,7 @@ def scheduling_basic() -> Section:
 
 
 def preemption_basic() -> Section:
-    """Measure PreemptionBasic; about ten minutes, and more where kube-scheduler is stuck."""
+    """Measure PreemptionBasic; takes about ten minutes, and more if kube-scheduler hangs."""
     note = (
         f"As above: {LONE_PODS_A_NODE} pods of 900m on each node, and as many that ask for 3 cpus as nodes."
     )
@@ -198,7 +198,7 @@ def preemption_basic() -> Section:
 
 
 def gangs() -> Section:
-    """Measure gangs that preempt gangs; about fifteen minutes."""
+    """Measure gangs that preempt gangs; takes about fifteen minutes."""
     note = f"""
 As above: {LOW_GANGS} gangs of pods that ask for 600m, one of each gang on every node, and one gang as large
 whose pods ask for 3500m; all are evicted whole (mode all). The gang's PodGroup is the last object to come,
@@ -213,7 +213,7 @@ def _rows(*names: str) -> list[Row]:
 
 
 def _turns(shape: Shape, subjects: Iterable[Callable[[Contest, Shape], Turn]]) -> dict[str, list[Turn]]:
-    """Let each take its turns, on a server of their own."""
+    """Run the turns of each, on a server of their own."""
     turns: dict[str, list[Turn]] = {}
     with exclusive(NEWEST) as server:
         contest = Contest(server, shape.make(0).nodes)

@@ -1,8 +1,8 @@
-"""`podium webhook` beside the same webhook in Go: throughput, latency and memory, each on one processor.
+"""`podium webhook` compared with the same webhook in Go: throughput, latency, memory, on one processor.
 
-Podium runs whole, as users start it, against a real API server with 10,000 groups. So its rules, metrics,
-limits, logs and informers are timed. The peer (bench/golang/peer) gets the same certificate, the same
-requests and the classes and groups it must know. It has to give the same answers before it is timed.
+Podium runs as users start it, against a real API server with 10,000 groups. So its rules, metrics, limits,
+logs and informers are timed. The peer (bench/golang/peer) gets the same certificate and requests, and the
+classes and groups that it needs. It must give the same answers before it is timed.
 """
 
 import base64
@@ -30,7 +30,7 @@ from podium.errors import PodiumError
 GROUPS = 10_000
 RATE = 500
 SECONDS = 5.0
-# How long an idle process is left alone before its memory is read.
+# The idle time of a process before its memory is read.
 _REST_SECONDS = 3.0
 _WRITERS = 4
 _GROUPS_PATH = f"/apis/{reviews.API}/namespaces/{reviews.NAMESPACE}/podgroups"
@@ -43,7 +43,7 @@ Processor time is the server's own, for a request: other programs disturb it lea
 
 
 def measure() -> Section:
-    """Measure it all; takes about eight minutes."""
+    """Measure all cases; takes about eight minutes."""
     programs = rig.programs()
     with tempfile.TemporaryDirectory() as name, exclusive(NEWEST, workload_api=False) as server:
         folder = Path(name)
@@ -71,7 +71,7 @@ def measure() -> Section:
 
 
 def set_up(server: Server) -> None:
-    """Make the class and the namespace."""
+    """Create the class and the namespace."""
     for path, document in (
         ("/apis/scheduling.k8s.io/v1/priorityclasses", reviews.priority_class()),
         ("/api/v1/namespaces", {"metadata": {"name": reviews.NAMESPACE}}),
@@ -81,7 +81,7 @@ def set_up(server: Server) -> None:
 
 @contextlib.contextmanager
 def podium(server: Server, folder: Path, processor: int | None = None) -> Iterator[Running]:
-    """Run `podium webhook`, on one processor if that is named, until it is ready."""
+    """Run `podium webhook`, on one processor if it is named, until it is ready."""
     policy = folder.with_suffix(".json")
     document = {"apiVersion": "config.podium.dev/v1", "kind": "AdmissionPolicy", "levels": reviews.LEVELS}
     policy.write_text(json.dumps(document), encoding="utf-8")
@@ -93,7 +93,7 @@ def podium(server: Server, folder: Path, processor: int | None = None) -> Iterat
 
 @contextlib.contextmanager
 def peer(programs: Path, folder: Path) -> Iterator[rig.Target]:
-    """Run the webhook in Go on the same processor, with the certificate of the one in `folder`/full."""
+    """Run the webhook in Go on the same processor, with the certificate in `folder`/full."""
     state = folder / "state.json"
     group = {"priorityClassName": reviews.CLASS, "priority": reviews.VALUE}
     held = {
@@ -158,7 +158,10 @@ def compared(what: str, runs: dict[str, list[tuple[rig.Timing, rig.Timing]]]) ->
 
 
 def same(ours: rig.Target, other: rig.Target, body: bytes, authority: Path) -> None:
-    """Check that both answer alike; PodiumError when they do not."""
+    """Check that both answer alike.
+
+    Raises PodiumError if not.
+    """
     answers = [answer(target, body, authority) for target in (ours, other)]
     if answers[0] != answers[1]:
         raise PodiumError(f"Podium answers {answers[0]}, the peer {answers[1]}: they cannot be compared")
@@ -167,7 +170,7 @@ def same(ours: rig.Target, other: rig.Target, body: bytes, authority: Path) -> N
 
 
 def answer(target: rig.Target, body: bytes, authority: Path) -> tuple[bool, Any]:
-    """Ask once: whether it is allowed, and the patch."""
+    """Send one request; return whether it is allowed, and the patch."""
     with contextlib.closing(Client(f"https://127.0.0.1:{target.port}", "", authority)) as client:
         code, review = client.request("POST", "/mutate?timeout=3s", body)
     if code != 200:
@@ -177,7 +180,7 @@ def answer(target: rig.Target, body: bytes, authority: Path) -> tuple[bool, Any]
 
 
 def fill(server: Server) -> None:
-    """Make the groups, as a person applies them; each is judged by the webhook that runs."""
+    """Create the groups, as a user applies them; the running webhook reviews each."""
     names = [reviews.GROUP, *(f"group-{index:05d}" for index in range(1, GROUPS))]
 
     def write(share: list[str]) -> None:
@@ -190,7 +193,7 @@ def fill(server: Server) -> None:
 
 
 def idle(webhook: Running) -> float:
-    """Return the resident MiB of a process that has had nothing to do for a while."""
+    """Return the resident MiB of a process after an idle time."""
     time.sleep(_REST_SECONDS)
     return rig.resident(webhook.pid)
 
@@ -202,6 +205,9 @@ def _components(server: Server) -> list[int]:
 
 
 def created(answer: tuple[int, Any]) -> None:
-    """Check that something was made; PodiumError with the answer when it was not."""
+    """Check that an object was created.
+
+    Raises PodiumError with the answer if not.
+    """
     if answer[0] != 201:
         raise PodiumError(f"HTTP {answer[0]}: {answer[1]}")

@@ -15,7 +15,7 @@ class Workload(NamedTuple):
     """The objects to schedule: `standing` pods are bound, `groups` theirs, `wanted` are to be scheduled.
 
     `gang` is the group of the wanted ones. `steps` lists by names the pods to bind with their nodes, and the
-    pods to delete for that.
+    pods to delete before.
     """
 
     nodes: int
@@ -27,9 +27,9 @@ class Workload(NamedTuple):
 
 
 class Shape(NamedTuple):
-    """A workload by its upstream name, the multiple of kube-scheduler to reach, and how to make a round.
+    """A workload by its upstream name, the target multiple of kube-scheduler's rate, and a round's maker.
 
-    `rounds` is how many of them tell something: a short one tells less.
+    `rounds` is the number of significant rounds.
     """
 
     title: str
@@ -47,14 +47,14 @@ def basic(nodes: int, pods: int) -> Workload:
 
 
 def numbered(workload: Workload) -> Workload:
-    """Return a workload whose pods have a label of their own each, as those of an Indexed Job do."""
+    """Return a workload whose pods each have a label of their own, like those of an Indexed Job."""
     for each in (*workload.standing, *workload.wanted):
         each["metadata"]["labels"] = {INDEX: each["metadata"]["name"]}
     return workload
 
 
 def lone(nodes: int) -> Workload:
-    """PreemptionBasic: every node is full, and as many pods as nodes need most of one."""
+    """PreemptionBasic: every node is full, and as many preemptors as nodes need most of one each."""
     standing = [
         pod(f"low-{node}-{index}", "900m", LOW, node=node)
         for node in range(nodes)
@@ -69,7 +69,7 @@ def lone(nodes: int) -> Workload:
 
 
 def gang(size: int, serial: int) -> Workload:
-    """Make a gang that needs every node, over gangs that are evicted whole."""
+    """Make a gang that needs every node, over gangs that are evicted as a whole."""
     low = [f"low-{serial}-{index}" for index in range(LOW_GANGS)]
     high = f"high-{serial}"
     standing = [

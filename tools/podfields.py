@@ -34,7 +34,7 @@ REQUIRED: dict[int, dict[str, str]] = {
 
 
 def text() -> str:
-    """Return the module."""
+    """Return the source of the module."""
     recorded = json.loads(RECORDED.read_bytes())
     lines, known = [_HEAD], dict[str, list[str]]()
     for version, schema in sorted(recorded.items()):

@@ -10,7 +10,7 @@ from tests.support.docs.play import Play
 
 @pytest.fixture
 def play(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Play]:
-    """Yield the page that the test is called after; in the end all of its commands have run."""
+    """Yield the page named by the test; at the end all of its commands must have run."""
     page = pages()[request.node.originalname.removeprefix("test_")]
     playing = Play(tmp_path, *commands(page))
     yield playing

@@ -38,7 +38,7 @@ def test_the_rule_of_the_page_finds_a_short_name(monkeypatch: pytest.MonkeyPatch
 
 
 def test_the_command_of_the_page_runs() -> None:
-    """It has the exit codes of all commands."""
+    """The command has the exit codes of all commands."""
     command = _example("Add a command")["command"]
     assert CliRunner().invoke(command, ["train"]).stdout == "train: 5 characters\n"
     assert CliRunner().invoke(command, ["x" * 64]).exit_code == main.EXIT_FINDINGS
@@ -50,7 +50,7 @@ def test_every_target_of_the_page_exists() -> None:
 
 
 def test_each_workflow_runs_make_targets_and_pinned_actions() -> None:
-    """A step that runs something runs git or a target, which is spelled out for Windows: it has no make."""
+    """A step runs git or a make target; targets are spelled out for Windows, which has no make."""
     recipes = set(re.findall(r"^\t\$\(PYTHON\) (.*)", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE))
     targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE))
     for path in sorted((ROOT / ".github" / "workflows").glob("*.yaml")):

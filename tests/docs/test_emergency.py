@@ -1,4 +1,4 @@
-"""docs/emergency.md on a real cluster whose webhooks are dead and fail closed: its commands unblock it."""
+"""The commands of docs/emergency.md unblock a real cluster whose webhooks are down and fail closed."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -27,13 +27,13 @@ _POLICIES = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybind
 
 @pytest.fixture
 def cluster() -> Iterator[Server]:
-    """Yield a cluster of the test's own with its controllers."""
+    """Yield a cluster with controllers for one test."""
     with exclusive(NEWEST, controllers=True) as server:
         yield server
 
 
 def _group(server: Server, name: str, class_name: str = "", **metadata: Any) -> tuple[int, str]:
-    """Try to make a group."""
+    """Try to create a group; return whether it was accepted."""
     body = {
         "apiVersion": "scheduling.podium.dev/v1beta1",
         "kind": "PodGroup",
@@ -48,7 +48,7 @@ def _group(server: Server, name: str, class_name: str = "", **metadata: Any) -> 
 
 
 def _member(server: Server, name: str) -> tuple[int, str]:
-    """Try to make a pod of a group."""
+    """Try to create a pod of a group; return whether it was accepted."""
     metadata = {"name": name, "labels": {"scheduling.podium.dev/pod-group": "train"}}
     spec = {"containers": [{"name": "main", "image": "none"}]}
     code, answer = server.request("POST", _PODS, {"metadata": metadata, "spec": spec})
@@ -60,7 +60,7 @@ def _replicas(server: Server) -> set[int]:
 
 
 def _closed(server: Server) -> None:
-    """Point API servers at a dead address, and make pods fail closed, too."""
+    """Point API servers at an address without a server, and make pods fail closed too."""
     for path in (f"{MUTATING}/podium", f"{VALIDATING}/podium"):
         webhooks = stored(server, path)["webhooks"]
         for each in webhooks:
@@ -72,13 +72,13 @@ def _closed(server: Server) -> None:
 
 
 def _open(server: Server, number: int) -> None:
-    """Wait until both are accepted, which is when the API server has seen it."""
+    """Wait until both are accepted, so the API server has seen the change."""
     until(lambda: _member(server, f"pod-{number}")[0] == 201, "pods are taken")
     until(lambda: _group(server, f"group-{number}")[0] == 201, "groups are taken")
 
 
 def test_emergency(play: Play, cluster: Server, tmp_path: Path) -> None:
-    """Each command runs after the trouble that it is for, and leaves all else alone."""
+    """Each command resolves its own emergency and changes nothing else."""
     play.at(cluster)
     with webhook(cluster, tmp_path / "first"):
         podium(cluster, "install", "--mode=scheduler")
@@ -93,7 +93,7 @@ def test_emergency(play: Play, cluster: Server, tmp_path: Path) -> None:
         if "app.kubernetes.io/part-of" not in each["metadata"].get("labels", {})
     }
 
-    # With podium at hand, where it is as bad.
+    # The same with podium installed locally.
     with webhook(cluster, tmp_path / "second"):
         play.given("kubectl -n podium-system scale deployment --all --replicas=2")
         podium(cluster, "install", "--mode=scheduler")
@@ -102,7 +102,8 @@ def test_emergency(play: Play, cluster: Server, tmp_path: Path) -> None:
     _open(cluster, 2)
     assert cluster.request("GET", _DEPLOYMENTS)[1]["items"] == []
 
-    # In v1beta1 groups can be read without the processes; then they return, and rules hold again.
+    # In v1beta1 groups can be read without the processes; then the processes return, and the rules apply
+    # again.
     play.until("kubectl -n podium-system scale")
     with webhook(cluster, tmp_path / "third") as webhooks:
         podium(cluster, "install", "--mode=scheduler")
@@ -112,7 +113,7 @@ def test_emergency(play: Play, cluster: Server, tmp_path: Path) -> None:
         route(cluster, webhooks[0].url)
         until(lambda: "no PriorityClass" in _group(cluster, "wrong", "missing")[1], "a rule holds")
 
-    # One part alone: the webhook has ended, so groups are refused until no webhook is called.
+    # One process alone: the webhook is down, so groups are refused until no webhook is called.
     until(lambda: "failed calling webhook" in _group(cluster, "probe")[1], "groups are refused")
     play.next()
     _open(cluster, 3)

@@ -1,4 +1,4 @@
-"""The examples that end the help of each command: two a command, and each runs.
+"""The examples in the help of each command: two a command, and each runs.
 
 Examples that read files run here. Those that need a cluster run in test_pages.py, and those of `podium ui` in
 tests/integration/cli/ui/test_docs.py.
@@ -18,7 +18,7 @@ from podium.cli.main import COMMANDS
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_help_ends_with_two_examples(name: str) -> None:
-    """Each example has a line that says what it does."""
+    """Each example has a line that describes it."""
     examples = EXAMPLES[name]
     assert len(examples) == 2
     assert all(re.search(rf"\bpodium {name}\b", line) for line in examples)
@@ -27,7 +27,7 @@ def test_help_ends_with_two_examples(name: str) -> None:
 
 @pytest.mark.parametrize("line", OFFLINE)
 def test_an_example_with_files_runs(line: str, tmp_path: Path) -> None:
-    """The command ends with 0, or with 3 because it has findings."""
+    """The command exits with 0, or with 3 for findings."""
     for name, source in {
         "cluster.json.gz": "training-1.37.json.gz",
         "cluster-1.36.json.gz": "training-1.36.json.gz",

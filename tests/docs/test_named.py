@@ -1,4 +1,4 @@
-"""The threat model names tests, and they exist."""
+"""The tests that the threat model names exist."""
 
 import ast
 import re
@@ -22,7 +22,7 @@ def test_a_test_that_is_named_exists(path: str, name: str) -> None:
 
 
 def test_every_row_names_one() -> None:
-    """The last column of a row names a test; an attack without one is listed as remaining."""
+    """The last column of a row names a test; an attack without a test is listed as remaining."""
     rows = [line for line in _TEXT.splitlines() if line.startswith("| ") and not line.endswith("Shown by |")]
     assert rows
     for row in rows:

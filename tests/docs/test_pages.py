@@ -1,6 +1,6 @@
-"""Every command of the README and of docs/ is run, in the page's order, on a server where it needs one.
+"""Every command of the README and of docs/ runs in the page's order, on a server if it needs one.
 
-A test is called after its page, and prepares the conditions that the page assumes. Processes listen on the
+A test has the name of its page, and prepares the conditions that the page assumes. Processes listen on the
 ports that the pages name, so these tests stay in one file: one worker runs them, one after the other.
 """
 
@@ -20,7 +20,7 @@ from podium.controlplane.releases import NEWEST, RELEASES
 
 pytestmark = [pytest.mark.server, pytest.mark.timeout(600)]
 
-# The custom resources, ready to be used.
+# The installed custom resources.
 _KINDS = """
 kubectl apply --server-side -f manifests/crds
 kubectl wait --for=condition=established -f manifests/crds
@@ -58,7 +58,7 @@ def _make(server: Server, *documents: dict[str, Any]) -> None:
 
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """Yield a cluster of the newest minor with all of Podium installed, of which the webhook runs."""
+    """Yield a cluster of the newest minor with all of Podium installed and a running webhook."""
     folder = tmp_path_factory.mktemp("installed")
     with exclusive(NEWEST, controllers=True) as server, webhook(server, folder) as webhooks:
         podium(server, "install", "--mode=scheduler")
@@ -68,7 +68,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 @pytest.fixture(scope="module")
 def team(installed: Server) -> Server:
-    """That, and a team with a gang that waits for its second pod."""
+    """Return the same cluster with a team whose gang waits for its second pod."""
     installed.kubectl("create", "namespace", "team-a")
     member = {"schedulingGroup": {"podGroupName": "train"}, "priorityClassName": "research"}
     gang = _group(_NATIVE, "train", "team-a"), _pod("train-0", **member)
@@ -78,20 +78,20 @@ def team(installed: Server) -> Server:
 
 @pytest.fixture
 def bare() -> Iterator[Server]:
-    """Yield an API server with nothing of Podium's."""
+    """Yield an API server without Podium."""
     with exclusive(NEWEST) as server:
         yield server
 
 
 @pytest.fixture
 def cluster() -> Iterator[Server]:
-    """Yield a cluster with nothing of Podium's."""
+    """Yield a cluster without Podium."""
     with exclusive(NEWEST, controllers=True) as server:
         yield server
 
 
 def test_readme(play: Play, installed: Server) -> None:
-    """The condition of the running gang names its preemptor, in kube-scheduler's words."""
+    """The condition of the running gang names its preemptor, with kube-scheduler's message."""
     play.at(installed)
     play.until("export")
     assert "preempting to accommodate a higher priority podgroup (UID " in play.next()
@@ -115,7 +115,7 @@ def test_autogroups(play: Play, team: Server) -> None:
 
 
 def test_ci(play: Play, installed: Server) -> None:
-    """The first two pass: nothing is new."""
+    """The first two commands pass without new findings."""
     play.at(installed)
     for _ in range(3):
         play.next(fine=(0,))
@@ -132,7 +132,7 @@ def test_convert(play: Play, bare: Server) -> None:
 
 
 def test_crds(play: Play, bare: Server) -> None:
-    """They are there before the page first looks for them."""
+    """The objects exist before the page's first command."""
     play.at(bare).given(_KINDS)
     play.rest()
 
@@ -152,7 +152,7 @@ def test_history(play: Play, bare: Server) -> None:
 
 
 def test_install(play: Play, cluster: Server, tmp_path: Path) -> None:
-    """Each way runs on a cluster from which the one before was removed."""
+    """Each way of installing runs on a cluster from which the previous one was removed."""
     play.at(cluster)
     with webhook(cluster, tmp_path / "first"):
         play.until("kubectl apply")
@@ -177,7 +177,7 @@ def test_monitoring(play: Play, installed: Server) -> None:
 def test_reconciler(play: Play, team: Server, tmp_path: Path) -> None:
     """The Job gets a group of its size and class, and the pod that differs is reported.
 
-    A reconciler beside the page's own writes the condition of every group, as its file says.
+    A second reconciler writes the condition of every group, as its file requires.
     """
     play.at(team).given(
         "kubectl config set-context --current --namespace=team-a\n"
@@ -203,7 +203,7 @@ def test_reports(play: Play, team: Server) -> None:
 
 
 def test_scheduler(play: Play, installed: Server) -> None:
-    """The scheduler first only reports evictions, and carries them out once they are enabled."""
+    """The scheduler first reports evictions only, and carries them out once they are enabled."""
     play.at(installed).given("cp examples/scheduler/careful.yaml scheduler.yaml")
     play.until("export")
     printed = play.next()
@@ -213,7 +213,7 @@ def test_scheduler(play: Play, installed: Server) -> None:
 
 
 def test_upgrade(play: Play, bare: Server) -> None:
-    """A group goes from 1.36 to 1.37; there Podium's go to the native API, or wait for their pods."""
+    """Groups move from 1.36 to 1.37, where Podium's move to the native API, or wait for their pods."""
     with exclusive(RELEASES["1.36"]) as older:
         _make(older, _group(_OLDER, "train"))
         play.at(older).until("kubectl create -f out/new")
@@ -232,7 +232,7 @@ def test_upgrade(play: Play, bare: Server) -> None:
 def test_webhooks(play: Play, bare: Server) -> None:
     """The group gets its class's integer, and the pod its group's class.
 
-    All is removed twice, since the page does so where all is broken and where nothing is.
+    The page removes everything twice: from a broken cluster, and from one without problems.
     """
     play.at(bare).given("kubectl create namespace podium-system; cp examples/webhook/policy.yaml policy.yaml")
     rows = [line.split() for line in play.next().splitlines()]
@@ -251,7 +251,7 @@ def test_webhooks(play: Play, bare: Server) -> None:
 
 
 def test_ui(play: Play) -> None:
-    """Each command is one that tests/integration/cli/ui/test_docs.py runs."""
+    """tests/integration/cli/ui/test_docs.py runs each command of the page."""
     play.rest()
 
 
@@ -285,7 +285,7 @@ def test_beside_kube_scheduler(play: Play, team: Server) -> None:
 
 
 def test_workloads(play: Play, team: Server) -> None:
-    """Each way starts without the objects of the one before; test_workloads.py has every server."""
+    """Each way starts without the objects of the previous one; test_workloads.py uses every server."""
     play.at(team).given("kubectl label namespace default scheduling.podium.dev/auto-groups- || true")
     play.until("kubectl apply -f examples/workloads/podium.yaml")
     play.given("kubectl delete job train")
@@ -303,7 +303,7 @@ def test_whatif(play: Play, team: Server) -> None:
 
 
 def test_why(play: Play, team: Server) -> None:
-    """The dump of a real cluster tells why its largest gang is not scheduled."""
+    """The dump of a real cluster shows why its largest gang is not scheduled."""
     play.at(team).until("podium why group team-ranking")
     assert "kube-scheduler 1.37 refuses it, for it has priority 2000" in play.next()
     play.rest()

@@ -9,7 +9,7 @@ from tools.docs import configuration
 from tools.docs.__main__ import PAGES
 from tools.docs.sources import modules
 
-# As it reads: os.environ.get("X"), environ["X"], "X" in os.environ, _base(environ, "X", ...).
+# The forms of a read: os.environ.get("X"), environ["X"], "X" in os.environ, _base(environ, "X", ...).
 _ASKED = re.compile(
     r'environ(?:\.get)?[\[(]"([A-Z_]+)"|"([A-Z_]+)" (?:not )?in os\.environ|environ, "([A-Z_]+)"'
 )
@@ -23,7 +23,7 @@ def test_a_page_is_fresh(path: Path) -> None:
 
 
 def test_the_environment_is_whole() -> None:
-    """Every variable that the code asks for by its name, and the one that a constant names."""
+    """The reference has every variable that the code reads, by its name or by a constant."""
     names_used = {
         name for _, source in modules() for names in _ASKED.findall(source) for name in names if name
     }
@@ -31,7 +31,7 @@ def test_the_environment_is_whole() -> None:
 
 
 def test_our_keys_stand_in_constants() -> None:
-    """The code has no key of ours that the reference, which looks at constants, would miss."""
+    """Every key of ours in the code is a constant, which the reference reads."""
     known = {each.value for each in configuration.label_keys()}
     for module, source in modules():
         for node in ast.walk(ast.parse(source)):

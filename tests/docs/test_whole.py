@@ -1,4 +1,4 @@
-"""No page has a command that no test runs, a link that leads nowhere, or a word that podium does not know."""
+"""Every command on a page is tested, every link has a target, and every named command and option exists."""
 
 import re
 import shlex
@@ -21,20 +21,20 @@ _LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 
 @pytest.mark.parametrize("name", pages())
 def test_a_page_with_commands_has_a_test_that_plays_it(name: str) -> None:
-    """That test fails if it leaves a command out."""
+    """Each page has a test, which fails if it leaves a command out."""
     if commands(pages()[name]):
         assert re.search(rf"^def test_{name}\(\s*play: Play", _TESTS, re.MULTILINE), f"no test_{name}"
 
 
 @pytest.mark.parametrize("name", pages())
 def test_commands_stand_where_they_are_run(name: str) -> None:
-    """They are in a block of `console` or `sh`."""
+    """Commands are in a block of `console` or `sh`."""
     assert stray(pages()[name]) == []
 
 
 @pytest.mark.parametrize("each", ELSEWHERE, ids=lambda each: each.begins)
 def test_the_list_of_commands_not_run_is_closed(each: Elsewhere) -> None:
-    """The list is closed, and no entry has outlived its commands."""
+    """The list of commands that run elsewhere is closed and current."""
     found = [one.text for path in pages().values() for one in commands(path) if elsewhere(one.text) is each]
     assert found
     for line in found:
@@ -43,7 +43,7 @@ def test_the_list_of_commands_not_run_is_closed(each: Elsewhere) -> None:
 
 @pytest.mark.parametrize("name", pages())
 def test_podium_knows_what_the_text_calls_it(name: str) -> None:
-    """A `podium ...` in a sentence names a command, and options that it has."""
+    """A `podium ...` in a sentence names an existing command with existing options."""
     for command in re.findall(r"`(podium [^`]+)`", pages()[name].read_text("utf-8")):
         words = shlex.split(command.replace("...", ""))[1:]
         of: Command = podium
@@ -59,7 +59,7 @@ def test_podium_knows_what_the_text_calls_it(name: str) -> None:
 
 @pytest.mark.parametrize("path", texts(), ids=lambda path: path.relative_to(ROOT).as_posix())
 def test_links_lead_somewhere(path: Path) -> None:
-    """Each link leads to a file of the checkout, and to a heading that it has."""
+    """The target of each link exists: a file of the checkout, and a heading in it."""
     for link in _LINK.findall(_prose(path)):
         if link.startswith(("http://", "https://", "mailto:")):
             continue
@@ -73,7 +73,7 @@ def test_links_lead_somewhere(path: Path) -> None:
 
 @pytest.mark.parametrize("path", texts(), ids=lambda path: path.relative_to(ROOT).as_posix())
 def test_a_file_that_is_mentioned_is_a_link(path: Path) -> None:
-    """A path of the checkout with a suffix is the text or the target of a link; commands are exempt."""
+    """A file of the checkout is the text or the target of a link, except in commands."""
     rest = re.sub(r"\[(?:[^\[\]]|\[[^\]]*\])*\]\([^)]*\)", "", _prose(path))
     rest = re.sub(rf"`{_PROGRAM} [^`]*`", "", rest)
     bare = [
@@ -83,7 +83,7 @@ def test_a_file_that_is_mentioned_is_a_link(path: Path) -> None:
 
 
 def test_the_index_lists_every_page_once() -> None:
-    """Each line of a list names one page; README.md leads to the index."""
+    """Each line of a list names one page; README.md links to the index."""
     listed = re.findall(r"^- \[([\w-]+\.md)\]\(\1\): .*\.$", INDEX.read_text("utf-8"), re.MULTILINE)
     assert sorted(listed) == sorted(path.name for path in (ROOT / "docs").glob("*.md") if path != INDEX)
     assert "docs/README.md" in _LINK.findall(pages()["readme"].read_text("utf-8"))

@@ -1,4 +1,4 @@
-"""The manifests of docs/workloads.md are files of examples/workloads, and API servers take them."""
+"""The manifests of docs/workloads.md are files of examples/workloads, and API servers accept them."""
 
 import json
 import re
@@ -16,13 +16,13 @@ from podium.controlplane.releases import RELEASES
 _EXAMPLES = ROOT / "examples" / "workloads"
 _FILES = {each.name: each.read_text("utf-8") for each in sorted(_EXAMPLES.iterdir())}
 _PAGE = (ROOT / "docs" / "workloads.md").read_text("utf-8")
-# The files that any server with Podium's kinds accepts, and those for servers with groups of their own.
+# Files for any server with Podium's kinds, and files for servers with native groups.
 _ANYWHERE = ("job.yaml", "auto.yaml", "podium.yaml")
 _NATIVE = {"1.36": "native-1.36.yaml", "1.37": "native-1.37.yaml"}
 
 
 def test_the_page_shows_what_is_in_the_files() -> None:
-    """The page quotes the files word for word, with the purpose of each."""
+    """The page quotes the files literally, with the purpose of each."""
     blocks = re.findall(r"^```yaml\n(.*?)^```", _PAGE, re.MULTILINE | re.DOTALL)
     assert blocks
     for block in blocks:
@@ -45,7 +45,7 @@ def webhooks(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
 
 
 def _pod(server: Server, job: dict[str, Any]) -> dict[str, Any]:
-    """Make a pod as the Job's controller would, because none runs here; it must be accepted."""
+    """Create a pod as the Job controller does, because none runs here; it must be accepted."""
     owner = json.loads(server.kubectl("get", "job", "train", "-o", "json"))["metadata"]
     reference = {"apiVersion": "batch/v1", "kind": "Job", "name": "train", "uid": owner["uid"]}
     template = job["spec"]["template"]
@@ -62,7 +62,7 @@ def _pod(server: Server, job: dict[str, Any]) -> dict[str, Any]:
 
 @pytest.mark.server
 def test_they_are_admitted(webhooks: Server) -> None:
-    """Without a warning; groups and their pods get the integer of the class, and the label its group."""
+    """The server accepts the files without a warning, and sets the class's integer and the group's label."""
     served = webhooks.settings.workload_api
     for name in (*_ANYWHERE, *([_NATIVE[webhooks.release.minor]] if served else [])):
         webhooks.kubectl("apply", "--warnings-as-errors", "-f", str(_EXAMPLES / name))

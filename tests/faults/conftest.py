@@ -1,4 +1,4 @@
-"""Fixtures of the faults: two reconciler replicas and a storm; a world for schedulers and a full yard."""
+"""Fixtures of the faults: two reconciler replicas and a storm; a world for schedulers and a full sandbox."""
 
 from collections.abc import Iterator
 
@@ -13,14 +13,14 @@ from tests.support.servers import ENOUGH
 
 @pytest.fixture
 def two(replicas: Pair) -> Iterator[Pair]:
-    """Yield both replicas of the module, and a namespace of the test's own."""
+    """Yield both replicas of the module, with a new namespace for the test."""
     with replicas.watched() as watched:
         yield watched
 
 
 @pytest.fixture
 def storm(two: Pair) -> Iterator[Storm]:
-    """Yield a storm that has begun."""
+    """Yield a running storm."""
     with Storm(two).raging() as raging:
         raging.more(FEW)
         yield raging
@@ -28,27 +28,27 @@ def storm(two: Pair) -> Iterator[Storm]:
 
 @pytest.fixture(scope="module", params=ENOUGH)
 def battered(request: pytest.FixtureRequest, kept: Kept) -> Place:
-    """Return a server for storms, that may be broken."""
+    """Return a server for storms, which tests may break."""
     name: str = request.param
     return kept.once(("stormy", name), lambda: stormy(name))
 
 
 @pytest.fixture(scope="module", params=ENOUGH)
 def ours(request: pytest.FixtureRequest, kept: Kept, tmp_path_factory: pytest.TempPathFactory) -> World:
-    """Return a world that may be broken, with a way to it for each of two schedulers."""
+    """Return a world that tests may break, with a proxy for each of two schedulers."""
     name: str = request.param
     return kept.once(("world", name), lambda: world(name, tmp_path_factory.mktemp("world"), ways=2))
 
 
 @pytest.fixture(scope="module")
 def scheduler(ours: World) -> Iterator[Scheduler]:
-    """Yield a scheduler without a lease, so that the next one need not wait for it."""
+    """Yield a scheduler without a lease, so that the next one starts at once."""
     with ours.scheduling() as made:
         yield made
 
 
 @pytest.fixture
 def yard(ours: World) -> Iterator[Yard]:
-    """Four full nodes: on two are the cheaper pods, and one each that is worth more."""
+    """Make four full nodes; two have the cheaper pods, and one more important pod each."""
     with full_yard(ours, WORTH) as made:
         yield made

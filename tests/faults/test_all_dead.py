@@ -1,7 +1,8 @@
-"""The writes that a cluster still accepts when no replica is left, or when one has a bug.
+"""The writes that a cluster accepts without a working replica, or with a bug in one.
 
 An API server that cannot call a webhook follows the failurePolicy. Pods fail open; Podium's own kinds fail
-closed unless configured otherwise. Requests without a webhook (reads in the stored version, deletions) go on.
+closed unless configured otherwise. Requests without a webhook (reads in the stored version, deletes) still
+work.
 """
 
 import contextlib
@@ -31,7 +32,7 @@ FAILED = 'failed calling webhook "groups.podium.dev"'
 
 @pytest.fixture(scope="module", params=ENOUGH)
 def cluster(request: pytest.FixtureRequest) -> Iterator[Server]:
-    """Yield a cluster of our own with its controllers, for namespaces to be emptied."""
+    """Yield a cluster with controllers, which empty deleted namespaces."""
     with exclusive(RELEASES[request.param], workload_api=False, controllers=True) as server:
         new_class(server)
         yield server
@@ -39,18 +40,18 @@ def cluster(request: pytest.FixtureRequest) -> Iterator[Server]:
 
 @contextlib.contextmanager
 def one(cluster: Server, folder: Path, **wanted: Any) -> Iterator[Fleet]:
-    """Run one replica, with the bug."""
+    """Run one replica with the bug."""
     with fleet(cluster, folder, 1, folder=str(folder / "ca"), bug=True, **wanted) as started:
         yield started
 
 
 def until_gone(cluster: Server, path: str) -> None:
-    """Wait until something that was deleted is."""
+    """Wait until a deleted object is gone."""
     until(lambda: cluster.request("GET", path)[0] == 404, f"{path} is gone")
 
 
 def settled(cluster: Server) -> str:
-    """Return a new namespace in which pods can be made."""
+    """Return a new namespace in which pods can be created."""
     name = cluster.new_namespace()
     account = f"/api/v1/namespaces/{name}/serviceaccounts/default"
     until(lambda: cluster.request("GET", account)[0] == 200, "the namespace's account")
@@ -91,7 +92,7 @@ def failures(replica_metrics: str) -> float:
 
 
 def test_a_bug_is_an_error_and_never_a_denial(cluster: Server, tmp_path: Path) -> None:
-    """A rule that raises: HTTP 500 to the API server, counted and logged; pods pass, groups get the error."""
+    """A rule that raises gives HTTP 500, counted and logged; pods pass, groups get the error."""
     with one(cluster, tmp_path) as started:
         space, (replica,) = Space(cluster), started.replicas
         assert space.make_group("fine")[0] == 201
@@ -110,7 +111,7 @@ def test_a_bug_is_an_error_and_never_a_denial(cluster: Server, tmp_path: Path) -
 
 
 def test_a_network_that_swallows_costs_pods_no_more_than_the_timeout(cluster: Server, tmp_path: Path) -> None:
-    """No peer answers or refuses: after timeoutSeconds the API server follows the failurePolicy."""
+    """Without an answer or a refusal, the API server follows the failurePolicy after timeoutSeconds."""
     with one(cluster, tmp_path) as started:
         space = Space(cluster)
         assert space.make_group("before")[0] == 201
@@ -150,7 +151,7 @@ def test_nothing_stands_still_without_replicas(cluster: Server, tmp_path: Path) 
 
 
 def test_failing_open_is_a_choice_and_definitions_can_go(cluster: Server, tmp_path: Path) -> None:
-    """With podium=Ignore groups are written without a verdict; Podium can be removed without a replica."""
+    """With podium=Ignore groups are written without a review; Podium can be removed without a replica."""
     with one(cluster, tmp_path, failure={"podium": "Ignore"}) as started:
         space = Space(cluster)
         assert space.make_group("gang")[0] == 201

@@ -1,7 +1,7 @@
-"""Two replicas of the reconciler, a storm of changes, and everything that an installation lives through.
+"""Two replicas of the reconciler under a storm of changes and the faults of an installation.
 
-Whatever happens, every condition is true within a lease and five seconds of the last change. No write on the
-way was wrong at its time: no false status, no outdated status, and no write that changed nothing.
+After each fault, every condition is true within a lease and five seconds of the last change. No write was
+wrong at its time: no false status, no outdated status, and no write that changed nothing.
 """
 
 import os
@@ -32,7 +32,7 @@ GROUPS = Where("/podgroups/")
 
 @pytest.fixture(scope="module")
 def replicas(battered: Place, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
-    """Yield two replicas; one that ended in a test is started again for the next."""
+    """Yield two replicas; a replica that ended in a test is started again for the next."""
     with pair(battered, tmp_path_factory.mktemp("replicas")) as made:
         yield made
 
@@ -47,7 +47,7 @@ def gone(contender: Contender) -> int:
 
 
 def test_the_leader_is_killed(two: Pair, storm: Storm) -> None:
-    """The next leader waits for the lease and starts from the stored state; the dead one writes no more."""
+    """The next leader waits for the lease and starts from the stored state; the killed one writes no more."""
     dead = two.leader
     heir = two.other(dead)
     assert two.done(heir) == []
@@ -61,7 +61,7 @@ def test_the_leader_is_killed(two: Pair, storm: Storm) -> None:
 
 
 def test_the_leader_is_asked_to_end(two: Pair, storm: Storm) -> None:
-    """It releases the lease when its workers have ended, so that the other need not wait."""
+    """The leader releases the lease when its workers have ended, so the other replica need not wait."""
     first = two.leader
     heir = two.other(first)
     first.process.process.send_signal(signal.SIGTERM)
@@ -75,7 +75,10 @@ def test_the_leader_is_asked_to_end(two: Pair, storm: Storm) -> None:
 
 
 def test_the_lease_is_stolen(two: Pair, storm: Storm) -> None:
-    """The former holder ends with an error; the thief never renews, so one of our replicas takes over."""
+    """The former holder exits with an error.
+
+    The new holder never renews, so one of our replicas takes over.
+    """
     first = two.leader
     two.space.ask("PATCH", two.lease, {"spec": {"holderIdentity": "thief"}})
     assert gone(first) == 1
@@ -88,7 +91,7 @@ def test_the_lease_is_stolen(two: Pair, storm: Storm) -> None:
 
 @pytest.mark.parametrize("what", ["deleted", "emptied"])
 def test_the_lease_is_taken_from_the_leader_by_hand(what: str, two: Pair, storm: Storm) -> None:
-    """As in a manual clean-up: the leader ends and logs it; the other waits until it certainly has."""
+    """After a manual deletion of the lease, the leader ends and logs it; the other waits until then."""
     first = two.leader
     heir = two.other(first)
     if what == "deleted":
@@ -104,7 +107,7 @@ def test_the_lease_is_taken_from_the_leader_by_hand(what: str, two: Pair, storm:
 
 
 def test_a_leader_that_was_paused_overwrites_nothing(two: Pair, storm: Storm) -> None:
-    """It wakes up when another has the lease, and ends: nothing that was in its hands is taken any more."""
+    """A paused leader wakes up after a takeover and ends; its pending writes are not accepted."""
     first = two.leader
     heir = two.other(first)
     os.kill(first.process.pid, signal.SIGSTOP)
@@ -115,7 +118,7 @@ def test_a_leader_that_was_paused_overwrites_nothing(two: Pair, storm: Storm) ->
     before = len(first.proxy.writes(GROUPS))
     os.kill(first.process.pid, signal.SIGCONT)
     assert gone(first) == 1
-    # At most the writes that the system stopped between the check of the lease and the network.
+    # At most the writes that the pause interrupted between the check of the lease and the network.
     assert {call.code for call in first.proxy.writes(GROUPS)[before:]} <= {409}
     storm.stop()
     two.converge()
@@ -123,7 +126,7 @@ def test_a_leader_that_was_paused_overwrites_nothing(two: Pair, storm: Storm) ->
 
 
 def test_a_write_that_lands_after_the_lease_overwrites_nothing(two: Pair) -> None:
-    """A leader that died sent it, and the network held it until the next leader has written."""
+    """A delayed write of a killed leader arrives after the next leader's write and is refused."""
     space, first = two.space, two.leader
     space.group("gang", SAME)
     with first.proxy.fault(two.status, Hold()) as held:
@@ -143,7 +146,7 @@ def test_a_write_that_lands_after_the_lease_overwrites_nothing(two: Pair) -> Non
 
 
 def test_a_write_about_a_group_that_was_replaced(two: Pair) -> None:
-    """It names the old one's UID, so it does not touch the new one, and is not tried again."""
+    """A write names the UID of its group, so it fails for a new group of the same name, without a retry."""
     space, leader = two.space, two.leader
     space.group("gang", SAME)
     with leader.proxy.fault(two.status, Hold()) as held:
@@ -162,7 +165,7 @@ def test_a_write_about_a_group_that_was_replaced(two: Pair) -> None:
 
 
 def test_a_leader_that_is_cut_off(two: Pair, storm: Storm) -> None:
-    """It cannot renew, so it stops before another replica may begin."""
+    """A leader that cannot renew stops before another replica may start."""
     first = two.leader
     heir = two.other(first)
     with first.proxy.fault(ANY, Cut(answered=False)):
@@ -177,7 +180,7 @@ def test_a_leader_that_is_cut_off(two: Pair, storm: Storm) -> None:
 
 @pytest.mark.parametrize("forgets", [False, True], ids=["restarted", "restarted and compacted"])
 def test_the_api_server_is_restarted(forgets: bool, battered: Place, two: Pair, storm: Storm) -> None:
-    """With all its watches; and etcd has forgotten the moments that we know (a real 410)."""
+    """The API server restarts, and etcd has compacted the known versions (a real 410)."""
     with without_api_server(battered.server):
         if forgets:
             compact(battered.server)
@@ -187,20 +190,20 @@ def test_the_api_server_is_restarted(forgets: bool, battered: Place, two: Pair, 
 
 
 def test_when_nothing_changes_nothing_is_written_but_the_lease(two: Pair, storm: Storm) -> None:
-    """No replica writes."""
+    """No replica writes without a change."""
     storm.stop()
     two.converge()
     leader, other = two.leader, two.other(two.leader)
     others = len(other.proxy.writes())
 
     def written(renewals: int) -> int:
-        """Count the other writes of the time that so many renewals take."""
+        """Count the other writes during this many renewals."""
         wanted = len(leader.proxy.writes(LEASES)) + renewals
         before = len(leader.proxy.writes())
         until(lambda: len(leader.proxy.writes(LEASES)) >= wanted, f"renewals{two.log}")
         return len(leader.proxy.writes()) - before - renewals
 
-    # A message follows its pods when the group has been quiet, and not more often than every 10 s.
+    # A message follows its pods after the group is quiet, at most every 10 s.
     until(lambda: written(renewals=13) == 0, "the messages settle")
     two.space.ask("PATCH", two.space.groups_path("gang-0"), {"metadata": {"labels": {"a": "b"}}})
     assert written(renewals=5) == 0

@@ -1,7 +1,7 @@
-"""Everyday faults between a replica and the API server: the leader stays and recovers.
+"""Common faults between a replica and the API server: the leader stays and recovers.
 
-One pair of replicas lives through all of it, a storm of changes each time. Within a lease and five seconds of
-the last change every condition is right. No write on the way was wrong at its time.
+One pair of replicas runs through all of them, with a storm of changes each time. Within a lease and five
+seconds of the last change every condition is right. No write was wrong at its time.
 """
 
 from collections.abc import Iterator
@@ -26,7 +26,7 @@ def replicas(battered: Place, tmp_path_factory: pytest.TempPathFactory) -> Itera
         yield made
 
 
-# The requests, the fault that they meet, and their number.
+# The requests, their fault, and the number of hits.
 TROUBLES: dict[str, tuple[Where, Fault, int]] = {
     "conflicts": (STATUS, Refuse(409, "Conflict"), 10),
     "a busy server": (STATUS, Refuse(429, "TooManyRequests", retry_after=1), 10),
@@ -44,7 +44,7 @@ TROUBLES: dict[str, tuple[Where, Fault, int]] = {
 
 @pytest.mark.parametrize("trouble", TROUBLES)
 def test_trouble_on_the_way(trouble: str, two: Pair, storm: Storm) -> None:
-    """Again and again, in the storm; the leader stays the leader and gets over it."""
+    """The fault recurs during the storm; the leader keeps its lease and recovers."""
     where, fault, times = TROUBLES[trouble]
     leader = two.leader
     with leader.proxy.fault(where, fault, times=times) as rule:
@@ -58,7 +58,7 @@ def test_trouble_on_the_way(trouble: str, two: Pair, storm: Storm) -> None:
 
 @pytest.mark.parametrize("where", [PODS, GROUPS], ids=["pods", "groups"])
 def test_a_moment_that_the_server_forgot(where: Where, two: Pair, storm: Storm) -> None:
-    """A watch that ends in 410, as often as it is asked; the list that follows misses nothing."""
+    """Every watch ends in 410; the lists that follow miss nothing."""
     leader = two.leader
     with leader.proxy.fault(where, Refuse(410, "Expired", in_watch=True), times=3) as rule:
         assert leader.proxy.drop(where) >= 1

@@ -1,4 +1,4 @@
-"""The gates are turned off with groups stored, and on again: the kept objects, and the requests meanwhile."""
+"""Gates that are turned off and on again: stored objects stay, and requests meanwhile are handled."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -27,14 +27,14 @@ def server(request: pytest.FixtureRequest) -> Iterator[Server]:
 
 
 def test_groups_outlive_their_api(server: Server, tmp_path: Path) -> None:
-    """Native groups are away and come back as they were; the reconciler goes on with Podium's own."""
+    """Native groups disappear and return unchanged; meanwhile the reconciler handles Podium's own."""
     native = Space(Place(server, f"{NATIVE_GROUP}/{NATIVE[server.release.minor][0]}"))
     ours = Space(Place(server, PODIUM_API), native.name)
     stored = native.group("train", "high")["metadata"]["uid"]
     native.pod("train-0", "train", "high")
     native.pod("train-1", "train", "low")
     ours.group("tune", "high")
-    # Restarts may take longer than a lease lasts, and a process that loses it ends.
+    # A restart may take longer than the lease, and a process that loses its lease ends.
     controller = launch(server.kubeconfig, tmp_path / "controller", None, "--no-leader-elect")
     with ending(controller):
         controller.wait_ready()

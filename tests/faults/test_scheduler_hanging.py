@@ -1,4 +1,4 @@
-"""A decision that never ends: the leader's work meanwhile, and the next leader's first steps."""
+"""A decision that never ends: the leader's other work, and the next leader's first steps."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ pytestmark = pytest.mark.server
 
 
 def test_the_leader_is_killed_inside_a_decision(ours: World) -> None:
-    """The decision never ends; the lease is kept, and the next leader decides for all others first."""
+    """The lease is kept during an endless decision, and the next leader decides for all others first."""
     namespace = ours.server.new_namespace("lease-")
     path = f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases/podium"
     options: dict[str, Any] = {"lease": (namespace, "podium"), "endless": "endless"}

@@ -1,7 +1,7 @@
-"""The scheduler is killed at every step of a preemption, and a new process goes on from the stored state.
+"""The scheduler is killed at every step of a preemption, and a new process continues from the stored state.
 
-A gang of two preempts three pods on each of two nodes; no other plan is as cheap. At any moment, whether the
-write in flight arrives or not, exactly those six go, once, and the gang is bound.
+A gang of two preempts three pods on each of two nodes; no other plan is as cheap. Whether the write in flight
+arrives or not, exactly those six pods are evicted, once, and the gang is bound.
 """
 
 import pytest
@@ -12,7 +12,7 @@ from tests.support.scheduling.world import Scheduler, Yard
 
 pytestmark = pytest.mark.server
 
-# Which of the writes of each kind is under way.
+# The number of the write in flight, by kind.
 STEPS: dict[str, tuple[str, int]] = {
     "the first mark": ("marks", 0),
     "the last mark": ("marks", len(CHEAPEST) - 1),
@@ -45,7 +45,7 @@ def test_killed(step: str, arrives: bool, yard: Yard, scheduler: Scheduler) -> N
 def test_killed_at_a_delete_for_a_lone_pod(
     skip: int, arrives: bool, yard: Yard, scheduler: Scheduler
 ) -> None:
-    """There is no record, and two nodes are as good: still the three pods of one node go, and no more."""
+    """Without a record and with two equal nodes, still only the three pods of one node are evicted."""
     with yard.world.proxy.fault(yard.deletes, Hold(lost=not arrives), times=1, skip=skip) as held:
         yard.pod("lone", 3, 5)
         yard.until(lambda: held.hits == 1, "the delete is under way")
@@ -59,7 +59,7 @@ def test_killed_at_a_delete_for_a_lone_pod(
 @pytest.mark.parametrize("arrives", [True, False], ids=["and it arrives", "and it is lost"])
 @pytest.mark.parametrize("step", ["the mark of the group", "the first delete", "the last delete"])
 def test_killed_while_a_group_is_evicted(step: str, arrives: bool, yard: Yard, scheduler: Scheduler) -> None:
-    """Its own condition is the record: the rest of it goes, and no other pod."""
+    """The victim's condition is the record: the other victims are evicted, and no other pod."""
     yard.node("g0")
     yard.node("g1")
     old = yard.running_gang("old", ["g0", "g1"], 4, 1, whole=True)
@@ -78,10 +78,10 @@ def test_killed_while_a_group_is_evicted(step: str, arrives: bool, yard: Yard, s
 
 
 def test_killed_again_and_again(yard: Yard, scheduler: Scheduler) -> None:
-    """With one delete done at most: every process gets a little further."""
+    """With at most one delete a process, every process makes some progress."""
     names: list[str] = []
     for _ in range(3):
-        # The fault comes before the process: that one deletes as soon as it has started.
+        # The fault is set before the process starts, because it deletes at once.
         with yard.world.proxy.fault(yard.deletes, Hold(lost=True), skip=1) as held:
             if names:
                 scheduler.again()
@@ -94,7 +94,7 @@ def test_killed_again_and_again(yard: Yard, scheduler: Scheduler) -> None:
 
 
 def test_the_preemptor_is_gone_when_the_next_process_starts(yard: Yard, scheduler: Scheduler) -> None:
-    """Victims that were marked and not deleted stay, and are unmarked."""
+    """Marked victims that were not deleted stay, and are unmarked."""
     with yard.world.proxy.fault(yard.deletes, Hold(lost=True)) as held:
         names = incoming_gang(yard)
         yard.until(lambda: held.hits >= 1, "the deletes are under way")

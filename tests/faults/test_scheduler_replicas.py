@@ -1,4 +1,4 @@
-"""Two replicas of the scheduler of which one leads; what the other finds when it has to go on."""
+"""Two replicas of the scheduler, of which one leads: the state in which the other takes over."""
 
 import os
 import signal
@@ -15,7 +15,7 @@ pytestmark = pytest.mark.server
 
 
 class Two(NamedTuple):
-    """The one that leads and its way to the server, the one that waits, and the path of their lease."""
+    """The leader with its proxy, the other replica, and the path of their lease."""
 
     leader: Scheduler
     way: Proxy
@@ -25,7 +25,7 @@ class Two(NamedTuple):
 
 @pytest.fixture(scope="module")
 def replicas(ours: World) -> Iterator[tuple[list[Scheduler], str]]:
-    """Both, and the path of their lease."""
+    """Both replicas, and the path of their lease."""
     namespace = ours.server.new_namespace("lease-")
     path = f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases/podium"
     options = {"lease": (namespace, "podium")}
@@ -38,7 +38,7 @@ def replicas(ours: World) -> Iterator[tuple[list[Scheduler], str]]:
 
 @pytest.fixture
 def two(replicas: tuple[list[Scheduler], str], ours: World) -> Two:
-    """Yield both alive, whatever the test before has done to them."""
+    """Yield both replicas running, whatever the previous test did to them."""
     both, path = replicas
     for each in both:
         if each.ended:
@@ -57,7 +57,7 @@ def gone(scheduler: Scheduler) -> int:
 
 
 def test_the_leader_is_killed_in_mid_preemption(yard: Yard, two: Two) -> None:
-    """The next leader goes on from the marks that it finds: the same victims, and no other."""
+    """The next leader continues from the stored marks: the same victims, and no others."""
     with two.way.fault(yard.deletes, Hold(lost=True), skip=2) as held:
         names = incoming_gang(yard)
         yard.until(lambda: held.hits >= 1, "deletes are under way")
@@ -68,7 +68,7 @@ def test_the_leader_is_killed_in_mid_preemption(yard: Yard, two: Two) -> None:
 
 
 def test_the_leader_is_asked_to_end_in_mid_preemption(yard: Yard, two: Two) -> None:
-    """It releases the lease, so the other need not wait for it."""
+    """The leader releases the lease, so the other need not wait."""
     with two.way.fault(yard.deletes, Hold(), times=1) as held:
         names = incoming_gang(yard)
         yard.until(lambda: held.hits == 1, "a delete is under way")
@@ -83,9 +83,9 @@ def test_the_leader_is_asked_to_end_in_mid_preemption(yard: Yard, two: Two) -> N
     [("stolen", "taken by thief"), ("emptied", "emptied"), ("deleted", "deleted")],
 )
 def test_the_lease_is_taken_from_the_leader(what: str, why: str, yard: Yard, two: Two) -> None:
-    """It ends with an error and logs no release; the new holder never renews.
+    """The leader exits with an error and logs no release; the new holder never renews.
 
-    The other goes on when the leader has certainly ended.
+    The other continues after the leader has certainly ended.
     """
     began = len(two.leader.process.events)
     with two.way.fault(yard.deletes, Hold(lost=True)) as held:
@@ -118,15 +118,15 @@ def test_a_leader_that_was_paused_past_its_lease(yard: Yard, two: Two) -> None:
     yard.until_bound(["more"])
     os.kill(two.leader.process.pid, signal.SIGCONT)
     assert gone(two.leader) == 1
-    # At most the writes that the system stopped between the check of the lease and the network, held to a
-    # UID.
+    # At most the writes that the pause interrupted between the check of the lease and the network, fenced by
+    # UIDs.
     assert {call.code for call in two.way.writes(pods)[before:]} <= {404, 409, 422}
     assert sorted(yard.evicted())[:6] == CHEAPEST
     assert len(yard.evicted()) == 9
 
 
 def test_a_leader_that_is_cut_off(yard: Yard, two: Two) -> None:
-    """It cannot renew, so it stops before the other begins."""
+    """A leader that cannot renew stops before the other starts."""
     with two.way.fault(ANY, Cut(answered=False)):
         two.way.drop(ANY)
         names = incoming_gang(yard)

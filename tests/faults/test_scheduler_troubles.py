@@ -1,7 +1,8 @@
-"""Everyday faults between the scheduler and the API server, in the midst of preemptions.
+"""Common faults between the scheduler and the API server during preemptions.
 
 Every preemptor needs the room of three of the four pods of a node, and there are more nodes than preemptors.
-So at most three victims for each may go, however often a plan fails, and all preemptors are bound in the end.
+So at most three victims for each may be evicted, however often a plan fails, and all preemptors are bound in
+the end.
 """
 
 from collections.abc import Iterator
@@ -16,13 +17,13 @@ from tests.support.scheduling.world import Scheduler, World, Yard
 pytestmark = pytest.mark.server
 
 NODES, LONE, GANG = 8, 3, 3
-# How often the scheduler asks before it gives up.
+# The number of attempts before the scheduler gives up.
 ATTEMPTS = 5
 
 
 @pytest.fixture
 def yard(ours: World) -> Iterator[Yard]:
-    """Nodes that are full of pods of low priority."""
+    """Make nodes that are full of pods of low priority."""
     with full_yard(ours, [[1] * 4] * NODES) as made:
         yield made
 
@@ -42,7 +43,7 @@ def all_is_well(yard: Yard, names: list[str], scheduler: Scheduler) -> None:
     assert not scheduler.ended
 
 
-# The requests, the fault that they meet, and their number.
+# The requests, their fault, and the number of hits.
 TROUBLES: dict[str, tuple[str, Fault, int]] = {
     "a busy server for deletes": ("deletes", Refuse(429, "TooManyRequests", retry_after=1), 5),
     "a busy server for binds": ("binds", Refuse(429, "TooManyRequests", retry_after=1), 3),
@@ -73,7 +74,7 @@ def test_trouble_with_writes(trouble: str, yard: Yard, scheduler: Scheduler) -> 
 
 
 def test_nominations_that_do_not_arrive(yard: Yard, scheduler: Scheduler) -> None:
-    """They are written where a preemption lasts, so deletes take a second here."""
+    """Conditions are written during a long preemption, so deletes take a second here."""
     late = yard.world.proxy.fault(yard.deletes, Delay(1.0), times=12)
     with late, yard.world.proxy.fault(yard.nominations, Cut(answered=False), times=5) as rule:
         names = preempt(yard)
@@ -91,7 +92,7 @@ WATCHES: dict[str, tuple[str, Fault]] = {
 
 @pytest.mark.parametrize("trouble", WATCHES)
 def test_trouble_with_watches(trouble: str, yard: Yard, scheduler: Scheduler) -> None:
-    """They are cut as they are, and fail three times more."""
+    """The writes are cut in flight, and fail three times more."""
     path, fault = WATCHES[trouble]
     where = Where(path, watch=True)
     with yard.world.proxy.fault(where, fault, times=3):
@@ -101,7 +102,7 @@ def test_trouble_with_watches(trouble: str, yard: Yard, scheduler: Scheduler) ->
 
 
 def test_a_delete_with_a_lost_answer_is_done_once(yard: Yard, scheduler: Scheduler) -> None:
-    """The delete is repeated for the same pod, which is gone or going; no other pod is deleted."""
+    """The delete is repeated for the same pod, which is gone or terminating; no other pod is deleted."""
     with yard.world.proxy.fault(yard.deletes, Cut(answered=True), times=6) as rule:
         yard.pod("high", 3, 5)
         yard.until_bound(["high"])
@@ -115,7 +116,7 @@ def test_a_delete_with_a_lost_answer_is_done_once(yard: Yard, scheduler: Schedul
     ids=["connection refused", "proxy without a server", "a server with a bug"],
 )
 def test_rejected_deletes_cost_no_other_pod(fault: Fault, ours: World, scheduler: Scheduler) -> None:
-    """Two of three, as often as is asked before anything is given up; meanwhile others would be cheaper."""
+    """Two of three deletes fail at every attempt; meanwhile other victims would be cheaper."""
     with full_yard(ours, [[3] * 4]) as yard:
         with yard.world.proxy.fault(yard.deletes, fault, times=2 * ATTEMPTS) as rule:
             yard.pod("high", 3, 7)
@@ -131,7 +132,7 @@ def test_rejected_deletes_cost_no_other_pod(fault: Fault, ours: World, scheduler
 
 
 def test_victims_that_stay_are_unmarked_when_the_server_is_back(yard: Yard, scheduler: Scheduler) -> None:
-    """Victims of a deleted group are unmarked, though that write failed at first."""
+    """Victims for a deleted group are unmarked, although the first such write failed."""
     spares = yard.pods_where(method="PATCH", end="/status", body="The preemption was given up")
     with yard.world.proxy.fault(spares, Refuse(500, "InternalError")) as away:
         with yard.world.proxy.fault(yard.deletes, Refuse(403, "Forbidden")):
@@ -147,7 +148,7 @@ def test_victims_that_stay_are_unmarked_when_the_server_is_back(yard: Yard, sche
 
 @pytest.mark.parametrize("forgets", [False, True], ids=["restarted", "restarted and compacted"])
 def test_the_api_server_is_restarted(forgets: bool, yard: Yard, scheduler: Scheduler) -> None:
-    """It happens in the middle; and etcd has forgotten the versions that we know (a real 410)."""
+    """The API server restarts during a preemption, and etcd has compacted the known versions (a real 410)."""
     names = preempt(yard)
     yard.until(lambda: len(yard.evicted()) >= 3, "it has begun")
     with without_api_server(yard.server):

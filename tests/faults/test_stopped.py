@@ -1,8 +1,8 @@
-"""Each process is stopped at any moment of its start and its work: it ends, in order and in seconds.
+"""Each process is stopped at any moment of its start and its work, and ends in order within seconds.
 
-The processes' own code runs here, on the loop that they run on. Every task of it counts its steps: from one
-await to the next. So a moment is a number of steps, and the test covers every point that a signal can hit. A
-hang that one stop in a hundred shows needs many stops; that is why none of them starts a process.
+The processes' own code runs here, on their own event loop. Every task counts its steps, from one await to the
+next. So a moment is a number of steps, and the test covers every point that a signal can hit. A hang in one
+stop of a hundred needs many stops, so no stop starts a process.
 """
 
 import asyncio
@@ -39,19 +39,20 @@ from podium.webhooks.registration import Endpoint
 
 pytestmark = [
     pytest.mark.server,
-    # A connection that is given up while it is made uvloop leaves to the end of the loop, or the collector.
+    # uvloop leaves a connection that is cancelled while it is made to the end of the loop, or to the
+    # collector.
     pytest.mark.filterwarnings("ignore:unclosed (resource|transport):ResourceWarning"),
 ]
 
 # Stops of one process in `make test`.
 MOMENTS = 30
-# Turns of the loop in which all tasks learn of the stop and end.
+# Turns of the loop in which all tasks receive the stop and end.
 _TURNS = 100
-# A process that does nothing for so long waits for the world.
+# A process without a step for this long waits for input.
 _QUIET_SECONDS = 0.3
 
 Work = Coroutine[Any, Any, None]
-# The work of a process, given its kubeconfig, a name that no run had before, a folder and its log.
+# The work of a process, given its kubeconfig, a unique name, a folder and its log.
 Process = Callable[[Path, str, Path, FilteringBoundLogger], Work]
 
 
@@ -109,7 +110,7 @@ class _Steps(Coroutine[Any, Any, Any]):
 
 
 class Run:
-    """A run of a process that is stopped at its step number `moment`, or else when it is quiet.
+    """A run of a process that is stopped at its step number `moment`, or else when it is idle.
 
     The action of that step is done first, or (`late`) when all other tasks have received the stop.
     """
@@ -127,7 +128,7 @@ class Run:
         return self._stream.getvalue()
 
     def through(self, work: Callable[[FilteringBoundLogger], Work], trouble: Callable[[], None]) -> None:
-        """Run it to its end; call `trouble` when it is quiet, right before the stop."""
+        """Run it to its end; call `trouble` when it is idle, right before the stop."""
         log = logs.configure("json", "info", self._stream)
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             runner.get_loop().set_task_factory(self._task)
@@ -141,7 +142,7 @@ class Run:
             await work
 
     def _look(self, seen: int, trouble: Callable[[], None]) -> None:
-        """Stop it if nothing was done since there were so many steps."""
+        """Stop it if no step was done since this number of steps."""
         if self._told:
             return
         if self.steps == seen:
@@ -167,7 +168,7 @@ class Run:
 
 
 class Stage:
-    """The place where runs of one process happen, one after the other."""
+    """The environment of the runs of one process, one after the other."""
 
     def __init__(self, kind: str, folder: Path) -> None:
         self._kind = kind
@@ -219,17 +220,17 @@ def server() -> Iterator[Server]:
 @pytest.fixture(params=PROCESSES)
 def stage(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Stage]:
     yield Stage(request.param, tmp_path)
-    # The rest of a run must not warn in a later test.
+    # The remains of a run must not warn in a later test.
     gc.collect()
 
 
 def test_at_any_moment(stage: Stage, server: Server) -> None:
-    """The moments are in its start, and when it is quiet; some in every run, all where there is time.
+    """Stop each process at moments of its start, and when it is idle; at length, at all moments.
 
-    PODIUM_SEED draws the same again.
+    PODIUM_SEED repeats a run.
     """
     steps = stage.stopped(server.kubeconfig)
-    # The first step is over when signals are listened to.
+    # The first step ends when signal handlers are set.
     moments = [(moment, late) for moment in range(2, steps + 1) for late in (True, False)]
     for moment, late in moments if FULL else random.Random(new_seed()).sample(moments, MOMENTS):
         stage.stopped(server.kubeconfig, moment, late=late)
@@ -255,7 +256,7 @@ def proxy(server: Server) -> Iterator[Proxy]:
 def test_while_the_server_is(
     trouble: str, stage: Stage, proxy: Proxy, tmp_path: Path, *, from_the_start: bool
 ) -> None:
-    """The process ends in order, whatever requests it has in flight or has to make at the end."""
+    """The process ends in order, with any request in flight or at its end."""
     with ExitStack() as stack:
 
         def begin() -> None:

@@ -1,8 +1,8 @@
-"""Two replicas behind a balancer, 200 writes a second, and everything that an installation lives through.
+"""Two replicas behind a balancer, 200 writes a second, and the faults of an installation.
 
 Between the API server and the replicas is a balancer that follows readiness, as endpoints do. Between the
-replicas and the API server is one that can be cut. Harmless events cost nothing: each write is answered as if
-nothing had happened, and the API server has counted no failed call of a webhook.
+replicas and the API server is another one, which tests can cut. Harmless events have no effect: each write
+has its usual answer, and the API server has counted no failed call of a webhook.
 """
 
 import base64
@@ -34,7 +34,7 @@ from podium.webhooks.registration import Options
 
 pytestmark = pytest.mark.server
 
-# As many as this are written before a fault, so that connections are open and warm; as many after it.
+# The minimum number of writes before a fault, so that connections are open and warm, and after it.
 FEW = 100
 # An API server's timeout for a webhook that is registered without timeoutSeconds.
 UNBOUNDED_SECONDS = 10
@@ -47,7 +47,7 @@ CONFIGURATION = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigur
 
 @pytest.fixture(scope="module", params=ENOUGH)
 def lonely(request: pytest.FixtureRequest) -> Iterator[Server]:
-    """Yield a server without the Workload API, as most are, and exclusive: webhooks cover a whole server."""
+    """Yield a server without the Workload API, for these tests only: webhooks affect a whole server."""
     with exclusive(RELEASES[request.param], workload_api=False) as server:
         new_class(server)
         yield server
@@ -82,14 +82,14 @@ def replicas(
 
 @pytest.fixture
 def pair(replicas: Fleet) -> Fleet:
-    """Yield two ready replicas, whatever the test before did."""
+    """Yield two ready replicas, whatever the previous test did."""
     replicas.heal()
     return replicas
 
 
 @pytest.fixture
 def writer(lonely: Server, pair: Fleet) -> Iterator[Writer]:
-    """Writers that are well on their way."""
+    """Yield writers that have written for some time."""
     with writing(lonely, lonely.new_namespace()) as started:
         started.more(FEW)
         yield started
@@ -99,14 +99,14 @@ in_secret = pytest.mark.parametrize("replicas", ["secret"], indirect=True)
 
 
 def finished(writer: Writer) -> Writer:
-    """Let some writes more end, the last ones after the fault, and the writers with them."""
+    """Wait for more writes, the last ones after the fault, and stop the writers."""
     writer.more(FEW)
     writer.stop()
     return writer
 
 
 def nothing_lost(writer: Writer, pair: Fleet, *, api_server_away: bool = False) -> None:
-    """Assert that each write was answered as it should be, and that there were some of each."""
+    """Assert that each write has the right answer, and that each kind was written."""
     record = finished(writer).record
     assert not record.failures(), listed(record.failures()) + pair.log
     assert bool(record.unanswered()) == api_server_away, listed(record.unanswered())
@@ -115,17 +115,17 @@ def nothing_lost(writer: Writer, pair: Fleet, *, api_server_away: bool = False) 
 
 
 def refused(record: Record, kind: str) -> list[Write]:
-    """Return the writes that were refused; a guard that a failing webhook leaves open refuses too little."""
+    """Return the wrongly answered attempts to remove a member; a webhook that fails open refuses too few."""
     return [write for write in record.failures(kind) if write.code >= 300]
 
 
 def late(record: Record) -> list[Write]:
-    """Return the failures among the last writes, when the fault should be over."""
+    """Return the failures among the last writes, after the fault."""
     return [write for write in sorted(record.writes)[-FEW // 2 :] if write.wrong]
 
 
 def listed(writes: Iterable[Write]) -> str:
-    """Show writes."""
+    """Return writes as text."""
     return "\n".join(["", *map(str, writes)])
 
 
@@ -151,7 +151,7 @@ def event_count(replica: Running, event: str) -> int:
 
 
 def until_message(replica: Running, event: str, times: int) -> None:
-    """Wait until a replica has logged an event so often."""
+    """Wait until a replica has logged an event this many times."""
     replica.until(lambda: event_count(replica, event) >= times, event)
 
 
@@ -161,7 +161,7 @@ def is_made(server: Server, document: dict[str, Any]) -> bool:
 
 
 def forget_certificates(server: Server, fleet: Fleet) -> None:
-    """Ask for others, as an administrator does: delete what the replicas share."""
+    """Request new certificates as an administrator does: delete the shared ones."""
     if folder := fleet.wanted.get("folder"):
         (Path(folder) / "state.json").unlink()
         return
@@ -191,7 +191,7 @@ def test_a_full_rotation_costs_nothing(lonely: Server, pair: Fleet, writer: Writ
 
 @in_secret
 def test_a_rolling_restart_costs_nothing(lonely: Server, pair: Fleet, writer: Writer) -> None:
-    """Each replica is replaced by another that is ready first; those that go end in order."""
+    """Each replica is replaced by another that is ready first; the old ones end in order."""
     counted = webhook_failures(lonely)
     for replica in list(pair.replicas):
         pair.start()
@@ -202,7 +202,7 @@ def test_a_rolling_restart_costs_nothing(lonely: Server, pair: Fleet, writer: Wr
 
 @in_secret
 def test_one_that_ends_in_order_costs_nothing(lonely: Server, pair: Fleet, writer: Writer) -> None:
-    """SIGTERM, as of a node that is drained: the other one serves on."""
+    """After SIGTERM, as when a node is drained, the other replica serves on."""
     counted = webhook_failures(lonely)
     assert pair.end(pair.replicas[0]) == 0
     nothing_lost(writer, pair)
@@ -211,7 +211,7 @@ def test_one_that_ends_in_order_costs_nothing(lonely: Server, pair: Fleet, write
 
 @in_secret
 def test_a_restart_of_the_api_server_costs_no_admission(lonely: Server, pair: Fleet, writer: Writer) -> None:
-    """Writes while the API server is away get no answer; every answer is right."""
+    """Writes while the API server is down get no answer; every answer is right."""
     with controlplane_faults.without_api_server(lonely):
         pass
     nothing_lost(writer, pair, api_server_away=True)
@@ -222,7 +222,7 @@ def test_a_restart_of_the_api_server_costs_no_admission(lonely: Server, pair: Fl
 def test_a_forgotten_past_costs_nothing(
     lonely: Server, pair: Fleet, network: Balancer, writer: Writer
 ) -> None:
-    """Replicas that were cut off come back to an API server that has no history left (410) and catch up."""
+    """Replicas that were cut off reconnect to an API server without history (410) and catch up."""
     expired = [(replica, event_count(replica, "watch expired")) for replica in pair.replicas]
     network.set(Link.CUT)
     writer.more(FEW)
@@ -244,7 +244,7 @@ def test_a_forgotten_past_costs_nothing(
 
 @in_secret
 def test_one_that_is_killed_costs_what_was_under_way(lonely: Server, pair: Fleet, writer: Writer) -> None:
-    """SIGKILL: of Podium's kinds at most one write a client fails, and no write of a pod."""
+    """After SIGKILL at most one write of Podium's kinds a client fails, and no write of a pod."""
     pair.end(pair.replicas[0], signal.SIGKILL)
     record = finished(writer).record
     lost = record.failures("PodGroup")
@@ -255,7 +255,7 @@ def test_one_that_is_killed_costs_what_was_under_way(lonely: Server, pair: Fleet
 
 @in_secret
 def test_a_hanging_webhook_delays_a_write_by_its_timeout_at_most(lonely: Server, pair: Fleet) -> None:
-    """SIGSTOP: a write takes timeoutSeconds at most, pods are still created, and calls to it soon cease.
+    """After SIGSTOP a write takes timeoutSeconds at most, pods are still created, and calls to it soon cease.
 
     On a busy machine a write takes seconds of its own, so the test only asserts that none took the usual 10.
     Nothing is read in v1alpha2: API servers give conversions 30 s, whatever the configuration.

@@ -10,5 +10,5 @@ pytestmark = pytest.mark.server
 
 @pytest.mark.parametrize("row", [pytest.param(each, id=each.name) for each in ROWS])
 def test_a_row_alone(bed: Bed, row: Row) -> None:
-    """Podium works as before while the row is there, and once it is gone."""
+    """Podium works as before while the objects of the row exist, and after their deletion."""
     bed.endures(row.write, row.name, fills=row.fills)

@@ -1,4 +1,4 @@
-"""A rule holds for an object of any shape: an object that is hard to read is not let through."""
+"""A rule applies to an object of any shape: an object that is hard to read is not let through."""
 
 from collections.abc import Callable
 
@@ -24,7 +24,7 @@ SHAPES: dict[str, Callable[[Tenant, str], str]] = {
 
 @pytest.mark.parametrize("shape", SHAPES)
 def test_the_group_label_of_a_pod_stays(bed: Bed, shape: str) -> None:
-    """The API server refuses a change of it, by the webhook or by a policy."""
+    """The API server refuses a change of the member, by the webhook or by a policy."""
     with bed.tenant(f"judged-{list(SHAPES).index(shape)}") as somebody:
         try:
             name = SHAPES[shape](somebody, somebody.group(2))

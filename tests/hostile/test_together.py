@@ -1,4 +1,4 @@
-"""All rows of the table at once, and what stays in memory of the largest when they are gone."""
+"""All rows of the table at once, and the memory that the largest leave behind."""
 
 from collections.abc import Collection
 from concurrent.futures import ThreadPoolExecutor
@@ -14,13 +14,13 @@ pytestmark = [pytest.mark.server, pytest.mark.timeout(600)]
 
 # Rows that are written at the same time.
 _WRITERS = 4
-# Those that cost a process most memory, each in another way.
+# The rows that cost a process most memory, each in another way.
 _LARGEST = (
     *("env-of-escapes", "env-of-escapes-to-schedule", "most-resources", "selectors-of-many-keys"),
     *("many-preferences", "many-tolerations", "large-selector", "native-group-of-escapes"),
 )
-# An allocator keeps the most that a process needed, in pieces, and uses it again. More memory at a later time
-# was not returned. These rows are 20 MB of JSON, so objects that were kept would add 40 MiB.
+# An allocator keeps a process's maximum in fragments and reuses it. Later growth is memory that was not
+# freed. These rows are 20 MB of JSON, so objects that were kept would add 40 MiB.
 _ADDED = 24 * MIB
 _TIMES = 3
 
@@ -37,12 +37,12 @@ def _written(rows: Collection[Row], tenant: Tenant) -> None:
 
 
 def test_all_rows_together(bed: Bed) -> None:
-    """Podium works as before while all of them are there."""
+    """Podium works as before while all rows exist."""
     bed.endures(lambda tenant: _written(ROWS, tenant), "all")
 
 
 def test_memory_is_returned(bed: Bed) -> None:
-    """The same attack again and again adds nothing, and leaves room for another one."""
+    """Repeating the same attack adds no memory, and leaves room for another attack."""
     rows = [each for each in ROWS if each.name in _LARGEST]
     assert len(rows) == len(_LARGEST)
     processes = bed.podium.processes

@@ -22,11 +22,11 @@ from pathlib import Path
 from tools.docs.sources import ROOT, ROOTS
 
 BIN = ROOT / ".venv" / "bin"
-# A file of these changes every test.
+# A change of one of these files affects every test.
 EVERYTHING = ("pyproject.toml", "requirements-dev.lock", "tests/conftest.py")
-# The tests that begin later are not run.
+# Tests that would start later are not run.
 SECONDS = 40.0
-# So many of the nearest test files are collected; a change that affects more needs the whole suite.
+# The maximum number of test files; a change that affects more needs the whole suite.
 FILES = 80
 LINTERS = (
     ("ruff", "check", "--quiet"),
@@ -108,7 +108,7 @@ def affected(paths: Iterable[str]) -> list[str]:
 
 
 def main() -> int:
-    """Run everything and return the exit code."""
+    """Run all checks and return the exit code."""
     parser = argparse.ArgumentParser(prog="make check")
     parser.add_argument("--since", default="main", help="compare with this commit")
     parser.add_argument("--list", action="store_true", help="print the selected test files and exit")

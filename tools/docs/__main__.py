@@ -16,9 +16,9 @@ _PLACE = re.compile(r"(?<=<!-- generated -->\n).*?(?=<!-- end -->)", re.DOTALL)
 
 
 def _placed(made: Callable[[], str], text: str) -> str:
-    """Insert the generated text where a page has its place marked.
+    """Insert the generated text at the mark in a page.
 
-    Raises ValueError: it has none, or several.
+    Raises ValueError if it has no mark, or several.
     """
     part = f"\n{_linked(made())}\n"
     written, count = _PLACE.subn(lambda _: part, text)
@@ -36,7 +36,7 @@ def _from_heading(text: str) -> str:
     return text.partition(table.HEADING)[0] + table.markdown()
 
 
-# By page, its text made from its text.
+# For each page, the function from its text to its new text.
 PAGES: dict[Path, Callable[[str], str]] = {
     ROOT / "docs" / "admission-rules.md": _from_heading,
     ROOT / "docs" / "configuration.md": partial(_placed, configuration.reference),

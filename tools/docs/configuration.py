@@ -1,8 +1,8 @@
 """The reference of docs/configuration.md: files, options, labels, annotations and the environment.
 
 Fields and their descriptions come from the models that read the files, options from the commands. Keys of
-labels and annotations come from the constants by which the code knows them. Of the environment only the
-descriptions are here; a test finds the variables that the code reads.
+labels and annotations come from the constants in the code. The descriptions of the environment are here; a
+test finds the variables that the code reads.
 """
 
 import json
@@ -26,7 +26,7 @@ PROCESSES = ("webhook", "controller", "scheduler")
 
 
 class File(NamedTuple):
-    """A kind of file: its reader, its model, and the models of its parts by the field that holds them."""
+    """A kind of file: its reader, its model, and the models of its parts by their field."""
 
     read_by: str
     model: type[Strict]
@@ -62,7 +62,10 @@ OTHERS = ("kubectl.kubernetes.io/last-applied-configuration", "k8s.io/initial-ev
 
 
 def reference() -> str:
-    """Return the whole reference in Markdown. Raises ValueError where the code says nothing of something."""
+    """Return the whole reference in Markdown.
+
+    Raises ValueError for a field without a description.
+    """
     parts = [*(_file(each) for each in FILES), *(_options(name) for name in PROCESSES), *_keys()]
     return "\n".join([*parts, _environment()])
 
@@ -123,7 +126,7 @@ def _option(option: click.Option) -> str:
 
 
 def label_keys() -> list[Constant]:
-    """Return the keys of labels, annotations and finalizers that the code knows, each once."""
+    """Return the keys of labels, annotations and finalizers in the code, each once."""
     found = {
         each.value: each
         for module, source in modules()

@@ -1,7 +1,7 @@
-"""The tables of docs/limits.md: bounds as the code has them, and figures as bench/RESULTS.md has them.
+"""The tables of docs/limits.md: bounds from the code, and figures from bench/RESULTS.md.
 
-A figure is copied by its section and name, so that a page cannot keep an outdated one. A bound is read where
-it holds.
+A figure is copied by its section and name, so a page cannot keep an outdated one. A bound is read from the
+module that enforces it.
 """
 
 import re
@@ -123,7 +123,10 @@ FIGURES: dict[str, tuple[str, ...]] = {
 
 
 def reference() -> str:
-    """Return both tables in Markdown. Raises ValueError for a figure that was not measured."""
+    """Return both tables in Markdown.
+
+    Raises ValueError for a figure that was not measured.
+    """
     bounds = "".join(f"| {each.of} | {each.at} | {each.beyond} |\n" for each in BOUNDS)
     return (
         f"### Bounds\n\n| Of | At most | Beyond it |\n|---|---|---|\n{bounds}\n"

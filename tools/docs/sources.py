@@ -1,4 +1,4 @@
-"""Facts that only the source text holds: the docstrings and comments beside fields and constants.
+"""Facts in the source text only: the docstrings and comments of fields and constants.
 
 A page that is generated from them agrees with the text that a developer reads when changing the code.
 """
@@ -21,7 +21,7 @@ _NAMED = (ast.Assign, ast.AnnAssign)
 
 
 class Constant(NamedTuple):
-    """A constant of a module: its name and value, and the comment above it or above the lines before it."""
+    """A constant of a module: its name and value, and the comment above it or above its group."""
 
     module: str
     name: str
@@ -30,7 +30,10 @@ class Constant(NamedTuple):
 
 
 def fields(of: type) -> dict[str, str]:
-    """Return the docstring below each field of a class. Raises ValueError where there is none."""
+    """Return the docstring below each field of a class.
+
+    Raises ValueError for a field without one.
+    """
     (made,) = ast.parse(inspect.getsource(of)).body
     assert isinstance(made, ast.ClassDef)
     found = {}
@@ -64,7 +67,7 @@ def constants(module: str, source: str) -> Iterator[Constant]:
 
 
 def _comment(lines: list[str], at: int) -> str:
-    """Return the comment above a line; in lines without a gap the first one's covers all."""
+    """Return the comment above a line; lines without a gap share the comment of the first."""
     while at and re.match(r"\w", lines[at - 1]):
         at -= 1
     said: list[str] = []

@@ -1,4 +1,4 @@
-"""The matrix of docs/versions.md: which command works on which Kubernetes, by what doctor and readers say."""
+"""The matrix of docs/versions.md: the Kubernetes versions of each command, from doctor and the readers."""
 
 import re
 from collections.abc import Iterator
@@ -13,7 +13,7 @@ from podium.ops.doctor.server import MINIMA
 
 _MINORS = range(31, max(WORKLOAD_VERSIONS) + 1)
 _CLI, _ADMISSION, _SCHEDULER = (each.minor for each in MINIMA)
-# The first minor of a cluster; commands not listed here are local and ask no cluster.
+# The first minor of a cluster; commands not listed here read no cluster.
 _FROM = {
     **dict.fromkeys(("audit", "admit", "whatif", "why", "preflight", "dump", "doctor", "report", "ui"), _CLI),
     **dict.fromkeys(("webhook", "controller", "install", "upgrade", "uninstall", "manifests"), _ADMISSION),
@@ -25,7 +25,10 @@ _VERSION = re.compile(r"1\.\d\d")
 
 
 def reference() -> str:
-    """Return the tables in Markdown. Raises ValueError for a command that is in none."""
+    """Return the tables in Markdown.
+
+    Raises ValueError for a command that is in none.
+    """
     return f"{_matrix()}\n{_native()}\n{_options()}"
 
 
@@ -71,7 +74,7 @@ def _options() -> str:
 
 
 def _choices(of: click.Command, name: str) -> Iterator[tuple[str, str, list[str]]]:
-    """Yield the options that take a minor, of a command and of those below it."""
+    """Yield the options with a minor, of a command and of its subcommands."""
     if isinstance(of, click.Group):
         for each in of.list_commands(click.Context(of)):
             below = of.get_command(click.Context(of), each)

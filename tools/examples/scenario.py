@@ -1,7 +1,7 @@
-"""The training cluster of examples/: a GPU cluster of 200 nodes after a year of good intentions.
+"""The training cluster of examples/: a GPU cluster of 200 nodes with the faults of a year of operation.
 
-Everything here is a value; `take.py` puts it on a real control plane. Stages exist because drift has a
-history: a class is recreated between two stages, a default appears, a class is deleted.
+Everything here is a value; `take.py` applies it to a real control plane. Stages exist because divergence has
+a history: a class is recreated between two stages, a default is added, a class is deleted.
 """
 
 from collections.abc import Iterator
@@ -63,7 +63,7 @@ def pod_spec(
 
 
 def job(namespace: str, name: str, size: int, spec: Manifest, **labels: str) -> Manifest:
-    """Make an indexed Job whose pods run together."""
+    """Make an indexed Job with parallel pods."""
     return {
         "apiVersion": "batch/v1",
         "kind": "Job",
@@ -98,7 +98,7 @@ def deployment(namespace: str, name: str, replicas: int, spec: Manifest) -> Mani
 def gang(
     shape: Shape, namespace: str, name: str, size: int, class_name: str = "", **spec: Any
 ) -> list[Manifest]:
-    """Make what a controller makes for a gang: a Workload with one template and the PodGroup from it."""
+    """Make the objects of a controller for a gang: a Workload with one template and the PodGroup from it."""
     policy = {"gang": {"minCount": size}}
     chosen = {"priorityClassName": class_name} if class_name else {}
     mode = {"disruptionMode": shape.together}
@@ -127,7 +127,7 @@ def gang(
 
 
 def good_gangs(shape: Shape) -> Iterator[Manifest]:
-    """Make gangs in which group and members agree: most of a cluster."""
+    """Make gangs whose group and members agree: most of a cluster."""
     sizes = {"team-vision": (16, 8, 8, 4), "team-speech": (32, 8, 4), "team-ranking": (24, 16, 8, 4)}
     classes = ("research", "production", "research-low")
     for namespace, counts in sizes.items():
@@ -138,7 +138,7 @@ def good_gangs(shape: Shape) -> Iterator[Manifest]:
 
 
 def services() -> Iterator[Manifest]:
-    """Yield the objects that are no gang: inference Deployments, a platform agent, and a budget."""
+    """Yield the objects without gangs: inference Deployments, a platform agent, and a budget."""
     for index in range(6):
         spec = pod_spec(gpus=1, class_name="production")
         yield deployment("inference", f"model-{index}", 8, spec)
@@ -169,14 +169,14 @@ def clean(shape: Shape) -> list[list[Manifest]]:
 
 
 class Recreate(NamedTuple):
-    """A class deleted and made again under its name with another value, as people do to "change" one."""
+    """A class that is deleted and created again under its name, to change its value."""
 
     name: str
     value: int
 
 
 def drifted(shape: Shape) -> list[list[Manifest] | Recreate | str]:
-    """Return the stages of the cluster that drifted; a string is a class to delete for good."""
+    """Return the stages of the cluster with faults; a string is a class to delete."""
     bad_annotation = {"preemption-toleration.scheduling.x-k8s.io/toleration-seconds": "one hour"}
     classes = [
         priority_class("research-low", 100),
@@ -189,7 +189,7 @@ def drifted(shape: Shape) -> list[list[Manifest] | Recreate | str]:
     groups = [item for item in good_gangs(shape) if item["kind"] != "Job"]
     jobs = [item for item in good_gangs(shape) if item["kind"] == "Job"]
     before_default = [
-        # Made while there was no default class: stored at 0, whatever comes later.
+        # Created without a default class: stored at 0, whatever class is added later.
         *gang(shape, "team-vision", "ablation", 6),
         *gang(shape, "team-speech", "nightly-asr", 8, "nightly"),
         *gang(shape, "team-ranking", "contest-entry", 4, "contest"),
@@ -206,13 +206,13 @@ def drifted(shape: Shape) -> list[list[Manifest] | Recreate | str]:
     default = priority_class("standard", 2_000, globalDefault=True)
     later = [
         job("team-vision", "ablation", 6, pod_spec(gpus=8, cpu="64", group="ablation")),
-        # The launcher kept the default class; only the workers were given the group's.
+        # The launcher kept the default class; only the workers have the group's.
         *gang(shape, "team-vision", "finetune", 9, "production"),
         job("team-vision", "finetune", 8, pod_spec(gpus=8, class_name="production", group="finetune")),
         job("team-vision", "finetune-launcher", 1, pod_spec(cpu="2", group="finetune")),
         # A second Job of the nightly group, after its class was recreated with another value.
         job("team-speech", "nightly-asr-2", 4, pod_spec(gpus=8, class_name="nightly", group="nightly-asr")),
-        # The pods were given a class, the group was forgotten.
+        # The pods have a class, the group has none.
         *gang(shape, "team-ranking", "retrain", 12),
         job(
             "team-ranking",
@@ -229,19 +229,19 @@ def drifted(shape: Shape) -> list[list[Manifest] | Recreate | str]:
             1,
             pod_spec(gpus=8, class_name="research", group="distill", schedulerName="batch-scheduler"),
         ),
-        # More than the cluster has, however empty.
+        # More than the whole cluster has.
         *gang(shape, "team-ranking", "moonshot", 512, "research-low"),
         job("team-ranking", "moonshot", 8, pod_spec(gpus=8, class_name="research-low", group="moonshot")),
         # This group does not exist.
         job("platform", "smoke", 2, pod_spec(cpu="2", class_name="research", group="smoke")),
-        # A budgetless pod that nothing would recreate.
+        # A pod without a budget that no controller would recreate.
         {
             "apiVersion": "v1",
             "kind": "Pod",
             "metadata": {"namespace": "team-vision", "name": "debug-shell"},
             "spec": pod_spec(gpus=1, class_name="research-low"),
         },
-        # An allowed nonsense: members go together, yet nothing holds them together.
+        # Accepted and inconsistent: members are evicted together, but need not run together.
         {
             "apiVersion": shape.api_version,
             "kind": "PodGroup",

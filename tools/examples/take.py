@@ -29,7 +29,7 @@ DEADLINE_SECONDS = 300
 
 
 class Cluster:
-    """A running local cluster, driven as a person would: by `podium cluster` and kubectl."""
+    """A running local cluster, used like a user does: with `podium cluster` and kubectl."""
 
     def __init__(self, minor: str) -> None:
         self.name = f"examples-{minor.replace('.', '')}"
@@ -40,7 +40,7 @@ class Cluster:
         self._environ = {**os.environ, "KUBECONFIG": kubeconfig.splitlines()[-1]}
 
     def down(self) -> None:
-        """Stop it and remove it."""
+        """Stop and remove the cluster."""
         subprocess.run(self._down, check=True)
 
     def kubectl(self, *args: str, manifests: list[Manifest] | None = None) -> bytes:

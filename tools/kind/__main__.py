@@ -1,7 +1,7 @@
 """Podium in a kind cluster, from a checkout to ready: `make kind`, or `python -m tools.kind --help`.
 
-Existing clusters are used again, so a second run brings a changed image into the same cluster. The programs
-report failures in their own words; this one names the missing program, or the failed step.
+Existing clusters are reused, so a second run loads a changed image into the same cluster. Each program
+reports its own failures; this one names the missing program, or the failed step.
 """
 
 import argparse
@@ -17,7 +17,7 @@ from podium.controlplane.releases import NEWEST, RELEASES
 from podium.errors import PodiumError
 
 ROOT = Path(__file__).parents[2]
-_IMAGE = "podium:dev"  # as manifests/overlays/kind has it
+_IMAGE = "podium:dev"  # The value in manifests/overlays/kind.
 _NAMESPACE = "podium-system"
 _DEPLOYMENTS = ("deployment/podium-webhook", "deployment/podium-controller", "deployment/podium-scheduler")
 _PROGRAMS = {
@@ -34,7 +34,7 @@ def build() -> None:
 
 
 def cluster(name: str, minor: str, image: str) -> None:
-    """Make the cluster if it does not exist, bring image and manifests into it, and wait until they run."""
+    """Create the cluster if it does not exist, load image and manifests, and wait until they run."""
     _need(*_PROGRAMS)
     build()
     new = name not in _clusters()

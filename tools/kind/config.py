@@ -1,8 +1,8 @@
 """The configuration of a kind cluster that serves the Workload API as the local control planes do.
 
-The gates and the versions of the API are those of podium.controlplane.releases; kind hands them to the
-components. One worker of two is reserved for Podium's scheduler, as docs/scheduler.md says; on the other run
-Podium's own pods.
+The gates and the versions of the API are those of podium.controlplane.releases; kind passes them to the
+components. One worker of two is reserved for Podium's scheduler, as in docs/scheduler.md; Podium's own pods
+run on the other.
 """
 
 from typing import Any

@@ -1,10 +1,10 @@
-"""The Helm chart, worked out from kustomize's builds, so that there is one source of the install.
+"""The Helm chart, derived from kustomize's builds, so that the install has one source.
 
 A build without any toggle is compared with one build for each toggle. A document that only the latter has is
 in an `if`, and so are the lines in which a document differs. The few values that are no toggles are holes in
 known lines. Templates use the functions of Go's text/template, and of Helm's own only `fail` and `toJson`, so
-a test can fill them with that very library. A user's value goes through `toJson`: else "12" would be a number
-to YAML, and a million, which Helm has as a float, 1e+06.
+a test can render them with that library. A user's value passes through `toJson`. Otherwise "12" would be a
+number in YAML, and a million, a float in Helm, would be 1e+06.
 """
 
 import difflib
@@ -17,7 +17,7 @@ import yaml
 
 from podium.documents.yamlwriter import dump_all
 
-# Each toggle of the values, and the component of kustomize that it is.
+# The toggles of the values, each with its kustomize component.
 TOGGLES = {
     "scheduler": "scheduler",
     "certManager": "cert-manager",
@@ -28,7 +28,7 @@ TOGGLES = {
     "confinedBinds": "confined-binds",
 }
 
-# The fields of the scheduler's file that are values by themselves.
+# The fields of the scheduler's file that have values of their own.
 SCHEDULER = ("preemption", "evictionsPerMinute", "reservedNodes")
 
 _GUARD = (
@@ -113,7 +113,10 @@ class Identity(NamedTuple):
 
 
 def documents(build: str) -> dict[Identity, str]:
-    """Return the documents of a build as they are written; ValueError if two are the same object."""
+    """Return the documents of a build as text.
+
+    Raises ValueError if two are the same object.
+    """
     found: dict[Identity, str] = {}
     for text in re.split(r"^---\n", build, flags=re.MULTILINE):
         read = yaml.safe_load(text)
@@ -148,7 +151,7 @@ def values(schema: Mapping[str, Any]) -> str:
 
 
 def chart(version: str) -> str:
-    """Return Chart.yaml for a version of Podium, which is the chart's own, too."""
+    """Return Chart.yaml for a version of Podium, which is the chart's version too."""
     about = {
         "apiVersion": "v2",
         "name": "podium",
@@ -167,7 +170,10 @@ def _default(about: Mapping[str, Any]) -> Any:
 
 
 def _document(each: Identity, text: str, variants: Mapping[str, Mapping[Identity, str]]) -> str:
-    """Write a document that is there without any toggle; ValueError if two toggles change one place."""
+    """Return the text of a document without any toggle.
+
+    Raises ValueError if two toggles change one place.
+    """
     changed = {toggle: found.get(each) for toggle, found in variants.items() if found.get(each) != text}
     body = _filled(each, text)
     absent = [toggle for toggle, other in changed.items() if other is None]
@@ -185,7 +191,10 @@ def _document(each: Identity, text: str, variants: Mapping[str, Mapping[Identity
 
 
 def _filled(each: Identity, text: str) -> str:
-    """Escape what looks like a template and put the holes in; ValueError if one has lost its place."""
+    """Escape template syntax and insert the holes.
+
+    Raises ValueError if a hole has no place.
+    """
     escaped = text.replace("{{", '{{ "{{" }}')
     for hole in _HOLES:
         if re.fullmatch(hole.document, f"{each.kind}/{each.name}"):
@@ -206,9 +215,10 @@ class _Edit(NamedTuple):
 
 
 def _merged(off: str, variants: Mapping[str, str]) -> Iterator[str]:
-    """Yield the lines of a text, and where a variant differs, both between if and else.
+    """Yield the lines of a text; where a variant differs, both, between if and else.
 
-    `variants` are the texts by the conditions under which they hold. ValueError if two differ in one place.
+    `variants` are the texts by the conditions under which they hold. Raises ValueError if two differ in one
+    place.
     """
     old, at = off.splitlines(keepends=True), 0
     for edit in sorted(each for condition, on in variants.items() for each in _edits(old, on, condition)):

@@ -1,7 +1,7 @@
-"""Grafana's dashboard, by the questions of an operator at night, and the fields that Grafana wants.
+"""Grafana's dashboard, by the questions of an operator, and the fields that Grafana requires.
 
-Grafana's JSON holds the position of each panel and repeats its data source with every query. This table is
-the place to read or change a question.
+Grafana's JSON holds the position of each panel and repeats its data source with every query. Questions are
+read and changed in this table.
 """
 
 import json
@@ -10,12 +10,12 @@ from typing import Any, NamedTuple
 PATH = "components/dashboard/podium.json"
 _RATE = "$__rate_interval"
 _SOURCE = {"type": "prometheus", "uid": "${datasource}"}
-# Grafana's grid is 24 columns; three panels beside each other can be read.
+# Grafana's grid has 24 columns; three panels in a row are readable.
 _WIDTH, _HEIGHT = 8, 8
 
 
 class Panel(NamedTuple):
-    """A picture: its title, its meaning, its unit by Grafana's names, and queries by their legends."""
+    """A panel: its title, its meaning, its unit by Grafana's names, and queries by their legends."""
 
     title: str
     says: str

@@ -1,7 +1,7 @@
 """The metrics of the three processes at /metrics: the source of the reference and the names for alerts.
 
-A series without a value is in no scrape, so the names come from the registries, which know all of them from
-the start. `python -m tools.manifests.metrics` regenerates the reference in docs/metrics.md.
+A series without a value is in no scrape, so the names come from the registries, which have all of them.
+`python -m tools.manifests.metrics` regenerates the reference in docs/metrics.md.
 """
 
 import re
@@ -34,7 +34,7 @@ class Series(NamedTuple):
 
     @property
     def samples(self) -> dict[str, frozenset[str]]:
-        """Return the labels by the names that are queried; a bucket has its bound, too."""
+        """Return the labels of a query; a bucket also has its bound."""
         return {
             self.name + suffix: frozenset(self.labels) | ({"le"} if suffix == "_bucket" else frozenset())
             for suffix in _SUFFIXES[self.kind]
@@ -56,14 +56,14 @@ class _Listing(CollectorRegistry):
         """Yield the series of each collector."""
         for collector in self.collectors:
             for family in collector.collect():
-                # The library tells labels only with a value of each; a reading knows them by its family.
+                # The library exposes labels only with values; a registry has them by family.
                 owner: Any = collector if hasattr(collector, "_labelnames") else family
                 labels = tuple(owner._labelnames)  # noqa: SLF001 - as above
                 yield Series(family.name, family.type, labels, family.documentation)
 
 
 class _NoObjects:
-    """A cluster before anything was read of it."""
+    """An empty cluster, before any read."""
 
     observer_errors = 0
 
@@ -112,7 +112,7 @@ def reference() -> str:
 
 
 def page(text: str) -> str:
-    """Return a page with the reference put where its place is marked."""
+    """Return a page with the reference inserted at its mark."""
     written, count = _PLACE.subn(lambda _: f"\n{reference()}\n", text)
     if count != 1:
         raise ValueError(

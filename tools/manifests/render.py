@@ -1,7 +1,7 @@
 """Write manifests/rendered and the chart: `python -m tools.manifests.render`.
 
-Needs kubectl on the PATH, or where KUBECTL says. The checked-in files can be applied as they are, by kubectl
-and by Helm, without kustomize; a test builds them again and compares.
+It needs kubectl on the PATH, or in KUBECTL. The checked-in files can be applied without kustomize, by kubectl
+and by Helm; a test builds them again and compares.
 """
 
 import os
@@ -58,7 +58,7 @@ def files(kubectl: str) -> dict[str, str]:
 
 
 def build(kubectl: str, folder: Path) -> str:
-    """Run `kubectl kustomize` on a folder; its complaints go to stderr."""
+    """Run `kubectl kustomize` on a folder; its warnings go to stderr."""
     done = subprocess.run([kubectl, "kustomize", str(folder)], stdout=subprocess.PIPE, text=True, check=True)
     return done.stdout
 

@@ -22,7 +22,7 @@ from podium.errors import PodiumError
 
 ROOT = Path(__file__).parents[2]
 FOLDER = Path(__file__).parent
-# The CLI's texts are read as this page.
+# The page name of the CLI's texts.
 CLI = ROOT / "out" / "prose" / "cli.md"
 PROGRAMS = ("vale", "actionlint")
 

@@ -1,4 +1,4 @@
-"""The comparison sees what differs, and an explanation excuses its own difference and no other."""
+"""The comparison finds each difference, and an explanation covers its own difference only."""
 
 from typing import Any
 
@@ -35,7 +35,7 @@ _REFUSED = {
     ],
 )
 def test_a_difference_is_seen(answer: dict[str, Any], want: list[str]) -> None:
-    """A group of an absent class is refused; whatever else a server answered would be a difference."""
+    """A group with an absent class is refused; any other answer of a server is a difference."""
     exchange = recording.Exchange(op=recording.Op.CREATE, object=_GROUP, **{**_REFUSED, **answer})
     (one,) = compared(_HEADER, recording.Recorded(namespace="team-a", exchanges=[exchange]))
     assert [difference.what for difference in one.unexplained] == want
@@ -83,7 +83,7 @@ _TIME = 'PodGroup in version "v1beta1" cannot be handled as a PodGroup: parsing 
 def test_an_explanation_excuses_one_thing(
     name: str | None, metadata: dict[str, Any], code: int, answer: Any, ours: Any
 ) -> None:
-    """A difference beside the explained one stays a difference."""
+    """An unexplained difference in the same exchange stays a difference."""
     exchange = recording.Exchange(op=recording.Op.CREATE, object={"metadata": metadata}, code=code)
     what = "message" if isinstance(answer, str) else "stored"
     assert explained.explanation(exchange, what, answer, ours) == name

@@ -1,4 +1,4 @@
-"""A fresh sample put to real servers: other objects every run, and the same again with PODIUM_SEED."""
+"""A new sample of scenarios on real servers in every run; PODIUM_SEED repeats a run."""
 
 import pytest
 from tests.support.admission import driver, recording
@@ -17,7 +17,7 @@ _SAMPLE_WITHOUT = 100
 @pytest.mark.parametrize("workload_api", [True, False], ids=["workload-api", "without"])
 @pytest.mark.parametrize("release", RELEASES.values(), ids=[item.version for item in RELEASES.values()])
 def test_the_rules_answer_as_a_server_does(release: Release, *, workload_api: bool) -> None:
-    """Random creates, updates and status updates have the same answer from both, or an explained one."""
+    """The rules and the server answer random creates and updates alike, or with an explained difference."""
     seed = new_seed()
     operations = (recording.OPERATIONS if FULL else _SAMPLE) if workload_api else _SAMPLE_WITHOUT
     # An exclusive server: a default PriorityClass changes every answer.

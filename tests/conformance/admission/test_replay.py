@@ -14,9 +14,8 @@ from podium.controlplane.releases import RELEASES, Release
 from podium.rules.table import ADMISSION_RULES
 
 _CHUNKS = 16
-# Behind gates that are off on these servers; Podium's own resources have them. A namespace that does not
-# exist is no write: its path is not served. The last three have recordings of their own, see
-# tests/support/rules/incomplete.py.
+# Behind gates that are off on these servers; Podium's own resources have them. A write to an absent namespace
+# has no path. The last three have recordings of their own, see tests/support/rules/incomplete.py.
 _OUT_OF_REACH = {
     "group-preemption-policy",
     "group-preemption-policy-mismatch",
@@ -59,7 +58,7 @@ def test_the_rules_answer_as_the_server_did(release: Release, chunk: int) -> Non
 
 @each_release
 def test_a_recording_is_whole(release: Release) -> None:
-    """It is of the release it is named after and holds as many operations as were asked for."""
+    """The recording is of the release in its name and has the requested number of operations."""
     recorded = _recording(release)
     assert recorded.header.version == release.version
     assert recorded.header.minor == release.minor
@@ -67,7 +66,7 @@ def test_a_recording_is_whole(release: Release) -> None:
 
 
 def test_every_explanation_is_needed_and_documented() -> None:
-    """The recordings exercise each explained difference; docs/differences.md has a section for each."""
+    """The recordings contain each explained difference; docs/differences.md has a section for each."""
     used = {
         difference.explained
         for release in RELEASES.values()
@@ -94,7 +93,7 @@ def test_every_rule_of_the_server_is_exercised() -> None:
 
 
 def test_every_refusal_names_its_rules() -> None:
-    """Every refused object is refused by a rule that has a name."""
+    """Every refusal comes from a rule with a name."""
     for release in RELEASES.values():
         for one in _replayed(release, _recording(release).scenarios):
             assert one.verdict.allowed or one.verdict.findings, str(one)

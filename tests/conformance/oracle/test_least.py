@@ -1,4 +1,4 @@
-"""The oracle is right on clusters so small that every choice of victims and places can be tried."""
+"""The oracle is right on clusters small enough to try every choice of victims and places."""
 
 from collections.abc import Iterator
 from itertools import chain, combinations, product
@@ -132,7 +132,7 @@ def _harms(problem: Problem) -> Iterator[Harm]:
 
 
 def _subsets(units: tuple[Unit, ...]) -> Iterator[tuple[Unit, ...]]:
-    """Yield the choices of units in which no core goes without its surplus."""
+    """Yield the choices of units in which no core is evicted without its surplus."""
     for chosen in chain.from_iterable(combinations(units, size) for size in range(len(units) + 1)):
         names = {unit.name for unit in chosen}
         if all(unit in chosen for unit in units if unit.core in names):

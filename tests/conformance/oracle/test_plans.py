@@ -17,7 +17,7 @@ from podium.schedulerplugin.preemption import leastharm
 from podium.schedulerplugin.preemption.outcome import Semantics
 
 SEEDS, SAMPLE = 1_000, 100
-# kube-scheduler 1.36 comes closest to the least, so it tells most about the oracle.
+# kube-scheduler 1.36 is closest to the least harm, so it tests the oracle best.
 RULES = (Semantics.KEP, Semantics.V1_36)
 
 
@@ -39,7 +39,7 @@ def _sample() -> list[dict[Semantics, Compared]]:
 
 @pytest.mark.parametrize("semantics", RULES)
 def test_no_plan_does_less_harm_than_the_least(semantics: Semantics) -> None:
-    """A plan below the least would contradict the oracle."""
+    """No plan has less harm than the oracle's minimum."""
     for each in (both[semantics] for both in _sample()):
         if each.plan is not None:
             assert each.least is not None, each
@@ -47,7 +47,7 @@ def test_no_plan_does_less_harm_than_the_least(semantics: Semantics) -> None:
 
 
 def test_the_harm_is_the_least_in_nearly_all_cases() -> None:
-    """In 95 of 100 cases; no plan evicts more than 1.2 times the pods, and none is missed or needless."""
+    """Plans are least in 95 of 100 cases and evict at most 1.2 times the pods; none is missed or needless."""
     figures = regret([both[Semantics.KEP] for both in _sample()])
     assert figures.equal >= 0.95 * figures.cases
     assert (figures.missed, figures.needless) == (0, 0)
@@ -55,7 +55,7 @@ def test_the_harm_is_the_least_in_nearly_all_cases() -> None:
 
 
 def test_groups_that_shrink_lose_the_least_in_nearly_all_cases() -> None:
-    """In 95 of 100 cases; no plan evicts more than 1.2 times the pods, and none is missed or needless."""
+    """Plans are least in 95 of 100 cases and evict at most 1.2 times the pods; none is missed or needless."""
     figures = regret(_shrinking())
     assert figures.equal >= 0.95 * figures.cases
     assert (figures.missed, figures.needless) == (0, 0)
@@ -75,7 +75,7 @@ def test_the_sample_has_all_sorts_of_cases() -> None:
 
 @pytest.fixture
 def narrow() -> Iterator[None]:
-    """Search only the cheapest nodes, as in a cluster with more pods than a search looks at."""
+    """Limit the search to the cheapest nodes, as in a cluster with more pods than a search may examine."""
     with patch.multiple(leastharm, _MANY=0, _NODES=1):
         yield
 

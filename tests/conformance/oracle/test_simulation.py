@@ -1,4 +1,4 @@
-"""The simulation adds up, and gives the same figures each time."""
+"""The simulation is consistent and deterministic."""
 
 from pathlib import Path
 
@@ -16,7 +16,7 @@ URGENT = Job("urgent", 6 * HOUR, 1 * HOUR, gpus=8, pods=1, priority=10)
 
 @pytest.mark.parametrize("policy", POLICIES)
 def test_all_work_is_useful_or_lost(policy: str) -> None:
-    """No node runs more than it has, and a second run gives the same figures."""
+    """No node runs more than its capacity, and a second run gives the same figures."""
     jobs = generated(DAY, NODES)
     result = simulated(jobs, NODES, DAY, policy)
     assert 0 < result.lost < result.ran <= result.capacity

@@ -1,4 +1,4 @@
-"""The servers that parity is judged on, a pair a minor for all modules."""
+"""The servers of the parity tests, one pair a minor for all modules."""
 
 import contextlib
 from collections.abc import Iterator
@@ -19,7 +19,7 @@ _IDS = [release.version for release in RELEASES.values()]
 
 @pytest.fixture(scope="session", params=RELEASES.values(), ids=_IDS)
 def sides(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sides]:
-    """Native kinds of a server with the Workload API, and Podium's kinds of one without."""
+    """Return native kinds of a server with the Workload API, and Podium's kinds of a server without it."""
     folder = tmp_path_factory.mktemp("webhook")
     with (
         _pair(request.param, PODIUM_GROUP) as pair,
@@ -31,14 +31,14 @@ def sides(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
 
 @pytest.fixture(scope="session", params=RELEASES.values(), ids=_IDS)
 def gated(request: pytest.FixtureRequest) -> Iterator[Sides]:
-    """Native kinds of two servers with the Workload API; the second is for Podium's webhooks."""
+    """Return native kinds of two servers with the Workload API; the second has Podium's webhooks."""
     with _pair(request.param, NATIVE_GROUP) as pair:
         yield pair
 
 
 @contextlib.contextmanager
 def _pair(release: Release, group: str) -> Iterator[Sides]:
-    """Start two servers side by side; the second has the Workload API if native kinds are written to it."""
+    """Start two servers; the second has the Workload API if native kinds are written to it."""
     groups = (NATIVE_GROUP, group)
     with contextlib.ExitStack() as stack, ThreadPoolExecutor() as pool:
         starting = pool.map(

@@ -1,4 +1,4 @@
-"""Each explanation covers no more than it describes, and docs/differences.md has each reason."""
+"""Each explanation covers exactly what it describes, and docs/differences.md has each reason."""
 
 import re
 from pathlib import Path
@@ -64,7 +64,7 @@ _UNLIKE = {
 @pytest.mark.parametrize(("native", "podium"), _UNLIKE.values(), ids=_UNLIKE)
 @pytest.mark.parametrize("way", Way)
 def test_nothing_explains_a_real_difference(way: Way, native: Answer, podium: Answer) -> None:
-    """That holds for every way of writing."""
+    """An explanation applies to every way of writing."""
     exchange = Exchange(case=_CREATED, way=way, dry=False, native=native, podium=podium)
     rest, names = explained(exchange)
     assert not rest.equal, names
@@ -81,7 +81,7 @@ def test_a_webhooks_word_is_upstreams_behind_a_prefix() -> None:
 
 
 def test_every_reason_is_documented() -> None:
-    """docs/differences.md lists each by name, and no other."""
+    """docs/differences.md lists exactly these explanations."""
     text = _DIFFERENCES.read_text(encoding="utf-8")
     listed = re.findall(r"^\* \*\*([a-z-]+)\*\*", text, re.MULTILINE)
     assert listed == [explanation.name for explanation in EXPLAINED] + ["strategic-patch"]

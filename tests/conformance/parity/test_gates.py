@@ -1,4 +1,4 @@
-"""Podium beside a served Workload API: its additions to native objects, and its own groups."""
+"""Podium with a served Workload API: its additions to native objects, and its own groups."""
 
 import itertools
 import json
@@ -17,9 +17,9 @@ from podium.api.groups import GROUP_LABEL, NATIVE_GROUP, PODIUM_GROUP
 
 pytestmark = pytest.mark.server
 
-# Over both minors a thousand times; or a thousand times on each.
+# A thousand times over both minors, or on each.
 _PAIRS, _THREADS = 1000 if FULL else 500, 4
-# Pods take after their group.
+# Pods get the class of their group.
 _POLICY = {
     "apiVersion": "config.podium.dev/v1",
     "kind": "AdmissionPolicy",
@@ -62,7 +62,7 @@ def _pod(name: str, group: str, of: str, **spec: Any) -> Document:
 
 
 def _created(side: Side, document: Document) -> tuple[Any, ...]:
-    """Create a pod by kubectl when its group is seen, and return what `kubectl get` shows of its priority."""
+    """Create a pod with kubectl once its group is seen; return its priority fields."""
     name = document["metadata"]["name"]
     done = kubectl.run(side, "create", "-f", "-", stdin=json.dumps(side.own(document)))
     assert done.returncode == 0, done.stderr
@@ -110,7 +110,7 @@ def test_a_native_basic_group_that_is_disrupted_together_is_warned_of(server: Si
 
 
 def test_a_class_and_its_group_are_made_together(server: Side) -> None:
-    """A fresh class, and at once a group of it over another connection, many times: none is refused."""
+    """A group that is created right after its class, on another connection, is never refused."""
     mine = server._replace(group=PODIUM_GROUP)
 
     def make(numbers: range) -> list[str]:

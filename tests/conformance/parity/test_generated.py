@@ -1,8 +1,8 @@
-"""Breadth: generated scripts of writes are answered alike, and the webhooks do not affect native objects.
+"""Generated scripts of writes are answered alike, and the webhooks do not affect native objects.
 
-`make test` plays the same scripts each time; `PODIUM_DIFFERENTIAL=full` plays ten times as many fresh ones,
-of the seed PODIUM_SEED if there is one. A schema's texts have more corners than a list of explanations
-closes: fresh scripts are for finding these, not for stopping an unrelated change.
+`make test` runs the same scripts each time. `PODIUM_DIFFERENTIAL=full` runs ten times as many new ones, of
+the seed PODIUM_SEED if there is one. A schema's texts have more variants than the list of explanations
+covers: new scripts find these, and must not fail an unrelated change.
 """
 
 from collections.abc import Iterator
@@ -27,7 +27,7 @@ _SEED = 5710
 
 
 def test_generated_writes_are_answered_alike(sides: Sides) -> None:
-    """Random creates, updates and status updates of Podium's kinds fare as those of native ones."""
+    """Random creates and updates of Podium's kinds have the answers of native kinds."""
     wrong = []
     for exchange in _exchanges(sides, Kind.GROUP, Kind.WORKLOAD):
         rest, names = explained(exchange)
@@ -37,7 +37,7 @@ def test_generated_writes_are_answered_alike(sides: Sides) -> None:
 
 
 def test_native_objects_do_not_feel_the_webhooks(gated: Sides, tmp_path: Path) -> None:
-    """If the Workload API is served, every native write is answered as without Podium, to the letter."""
+    """With a served Workload API, every native write has exactly the answer of a server without Podium."""
     with running(gated.podium.server, tmp_path):
         made = list(_exchanges(gated, Kind.GROUP, Kind.WORKLOAD, Kind.POD))
     wrong = [str(one) for one in made if not one.equal]

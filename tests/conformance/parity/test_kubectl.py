@@ -1,8 +1,8 @@
-"""The rows once more by kubectl itself, as users write: create, apply, apply --server-side, replace, patch.
+"""The cases with kubectl itself: create, apply, apply --server-side, replace, patch.
 
-One command takes all documents of a table. Rows that need a default class or an object being deleted are left
-to the plain requests, which equal kubectl's. `kubectl patch` takes one object a command, so it is tried on a
-few rows.
+One command takes all documents of a table. Cases with a default class or an object being deleted use plain
+requests only, which equal kubectl's. `kubectl patch` takes one object a command, so it is tried on a few
+cases.
 """
 
 import json
@@ -26,7 +26,7 @@ pytestmark = pytest.mark.server
 
 _SERVER_SIDE = ("apply", "--server-side")
 _CREATES = ((Way.CREATE, ("create",)), (Way.MERGE, ("apply",)), (Way.APPLY, _SERVER_SIDE))
-# How the object came to be, and how it is changed.
+# How the object was created, and how it is changed.
 _UPDATES = (
     (("apply",), Way.MERGE, ("apply",)),
     (_SERVER_SIDE, Way.APPLY, _SERVER_SIDE),
@@ -36,7 +36,7 @@ _PATCHED = ("another priority", "another minCount", "a label")
 
 
 def test_creates_by_kubectl_have_the_servers_verdicts(sides: Sides) -> None:
-    """Every create is taken or refused alike, with one text; `kubectl apply` as a dry run first."""
+    """Both servers answer every create alike; `kubectl apply` runs as a dry run first."""
     rows = [case for case in _plain(sides) if not case.update]
     for way, verb in _CREATES:
         documents = [named(case, f"kubectl-{way}", NAMESPACE) for case in rows]
@@ -47,7 +47,7 @@ def test_creates_by_kubectl_have_the_servers_verdicts(sides: Sides) -> None:
 def test_changes_by_kubectl_have_the_servers_verdicts(
     sides: Sides, made: Sequence[str], way: Way, verb: Sequence[str]
 ) -> None:
-    """Every change of a manifest is taken or refused alike; `kubectl apply` as a dry run first."""
+    """Both servers answer every change of a manifest alike; `kubectl apply` runs as a dry run first."""
     rows = [case for case in _plain(sides) if case.update and not case.subresource]
     before = [named(case, f"kubectl-{way}-2", NAMESPACE) for case in rows]
     _make(sides, made, before)
@@ -57,7 +57,7 @@ def test_changes_by_kubectl_have_the_servers_verdicts(
 
 @pytest.mark.parametrize("way", [Way.MERGE, Way.JSON])
 def test_patches_by_kubectl_have_the_servers_verdicts(sides: Sides, way: Way) -> None:
-    """`kubectl patch --type` of a few rows is taken or refused alike."""
+    """Both servers answer `kubectl patch --type` of a few cases alike."""
     rows = [case for case in _plain(sides) if case.update and case.name in _PATCHED]
     documents = [named(case, f"kubectl-patch-{way}", NAMESPACE) for case in rows]
     _make(sides, ("create",), documents)
@@ -69,7 +69,7 @@ def test_patches_by_kubectl_have_the_servers_verdicts(sides: Sides, way: Way) ->
 
 
 def test_a_strategic_patch_is_for_native_kinds_only(sides: Sides) -> None:
-    """`kubectl patch` without --type: no custom resource takes it, and kubectl reports that."""
+    """No custom resource accepts `kubectl patch` without --type, and kubectl reports that."""
     case = next(case for case in _plain(sides) if case.name == "a label")
     document = named(case, "kubectl-strategic", NAMESPACE)
     _make(sides, ("create",), [document])
@@ -85,7 +85,7 @@ def _make(sides: Sides, verb: Sequence[str], documents: Sequence[Document]) -> N
 
 
 def _both(sides: Sides, verb: Sequence[str], documents: Sequence[Document]) -> list[list[Answer]]:
-    """Run kubectl on both at once: it spends its time waiting."""
+    """Run kubectl on both servers at once, because it mostly waits."""
     with ThreadPoolExecutor() as pool:
         return list(pool.map(lambda side: kubectl.batch(side, verb, documents), sides))
 

@@ -1,4 +1,4 @@
-"""Podium's kinds answer as native ones do: every row, by every way of writing, explained ones excepted."""
+"""Podium's kinds have the answers of native kinds: every case, every way of writing, or an explanation."""
 
 import contextlib
 from collections import defaultdict
@@ -17,7 +17,7 @@ from tests.support.servers import FULL
 
 pytestmark = pytest.mark.server
 
-# Enough to wait for the servers side by side; a webhook holds a request whose class it does not know yet.
+# Enough threads to wait for the servers; a webhook holds a request whose class it does not know yet.
 _THREADS = 6
 
 
@@ -65,7 +65,7 @@ def _side_by_side(sides: Sides, rows: Iterable[Case]) -> Iterator[Exchange]:
 
 
 def test_a_put_makes_nothing(sides: Sides) -> None:
-    """G31: where there is no object a PUT is 404 on both."""
+    """A PUT of an absent object gets 404 from both servers (G31)."""
     metadata = {"name": "nowhere", "namespace": NAMESPACE}
     for document in (group(), workload()):
         kind = "PodGroup" if "schedulingPolicy" in document["spec"] else "Workload"

@@ -1,4 +1,4 @@
-"""Under kube-scheduler's rules the engine gives the answers of real kube-schedulers, recorded and live."""
+"""Under kube-scheduler's rules the engine answers as real kube-schedulers do, recorded and live."""
 
 import itertools
 import re
@@ -20,9 +20,9 @@ from podium.controlplane.releases import NEWEST, RELEASES, Release
 
 _SAMPLE = 16
 _SEED = new_seed()
-# How often a scheduler is asked again that does not answer as we do.
+# The number of repeated runs of a scheduler whose answer differs from ours.
 _ASKED_AGAIN = 4
-# Of a hundred cases, how many may hang on which of equal nodes was taken in a way that was not tried.
+# The number of open cases, in a hundred: their answers depend on an order of equal nodes that was not tried.
 _OPEN_PERCENT = 3
 _DIFFERENCES = Path(__file__).parents[3] / "docs" / "differences.md"
 
@@ -43,7 +43,7 @@ def test_the_engine_does_what_kube_scheduler_did(release: Release) -> None:
     cases = [compared(recorded.header, one) for one in recorded.cases]
     wrong = [str(one) for one in cases if one.differs]
     assert not wrong, f"Kubernetes {release.version}:\n" + "\n".join(wrong)
-    # Little may be left open, so that agreement means something.
+    # Few cases may be open, so that agreement is significant.
     left = [str(one) for one in cases if one.is_open]
     assert len(left) * 100 <= _OPEN_PERCENT * len(cases), "\n".join(left)
     used = {one.explained for one in cases if one.explained}
@@ -52,7 +52,7 @@ def test_the_engine_does_what_kube_scheduler_did(release: Release) -> None:
 
 @each_release
 def test_a_recording_has_every_kind_of_case(release: Release) -> None:
-    """It has the requested number of cases of its release: pods and groups, with and without success."""
+    """The recording has the requested number of cases: pods and groups, with and without success."""
     recorded = _recording(release)
     assert (recorded.header.version, recorded.header.minor) == (release.version, release.minor)
     assert len(recorded.cases) == recording.CASES
@@ -90,14 +90,14 @@ def test_cases_avoid_random_choices_of_the_scheduler(release: Release) -> None:
 
 
 def test_every_explanation_is_documented() -> None:
-    """docs/differences.md has a line for each, and no other."""
+    """docs/differences.md lists exactly these explanations."""
     section = _DIFFERENCES.read_text(encoding="utf-8").partition("## Preemption")[2]
     assert re.findall(r"^- \*\*([a-z-]+)\*\*", section, re.MULTILINE) == [each.name for each in EXPLAINED]
 
 
 @each_release
 def test_the_engine_refuses_nodes_for_the_same_reasons(release: Release) -> None:
-    """As many nodes for each reason as in kube-scheduler's message, with and without preemption."""
+    """The numbers of nodes by reason equal kube-scheduler's message, with and without preemption."""
     recorded = _recording(release)
     counted = 0
     for one in recorded.cases:
@@ -111,7 +111,7 @@ def test_the_engine_refuses_nodes_for_the_same_reasons(release: Release) -> None
 @pytest.mark.server
 @each_release
 def test_the_engine_does_what_a_live_kube_scheduler_does(release: Release) -> None:
-    """With new cases in every run; PODIUM_SEED repeats a run."""
+    """New cases in every run agree with the live scheduler; PODIUM_SEED repeats a run."""
     _assert_the_same(release, range(recording.CASES if FULL else _SAMPLE))
 
 

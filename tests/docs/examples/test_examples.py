@@ -1,4 +1,4 @@
-"""The dumps of examples/, from real control planes: the audit must agree with what their schedulers did."""
+"""The audit of the dumps in examples/, from real control planes, agrees with their schedulers."""
 
 import gzip
 import json
@@ -53,7 +53,7 @@ def test_blocked_is_what_the_real_scheduler_left_pending(file: str) -> None:
 
 
 def test_the_older_cluster_judged_for_the_newer_minor() -> None:
-    """Groups that 1.36 lets run wait on 1.37: the audit foresees the real 1.37 scheduler."""
+    """Groups that 1.36 runs wait on 1.37: the audit predicts the real 1.37 scheduler."""
     newer = waiting("training-1.37.json.gz")
     foreseen = audited("training-1.36.json.gz", "--kubernetes", "1.37")
     assert foreseen.report["summary"]["blocked"]["groups"] == len(newer)
@@ -68,7 +68,7 @@ def test_the_older_cluster_judged_for_the_newer_minor() -> None:
     ],
 )
 def test_divergent_groups(file: str, divergent: dict[str, int]) -> None:
-    """The groups that were made to drift are found, with their number of divergent pods, and no other."""
+    """The groups with injected divergence are found, with their number of divergent pods, and no others."""
     found = {group["name"]: len(group["divergent"]) for group in audited(file).report["groups"]}
     assert found == divergent
 

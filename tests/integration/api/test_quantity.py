@@ -1,4 +1,4 @@
-"""Quantities against a table of upstream's answers, against themselves, and against real servers."""
+"""Quantities compared with a table of upstream's answers, with their own output, and with real servers."""
 
 import json
 import os
@@ -81,7 +81,7 @@ def test_a_quantity_reads_and_prints_as_upstream_does(value: RawQuantity, stored
 
 @pytest.mark.parametrize("value", [row[1] for row in MALFORMED], ids=[row[0] for row in MALFORMED])
 def test_a_malformed_text_is_one_line(value: RawQuantity) -> None:
-    """Both readers refuse it, in one short line that quotes the text and gives the remedy."""
+    """Both readers refuse the text with one short line that quotes it and gives the remedy."""
     for reader in (parse, canonical):
         with pytest.raises(QuantityError, match="is not a quantity: write a number") as caught:
             reader(value)
@@ -90,7 +90,7 @@ def test_a_malformed_text_is_one_line(value: RawQuantity) -> None:
 
 
 def test_scales_round_away_from_zero() -> None:
-    """1.0005 Ki in whole units and in milli; a server writes lists of resources in milli."""
+    """Rounding of 1.0005 Ki to whole units and to milli; a server writes lists of resources in milli."""
     assert [parse("-1.0005Ki", scale) for scale in (Scale.ONE, Scale.MILLI)] == [-1025, -1024512]
     assert [canonical(text, Scale.MILLI) for text in ("1u", "1.0000", "1.2345", "+1", "1.1234Gi")] == [
         "1m",
@@ -103,7 +103,7 @@ def test_scales_round_away_from_zero() -> None:
 
 @given(st.integers(min_value=-MAX_UNITS * 10**9, max_value=MAX_UNITS * 10**9), st.sampled_from("num"))
 def test_every_whole_number_of_a_unit_survives(count: int, unit: str) -> None:
-    """The amount of a quantity is kept exactly, through the text a server would store."""
+    """The text that a server would store keeps the amount of a quantity exactly."""
     nanos = count * {"n": 1, "u": 10**3, "m": 10**6}[unit]
     expected = max(-MAX_UNITS * 10**9, min(MAX_UNITS * 10**9, nanos))
     assert parse(f"{count}{unit}") == expected
@@ -116,19 +116,19 @@ def test_every_whole_number_of_a_unit_survives(count: int, unit: str) -> None:
     )
 )
 def test_the_stored_text_is_stable_and_equal(text: str) -> None:
-    """Storing a stored text changes nothing, and never the value."""
+    """Storing a stored text again changes nothing."""
     try:
         stored = canonical(text)
     except QuantityError:
         return
     assert canonical(stored) == stored
-    # Below a unit upstream turns a binary suffix to decimal, so both sides are compared at nano.
+    # Below a unit upstream turns a binary suffix to decimal, so both sides are compared in nano.
     assert parse(stored) == parse(text)
 
 
 @given(st.text(alphabet="+-.0123456789eEinumkKMGTP ", max_size=12))
 def test_any_text_is_a_quantity_or_one_error(text: str) -> None:
-    """Anything but a QuantityError fails the test by itself."""
+    """Any exception but a QuantityError fails the test."""
     try:
         nanos = parse(text)
     except QuantityError:
@@ -151,7 +151,7 @@ def _random_text(rng: random.Random) -> str:
 
 
 def _sorted_out(texts: list[str]) -> tuple[list[str], list[str]]:
-    """Return the texts that Podium takes, and those it refuses."""
+    """Return the texts that Podium accepts, and those it refuses."""
     good, bad = [], []
     for text in texts:
         try:
@@ -163,7 +163,7 @@ def _sorted_out(texts: list[str]) -> tuple[list[str], list[str]]:
 
 
 def _slice(texts: Sequence[RawQuantity]) -> dict[str, object]:
-    """Build a ResourceSlice that carries quantities as they are: it neither rounds nor limits them."""
+    """Return a ResourceSlice with quantities, which it neither rounds nor limits."""
     devices = [
         {
             "name": f"d{start}",
@@ -200,9 +200,9 @@ def _stored(server: Server, texts: list[str]) -> list[str]:
 
 @pytest.mark.server
 def test_a_server_stores_the_same_texts(server: Server) -> None:
-    """The table and a fresh random sample, written to and read back from a real server."""
+    """The table and a new random sample are written to and read back from a real server."""
     rng = random.Random(os.environ.get("PODIUM_SEED", "quantity"))
-    # An exponent of a billion would keep the server busy: those rows stay in the table.
+    # An exponent of a billion would load the server: those rows stay in the table.
     table = [value for _, value, _, _ in TABLE if isinstance(value, str) and "00000000" not in value]
     good, _ = _sorted_out(table + [_random_text(rng) for _ in range(2000)])
     stored = _stored(server, good)
@@ -211,7 +211,7 @@ def test_a_server_stores_the_same_texts(server: Server) -> None:
 
 @pytest.mark.server
 def test_a_server_refuses_the_same_texts(server: Server) -> None:
-    """The table of malformed texts, and random ones; what Podium alone refuses is named in the module."""
+    """A server refuses malformed texts, of the table and random, except those that only Podium refuses."""
     rng = random.Random(os.environ.get("PODIUM_SEED", "quantity"))
     _, bad = _sorted_out([_random_text(rng) for _ in range(2000)])
     ours = ("an exponent wider than 32 bits", "longer than any quantity")

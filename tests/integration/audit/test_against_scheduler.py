@@ -1,7 +1,7 @@
-"""The groups that the audit calls blocked stay pending under a real kube-scheduler of that version.
+"""The groups that the audit reports as blocked stay pending under a real kube-scheduler of that version.
 
 The same groups go to both minors. kube-scheduler first decides about every pod (`kubectl wait`), then the
-audit reads the cluster. The groups that the audit calls blocked must be those without a placed pod.
+audit reads the cluster. The blocked groups of the audit must be those without a placed pod.
 """
 
 import json
@@ -19,7 +19,7 @@ from podium.documents.split import Document, split
 
 pytestmark = pytest.mark.server
 
-# Their pods wait without a condition, for the scheduler does not even begin.
+# Their pods wait without a condition, because the scheduler does not start with them.
 SILENT = {"missing", "torn"}
 # group: (minCount or None, its pods by class, cpu of each pod, minors that do not place it); `elsewhere` is a
 # pod for another scheduler
@@ -36,7 +36,7 @@ GROUPS: dict[str, tuple[int | None, list[str], str, set[str]]] = {
 
 @pytest.fixture
 def classes(cluster: Server) -> Iterator[dict[str, str]]:
-    """Yield three classes of the test's own, by their purpose."""
+    """Yield three new classes by their purpose."""
     made = {}
     for word, value, policy in (("high", 1000, None), ("low", 0, None), ("never", 1000, "Never")):
         body: dict[str, Any] = {"metadata": {"generateName": f"audit-{word}-"}, "value": value}
@@ -54,8 +54,8 @@ def test_blocked_groups_are_those_the_scheduler_leaves(
     cluster: Server, namespace: str, classes: dict[str, str]
 ) -> None:
     minor = cluster.release.minor
-    # Pods first: they wait for their group, so the scheduler sees all of them when it comes. The other way
-    # round the first pod of a basic group may be placed, rightly, before there is one that differs.
+    # Pods first: they wait for their group, so the scheduler sees all of them with the group. Otherwise the
+    # first pod of a basic group may be placed, rightly, before one that differs exists.
     for name, (_, members, cpu, _) in GROUPS.items():
         for index, word in enumerate(members):
             _create(cluster, namespace, _pod(f"{name}-{index}", name, classes, word, cpu))

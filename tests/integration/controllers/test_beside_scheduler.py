@@ -1,4 +1,4 @@
-"""kube-scheduler 1.37 and the reconciler on the same groups: each leaves the other's conditions alone."""
+"""kube-scheduler 1.37 and the reconciler on the same groups leave each other's conditions unchanged."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.server
 
 THEIRS = "PodGroupInitiallyScheduled"
 NAMES = [f"gang-{number}" for number in range(8)]
-# The requests that a node of the cluster can run.
+# The resources of a node of the cluster.
 FITS: dict[str, Any] = {
     "containers": [{"name": "main", "image": "none", "resources": {"requests": {"cpu": "10m"}}}],
     "tolerations": [{"operator": "Exists"}],
@@ -26,7 +26,7 @@ FITS: dict[str, Any] = {
 
 @pytest.fixture
 def space(cluster_137: Server, namespace: str, tmp_path: Path) -> Iterator[Space]:
-    """Yield a namespace in which pods can be made, with a reconciler that leads."""
+    """Yield a namespace in which pods can be created, with a leading reconciler."""
     made = Space(Place(cluster_137, f"{NATIVE_GROUP}/{NATIVE['1.37'][0]}"), namespace)
     account = f"/api/v1/namespaces/{namespace}/serviceaccounts/default"
     until(lambda: cluster_137.request("GET", account)[0] == 200, "the namespace's account")
@@ -44,7 +44,7 @@ def classes(cluster_137: Server) -> Iterator[tuple[str, str]]:
 
 
 def test_neither_overwrites_the_other(space: Space, classes: tuple[str, str]) -> None:
-    """Refused groups are corrected and placed, then divided again and again, all at the same time."""
+    """Refused groups are corrected and placed, then diverge repeatedly, all at the same time."""
     high, low = classes
     with History(space).running() as history:
         for name in NAMES:
@@ -77,7 +77,7 @@ def test_neither_overwrites_the_other(space: Space, classes: tuple[str, str]) ->
 
 
 def _one_writer_at_a_time(history: History) -> None:
-    """Assert that no version of a group lacks a condition, or changed one together with the other's."""
+    """Assert that no version of a group lost a condition, or changed both schedulers' conditions at once."""
     before: dict[str, dict[str, Any]] = {}
     for each in history.groups:
         was, now = before.get(each.uid, {}), dict(conditions(each.object))

@@ -50,7 +50,7 @@ def written(
     write: Write = Write.DIVERGENT,
     now: datetime = NOW,
 ) -> dict[str | None, Condition] | None:
-    """Return the conditions that are applied, by type, or None where nothing is written."""
+    """Return the applied conditions by type, None without a write."""
     decision = decide(stored, found, times, write, now)
     if not decision.actions:
         return None
@@ -64,7 +64,7 @@ def written(
 FOREIGN = condition("True", "PodGroupInitiallyScheduled")
 UNSETTLED = Times(quiet=0.0, since_write=0.0)
 
-# Type, status and time of each condition that is applied; None where nothing is written.
+# Type, status and time of each applied condition; None without a write.
 Applied = list[tuple[str, str, str]] | None
 MOMENT = "2026-11-21T16:00:07Z"
 CASES: list[tuple[str, list[Condition], list[Judged], Write, Applied]] = [
@@ -305,13 +305,13 @@ steps = st.tuples(
     ),
     st.builds(Times, quiet=st.floats(0, 100), since_write=seconds),
     st.booleans(),
-    # By how much the wall clock moves: it may be turned back.
+    # The wall clock may be set back.
     st.integers(-100, 100),
 )
 
 
 def stored_after(stored: PodGroup, decision: Reconciliation) -> PodGroup:
-    """Apply as an API server does: replace our fields, keep the others."""
+    """Apply like an API server: replace our fields, keep the others."""
     for action in decision.actions:
         assert isinstance(action, ApplyConditions)
         others = tuple(each for each in stored.conditions if each.type not in OURS)
@@ -335,14 +335,14 @@ def test_any_history_keeps_what_is_stored_true(
         was = {each.type: each for each in stored.conditions}
         is_now = {each.type: each for each in after.conditions}
 
-        # A status is never left false, whatever the times are, and others' conditions are untouched.
+        # No false status remains, whatever the times are, and others' conditions are unchanged.
         for each in found:
             kind = each.condition.type
             if kind in is_now or each.condition.status != "False" or write is Write.ALWAYS:
                 assert is_now[kind].status == each.condition.status
         assert is_now[FOREIGN.type] == FOREIGN
 
-        # A time moves if and only if its status does (a flip within one second shows the same one), forward.
+        # A time changes if and only if its status does (a flip within one second keeps it), and only forward.
         for kind, condition in is_now.items():
             if kind in was and was[kind].status == condition.status:
                 assert condition.lastTransitionTime == was[kind].lastTransitionTime
@@ -351,7 +351,7 @@ def test_any_history_keeps_what_is_stored_true(
             else:
                 assert condition.lastTransitionTime == now.strftime("%Y-%m-%dT%H:%M:%SZ")
 
-        # A second decision on the written state changes nothing; a postponed write comes at its time.
+        # A second decision on the written state changes nothing; a postponed write is due later.
         if decision.actions:
             for again in (times, SETTLED, UNSETTLED):
                 assert decide(after, found, again, write, now) == Reconciliation()
@@ -363,7 +363,7 @@ def test_any_history_keeps_what_is_stored_true(
 
 @pytest.mark.server
 async def test_an_api_server_keeps_what_was_decided(server: ApiServer, namespace: str) -> None:
-    """Set, flipped and taken away on a native group beside another's condition, with the longest message."""
+    """Our condition is set, flipped and removed on a native group beside another's."""
     version = f"{NATIVE_GROUP}/{WORKLOAD_VERSIONS[minor_of(server.release.minor) or 0][0]}"
     read = READS[version, "PodGroup"]
     path = f"/apis/{version}/namespaces/{namespace}/podgroups"
@@ -387,7 +387,7 @@ async def test_an_api_server_keeps_what_was_decided(server: ApiServer, namespace
         return found
 
     async def keep(*members: Pod, policy: bool = True) -> dict[str | None, str | None]:
-        """Write the decision; return the statuses stored then, after which no further write is decided."""
+        """Write the decision; return the stored statuses, after which no further write is decided."""
         for times in (SETTLED, UNSETTLED):
             before = stored()
             found = judged(before, members, {}, SERVER, policy=policy)

@@ -1,4 +1,4 @@
-"""Events: one a note whatever happens on the way, at a bearable rate, in a form that API servers take."""
+"""Events: one a note despite failures, at a limited rate, in a form that API servers accept."""
 
 import asyncio
 import json
@@ -37,7 +37,7 @@ def note(
 
 
 def refused(code: int, reason: str, message: str = "because") -> RefusedError:
-    """An API server's no."""
+    """A refusal of an API server."""
     return RefusedError("https://server", "POST /events", code, reason, message)
 
 
@@ -45,14 +45,14 @@ LOST = PodiumError("the connection was lost")
 
 
 class Api:
-    """The connection of a recorder: it answers with the outcomes in turn, and with success after the last."""
+    """The connection of a recorder: it answers with the outcomes in turn, then with success."""
 
     def __init__(self, *outcomes: PodiumError | None) -> None:
         self.sent: list[tuple[str, str, dict[str, Any]]] = []
         self._outcomes = list(outcomes)
 
     async def send(self, method: str, path: str, body: dict[str, Any]) -> bytes:
-        """Take a request."""
+        """Record a request."""
         self.sent.append((method, path, body))
         outcome = self._outcomes.pop(0) if self._outcomes else None
         if outcome is not None:
@@ -61,7 +61,7 @@ class Api:
 
 
 class Scene(NamedTuple):
-    """A recorder at work in a time that stands."""
+    """A running recorder under a stopped clock."""
 
     api: Api
     time: Time
@@ -72,7 +72,7 @@ class Scene(NamedTuple):
     others: list[str]
 
     async def advance(self, seconds: float = 0.0) -> None:
-        """Let time pass, and everything happen that waits for nothing but its turn."""
+        """Advance the clock, and run the loop until all tasks wait for time."""
         for _ in range(5):
             await asyncio.sleep(0)
         self.time.advance(seconds)
@@ -81,7 +81,7 @@ class Scene(NamedTuple):
 
 
 def scene_of(*outcomes: PodiumError | None, pace: Pace = STEADY, least: str = "") -> Scene:
-    """A recorder that does not work yet."""
+    """Return a recorder that is not started."""
     api, time = Api(*outcomes), Time()
     counted: list[str] = []
     logged: list[tuple[str, dict[str, Any]]] = []
@@ -110,7 +110,7 @@ def scene_of(*outcomes: PodiumError | None, pace: Pace = STEADY, least: str = ""
 
 @asynccontextmanager
 async def at_work(*outcomes: PodiumError | None, pace: Pace = STEADY) -> AsyncIterator[Scene]:
-    """A recorder that works."""
+    """Yield a running recorder."""
     scene = scene_of(*outcomes, pace=pace)
     task = asyncio.create_task(scene.recorder.run())
     try:
@@ -194,7 +194,7 @@ CASES = {
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
 async def test_the_outcomes_of_notes_are_logged(case: Case) -> None:
-    """A fault of ours is logged once; an outcome without a fault is not."""
+    """A bug of ours is logged once; an expected failure is not."""
     async with at_work(*case.outcomes) as scene:
         scene.recorder.emit(note(token="1"))
         scene.recorder.emit(note(token="2"))
@@ -215,7 +215,7 @@ async def test_an_error_is_logged_again_after_a_success() -> None:
 
 
 async def test_an_object_that_flaps_is_told_of_now_and_then() -> None:
-    """Its event is sent five times, and then once a minute; the events of others go on as before."""
+    """The object's event is sent five times, and then once a minute; events of others are unaffected."""
     async with at_work() as scene:
         for number in range(100):
             scene.recorder.emit(note(token=str(number)))
@@ -246,7 +246,7 @@ async def test_a_storm_is_told_at_a_steady_rate_and_what_has_no_room_is_dropped(
         assert scene.counted == ["full"] * 500
         await scene.advance()
         assert scene.counted.count("sent") == 25
-        # Those of which a test sees each come, and the rest.
+        # The first ones, each awaited, and the others.
         for count in range(26, 76):
             await scene.advance(0.15)
             assert scene.counted.count("sent") == count - 1
@@ -259,7 +259,7 @@ async def test_a_storm_is_told_at_a_steady_rate_and_what_has_no_room_is_dropped(
 
 
 async def test_the_least_important_notes_are_dropped_first() -> None:
-    """It may take half of the room, and none that others have taken; the others may take all of it."""
+    """One object may fill half of the queue, and no room of others; the others may fill all of it."""
     scene = scene_of(pace=Pace(room=10), least="Scheduled")
     for number in range(8):
         scene.recorder.emit(note(f"pod-{number}", reason="Scheduled"))
@@ -272,7 +272,7 @@ async def test_the_least_important_notes_are_dropped_first() -> None:
 
 
 async def test_under_load_a_trickle_is_told() -> None:
-    """Two a second while others have better use for the server, and the rest when they have not."""
+    """Two events a second are sent while other writes wait, and the others afterwards."""
     async with at_work() as scene:
         scene.others.append("binds")
         for index in range(8):
@@ -289,7 +289,7 @@ async def test_under_load_a_trickle_is_told() -> None:
 
 
 async def test_a_pace_of_its_own() -> None:
-    """Two at once, and then one each second."""
+    """Two events are sent at once, and then one each second."""
     async with at_work(pace=Pace(burst=2, seconds=1.0)) as scene:
         for number in range(5):
             scene.recorder.emit(note(f"group-{number}"))
@@ -309,7 +309,7 @@ async def test_a_note_that_found_no_room_does_not_count_for_its_object() -> None
 
 
 async def test_objects_are_forgotten_in_the_end() -> None:
-    """However many objects have had events over the years, the recorder remembers only the last few."""
+    """The recorder remembers only the last objects, whatever the number of objects."""
     scene = scene_of()
     for number in range(10_000):
         scene.recorder.emit(note(f"group-{number}"))
@@ -322,7 +322,7 @@ NAMES = st.from_regex(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0
 
 @given(NAMES.filter(lambda name: len(name) <= 253) | st.just("a." * 126 + "b"), st.text(), st.text())
 async def test_names_and_limits_hold_for_every_note(name: str, token: str, text: str) -> None:
-    """The same note has the same name, another has another, and each is one that an object may have."""
+    """Equal notes have the same name, different ones different names, and all names are valid."""
     async with at_work() as scene:
         for each in (token, token, token + "x"):
             scene.recorder.emit(note(name, token=each, text=text * 100))
@@ -350,7 +350,7 @@ TEXTS = {
 @pytest.mark.server
 @pytest.mark.parametrize("name", ["train", "a." * 126 + "b", "x" * 253])
 async def test_real_servers_have_the_event_once(server: Server, namespace: str, name: str) -> None:
-    """Sent twice, by two replicas; to be found in both groups, as `kubectl get events` and `describe` ask."""
+    """An event is sent by two replicas once, in both API groups, for `kubectl get events` and `describe`."""
     kubeconfig = str(server.kubeconfig)
     counted: list[str] = []
     logged: list[tuple[str, dict[str, Any]]] = []
@@ -377,7 +377,7 @@ async def test_real_servers_have_the_event_once(server: Server, namespace: str, 
             for each in notes:
                 replica.emit(each)
         replicas[1].emit(note(name, token="of the second alone", namespace=namespace))
-        # There is no such namespace.
+        # The namespace does not exist.
         replicas[0].emit(note("elsewhere", namespace=f"{namespace}-no"))
         async with asyncio.timeout(PATIENCE_SECONDS), asyncio.TaskGroup() as tasks:
             running = [tasks.create_task(replica.run()) for replica in replicas]

@@ -1,4 +1,4 @@
-"""The protection of Podium's groups: a group stays while its pods need it, and not a moment longer."""
+"""The protection of Podium's groups: a group stays as long as its pods need it, and no longer."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -100,7 +100,7 @@ def decided(state: ClusterState, *, protect: bool = True) -> Reconciliation:
 
 
 def _finalizers(decision: Reconciliation) -> tuple[str, ...] | None:
-    """Return the list that a decision writes, None when it writes none."""
+    """Return the list that a decision writes, None without a write."""
     if not decision.actions:
         return None
     (action,) = decision.actions
@@ -110,7 +110,7 @@ def _finalizers(decision: Reconciliation) -> tuple[str, ...] | None:
 
 
 class Case(NamedTuple):
-    """A group, what else there is, and the finalizers it shall have; None for as they are."""
+    """A group, the other objects, and the expected finalizers; None if they stay."""
 
     group: PodGroup
     others: tuple[Pod | PodOwner | Namespace, ...]
@@ -187,7 +187,7 @@ def test_switched_off_it_leaves_no_finalizer_behind(deleted: bool) -> None:
 
 
 class Made(NamedTuple):
-    """Pods of a group that was made for the owner of uid `old`, and whether they hold it; None: unknown."""
+    """Pods of a group for the owner of uid `old`, and whether they hold it; None: unknown."""
 
     owner: OwnerReference
     others: tuple[Pod | PodOwner, ...]
@@ -252,7 +252,7 @@ MADE = {
 
 @pytest.mark.parametrize("case", MADE.values(), ids=MADE.keys())
 def test_a_group_is_not_held_by_the_pods_of_its_owners_successor(case: Made) -> None:
-    """They wait for a group of their own, which cannot be made while the old one is there."""
+    """The pods wait for a group of their own, which cannot be created while the old one exists."""
     state = _state(_group("a", FINALIZER, deleted=True, owners=[case.owner]), *case.others)
     decision = decided(state)
     assert _finalizers(decision) == (("a",) if case.holds is False else None)
@@ -300,7 +300,7 @@ class World(NamedTuple):
 
 @given(st.builds(World, FINALIZERS, OWNERS, st.booleans(), st.booleans(), PODS), st.booleans())
 def test_a_single_write_settles_the_finalizers(world: World, protect: bool) -> None:
-    """A single write settles it; others' finalizers stay, in order; an unfinished pod keeps its group."""
+    """A single write is enough; others' finalizers stay in order; an unfinished pod keeps its group."""
     state = _state(world.group(*world.finalizers), _namespace(deleted=world.namespace_goes), *world.pods)
     written = _finalizers(decided(state, protect=protect))
     if written is None:
@@ -318,14 +318,14 @@ UNSCHEDULED = {"schedulerName": "nobody"}
 
 
 class Team(Space):
-    """A namespace of a cluster, with words for what protection is about."""
+    """A namespace of a cluster, with methods for groups and their protection."""
 
     def exists(self, group: str) -> bool:
-        """Return whether a group is there, terminating or not."""
+        """Return whether a group exists, terminating or not."""
         return self.server.request("GET", self.groups_path(group))[0] == 200
 
     def is_protected(self, group: str) -> bool:
-        """Return whether a group carries the finalizer."""
+        """Return whether a group has the finalizer."""
         metadata = self.ask("GET", self.groups_path(group))["metadata"]
         return FINALIZER in metadata.get("finalizers", ())
 
@@ -337,11 +337,11 @@ class Team(Space):
         until(lambda: self.is_protected(name), f"{name} is protected")
 
     def delete(self, path: str) -> None:
-        """Ask for an object to be deleted."""
+        """Request the deletion of an object."""
         self.ask("DELETE", path)
 
     def settle(self) -> None:
-        """Wait until the controller has surely looked: it lets a group go that was deleted later."""
+        """Wait until the controller has released a group that was deleted later."""
         self.protected_group("later")
         self.delete(self.groups_path("later"))
         until(lambda: not self.exists("later"), "a group without pods goes")
@@ -362,7 +362,7 @@ class Team(Space):
         return uid
 
     def makers(self) -> list[str]:
-        """Return the uid of each pod's maker."""
+        """Return the uid of each pod's owner."""
         pods = self.ask("GET", self.pods_path())["items"]
         return [pod["metadata"]["ownerReferences"][0]["uid"] for pod in pods]
 
@@ -377,7 +377,10 @@ def where() -> Iterator[Place]:
 
 @pytest.mark.server
 def test_a_real_group_stays_until_its_last_pod_is_done(where: Place, tmp_path: Path) -> None:
-    """Finished, or deleted; a pending one counts. Others' finalizers are left alone."""
+    """A finished or deleted pod releases its group, a pending one does not.
+
+    Others' finalizers stay.
+    """
     team = Team(where)
     with running(where.server, tmp_path / "log"):
         team.protected_group("train")
@@ -398,7 +401,7 @@ def test_a_real_group_stays_until_its_last_pod_is_done(where: Place, tmp_path: P
 
 @pytest.mark.server
 def test_a_real_namespace_goes_and_groups_in_it_are_held_no_longer(where: Place, tmp_path: Path) -> None:
-    """A group that was deleted before goes at once, though a pod of it stays, which another client holds."""
+    """A group that was deleted before is released at once, although a pod with another's finalizer stays."""
     team = Team(where)
     namespace = f"/api/v1/namespaces/{team.name}"
     with running(where.server, tmp_path / "log"):
@@ -419,7 +422,7 @@ def test_a_real_namespace_goes_and_groups_in_it_are_held_no_longer(where: Place,
 def test_a_real_job_that_is_made_again_does_not_hold_the_group_of_the_first(
     where: Place, tmp_path: Path
 ) -> None:
-    """Its own pods hold it while they exist; those of its successor name the old group without effect."""
+    """A group's own pods hold it while they exist; those of its successor do not."""
     team = Team(where)
     with running(where.server, tmp_path / "log"):
         first = team.job("train-job")

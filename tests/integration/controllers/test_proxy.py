@@ -1,4 +1,4 @@
-"""The proxy that makes the faults works: a fault that never struck would prove nothing."""
+"""The proxy applies its faults: a fault without effect would prove nothing."""
 
 import asyncio
 import json
@@ -79,7 +79,7 @@ async def test_without_a_fault_it_is_not_there(
 async def test_a_fault_strikes_as_often_as_it_is_told(
     case: tuple[Fault, str, bool], namespace: str, proxy: Proxy, connection: Connection
 ) -> None:
-    """The API server gets the request, or not, as the fault demands."""
+    """The API server gets the request, or not, as the fault requires."""
     fault, error, is_made = case
     where = Where(_maps(namespace), method="POST")
     with proxy.fault(where, fault, times=1) as rule:
@@ -125,7 +125,7 @@ async def test_a_held_and_lost_request_is_never_done(
 async def test_watches_end_as_they_are_told(
     server_137: Server, namespace: str, proxy: Proxy, connection: Connection
 ) -> None:
-    """They end with an ERROR event of 410, in the middle of a line, or by a reset, also open ones."""
+    """Watches end with an ERROR event of 410, in the middle of a line, or by a reset, also open ones."""
     where = Where("configmaps", watch=True)
     with proxy.fault(where, Refuse(410, "Expired", in_watch=True), times=1):
         (line,) = [line async for line in _watch(connection, namespace) if line]

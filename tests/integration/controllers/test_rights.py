@@ -1,8 +1,8 @@
-"""The rights that docs/reconciler.md lists: enough for all that the reconciler does, and each one is used.
+"""The rights in docs/reconciler.md are enough for all work of the reconciler, and each one is used.
 
-A process under an account that has these rights and no other does everything once, through a proxy that
-records its requests. Then one right at a time is removed: the process lives, logs the missing right once, and
-does the rest.
+A process under an account with only these rights does everything once, through a proxy that records its
+requests. Then one right at a time is removed: the process stays up, logs the missing right once, and does the
+rest.
 """
 
 from collections.abc import Iterator
@@ -36,7 +36,7 @@ _REFUSALS = 3
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[Server]:
-    """Yield a server that has every kind that the reconciler follows, native groups and Podium's."""
+    """Yield a server with every kind that the reconciler watches, native groups and Podium's."""
     with exclusive(NEWEST) as made:
         install(made)
         for kind in FOREIGN:
@@ -49,7 +49,7 @@ def server() -> Iterator[Server]:
 
 
 def divide(where: Place) -> Space:
-    """Make a group and a pod that is not as it, in a namespace of their own."""
+    """Create a group and a divergent pod in a new namespace."""
     space = Space(where)
     space.group("gang", _HIGH)
     space.pod("other", "gang", _LOW)
@@ -70,13 +70,13 @@ def ask_for_a_group(space: Space) -> str:
 
 
 def count(space: Space, name: str) -> int:
-    """Return a group's minCount, 0 when there is no such group."""
+    """Return a group's minCount, 0 if the group does not exist."""
     code, group = space.server.request("GET", space.groups_path(name))
     return int(group["spec"]["schedulingPolicy"]["gang"]["minCount"]) if code == 200 else 0
 
 
 def use_each(server: Server, proxy: Proxy, kubeconfig: Path, folder: Path) -> None:
-    """List where no watch begins with a list, follow, and write all that is ever written."""
+    """List where watches cannot send the initial list, watch, and make every kind of write."""
     podium, native = (Place(server, api) for api in (PODIUM_API, _NATIVE_API))
     lease = (NAMESPACE, _NAME)
     lists = {right for right in _PAGE.listed() if right.verb == "list"}
@@ -110,7 +110,7 @@ def test_they_are_enough_and_each_is_used(server: Server, tmp_path: Path) -> Non
 
 
 class Lack(NamedTuple):
-    """Rights that are removed together: their name in the log, and whether the rest goes on."""
+    """Rights that are removed together: their name in the log, and whether other work continues."""
 
     rights: tuple[Right, ...]
     event: str
@@ -148,7 +148,7 @@ LACKS = {
 
 @pytest.mark.parametrize("lack", LACKS.values(), ids=list(LACKS))
 def test_without_one(lack: Lack, server: Server, tmp_path: Path) -> None:
-    """The log has it once in the API server's words and the request is repeated; independent work goes on."""
+    """The log has the API server's message once and the request is repeated; independent work continues."""
     assert set(lack.rights) <= _PAGE.listed()
     limited = _PAGE.account(server, lack.rights)
     if Right(_LEASES, "leases", "create") not in lack.rights:

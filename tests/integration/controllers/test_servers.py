@@ -1,7 +1,7 @@
-"""The reconciler on real servers: every order in which classes, groups and pods may come, change and go.
+"""The reconciler on real servers: classes, groups and pods are created, changed and deleted in every order.
 
-Each story runs three times: with native groups of 1.36 and 1.37, and with Podium's on a server whose gates
-are off. After each, every write is compared with the truth at its time.
+Each scenario runs three times: with native groups of 1.36 and 1.37, and with Podium's on a server whose gates
+are off. After each, every write is compared with the cluster at its time.
 """
 
 from collections.abc import Callable, Iterator
@@ -33,7 +33,7 @@ NODE = {"nodeName": "nowhere"}
 
 @pytest.fixture(scope="module", params=PLACES)
 def where(request: pytest.FixtureRequest) -> Iterator[Place]:
-    """Yield a server of each kind, with the classes that the stories name."""
+    """Yield a server of each kind, with the classes that the scenarios name."""
     with place(request.param) as made:
         new_class(made.server, LOW, 100)
         new_class(made.server, HIGH, 1000)
@@ -43,7 +43,7 @@ def where(request: pytest.FixtureRequest) -> Iterator[Place]:
 
 @pytest.fixture(scope="module")
 def controller(where: Place, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Controller]:
-    """Yield one process for all stories of a server."""
+    """Yield one process for all scenarios of a server."""
     folder = tmp_path_factory.mktemp("controller")
     both = configuration(folder, preemptionPolicyCondition=True)
     with running(where.server, folder / "one", both) as started:
@@ -52,7 +52,7 @@ def controller(where: Place, tmp_path_factory: pytest.TempPathFactory) -> Iterat
 
 @pytest.fixture
 def space(where: Place, controller: Controller) -> Iterator[Space]:
-    """Yield a namespace; after the story no write in it was wrong at its time, and the process has no bug."""
+    """Yield a namespace; afterwards check that no write in it was wrong, and that no bug was logged."""
     made = Space(where)
     with History(made).running() as history:
         yield made
@@ -65,7 +65,7 @@ STORIES: dict[str, Story] = {}
 
 
 def story(told: Story) -> Story:
-    """Add a story to the table."""
+    """Add a scenario to the table."""
     STORIES[told.__name__] = told
     return told
 
@@ -89,7 +89,7 @@ def group_before_its_pods(space: Space) -> None:
 
 @story
 def class_recreated_between(space: Space) -> None:
-    """The class name has had two integers, and the message says so."""
+    """The class name has had two integers, and the message names both."""
     name = f"{space.name}-again"
     new_class(space.server, name, 7)
     space.group("gang", name)
@@ -103,7 +103,7 @@ def class_recreated_between(space: Space) -> None:
 
 @story
 def default_flipped_between(space: Space) -> None:
-    """The group was made without a class when there was no default, its pods when there was."""
+    """The group was created without a default class, its pods with one."""
     name = f"{space.name}-default"
     new_class(space.server, name, 9)
     space.group("gang")
@@ -139,7 +139,7 @@ def mismatched_pod_is_deleted_at_once(space: Space) -> None:
 
 @story
 def mismatched_pod_is_deleted_with_grace(space: Space) -> None:
-    """A pod that is terminating is named and divides no group."""
+    """A terminating pod is named and causes no divergence."""
     space.group("gang", HIGH)
     space.pod("same", "gang", HIGH)
     space.pod("other", "gang", LOW, **NODE)
@@ -153,7 +153,7 @@ def mismatched_pod_is_deleted_with_grace(space: Space) -> None:
 
 @story
 def group_is_replaced_under_its_name(space: Space) -> None:
-    """Its members are the new one's, which knows nothing of the old one's conditions."""
+    """The members belong to the new group, which has none of the old one's conditions."""
     space.group("gang", LOW)
     space.pod("member", "gang", HIGH)
     first = space.expect("gang", "True", "PriorityMismatch")
@@ -170,7 +170,7 @@ def group_is_replaced_under_its_name(space: Space) -> None:
 
 @story
 def group_is_deleted(space: Space) -> None:
-    """The group's pods remain: no condition is written, and our finalizer goes once the pods are gone."""
+    """The group's pods remain: no condition is written, and our finalizer is removed after the pods."""
     space.group("gang", HIGH)
     space.pod("other", "gang", LOW)
     space.expect("gang", "True", "PriorityMismatch")
@@ -184,7 +184,7 @@ def group_is_deleted(space: Space) -> None:
 
 @story
 def pods_are_recreated(space: Space) -> None:
-    """Pod by pod under their old names, as a rolled out fix does it: True until the last, then False."""
+    """Pods are replaced one by one under their names, as in a rollout: True until the last, then False."""
     names = [f"worker-{number}" for number in range(3)]
     space.group("gang", HIGH)
     for name in names:
@@ -198,7 +198,7 @@ def pods_are_recreated(space: Space) -> None:
 
 @story
 def class_is_deleted(space: Space) -> None:
-    """Integers are stored: the group stays divided, and the message still knows the names."""
+    """Integers are stored: the group stays divergent, and the message still has the names."""
     name = f"{space.name}-goes"
     new_class(space.server, name, 11)
     space.group("gang", HIGH)
@@ -213,7 +213,7 @@ def class_is_deleted(space: Space) -> None:
 
 @story
 def preemption_policies_differ(space: Space) -> None:
-    """The second axis: equal integers, and one member that would not preempt."""
+    """Equal integers, and one member with preemptionPolicy Never."""
     space.group("gang", LOW)
     space.pod("bold", "gang", LOW)
     space.pod("timid", "gang", TIMID)
@@ -249,7 +249,7 @@ def groups_that_agree_are_left_alone(space: Space) -> None:
 
 @story
 def group_without_its_integer(space: Space) -> None:
-    """Podium's webhook was away when the group was created; an API server always resolves."""
+    """Podium's webhook was down when the group was created; an API server always resolves."""
     made = space.group("gang", HIGH, resolve=False)
     if space.place.native:
         assert made["spec"]["priority"] == 1000
@@ -285,7 +285,7 @@ def every_flip_is_one_event(space: Space) -> None:
 
 @pytest.mark.parametrize("name", STORIES)
 def test_order(name: str, space: Space) -> None:
-    """In any order of events, the condition is true."""
+    """The condition is true after any order of events."""
     STORIES[name](space)
 
 

@@ -1,4 +1,4 @@
-"""The effects of the file and the command line on existing groups: one process after another."""
+"""The effects of the file and the command line on existing groups, one process after another."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -26,7 +26,7 @@ LOW, HIGH, TIMID = "settings-low", "settings-high", "settings-timid"
 
 @pytest.fixture(scope="module")
 def where() -> Iterator[Place]:
-    """Yield a server of our own, with classes."""
+    """Yield a server with classes for this module."""
     with place(NEWEST.minor) as made:
         new_class(made.server, LOW, 100)
         new_class(made.server, HIGH, 1000)
@@ -36,7 +36,7 @@ def where() -> Iterator[Place]:
 
 @pytest.fixture
 def space(where: Place) -> Space:
-    """Return a space with a divergent group, one that agrees and one without members."""
+    """Return a namespace with a divergent group, one that agrees and one without members."""
     made = Space(where)
     for name in ("divided", "calm", "empty"):
         made.group(name, HIGH)
@@ -47,7 +47,7 @@ def space(where: Place) -> Space:
 
 
 def test_always_writes_what_is_well_too(space: Space, tmp_path: Path) -> None:
-    """A process that goes back to the default finds those conditions, and keeps them true."""
+    """A process that returns to the default finds those conditions, and maintains them."""
     always = configuration(tmp_path, writeConditions="always", preemptionPolicyCondition=True)
     with running(space.server, tmp_path / "always", always):
         space.expect("divided", "True", "PriorityMismatch")
@@ -62,7 +62,7 @@ def test_always_writes_what_is_well_too(space: Space, tmp_path: Path) -> None:
 
 
 def test_an_axis_that_is_turned_off_takes_its_condition_along(space: Space, tmp_path: Path) -> None:
-    """A condition that no process maintains would soon be false."""
+    """A condition that no process maintains would soon be false, so it is removed."""
     on = configuration(tmp_path, preemptionPolicyCondition=True)
     with running(space.server, tmp_path / "on", on):
         found = space.expect("divided", "True", "PriorityMismatch")
@@ -73,7 +73,7 @@ def test_an_axis_that_is_turned_off_takes_its_condition_along(space: Space, tmp_
 
 
 def test_a_single_process_needs_no_lease(space: Space, tmp_path: Path) -> None:
-    """No Lease is created, as on a laptop."""
+    """Without leader election no Lease is created."""
     started = launch(space.server.kubeconfig, tmp_path / "alone", None, "--no-leader-elect")
     with ending(started):
         started.wait_ready()

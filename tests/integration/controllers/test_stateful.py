@@ -1,7 +1,7 @@
-"""Random sequences of everything that moves a group's priority, on real servers, against two witnesses.
+"""Random sequences of all changes that affect a group's priority, on real servers, checked in two ways.
 
-When all is quiet the conditions are compared with the findings of `podium audit` in the cluster read at that
-moment. Every write on the way there is compared with the truth when it was made.
+When all is quiet the conditions are compared with the findings of `podium audit` of the cluster read at that
+moment. Every earlier write is compared with the cluster at its time.
 """
 
 import contextlib
@@ -52,7 +52,7 @@ SETTINGS = settings(
     max_examples=5,
     stateful_step_count=60,
     deadline=None,
-    # A run on a real server is not repeated exactly, so nothing is gained by making it smaller.
+    # A run on a real server is not repeated exactly, so shrinking gains nothing.
     phases=[Phase.generate],
     suppress_health_check=list(HealthCheck),
 )
@@ -60,7 +60,7 @@ SETTINGS = settings(
 
 @pytest.fixture(scope="module", params=PLACES)
 def where(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
-    """Yield a server of each kind, with a reconciler that is there for all sequences."""
+    """Yield a server of each kind, with a reconciler for all sequences."""
     with place(request.param) as made, running(made.server, tmp_path_factory.mktemp("logs") / "one"):
         yield made
 
@@ -87,7 +87,7 @@ class Sequence(RuleBasedStateMachine):
 
     @initialize(target=pods, words=st.lists(st.sampled_from(WORDS), min_size=9, max_size=9))
     def begin(self, words: list[str]) -> Any:
-        """With every group and two members of each, which may agree: few sequences would come to that."""
+        """Start with every group and two members of each, which random steps would rarely reach."""
         for value, word in enumerate(sorted(self.classes), 1):
             new_class(self.space.server, self.named(word), value)
         members = []
@@ -110,7 +110,7 @@ class Sequence(RuleBasedStateMachine):
 
     @rule(target=pods, name=consumes(pods), at_once=st.booleans())
     def delete(self, name: str, at_once: bool) -> Any:
-        """With grace: one on a node stays, leaving."""
+        """Delete a member with a grace period; on a node it stays, terminating."""
         if at_once:
             self.space.end(name)
         else:
@@ -120,7 +120,7 @@ class Sequence(RuleBasedStateMachine):
 
     @rule(name=st.sampled_from(GROUPS), word=st.sampled_from(WORDS))
     def make_group(self, name: str, word: str) -> None:
-        """Create a group, in place of the existing one if there is one."""
+        """Create a group, or replace the existing one."""
         if name in self.groups:
             self.space.remove_group(name)
         self.space.group(name, self.named(word))
@@ -135,7 +135,7 @@ class Sequence(RuleBasedStateMachine):
 
     @rule(value=VALUES)
     def recreate_class(self, value: int) -> None:
-        """The same name, perhaps another integer."""
+        """Create a class again, with the same name and perhaps another integer."""
         name = self.named("moving")
         default = self.default == "moving"
         drop_class(self.space.server, name)
@@ -152,18 +152,18 @@ class Sequence(RuleBasedStateMachine):
     @precondition(lambda self: self.groups)
     @rule(data=st.data())
     def take_conditions(self, data: st.DataObject) -> None:
-        """Remove the conditions, as a client does that writes status as a whole."""
+        """Remove the conditions, like a client that writes the whole status."""
         name = data.draw(st.sampled_from(sorted(self.groups)))
         path = f"{self.space.groups_path(name)}/status"
         self.history.excuse(self.space.ask("PATCH", path, {"status": {"conditions": None}}))
 
     @rule()
     def settle(self) -> None:
-        """When nothing more comes the conditions are what the audit finds."""
+        """After the last change the conditions equal the audit's findings."""
         until(self.agrees, "conditions and audit agree")
 
     def agrees(self) -> bool:
-        """Return whether the objects read at one moment agree with each other."""
+        """Return whether the conditions agree with the objects read at one moment."""
         state = self.read()
         minor = self.space.server.release.minor
         found = audit(state, kubernetes=minor, chosen_by="the server", namespace=self.space.name).findings
@@ -176,7 +176,7 @@ class Sequence(RuleBasedStateMachine):
         return true == divided & self.groups
 
     def read(self) -> ClusterState:
-        """Read what there is, as a dump of it is read."""
+        """Read all objects, as from a dump."""
         paths = [self.space.groups_path(), self.space.pods_path(), CLASSES]
         documents: list[Document] = []
         for path in paths:
@@ -194,7 +194,7 @@ class Sequence(RuleBasedStateMachine):
 
 
 def test_random_sequences_end_as_the_audit_says(where: Place) -> None:
-    """That holds on every server, in every order."""
+    """The conditions are right on every server, in every order."""
 
     class Here(Sequence):
         pass

@@ -60,7 +60,7 @@ def status_rows() -> list[list[str]]:
 
 @pytest.mark.parametrize("minor", RELEASES)
 def test_up_status_down(minor: str, clusters: Path) -> None:
-    """A cluster starts as requested, reports that, does nothing twice, and leaves nothing behind."""
+    """A cluster starts as requested and reports it; a second `up` does nothing; `down` removes everything."""
     release = RELEASES[minor]
     made = podium("up", "--kubernetes", minor, "--nodes", "2")
     assert made.returncode == 0, made.stderr
@@ -111,7 +111,7 @@ def test_a_cluster_is_not_turned_into_another(clusters: Path) -> None:
 
 
 def test_a_dead_component_is_started_again_with_its_data(clusters: Path) -> None:
-    """`status` shows a dead component with exit 3; `up` brings the same cluster back, however many died."""
+    """`status` shows a failed component with exit 3; `up` restarts the same cluster, whatever failed."""
     folder = clusters / "podium"
     assert podium("up", "--nodes", "1").returncode == 0
     kill(folder, "kube-scheduler")
@@ -145,7 +145,7 @@ def kill(folder: Path, *names: str) -> None:
 def test_a_component_that_cannot_start_is_one_line(
     clusters: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its last words and its log are named, and nothing that was started stays."""
+    """The error names the component's last line and its log, and no started process stays."""
     broken = tmp_path / "kube-apiserver"
     broken.write_text(
         f'#!/bin/sh\n[ "$1" = --version ] && echo Kubernetes v{NEWEST.version} && exit\n'
@@ -165,7 +165,7 @@ def test_a_component_that_cannot_start_is_one_line(
 
 
 def test_down_leaves_a_stranger_alone(clusters: Path) -> None:
-    """After a reboot a remembered pid may be another process: it is not shown as running nor stopped."""
+    """After a reboot a stored pid may be another process: it is neither shown as running nor stopped."""
     assert podium("up", "--nodes", "0").returncode == 0
     folder = clusters / "podium"
     process.stop([state_of(folder).components["kwok"].process], grace=10)
@@ -180,7 +180,7 @@ def test_down_leaves_a_stranger_alone(clusters: Path) -> None:
 
 
 def test_down_without_a_cluster_and_bad_names(clusters: Path) -> None:
-    """A missing cluster is no failure; a name that no folder can have is a usage error."""
+    """A missing cluster is no failure; an impossible folder name is a usage error."""
     assert podium("down").stderr == "cluster podium does not exist\n"
     assert podium("down").returncode == 0
     for name in ("../x", "", "UPPER", "-x", "x" * 41):
@@ -208,7 +208,7 @@ def served(client: Client) -> list[str]:
 
 
 def test_only_loopback_listens_and_secrets_are_private(cluster_137: Server) -> None:
-    """Other machines reach no component, no port reaches etcd, and only the owner reads secrets."""
+    """Other machines reach no component, no port reaches etcd, and only the owner can read secrets."""
     listening: dict[str, set[str]] = {}
     for name, running in state_of(cluster_137.folder).components.items():
         listening[name] = listening_addresses(running.process.pid)
@@ -239,7 +239,7 @@ def address_of(text: str) -> str:
 
 
 def test_anonymous_requests_are_refused(server_137: Server) -> None:
-    """Health included: anonymous requests are 401."""
+    """Anonymous requests get 401, for health endpoints too."""
     stranger = Client(server_137.url, "not-a-token", server_137.access.authority)
     assert stranger.request("GET", "/readyz")[0] == 401
     assert stranger.request("GET", "/api/v1/secrets")[0] == 401

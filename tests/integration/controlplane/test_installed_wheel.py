@@ -1,4 +1,4 @@
-"""`podium cluster` needs nothing of the checkout: it runs from an installed wheel in an empty folder."""
+"""`podium cluster` runs from an installed wheel in an empty folder, without the checkout."""
 
 import os
 import subprocess
@@ -41,7 +41,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def empty(installed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """Yield an empty folder to work in, of a user without clusters."""
+    """Yield an empty working folder of a user without clusters."""
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     (tmp_path / "empty").mkdir()
     yield tmp_path / "empty"
@@ -61,7 +61,7 @@ def contents(folder: Path) -> dict[Path, bytes]:
 
 
 def test_a_cluster_from_the_wheel(installed: Path, empty: Path, tmp_path: Path) -> None:
-    """Up with two nodes that kubectl sees ready, and down, leaving the working folder as empty as it was."""
+    """`up` starts two nodes that kubectl sees ready, and `down` leaves the working folder empty."""
     kubeconfig = run(installed / "podium", "cluster", "up", "--nodes", "2", folder=empty)
     kubectl = programs.find(NEWEST, ["kubectl"], os.environ, sys.stderr)["kubectl"]
     nodes = run(kubectl, "--kubeconfig", kubeconfig, "get", "nodes", "--no-headers", folder=empty)

@@ -1,4 +1,4 @@
-"""The guarantees of the server fixtures to every other test."""
+"""The guarantees of the server fixtures for all other tests."""
 
 from typing import Any
 
@@ -31,7 +31,7 @@ def test_without_the_workload_api_only_priority_classes_are_served(server_withou
 
 
 def test_kubectl_and_requests_see_the_same(server: Server, namespace: str) -> None:
-    """A pod made through kubectl is there for a request; no controllers are needed to admit it."""
+    """A pod created with kubectl is visible to a request; admission needs no controllers."""
     pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"}, "spec": containers()}
     server.kubectl("create", "-n", namespace, "-f", "-", stdin=pod)
     code, stored = server.request("GET", f"/api/v1/namespaces/{namespace}/pods/a")
@@ -40,7 +40,7 @@ def test_kubectl_and_requests_see_the_same(server: Server, namespace: str) -> No
 
 
 def test_a_refusal_is_an_answer(server: Server, namespace: str) -> None:
-    """Refused and malformed requests come back with their code and Status, not as an exception."""
+    """Refused and malformed requests return their code and Status, not an exception."""
     path = f"/api/v1/namespaces/{namespace}/pods"
     code, status = server.request("POST", path, {"metadata": {"name": "a"}, "spec": {}})
     assert (code, status["reason"]) == (422, "Invalid")
@@ -79,7 +79,7 @@ def test_a_cluster_schedules_a_gang_and_guards_its_group(cluster: Server, namesp
 
 
 def test_an_exclusive_server_is_unseen_by_others_and_goes(server_137: Server) -> None:
-    """Objects made on it are on no shared server, and its processes end with the block."""
+    """Its objects are on no shared server, and its processes end with the block."""
     with exclusive(server_137.release) as own:
         name = own.new_namespace("own-")
         assert server_137.request("GET", f"/api/v1/namespaces/{name}")[0] == 404

@@ -1,4 +1,4 @@
-"""The CustomResourceDefinitions on real servers: accepted, and judging as the native kinds beside them do."""
+"""Real servers accept the CustomResourceDefinitions and validate like the native kinds."""
 
 import base64
 import copy
@@ -32,7 +32,7 @@ def in_group(crd: dict[str, Any], name: str) -> dict[str, Any]:
 
 
 def established(server: Server, definition: dict[str, Any]) -> None:
-    """Wait until a definition is served; a schema that is not structural would be a condition of it."""
+    """Wait until a definition is served; a non-structural schema would be a condition of it."""
     name = f"crd/{definition['metadata']['name']}"
     server.kubectl("wait", "--for=condition=Established", "--timeout=60s", name)
     path = f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{definition['metadata']['name']}"
@@ -44,7 +44,7 @@ def established(server: Server, definition: dict[str, Any]) -> None:
 
 @pytest.fixture(scope="module", autouse=True)
 def served(server: Server) -> None:
-    """Install the shipped definitions, as a user would, and v1alpha2 alone."""
+    """Install the shipped definitions, as a user does, and v1alpha2 alone."""
     server.kubectl("apply", "--server-side", "--force-conflicts", "-f", str(folder("manifests") / "crds"))
     for shipped in definitions.crds():
         established(server, shipped)
@@ -65,13 +65,13 @@ class Objects:
         self.path = f"/apis/{api_version}/namespaces/{namespace}/{kind.lower()}s"
 
     def create(self, spec: dict[str, Any], query: str = "", **metadata: Any) -> tuple[int, Any]:
-        """Post an object with a name of its own."""
+        """Create an object with a name of its own."""
         named = {"name": f"object-{next(NUMBERS)}"} | metadata
         body = {"apiVersion": self.api_version, "kind": self.kind, "metadata": named, "spec": spec}
         return self.server.request("POST", self.path + query, body)
 
     def replace(self, stored: dict[str, Any], spec: dict[str, Any]) -> tuple[int, Any]:
-        """Put another spec in the place of the stored one; the integer that a server added stays."""
+        """Replace the stored spec; the integer that a server added stays."""
         added = {"priority": stored["spec"]["priority"]} if "priority" in stored["spec"] else {}
         wanted = {key: value for key, value in (added | spec).items() if value is not None}
         path = f"{self.path}/{stored['metadata']['name']}"
@@ -92,13 +92,13 @@ def causes(answer: dict[str, Any]) -> Causes:
     return sorted(
         (cause["field"], cause["message"])
         for cause in given
-        # A hint that more may be wrong, beside a cause that names the fault.
+        # A hint at further errors, besides the cause that names the fault.
         if "some validation rules were not checked" not in cause["message"]
     )
 
 
 def agree(got: Causes, wanted: Causes) -> bool:
-    """Return whether every cause is at its field and holds the text, and there is no other."""
+    """Return whether the causes are exactly those, each at its field and with its text."""
     return len(got) == len(wanted) and all(
         field == place and text in message
         for (field, message), (place, text) in zip(got, sorted(wanted), strict=True)
@@ -110,7 +110,7 @@ RUNS = [(case, version) for case in CASES for version in case.versions]
 
 @pytest.mark.parametrize(("case", "version"), RUNS, ids=[f"{version} {case.name}" for case, version in RUNS])
 def test_a_schema_judges_as_upstream_does(server: Server, shared: str, case: Case, version: str) -> None:
-    """Podium's kind answers as the table says, and the native kind of that version says the same."""
+    """Podium's kind answers as the table requires, and so does the native kind of that version."""
     code, got = Objects(server, shared, f"{GROUPS[version]}/{version}", case.kind).judged(case)
     assert code == code_of(case, case.causes), got
     assert agree(got, case.causes), got
@@ -134,7 +134,7 @@ def shared(server: Server) -> str:
 
 @pytest.mark.parametrize("version", [OLDER, NEWER])
 def test_nothing_is_filled_in_by_the_schema(server: Server, shared: str, version: str) -> None:
-    """A mode that is left out stays so until the webhook gives the template's or the default."""
+    """An absent mode stays absent until the webhook sets the template's or the default."""
     api = f"{GROUPS[version]}/{version}"
     code, made = Objects(server, shared, api, "PodGroup").create(group())
     assert (code, made["spec"]) == (201, group())
@@ -157,7 +157,7 @@ def test_an_unknown_field_is_pruned_or_refused_as_the_client_asks(
 
 @pytest.mark.parametrize("version", [OLDER, NEWER])
 def test_a_groups_name_fits_a_label(server: Server, shared: str, version: str) -> None:
-    """63 characters at most, for a PodGroup only; a generated name always fits."""
+    """A PodGroup's name has 63 characters at most; a generated name always fits."""
     groups = Objects(server, shared, f"{GROUPS[version]}/{version}", "PodGroup")
     number = f"{next(NUMBERS):04d}"
     assert groups.create(group(), name=number + "x" * 59)[0] == 201
@@ -211,7 +211,7 @@ STATUSES: list[tuple[str, dict[str, Any], Causes]] = [
 def test_a_status_is_written_beside_the_spec(
     server: Server, shared: str, version: str, status: dict[str, Any], wanted: Causes
 ) -> None:
-    """Status goes through /status only, which in turn leaves the spec alone."""
+    """Status is written through /status only, which does not change the spec."""
     groups = Objects(server, shared, f"{GROUPS[version]}/{version}", "PodGroup")
     spec = group(resourceClaims=[{"name": "gpu", "resourceClaimName": "gpu-x"}])
     code, made = groups.create(spec)
@@ -227,7 +227,7 @@ def test_a_status_is_written_beside_the_spec(
 
 
 def test_kubectl_lists_them_by_category_and_column(server: Server, shared: str) -> None:
-    """`kubectl get podium` finds both kinds; a line says policy, class, priority and age."""
+    """`kubectl get podium` lists both kinds; a line has policy, class, priority and age."""
     groups = Objects(server, shared, f"{PODIUM_GROUP}/{NEWER}", "PodGroup")
     code, made = groups.create(group(priorityClassName="gold", priority=1000))
     assert code == 201, made
@@ -248,7 +248,7 @@ def test_kubectl_lists_them_by_category_and_column(server: Server, shared: str) 
 
 
 def test_both_versions_are_accepted_with_a_conversion_webhook(server: Server) -> None:
-    """The manifests of an install with the webhook, under a group of its own; nothing is converted here."""
+    """The manifests of an install with the webhook are accepted under another group, without conversion."""
     bundle = base64.b64encode(server.access.authority.read_bytes()).decode()
     for crd in definitions.crds({"url": "https://127.0.0.1:1/convert", "caBundle": bundle}):
         hooked = in_group(crd, "hooked.test.podium.dev")

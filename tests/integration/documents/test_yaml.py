@@ -1,4 +1,4 @@
-"""YAML has kubectl's meaning: a table of its answers, and kubectl itself."""
+"""YAML is read as kubectl reads it: a table of its answers, and kubectl itself."""
 
 import json
 import os
@@ -102,7 +102,7 @@ def test_a_document_is_its_value(text: str, value: Any) -> None:
 
 
 def test_a_copy_of_an_alias_can_be_changed_alone() -> None:
-    """Admission edits documents: an edit in one place must not change another."""
+    """Documents share no values: an edit in one place must not change another."""
     (document,) = load_all(b"a: &x {b: {c: 1}}\nd: *x\ne: {<<: *x}")
     document["d"]["b"]["c"] = 2
     document["e"]["b"]["c"] = 3
@@ -156,7 +156,7 @@ def test_text_that_kubectl_misreads_or_cannot_read_is_refused(text: str, problem
 
 
 def test_aliases_are_bounded_over_the_whole_document() -> None:
-    """Many small aliases are as bad as one large one."""
+    """Many small aliases are refused like one large one."""
     assert MAX_ALIASED == 400_000
     text = f"a: &x [{','.join('x' * 999)}]\n" + "".join(f"b{n}: *x\n" for n in range(400))
     assert len(next(load_all(text.encode()))) == 401
@@ -165,7 +165,7 @@ def test_aliases_are_bounded_over_the_whole_document() -> None:
 
 
 def test_the_line_of_every_field() -> None:
-    """A key's own line, an element's first line, and nothing of other documents."""
+    """Lines are those of a key and of an element's first line, and none of other documents."""
     text = b"# c\nz: 1\n---\na:\n- b: 1\n\n  c: {d: 2,\n    e: 3}\n- x\n"
     assert lines(text, 1) == {
         (): 4,
@@ -192,7 +192,7 @@ def test_random_scalars_are_what_kubectl_takes_them_for(server_137: Server) -> N
             text = "".join(chooser.choice((char, char.upper())) for char in word)
         else:
             text = "".join(chooser.choices("0123456789_+-.eExXobBfF:T", k=chooser.randint(1, 7)))
-        # Texts that no plain scalar can be, whatever their meaning.
+        # Texts that cannot be plain scalars, whatever their meaning.
         if not text.endswith(":") and text not in ("-", "---", "..."):
             texts.add(text)
     ordered = sorted(texts)

@@ -1,7 +1,7 @@
-"""Alerts fire when they should, name the fault, and are silent else: by Prometheus' own promtool.
+"""Alerts fire for their fault, name it, and are otherwise silent, by Prometheus' own promtool.
 
-That their metrics and labels exist is test_monitoring.py's. Here each expression is evaluated, minute by
-minute, on series of a fault, and on series that look like it without one.
+test_monitoring.py checks that their metrics and labels exist. Here each expression is evaluated, minute by
+minute, on series with a fault, and on similar series without one.
 """
 
 import json
@@ -20,16 +20,16 @@ from tools.manifests.render import ROOT
 
 pytestmark = pytest.mark.server
 
-# A value for each minute: at rest, steadily rising, risen once.
+# A value for each minute: constant, steadily rising, risen once.
 _MINUTES = 30
 _REST, _RISES, _ONCE = "0x30", "0+1x30", "0x9 1x20"
 _FIRING = 20
-# A fault that exists from the first minute on is not reported before the fifth.
+# A fault that exists from the first minute on is reported from the fifth.
 _EARLY = 4
 
 
 class Scene(NamedTuple):
-    """Series, and what an alert tells of them, by labels and value; None where it is silent all the time."""
+    """Series, and the expected labels and value of an alert; None if it stays silent."""
 
     alert: str
     name: str
@@ -39,7 +39,7 @@ class Scene(NamedTuple):
 
 
 def _on(metric: str, values: str, **labels: str) -> dict[str, str]:
-    """Return one series of a metric, as one replica tells it."""
+    """Return one series of a metric for one replica."""
     written = ",".join(f'{name}="{value}"' for name, value in {"instance": "a", **labels}.items())
     return {f"{metric}{{{written}}}": values}
 
@@ -151,7 +151,7 @@ _SCENES = (
         _on("podium_scheduler_writes_total", _RISES, what="bind", result="gone"),
     ),
     Scene("PodiumSchedulerErrors", "a bug", _on("podium_scheduler_errors_total", _RISES), {}),
-    # Of a shadow there is no second one: it is not tried again.
+    # A shadow is not retried, so there is no second series.
     Scene("PodiumSchedulerErrors", "one that ends a shadow", _on("podium_scheduler_errors_total", _ONCE), {}),
     Scene("PodiumSchedulerErrors", "none", _on("podium_scheduler_errors_total", _REST)),
     Scene("PodiumSchedulerCacheDiffers", "one", _on("podium_scheduler_cache_differences_total", _ONCE), {}),
@@ -308,7 +308,7 @@ def _told(scene: Scene) -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize("scene", _SCENES, ids=lambda scene: f"{scene.alert}: {scene.name}")
 def test_an_alert_tells_what_is_wrong(scene: Scene, tmp_path: Path) -> None:
-    """The alert fires with its texts filled, after five minutes and not before; without a fault, never."""
+    """The alert fires with complete texts after five minutes; without a fault, never."""
     minutes = range(_MINUTES + 1) if scene.fires is None else (_EARLY, _FIRING)
     rules, test = tmp_path / "rules.yaml", tmp_path / "test.yaml"
     rules.write_text(json.dumps(_ALERTS["spec"]), encoding="utf-8")
@@ -340,7 +340,7 @@ def test_each_alert_is_seen_to_tell_and_to_be_silent() -> None:
 
 @pytest.mark.parametrize("process", metrics.exposed())
 def test_metrics_are_named_as_prometheus_has_them(process: str) -> None:
-    """Units, suffixes and help, of what a process exposes before anything has happened."""
+    """The exposition of an idle process has units, suffixes and help."""
     text = generate_latest(metrics.registries()[process])
     done = subprocess.run([_promtool(), "check", "metrics"], input=text, capture_output=True, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")

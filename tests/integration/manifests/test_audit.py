@@ -1,9 +1,9 @@
-"""The API server's own record of rights: each process uses every one that an install grants it, and no other.
+"""The API server's audit log: each process uses every right of an install, and needs no other.
 
 An API server with an audit log gets the manifests of the scheduler's mode. The three processes run under the
-accounts that these make and repeat the actions of their pages' tests. The requests in the log are then
-compared, right by right and name by name, with the rights that the roles grant. The webhook comes last: no
-server answers at its Service here, so groups could not be made once it is registered.
+accounts of these and repeat the actions of their pages' tests. The requests in the log are then compared,
+right by right and name by name, with the rights of the roles. The webhook comes last: no server answers at
+its Service here, so groups could not be created once it is registered.
 """
 
 import json
@@ -41,7 +41,7 @@ _REGISTERED = ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration")
 
 
 class Use(NamedTuple):
-    """A right, where it holds ("cluster": everywhere), and of which object ("": of any)."""
+    """A right, its namespace ("cluster": all), and its object ("": any)."""
 
     where: str
     group: str
@@ -53,7 +53,7 @@ class Use(NamedTuple):
         return f"{self.verb} {self.group}/{self.resource} {self.name or '*'} ({self.where})"
 
     def covers(self, other: "Use") -> bool:
-        """Return whether a request, in one namespace and by name, is this right."""
+        """Return whether a request, in one namespace and by name, uses this right."""
         return (
             self[1:4] == other[1:4]
             and self.where in ("cluster", other.where)
@@ -62,7 +62,7 @@ class Use(NamedTuple):
 
 
 def _granted(account: str) -> set[Use]:
-    """Return the rights that the manifests grant an account, each name by itself."""
+    """Return the rights that the manifests grant an account, one for each name."""
     return {
         Use(grant.where, grant.group, grant.resource, grant.verb, name)
         for grant in installed(account, rendered("scheduler"))
@@ -99,7 +99,7 @@ class Audit(NamedTuple):
 
 @pytest.fixture(scope="module")
 def audit(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Audit]:
-    """Yield a server with an install, on which each process has used all of its rights."""
+    """Yield a server with an install whose processes have used all of their rights."""
     folder = tmp_path_factory.mktemp("audit")
     policy, log = folder / "policy.json", folder / "audit.log"
     policy.write_text(json.dumps(_POLICY), encoding="utf-8")
@@ -132,7 +132,7 @@ def _apply(server: Server, documents: Iterable[dict[str, Any]]) -> None:
 
 
 def _register(server: Server, proxy: Proxy, kubeconfig: Path, folder: Path) -> None:
-    """Run the webhook as it is installed: where no watch begins with a list, then until it is registered."""
+    """Run the installed webhook: first without initial lists in watches, then until it is registered."""
     _apply(server, rendered("scheduler", *_REGISTERED))
     names = f"{NAMESPACE}/podium-webhook"
     arguments = (f"--kubeconfig={kubeconfig}", f"--cert-secret={names}", f"--register-service={names}")
@@ -147,22 +147,22 @@ def _register(server: Server, proxy: Proxy, kubeconfig: Path, folder: Path) -> N
 
 
 def _listed(proxy: Proxy) -> set[tuple[str, ...]]:
-    """Return the group and resource of each kind that was listed of a proxy."""
+    """Return the group and resource of each kind that was listed through a proxy."""
     return {right[:2] for right in asked(proxy) if right is not None and right.verb == "list"}
 
 
 @pytest.mark.parametrize("account", _ACCOUNTS)
 def test_every_right_is_used(account: str, audit: Audit) -> None:
-    """Without any one of them a request would be refused."""
+    """Each right is used, so without it a request would be refused."""
     assert _granted(account)
-    # The log is written when a request has ended, which its client may know earlier.
+    # The log is written after a request has ended, which its client may know earlier.
     comes(lambda: not audit.unused(account))
     assert audit.unused(account) == []
 
 
 @pytest.mark.parametrize("account", _ACCOUNTS)
 def test_nothing_else_is_asked_for(account: str, audit: Audit) -> None:
-    """No request was refused for want of a right, or allowed by a role outside the install."""
+    """No request was refused for a missing right, or allowed by a role outside the install."""
     granted = _granted(account)
     uses = list(audit.asked(account))
     assert _told(use for use, code in uses if code == 403) == []

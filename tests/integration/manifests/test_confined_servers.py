@@ -1,9 +1,8 @@
-"""A stolen token of the scheduler or the reconciler, on real API servers: what its policies refuse.
+"""The writes that the policies refuse to a stolen token of the scheduler or the reconciler, on real servers.
 
-Each account has its rights of the install. A case is one write by that account; the policy that it names
-refuses it, and the same write without the foreign part goes through.
-tests/integration/manifests/test_audit.py has the real processes do all that they ever write under these
-policies, and finds nothing refused.
+Each account has its rights of the install. A case is one write by that account; the named policy refuses it,
+and the same write without the foreign part is accepted. tests/integration/manifests/test_audit.py runs all
+writes of the real processes under these policies without a refusal.
 """
 
 import copy
@@ -56,7 +55,7 @@ class Scene(NamedTuple):
         return send(self.server, method, path, body, content_type=kind, user=_USER + account)
 
     def make(self, path: str, body: Document) -> Document:
-        """Make an object as the administrator."""
+        """Create an object as the administrator."""
         code, made = self.server.request("POST", path, body)
         assert code == 201, made
         assert isinstance(made, dict)
@@ -190,14 +189,14 @@ def _new_group(owners: list[Document], **metadata: Any) -> Document:
 
 @pytest.mark.parametrize("node", _NODES)
 def test_the_scheduler_binds(scene: Scene, node: str) -> None:
-    """A pod by its UID; the API server's own topology labels are no label of the scheduler's."""
+    """Delete a pod by its UID; the API server's own topology labels are no labels of the scheduler."""
     answer = _bind(scene, scene.pod(), node)
     assert answer.code == 201, answer
 
 
 @pytest.mark.parametrize("namespace", ["kube-system", "kube-public", "kube-node-lease", "podium-system"])
 def test_it_binds_nothing_of_the_system(scene: Scene, namespace: str) -> None:
-    """The pod asks for it and does not get it."""
+    """The pod requests it and does not get it."""
     answer = _bind(scene, scene.pod(), namespace=namespace)
     assert _refused(answer, "podium-scheduler-binds"), answer
 
@@ -234,7 +233,7 @@ WRITTEN: dict[str, Document] = {
 
 @pytest.mark.parametrize("status", WRITTEN.values(), ids=WRITTEN)
 def test_the_scheduler_writes_its_conditions_and_a_node(scene: Scene, status: Document) -> None:
-    """That holds for new conditions and its own; 3,000 annotations do not exhaust the cost budget."""
+    """The policy covers new conditions and its own; 3,000 annotations do not exceed the cost budget."""
     many = {f"example.com/{number}": "x" * 50 for number in range(3000)}
     labels = {f"l{number}": "v" for number in range(100)}
     pod = scene.pod(annotations=many, labels=labels, finalizers=["example.com/hold"])
@@ -276,9 +275,9 @@ _IGNORED = {"podIPs"}
 
 @pytest.mark.parametrize("status", STATUS.values(), ids=STATUS)
 def test_it_writes_nothing_else_of_a_status(scene: Scene, status: Document) -> None:
-    """Or it could take a Service's traffic, end pods for their controllers, or hand out others' claims.
+    """Such a write could take a Service's traffic, end pods, or bind others' claims.
 
-    What of it the API server ignores by itself is not stored, either.
+    Fields that the API server ignores are not stored either.
     """
     pod = scene.pod()
     answer = _status(scene, pod, status)
@@ -298,7 +297,7 @@ METADATA: dict[str, Document] = {
 
 @pytest.mark.parametrize("metadata", METADATA.values(), ids=METADATA)
 def test_it_writes_no_metadata_of_a_pod(scene: Scene, metadata: Document) -> None:
-    """pods/status writes labels, annotations and finalizers."""
+    """A write to pods/status cannot change labels, annotations and finalizers."""
     pod = scene.pod(labels={"there": "1"}, finalizers=["example.com/hold"])
     answer = _status(scene, pod, {}, **metadata)
     assert _refused(answer, "podium-scheduler-status"), answer
@@ -307,7 +306,7 @@ def test_it_writes_no_metadata_of_a_pod(scene: Scene, metadata: Document) -> Non
 @pytest.mark.parametrize("namespace", ["default", "kube-system"])
 @pytest.mark.parametrize("status", WRITTEN.values(), ids=WRITTEN)
 def test_it_writes_nothing_of_another_schedulers_pods(scene: Scene, status: Document, namespace: str) -> None:
-    """A DisruptionTarget, say, has a Job's pod failure policy overlook that it failed."""
+    """A false DisruptionTarget would make a Job's pod failure policy ignore a failure."""
     pod = scene.pod("default-scheduler", namespace)
     answer = _status(scene, pod, status, namespace)
     assert _refused(answer, "podium-scheduler-status"), answer
@@ -321,7 +320,7 @@ _OWN = {
 
 @pytest.mark.parametrize("account", _OWN)
 def test_conditions_of_groups(scene: Scene, account: str) -> None:
-    """Each account may write its own conditions beside another's, but never write or remove those."""
+    """Each account may write its own conditions, but never write or remove another's."""
     (other,) = _OWN.keys() - {account}
     policy = f"podium-{account}-status"
     group = scene.group()
@@ -362,13 +361,13 @@ GROUP_METADATA: dict[str, Document] = {
 
 @pytest.mark.parametrize("metadata", GROUP_METADATA.values(), ids=GROUP_METADATA)
 def test_it_writes_no_other_metadata_of_a_group(scene: Scene, metadata: Document) -> None:
-    """With an owner of its choice it could have the garbage collector delete any group."""
+    """An owner of its choice would make the garbage collector delete any group."""
     answer = _patch_group(scene, scene.group(), metadata)
     assert _refused(answer, "podium-controller-updates"), answer
 
 
 def test_it_changes_the_owner_of_no_group(scene: Scene) -> None:
-    """It may not change the owner of a group that it made, even when it sets the group's count."""
+    """The account may set the count of a group that it created, but not change its owner."""
     group = scene.make(_GROUPS, _new_group([_owner()]))
     spec = {"schedulingPolicy": {"gang": {"minCount": 3}}}
     for owners in ([_owner(uid="22")], [], [_owner(), _owner(name="p", uid="22", controller=False)]):
@@ -408,7 +407,7 @@ def test_it_makes_no_other_groups(scene: Scene, body: Document) -> None:
 
 
 def test_others_are_free(scene: Scene) -> None:
-    """The kubelet's and the administrator's writes are none of these policies' business."""
+    """The policies do not affect writes of the kubelet and the administrator."""
     pod, group = scene.pod("default-scheduler"), scene.group()
     path = f"{_pods('default')}/{pod['metadata']['name']}/status"
     assert scene.server.request("PATCH", path, {"status": {"podIP": "10.9.9.9"}}, _STRATEGIC)[0] == 200

@@ -1,7 +1,7 @@
-"""Rendered YAML and the Helm chart are what kustomize builds: one source, three ways to apply it.
+"""Rendered YAML and the Helm chart equal kustomize's output: one source, three ways to apply it.
 
-The chart's templates are filled by Go's text/template, which is what Helm fills them with; Helm itself is not
-needed. kubectl is the control plane's.
+Go's text/template fills the chart's templates, as in Helm; Helm itself is not needed. kubectl is the control
+plane's.
 """
 
 import itertools
@@ -98,7 +98,7 @@ def _read(text: str) -> dict[tuple[str, str], Any]:
 
 
 def test_the_checked_in_manifests_are_fresh() -> None:
-    """`python -m tools.manifests.render` would change nothing, and nothing else lies there."""
+    """`python -m tools.manifests.render` changes no file, and there are no other files."""
     made = render.files(_kubectl())
     for path, text in made.items():
         assert (render.MANIFESTS / path).read_text(encoding="utf-8") == text, path
@@ -108,7 +108,7 @@ def test_the_checked_in_manifests_are_fresh() -> None:
 
 
 def test_the_chart_installs_what_kustomize_builds() -> None:
-    """With every toggle alone, every two of them, none and all."""
+    """Chart and kustomize agree for every toggle, every pair, none and all."""
     choices = [*_ALONE, *_PAIRS]
     filled = _filled([_values(each) for each in choices])
     for toggles, documents in zip(choices, filled, strict=True):
@@ -117,7 +117,7 @@ def test_the_chart_installs_what_kustomize_builds() -> None:
 
 
 def test_values_are_what_an_overlay_says(tmp_path: Path) -> None:
-    """Image, replicas and issuer of the chart are those of an overlay with all else as it is."""
+    """Image, replicas and issuer of the chart equal those of an overlay that changes nothing else."""
     on = frozenset({"scheduler", "certManager"})
     (changed,) = _filled(
         [
@@ -170,7 +170,7 @@ def _on(reserved: str) -> Settings:
             {"preemption": "off", "reservedNodes": "1", "evictionsPerMinute": None},
             LiveSettings(_on("1"), mode=PreemptionMode.OFF),
         ),
-        # YAML's value of `off` without quotes, in the values as in the file.
+        # The YAML value of an unquoted `off`, in the values as in the file.
         (
             {"preemption": False, "reservedNodes": None, "configuration": {"shadow": True}},
             LiveSettings(mode=PreemptionMode.OFF, evictions_a_minute=5, shadow=True),
@@ -195,7 +195,7 @@ def test_the_scheduler_reads_its_configuration(
 
 
 def test_pods_and_processes_get_their_settings(tmp_path: Path) -> None:
-    """Placement, pull secrets, resources, and the rest of each file, which its process reads."""
+    """Placement, pull secrets, resources, and the other fields of each file are set."""
     secrets, labels = [{"name": "pull"}], {"pool": "system"}
     taints = [{"key": "system", "operator": "Exists", "effect": "NoSchedule"}]
     resources = {"requests": {"cpu": "1", "memory": "1Gi"}, "limits": {"memory": "2Gi"}}
@@ -303,7 +303,7 @@ def test_another_namespace_is_refused() -> None:
     ids=str,
 )
 def test_the_schema_refuses(wrong: dict[str, Any], place: str) -> None:
-    """Each case is one place among values that are else right."""
+    """Each case has one wrong place among right values."""
     with pytest.raises(jsonschema.ValidationError) as caught:
         _values(**wrong)
     assert caught.value.json_path == place
@@ -314,11 +314,11 @@ def test_the_schema_refuses(wrong: dict[str, Any], place: str) -> None:
     [("webhook", PolicyModel), ("controller", ControllerModel), ("scheduler", SchedulerModel)],
 )
 def test_the_schema_knows_what_a_file_may_say(process: str, model: type[Strict]) -> None:
-    """It has each field with the same words, except for those that are values by themselves."""
+    """The schema has each field with the same words, except for fields with a value of their own."""
     about = _SCHEMA["properties"][process]["properties"]
     documented = about["configuration"]["properties"]
     alone = about.keys() & model.model_fields.keys()
-    # One value is both the scheduler's and admission's.
+    # One value is used by both the scheduler and admission.
     shared = {"reservedNodes"} & model.model_fields.keys() - alone
     assert documented.keys() | alone | shared | {"apiVersion", "kind"} == model.model_fields.keys()
     assert not documented.keys() & alone
@@ -328,7 +328,7 @@ def test_the_schema_knows_what_a_file_may_say(process: str, model: type[Strict])
 
 
 def _words(about: dict[str, Any], schema: dict[str, Any]) -> set[str]:
-    """Return the words that may occur somewhere below a place of a schema."""
+    """Return the words that may occur below a place of a schema."""
     if "$ref" in about:
         places = schema.get("definitions") or schema["$defs"]
         return _words(places[about["$ref"].rpartition("/")[2]], schema)

@@ -32,7 +32,7 @@ def server() -> Iterator[Server]:
 
 
 def _launch(process: str, server: Server, folder: Path) -> webhook.Running:
-    """Start a process by its command and do not wait."""
+    """Start a process by its command without waiting."""
     if process == "webhook":
         return webhook.launch(server, folder)
     if process == "controller":
@@ -42,9 +42,9 @@ def _launch(process: str, server: Server, folder: Path) -> webhook.Running:
 
 @pytest.mark.parametrize("process", metrics.exposed())
 def test_a_scrape_has_what_is_written_of_it(process: str, server: Server, tmp_path: Path) -> None:
-    """Each metric has its name and type, and there is no other of ours; each sample has its listed labels.
+    """The exposed metrics are exactly the documented ones, with their types and labels.
 
-    The first scrape has each series that a rate could be taken of, long before it counts.
+    The first scrape has each series that a query may take a rate of.
     """
     started = _launch(process, server, tmp_path / process)
     with webhook.ending(started):
@@ -68,7 +68,7 @@ def _series(samples: Iterable[Any]) -> set[tuple[Any, ...]]:
 
 
 def test_the_service_has_each_process_by_its_own_port(cluster: Server, namespace: str) -> None:
-    """A port's number is looked up by name in every pod, so one Service is enough for all of them."""
+    """A port is resolved by name in every pod, so one Service is enough for all of them."""
     service, _ = yaml.safe_load_all(
         (MANIFESTS / "components" / "monitoring" / "monitor.yaml").read_text(encoding="utf-8")
     )
@@ -100,7 +100,7 @@ def test_the_service_has_each_process_by_its_own_port(cluster: Server, namespace
 
 
 def test_the_commands_of_the_page_run(server: Server) -> None:
-    """The logs of each process are asked for by labels that its pods have."""
+    """The labels in the query for each process's logs are those of its pods."""
     selected = []
     for each in commands(pages()["monitoring"]):
         if " logs " not in each.text:

@@ -54,11 +54,11 @@ def cluster(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
 
 
 def test_the_install_has_the_quota_that_its_pods_need(cluster: Server) -> None:
-    """Without one such a pod is refused; the processes of an install run."""
+    """Without a quota such a pod is refused; the processes of an install run."""
     spec = {"priorityClassName": "system-cluster-critical", "containers": [CONTAINER]}
     body = {"metadata": {"generateName": "critical-"}, "spec": spec}
     code, answer = cluster.request("POST", "/api/v1/namespaces/default/pods", body)
-    # The API server takes it for a failure of its own: 500.
+    # The API server reports it as a failure of its own: 500.
     assert code >= 400, answer
     assert "insufficient quota to match these scopes" in answer["message"]
     documents = rendered("scheduler", *_KINDS)

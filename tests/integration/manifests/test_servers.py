@@ -1,4 +1,4 @@
-"""Real API servers accept every mode and the namespace its pods; the scheduler deletes only its own pods."""
+"""Real API servers accept every mode, and the namespace its pods; the scheduler deletes only its own pods."""
 
 import base64
 import contextlib
@@ -29,7 +29,7 @@ _SCHEDULER = "system:serviceaccount:podium-system:podium-scheduler"
 
 @pytest.fixture(scope="module", params=RELEASES)
 def server(request: pytest.FixtureRequest) -> Iterator[Server]:
-    """Yield a server on which one mode was applied after the other, the scheduler's last."""
+    """Yield a server to which the modes were applied in turn, the scheduler's last."""
     with exclusive(RELEASES[request.param]) as made:
         for mode in ("admission", "kind", "scheduler"):
             made.kubectl("apply", "--server-side", "--filename", str(_file(mode)))
@@ -41,13 +41,13 @@ def _file(mode: str) -> Path:
 
 
 def test_applied_is_what_is_there(server: Server) -> None:
-    """GitOps sees no drift: nothing is defaulted that we also say."""
+    """GitOps sees no drift: the server defaults no field that the manifests set."""
     assert server.kubectl("diff", "--server-side", "--filename", str(_file("scheduler"))) == ""
 
 
 @contextlib.contextmanager
 def _webhook(server: Server, folder: Path) -> Iterator[Running]:
-    """Run the webhook as it is installed: with its pod's arguments and account, until it is ready."""
+    """Run the installed webhook with its pod's arguments and account until it is ready."""
     (deployment,) = [
         each for each in rendered("scheduler", "Deployment") if each["metadata"]["name"] == "podium-webhook"
     ]
@@ -64,7 +64,7 @@ def _webhook(server: Server, folder: Path) -> Iterator[Running]:
 
 
 def _bundles(server: Server) -> set[bytes]:
-    """Return the CAs that API servers believe, by webhook."""
+    """Return the CAs that API servers trust, by webhook."""
     registered = json.loads(
         server.kubectl("get", "validatingwebhookconfiguration", "podium", "--output=json")
     )
@@ -72,7 +72,7 @@ def _bundles(server: Server) -> set[bytes]:
 
 
 def test_the_webhook_runs_as_it_is_installed(server: Server, tmp_path: Path) -> None:
-    """Registered and ready, refused nothing, and no drift after."""
+    """The webhook is registered and ready, no request is refused, and there is no drift."""
     with _webhook(server, tmp_path) as webhook:
         assert all(_bundles(server))
     assert "Forbidden" not in webhook.log
@@ -80,7 +80,7 @@ def test_the_webhook_runs_as_it_is_installed(server: Server, tmp_path: Path) -> 
 
 
 def test_a_leaked_ca_is_replaced_by_the_line_in_the_docs(server: Server, tmp_path: Path) -> None:
-    """Emptying the Secret, with the rights that the account has, takes the old CA out of trust."""
+    """Emptying the Secret, with the account's rights, removes the old CA from the trusted ones."""
     page = (render.ROOT / "docs" / "webhooks.md").read_text(encoding="utf-8")
     (line,) = re.findall(r"^\$ kubectl (-n podium-system patch secret .*)$", page, re.MULTILINE)
     with _webhook(server, tmp_path) as webhook:
@@ -93,7 +93,7 @@ def test_a_leaked_ca_is_replaced_by_the_line_in_the_docs(server: Server, tmp_pat
 
 
 def test_components_are_taken(server: Server) -> None:
-    """Those that need no kinds of others: NetworkPolicies and the policy twin."""
+    """Components without kinds of other projects apply: NetworkPolicies and the policy twin."""
     build = render.combined(str(server.program("kubectl")), ["networkPolicy", "policyTwin"])
     done = server.kubectl("apply", "--server-side", "--dry-run=server", "--filename=-", stdin=build)
     assert "networkpolicy.networking.k8s.io/podium-webhook serverside-applied" in done
@@ -108,7 +108,7 @@ def _pod(deployment: dict[str, Any]) -> dict[str, Any]:
 
 @pytest.mark.parametrize("name", ["podium-webhook", "podium-controller", "podium-scheduler"])
 def test_the_pods_are_restricted(server: Server, name: str) -> None:
-    """PodSecurity of the namespace takes each Deployment's pod, and refuses it with one thing less."""
+    """PodSecurity accepts each Deployment's pod, and refuses it without any one of its settings."""
     (deployment,) = [each for each in rendered("scheduler", "Deployment") if each["metadata"]["name"] == name]
     pod = _pod(deployment)
     code, answer = server.request("POST", _PODS, pod)
@@ -120,7 +120,7 @@ def test_the_pods_are_restricted(server: Server, name: str) -> None:
 
 
 def test_the_scheduler_deletes_only_pods_of_its_own(server: Server) -> None:
-    """The API server refuses the others, whatever our code requests; administrators may delete any pod."""
+    """The API server refuses to delete other pods; administrators may delete any pod."""
     ours, namespace = _new_pod(server, "podium-scheduler"), "kube-system"
     until(
         lambda: "deletes only pods" in _delete(server, _new_pod(server, "default-scheduler")),
@@ -146,7 +146,7 @@ def _new_pod(server: Server, scheduler: str, namespace: str = "default") -> str:
 
 
 def _delete(server: Server, name: str, namespace: str = "default") -> str:
-    """Delete a pod as the scheduler's account; what the server says against it, if it does."""
+    """Delete a pod as the scheduler's account; return the server's refusal, empty if there is none."""
     arguments = ("delete", "pod", name, f"--namespace={namespace}", f"--as={_SCHEDULER}", "--wait=false")
     try:
         server.kubectl(*arguments)

@@ -1,4 +1,4 @@
-"""The nodes kube-scheduler chooses for an install's replicas, with one, two or three usable nodes."""
+"""The nodes that kube-scheduler chooses for an install's replicas, with one, two or three usable nodes."""
 
 import json
 from collections.abc import Iterator
@@ -23,7 +23,7 @@ _NAMES = {"podium-webhook", "podium-controller", "podium-scheduler"}
 
 @pytest.fixture(scope="module", params=ENOUGH)
 def cluster(request: pytest.FixtureRequest) -> Iterator[Server]:
-    """Yield a cluster with controllers, kube-scheduler and nodes, and nothing installed."""
+    """Yield a cluster with controllers, kube-scheduler and nodes, without Podium."""
     with exclusive(RELEASES[request.param], controllers=True) as server:
         yield server
 
@@ -34,7 +34,7 @@ def _items(cluster: Server, path: str) -> list[dict[str, Any]]:
 
 
 def _usable(cluster: Server, count: int) -> set[str]:
-    """Cordon all nodes but so many, and wait for their taints; return the names of the other nodes."""
+    """Cordon all but this many nodes, and wait for their taints; return the names of the other nodes."""
     names = sorted(each["metadata"]["name"] for each in _items(cluster, "/api/v1/nodes"))
     for index, name in enumerate(names):
         cluster.kubectl("uncordon" if index < count else "cordon", name)
@@ -52,7 +52,7 @@ def _usable(cluster: Server, count: int) -> set[str]:
 
 
 def _rolled_out(cluster: Server) -> bool:
-    """Return whether each Deployment was observed since it changed, and has two new pods and no others."""
+    """Return whether each Deployment's change was observed, and it has exactly two new pods."""
 
     def done(each: dict[str, Any]) -> bool:
         status = each.get("status", {})
@@ -73,7 +73,7 @@ def _nodes(cluster: Server) -> dict[str, list[str]]:
 
 
 def _roll(cluster: Server, step: str) -> None:
-    """Roll each process out; `kubectl rollout restart` refuses a second one within a second."""
+    """Restart each Deployment; `kubectl rollout restart` refuses a second restart within a second."""
     template = {"metadata": {"annotations": {"step": step}}}
     patch = f"--patch={json.dumps({'spec': {'template': template}})}"
     for name in ("webhook", "controller", "scheduler"):
@@ -83,7 +83,7 @@ def _roll(cluster: Server, step: str) -> None:
 
 
 def test_two_replicas_share_a_node_only_where_there_is_one(cluster: Server) -> None:
-    """From one node to two, then one again; a rollout that keeps both replicas available reaches each."""
+    """From one node to two and back, each rollout ends with both replicas available."""
     steps = [_usable(cluster, 1)]
     documents = rendered("scheduler", *_KINDS)
     cluster.kubectl("apply", "--server-side", "--filename=-", stdin=yaml.safe_dump_all(documents))

@@ -1,4 +1,4 @@
-"""Completion as shells and kubectl ask for it: by the scripts that `podium completion` prints."""
+"""Completion in shells and kubectl, by the scripts of `podium completion`."""
 
 import os
 import re
@@ -17,7 +17,7 @@ SETUP = re.findall(r"`(source <\(podium completion bash\))`", README)
 
 
 def run(line: list[str], **environ: str) -> str:
-    """Run a program that finds podium, and return its output."""
+    """Run a program that finds podium on its PATH, and return its output."""
     path = f"{BIN}{os.pathsep}{os.environ['PATH']}"
     done = subprocess.run(
         line, env={**os.environ, "PATH": path, **environ}, capture_output=True, text=True, check=False
@@ -43,7 +43,7 @@ CASES = {
 
 @pytest.mark.parametrize("written, offered", CASES.values(), ids=CASES.keys())
 def test_bash_completes(written: str, offered: list[str]) -> None:
-    """The set-up is the README's: the function that bash calls, with the words as bash splits them."""
+    """The README's set-up completes words in bash, with bash's own splitting."""
     (setup,) = SETUP
     words = ["podium", *written.split(" ")]
     script = (
@@ -58,7 +58,7 @@ def test_bash_completes(written: str, offered: list[str]) -> None:
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 @pytest.mark.parametrize("written", ["audit --config ex", "audit --config=ex", "convert -f "])
 def test_a_value_that_is_not_known_is_a_file(shell: str, written: str) -> None:
-    """The shell completes it as it does files."""
+    """The shell completes the name like a file."""
     *_, incomplete = words = ["podium", *written.split(" ")]
     count = incomplete if shell == "fish" else str(len(words) - 1)
     variables = {"_PODIUM_COMPLETE": f"{shell}_complete", "COMP_WORDS": " ".join(words), "COMP_CWORD": count}
@@ -67,7 +67,7 @@ def test_a_value_that_is_not_known_is_a_file(shell: str, written: str) -> None:
 
 @pytest.mark.parametrize("shell", ["zsh", "fish"])
 def test_the_other_shells_get_commands(shell: str) -> None:
-    """With their lines of help, by the script's own variable."""
+    """Completions have their lines of help, by the script's own variable."""
     assert "_PODIUM_COMPLETE" in run(["podium", "completion", shell])
     count = "wh" if shell == "fish" else "1"
     variables = {"_PODIUM_COMPLETE": f"{shell}_complete", "COMP_WORDS": "podium wh", "COMP_CWORD": count}

@@ -13,7 +13,7 @@ ROOT = Path(__file__).parents[3]
 
 
 def fake_python(folder: Path, refuses: str) -> Path:
-    """A python that fails whatever code mentions `refuses`, as an incomplete installation does."""
+    """Make a python that fails for code that mentions `refuses`, as an incomplete installation does."""
     path = folder / "python-incomplete"
     path.write_text(
         f'#!/bin/sh\ncase "$*" in *{refuses}*) exit 1 ;; esac\nexec {shlex.quote(sys.executable)} "$@"\n',
@@ -28,7 +28,7 @@ def fake_python(folder: Path, refuses: str) -> Path:
     [("ensurepip", "has no venv and ensurepip"), ("version_info", "is not Python 3.11 or newer")],
 )
 def test_missing_part_is_one_line(refuses: str, message: str, tmp_path: Path) -> None:
-    """A missing tool is one line that names it and the remedy, before set-up makes anything."""
+    """A missing tool gives one line with its name and the remedy, before set-up writes anything."""
     environ = {**os.environ, "PYTHON": str(fake_python(tmp_path, refuses))}
     done = subprocess.run(
         [ROOT / "tools/venv", "requirements.lock"],

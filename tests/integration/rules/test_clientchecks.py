@@ -1,4 +1,4 @@
-"""Checks around the rules give a real server's answer: fields, strict decoding, namespaces, taken names."""
+"""Checks outside the rules answer like a real server: fields, strict decoding, namespaces, existing names."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""`podium admit` from its options to its exit code, run as a person runs it."""
+"""`podium admit` from its options to its exit code, run as a user runs it."""
 
 import json
 import subprocess
@@ -41,7 +41,7 @@ def write(tmp_path: Path) -> Write:
 
 
 def run(*arguments: str) -> Result:
-    """Run the command; a PodiumError is the caller's."""
+    """Run the command; the caller handles a PodiumError."""
     return CliRunner().invoke(command, arguments, catch_exceptions=False)
 
 
@@ -58,7 +58,7 @@ GOLD_GROUP = group({**GANG, "priorityClassName": GOLD})
 
 
 def test_objects_are_there_for_those_after_them(write: Write) -> None:
-    """A class, a group of it and its pod in one file are judged as they would be created."""
+    """A class, a group of it and its pod in one file are admitted in the order of creation."""
     member = pod(priorityClassName=GOLD, schedulingGroup={"podGroupName": "g"})
     results = report("-f", write(GOLD_CLASS, GOLD_GROUP, member))
     assert [result["code"] for result in results] == [201, 201, 201]
@@ -73,7 +73,7 @@ def test_order_counts(write: Write) -> None:
 
 
 def test_a_result_says_all(write: Write) -> None:
-    """The report's contract."""
+    """The report has the documented keys and values."""
     (result,) = report("-f", write(GOLD_GROUP))
     assert result == {
         "object": {
@@ -96,7 +96,7 @@ def test_a_result_says_all(write: Write) -> None:
 
 
 def test_classes_that_were_given_are_all_there_are(write: Write) -> None:
-    """A class outside the list is missing, and there is no remark about the input."""
+    """A class outside the list is missing, and there is no note on the input."""
     (result,) = report("-f", write(GOLD_GROUP), "--existing", write(priority_class(value=1), name="old.yaml"))
     assert (result["code"], result["warnings"]) == (403, [])
 
@@ -117,7 +117,7 @@ def test_existing_objects_take_names(write: Write) -> None:
 
 @pytest.mark.parametrize("option", ["--old", "--existing"])
 def test_update_finds_the_stored_object(write: Write, option: str) -> None:
-    """Its identity selects it; without resourceVersion the stored one counts, as in kubectl replace."""
+    """An update is selected by identity; without resourceVersion it gets the stored one, as in kubectl."""
     old = stored(group(GANG))
     new = changed(group({**GANG, "priority": 0}), "spec.schedulingPolicy.gang.minCount", 3)
     arguments = ("-f", write(new), "--operation", "update", option, write(old, name="old.yaml"))
@@ -129,7 +129,7 @@ def test_update_finds_the_stored_object(write: Write, option: str) -> None:
 
 
 def test_update_converts_the_stored_object(write: Write) -> None:
-    """A stored v1alpha2 object is what a v1beta1 update changes, upgrade in between."""
+    """A v1beta1 update changes a stored v1alpha2 object after an upgrade."""
     spec = {**GANG, "disruptionMode": "PodGroup", "priority": 0}
     old = group(spec, "v1alpha2")
     new = group({**GANG, "disruptionMode": {"all": {}}, "priority": 0})
@@ -146,7 +146,7 @@ def test_update_of_what_is_not_there(write: Write) -> None:
 
 
 def test_second_update_starts_from_the_first(write: Write) -> None:
-    """Objects are taken in order."""
+    """Objects are admitted in order."""
     old = stored(group(GANG))
     first = group({"schedulingPolicy": {"gang": {"minCount": 3}}, "priority": 0})
     second = changed(first, "spec.schedulingPolicy", {"basic": {}})
@@ -171,13 +171,13 @@ def test_templates_are_judged_as_pods(write: Write) -> None:
 
 @pytest.mark.parametrize("rules, code", [("podium", 403), ("upstream", 404)])
 def test_podiums_kinds(write: Write, rules: str, code: int) -> None:
-    """Upstream does not know them; Podium's rules refuse a basic group disrupted as a whole."""
+    """Upstream accepts the objects; Podium's rules refuse a basic group disrupted as a whole."""
     document = group({"schedulingPolicy": {"basic": {}}, "disruptionMode": {"all": {}}}, native=False)
     assert report("-f", write(document), "--rules", rules)[0]["code"] == code
 
 
 def test_the_minor_decides_what_is_served(write: Write) -> None:
-    """1.37 by default; a dump says which server it came from."""
+    """The default is 1.37; a dump has the version of its server."""
     document = group(GANG, "v1alpha2")
     info = {"apiVersion": "cli.podium.dev/v1", "kind": "ClusterInfo", "server": "v1.36.3"}
     assert report("-f", write(document))[0]["code"] == 404
@@ -186,7 +186,7 @@ def test_the_minor_decides_what_is_served(write: Write) -> None:
 
 
 def test_policy_file(write: Write) -> None:
-    """Levels and allowances come from a file."""
+    """Levels and allowances are read from a file."""
     policy = {
         "apiVersion": "config.podium.dev/v1",
         "kind": "AdmissionPolicy",
@@ -203,7 +203,7 @@ def test_policy_file(write: Write) -> None:
 
 @pytest.mark.parametrize("off", ["off", False], ids=["quoted", "as YAML reads it"])
 def test_a_rule_that_is_off(write: Write, off: object) -> None:
-    """With or without quotes, which a YAML reader takes for a boolean."""
+    """The level `off` works with and without quotes, although YAML reads it as a boolean."""
     levels = {"levels": {"basic-with-group-disruption": off}}
     path = write(
         {"apiVersion": "config.podium.dev/v1", "kind": "AdmissionPolicy", **levels}, name="policy.yaml"
@@ -275,7 +275,7 @@ def test_table(write: Write) -> None:
 
 @pytest.mark.parametrize("output", ["table", "json", "yaml"])
 def test_exit_code_is_the_same_in_every_format(write: Write, output: str) -> None:
-    """0 when all is allowed, 3 when something is refused."""
+    """The exit code is 0 if all is allowed, 3 if something is refused."""
     assert run("-f", write(GOLD_CLASS), "-o", output).exit_code == 0
     assert run("-f", write(GOLD_GROUP), "-o", output).exit_code == 3
 
@@ -287,7 +287,7 @@ def test_yaml_says_what_json_says(write: Write) -> None:
 
 
 def test_output_file(write: Write, tmp_path: Path) -> None:
-    """The report goes where it is sent, and nothing to standard output."""
+    """The report is written to the file, and nothing to standard output."""
     target = tmp_path / "report.json"
     result = run("-f", write(GOLD_CLASS), "-o", "json", "--output-file", str(target))
     assert result.stdout == ""
@@ -304,7 +304,7 @@ def test_output_file(write: Write, tmp_path: Path) -> None:
     ],
 )
 def test_usage(arguments: tuple[str, ...], message: str) -> None:
-    """Exit code 2 and a hint."""
+    """Wrong usage has exit code 2 and a hint."""
     result = run(*arguments)
     assert result.exit_code == 2
     assert message in result.stderr
@@ -319,7 +319,7 @@ def test_usage(arguments: tuple[str, ...], message: str) -> None:
     ],
 )
 def test_input_that_cannot_be_read_is_one_line(tmp_path: Path, text: str, message: str) -> None:
-    """File, document and field; nothing of a report."""
+    """The error has file, document and field; there is no report."""
     path = tmp_path / "bad.yaml"
     path.write_text(text)
     with pytest.raises(PodiumError) as caught:
@@ -329,13 +329,13 @@ def test_input_that_cannot_be_read_is_one_line(tmp_path: Path, text: str, messag
 
 
 def test_a_pod_that_no_reader_could_read_is_refused(write: Write) -> None:
-    """No rule covers its containers, but the server decodes them."""
+    """Containers are decoded as on a server, although no rule reads them."""
     (result,) = report("-f", write(pod(containers="main")))
     assert (result["code"], result["reason"]) == (400, "BadRequest")
 
 
 def test_kinds_without_rules_are_refused_when_strict(write: Write) -> None:
-    """Counted otherwise."""
+    """Ignored objects are counted separately."""
     with pytest.raises(PodiumError, match="no rules for v1 ConfigMap"):
         run("-f", write({"apiVersion": "v1", "kind": "ConfigMap"}), "--strict")
 
@@ -348,7 +348,7 @@ def test_wrong_type_of_a_judged_field_is_a_verdict(write: Write) -> None:
 
 
 def test_importing_the_command_is_quick() -> None:
-    """Nothing heavy is imported before it is needed."""
+    """No heavy module is imported before it is needed."""
     heavy = ("pydantic", "yaml", "kubernetes_asyncio", "aiohttp", "rich", "numpy")
     code = f"import sys, podium.cli.commands.admit; print([name for name in {heavy} if name in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
@@ -357,7 +357,7 @@ def test_importing_the_command_is_quick() -> None:
 
 @pytest.mark.server
 def test_live(server: Server, namespace: str, write: Write) -> None:
-    """Classes and stored objects come from the cluster; nothing is written to it."""
+    """Classes and stored objects are read from the cluster; nothing is written to it."""
     version = "v1alpha2" if server.release.minor == "1.36" else "v1beta1"
     made = changed(group(GANG, version), "metadata.namespace", namespace)
     path = f"/apis/{made['apiVersion']}/namespaces/{namespace}/podgroups"
@@ -379,7 +379,7 @@ def test_live(server: Server, namespace: str, write: Write) -> None:
 
 @pytest.mark.server
 def test_live_without_the_workload_api(server_without: Server, namespace: str, write: Write) -> None:
-    """Then groups are not found, and a pod's group is dropped."""
+    """Without the Workload API groups are not found, and a pod's group is dropped."""
     member = changed(pod(schedulingGroup={"podGroupName": "g"}), "metadata.namespace", namespace)
     version = "v1alpha2" if server_without.release.minor == "1.36" else "v1beta1"
     live = ("--existing", "live", "--kubeconfig", str(server_without.kubeconfig))

@@ -1,4 +1,4 @@
-"""The same table against real servers: an expectation that a server does not meet is wrong."""
+"""The table of upstream's rules on real servers: a wrong expectation fails."""
 
 import time
 from typing import Any
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.server
 
 
 def path_of(document: Document) -> str:
-    """Return the URL that objects of a kind are created at."""
+    """Return the URL at which objects of a kind are created."""
     api_version, kind = document["apiVersion"], document["kind"]
     root = f"/apis/{api_version}" if "/" in api_version else f"/api/{api_version}"
     namespace = document["metadata"].get("namespace")
@@ -38,7 +38,7 @@ def placed(document: Document, namespace: str) -> Document:
 
 
 def prepare(server: Server, namespace: str, minor: str) -> None:
-    """Create what cases refer to, and wait until the server's caches have it."""
+    """Create the objects that cases refer to, and wait until the server's caches have them."""
     context = [*classes(), placed(workload({"podGroupTemplates": [template()]}, VERSIONS[minor]), namespace)]
     context[-1]["metadata"]["name"] = WORKLOAD
     for document in context:
@@ -51,7 +51,7 @@ def prepare(server: Server, namespace: str, minor: str) -> None:
 
 
 def wait_for(met: Any) -> None:
-    """Ask again until a condition is met, or fail."""
+    """Repeat until a condition holds, or fail."""
     end = time.monotonic() + DEADLINE
     while not met():
         assert time.monotonic() < end, "the server's caches did not catch up"
@@ -75,7 +75,7 @@ def put(server: Server, case: Case, minor: str, namespace: str) -> tuple[int, Do
         return server.request("PUT", one + below, new)
     finally:
         if document["kind"] == "PodGroup":
-            # No controller runs that would take the finalizer away.
+            # No controller runs that would remove the finalizer.
             server.request(
                 "PATCH", one, {"metadata": {"finalizers": None}}, content_type="application/merge-patch+json"
             )
@@ -83,7 +83,7 @@ def put(server: Server, case: Case, minor: str, namespace: str) -> tuple[int, Do
 
 
 def disagreements(server: Server, namespace: str, minor: str) -> list[str]:
-    """Put every case of a minor to its server; give those it answers otherwise."""
+    """Send every case of a minor to its server; return the cases with another answer."""
     prepare(server, namespace, minor)
     wrong = []
     for case in CASES:
@@ -107,6 +107,6 @@ def disagreements(server: Server, namespace: str, minor: str) -> list[str]:
 
 @pytest.mark.parametrize("minor", list(VERSIONS))
 def test_a_server_answers_as_the_table_says(minor: str) -> None:
-    """Every case of a minor runs on a real server that has no other default class."""
+    """Every case of a minor passes on a real server without another default class."""
     with exclusive(RELEASES[minor]) as server:
         assert disagreements(server, server.new_namespace(), minor) == []

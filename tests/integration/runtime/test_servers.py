@@ -1,4 +1,4 @@
-"""Electors on real API servers: one after the other, and what such a server makes of each write of theirs."""
+"""Electors on real API servers: takeovers, and the server's answer to each of their writes."""
 
 import asyncio
 import random
@@ -20,13 +20,13 @@ from podium.runtime.leaserecord import Terms
 pytestmark = pytest.mark.server
 
 _NAME = "podium-controller"
-# Long enough for a machine that does other things too.
+# Long enough for a busy machine.
 _TERMS = Terms(lease_seconds=6.0, renew_seconds=4.0, retry_seconds=0.3)
 _LONG = Terms(lease_seconds=3600.0, renew_seconds=60.0, retry_seconds=0.3)
 
 
 class _Replica:
-    """A candidate as a process has one; `leads` is set while its work runs."""
+    """A candidate like that of a process; `leads` is set while its work runs."""
 
     def __init__(self, elector: Elector) -> None:
         self.elector = elector
@@ -42,13 +42,13 @@ class _Replica:
             self.leads.clear()
 
     async def stop(self) -> None:
-        """End in order, as at SIGTERM."""
+        """Stop in order, as at SIGTERM."""
         self.task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await self.task
 
     async def until(self, reached: Callable[[], Awaitable[Any]]) -> None:
-        """Wait for something, or for a failure."""
+        """Wait for an event, or for a failure."""
         waiting = asyncio.ensure_future(reached())
         async with asyncio.timeout(PATIENCE_SECONDS):
             await asyncio.wait((waiting, self.task), return_when=asyncio.FIRST_COMPLETED)
@@ -96,7 +96,7 @@ def _lease(server: Server, namespace: str) -> dict[str, Any]:
 
 
 async def test_a_lease_is_made_renewed_and_handed_over(server_without: Server, namespace: str) -> None:
-    """The second waits while the first renews; released, it is the second's at once and not after an hour."""
+    """The second candidate waits while the first renews, and gets a released lease at once."""
     kubeconfig = server_without.kubeconfig
     async with (
         _replica(kubeconfig, namespace, "first", _LONG) as first,
@@ -131,7 +131,7 @@ async def _any(*replicas: _Replica) -> None:
 
 
 async def _renewed(server: Server, namespace: str, before: dict[str, Any], *, times: int) -> None:
-    """Wait until the Lease was written so often since."""
+    """Wait until the Lease was written this many times since."""
     seen = {before["metadata"]["resourceVersion"]}
     while len(seen) <= times:
         lease = await asyncio.to_thread(_lease, server, namespace)
@@ -142,7 +142,7 @@ async def _renewed(server: Server, namespace: str, before: dict[str, Any], *, ti
 async def test_after_a_death_the_lease_is_taken_over_when_it_ends(
     server_without: Server, namespace: str
 ) -> None:
-    """The holder died without a release: the second acquires the lease when it expires, not before."""
+    """The holder was killed without a release: the second acquires the lease when it expires, not before."""
     kubeconfig = server_without.kubeconfig
     dead = {"holderIdentity": "dead", "leaseDurationSeconds": 6, "leaseTransitions": 4}
     stamp = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
@@ -174,7 +174,7 @@ _THEFTS = {
 async def test_a_lease_changed_with_kubectl_is_lost_at_the_next_renewal(
     server_137: Server, namespace: str, arguments: list[str], why: str
 ) -> None:
-    """The former holder does not create it again, as a PUT may do with a Lease."""
+    """The former holder does not create the Lease again, as a PUT of a Lease could."""
     async with _replica(server_137.kubeconfig, namespace, "first", _LONG) as replica:
         await replica.until(replica.leads.wait)
         await asyncio.to_thread(server_137.kubectl, f"--namespace={namespace}", *arguments)
@@ -202,7 +202,7 @@ async def test_a_label_set_with_kubectl_is_kept(server_137: Server, namespace: s
 
 
 async def test_get_create_and_update_are_enough(server_137: Server, namespace: str, tmp_path: Path) -> None:
-    """A replica that may not read the Lease logs that, and needs no other verb for the rest of its life."""
+    """A replica that may not read the Lease logs that; no other verb is needed afterwards."""
     rules = [
         {"apiGroups": [""], "resources": ["pods"], "verbs": ["list"]},
         {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": ["get", "create", "update"]},

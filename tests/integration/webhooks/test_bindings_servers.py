@@ -1,4 +1,4 @@
-"""The component confined-binds on real API servers: a stolen token binds pods of the scheduler only."""
+"""With the component confined-binds on real API servers, a stolen token binds the scheduler's pods only."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -24,7 +24,7 @@ _REFUSED = "spec.schedulerName is default-scheduler, and this account binds only
 
 
 class Scene(NamedTuple):
-    """A server, and the webhook that it asks about binds."""
+    """A server, and the webhook that it calls for binds."""
 
     server: Server
     webhook: Running
@@ -66,7 +66,7 @@ def scene(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
             bundle = registered["webhooks"][0]["clientConfig"]["caBundle"]
             path = operation["value"]["clientConfig"]["service"]["path"]
             operation["value"]["clientConfig"] = {"url": webhook.url + path, "caBundle": bundle}
-            # Under a name of its own: by URL, the webhook keeps its registration as it is.
+            # Under another name: the webhook by URL does not change this registration.
             own = {**registered, "metadata": {"name": "binds"}, "webhooks": [operation["value"]]}
             code, made = server.request("POST", _CONFIGURATION.rpartition("/")[0], own)
             assert code == 201, made
@@ -95,14 +95,17 @@ def test_it_binds_its_own_pods(scene: Scene) -> None:
 
 
 def test_a_binding_of_another_uid_is_refused(scene: Scene) -> None:
-    """A pod with the same name that was made since."""
+    """A bind by UID is refused for a later pod of the same name."""
     pod = scene.pod("podium-scheduler")
     refused = scene.bind({**pod, "uid": "another"})
     assert (refused.code, "the Binding names the UID another" in _message(refused)) == (403, True)
 
 
 def test_nothing_is_bound_without_an_answer(scene: Scene) -> None:
-    """Runs last: it stops the webhook. Binds of other accounts go on."""
+    """Runs last: it stops the webhook.
+
+    Binds of other accounts still work.
+    """
     own = scene.pod("podium-scheduler")
     scene.webhook.stop()
     refused = scene.bind(own)

@@ -1,4 +1,4 @@
-"""The policy class-use on real API servers, with people and service accounts that may use some classes."""
+"""The policy class-use on real API servers, with users and service accounts that may use some classes."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -72,7 +72,7 @@ def server(request: pytest.FixtureRequest) -> Iterator[Server]:
 
 
 def grant(server: Server, name: str, kind: str, whom: str) -> None:
-    """Let a user use a class, as docs/webhooks.md has it for a default class."""
+    """Allow a user to use a class, as in docs/webhooks.md for a default class."""
     page = (folder("manifests").parent / "docs" / "webhooks.md").read_text(encoding="utf-8")
     example = page.partition("```yaml\n")[2].partition("```")[0]
     edits = {"standard": name, "kind: Group": f"kind: {kind}", "system:authenticated": whom}
@@ -109,7 +109,7 @@ def _groups(api_version: str) -> dict[str, tuple[str, Any]]:
     }
 
 
-# The kinds that users write, and how the field that names the class makes each spec.
+# The kinds that users write, and the spec of each for a class in its field.
 WRITTEN: dict[str, tuple[str, Any]] = {
     "a pod": ("v1 Pod", lambda spec: spec),
     "a deployment": _apps("Deployment"),
@@ -161,7 +161,7 @@ def made(server: Server, what: str, name: str, namespace: str = "default") -> tu
 
 
 def test_naming_a_class_takes_the_verb(server: Server) -> None:
-    """That holds for every object with a class; a user with the verb may name it; no class needs none."""
+    """Every object with a class needs the verb; without a class none is needed."""
     for what in written(server):
         for user, name in (("jane", "low"), ("jane", ""), ("bob", ""), ("podium:admin", "")):
             assert create(server, what, name, user).code == 201, (what, user, name)
@@ -173,7 +173,7 @@ def test_naming_a_class_takes_the_verb(server: Server) -> None:
 
 
 def test_every_template_counts(server: Server) -> None:
-    """Only v1alpha2 has templates of several classes in one Workload; the first that is refused is named."""
+    """Only v1alpha2 has templates of several classes in one Workload; the first refused class is named."""
     where, document = made(server, f"a workload of {PODIUM_GROUP}/v1alpha2", "low")
 
     def of_last(name: str, user: str) -> Answer:
@@ -210,7 +210,7 @@ def test_an_update_is_asked_for_what_it_adds(server: Server) -> None:
 
 
 def test_controllers_of_the_cluster_are_trusted(server: Server) -> None:
-    """They write on behalf of checked users; a tenant's service account is checked like any user."""
+    """Controllers write for checked users; a tenant's service account is checked like any user."""
     assert create(server, "a pod", "high", CONTROLLER, CONTROLLERS).code == 201
     tenant = "system:serviceaccount:team:builder"
     answer = create(server, "a pod", "high", tenant, ("system:serviceaccounts:team", *ANYBODY))
@@ -218,7 +218,7 @@ def test_controllers_of_the_cluster_are_trusted(server: Server) -> None:
 
 
 def test_static_pods_and_the_systems_namespaces_are_left_alone(server: Server) -> None:
-    """A node writes mirrors of its static pods; that annotation is no way in for others."""
+    """A node writes mirrors of its static pods; other users cannot use that annotation."""
     where, document = made(server, "a pod", "high")
     document["metadata"]["annotations"] = {"kubernetes.io/config.mirror": "h"}
     document["spec"]["nodeName"] = "n"
@@ -231,7 +231,7 @@ def test_static_pods_and_the_systems_namespaces_are_left_alone(server: Server) -
 
 
 def test_every_namespace_must_be_allowed_the_default_class(server: Server) -> None:
-    """The server stamps it on a pod that names none, before any policy looks."""
+    """The server sets the default class on a pod without a class before any policy runs."""
     body = priority_class("standard", value=5, globalDefault=True)
     assert send(server, "POST", CLASSES, body).code == 201
     until(lambda: create(server, "a pod", "", "bob").code == 403, "the default class to be stamped")
@@ -248,7 +248,7 @@ COMPOSITE = {"schedulingPolicy": {"gang": {"minGroupCount": 1}}}
 
 @pytest.fixture
 def composites() -> Iterator[Server]:
-    """A server of 1.37 with groups of groups, where groups of the namespace team may be of class low."""
+    """Yield a 1.37 server with composite groups, where groups of the namespace team may use the class low."""
     with exclusive(RELEASES["1.37"], apiserver=(f"--feature-gates={GATES}",)) as made:
         for name, value in (("low", 1), ("high", 9)):
             assert send(made, "POST", CLASSES, priority_class(name, value=value)).code == 201
@@ -265,7 +265,7 @@ def composites() -> Iterator[Server]:
 
 
 def nested(depth: int) -> Document:
-    """Return a template of composite groups that lie within each other; all must have one class."""
+    """Return a template of nested composite groups; all must have one class."""
     inner: Document = (
         {"compositePodGroupTemplates": [nested(depth - 1)]}
         if depth
@@ -288,9 +288,9 @@ def test_groups_of_groups_name_classes(composites: Server) -> None:
         answer = send(composites, "POST", where, document, user=user, groups=ANYBODY if user else ())
         return answer.code, str(answer.body.get("message", ""))
 
-    # Each kind has a policy of its own, and each comes into force by itself.
+    # Each kind has a policy of its own, which takes effect separately.
     for each in written:
-        until(lambda: code(*each, "bob")[1].endswith(refusal("bob", "high")), "the policy is in force")  # noqa: B023 - asked at once
+        until(lambda: code(*each, "bob")[1].endswith(refusal("bob", "high")), "the policy is in force")  # noqa: B023 - called at once
     until(lambda: code(*written[-1], "", "team")[0] == 403, "the rule on allowed classes is in force")
     for kind, spec in written:
         refused, text = code(kind, spec, "bob")

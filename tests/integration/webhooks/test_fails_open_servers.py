@@ -1,4 +1,4 @@
-"""Padding gets no pod past the rules of real API servers: by the policies alone, and by the webhook alone."""
+"""Padding gets no pod past the rules of real API servers: with the policies alone, and the webhook alone."""
 
 import contextlib
 from collections.abc import Iterator
@@ -40,7 +40,7 @@ class Scene(NamedTuple):
     ids="-".join,
 )
 def scene(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
-    """Yield a server on which one of the two judges."""
+    """Yield a server on which one of the two reviews."""
     minor, by = request.param
     with exclusive(RELEASES[minor]) as server, contextlib.ExitStack() as stack:
         for name, value in (("gold", 100_000), ("cheap", 1)):
@@ -53,7 +53,7 @@ def scene(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
             folder = tmp_path_factory.mktemp(minor)
             config = folder / "policy.yaml"
             config.write_text(FILE, encoding="utf-8")
-            # A call without an answer is an error then, so that none is taken for a verdict.
+            # A call without an answer is then an error, so it is not mistaken for a verdict.
             arguments = (f"--config={config}", "--on-failure=pods=Fail")
             webhook = stack.enter_context(running(server, folder, *arguments))
         make(server, "probe", 0)
@@ -86,7 +86,7 @@ def labelled(server: Server, name: str, label: str | None) -> Answer:
 
 
 def judged(*arguments: Any, **more: Any) -> Answer:
-    """Send a request until the webhook answers in time, which a busy machine may keep it from."""
+    """Repeat a request until the webhook answers in time, because the machine may be busy."""
     answers: list[Answer] = []
 
     def answered() -> bool:
@@ -119,7 +119,7 @@ def test_the_label_of_a_pod(scene: Scene, size: int) -> None:
 
 
 def test_a_request_that_is_too_large_for_a_review_is_denied(scene: Scene) -> None:
-    """YAML makes a review of 78 MB of one megabyte: the webhook does not judge it, and it is not admitted."""
+    """YAML makes a review of 78 MB of one megabyte: the webhook does not read it, and it is not admitted."""
     value = "<" * 1_000_000
     repeated = "".join(f"\n    - {{name: A{number}, value: *a}}" for number in range(12))
     text = (

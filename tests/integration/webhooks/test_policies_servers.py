@@ -1,6 +1,6 @@
-"""The twin on real API servers, where no webhook is registered: it answers as the webhook would have.
+"""The policy twin on real API servers without a webhook answers as the webhook does.
 
-The webhook's functions judge each object, then the server gets it. Verdict, code, text and warnings must be
+The webhook's functions review each object, then the server gets it. Verdict, code, text and warnings must be
 equal, except for the words that name the policy.
 """
 
@@ -55,7 +55,7 @@ _FORBIDDEN = re.compile(r"^[a-z.0-9]+ \"[^\"]+\" is forbidden: ")
 
 
 class Outcome(NamedTuple):
-    """The answer that a client gets, from a policy or a webhook; `code` is 0 if it is allowed."""
+    """The answer to a client, from a policy or a webhook; `code` is 0 if it is allowed."""
 
     code: int
     text: str
@@ -67,14 +67,14 @@ class Scene(NamedTuple):
     policy: Policy
 
     def put(self, document: Document, namespace: str = "default") -> Outcome:
-        """Let the server judge a new object; nothing is stored."""
+        """Send a new object as a dry run; return the answer."""
         answer = send(self.server, "POST", f"{place(document, namespace)}?dryRun=All", document)
         return told(answer)
 
     def webhook(
         self, new: Document, old: Document | None = None, namespace: str = "default", subresource: str = ""
     ) -> tuple[Document, Outcome]:
-        """Return the object as it leaves the mutating webhook, and the verdict on it."""
+        """Return the object after the mutating webhook, and the verdict on it."""
         by = profile(self.server.release.minor, "podium", policy=self.policy)
         state = ClusterState(native_served=True)
         for each in CLASSES:
@@ -88,7 +88,7 @@ class Scene(NamedTuple):
 
 
 def told(answer: Any) -> Outcome:
-    """Take the policy's words out of an answer."""
+    """Remove the policy's words from an answer."""
     warnings = [_WARNED.sub("", each) for each in answer.warnings if _WARNED.match(each)]
     if answer.code in (200, 201):
         return Outcome(0, "", warnings)
@@ -121,7 +121,7 @@ def install(server: Server, documents: list[Document]) -> None:
     scope="module", params=[(minor, name) for minor in RELEASES for name in POLICIES], ids="-".join
 )
 def scene(request: pytest.FixtureRequest) -> Iterator[Scene]:
-    """Yield a server with the twin of a policy in force, and nothing of ours but a conversion."""
+    """Yield a server with the twin of a policy in force, and of Podium's webhooks only a conversion."""
     minor, name = request.param
     with exclusive(RELEASES[minor]) as server, recording(server) as recorder:
         client = Endpoint(url=recorder.url).client("/convert", server.access.authority.read_bytes())
@@ -138,7 +138,7 @@ def scene(request: pytest.FixtureRequest) -> Iterator[Scene]:
 
 
 def in_force(scene: Scene, names: set[str]) -> None:
-    """Wait until every policy has refused something or warned of it."""
+    """Wait until every policy has refused a write or warned."""
     keep_label(scene, "probe")
     silent = set(names)
 
@@ -202,7 +202,7 @@ def test_a_new_pod(scene: Scene, case: str) -> None:
 
 
 def test_the_systems_namespaces_are_left_alone(scene: Scene) -> None:
-    """The webhooks' selector does so: for pods and native kinds, not for Podium's."""
+    """The policies exempt what the webhooks' selector exempts: pods and native kinds, not Podium's."""
     for document, _ in (CREATED["of two groups"], *groups(scene.server)):
         if PODIUM_GROUP not in document["apiVersion"]:
             assert scene.put(document, "kube-system") == Outcome(0, "", [])
@@ -212,7 +212,7 @@ def test_the_systems_namespaces_are_left_alone(scene: Scene) -> None:
 
 
 def keep_label(scene: Scene, name: str, labels: Document | None = None) -> Document:
-    """Make a pod of a group that a finalizer keeps."""
+    """Create a pod of a group with a finalizer."""
     given = {GROUP_LABEL: "g"} if labels is None else labels
     document = pod({"name": name, "labels": given, "finalizers": ["a.b/c"]})
     answer = send(scene.server, "POST", "/api/v1/namespaces/default/pods", document)
@@ -237,7 +237,7 @@ LABELS: dict[str, tuple[Document, Document | None]] = {
 
 @pytest.mark.parametrize("case", LABELS)
 def test_a_label_that_changes(scene: Scene, case: str) -> None:
-    """The change is on the pod or through its status; a pod being deleted is left alone."""
+    """The label changes on the pod or through its status; a terminating pod is exempt."""
     before, after = LABELS[case]
     name = f"label-{case.replace(' ', '-')}"
     old = keep_label(scene, name, before)
@@ -299,7 +299,7 @@ def _of_version(api_version: str) -> Iterator[tuple[Document, str]]:
 
 
 def test_groups_and_workloads(scene: Scene) -> None:
-    """They are of both families, in every version, with the fields that the mutating webhook sets."""
+    """Groups of both APIs, in every version, get the fields of the mutating webhook."""
     refused: set[tuple[str, str]] = set()
     warned: set[tuple[str, str]] = set()
     for document, namespace in groups(scene.server):
@@ -328,7 +328,7 @@ def test_expressions_fit_the_schemas(minor: str) -> None:
 
 
 def knows_kinds(server: Server, kinds: set[str]) -> None:
-    """Wait until a policy that is wrong for every kind has a warning: the controller learns kinds late."""
+    """Wait until a policy that is wrong for every kind has a warning; the controller learns kinds late."""
     rules = [
         {
             "apiGroups": [PODIUM_GROUP, NATIVE_GROUP],
@@ -340,7 +340,7 @@ def knows_kinds(server: Server, kinds: set[str]) -> None:
     attempts = itertools.count()
 
     def known() -> bool:
-        # A check is done once for each generation.
+        # The type check runs once for each generation.
         expression = f"object.spec.prioritty == {next(attempts)}"
         spec = {"matchConstraints": {"resourceRules": rules}, "validations": [{"expression": expression}]}
         install(server, bound("wrong.example.com", spec, "Warn")[:1])
@@ -353,7 +353,7 @@ def knows_kinds(server: Server, kinds: set[str]) -> None:
 
 
 def checked(server: Server) -> dict[str, str]:
-    """Return the type check's warnings of every policy that it has seen in the current generation."""
+    """Return the warnings of the type check for every policy with a current generation."""
     where = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies"
     return {
         each["metadata"]["name"]: str(each["status"]["typeChecking"].get("expressionWarnings", ""))

@@ -1,4 +1,4 @@
-"""The publisher on real API servers: registering, reading back, mending, and keeping its hands off."""
+"""The publisher on real API servers: registering, reading back, restoring, and leaving other fields alone."""
 
 import base64
 from collections.abc import AsyncIterator, Iterator
@@ -113,7 +113,7 @@ async def test_by_url_everything_is_registered(server: Server, connection: Conne
 async def test_deleted_and_edited_registrations_are_restored(
     server: Server, connection: Connection, bundle: bytes
 ) -> None:
-    """A person's edit of the rules or of the caBundle too; the next look says that something is missing."""
+    """An edit of the rules or of the caBundle is reported at the next check."""
     ours = publisher(connection)
     await ours.publish(bundle)
     other = "LS0t"
@@ -139,7 +139,7 @@ async def test_deleted_and_edited_registrations_are_restored(
 async def test_an_old_bundle_never_replaces_a_newer_one(
     server: Server, connection: Connection, bundle: bytes, endpoint: Endpoint
 ) -> None:
-    """A replica that looked, stalled, and publishes only when another one has."""
+    """A replica that read, stalled, and publishes after another one does not overwrite it."""
     if endpoint is BY_SERVICE:
         install(server)
     first, second = publisher(connection, endpoint), publisher(connection, endpoint)
@@ -161,7 +161,7 @@ async def test_an_old_bundle_never_replaces_a_newer_one(
 async def test_stands_down_where_a_program_writes_the_bundle(
     server: Server, connection: Connection, bundle: bytes, endpoint: Endpoint, place: str
 ) -> None:
-    """cert-manager's cainjector, on any of the four, however we are registered."""
+    """cert-manager's cainjector, on any of the four objects, is detected in each mode."""
     if endpoint is BY_SERVICE:
         install(server)
     ours = publisher(connection, endpoint)
@@ -176,7 +176,7 @@ async def test_stands_down_where_a_program_writes_the_bundle(
 
 
 def install(server: Server, *, conversion: bool = True) -> None:
-    """Apply what a cluster's manifests hold: our Service, and no caBundle."""
+    """Apply the manifests of a cluster: our Service, and no caBundle."""
     kinds = definitions.crds(BY_SERVICE.client(CONVERT, None) if conversion else None)
     for place, document in zip(
         PLACES, [*kinds, *configurations(Policy(), BY_SERVICE, Options(), None)], strict=True
@@ -187,7 +187,7 @@ def install(server: Server, *, conversion: bool = True) -> None:
 
 
 async def test_by_service_nothing_is_made(server: Server, connection: Connection, bundle: bytes) -> None:
-    """With no webhook or only some, those that exist get the bundle, and the error names the rest."""
+    """If some webhooks are missing, the existing ones get the bundle, and the error names the others."""
     ours = publisher(connection, BY_SERVICE)
     assert not await ours.published(bundle)
     with pytest.raises(PodiumError, match="not found, so no webhook is registered: apply manifests/webhooks"):
@@ -206,7 +206,7 @@ async def test_by_service_nothing_is_made(server: Server, connection: Connection
 async def test_by_service_a_registration_for_another_policy_is_told_once(
     server: Server, connection: Connection, bundle: bytes
 ) -> None:
-    """With `inherit` configured and the default manifests applied, the process would wait without end."""
+    """With `inherit` configured and the default manifests, the process reports the mismatch at once."""
     install(server)
     logged: list[Any] = []
     await publisher(connection, BY_SERVICE, logged=logged).publish(bundle)
@@ -242,7 +242,7 @@ async def test_by_service_only_the_bundle_is_written(
 async def test_by_service_what_is_not_converted_stays_so(
     server: Server, connection: Connection, bundle: bytes
 ) -> None:
-    """Custom resources installed for a cluster without the webhook."""
+    """Install the custom resources for a cluster without the webhook."""
     install(server, conversion=False)
     ours = publisher(connection, BY_SERVICE)
     await ours.publish(bundle)

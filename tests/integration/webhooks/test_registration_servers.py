@@ -1,6 +1,6 @@
-"""The requests that real API servers send us under the generated configurations, one by one.
+"""The requests that real API servers send under the generated configurations.
 
-A webhook that only records takes the place of ours, so the tests show the registration alone.
+A recording webhook replaces ours, so the tests show the registration alone.
 """
 
 from collections.abc import Iterator
@@ -32,19 +32,19 @@ BOTH = ["mutate CREATE v1 pods", "validate CREATE v1 pods"]
 
 
 class Scene(NamedTuple):
-    """A server that is registered with, and the recorder."""
+    """A server with a registration, and the recorder."""
 
     server: Server
     recorder: Recorder
 
     def ask(self, method: str, path: str, body: Any = None, content_type: str = "application/json") -> Answer:
-        """Send a request that is no error."""
+        """Send a request that must succeed."""
         answer = send(self.server, method, path, body, content_type=content_type)
         assert answer.code in (200, 201), answer
         return answer
 
     def delete(self, path: str) -> None:
-        """Delete what finalizers keep, and wait for the server's cache, which updates are first tried on."""
+        """Delete objects with finalizers, and wait for the server's cache, which updates read first."""
         self.ask("DELETE", path)
 
         def gone() -> bool:
@@ -163,7 +163,7 @@ CREATED: dict[str, tuple[str, dict[str, Any], dict[str, Any], list[str]]] = {
 
 @pytest.mark.parametrize("case", CREATED)
 def test_the_webhook_gets_new_pods(scene: Scene, case: str) -> None:
-    """Members, and pods of a class that the namespace may not use; created and applied alike."""
+    """Members, and pods of a class that the namespace may not use, are sent, created or applied."""
     namespace, metadata, spec, requests = CREATED[case]
     where = f"/api/v1/namespaces/{namespace}/pods"
     pod = {"metadata": {"name": "p", **metadata}, "spec": {**POD, **spec}}
@@ -175,7 +175,7 @@ def test_the_webhook_gets_new_pods(scene: Scene, case: str) -> None:
 
 
 def test_a_pod_without_a_spec_is_the_servers_business(scene: Scene) -> None:
-    """The conditions do not fail on it, nor on a member without one."""
+    """The match conditions do not fail on it, nor on a member without one."""
     where = "/api/v1/namespaces/default/pods"
     for metadata, requests in (({"name": "p"}, []), (member("p"), BOTH[:1])):
         for body in ({"metadata": metadata}, {"metadata": metadata, "spec": None}):
@@ -185,7 +185,7 @@ def test_a_pod_without_a_spec_is_the_servers_business(scene: Scene) -> None:
 
 
 UPDATED: dict[str, tuple[dict[str, Any] | None, dict[str, Any], bool]] = {
-    # labels before (of a member, if None), the patch, whether it is asked about
+    # labels before (of a member, if None), the patch, whether it is sent
     "another label comes": (None, {"metadata": {"labels": {"app": "a"}}}, False),
     "an annotation comes": (None, {"metadata": {"annotations": {"a": "b"}}}, False),
     "the label is changed": (None, {"metadata": {"labels": {GROUP_LABEL: "other"}}}, True),
@@ -204,7 +204,7 @@ UPDATED: dict[str, tuple[dict[str, Any] | None, dict[str, Any], bool]] = {
 
 @pytest.mark.parametrize("case", UPDATED)
 def test_the_webhook_gets_changed_pods(scene: Scene, case: str) -> None:
-    """Writes that add, change or remove the label, also through the status; none once it is deleted."""
+    """Writes that add, change or remove the label are sent, through the status too, unless it is deleted."""
     labels, patch, requests = UPDATED[case]
     name = case.replace(" ", "-")
     where = f"/api/v1/namespaces/default/pods/{name}"
@@ -233,7 +233,7 @@ def test_the_webhook_gets_changed_pods(scene: Scene, case: str) -> None:
 @pytest.mark.parametrize("version", ("v1alpha2", "v1beta1"))
 @pytest.mark.parametrize("plural", ("podgroups", "workloads"))
 def test_the_webhook_gets_podiums_kinds(scene: Scene, plural: str, version: str, namespace: str) -> None:
-    """All that is created and updated, everywhere and as it was written; not the status, no deletion."""
+    """Every create and update is sent, everywhere and as written; the status and deletions are not."""
     api_version, name = f"{PODIUM_GROUP}/{version}", f"{plural}-{version}"
     where = groups(api_version, plural, namespace)
     body = document(api_version, plural, name)
@@ -260,7 +260,7 @@ TIME = "2026-11-21T00:00:00Z"
 
 @pytest.mark.parametrize("plural", ("podgroups", "workloads"))
 def test_the_webhook_gets_native_kinds(scene: Scene, plural: str) -> None:
-    """The API server asks about creations, in every version it has, but not in the system's namespace."""
+    """Creates in every served version are sent, but not from the system's namespace."""
     for served in scene.server.release.workload_versions:
         version = served.rpartition("/")[2]
         api_version, name = f"{NATIVE_GROUP}/{version}", f"{plural}-{version}"
@@ -275,7 +275,7 @@ def test_the_webhook_gets_native_kinds(scene: Scene, plural: str) -> None:
 
 @pytest.mark.parametrize("minor", RELEASES)
 def test_without_the_workload_api_too(minor: str) -> None:
-    """Servers take the configurations; a mutating webhook sees the field that they drop."""
+    """Servers accept the configurations; a mutating webhook sees the field that they drop."""
     with exclusive(RELEASES[minor], workload_api=False) as server, recording(server) as recorder:
         register(server, recorder, conversion=False)
         classes(server)

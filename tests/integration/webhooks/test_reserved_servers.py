@@ -1,4 +1,4 @@
-"""The toleration of reserved nodes on real API servers: written where it is missing, and nowhere else."""
+"""The toleration of reserved nodes on real API servers is added where it is missing, and only there."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -35,7 +35,7 @@ CASES: dict[str, tuple[str, str, Tolerations, Tolerations]] = {
 
 @pytest.fixture(scope="module", params=RELEASES)
 def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """Yield a server that reaches a webhook with the usual policy."""
+    """Yield a server that calls a webhook with the default policy."""
     with exclusive(RELEASES[request.param]) as made, running(made, tmp_path_factory.mktemp("webhook")):
         yield made
 
@@ -44,7 +44,7 @@ def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 def test_a_new_pod(
     server: Server, scheduler: str, namespace: str, tolerations: Tolerations, added: Tolerations
 ) -> None:
-    """Beside what the API server adds itself, which is NoExecute."""
+    """The toleration is added to those that the API server adds itself (NoExecute)."""
     body = {
         "metadata": {"generateName": "p-"},
         "spec": {"schedulerName": scheduler, "containers": [CONTAINER], "tolerations": tolerations},

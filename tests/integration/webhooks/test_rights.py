@@ -1,4 +1,4 @@
-"""The rights that docs/webhooks.md lists are enough: a process under an account that has no other."""
+"""The rights in docs/webhooks.md are enough for a process under an account without other rights."""
 
 import base64
 import json
@@ -27,7 +27,7 @@ _REGISTRATION = (
 
 
 def _listed() -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield each row of the page's table: where (cluster or a namespace), and the RBAC rule that it is."""
+    """Yield each row of the page's table: its scope (cluster or a namespace), and its RBAC rule."""
     text = (_ROOT / "docs" / "webhooks.md").read_text(encoding="utf-8")
     table = text.partition(_HEADER)[2].partition("\n\n")[0]
     for line in table.splitlines()[2:]:
@@ -79,7 +79,7 @@ def _kubeconfig(server: Server, folder: Path) -> Path:
 
 
 def test_the_rights_listed_are_enough(tmp_path: Path) -> None:
-    """Registered by the manifests, ready, and gone again with nothing refused; native kinds are followed."""
+    """The webhook registers, becomes ready and ends without a refused request; native kinds are watched."""
     assert len(list(_listed())) == 5
     with exclusive(RELEASES["1.37"]) as server:
         for manifest in _account():

@@ -1,4 +1,4 @@
-"""The Secret store on real API servers: made, shared, raced for, deleted, left alone when another's."""
+"""The Secret store on real API servers: created, shared, contended, deleted, and foreign data kept."""
 
 import asyncio
 import base64
@@ -30,7 +30,7 @@ def _path(namespace: str) -> str:
 
 
 async def test_a_secret_is_replaced_by_the_replica_that_read_it_last(server: Server, namespace: str) -> None:
-    """Two replicas on two connections; what others put on the Secret stays."""
+    """Two replicas on two connections keep the data that others put on the Secret."""
     kubeconfig = str(server.kubeconfig)
     async with connect(kubeconfig, None) as first, connect(kubeconfig, None) as second:
         one, two = SecretStore(first, namespace, _NAME), SecretStore(second, namespace, _NAME)
@@ -56,7 +56,7 @@ async def test_a_secret_is_replaced_by_the_replica_that_read_it_last(server: Ser
 
 
 async def test_of_writers_racing_one_wins_each_edition(server: Server, namespace: str) -> None:
-    """Four replicas append ten reports each: no write is lost, the making of the Secret among them."""
+    """Four replicas append ten reports each: no write is lost, including the creation of the Secret."""
 
     async def writer(number: int) -> None:
         async with connect(str(server.kubeconfig), None) as connection:
@@ -80,7 +80,7 @@ async def test_of_writers_racing_one_wins_each_edition(server: Server, namespace
 
 
 async def test_an_empty_secret_made_beforehand_is_filled(server: Server, namespace: str) -> None:
-    """So the webhook needs no right to create Secrets."""
+    """The webhook needs no right to create Secrets."""
     secret = {"metadata": {"name": _NAME, "annotations": {"made-by": "the installer"}}}
     assert server.request("POST", _path(namespace).removesuffix(f"/{_NAME}"), secret)[0] == 201
     async with connect(str(server.kubeconfig), None) as connection:

@@ -1,4 +1,4 @@
-"""`podium why` on real servers: evicted by each hand that can be had there, a gang that waits, a tenant."""
+"""`podium why` on real servers: each possible cause of an eviction, a pending gang, a tenant."""
 
 import re
 import shlex
@@ -31,7 +31,7 @@ RECORDS = f"/apis/{RECORD_VERSION}/preemptionrecords"
 OTHER = "default-scheduler"
 KEPT = {"finalizers": ["example.com/kept"]}
 DOCS = (Path(__file__).parents[3] / "docs" / "why.md").read_text("utf-8")
-# The rights that a tenant needs: their own namespace.
+# The rights of a tenant: its own namespace.
 (ROLE,) = re.findall(r"^```yaml\n(.*?)^```", DOCS, re.MULTILINE | re.DOTALL)
 OWN: list[dict[str, Any]] = yaml.safe_load(ROLE)["rules"]
 
@@ -54,14 +54,14 @@ def yard(both: World) -> Iterator[Yard]:
 
 
 def told(podium: Podium, server: Server, kind: str, name: str, kubeconfig: Path | None = None) -> Any:
-    """Ask about an object, as the administrator or as another user."""
+    """Run the command for an object, as the administrator or as another user."""
     run = podium(kind, name, "--kubeconfig", str(kubeconfig or server.kubeconfig), "-o", "json")
     assert run.code == 0, run.stderr
     return run.json
 
 
 def compared(podium: Podium, server: Server, kind: str, name: str) -> Any:
-    """Ask about one, live and of a dump with the past, which must tell the same."""
+    """Run the command live and on a dump with the past, which must have the same answer."""
     account = told(podium, server, kind, name)
     line = ["--kubeconfig", str(server.kubeconfig), "-A", "--events", "-o", "dump.json.gz"]
     done = CliRunner().invoke(dump, line)
@@ -80,7 +80,7 @@ def marked(yard: Yard, name: str) -> bool:
 
 
 def preempted(yard: Yard, scheduler: str) -> str:
-    """Let a pod `low` be preempted for `high`, and kept by a finalizer; return the node."""
+    """Let a pod `low` with a finalizer be preempted for `high`; return the node."""
     node = yard.node("n0")
     yard.pod("low", 4, 1, node="n0", metadata=KEPT, schedulerName=scheduler)
     yard.pod("high", 4, 5, schedulerName=scheduler)
@@ -104,7 +104,7 @@ def recorded(yard: Yard) -> bool:
 
 @pytest.mark.parametrize(("scheduler", "by"), [("podium-scheduler", "Podium"), (OTHER, "KubeScheduler")])
 def test_preempted_by_a_scheduler(podium: Podium, yard: Yard, scheduler: str, by: str) -> None:
-    """While it is terminating, and when it has gone, the preemptor is known by name."""
+    """The preemptor is named while the victim is terminating, and after it has gone."""
     node = preempted(yard, scheduler)
     yard.until(lambda: "Preempted" in events(yard), "the preemption is recorded")
     sources = ["condition", "event"]
@@ -138,7 +138,7 @@ def test_evicted_through_the_api(podium: Podium, yard: Yard) -> None:
 
 
 def test_ended_by_a_kubelet(podium: Podium, yard: Yard) -> None:
-    """The status is written as a kubelet does that admits a critical pod."""
+    """The status is that of a kubelet that admits a critical pod."""
     yard.node("n0")
     yard.pod("low", 1, 1, node="n0")
     yard.until(lambda: yard.pods()["low"]["status"]["phase"] == "Running", "it runs")
@@ -169,7 +169,7 @@ def test_a_gang_waits_for_its_pods(podium: Podium, yard: Yard) -> None:
 
 @pytest.mark.parametrize("scheduler", ["podium-scheduler", OTHER])
 def test_a_dump_gives_the_same_answer_for_a_waiting_pod(podium: Podium, yard: Yard, scheduler: str) -> None:
-    """The answer has the scheduler's words, and the outcome of a plan.
+    """The answer has the scheduler's message, and the outcome of a plan.
 
     In a dump, only a group shows that its cluster serves the Workload API, and so which rules decide.
     """
@@ -202,7 +202,7 @@ def test_a_tenant_is_told_no_name_of_others(podium: Podium, both: World, yard: Y
         )
         assert theirs.name not in run.stdout + run.stderr
         assert any("missing permission: list preemptionrecords" in each for each in run.json["unknown"])
-        # By a bare name: the context is of their namespace.
+        # By a bare name: the context has the namespace.
         late = told(podium, yard.server, "pod", "late", tenant)
         assert [each["cause"] for each in late["waiting"]] == ["SchedulerSays"]
         assert any("missing permission: list nodes" in each for each in late["unknown"])
@@ -219,7 +219,7 @@ def test_a_tenant_is_told_no_name_of_others(podium: Podium, both: World, yard: Y
 
 
 def test_the_commands_of_the_documentation(podium: Podium, yard: Yard, tmp_path: Path) -> None:
-    """Live as they stand but for the namespace, and on what kubectl writes, events among it."""
+    """The examples run live with their namespace, and on kubectl's output, events included."""
     node = preempted(yard, OTHER)
     yard.until(lambda: "Preempted" in events(yard), "the preemption is recorded")
     yard.group("train", 5, 2)

@@ -108,7 +108,7 @@ class Pair:
 
     @property
     def status(self) -> Where:
-        """The writes to conditions in this namespace, without those for groups of earlier tests."""
+        """The writes to conditions in this namespace only: groups of earlier tests may still get some."""
         return Where(f"/namespaces/{self.space.name}/podgroups/[^/]+/status$")
 
     def done(self, contender: Contender) -> list[Call]:

@@ -39,7 +39,7 @@ class Judged(World):
         super()._perform(effect)
 
     def judge_bind(self, bind: Bind) -> None:
-        """Assert that a bind is of our pending pods, each once, on existing nodes, of a gang at least minCount."""
+        """Assert that a bind is of our pending pods, once each, on existing nodes, of a gang minCount."""
         for ref, where in bind.pods:
             found = self._live(ref)
             assert found is not None

@@ -1,4 +1,4 @@
-"""The reads of owners: the pods of each template before any of them runs, and their state."""
+"""The reads of owners: the pods of each template before any of them runs, and the owners' states."""
 
 from typing import Any, NamedTuple
 

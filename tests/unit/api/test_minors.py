@@ -1,4 +1,4 @@
-"""Versions of Kubernetes in the spellings that servers, kubelets and people use."""
+"""Versions of Kubernetes in the spellings of servers, kubelets and users."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Templates inside composites: all of them are rules' business, a group is made from leaves only."""
+"""Templates inside composites: rules read all of them, and groups are made from leaves only."""
 
 import msgspec
 

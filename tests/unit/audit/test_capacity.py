@@ -1,4 +1,4 @@
-"""A gang is called too large only when no placement exists; requests sum up as the scheduler sums them."""
+"""A gang is reported as too large only if no placement exists; requests add up as in the scheduler."""
 
 from collections import Counter
 from itertools import product
@@ -90,7 +90,7 @@ def test_pod_level_requests_count(whole: ResourceRequirements, expected: dict[st
 
 
 def test_no_gang_of_less_than_one_is_too_large() -> None:
-    """A server stores none, a file may hold one."""
+    """A server stores no such pod, but a file may contain one."""
     capacity = ClusterCapacity([node("n", {"cpu": "1"})])
     members = {capacity.shape(pod("p", requests={"cpu": cpu})): 2 for cpu in ("7", "8")}
     assert capacity.shortfall(members, 1) is not None

@@ -1,4 +1,4 @@
-"""The commands that fixes are made of."""
+"""The commands in fixes."""
 
 import pytest
 
@@ -18,5 +18,5 @@ from podium.rules.audit.commands import delete
     ids=["a group, which its finalizer keeps until its pods are gone", "a class"],
 )
 def test_delete_returns_at_once(ref: ObjectRef, command: str) -> None:
-    """A user who runs it gets to the next step of the fix, which deletes the pods."""
+    """The command succeeds, so a user reaches the next step of the fix, which deletes the pods."""
     assert delete(ref) == command

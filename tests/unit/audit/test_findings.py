@@ -1,4 +1,4 @@
-"""A finding's fingerprint: tools follow a finding by it from run to run, so it may never drift."""
+"""A finding's fingerprint is stable, because tools track a finding by it from run to run."""
 
 import msgspec
 import pytest

@@ -1,4 +1,4 @@
-"""`podium audit` of manifests: a repository shows the errors of its groups before anything is applied."""
+"""`podium audit` of manifests: a repository shows the errors of its groups before they are applied."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""The report: its first lines, its omissions with their reasons, and that order changes nothing."""
+"""The report: its first lines and its omissions with their reasons; it does not depend on input order."""
 
 from collections.abc import Sequence
 from random import Random
@@ -316,7 +316,7 @@ def test_v1alpha2_alone_means_the_minor_that_serves_it(groups: list[Readable], c
     st.sampled_from(list(MINORS)),
 )
 def test_the_order_of_objects_is_nothing(objects: list[Readable], random: Random, minor: str) -> None:
-    """Any objects together, in two orders, give one report; of objects of one identity the first is taken."""
+    """Any objects give one report in any order; of objects with one identity the first counts."""
     first: dict[tuple[str, str, str], Readable] = {}
     for each in objects:
         first.setdefault(_identity(each), each)

@@ -42,7 +42,7 @@ def test_every_rule_has_a_case_that_finds_and_one_that_does_not(rule: Rule) -> N
 
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.rule.id)
 def test_a_rule_does_not_run_without_a_kind_it_needs(check: AuditCheck) -> None:
-    """A kind that could not be read disables the rule, even if objects of that kind came by another way."""
+    """A kind that could not be read disables the rule, even if objects of that kind came from elsewhere."""
     case = next(case for case in CASES if case.rule == check.rule.id and case.expected)
     for kind in check.rule.needs:
         state = cluster(*case.objects, unread={kind: "forbidden"})

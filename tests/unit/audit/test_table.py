@@ -1,4 +1,4 @@
-"""The rule table itself, and the page that is made from it."""
+"""The rule table, and the page that is generated from it."""
 
 import re
 from pathlib import Path
@@ -10,7 +10,7 @@ PAGE = Path(__file__).parents[3] / "docs" / "rules.md"
 
 
 def test_the_page_is_fresh() -> None:
-    """Made by `python -m podium.rules.audit.table > docs/rules.md`."""
+    """`python -m podium.rules.audit.table > docs/rules.md` changes nothing."""
     assert PAGE.read_text() == markdown()
 
 
@@ -31,7 +31,7 @@ def test_rules_are_in_order_of_severity() -> None:
 
 
 def test_every_severity_is_what_was_promised() -> None:
-    """A severity decides whether a pipeline fails: it never changes by accident."""
+    """The severities are listed, because a change of one makes pipelines fail."""
     by_severity = {
         severity: {rule.id for rule in RULES if rule.severity is severity} for severity in Severity
     }

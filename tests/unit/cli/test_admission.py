@@ -1,4 +1,4 @@
-"""`podium admit` on manifests as their authors write them: typos, order, and the cluster around them."""
+"""`podium admit` on manifests as users write them: typos, order, and the objects around them."""
 
 import json
 from pathlib import Path

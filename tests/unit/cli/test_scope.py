@@ -1,4 +1,4 @@
-"""-n, -A and -l on files: each command reads the chosen part, or says that nothing is left of the input."""
+"""-n, -A and -l on files: each command reads the selected part, or reports that nothing is left."""
 
 from datetime import UTC, datetime
 

@@ -1,4 +1,4 @@
-"""Usual slips on the command line: each is understood, or refused with the right command."""
+"""Usual mistakes on the command line are understood, or refused with the right command."""
 
 import io
 import json
@@ -127,7 +127,7 @@ def test_a_tar_archive_is_named(tmp_path: Path) -> None:
 
 
 def test_convert_leaves_out_an_object_of_a_folder_that_does_not_decode(folder: Path) -> None:
-    """Alone it is an error, and --strict refuses it in a folder too."""
+    """A single such file is an error, and --strict refuses it in a folder too."""
     (folder / "bad.yaml").write_text(POD.replace("name: p", "name: 5"), "utf-8")
     to = "--to scheduling.podium.dev/v1beta1"
     done = run(f"podium convert -f . {to}", folder)
@@ -139,7 +139,7 @@ def test_convert_leaves_out_an_object_of_a_folder_that_does_not_decode(folder: P
 
 @pytest.mark.parametrize("end", ["x: 1", "x: |\n  a", "x: |\n  a\n", "x: |-\n  a", "x: 1  # end"])
 def test_convert_keeps_a_text_without_a_last_line_break(end: str, tmp_path: Path) -> None:
-    """A line break more would change a block scalar at the end."""
+    """An additional line break would change a block scalar at the end."""
     for name in ("a.yaml", "b.yaml"):
         (tmp_path / name).write_text(f"apiVersion: v1\nkind: ConfigMap  # kept\n{end}", "utf-8")
     done = run("podium convert -f a.yaml -f b.yaml --to scheduling.podium.dev/v1beta1", tmp_path)

@@ -1,4 +1,4 @@
-"""Verdicts of the command line on inputs that once gave a false all-clear."""
+"""Verdicts of commands on inputs that once gave a false success."""
 
 import json
 from pathlib import Path
@@ -35,7 +35,7 @@ spec:
     ids=["a kind that is not read", "an empty list"],
 )
 def test_an_audit_that_read_nothing_is_an_error(text: str, expected: str, tmp_path: Path) -> None:
-    """A wrong path in a pipeline would otherwise look like a clean cluster."""
+    """A wrong path in a pipeline must not look like a clean cluster."""
     (tmp_path / "input.yaml").write_text(text, "utf-8")
     done = run("podium audit -f input.yaml", tmp_path)
     assert (done.returncode, done.stdout) == (2, "")
@@ -113,7 +113,7 @@ def test_preflight_knows_a_composite_group(tmp_path: Path) -> None:
     done = run("podium preflight -f input.yaml --from 1.36 --to 1.37 -o json", tmp_path)
     (found,) = json.loads(done.stdout)["findings"]
     assert found["rule"] == "composite-kind-gated"
-    # The planned minor changes nothing about it.
+    # The planned minor does not change it.
     done = run("podium preflight -f input.yaml --from 1.37 --to 1.38 -o json", tmp_path)
     assert json.loads(done.stdout)["findings"] == []
     assert "podium: Kubernetes 1.38; planned: the rules of 1.37" in done.stderr
@@ -193,7 +193,7 @@ status: {phase: Pending}
 def test_a_plan_that_cannot_be_judged_has_its_own_exit_code(
     target: str, code: int, outcome: str, tmp_path: Path
 ) -> None:
-    """Of several pods, one that does not fit decides."""
+    """If one of several pods does not fit, the exit code is that of a refusal."""
     (tmp_path / "input.yaml").write_text(CLAIMING, "utf-8")
     done = run(f"podium whatif -f input.yaml {target} -o json", tmp_path)
     assert (done.returncode, json.loads(done.stdout)["outcome"]) == (code, outcome), done.stderr

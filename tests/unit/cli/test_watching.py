@@ -1,4 +1,4 @@
-"""`podium audit --watch`: what is printed again, what a failure does, and the exit code of Ctrl-C."""
+"""`podium audit --watch`: its repeated output, failures, and the exit code of Ctrl-C."""
 
 import asyncio
 import signal
@@ -27,7 +27,7 @@ class Rounds:
         self.pauses: list[float] = []
 
     def reading(self, *answers: str | PodiumError) -> Read:
-        """Return a function that gives the answers in turn."""
+        """Return a function that returns the answers in turn."""
         rest = iter(answers)
 
         async def read() -> str:
@@ -40,7 +40,10 @@ class Rounds:
         return read
 
     async def sleep(self, seconds: float) -> None:
-        """Note the pause. Raises CancelledError after the last round."""
+        """Record the pause.
+
+        Raises CancelledError after the last round.
+        """
         self.pauses.append(seconds)
         self.left -= 1
         if not self.left:
@@ -96,7 +99,10 @@ _BAD = {"metadata": {"name": "bad", "namespace": "a"}, "spec": {"priorityClassNa
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 async def test_a_report_is_printed_again_when_findings_change(number: int, tmp_path: Path) -> None:
-    """One more pod is no news, and a failed reading neither. The exit code is that of the last report."""
+    """Another pod does not print a report, nor does a failed read.
+
+    The exit code is the last report's.
+    """
     rest = iter(
         [page("Pod", pods(1, 1)), page("Pod", pods(1, 2)), status(500, "InternalError", "down")],
     )

@@ -303,7 +303,7 @@ def test_a_group_that_has_no_policy_leaves_its_members_to_agree() -> None:
 
 
 def test_both_axes_are_judged_alone() -> None:
-    """An unresolved group may well agree on its policy, and a divergent one too."""
+    """An unresolved group may agree on its policy, and so may a divergent one."""
     unresolved = pod_group(priority=None, class_name="gold")
     assert of_policy(unresolved, pod("a")).condition.status == "False"
     assert of_policy(GOLD, pod("a")).condition.status == "False"
@@ -326,7 +326,7 @@ def test_pods_that_come_and_go_leave_a_good_message_alone() -> None:
 
 
 def test_a_message_is_cut_at_the_limit_between_characters_and_says_so() -> None:
-    """No API server gives such names; a message that it refuses would be retried without end."""
+    """No API server accepts such names; a refused message would be retried for ever."""
     name = "\u00fc" * 20_000
     for group in (GOLD, pod_group(priority=None, class_name=name)):
         message = of_priority(group, pod(name)).condition.message or ""
@@ -361,7 +361,7 @@ servers = st.integers(30, 40).map(lambda minor: ServerInfo(minor, f"1.{minor}"))
 
 @given(groups, members, servers)
 def test_the_status_is_the_judgement(group: PodGroup, pods: list[Pod], speaks_of: ServerInfo) -> None:
-    """It is True exactly if `divergence` finds one, except for a group that was never resolved."""
+    """The condition is True exactly if `divergence` finds one, except for a group that was never resolved."""
     divergence = measure_divergence(group, pods, CLASSES)
     priority, policy = judged(group, pods, CLASSES, speaks_of, policy=True)
     unresolved = bool(group.priority_class_name) and group.priority is None

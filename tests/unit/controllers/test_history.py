@@ -1,4 +1,4 @@
-"""The witness of the tests on real servers detects its faults: flapping, and false times."""
+"""The checker of the tests on real servers detects flapping and wrong times."""
 
 from typing import Any
 
@@ -86,7 +86,7 @@ def test_a_wrong_history_has_one_problem(case: str) -> None:
 
 
 def test_gaps_and_foreign_writes_are_no_problem() -> None:
-    """Within a gap anything may have been so; an edit is not judged."""
+    """Within a gap any status may have been true; an edit is not checked."""
     groups = [_group(10), _group(15, ("True", T0)), _group(25, ("False", T1)), _group(35, ("True", T2))]
     assert len(problems(groups, [])) == 2
     assert len(problems(groups, [], gaps=[(28, 30)])) == 1

@@ -47,7 +47,7 @@ UIDS = ("u1", "u1", "u1", "u2")  # two objects of one name; likely values are li
 
 
 class Made(NamedTuple):
-    """A gang as its controllers make it: its owner, its group, and its pods by their makers."""
+    """A gang as its controllers create it: its owner, its group, and its pods with their owners."""
 
     owner: tuple[str, str, str]
     group: str
@@ -85,7 +85,7 @@ conditions = st.builds(
 def metadata(
     name: str, labels: dict[str, str], owner: tuple[str, str, str] | None, namespace: str | None = NS
 ) -> st.SearchStrategy[ObjectMeta]:
-    """Return metadata with all that a stored object may have; it has these labels, or others, or none."""
+    """Return metadata with all fields of a stored object; with these labels, others, or none."""
     made_by = (
         st.none()
         if owner is None
@@ -152,7 +152,7 @@ def groups(made: Made) -> st.SearchStrategy[PodGroup]:
 def owners(
     made: Made, kind: tuple[str, str, str], by: tuple[str, str, str] | None
 ) -> st.SearchStrategy[PodOwner]:
-    """Return the maker of a gang: its owner, or an object between that and the pods."""
+    """Return the owner of a gang, or an object between it and the pods."""
     return st.builds(
         lambda meta, size: PodOwner(
             ObjectRef(kind[0], kind[1], NS, kind[2]),
@@ -167,7 +167,7 @@ def owners(
 
 
 def between(made: Made) -> st.SearchStrategy[PodOwner]:
-    """Return the object between a gang's owner and its pods, where there is one; else the owner."""
+    """Return the object between a gang's owner and its pods, or the owner if there is none."""
     return owners(made, made.maker, None if made.maker == made.owner else made.owner)
 
 
@@ -178,12 +178,12 @@ classes = st.builds(
 
 
 def objects(made: Made) -> st.SearchStrategy[Readable]:
-    """Return any object that one gang has to do with."""
+    """Return any object of one gang."""
     return pods(made) | groups(made) | owners(made, made.owner, None) | between(made) | namespaces | classes
 
 
 def clusters(made: Made) -> st.SearchStrategy[list[Readable]]:
-    """Return all that one gang has to do with, in an order in which the informers may bring it."""
+    """Return all objects of one gang, in an order in which the informers may deliver them."""
     return st.tuples(
         namespaces,
         between(made),
@@ -195,7 +195,7 @@ def clusters(made: Made) -> st.SearchStrategy[list[Readable]]:
 
 
 def decisions(state: ClusterState, history: list[tuple[Readable | None, Readable]]) -> list[object]:
-    """Return everything that is decided about every group there may be, and the events on the way here."""
+    """Return all decisions on every possible group, and the events before them."""
     found: list[object] = [
         divergence.flips(before if isinstance(before, PodGroup) else None, after)
         for before, after in history
@@ -214,7 +214,7 @@ def decisions(state: ClusterState, history: list[tuple[Readable | None, Readable
 
 
 def followed(objects: list[Readable], *, native: bool) -> list[object]:
-    """Return the decisions on a state that these objects came to one after the other."""
+    """Return the decisions on a state that received these objects one after the other."""
     state = ClusterState(native_served=native)
     history: list[tuple[Readable | None, Readable]] = []
     state.observe(lambda before, after: history.append((before, after)) if after is not None else None)
@@ -226,13 +226,13 @@ def followed(objects: list[Readable], *, native: bool) -> list[object]:
 @settings(max_examples=200)
 @given(st.one_of([clusters(each) for each in GANGS]), st.booleans())
 def test_every_decision_is_the_same_on_what_is_kept(history: list[Readable], native: bool) -> None:
-    """The events that two states of one group cause are the same, too."""
+    """The events that two states of one group cause are also equal."""
     assert followed([transform(each) for each in history], native=native) == followed(history, native=native)
 
 
 @given(st.one_of([objects(each) for each in GANGS]))
 def test_the_transform_keeps_identities_and_is_idempotent(obj: Readable) -> None:
-    """An informer knows objects by name, UID and resourceVersion; to keep twice is to keep once."""
+    """An informer knows objects by name, UID and resourceVersion; a second transform changes nothing."""
     kept = transform(obj)
     for field in ("name", "namespace", "uid", "resourceVersion", "deletionTimestamp"):
         assert getattr(kept.metadata, field) == getattr(obj.metadata, field)
@@ -240,7 +240,7 @@ def test_the_transform_keeps_identities_and_is_idempotent(obj: Readable) -> None
 
 
 def test_members_share_what_they_have_in_common() -> None:
-    """Spec, status, owners and labels of the pods of one group are there once, however they were read."""
+    """Spec, status, owners and labels of the pods of one group are stored once, however they were read."""
     labels = {AUTO_LABEL: AUTO, "rank": "1"}
     first, second = (
         transform(
@@ -282,7 +282,7 @@ def test_conditions_of_others_do_not_stay() -> None:
 
 
 def test_a_member_takes_less_than_a_kilobyte() -> None:
-    """100,000 of them, each known to informer and state, must leave room in 400 MiB for everything else."""
+    """100,000 pods in informer and state must leave room in 400 MiB for everything else."""
     many = 2_000
     raw = [
         msgspec.json.encode(

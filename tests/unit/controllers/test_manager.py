@@ -1,9 +1,9 @@
-"""The manager against an API server of values, whose events come late and which fails: the end is right.
+"""The manager with a fake API server whose events are late and whose writes fail: the result is right.
 
-The stored objects and the known objects are two things here. Pods and groups come by two watches that may be
-behind by any number of changes each. Writes are refused as an API server refuses them, and answers get lost.
-When the world comes to rest every group must have true conditions. Each time must be that of its last flip,
-and no further write may follow.
+The stored objects and the known objects differ here. Pods and groups come by two watches, each of which may
+be behind by any number of changes. Writes are refused as an API server refuses them, and answers get lost.
+When all is quiet every group must have true conditions. Each time must be that of its last flip, and no
+further write may follow.
 """
 
 import asyncio
@@ -63,7 +63,7 @@ class Api:
         self.state.apply(Namespace(metadata=ObjectMeta(name=NS)))
 
     async def ready(self) -> None:
-        """Lists were read when there was nothing."""
+        """The lists were read when the server was empty."""
 
     def now(self) -> datetime:
         """Return the time."""
@@ -93,7 +93,7 @@ class Api:
         self.news[kind].append((None, obj))
 
     def tell(self, kind: type, count: int) -> None:
-        """Let some news arrive."""
+        """Deliver some events."""
         for _ in range(min(count, len(self.news[kind]))):
             after, obj = self.news[kind].popleft()
             if after is not None:
@@ -143,7 +143,7 @@ def _written(group: PodGroup, action: ApplyConditions | SetFinalizers) -> PodGro
 
 
 class World:
-    """A manager at work on an API."""
+    """A running manager for an API."""
 
     def __init__(self, *, podium: bool = False, rules: Rules | None = None) -> None:
         self.time = Time()
@@ -174,7 +174,7 @@ class World:
         self._task: asyncio.Task[None] | None = None
 
     async def lead(self) -> None:
-        """Begin to lead."""
+        """Start leading."""
         self._task = asyncio.create_task(self.manager.lead())
         await settled()
 
@@ -186,12 +186,12 @@ class World:
             self._task = None
 
     async def advance(self, seconds: float) -> None:
-        """Let time pass."""
+        """Advance the clock."""
         self.time.advance(seconds)
         await settled()
 
     async def rest(self) -> None:
-        """Let all news arrive and all waits end, until nothing more happens."""
+        """Deliver all events and end all waits, until nothing more happens."""
         if self._task is None:
             await self.lead()
         quiet, rounds = 0, 0
@@ -237,7 +237,7 @@ STEPS = st.one_of(
 
 
 async def play(world: World, steps: list[tuple[Any, ...]]) -> None:
-    """Do what the steps say."""
+    """Carry out the steps."""
     api = world.api
     for step in steps:
         match step:
@@ -274,7 +274,7 @@ async def play(world: World, steps: list[tuple[Any, ...]]) -> None:
 
 
 def assert_true(world: World) -> None:
-    """Assert that the conditions of every group are true, in full."""
+    """Assert that the conditions of every group are true and complete."""
     for name in NAMES:
         group = world.api.group(name)
         if group is None:
@@ -299,7 +299,7 @@ def assert_true(world: World) -> None:
 def test_whatever_happens_the_end_is_right_and_then_nothing_is_written(
     steps: list[tuple[Any, ...]], *, podium: bool
 ) -> None:
-    """News come late, writes fail, the lease goes and comes."""
+    """Events are late, writes fail, the lease is lost and acquired again."""
 
     async def scenario() -> None:
         world = World(podium=podium)
@@ -345,7 +345,7 @@ def test_a_condition_flips_as_often_as_the_truth_and_tells_each_time(statuses: l
 
 
 async def test_groups_and_pods_in_doubt_are_counted_by_namespace_and_cause() -> None:
-    """The count ends once they agree, or once another replica leads."""
+    """The count ends once the pods agree, or once another replica leads."""
     world = World()
     world.api.store(pod_group("one", priority=5, class_name="gold"))
     world.api.store(world.member("a", "one", 0))
@@ -363,7 +363,7 @@ async def test_groups_and_pods_in_doubt_are_counted_by_namespace_and_cause() -> 
 
 
 async def test_a_busy_server_is_left_alone_as_long_as_it_asks() -> None:
-    """Its Retry-After counts more than our own backoff."""
+    """The Retry-After of the server overrides our own backoff."""
     world = World()
     world.api.faults.append("busy")
     world.api.store(pod_group("one", priority=5))
@@ -380,7 +380,7 @@ async def test_a_busy_server_is_left_alone_as_long_as_it_asks() -> None:
 
 
 async def test_a_conflict_over_a_group_has_a_steady_rate() -> None:
-    """Another client removes our finalizer whenever it is there; a minute costs a burst and a few writes."""
+    """If another client keeps removing our finalizer, a minute costs a burst and a few writes."""
     world = World(podium=True)
     world.api.store(pod_group("one", podium=True))
     await world.rest()

@@ -1,4 +1,4 @@
-"""The work queue: one look for many changes, one worker a key, every key in its time, no key ever lost."""
+"""The work queue: one handler call for many changes, one worker a key, each key at its time, no key lost."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -19,7 +19,7 @@ LAST_BACKOFF_SECONDS = 30.0
 
 
 class Scene:
-    """A queue in a stopped time, whose handlers end as a test decides."""
+    """A queue under a stopped clock, whose handlers end when a test decides."""
 
     def __init__(self) -> None:
         self.time = Time()
@@ -41,7 +41,7 @@ class Scene:
         self.bugs += 1
 
     async def handle(self, key: str) -> None:
-        """Begin, and end as a test says."""
+        """Start a handler, and end as a test requires."""
         assert key not in self.running, "two workers on one key"
         self.begun.append(key)
         self.running[key] = asyncio.get_running_loop().create_future()
@@ -51,7 +51,7 @@ class Scene:
             del self.running[key]
 
     async def end(self, key: str, error: BaseException | None = None) -> None:
-        """Let a handler end."""
+        """End a handler."""
         if error is None:
             self.running[key].set_result(None)
         else:
@@ -59,13 +59,13 @@ class Scene:
         await settled()
 
     async def advance(self, seconds: float) -> None:
-        """Let time pass."""
+        """Advance the clock."""
         self.time.advance(seconds)
         await settled()
 
 
 async def settled() -> None:
-    """Let everything happen that waits for nothing but its turn."""
+    """Run the loop until all tasks wait for time."""
     for _ in range(20):
         await asyncio.sleep(0)
 
@@ -74,7 +74,7 @@ async def settled() -> None:
 async def working(
     scene: Scene, handle: Callable[[str], Awaitable[None]] | None = None
 ) -> AsyncIterator[asyncio.Task[None]]:
-    """Work on a scene's queue."""
+    """Run a scene's queue."""
     task = asyncio.create_task(scene.queue.process(handle or scene.handle, WORKERS))
     await settled()
     try:
@@ -110,7 +110,7 @@ async def test_a_change_during_a_reconciliation_is_reconciled_after_it() -> None
 
 
 async def test_the_earliest_time_wins() -> None:
-    """An earlier wish replaces a later one, and a later one changes nothing."""
+    """An earlier time replaces a later one, and a later one changes nothing."""
     scene = Scene()
     async with working(scene):
         scene.queue.add("a", 10.0)
@@ -169,7 +169,7 @@ async def test_a_key_that_is_changed_all_the_time_lets_others_through() -> None:
 async def test_a_look_that_fails_is_repeated_later_each_time(
     error: Exception, logged: str, bugs: int
 ) -> None:
-    """Any failure is logged, and the other keys go on."""
+    """Any failure is logged, and the other keys are handled."""
     scene = Scene()
     async with working(scene):
         scene.queue.add("a")
@@ -236,7 +236,7 @@ async def test_cancelled_it_has_ended_every_handler_and_lost_no_key() -> None:
 
 
 async def test_a_handler_that_was_cancelled_by_others_loses_no_key() -> None:
-    """A library may pass on the cancellation of a resource it shared; the work goes on."""
+    """A library may pass on the cancellation of a shared resource; the worker continues."""
     scene = Scene()
     async with working(scene):
         scene.queue.add("a")
@@ -247,7 +247,7 @@ async def test_a_handler_that_was_cancelled_by_others_loses_no_key() -> None:
 
 
 async def test_superseded_entries_take_no_memory() -> None:
-    """A group that changes and is due in a minute, again and again, is one entry."""
+    """A group that changes repeatedly and is due in a minute is one entry."""
     scene = Scene()
     async with working(scene):
         for _ in range(1000):
@@ -259,7 +259,7 @@ async def test_superseded_entries_take_no_memory() -> None:
 
 
 class Model:
-    """A plain model of the queue: a list of wishes that is searched."""
+    """A plain model of the queue: a list of keys with times."""
 
     def __init__(self) -> None:
         self.now = 100.0
@@ -271,20 +271,20 @@ class Model:
         self._count = 0
 
     def add(self, key: str, after: float) -> None:
-        """Wish."""
+        """Add a key."""
         self._count += 1
         wish = (self.now + after, self._count)
         self.due[key] = min(self.due.get(key, wish), wish, key=lambda each: each[0])
         self.begin()
 
     def retry(self, key: str, at_least: float) -> None:
-        """Wish after a failure."""
+        """Add a key after a failure."""
         failures = self.failures.get(key, 0)
         self.failures[key] = failures + 1
         self.add(key, at_least + min(FIRST_BACKOFF_SECONDS * 2**failures, LAST_BACKOFF_SECONDS))
 
     def begin(self) -> None:
-        """Start the keys that are due on free workers."""
+        """Start the due keys on free workers."""
         while len(self.running) < WORKERS:
             ready = [key for key in self.due if key not in self.running and self.due[key][0] <= self.now]
             if not ready:
@@ -311,7 +311,7 @@ OPERATIONS = st.lists(
 
 @given(OPERATIONS)
 def test_any_history_is_as_the_model_has_it(operations: list[tuple[str, Any, Any]]) -> None:
-    """The keys begin in the model's order and with its delays; in the end nothing is left."""
+    """The keys start in the model's order and with its delays; in the end the queue is empty."""
 
     async def run() -> None:
         scene, model = Scene(), Model()

@@ -1,4 +1,4 @@
-"""The request that each action sends to the API server, and the meaning of each answer for the caller."""
+"""The request of each action, and the meaning of each answer for the caller."""
 
 import json
 from collections.abc import AsyncIterator, Callable
@@ -27,7 +27,7 @@ STATUS = ApplyConditions(REF, "uid-1", "41", (CONDITION,))
 
 
 class Sent(NamedTuple):
-    """A request as the server saw it."""
+    """A request as the server received it."""
 
     method: str
     path: str
@@ -37,7 +37,7 @@ class Sent(NamedTuple):
 
 
 class Api:
-    """A server that says the same to every write."""
+    """A server with the same answer to every write."""
 
     def __init__(self) -> None:
         self.fake = Fake()
@@ -64,7 +64,7 @@ async def api() -> AsyncIterator[Api]:
 
 
 async def perform(api: Api, folder: Path, action: Action, remaining: float = inf) -> tuple[Any, list[Any]]:
-    """Write once; return the outcome, an error too, and what was counted."""
+    """Write once; return the outcome or the error, and the counts."""
     counted: list[Any] = []
     async with connect(api.fake.kubeconfig(folder), None) as connection:
         writer = Writer(connection, lambda: remaining, lambda what, result: counted.append((what, result)))
@@ -199,7 +199,7 @@ async def test_answers_have_the_documented_meaning(
 
 
 async def test_a_busy_server_is_not_waited_for_here(api: Api, tmp_path: Path) -> None:
-    """A 429 comes back at once, with what the server asks: the lease may end meanwhile."""
+    """A 429 is returned at once with the server's delay: the lease may end meanwhile."""
     api.answer = lambda: status(429, "TooManyRequests", "later", Retry_After="7")
     outcome, _ = await perform(api, tmp_path, STATUS)
     assert isinstance(outcome, RefusedError)
@@ -208,7 +208,7 @@ async def test_a_busy_server_is_not_waited_for_here(api: Api, tmp_path: Path) ->
 
 
 async def test_nothing_is_sent_when_the_lease_is_over(api: Api, tmp_path: Path) -> None:
-    """The request does not begin, though the connection is open."""
+    """The request is not sent, although the connection is open."""
     counted: list[Any] = []
     left = [inf, 0.0, inf]
     async with connect(api.fake.kubeconfig(tmp_path), None) as connection:

@@ -1,6 +1,6 @@
-"""Building into the cache: whole or not at all, once, and only again when something changed.
+"""Building into the cache: complete or not at all, once, and again only after a change.
 
-Go is played by a shell script here that is quick and can fail; the real build is what every server test runs.
+A quick shell script that can fail replaces Go here; every server test uses the real build.
 """
 
 import io
@@ -15,7 +15,7 @@ from podium.errors import PodiumError
 
 RELEASE = RELEASES["1.37"]
 
-# Answers `go env GOVERSION`, and for `go build -o FOLDER ...` notes the call and writes the programs.
+# Answers `go env GOVERSION`, and for `go build -o FOLDER ...` records the call and writes the programs.
 GO = """#!/bin/sh
 [ "$1" = env ] && echo go1.99.0 && exit
 echo "$GOTOOLCHAIN $CGO_ENABLED" >> "$CALLS"
@@ -50,7 +50,7 @@ def calls(tmp_path: Path) -> list[str]:
 
 
 def test_a_build_is_kept_under_its_version(tmp_path: Path, environ: dict[str, str]) -> None:
-    """The programs land in the documented folder and a second call finds them without Go."""
+    """The programs are in the documented folder and a second call finds them without Go."""
     place = build.build(RELEASE, environ, io.StringIO())
     assert place == tmp_path / "cache" / "podium" / "controlplane" / RELEASE.version
     assert all((place / program).exists() for program in build.PROGRAMS)
@@ -59,7 +59,7 @@ def test_a_build_is_kept_under_its_version(tmp_path: Path, environ: dict[str, st
 
 
 def test_the_way_to_skip_a_build_is_named_before_it_starts(tmp_path: Path, environ: dict[str, str]) -> None:
-    """A user with the programs at hand should learn that before the build of ten minutes."""
+    """A user with existing programs gets that remedy before a build of ten minutes."""
     fake_go(tmp_path, "exit 1")
     progress = io.StringIO()
     with pytest.raises(PodiumError):
@@ -68,7 +68,7 @@ def test_the_way_to_skip_a_build_is_named_before_it_starts(tmp_path: Path, envir
 
 
 def test_a_changed_stamp_builds_again(tmp_path: Path, environ: dict[str, str]) -> None:
-    """Programs that were built from another module are replaced as a whole."""
+    """Programs from another module are replaced as a whole."""
     place = build.build(RELEASE, environ, io.StringIO())
     (place / "podium-build").write_text("another digest\n", encoding="ascii")
     (place / "left-over").touch()
@@ -78,7 +78,7 @@ def test_a_changed_stamp_builds_again(tmp_path: Path, environ: dict[str, str]) -
 
 
 def test_a_failed_build_leaves_nothing_and_says_why(tmp_path: Path, environ: dict[str, str]) -> None:
-    """The error is one line with Go's last words and where the rest is; no half-built folder stays."""
+    """The error is one line with Go's last words and the path of the log; no half-built folder stays."""
     fake_go(tmp_path, "echo first; echo 'pkg/x.go:1: undefined: y'; exit 1")
     with pytest.raises(PodiumError) as failure:
         build.build(RELEASE, environ, io.StringIO())
@@ -91,7 +91,7 @@ def test_a_failed_build_leaves_nothing_and_says_why(tmp_path: Path, environ: dic
 
 
 def test_the_draft_of_a_killed_builder_is_removed(environ: dict[str, str], tmp_path: Path) -> None:
-    """A draft folder without a builder is removed by the next one, which holds the lock."""
+    """A draft folder without a running build is removed by the next build, which holds the lock."""
     draft = tmp_path / "cache" / "podium" / "controlplane" / f".{RELEASE.version}.killed"
     draft.mkdir(parents=True)
     build.build(RELEASE, environ, io.StringIO())
@@ -99,7 +99,7 @@ def test_the_draft_of_a_killed_builder_is_removed(environ: dict[str, str], tmp_p
 
 
 def test_a_second_builder_waits_says_so_and_builds_nothing(tmp_path: Path, environ: dict[str, str]) -> None:
-    """Two builders at once make one build."""
+    """Two concurrent builds make one build."""
     fake_go(
         tmp_path,
         f"cd {tmp_path}; mkfifo started finish; echo > started; cat finish",
@@ -111,7 +111,7 @@ def test_a_second_builder_waits_says_so_and_builds_nothing(tmp_path: Path, envir
     (tmp_path / "started").read_bytes()  # until Go runs
 
     class LetFinish(io.StringIO):
-        """Lets the first build end as soon as the second says that it waits."""
+        """End the first build once the second reports that it waits."""
 
         def write(self, text: str) -> int:
             if text.startswith("waiting for another build"):
@@ -138,7 +138,7 @@ def test_a_digest_differs_for_different_parts(other: list[bytes]) -> None:
 
 
 def test_the_minors_have_stamps_of_their_own(tmp_path: Path) -> None:
-    """The stamp covers the module, so one minor's build never passes for the other's."""
+    """The stamp covers the module, so the programs of one minor are never used for the other."""
     module = tmp_path / "module"
     (module / "etcd").mkdir(parents=True)
     for name in ("go.mod", "go.sum", "etcd/main.go"):

@@ -1,4 +1,4 @@
-"""The command lines of a cluster's components, as functions of the release and what was asked for."""
+"""The command lines of a cluster's components, as functions of the release and the options."""
 
 from pathlib import Path
 
@@ -33,7 +33,7 @@ VERSIONS = {
 
 @pytest.mark.parametrize("minor", RELEASES)
 def test_workload_api_is_on_in_every_component_that_has_its_gates(minor: str) -> None:
-    """The API server alone would serve groups that no scheduler and no finalizer controller knows."""
+    """The gates are set on all components: on the API server alone, no scheduler would know groups."""
     wanted = flags(minor)
     for component in listening(controllers=True):
         assert wanted[component]["feature-gates"] == GATES[minor]
@@ -42,13 +42,13 @@ def test_workload_api_is_on_in_every_component_that_has_its_gates(minor: str) ->
 
 @pytest.mark.parametrize("minor", RELEASES)
 def test_no_workload_api_leaves_the_release_as_it_comes(minor: str) -> None:
-    """Without the Workload API no gate and no API version is named at all."""
+    """Without the Workload API the command lines name no gate and no API version."""
     for component in flags(minor, workload_api=False).values():
         assert not component.keys() & {"feature-gates", "runtime-config"}
 
 
 def test_admission_plugins_that_need_controllers_are_off_only_without_them() -> None:
-    """ServiceAccount and TaintNodesByCondition wait for what only kube-controller-manager does."""
+    """ServiceAccount and TaintNodesByCondition depend on kube-controller-manager."""
     plugins = "disable-admission-plugins"
     assert plugins not in flags("1.37")["kube-apiserver"]
     alone = flags("1.37", controllers=False)
@@ -57,7 +57,7 @@ def test_admission_plugins_that_need_controllers_are_off_only_without_them() -> 
 
 
 def test_ports_are_on_loopback_and_etcd_has_none() -> None:
-    """Each program that listens does so on 127.0.0.1 and its own port; etcd only on sockets in the folder."""
+    """Each listening program uses 127.0.0.1 and its own port; etcd only sockets in the folder."""
     wanted = flags("1.36")
     for component, port in PORTS.items():
         assert wanted[component]["bind-address"] == "127.0.0.1"
@@ -68,7 +68,7 @@ def test_ports_are_on_loopback_and_etcd_has_none() -> None:
 
 
 def test_anonymous_requests_are_off() -> None:
-    """Anonymous requests are off and RBAC decides about the rest."""
+    """Anonymous requests are off and RBAC authorizes the others."""
     apiserver = flags("1.37")["kube-apiserver"]
     assert apiserver["anonymous-auth"] == "false"
     assert apiserver["authorization-mode"] == "RBAC"
@@ -76,7 +76,7 @@ def test_anonymous_requests_are_off() -> None:
 
 
 def test_paths_stay_inside_the_clusters_folder() -> None:
-    """Components run with the folder as working folder; only kwok's configuration comes from elsewhere."""
+    """Components run in the folder; only kwok's configuration is elsewhere."""
     outside = {
         value
         for component in flags("1.37").values()

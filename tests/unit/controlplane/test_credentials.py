@@ -1,4 +1,4 @@
-"""The secrets of a cluster: private, random, and in the forms the components read."""
+"""The secrets of a cluster are private, random, and in the forms that the components read."""
 
 import stat
 from pathlib import Path
@@ -16,7 +16,7 @@ def test_secrets_are_for_their_owner_only(tmp_path: Path) -> None:
 
 
 def test_every_identity_has_a_token_of_its_own(tmp_path: Path) -> None:
-    """A component never acts with another's rights; only the administrator and kwok are in system:masters."""
+    """No component has another's rights; only the administrator and kwok are in system:masters."""
     credentials.write(tmp_path)
     tokens = credentials.tokens(tmp_path)
     assert set(tokens) == {"admin", "kube-controller-manager", "kube-scheduler", "kwok"}

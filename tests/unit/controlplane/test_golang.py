@@ -1,4 +1,4 @@
-"""The choice of the Go that builds: the one on PATH if it is new enough."""
+"""The choice of the Go toolchain: the one on PATH if it is new enough."""
 
 import pytest
 
@@ -39,7 +39,7 @@ def test_new_enough(found: tuple[int, ...] | None, is_enough: bool) -> None:
 
 @pytest.mark.parametrize("minor", RELEASES)
 def test_the_wheel_is_new_enough_for_every_module(minor: str) -> None:
-    """The toolchain that is installed on a machine without Go can build every module of this repository."""
+    """The downloaded toolchain can build every module of this repository."""
     go_mod = packagedata.folder("controlplane") / f"v{minor}" / "go.mod"
     needed = golang.required(go_mod.read_text(encoding="utf-8"))
     assert golang.new_enough(golang.parse(golang.WHEEL), needed)

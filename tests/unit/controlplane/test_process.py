@@ -1,4 +1,4 @@
-"""A process that reuses a pid is not mistaken for the old one, and processes end when they are stopped."""
+"""A process that reuses a pid is not mistaken for the old one, and processes end when stopped."""
 
 import os
 import signal
@@ -29,7 +29,7 @@ def test_parse_stat(stat: str, started: str | None) -> None:
     assert process.parse_stat(stat, "boot") == started
 
 
-# etcd listens there, and an API server would look there for its webhooks.
+# etcd listens there, and an API server would call its webhooks there.
 _NOT_MEANT = ("ETCD_LISTEN_CLIENT_URLS", "HTTPS_PROXY", "https_proxy")
 
 
@@ -40,7 +40,7 @@ def start(folder: Path, script: str) -> Process:
 def test_a_process_outlives_its_starter_in_its_folder_without_its_environment(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The program gets its arguments, the folder, the log, and Go's memory settings of our variables."""
+    """The program gets its arguments, the folder, the log, and Go's memory settings from our variables."""
     monkeypatch.setenv("GOGC", "300")
     for name in _NOT_MEANT:
         monkeypatch.setenv(name, "http://127.0.0.1:1")
@@ -74,7 +74,7 @@ def test_a_program_that_does_not_exist_is_not_alive(tmp_path: Path) -> None:
 
 
 def test_a_stranger_with_the_same_number_is_left_alone() -> None:
-    """A remembered process whose number now belongs to another is not alive and gets no signal."""
+    """A stored process whose number belongs to another now is not alive and gets no signal."""
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as stranger:
         remembered = Process(stranger.pid, "another boot/1")
         assert not process.alive(remembered)
@@ -89,7 +89,7 @@ def test_a_process_without_a_start_time_is_never_alive() -> None:
 
 
 def test_where_there_is_no_proc_ps_tells_processes_apart(tmp_path: Path) -> None:
-    """The fallback for macOS gives one answer for a process as long as it lives, and none after."""
+    """The fallback for macOS returns a constant value during a process's life, and none afterwards."""
     started = start(tmp_path, "exec sleep 60")
     first = process._start_time_from_ps(started.pid)
     assert first

@@ -1,4 +1,4 @@
-"""The user's own programs replace a build; a fault of theirs is one line."""
+"""The user's own programs replace a build; a fault in them gives one line."""
 
 import io
 from pathlib import Path
@@ -13,7 +13,7 @@ RELEASE = RELEASES["1.37"]
 
 
 def fill(folder: Path, version: str) -> Path:
-    """A folder as envtest has them: three programs that say which version they are."""
+    """Make a folder as envtest does: three programs that print their version."""
     folder.mkdir(parents=True)
     for name in ("etcd", "kube-apiserver", "kubectl"):
         (folder / name).write_text(f"#!/bin/sh\necho Kubernetes v{version}\n", encoding="ascii")
@@ -26,7 +26,7 @@ def test_nothing_is_overridden_by_default() -> None:
 
 
 def test_an_empty_variable_is_as_none() -> None:
-    """An empty KUBEBUILDER_ASSETS is how envtest users unset it in a Makefile."""
+    """An empty KUBEBUILDER_ASSETS counts as unset, as in Makefiles of envtest users."""
     assert programs.overrides(RELEASE, ["etcd"], {"KUBEBUILDER_ASSETS": ""}) == {}
 
 
@@ -38,7 +38,7 @@ def test_assets_are_a_folder_of_programs(tmp_path: Path) -> None:
 
 
 def test_assets_may_hold_a_folder_for_each_version(tmp_path: Path) -> None:
-    """Podium's own cache has this layout, so one variable serves both minors."""
+    """Podium's own cache has this layout, so one variable works for both minors."""
     for release in RELEASES.values():
         fill(tmp_path / release.version, release.version)
     for release in RELEASES.values():
@@ -49,7 +49,7 @@ def test_assets_may_hold_a_folder_for_each_version(tmp_path: Path) -> None:
 
 
 def test_one_program_can_be_named_alone(tmp_path: Path) -> None:
-    """TEST_ASSET_* goes before the folder, as in envtest."""
+    """TEST_ASSET_* has priority over the folder, as in envtest."""
     folder, other = fill(tmp_path / "assets", RELEASE.version), fill(tmp_path / "other", RELEASE.version)
     environ = {
         "KUBEBUILDER_ASSETS": str(folder),
@@ -69,7 +69,7 @@ def test_a_program_that_is_missing_is_named_with_its_variable(tmp_path: Path) ->
 
 
 def test_another_minor_is_refused(tmp_path: Path) -> None:
-    """Flags and answers differ between minors, so the wrong one is never started."""
+    """Flags and answers differ between minors, so a program of the wrong one is never started."""
     folder = fill(tmp_path / "assets", "1.35.2")
     with pytest.raises(PodiumError, match=r"is Kubernetes 1\.35\.2, not 1\.37: choose another --kubernetes"):
         programs.find(RELEASE, ["kube-apiserver"], {"KUBEBUILDER_ASSETS": str(folder)}, io.StringIO())

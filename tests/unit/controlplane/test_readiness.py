@@ -1,4 +1,4 @@
-"""Saying why something is not ready: the lines of a log that matter, and the nodes that take no pods."""
+"""The reason why a component is not ready: the relevant lines of its log, and nodes that take no pods."""
 
 from typing import Any
 

@@ -30,21 +30,21 @@ def nodes(schema: dict[str, Any], path: str = "") -> Iterator[tuple[str, dict[st
 
 
 def test_the_checked_in_manifests_have_the_same_definitions() -> None:
-    """Kubectl reads the checked-in YAML as the definitions."""
+    """Kubectl reads the checked-in YAML as these definitions."""
     files = (folder("manifests") / "crds").iterdir()
     checked_in = {path.stem: [*load_all(path.read_bytes())] for path in files}
     assert checked_in == {crd["metadata"]["name"]: [crd] for crd in ALL}
 
 
 def test_names_are_found_under_podium_and_shadow_nothing() -> None:
-    """A category, and no short name that another group's kind may have."""
+    """The kinds have a category, and no short name that another group's kind may have."""
     for crd in ALL:
         assert crd["spec"]["names"]["categories"] == ["podium"]
         assert "shortNames" not in crd["spec"]["names"]
 
 
 def test_v1alpha2_is_served_only_with_its_webhook() -> None:
-    """Without conversion the server would hand out objects of one shape under the other's name."""
+    """Without conversion the server would return objects of one shape under the other version."""
     webhook = {
         "service": {"namespace": "podium-system", "name": "webhook", "path": "/convert"},
         "caBundle": "Cg==",
@@ -65,7 +65,7 @@ def test_v1alpha2_is_served_only_with_its_webhook() -> None:
     ("kind", "name", "version"), SERVED, ids=[f"{kind}-{name}" for kind, name, _ in SERVED]
 )
 def test_a_schema_has_the_fields_its_version_reads(kind: str, name: str, version: dict[str, Any]) -> None:
-    """Schema and conversion agree on what a version can say, or one would prune what the other keeps."""
+    """Schema and conversion have the same fields of a version, or one would prune what the other keeps."""
     spec = version["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"]
     read = VERSIONS[f"scheduling.podium.dev/{name}"]
     assert set(spec) == read.fields[kind]
@@ -75,7 +75,7 @@ def test_a_schema_has_the_fields_its_version_reads(kind: str, name: str, version
 
 @pytest.mark.parametrize("crd", ALL, ids=lambda crd: crd["spec"]["names"]["kind"])
 def test_every_part_is_bounded_and_described(crd: dict[str, Any]) -> None:
-    """A list or text without a limit lets one object fill the store, and CEL's cost go over its budget."""
+    """Every list and text has a limit, for the size of an object and the cost budget of CEL."""
     versions = [version["schema"]["openAPIV3Schema"] for version in crd["spec"]["versions"]]
     for path, schema in (each for version in versions for each in nodes(version)):
         if path in (".apiVersion", ".kind", ".metadata"):

@@ -1,4 +1,4 @@
-"""Any bytes read as documents or as one line of error: never another exception, never half a List."""
+"""Any bytes are read as documents or as one line of error: never another exception, never half a List."""
 
 import gzip
 import json
@@ -17,7 +17,7 @@ from podium.documents.load import load_state
 from podium.documents.split import split
 from podium.errors import PodiumError
 
-# A busy machine is no failure; how many examples there are is the profile's business.
+# A busy machine is no failure; the profile sets the number of examples.
 untimed = settings(deadline=None)
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
@@ -44,7 +44,7 @@ def _seeds() -> list[bytes]:
 
 
 def _readable(data: bytes) -> None:
-    """Read everything in the bytes; one line is as good an answer as objects."""
+    """Read everything in the bytes; one line of error is as good as objects."""
     try:
         for document in split(data, "f"):
             read = SCHEDULING_READS.get((document.apiVersion, document.kind))
@@ -68,7 +68,7 @@ def _check_line(error: PodiumError) -> None:
 
 @st.composite
 def _damaged(draw: st.DrawFn) -> bytes:
-    """Damage a real document: bytes changed, cut out, put in twice, cut off, or something else put in."""
+    """Return a damaged document: bytes changed, removed, repeated, truncated, or inserted."""
     data = bytearray(draw(st.sampled_from(_seeds())))
     for _ in range(draw(st.integers(1, 4))):
         at = draw(st.integers(0, len(data)))
@@ -130,7 +130,7 @@ def test_random_punctuation_is_read_or_refused_in_one_line(text: str) -> None:
     _readable(text.encode())
 
 
-# As much of JSON as both notations share: text that YAML can write, and integers that both keep.
+# JSON that both notations share: text that YAML can write, and integers that both keep.
 _TEXT = st.text(st.characters(codec="utf-8", exclude_categories=("Cc", "Cs")), max_size=12)
 _LEAVES = st.none() | st.booleans() | st.integers(-(2**63), 2**63) | _TEXT
 _TREES = st.recursive(
@@ -157,7 +157,7 @@ _FIELDS = {
 
 
 class _Dumper(yaml.SafeDumper):
-    """Writes YAML for a reader like kubectl: quotes text that only it takes for something else."""
+    """Writes YAML for a reader like kubectl: quotes text that only kubectl reads as another type."""
 
 
 _Dumper.add_implicit_resolver("tag:yaml.org,2002:bool", re.compile("[yYnN]$"), list("yYnN"))
@@ -171,7 +171,7 @@ def _yaml(value: object, *, flow: bool) -> bytes:
 
 @st.composite
 def _objects(draw: st.DrawFn) -> dict[str, Any]:
-    """An object of a kind that is read, with right and wrong things in the fields that are read."""
+    """An object of a known kind, with right and wrong values in the fields that are read."""
     api_version, kind = draw(st.sampled_from(sorted(READS)))
     found: dict[str, Any] = {"apiVersion": api_version, "kind": kind}
     for part, fields in _FIELDS.items():
@@ -185,7 +185,7 @@ def _objects(draw: st.DrawFn) -> dict[str, Any]:
 @untimed
 @given(_objects())
 def test_json_and_yaml_of_one_value_read_the_same(value: dict[str, Any]) -> None:
-    """The same value, or the same complaint about the same field; YAML in block style and in flow style."""
+    """YAML and JSON give the same value, or the same error for a field, in block and in flow style."""
     answers = [
         _answer(json.dumps(value).encode()),
         _answer(_yaml(value, flow=False)),
@@ -209,7 +209,7 @@ def _answer(data: bytes) -> tuple[object, object]:
 @untimed
 @given(_TREES)
 def test_a_value_of_any_shape_survives_both_notations(tree: object) -> None:
-    """YAML takes text for text and numbers for numbers, whatever they look like."""
+    """YAML reads text as text and numbers as numbers, whatever they look like."""
     value = {"apiVersion": "a/v1", "kind": "Any", "tree": tree}
     for data in (json.dumps(value).encode(), _yaml(value, flow=False), _yaml(value, flow=True)):
         (document,) = split(data, "f")

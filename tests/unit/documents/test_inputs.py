@@ -1,4 +1,4 @@
-"""-f FILE|DIR|-, and the flags that go with it or against it."""
+"""-f FILE|DIR|-, and the flags that combine with it or exclude it."""
 
 import gzip
 import io
@@ -36,7 +36,7 @@ def test_files_come_in_the_order_given_and_each_once(tmp_path: Path) -> None:
 
 
 def test_a_folder_gives_its_manifests_in_order_and_not_those_deeper(tmp_path: Path) -> None:
-    """As with kubectl without --recursive, here also with gzip of the same names."""
+    """A folder is read as by kubectl without --recursive, and gzip files too."""
     for name in ("b.yaml", "a.json", "c.yml", "notes.txt", "d.json.gz", "e.gz"):
         data = _pod(name.partition(".")[0])
         (tmp_path / name).write_bytes(gzip.compress(data) if name.endswith(".gz") else data)
@@ -59,7 +59,7 @@ def test_dash_is_stdin(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_pipe_is_a_file(tmp_path: Path) -> None:
-    """`-f <(command)` is one; it can be read once, so its lines cannot be looked up later."""
+    """`-f <(command)` is a pipe; it can be read once, so its lines cannot be looked up later."""
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     with subprocess.Popen(["sh", "-c", 'cat >"$0"', str(pipe)], stdin=subprocess.PIPE) as writer:
@@ -73,7 +73,7 @@ def test_a_pipe_is_a_file(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("text", ["", "# nothing\n", "---\n---\n"])
 def test_a_file_without_objects_is_refused(tmp_path: Path, text: str) -> None:
-    """An empty file is most often a command that failed; an empty report would hide it."""
+    """An empty file usually comes from a command that failed; an empty report would hide it."""
     path = tmp_path / "a.yaml"
     path.write_text(text)
     with pytest.raises(PodiumError) as refused:
@@ -102,7 +102,7 @@ def test_a_file_that_is_not_there_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_file_that_may_not_be_read_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The administrator reads everything, so the refusal is played."""
+    """The refusal is simulated, because the administrator may read everything."""
 
     def refuse(self: Path) -> bytes:
         raise PermissionError(13, "Permission denied", str(self))
@@ -147,7 +147,7 @@ SKIPPED = {
 
 @pytest.fixture
 def tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Return a repository with one of each file that is no manifest."""
+    """Return a repository with each kind of file that is no manifest."""
     for name, text in TREE.items():
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(text)
@@ -243,7 +243,7 @@ def _command(files: InputFiles, kube: KubeOptions, output: Output) -> None:
 
 
 def test_files_win_where_they_are_given(tmp_path: Path) -> None:
-    """The flags of a live cluster have their defaults then."""
+    """The flags of a live cluster then have their defaults."""
     path = tmp_path / "a"
     path.write_bytes(_pod("a"))
     done = CliRunner().invoke(_command, ["-f", str(path)])
@@ -256,7 +256,7 @@ def test_files_win_where_they_are_given(tmp_path: Path) -> None:
     ids=lambda flags: flags[0],
 )
 def test_flags_of_a_live_cluster_do_not_go_with_files(tmp_path: Path, flags: list[str]) -> None:
-    """Nothing given is ignored silently."""
+    """No given option is ignored silently."""
     done = CliRunner().invoke(_command, ["-f", str(tmp_path), *flags])
     assert done.exit_code == 2
     assert "-f reads files" in done.stderr
@@ -357,7 +357,7 @@ def test_strict_reaches_the_loader(tmp_path: Path) -> None:
 
 
 def test_importing_the_shared_flags_imports_no_client() -> None:
-    """`--help` of every command that reads a cluster pays for this module."""
+    """`--help` of every command that reads a cluster imports this module."""
     heavy = "aiohttp kubernetes_asyncio yaml rich pydantic numpy"
     script = f"import sys, podium.cli.inputs; print([m for m in {heavy.split()} if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
@@ -365,7 +365,7 @@ def test_importing_the_shared_flags_imports_no_client() -> None:
 
 
 def test_an_empty_name_is_not_the_current_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """`-f "$UNSET"` must not read whatever lies here."""
+    """`-f "$UNSET"` must not read the current folder."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "a.json").write_bytes(_pod("a"))
     with pytest.raises(PodiumError, match="empty file name"):
@@ -385,10 +385,10 @@ def _asked(*arguments: str) -> str:
 
 
 def test_standard_input_is_read_once_only() -> None:
-    """The second reading would find it empty."""
+    """A second read would find stdin empty."""
     assert "Standard input (-) is given twice. Give it once." in _asked("-f", "-", "-f", "-")
 
 
 def test_an_invalid_namespace_is_refused() -> None:
-    """In a path it would lead elsewhere, to an empty result that looks clean."""
+    """In a path it would select another resource, with an empty result that looks clean."""
     assert "-n: '../x' is not a valid namespace name." in _asked("-n", "../x")

@@ -1,4 +1,4 @@
-"""The line of a field, in every kind of file, against what a person counts."""
+"""The line of a field, in every kind of file, compared with a person's count."""
 
 import json
 
@@ -66,7 +66,7 @@ def test_the_line_is_where_a_person_finds_the_field(
 
 
 def test_questions_in_any_order_have_the_same_answers() -> None:
-    """The result of one question must not change the next answer."""
+    """One lookup must not change the next."""
     lines = Lines(memoryview(MIXED))
     questions = [case[2:] for case in CASES if case[1] is MIXED]
     for _ in range(2):
@@ -95,7 +95,7 @@ JSON = st.recursive(SCALARS, lambda inner: st.lists(inner) | st.dictionaries(st.
 @settings(deadline=None)
 @given(JSON, st.sampled_from(["", " ", "\n\t"]), st.sampled_from(["", "{}", "[]", '"x"', "}", "]", ",", "x"]))
 def test_the_end_of_a_json_value_is_found(value: object, space: str, rest: str) -> None:
-    """A release of msgspec that counts otherwise where it names what follows a value fails here."""
+    """This fails if a release of msgspec reports another offset for data after the value."""
     text = json.dumps(value)
     whole = f"{text}{space}{rest}".encode()
     if rest and not space and text[-1].isalnum():

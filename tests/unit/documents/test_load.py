@@ -1,4 +1,4 @@
-"""Loading: the objects indexed, counted and refused, and the kinds that allow no conclusion."""
+"""Loading: indexed, counted and refused objects, and the kinds that allow no conclusion."""
 
 import json
 from pathlib import Path
@@ -32,7 +32,7 @@ POD = _object("v1", "Pod", "p", spec={"schedulingGroup": {"podGroupName": "g"}})
 
 @pytest.mark.parametrize("reads", [READS, SCHEDULING_READS], ids=["audit", "scheduling"])
 def test_every_kind_reaches_the_index(reads: Reads) -> None:
-    """The input has one object of each served kind that is read, and none of another."""
+    """The input has one object of each served kind that is read, and no other."""
     wanted = {
         (api_version, kind): _object(api_version, kind, f"n{number}", spec={})
         for number, (api_version, kind) in enumerate(SCHEDULING_READS)
@@ -60,7 +60,7 @@ def test_every_kind_reaches_the_index(reads: Reads) -> None:
 
 
 def test_pods_and_nodes_are_read_as_schedulers_see_them_where_that_is_asked() -> None:
-    """For an audit they stay small."""
+    """The objects of an audit stay small."""
     pod = _object("v1", "Pod", "p", spec={"tolerations": [{"key": "a"}]})
     node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n"}, "spec": {"taints": [{"key": "a"}]}}
     state = _load(pod, node, reads=SCHEDULING_READS).state
@@ -80,21 +80,21 @@ def test_a_stored_pod_with_the_native_field_is_a_member() -> None:
 
 
 def test_kinds_that_are_not_in_the_input_are_unread() -> None:
-    """Absence of objects is no proof; an empty typed List is."""
+    """Absence of objects proves nothing; an empty typed List does."""
     loaded = _load(POD, {"apiVersion": "v1", "kind": "NodeList", "items": []})
     assert loaded.listed == {Kind.POD, Kind.NODE}
     assert loaded.state.unread == {str(kind): NOT_IN_INPUT for kind in AUDITED if kind not in loaded.listed}
 
 
 def test_an_empty_v1_list_proves_nothing() -> None:
-    """An empty List is what kubectl prints whatever it was asked for."""
+    """Kubectl prints an empty List for any request."""
     loaded = _load({"apiVersion": "v1", "kind": "List", "items": []})
     assert loaded.listed == set()
     assert loaded.skipped == {}
 
 
 def test_other_kinds_are_counted() -> None:
-    """The count is by version and kind, Lists of them by their items; an empty List of them is nothing."""
+    """The count is by version and kind; the items of a List count, an empty List does not."""
     settings = {"apiVersion": "v1", "kind": "ConfigMap"}
     loaded = _load(settings, settings, {"apiVersion": "net/v1", "kind": "WayList", "items": [{}, {}, {}]})
     assert loaded.skipped == {"v1 ConfigMap": 2, "net/v1 Way": 3}
@@ -107,7 +107,7 @@ def test_strict_refuses_other_kinds() -> None:
 
 
 def test_strict_takes_empty_lists_and_what_a_dump_says() -> None:
-    """They are no objects of other kinds."""
+    """The parts of a dump's header are no objects of other kinds."""
     loaded = _load(
         {"apiVersion": "v1", "kind": "List", "items": []},
         {"apiVersion": "v1", "kind": "PodList", "items": []},
@@ -118,7 +118,7 @@ def test_strict_takes_empty_lists_and_what_a_dump_says() -> None:
 
 
 def test_a_version_that_is_not_read_makes_its_kind_unread() -> None:
-    """Otherwise its objects would count as absent, though others of the kind were read."""
+    """Otherwise its objects would count as absent, although others of the kind were read."""
     group = _object("scheduling.k8s.io/v1beta1", "PodGroup", "a")
     newer = _object("scheduling.k8s.io/v2", "PodGroup", "b")
     loaded = _load(group, newer)
@@ -209,7 +209,7 @@ def test_an_object_without_any_name_is_refused() -> None:
 
 
 def test_a_dump_says_what_its_objects_cannot() -> None:
-    """Its reasons win: some objects of a kind may be there although others were not read."""
+    """The dump's reasons win: some objects of a kind may be present although others were not read."""
     info = {
         "apiVersion": "cli.podium.dev/v1",
         "kind": "ClusterInfo",
@@ -239,7 +239,7 @@ def test_a_part_of_the_cluster_is_called_one(scope: Scope, expected: str) -> Non
 
 
 def test_origins_and_lines_are_found_again(tmp_path: Path) -> None:
-    """The object's identity finds them, whatever version the report names."""
+    """An object is found by its identity, in whatever version the report names it."""
     path = tmp_path / "pods.json"
     path.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": [POD]}, indent=1))
     loaded = load_state(split(path.read_bytes(), str(path)), strict=False)
@@ -255,7 +255,7 @@ def test_origins_and_lines_are_found_again(tmp_path: Path) -> None:
 
 
 def test_a_missing_file_has_no_lines() -> None:
-    """Stdin and pipes were read once."""
+    """Stdin and pipes can be read once."""
     loaded = load_state(_documents(POD, file="<stdin>"), strict=False)
     assert loaded.origins.line(ObjectRef("v1", "Pod", "t", "p")) is None
 

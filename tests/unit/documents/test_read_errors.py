@@ -1,4 +1,4 @@
-"""The error of a field that does not fit: file, document, item, line, path, and the fault in JSON's words."""
+"""The error of a wrong field has file, document, item, line, path, and the fault in JSON's terms."""
 
 from typing import Any
 
@@ -155,7 +155,7 @@ def test_the_field_is_named(data: bytes, type_: type[msgspec.Struct], expected: 
 
 @pytest.mark.parametrize("text", ['"a":1e400', '"a":{"b":[1e999]}'])
 def test_an_untyped_value_out_of_range(text: str) -> None:
-    """An untyped read takes every field, so it refuses what a typed one passes over."""
+    """An untyped read decodes every field, so it refuses what a typed one skips."""
     (document,) = split(f'{{"apiVersion":"v1","kind":"Pod",{text}}}'.encode(), "f")
     assert document.read(Pod).kind == "Pod"
     with pytest.raises(ReadError, match="number out of range"):
@@ -163,7 +163,7 @@ def test_an_untyped_value_out_of_range(text: str) -> None:
 
 
 def test_a_command_names_a_field_of_a_document_it_refuses() -> None:
-    """The same place, line and wording for what a command finds wrong itself."""
+    """An error that a command finds itself has the same place, line and wording."""
     (document,) = split(b"apiVersion: v1\nkind: Pod\nmetadata:\n  name: a\n", "f")
     error: Any = document.error("is not wanted", "metadata.name")
     assert str(error) == "f, document 1, line 4: metadata.name: is not wanted"

@@ -1,4 +1,4 @@
-"""Every shape in which people keep Kubernetes objects gives the same objects."""
+"""Every form in which Kubernetes objects are stored gives the same objects."""
 
 import gzip
 import json
@@ -122,14 +122,14 @@ SHAPES: list[tuple[str, bytes, list[tuple[str, str, str]]]] = [
 
 @pytest.mark.parametrize(("data", "found"), [case[1:] for case in SHAPES], ids=[case[0] for case in SHAPES])
 def test_every_shape_gives_its_objects(data: bytes, found: list[tuple[str, str, str]]) -> None:
-    """Objects come in order, with where they stand."""
+    """Objects come in order, with their origin."""
     documents = list(split(data, "f"))
     assert [(str(each.origin), each.kind, each.value()["metadata"]["name"]) for each in documents] == found
 
 
 @pytest.mark.parametrize(("data", "found"), [case[1:] for case in SHAPES], ids=[case[0] for case in SHAPES])
 def test_a_typed_read_has_kind_and_version(data: bytes, found: list[tuple[str, str, str]]) -> None:
-    """The kind and version that an item has from its typed List are in its read as if the item held them."""
+    """An item gets the kind and version of its typed List, as if the item had them."""
     for document, (_, kind, name) in zip(split(data, "f"), found, strict=True):
         pod = document.read(Pod)
         assert (pod.apiVersion, pod.kind, pod.metadata.name) == (document.apiVersion, kind, name)
@@ -138,7 +138,7 @@ def test_a_typed_read_has_kind_and_version(data: bytes, found: list[tuple[str, s
 @pytest.mark.parametrize("items", ["[]", "null"])
 @pytest.mark.parametrize("kind", ["List", "PodList"])
 def test_an_empty_list_is_given_as_itself(kind: str, items: str) -> None:
-    """It means that a list was requested and is empty; without items it is an object like any other."""
+    """An empty typed List means an empty list; without items it is an ordinary object."""
     found = list(split(f'{{"apiVersion":"v1","kind":"{kind}","items":{items}}}'.encode(), "f"))
     assert [each.kind for each in found] == [kind]
     yaml = list(split(f"apiVersion: v1\nkind: {kind}\nitems: {items}\n".encode(), "f"))
@@ -146,7 +146,7 @@ def test_an_empty_list_is_given_as_itself(kind: str, items: str) -> None:
 
 
 def test_an_item_without_any_field() -> None:
-    """The smallest item of a typed List still is one."""
+    """The smallest item of a typed List is an object too."""
     (document,) = split(b'{"apiVersion":"v1","kind":"PodList","items":[ { } ]}', "f")
     assert document.value() == {"apiVersion": "v1", "kind": "Pod"}
     assert document.read(Pod).kind == "Pod"
@@ -159,7 +159,7 @@ def test_json_takes_the_last_of_two_keys_as_the_server_does() -> None:
 
 
 def test_a_pod_reads_the_same_from_json_and_from_yaml() -> None:
-    """YAML goes through untyped values, JSON straight into the Struct."""
+    """YAML is decoded through untyped values, JSON directly into the Struct."""
     (from_json,) = split(b'{"apiVersion":"v1","kind":"Pod","spec":{"priority":7,"containers":[{}]}}', "f")
     (from_yaml,) = split(b"{apiVersion: v1, kind: Pod, spec: {priority: 7, containers: [{}]}}", "f")
     assert from_json.read(Pod) == from_yaml.read(Pod)
@@ -295,7 +295,7 @@ REFUSED: list[tuple[str, bytes, str]] = [
 
 
 def test_decompressed_size_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is refused as soon as too much has come out, not when all has."""
+    """The text is refused as soon as its output exceeds the limit, not after all of it."""
     monkeypatch.setattr(textfile, "MAX_UNPACKED", 1 << 20)
     bomb = gzip.compress(bytes(256 << 20), compresslevel=1)
     tracemalloc.start()

@@ -1,4 +1,4 @@
-"""Changes of YAML text in place: only the lines of the change differ, or the writer writes all."""
+"""Changes of YAML text in place: only the changed lines differ, or the writer writes all."""
 
 from typing import Any
 

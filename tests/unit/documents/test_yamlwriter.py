@@ -65,6 +65,6 @@ def test_text_of_several_lines_is_a_block_if_a_block_keeps_it(text: str, written
 
 
 def test_text_that_terminals_obey_is_escaped() -> None:
-    """Control characters and changes of direction are escapes; other text is readable."""
+    """Control characters and direction changes are escaped; other text is readable."""
     assert dump_all([{"a": "Zürich: 東京\n"}]) == "a: |\n  Zürich: 東京\n"
     assert dump_all([{"a": "\x1b[31m\u202egnp"}]) == 'a: "\\e[31m\\u202Egnp"\n'

@@ -1,4 +1,4 @@
-"""The words on a divergence that the audit and the condition share, and how they are kept short."""
+"""The texts on a divergence in the audit and the condition, and their limits."""
 
 import pytest
 from hypothesis import given
@@ -42,7 +42,7 @@ def test_the_consequence_depends_on_the_server_and_the_api(
 @pytest.mark.parametrize("podium", [False, True], ids=["native", "podium"])
 @pytest.mark.parametrize("minor", [35, 36, 37, 38])
 def test_podiums_scheduler_makes_the_same_of_every_group_on_every_server(minor: int, podium: bool) -> None:
-    """It places native groups too, by the KEP; a pod that leaves another scheduler changes nothing."""
+    """Podium's scheduler places native groups too, by the KEP; pods of another scheduler change nothing."""
     group, speaks_of = pod_group(priority=7, podium=podium), ServerInfo(minor, f"1.{minor}")
     ours = [
         pod(name, scheduler=PODIUM_SCHEDULER, policy=policy) for name, policy in [("a", None), ("b", "Never")]
@@ -119,7 +119,7 @@ def test_a_cut_text_keeps_its_limit_and_its_beginning(text: str, limit: int) -> 
     else:
         assert text.startswith(short.removesuffix("…"))
         assert short.endswith("…") or limit == 3
-        # Not a character more would have gone in beside the ellipsis.
+        # Not one more character would fit beside the ellipsis.
         kept = short.removesuffix("…")
         assert len((kept + text[len(kept)]).encode()) > limit - len("…".encode()) or limit == 3
 

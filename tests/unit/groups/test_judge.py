@@ -1,4 +1,4 @@
-"""The one judgement on a group and its members: a table of named cases, and a naive oracle."""
+"""The comparison of a group with its members: a table of named cases, and a naive oracle."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -174,7 +174,7 @@ groups = st.one_of(
 
 @given(groups, members)
 def test_the_judgement_is_the_naive_one(group: PodGroup | None, pods: list[Pod]) -> None:
-    """The oracle is the rules written out pod by pod."""
+    """The oracle applies the rules pod by pod."""
     judged = measure_divergence(group, pods, CLASSES)
     present = [each for each in pods if each.status and each.status.phase in ("Pending", "Running")]
     staying = [each for each in present if each.metadata.deletionTimestamp is None]
@@ -242,6 +242,6 @@ UNRESOLVED: dict[str, Any] = {"priority": None, "class_name": "gold"}
     ],
 )
 def test_doubt_and_disagreement(group: PodGroup, members: list[Pod], doubted: str, disputed: str) -> None:
-    """A condition adds doubt and never removes it."""
+    """A condition adds uncertainty and never removes it."""
     judgement = measure_divergence(group, members)
     assert (doubt(group, judgement), disagreement(group, judgement)) == (doubted, disputed)

@@ -1,4 +1,4 @@
-"""The contents of the image, as far as they are known without building it."""
+"""The contents of the image, checked without building it."""
 
 import inspect
 import re
@@ -23,7 +23,7 @@ def _users() -> dict[str, set[str]]:
 
 
 def test_build_dependencies_are_not_in_the_image() -> None:
-    """The second stage gets what the project itself needs, and what that needs."""
+    """The second stage gets the project's dependencies, direct and indirect."""
     users = _users()
     needed: set[str] = {_PROJECT}
     while more := {name for name, by in users.items() if by & needed} - needed:
@@ -36,7 +36,7 @@ def test_build_dependencies_are_not_in_the_image() -> None:
 
 
 def test_the_last_stage_imports_every_process() -> None:
-    """An image without a part of a process would fail in the cluster only."""
+    """An image without a part of a process would fail only in the cluster."""
     dockerfile = (_ROOT / "Dockerfile").read_text(encoding="utf-8")
     (code,) = re.findall(r'^RUN python -c "(import .+?)"', dockerfile.rpartition("FROM")[2], re.MULTILINE)
     modules = code.removeprefix("import ").split(", ")

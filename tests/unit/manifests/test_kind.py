@@ -1,6 +1,6 @@
-"""`make kind` as far as it goes without Docker: the cluster it asks for, and which programs it runs when.
+"""`make kind` without Docker: the requested cluster, and the programs that run.
 
-docker, kind and kubectl are programs of the test that write down how they were called.
+docker, kind and kubectl are programs of the test that record their calls.
 """
 
 import os
@@ -31,7 +31,7 @@ _CREATE = "kind create cluster --name podium --image {} --wait 5m --config -"
 
 
 class Machine:
-    """A PATH with only some programs, which do nothing but record their calls."""
+    """A PATH with some programs only, which record their calls."""
 
     def __init__(
         self, folder: Path, programs: tuple[str, ...], clusters: str = "", failing: str = "never"
@@ -71,7 +71,7 @@ class Machine:
 
 @pytest.mark.parametrize("minor", RELEASES)
 def test_the_cluster_has_the_gates_of_the_local_control_plane(minor: str) -> None:
-    """Those, and the versions of the API, are what our own API server of that minor is started with."""
+    """The gates and the API's versions are those of our own API server of that minor."""
     document = yaml.safe_load(config.configuration(RELEASES[minor]))
     settings = ClusterSettings(name="test", kubernetes=minor, workload_api=True, controllers=False, ports={})
     arguments = commands(settings, Path())["kube-apiserver"]
@@ -93,7 +93,7 @@ def test_a_node_is_reserved_for_the_scheduler_and_one_is_not() -> None:
 
 
 def test_a_new_cluster_is_made_and_awaited(tmp_path: Path) -> None:
-    """Image, cluster, image into it, manifests, until each process is ready."""
+    """The steps: image, cluster, loading the image, manifests, and waiting until each process is ready."""
     machine = Machine(tmp_path, _ALL)
     done = machine.run("--kubernetes", "1.36")
     assert done.returncode == 0, done.stderr
@@ -114,7 +114,7 @@ def test_a_new_cluster_is_made_and_awaited(tmp_path: Path) -> None:
 
 
 def test_a_cluster_that_is_there_gets_the_new_image(tmp_path: Path) -> None:
-    """No second cluster is made; the pods, whose tag has not changed, are recreated."""
+    """No second cluster is created; the pods, whose tag has not changed, are recreated."""
     machine = Machine(tmp_path, _ALL, clusters="podium")
     assert machine.run().returncode == 0
     assert [call for call in machine.calls if "create" in call] == []
@@ -123,14 +123,14 @@ def test_a_cluster_that_is_there_gets_the_new_image(tmp_path: Path) -> None:
 
 
 def test_the_image_of_the_nodes_can_be_another(tmp_path: Path) -> None:
-    """An image built locally serves when kind publishes none of that release."""
+    """A local image is used if kind publishes none of that release."""
     machine = Machine(tmp_path, _ALL)
     assert machine.run("--image", "node:ours").returncode == 0
     assert _CREATE.format("node:ours") in machine.calls
 
 
 def test_the_image_alone_needs_docker_alone(tmp_path: Path) -> None:
-    """`make image`."""
+    """`make image` builds only."""
     machine = Machine(tmp_path, ("docker",))
     assert machine.run("--build-only").returncode == 0
     assert machine.calls == [f"docker build --tag podium:dev {_ROOT}"]

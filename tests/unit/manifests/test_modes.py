@@ -39,7 +39,7 @@ def configured(mode: str, name: str) -> dict[str, str]:
 
 @pytest.mark.parametrize("mode", _PROCESSES)
 def test_each_process_has_two_replicas_that_a_drain_and_a_node_do_not_take_together(mode: str) -> None:
-    """Replicas, spread and a budget, all of the same pods."""
+    """Replicas, spread and budget select the same pods."""
     budgets = {each["metadata"]["name"]: each["spec"] for each in rendered(mode, "PodDisruptionBudget")}
     deployments = rendered(mode, "Deployment")
     assert {each["spec"]["template"]["spec"]["containers"][0]["name"] for each in deployments} == _PROCESSES[
@@ -63,7 +63,7 @@ def test_each_process_has_two_replicas_that_a_drain_and_a_node_do_not_take_toget
 
 @pytest.mark.parametrize("mode", _PROCESSES)
 def test_each_probe_has_a_timeout_and_a_process_the_time_to_start(mode: str) -> None:
-    """No two probes of a kind at once, and a leader that is silent loses its Lease before it is killed.
+    """Probes do not coincide, and a leader without answers loses its Lease before it is killed.
 
     The startup probe waits for readiness, so it is the exception: a kubelet sends the next one after its end.
     """
@@ -86,7 +86,7 @@ def test_each_probe_has_a_timeout_and_a_process_the_time_to_start(mode: str) -> 
 
 @pytest.mark.parametrize("mode", _PROCESSES)
 def test_the_command_line_takes_the_arguments(mode: str) -> None:
-    """They are the container's arguments; each file named is in a volume."""
+    """The options are the container's arguments; each named file is in a volume."""
     for each in rendered(mode, "Deployment"):
         (container,) = each["spec"]["template"]["spec"]["containers"]
         name, *arguments = container["args"]
@@ -119,7 +119,7 @@ def test_the_scheduler_begins_carefully() -> None:
 
 
 def test_the_others_are_told_nothing_that_they_do_not_do_anyway(tmp_path: Path) -> None:
-    """Their files exist for further settings, and hold the defaults."""
+    """The files exist for further settings, and have the defaults."""
     policy, controller = tmp_path / "policy.yaml", tmp_path / "controller.yaml"
     policy.write_text(configured("admission", "podium-webhook")[policy.name], encoding="utf-8")
     controller.write_text(configured("admission", "podium-controller")[controller.name], encoding="utf-8")
@@ -129,7 +129,7 @@ def test_the_others_are_told_nothing_that_they_do_not_do_anyway(tmp_path: Path) 
 
 @pytest.mark.parametrize("mode", _PROCESSES)
 def test_there_is_no_bundle_to_drift_and_data_is_kept(mode: str) -> None:
-    """GitOps: caBundle is the webhook's field; the custom resources outlive a prune and `helm uninstall`."""
+    """For GitOps, caBundle is the webhook's field; the custom resources survive a prune."""
     text = (_ROOT / "manifests" / "rendered" / f"{mode}.yaml").read_text(encoding="utf-8")
     assert "caBundle" not in text
     for each in rendered(mode, "CustomResourceDefinition"):

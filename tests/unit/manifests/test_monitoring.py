@@ -1,4 +1,4 @@
-"""Alerts and panels use exposed metrics, by labels that these have; alerts lead to help."""
+"""Alerts and panels use existing metrics and labels; alerts have a runbook."""
 
 import ast
 import json
@@ -29,7 +29,7 @@ _KNOWN = {
     name: labels for series in _EXPOSED.values() for each in series for name, labels in each.samples.items()
 }
 _PAGE = ROOT / "docs" / "monitoring.md"
-# As the API server exposes them; the tests of faults read them there.
+# The API server's own metrics; the tests of faults read them there.
 _APISERVER = {
     "apiserver_admission_webhook_fail_open_count": frozenset({"name", "type"}),
     "apiserver_admission_webhook_rejection_count": frozenset(
@@ -41,13 +41,13 @@ _QUERIES = (
     *(rule["expr"] for rule in _RULES),
     *(query.replace("$__rate_interval", "5m") for panel in _PANELS for query in panel.queries.values()),
 )
-# Only the API server judges its own kinds and their stored objects.
+# Only the API server validates its own kinds and their stored objects.
 _CLASS_RULES = {rule.cause.rule for rule in podiumrules.CLASS_RULES}
 _NOT_OURS = {*pod.RULES, *priorityclass.RULES, *storage.RULES, *clientchecks.RULES, *_CLASS_RULES}
 _OWN = {rule.cause.rule.id for rule in podiumrules.OWN_RULES}
 _SCHEDULER = "podium_scheduler_"
 _RESULTS = ("scheduled", "unschedulable", "error")
-# Of each counter and histogram with labels that a query names, the values of these.
+# The label values of each counter and histogram that a query names.
 _VALUES: dict[str, dict[str, Collection[str]]] = {
     "podium_admission_requests_total": {
         "phase": ("mutate", "validate", "gang", "scheduled-gang"),
@@ -92,7 +92,7 @@ _TOLD = re.compile(r"\$labels\.(\w+)")
 
 @cache
 def _said() -> frozenset[str]:
-    """Return all texts that the program's source has, among which are the values of labels."""
+    """Return all string constants in the program's source, which include the label values."""
     return frozenset(
         node.value
         for source in ROOTS
@@ -137,7 +137,7 @@ def test_each_rate_is_of_series_that_are_known() -> None:
 
 @pytest.mark.parametrize("name", _VALUES)
 def test_each_series_exists_before_its_first_increment(name: str) -> None:
-    """A series exists for each value of each label; a rate misses a series' first increment."""
+    """A series exists for each value of each label, because a rate misses a series' first increment."""
     begun = {
         tuple(sample.labels[label] for label in _VALUES[name])
         for registry in metrics.registries().values()
@@ -147,7 +147,7 @@ def test_each_series_exists_before_its_first_increment(name: str) -> None:
     }
     want = _VALUES[name].values()
     assert [set(values) for values in zip(*begun, strict=True)] == [set(values) for values in want]
-    # Which rule may decide where is held against the reviews of all tests.
+    # The reviews of all tests check which rule may decide where.
     assert name == "podium_admission_requests_total" or begun == set(product(*want))
 
 
@@ -161,7 +161,7 @@ def test_a_panel_speaks_of_what_there_is(panel: dashboard.Panel) -> None:
 
 
 def test_every_webhook_is_looked_for_at_the_api_server() -> None:
-    """The names are those under which the API server counts them."""
+    """The names are those that the API server counts."""
     documents = yaml.safe_load_all(
         (MANIFESTS / "webhooks" / "configurations.yaml").read_text(encoding="utf-8")
     )
@@ -184,7 +184,7 @@ def test_every_webhook_is_looked_for_at_the_api_server() -> None:
 
 
 def test_a_page_of_panels_can_be_drawn() -> None:
-    """Each has an id and a place of its own, and a data source of the page."""
+    """Each panel has its own id and place, and a data source of the page."""
     page = json.loads(dashboard.text())
     (variable,) = page["templating"]["list"]
     panels = page["panels"]
@@ -205,7 +205,7 @@ def test_a_page_of_panels_can_be_drawn() -> None:
 
 
 def test_each_alert_has_its_place_in_the_docs() -> None:
-    """A heading of its own on docs/monitoring.md, which its runbook leads to, and no other alert has one."""
+    """Each alert's runbook is a heading of docs/monitoring.md, and each heading belongs to an alert."""
     text = _PAGE.read_text(encoding="utf-8")
     headings = re.findall(r"^### (Podium\w+)$", text, re.MULTILINE)
     assert headings == [rule["alert"] for rule in _RULES]
@@ -232,14 +232,14 @@ def test_the_reference_is_what_is_exposed() -> None:
 
 
 def test_a_scrape_keeps_our_labels() -> None:
-    """The operator gives targets a namespace, which would hide that of a divergent group."""
+    """The operator adds a namespace to targets, which would hide that of a divergent group."""
     (endpoint,) = _SERVICE_MONITOR["spec"]["endpoints"]
     assert endpoint["honorLabels"]
     assert "namespace" in _KNOWN["podium_divergent_groups"]
 
 
 def test_every_process_is_scraped() -> None:
-    """A single Service selects it alone; the job is the process, by a label of its pods."""
+    """One Service selects it alone; the job is the process, by a label of its pods."""
     services = [_SERVICE, *rendered("scheduler", "Service")]
     selected = _SERVICE_MONITOR["spec"]["selector"]["matchLabels"].items()
     assert [each for each in services if selected <= each["metadata"]["labels"].items()] == [_SERVICE]
@@ -261,7 +261,10 @@ def test_every_process_is_scraped() -> None:
 
 
 def test_no_label_names_an_object() -> None:
-    """A cluster makes pods and groups without end, and no series of ours may. None is what a scrape adds."""
+    """No series has a label with the name of a pod or group, whose number is unbounded.
+
+    None is a scrape's label.
+    """
     labels = {label for each in _KNOWN.values() for label in each}
     assert not labels & ({"group", "podgroup", "name", "pod", "node", "uid"} | TARGET)
 

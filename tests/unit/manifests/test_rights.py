@@ -1,4 +1,4 @@
-"""An install grants the rights listed in docs/; other tests show them to be enough, and each one used."""
+"""An install grants the rights listed in docs/; other tests show that they are enough, and each is used."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
@@ -20,7 +20,7 @@ _ALL = [
 
 
 class Grant(NamedTuple):
-    """A right, where it holds, and of which objects."""
+    """A right, its scope, and its objects."""
 
     where: str
     group: str
@@ -36,7 +36,7 @@ def _grants(where: str, rules: Iterable[Mapping[str, Any]]) -> Iterator[Grant]:
 
 
 def installed(account: str, documents: list[dict[str, Any]]) -> list[Grant]:
-    """Return the rights that the bindings among some documents grant an account."""
+    """Return the rights that the bindings in some documents grant an account."""
     subject = {"kind": "ServiceAccount", "name": account, "namespace": NAMESPACE}
     roles = {(each["kind"], each["metadata"]["name"]): each for each in documents if "rules" in each}
     found: list[Grant] = []
@@ -52,7 +52,7 @@ def installed(account: str, documents: list[dict[str, Any]]) -> list[Grant]:
     "page", [Page("reconciler.md", "podium-controller"), Page("scheduler.md", "podium-scheduler")]
 )
 def test_an_account_has_the_rights_of_its_page(page: Page) -> None:
-    """The controller's and the scheduler's, by verb, resource, names and place."""
+    """The rights of controller and scheduler, by verb, resource, names and scope."""
     listed = installed(page.account_name, page.documents())
     assert listed
     assert sorted(installed(page.account_name, _ALL)) == sorted(listed)

@@ -1,4 +1,4 @@
-"""The workload of a file gets another number of replicas."""
+"""The workload of a file is scaled to another number of replicas."""
 
 from typing import Any
 

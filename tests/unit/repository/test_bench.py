@@ -1,4 +1,4 @@
-"""The bench measures as described: its requests get a patch, its sections replace themselves alone."""
+"""The bench measures as described: its requests get a patch, and a section replaces only itself."""
 
 import json
 from collections import Counter
@@ -28,7 +28,7 @@ def test_reviews_are_of_the_size_that_is_quoted(kind: str) -> None:
 
 @pytest.mark.parametrize("kind", REVIEWS)
 def test_podium_patches_what_it_is_timed_with(kind: str) -> None:
-    """The state that the stages make by hand is the one that the requests need to be patched."""
+    """The hand-made state of the stages is enough to patch the requests."""
     body, _ = REVIEWS[kind]
     reply = stages.judged()(HTTPRequest("/mutate", body, deadline=float("inf"), began=0.0))
     assert isinstance(reply, HTTPResponse)
@@ -37,7 +37,7 @@ def test_podium_patches_what_it_is_timed_with(kind: str) -> None:
 
 
 def test_canned_answers_carry_the_uid_that_was_sent() -> None:
-    """The load looks for its uid in each answer, so a server without rules must give it back."""
+    """The load checks the uid in each answer, so a server without rules must return it."""
     for body, _ in REVIEWS.values():
         reply = stages.canned()(HTTPRequest("/mutate", body, deadline=0.0, began=0.0))
         sent, got = (msgspec.json.decode(text) for text in (body, reply.body))
@@ -46,7 +46,7 @@ def test_canned_answers_carry_the_uid_that_was_sent() -> None:
 
 class TestResults:
     def test_a_section_takes_the_place_of_its_own(self) -> None:
-        """A part that is measured again leaves the others, and their order, alone."""
+        """A part that is measured again leaves the others, and their order, unchanged."""
         text = ""
         for title, figure in (("Start", "1 ms"), ("Audit", "2 s"), ("Start", "3 ms")):
             text = results.merged(text, results.render(Section(title, [Row("it", figure)]), "a machine"))
@@ -58,7 +58,7 @@ class TestResults:
         ]
 
     def test_the_file_is_one_that_parts_can_be_put_into(self) -> None:
-        """Putting back a section of the checked-in file changes nothing."""
+        """Writing a section of the checked-in file again changes nothing."""
         text = bench.RESULTS.read_text(encoding="utf-8")
         start = text.index("## ")
         assert results.merged(text, text[start : text.index("## ", start + 1)]) == text
@@ -78,7 +78,7 @@ class TestResults:
 
 
 def _milli(pod: Any) -> int:
-    """Return the cpu request of a pod in thousandths."""
+    """Return the cpu request of a pod in millicores."""
     text = pod["spec"]["containers"][0]["resources"]["requests"]["cpu"]
     return int(text.removesuffix("m")) if text.endswith("m") else int(text) * 1000
 
@@ -89,7 +89,7 @@ def _milli(pod: Any) -> int:
     ids=["basic", "lone", "gang"],
 )
 def test_the_bare_loop_writes_what_a_scheduler_must(workload: workloads.Workload) -> None:
-    """Its decisions place every pod, overload no node, and none of their victims could stay."""
+    """Its decisions place every pod, overload no node, and no victim could have stayed."""
     standing = {pod["metadata"]["name"]: pod for pod in workload.standing}
     wanted = {pod["metadata"]["name"]: pod for pod in workload.wanted}
     load = Counter[str]()
@@ -108,7 +108,7 @@ def test_the_bare_loop_writes_what_a_scheduler_must(workload: workloads.Workload
 
 
 def test_pages_are_asked_for_on_a_full_cluster(tmp_path: Path) -> None:
-    """Each page is served, and the pending groups have to preempt: the bench would time nothing else."""
+    """Each page is served, and the pending groups need preemption, so the bench times the planner."""
     dump = tmp_path / "cluster.json"
     pages.write(dump, pages.Size(nodes=4, running=2, waiting=2, waiting_pods=8))
     visit = pages.visit(dump)

@@ -1,4 +1,4 @@
-"""The shape of the distribution: one namespace package, one program of three names, a light start."""
+"""The shape of the distribution: one namespace package, one program with three names, a quick start."""
 
 import re
 import subprocess
@@ -22,7 +22,7 @@ def test_podium_is_a_namespace_package() -> None:
 
 @pytest.mark.parametrize("name", ["podium", "kubectl-podium", "podium-k8s"])
 def test_the_program_has_three_names(name: str) -> None:
-    """Each console script is the same program; under kubectl it calls itself as kubectl does."""
+    """Each console script is the same program; under kubectl its usage has kubectl's form."""
     done = subprocess.run([BIN / name, "--help"], capture_output=True, text=True, check=True)
     title = "kubectl podium" if name.startswith("kubectl") else "podium"
     assert done.stdout.startswith(f"Usage: {title} [OPTIONS] COMMAND")

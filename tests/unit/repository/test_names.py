@@ -28,7 +28,7 @@ def _definitions(
 
 
 def _overrides() -> set[tuple[str, str]]:
-    """Return class and method of each method that a direct base class of the product defines too."""
+    """Return class and method of each method that overrides one of a direct base class of the product."""
     classes = {node.name: node for _, node in _definitions(SOURCES) if isinstance(node, ast.ClassDef)}
     methods = {
         name: {each.name for each in node.body if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef)}

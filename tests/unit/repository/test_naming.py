@@ -1,4 +1,4 @@
-"""Names of pods and groups, as commands that ask about one take them: in one word, or as kubectl does."""
+"""Names of pods and groups on the command line: in one word, or in kubectl's form."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -7,7 +7,7 @@ import pytest
 from tests.support.calling import Run, calling
 
 Ask = Callable[..., Run]
-# The name as it is written (WHO is a placeholder), further words, the exit code, and the message.
+# The name as written (WHO is a placeholder), further words, the exit code, and the message.
 Case = tuple[str, list[str], int, str]
 
 CLUSTER = """\
@@ -31,7 +31,7 @@ kind: Pod
 metadata: {name: runs, namespace: a, uid: u3}
 spec: {schedulerName: podium-scheduler, nodeName: n1, containers: [{name: main}]}
 """
-# The form of each command, and the name it asks about.
+# The form of each command, and the target's name.
 COMMANDS = {
     "why pod": (["why", "pod"], "ring-0"),
     "why group": (["why", "group"], "ring"),
@@ -71,7 +71,7 @@ def ask(monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[byte
 @pytest.mark.parametrize("case", CASES.values(), ids=list(CASES))
 @pytest.mark.parametrize(("command", "who"), COMMANDS.values(), ids=list(COMMANDS))
 def test_names_in_files(ask: Ask, command: list[str], who: str, case: Case) -> None:
-    """Either form names the object; options without a meaning are usage; files give no namespace."""
+    """Either form names the object; options without effect are usage errors; files give no namespace."""
     text, more, code, message = case
     run = ask(*command, text.replace("WHO", who), *more, "-f", "cluster.yaml")
     assert run.code == code, run.stderr

@@ -1,6 +1,6 @@
 """Every command without arguments, with wrong input, and without a cluster.
 
-Each answer is one line that names the fault, or a usage; never a traceback, and never an all-clear.
+Each answer is one line that names the fault, or a usage; never a traceback, and never a false success.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ from tests.support.connection.fake import Answer, Fake, serving, status
 from podium.cli.main import COMMANDS, command
 from podium.errors import PodiumError
 
-# How each command reads files, or a cluster; the processes retry a cluster that is away.
+# The files or the cluster that each command reads; processes retry a cluster that is down.
 OF_FILES = {
     "audit": ["audit"],
     "admit": ["admit"],
@@ -61,7 +61,7 @@ FILES: dict[str, tuple[bytes | None, str]] = {
 
 
 def run(*arguments: str) -> Result:
-    """Run a command to its end, which is an exit code or one line of ours."""
+    """Run a command to its end: an exit code or one line of ours."""
     done = CliRunner(env={"KUBECONFIG": None, "KUBERNETES_SERVICE_HOST": None}).invoke(
         command, arguments, prog_name="podium"
     )
@@ -71,7 +71,7 @@ def run(*arguments: str) -> Result:
 
 
 def line(*arguments: str) -> str:
-    """Return the line that a command ends with."""
+    """Return the last line of a command."""
     error = run(*arguments).exception
     assert isinstance(error, PodiumError)
     assert "\n" not in str(error)
@@ -80,7 +80,7 @@ def line(*arguments: str) -> str:
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_help_is_there(name: str, tmp_path: Path) -> None:
-    """Asked of the program: within a process click remembers how a command was asked before."""
+    """In a process of its own, because click keeps state within a process."""
     for flag in ("-h", "--help"):
         done = shell.run(["podium", name, flag], tmp_path)
         assert (done.returncode, done.stdout.split()[:3]) == (0, ["Usage:", "podium", name])
@@ -165,7 +165,7 @@ def test_an_invalid_namespace_is_an_error(name: str) -> None:
 
 
 def always(made: web.Response) -> Answer:
-    """Answer whatever is asked with the same."""
+    """Answer every request with the same body."""
 
     async def answer(_: web.Request) -> web.StreamResponse:
         return web.Response(status=made.status, body=made.body, content_type="application/json")
@@ -183,7 +183,7 @@ WEIRD = {
 
 
 class Weird(Fake):
-    """Answers everything alike."""
+    """A server with one answer to every request."""
 
     def __init__(self, answer: Answer) -> None:
         super().__init__()
@@ -215,7 +215,7 @@ def test_a_port_without_a_listener_is_an_error(options: Sequence[str], tmp_path:
 
 @pytest.mark.parametrize("name", ["audit", "install", "doctor"])
 async def test_ctrl_c_while_a_server_is_silent(name: str, tmp_path: Path) -> None:
-    """It ends at once, with exit code 1 and without a traceback."""
+    """The command ends at once, with exit code 1 and without a traceback."""
     requested = asyncio.Event()
     over = asyncio.Event()
 
@@ -231,7 +231,7 @@ async def test_ctrl_c_while_a_server_is_silent(name: str, tmp_path: Path) -> Non
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             env={**os.environ, "HOME": str(tmp_path)},
-            # A shell that starts tests in the background makes them ignore it.
+            # A shell that starts tests in the background makes them ignore SIGINT.
             preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
         )
         await requested.wait()

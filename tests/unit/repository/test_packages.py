@@ -74,14 +74,14 @@ WINDOWS: dict[str, tuple[str, str]] = {case.line: (case.line, "uvloop") for case
 def test_a_command_that_needs_unix_is_refused_on_windows(
     name: str, module: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """No extra helps there: uvloop has no build for Windows, and Python has no fcntl."""
+    """No extra helps on Windows: uvloop has no build for it, and Python has no fcntl."""
     monkeypatch.setattr(sys, "platform", "win32")
     refusal = main._incomplete(name, ModuleNotFoundError(name=module))
     assert str(refusal) == f"podium {name} does not run on Windows. Use Linux, macOS or WSL"
 
 
 def test_a_missing_module_of_podium_is_a_bug() -> None:
-    """It keeps its traceback, because no extra has it."""
+    """The error keeps its traceback, because no extra has the module."""
     error = ModuleNotFoundError(name="podium.nothing")
     assert main._incomplete("audit", error) is error
 

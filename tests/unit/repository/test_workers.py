@@ -14,13 +14,13 @@ _PASSED = re.compile(r"^\[(gw\d)\] \[ *\d+%\] PASSED ((tests/.*)/test_.*)::", re
 
 
 def test_long_folders_are_there() -> None:
-    """A folder that was renamed would begin last."""
+    """A renamed folder would start last."""
     assert [name for name in workers._LONG if not (ROOT / name).is_dir()] == []
     assert set(workers._BY_MODULE) < set(workers._LONG)
 
 
 def test_a_folder_is_one_workers_and_a_long_one_its_first(tmp_path: Path) -> None:
-    """That holds also where it has many files, and comes last by name."""
+    """A long folder starts first even if it has many files, and is last by name."""
     long, divided = workers._LONG[1], workers._BY_MODULE[0]
     for folder in ("tests/a", "tests/b", "tests/c", long, divided):
         (tmp_path / folder).mkdir(parents=True)

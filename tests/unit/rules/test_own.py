@@ -285,7 +285,7 @@ class TestTemplates:
 
 
 class TestGroupLabel:
-    """Membership by label does not change while a pod lives."""
+    """Membership by label does not change during a pod's life."""
 
     @pytest.mark.parametrize("subresource", ["", "status"])
     @pytest.mark.parametrize(
@@ -394,7 +394,7 @@ def test_a_disruption_mode_where_the_kep_writes_it_is_told_where_it_belongs(*, n
 
 
 class TestClasses:
-    """PriorityClasses, which `podium admit` alone is given: no webhook is sent one."""
+    """PriorityClasses are reviewed by `podium admit` only: no webhook is called for them."""
 
     @pytest.mark.parametrize("prefix", TOLERATION_PREFIXES)
     def test_a_toleration_that_does_not_parse_warns_as_the_audit_does(self, prefix: str) -> None:

@@ -1,4 +1,4 @@
-"""Objects that make pods get their pods' verdict, with paths into the template."""
+"""Objects that create pods get their pods' verdict, with paths into the template."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""PriorityClass resolution and preemption toleration: what admission stamps and the audit checks by."""
+"""PriorityClass resolution and preemption toleration, for admission and the audit."""
 
 import pytest
 
@@ -108,7 +108,7 @@ def test_toleration_reads_integers_as_go_does(
     unparsed: tuple[str, ...],
     prefix: str,
 ) -> None:
-    """A text that is no integer counts as the most that a user's class can grant."""
+    """A text that is no integer counts as the maximum that a user's class can grant."""
     given = {MINIMUM: minimum, SECONDS: seconds}
     annotations = {prefix + key: text for key, text in given.items() if text is not None}
     found = toleration(known("low", 8000, annotations=annotations))

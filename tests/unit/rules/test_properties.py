@@ -1,4 +1,4 @@
-"""Properties of any object: no exception, idempotent mutations, a patch that does what admission did."""
+"""Properties of any object: no exception, idempotent mutations, and a patch equal to admission."""
 
 import copy
 from typing import Any
@@ -13,7 +13,7 @@ from podium.rules.admission import Operation, Profile, Request, Verdict, review
 
 
 def applied(document: Document, patch: list[dict[str, Any]]) -> Document:
-    """Apply a patch of add and replace as RFC 6902 has it."""
+    """Apply a patch of add and replace as in RFC 6902."""
     result = copy.deepcopy(document)
     for operation in patch:
         *parents, last = operation["path"].removeprefix("/").split("/")
@@ -42,10 +42,10 @@ def test_admitting_what_was_admitted_changes_nothing(document: Document, by: Pro
 
 @given(document=sent, by=st.sampled_from(PROFILES), default=st.booleans())
 def test_the_patch_is_the_mutation(document: Document, by: Profile, default: bool) -> None:
-    """A patched object is admitted as the original is, and needs no other patch.
+    """A patched object is admitted like the original, and needs no other patch.
 
-    So what admitted has beyond the patch (defaults, dropped and unknown fields, status, finalizer) is what
-    decoding and the strategy do to any object.
+    So the difference between the admitted and the patched object (defaults, dropped and unknown fields,
+    status, finalizer) comes from decoding and the strategy.
     """
     first = judge(document, by, default=default)
     assume(first.allowed)
@@ -61,7 +61,7 @@ def test_the_patch_is_the_mutation(document: Document, by: Profile, default: boo
 
 @given(document=sent, by=st.sampled_from(PROFILES), default=st.booleans())
 def test_reviewing_changes_nothing(document: Document, by: Profile, default: bool) -> None:
-    """Review is a function of values: the document and the state are as before."""
+    """Review is a function of values: it changes neither the document nor the state."""
     before = msgspec.json.encode(document), WORLDS[default].revision
     judge(document, by, default=default)
     assert (msgspec.json.encode(document), WORLDS[default].revision) == before
@@ -69,7 +69,7 @@ def test_reviewing_changes_nothing(document: Document, by: Profile, default: boo
 
 @given(document=sent, by=st.sampled_from(PROFILES), default=st.booleans())
 def test_an_update_to_the_stored_object_is_allowed(document: Document, by: Profile, default: bool) -> None:
-    """Every admitted object can be written back as it is."""
+    """Every admitted object can be written again unchanged."""
     first = judge(document, by, default=default)
     assume(first.admitted is not None)
     assert first.admitted is not None

@@ -1,4 +1,4 @@
-"""Required fields, selectors and restart policies: the messages are a server's, which a server test shows."""
+"""Required fields, selectors and restart policies: a server test compares the messages."""
 
 import json
 
@@ -47,7 +47,7 @@ def test_of_a_custom_resource_the_pods_of_a_known_kind_are_checked(
     ],
 )
 def test_a_wrong_shape_is_no_failure(spec: dict[str, object]) -> None:
-    """Decoding reports it."""
+    """The decoder reports it."""
     document = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "x"}, "spec": spec}
     assert isinstance(missing(document, 37), list)
 

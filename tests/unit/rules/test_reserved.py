@@ -1,4 +1,4 @@
-"""The toleration of reserved nodes: which new pods get it, in the webhook's words and in those of `admit`."""
+"""The toleration of reserved nodes: which new pods get it, by the webhook and by `admit`."""
 
 from typing import Any
 
@@ -46,7 +46,7 @@ CASES: dict[str, tuple[Document, list[Document] | None]] = {
 
 
 def _admitted(document: Document, by: Profile) -> Document:
-    """Return the object that `podium admit` shows, which must equal the result of its patch."""
+    """Return the object of `podium admit`, which must equal the patched one."""
     verdict = review(Request(operation=Operation.CREATE, object=document), cluster(), by)
     assert verdict.admitted is not None, verdict
     assert applied(document, verdict.patch)["spec"].get("tolerations") == verdict.admitted["spec"].get(
@@ -57,7 +57,7 @@ def _admitted(document: Document, by: Profile) -> Document:
 
 @pytest.mark.parametrize(("document", "want"), CASES.values(), ids=CASES)
 def test_a_new_pod_gets_it_once(document: Document, want: list[Document] | None) -> None:
-    """Both ways are alike; a second call on the result adds nothing."""
+    """Both give the same; a second call on the result adds nothing."""
     before = document["spec"].get("tolerations")
     answer = mutate(document, by=PODIUM)
     assert answer.patched["spec"].get("tolerations") == (want or before)
@@ -75,6 +75,6 @@ def test_without_reserved_nodes_nothing_is_added(document: Document, _want: list
 
 
 def test_a_pod_that_is_changed_keeps_what_it_has() -> None:
-    """A pod that was created before runs on unchanged."""
+    """A pod that was created before stays unchanged."""
     old = _pod()
     assert not mutate(old, old, by=PODIUM).verdict.patch

@@ -1,4 +1,4 @@
-"""The rule table: ids, the page made from it, and that tests and the table know the same rules."""
+"""The rule table: ids, the generated page, and that tests and the table have the same rules."""
 
 import re
 from collections import Counter
@@ -15,13 +15,13 @@ PAGE = Path(__file__).parents[3] / "docs" / "admission-rules.md"
 
 
 def test_ids_are_kebab_case_and_unique() -> None:
-    """An id never changes meaning, so it has one."""
+    """Each id is unique, because an id never changes its meaning."""
     assert all(re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", rule.id) for rule in RULES)
     assert [rule for rule, uses in Counter(rule.id for rule in RULES).items() if uses > 1] == []
 
 
 def test_every_rule_says_why_and_where_from() -> None:
-    """Documentation is made from this."""
+    """The documentation is generated from it."""
     assert all(rule.title and rule.why and rule.source for rule in ADMISSION_RULES)
 
 

@@ -1,4 +1,4 @@
-"""The tables know the fields that the reads know, and decode as Go does."""
+"""The tables have the fields that the reads have, and decode as Go does."""
 
 from typing import Any
 
@@ -30,7 +30,7 @@ def _nested(struct: Any, name: str) -> type[msgspec.Struct] | None:
 
 
 def _compare(shape: StructSchema, struct: type[msgspec.Struct], path: str) -> list[str]:
-    """Return the fields that a table and a read of the same struct do not share; metadata may have more."""
+    """Return the fields that only the table or only the read of a struct has; metadata may have more."""
     ours = {field.name for field in shape.fields}
     theirs = {field.name for field in msgspec.structs.fields(struct)}
     differing = [f"{path}.{name}" for name in (theirs - ours if path.endswith("metadata") else ours ^ theirs)]
@@ -51,7 +51,7 @@ def _compare(shape: StructSchema, struct: type[msgspec.Struct], path: str) -> li
     + [("scheduling.k8s.io/v1", "PriorityClass")],
 )
 def test_tables_and_reads_know_the_same_fields(api_version: str, kind: str) -> None:
-    """A field that one of them lacks would be pruned by mistake, or never judged."""
+    """A field that is missing on one side would be pruned by mistake, or never validated."""
     shape = KINDS[kind].shape(api_version.rpartition("/")[2])
     differing = _compare(shape, READS[api_version, kind].type, kind)
     # An owner reference has one field that no reader needs.
@@ -59,7 +59,7 @@ def test_tables_and_reads_know_the_same_fields(api_version: str, kind: str) -> N
 
 
 def test_canonical_form_has_what_go_writes() -> None:
-    """Zero values go where Go omits them and come where it does not; keys have Go's order."""
+    """Zero values are removed if Go omits them and added if it does not; keys have Go's order."""
     document = group(
         {
             "priorityClassName": "",
@@ -91,12 +91,12 @@ def test_template_writes_null_constraints() -> None:
 
 
 def into(found: str, field: str, go: str) -> str:
-    """Return encoding/json's complaint."""
+    """Return encoding/json's error."""
     return f"json: cannot unmarshal {found} into Go struct field {field} of type {go}"
 
 
 def test_decoding_leaves_the_document_alone() -> None:
-    """Documents are shared: what was sent is compared with what was made of it."""
+    """The input stays unchanged, because it is compared with the result."""
     document = group({**GANG, "x": 1, "priority": None})
     before = msgspec.json.encode(document)
     decode(GROUP, document, [])
@@ -104,7 +104,7 @@ def test_decoding_leaves_the_document_alone() -> None:
 
 
 def test_unknown_fields_are_named_in_the_documents_order() -> None:
-    """Paths have indices, as the server's warnings have."""
+    """Paths have indices, like the server's warnings."""
     unknown: list[str] = []
     document = {
         "b": 1,
@@ -175,7 +175,7 @@ def test_unknown_fields_are_named_in_the_documents_order() -> None:
     ],
 )
 def test_wrong_types_speak_gos_words(shape: StructSchema, document: Document, field: str, text: str) -> None:
-    """The answer names the first value that does not fit."""
+    """The answer names the first wrong value."""
     with pytest.raises(WrongTypeError) as caught:
         decode(shape, document, [])
     assert (caught.value.path, str(caught.value)) == (field, text)
@@ -202,7 +202,7 @@ def test_times_are_kept_in_utc_and_seconds(given: str | None, want: str | None) 
     ["2026-01-01", "2026-13-01T00:00:00Z", "2026-01-01T00:00:00", "0001-01-01T00:00:00+01:00", ""],
 )
 def test_times_that_are_none_are_refused(given: str) -> None:
-    """RFC 3339 with a zone, within what a clock can show."""
+    """Times are RFC 3339 with a zone, in the range of a clock."""
     with pytest.raises(WrongTypeError):
         decode(GROUP, {"metadata": {"creationTimestamp": given}}, [])
 

@@ -1,4 +1,4 @@
-"""The refusals of the store, in their place among the other stages."""
+"""The refusals of storage, in their order among the other stages."""
 
 import pytest
 from tests.support.rules.scene import (
@@ -183,7 +183,7 @@ def test_other_metadata(path: str, value: object, ends: str) -> None:
 
 
 def test_validating_plugins_know_the_generated_name() -> None:
-    """Mutating plugins come before the server makes it up."""
+    """Mutating plugins run before the server generates it."""
     nameless = changed(
         changed(group(GANG, "v1alpha2"), "metadata.name", REMOVED), "metadata.generateName", "g-"
     )

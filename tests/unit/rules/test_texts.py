@@ -1,4 +1,4 @@
-"""Go's renderings, and what names, labels and reasons may look like."""
+"""Go's formats, and the syntax of names, labels and reasons."""
 
 from collections.abc import Callable
 

@@ -30,7 +30,7 @@ PARAMETERS = [pytest.param(case, minor, id=f"{case.id}-{minor}") for case in CAS
 
 
 def field(document: Document, path: str) -> Any:
-    """Return a field by path, REMOVED where it is absent."""
+    """Return a field by path, REMOVED if it is absent."""
     place: Any = document
     for step in path.split("."):
         try:
@@ -41,7 +41,7 @@ def field(document: Document, path: str) -> Any:
 
 
 def judge(case: Case, minor: str) -> Verdict:
-    """Put a case to the rules."""
+    """Review a case by the rules."""
     version = VERSIONS[minor]
     state = cluster(workload({"podGroupTemplates": [template()]}, version, name=WORKLOAD))
     document = case.build(version)
@@ -72,7 +72,7 @@ def test_case(case: Case, minor: str) -> None:
 
 
 def test_a_refusal_names_its_field_and_what_to_do() -> None:
-    """A reader of a finding need not know the rule."""
+    """A finding has a message and a remedy that need no other source."""
     verdict = create(group({"schedulingPolicy": {"gang": {"minCount": 2}}, "priorityClassName": "nope"}))
     (finding,) = verdict.findings
     assert finding.field == "spec.priorityClassName"
@@ -113,7 +113,7 @@ def test_field_validation_comes_before_the_second_default() -> None:
 
 
 def test_the_group_is_dropped_where_the_workload_api_is_off() -> None:
-    """P12: storage forgets the field, without a word but ours."""
+    """P12: storage drops the field, and only Podium warns."""
     verdict = create(pod(schedulingGroup={"podGroupName": "g"}), by=profile(served=False))
     assert verdict.admitted is not None
     assert "schedulingGroup" not in verdict.admitted["spec"]
@@ -140,7 +140,7 @@ def test_a_version_that_is_not_served_is_not_found(minor: str, version: str, ser
 
 
 def test_podiums_kinds_are_unknown_upstream() -> None:
-    """Rules `upstream` are that Kubernetes and no more."""
+    """Rules `upstream` are those of Kubernetes only."""
     assert create(group({"schedulingPolicy": {"basic": {}}}, native=False)).code == 404
 
 

@@ -1,4 +1,4 @@
-"""The elector on the real connection: no server, however busy or silent, keeps it beyond its window."""
+"""The elector on the real connection: no busy or silent server delays it beyond its window."""
 
 import asyncio
 import json
@@ -86,7 +86,7 @@ async def _for_ever() -> None:
 
 @pytest.mark.parametrize("broken", ["busy", "hung", "cut"])
 async def test_no_call_outlives_the_window(tmp_path: Path, broken: str) -> None:
-    """A server that says `in 30 seconds`, one that never answers and one that hangs up: lost in time."""
+    """With Retry-After of 30 s, without an answer or with a closed connection, the lease is lost in time."""
     async with _electing(_Lease(broken), tmp_path) as (elector, logged):
         ended = asyncio.Event()
 
@@ -106,7 +106,7 @@ async def test_no_call_outlives_the_window(tmp_path: Path, broken: str) -> None:
 
 
 async def _stopped(elector: Elector, server: _Lease) -> None:
-    """Run an elector until the server has got so far, and stop it; it ends in order."""
+    """Run an elector until the server has reached this point, and stop it; it ends in order."""
     running = asyncio.ensure_future(elector.run(_for_ever))
     async with asyncio.timeout(PATIENCE_SECONDS):
         await server.passed.wait()
@@ -116,7 +116,7 @@ async def _stopped(elector: Elector, server: _Lease) -> None:
 
 
 async def test_a_stop_while_a_call_hangs_is_a_clean_one(tmp_path: Path) -> None:
-    """The call is given up at once, and the release within its own time."""
+    """The call is cancelled at once, and the release within its own time."""
     server = _Lease("hung")
     async with _electing(server, tmp_path) as (elector, logged):
         await _stopped(elector, server)

@@ -1,4 +1,4 @@
-"""Three replicas and whatever may befall them: never may two act at one moment, and in the end one does."""
+"""Three replicas under any faults: two never act at one moment, and finally one does."""
 
 from asyncio import CancelledError
 from functools import partial
@@ -12,7 +12,7 @@ from tests.support.lease.world import Outcome, Process, Request, World, empty
 from podium.runtime.leaderelection import LostError
 
 _NAMES = "abc"
-# Longer than a lease and an attempt: after that much quiet one must lead, whatever was.
+# Longer than a lease and an attempt: after this time without faults one must lead.
 _QUIET_SECONDS = 30.0
 # No request takes longer, and no pause.
 _LONGEST_SECONDS = 40.0
@@ -62,7 +62,7 @@ class _Watch:
         self._check()
 
     def befall(self, blow: _Blow) -> None:
-        """Let something happen to a process."""
+        """Apply a fault to a process."""
         process = self._world[blow.name]
         match blow.what:
             case "pause":
@@ -75,7 +75,7 @@ class _Watch:
                 process.skew = (blow.seconds - 20.0) * 1e6
             case _:
                 self._world.kill(blow.name)
-        # If every process is dead, nothing else happens that would start them again.
+        # If every process has ended, no other event would start them again.
         self._check()
 
     def _check(self) -> None:
@@ -109,7 +109,7 @@ class _Watch:
 def test_never_two_may_act_and_in_the_end_one_does(
     outcomes: list[Outcome], blows: list[_Blow], rates: tuple[float, ...], wind_down: float, seed: int
 ) -> None:
-    """Clocks differ by a fifth in rate and start anywhere; a process may be paused or die at any await."""
+    """Clocks differ by a fifth in rate and start anywhere; a process may be paused or killed at any await."""
     with World(_NAMES, outcomes=outcomes, random=Random(seed).random) as world:
         for process, rate in zip(world.processes.values(), rates, strict=True):
             process.rate, process.wind_down = rate, wind_down

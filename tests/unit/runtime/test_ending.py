@@ -32,7 +32,7 @@ def test_told_to_stop_the_work_ends_first_and_the_lease_is_given_back() -> None:
 
 
 def test_a_lease_that_expires_was_not_released() -> None:
-    """The next waits until it expires, and knows that it did."""
+    """The next process waits until the lease expires, and knows that it did."""
     with World("ab") as world:
         world["a"].start()
         world.run(1.0)
@@ -92,7 +92,7 @@ def test_a_bug_in_how_the_work_ends_is_not_kept_quiet(stolen: bool) -> None:
 
 
 def test_told_twice_it_still_waits_for_the_work_to_end() -> None:
-    """The second time the work is cancelled once more; how it ends is its own affair."""
+    """The second stop cancels the work again, however it then ends."""
     ended: list[str] = []
 
     async def lead() -> None:
@@ -118,7 +118,7 @@ def test_told_twice_it_still_waits_for_the_work_to_end() -> None:
 
 
 def test_the_next_replica_takes_over_at_once() -> None:
-    """No later than its next look."""
+    """The process ends at its next read at the latest."""
     with World("ab") as world:
         world["a"].start()
         world.run(1.0)
@@ -156,7 +156,7 @@ def test_a_failed_release_of_the_lease_delays_no_exit() -> None:
 
 @pytest.mark.parametrize("there", [0.06, 0.07, 0.08, 0.5, 3.0])
 def test_a_renewal_on_its_way_when_we_stop_does_not_outlive_the_release(there: float) -> None:
-    """It lands before, or the release is repeated upon it, or it lands afterwards and is refused."""
+    """The renewal arrives before, or the release is repeated, or it arrives afterwards and is refused."""
     with leading(Outcome(there=there)) as world:
         # 50 ms after the renewal was sent.
         world.run(2.25 - world.now)
@@ -191,7 +191,7 @@ def test_a_candidate_that_is_told_to_stop_writes_nothing() -> None:
 
 @pytest.mark.parametrize("outcome", [Outcome(back=3.0), HUNG, Outcome(there=0.07), Outcome(there=2.0)])
 def test_a_candidate_that_is_told_to_stop_while_it_bids_leaves_no_lease_behind(outcome: Outcome) -> None:
-    """That holds whether the server has received the bid or is yet to."""
+    """The lease is released, whether the server has received the bid or not yet."""
     with World(outcomes=[FINE, outcome]) as world:
         world["a"].start()
         # 30 ms after the bid was sent.

@@ -35,7 +35,7 @@ def test_a_quiet_leader_writes_nothing_but_one_renewal_each_two_seconds_and_a_li
 
 
 def test_candidates_and_renewals_do_not_keep_step() -> None:
-    """Chance may add a fifth to each pause, and never takes any away."""
+    """Jitter adds up to a fifth to each pause, and never shortens one."""
     chances = iter([0.0, 0.999, 0.5] * 10)
     with leading(random=lambda: next(chances)) as world:
         world.run(21.0)
@@ -59,7 +59,7 @@ _PASSING: dict[str, list[Outcome]] = {
 
 @pytest.mark.parametrize("outcomes", _PASSING.values(), ids=_PASSING)
 def test_an_outage_within_the_window_is_survived(outcomes: list[Outcome]) -> None:
-    """The lease stays ours, and the work never notices."""
+    """The lease stays ours, and the work continues."""
     with leading(*outcomes) as world:
         world.check = _acting(world)
         world.run(60.0)
@@ -80,7 +80,7 @@ _LASTING: dict[str, Iterable[Outcome]] = {
 
 @pytest.mark.parametrize("outcomes", _LASTING.values(), ids=_LASTING)
 def test_a_longer_outage_ends_the_work_within_the_window(outcomes: list[Outcome]) -> None:
-    """The work ends ten seconds from the start of the last answered renewal, whatever the calls do."""
+    """The work ends ten seconds after the start of the last answered renewal, whatever the calls do."""
     with leading(*outcomes) as world:
         last = world.server.requests[-1]
         world.run(until=lambda: not world["a"].may_act())
@@ -96,7 +96,7 @@ def test_a_longer_outage_ends_the_work_within_the_window(outcomes: list[Outcome]
 def test_a_call_that_hangs_leaves_time_for_another() -> None:
     with leading(*[HUNG] * 10) as world:
         world.run(until=lambda: not world["a"].runs())
-        # The renewal at 2.2 s hangs until 7.2 s, then a look does.
+        # The renewal at 2.2 s hangs until 7.2 s, then a read does.
         assert methods(world) == "GET POST PUT GET"
 
 
@@ -129,7 +129,7 @@ _THEFTS = {
 
 @pytest.mark.parametrize("theft", _THEFTS.values(), ids=_THEFTS)
 def test_a_lease_that_is_not_ours_any_more_is_lost_at_the_next_renewal(theft: _Theft) -> None:
-    """The work has ended before the process learns of it, and what another wrote stays as it is."""
+    """The work has ended before the process learns of it, and another's write stays."""
     with leading() as world:
         world["a"].wind_down = 3.0
         theft.do(world)
@@ -149,7 +149,7 @@ def test_a_lease_that_is_not_ours_any_more_is_lost_at_the_next_renewal(theft: _T
 
 @pytest.mark.parametrize("what", ["emptied", "no spec", "deleted"])
 def test_a_paused_leader_acts_alone_until_its_lease_expires(what: str) -> None:
-    """It is paused, say, with time left: another that takes the lease at once would act beside it."""
+    """A paused process has time left: another one that acquires the lease at once would act too."""
     with World("ab") as world:
         world["a"].start()
         world.run(1.0)
@@ -168,7 +168,7 @@ def test_a_paused_leader_acts_alone_until_its_lease_expires(what: str) -> None:
 
 
 def test_foreign_changes_of_the_lease_are_kept() -> None:
-    """A label set while we hold it: the renewal is refused once, and repeated on the stored object."""
+    """Another client sets a label: the renewal is refused once, and repeated on the stored object."""
     with leading() as world:
         world.run(1.0)
         world.server.put(world.server.spec, labels={"team": "x"})
@@ -223,7 +223,7 @@ def test_a_process_paused_for_less_goes_on() -> None:
 
 
 def test_one_that_was_paused_while_it_renewed_does_not_count_from_the_answer() -> None:
-    """The answer waits in the socket; the others have counted from long before."""
+    """The answer waits in the socket; the others have counted from an earlier time."""
     with leading() as world:
         world.run(until=lambda: len(world.server.requests) == 3)
         world["a"].paused_until = world.now + 11.0

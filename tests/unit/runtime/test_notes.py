@@ -1,4 +1,4 @@
-"""The note in a Lease: what a leader was doing when it lost it, for the next one to read."""
+"""The note in a Lease: the leader's activity when it lost the lease, for the next leader."""
 
 from tests.support.lease.world import NAME, World
 
@@ -18,11 +18,11 @@ def _stored(world: World) -> str | None:
 
 
 def test_a_note_is_written_at_once_and_goes_with_a_renewal() -> None:
-    """It is a fact about now: a leader that gets through leaves none."""
+    """The note is about the present: a leader that continues leaves none."""
     with World() as world:
         _leading(world)
         world["a"].elector.set_note("pod/team/slow")
-        # The loop is woken as by a timer of its own.
+        # The loop wakes up as by a timer of its own.
         world["a"].loop.call_soon(lambda: None)
         world.run(0.5)
         assert _stored(world) == "pod/team/slow"
@@ -32,7 +32,7 @@ def test_a_note_is_written_at_once_and_goes_with_a_renewal() -> None:
 
 
 def test_the_next_leader_finds_the_note_of_one_that_was_lost() -> None:
-    """It removes the note from the Lease: it is about the former leader."""
+    """The next leader removes the note, which is about the former one."""
     with World("ab") as world:
         _leading(world)
         world["a"].elector.set_note("pod/team/slow")
@@ -46,7 +46,7 @@ def test_the_next_leader_finds_the_note_of_one_that_was_lost() -> None:
 
 
 def test_a_leader_that_ended_in_order_leaves_no_note() -> None:
-    """The entry it was deciding did not cost it the lease."""
+    """The entry that it decided did not cause the loss of the lease."""
     with World("ab") as world:
         _leading(world)
         world["a"].elector.set_note("pod/team/slow")

@@ -104,13 +104,13 @@ def test_a_renewal_is_never_the_same_as_the_one_before() -> None:
 
 
 def test_times_are_written_as_api_servers_take_them() -> None:
-    """UTC, six digits, Z: they refuse anything else."""
+    """Times are UTC with six digits and Z: servers refuse any other form."""
     east = timezone(timedelta(hours=2))
     assert micro_time(datetime(2026, 11, 21, 2, 0, 0, 5, tzinfo=east)) == "2026-11-21T00:00:00.000005Z"
 
 
 def test_a_term_is_identified_by_holder_and_start() -> None:
-    """Any renewal of it counts; another process may have our name."""
+    """Any renewal counts; another process may have our name."""
     term = Record("a", 15, _TIME, None, 3)
     assert leaserecord.is_of(msgspec.structs.replace(term, renewTime=_TIME), term)
     assert not leaserecord.is_of(Record(), None)

@@ -47,7 +47,7 @@ def test_a_free_lease_is_taken_at_once_and_what_others_put_on_it_stays(spec: dic
 
 @pytest.mark.parametrize("skew", [0.0, 1e9, -1e9])
 def test_a_held_lease_is_waited_for_its_whole_duration_whatever_its_times_say(skew: float) -> None:
-    """Its renewTime is decades ago, or to come: only what we have seen ourselves counts."""
+    """Its renewTime is decades ago or ahead: only observed changes count."""
     with World() as world:
         world.server.put(OTHER)
         world["a"].skew = skew
@@ -70,7 +70,7 @@ def test_while_the_holder_renews_it_is_waited_for() -> None:
         world["a"].start()
         world.run(64.9)
         assert not world["a"].led
-        # The last renewal was seen at the next look, up to 2.2 s later, with a read of 20 ms.
+        # The last renewal was seen at the next read, up to 2.2 s later, which takes 20 ms.
         world.run(2.6)
         assert world["a"].works()
         assert world["a"].events() == ["another leads", "leading"]
@@ -90,7 +90,7 @@ def test_one_that_is_given_back_while_it_is_waited_for_has_not_expired() -> None
 def test_a_lease_taken_from_its_holder_counts_as_not_renewed(
     what: str,
 ) -> None:
-    """The former holder learns of that with its next renewal, if it can reach the server."""
+    """The former holder learns of it with its next renewal, if it can reach the server."""
     with World() as world:
         world.server.put({**OTHER, "leaseDurationSeconds": 3600})
         world.at(5.0, partial(setattr, world.server, "lease", None) if what == "deleted" else empty(world))
@@ -116,7 +116,7 @@ def test_the_duration_of_the_record_is_waited_for() -> None:
 
 
 def test_a_late_candidate_names_the_leader() -> None:
-    """The lease is taken between our look and our write: the write is refused."""
+    """The lease is acquired by another between our read and our write: the write is refused."""
     with World() as world:
         world.server.put({})
         world.at(0.025, lambda: world.server.put(OTHER))
@@ -184,7 +184,7 @@ def test_another_process_of_our_name_is_another() -> None:
 
 
 def test_a_late_answer_does_not_make_a_leader() -> None:
-    """The lease may be another's by now; here it is still ours, and is renewed before anything is done."""
+    """The lease may belong to another by now; here it is still ours, and is renewed before any work."""
     with World() as world:
         world["a"].start()
         world.run(until=lambda: world.server.holder == "a")
@@ -201,7 +201,7 @@ def test_a_late_answer_does_not_make_a_leader() -> None:
 @pytest.mark.parametrize("code", [401, 403, 404, 422, 429, 500, 503])
 def test_a_refusal_is_said_once_and_asked_again_for_ever(code: int) -> None:
     with World(outcomes=[Outcome(code=code)] * 100) as world:
-        # A look that finds nothing (404) is followed by a bid.
+        # A read without a result (404) is followed by a bid.
         world["a"].start()
         world.run(100.0)
         assert not world["a"].led

@@ -33,7 +33,7 @@ GANG = GroupKey(True, NS, "gang")
 
 
 def pod(name: str, gpus: int, priority: int, where: str | None = None, **kwargs: Any) -> Any:
-    """Make a pod that asks for accelerators; one with a node started an hour ago."""
+    """Make a pod with accelerators; a pod with a node started an hour ago."""
     start = time_of(SECONDS - 3_600) if where else None
     return builders.pod(name, {GPU: gpus}, node=where, priority=priority, start=start, **kwargs)
 
@@ -57,7 +57,7 @@ def planned(objects: Sequence[Any], targets: Sequence[Target]) -> list[Step]:
 def in_series(
     state: ClusterState, targets: Sequence[Target], at_once: int = 64, **settings: Any
 ) -> list[Step]:
-    """Plan for preemptors of one object; so many or more equal lone pods are planned at once."""
+    """Plan for preemptors of one object; this many or more equal lone pods are planned at once."""
     engine = Engine(state, Settings(**settings))
     state.observe(engine.apply)
     with patch.object(series, "_AT_ONCE", at_once):
@@ -146,7 +146,7 @@ def test_each_plan_is_made_after_the_plans_before_it(
 
 @given(st.integers(0, 10_000))
 def test_the_sum_fits_the_cluster_and_adds_up(seed: int) -> None:
-    """No node holds more than it has, nothing is evicted twice, and no pod with a plan is a victim."""
+    """No node is over its capacity, nothing is evicted twice, and no pod with a plan is a victim."""
     rng = random.Random(seed)
     old = [
         pod(f"old-{at}-{number}", rng.choice((1, 2, 4)), rng.choice((0, 1, 5)), f"n{at}")
@@ -213,7 +213,7 @@ def test_steps_are_added_up_by_the_object_that_brings_them() -> None:
 
 
 def test_changes_in_a_trial_are_undone() -> None:
-    """Objects that came are gone, those that went are back, and an engine that follows plans as before."""
+    """Added objects are gone, removed ones are back, and a following engine plans as before."""
     state = state_of([*full(2), pod("a", 8, 5), pod("b", 8, 0)])
     engine = Engine(state)
     state.observe(engine.apply)
@@ -251,7 +251,7 @@ def overfull(state: ClusterState) -> list[str]:
 def test_equal_pods_planned_at_once_fit_as_one_by_one(
     seed: int, semantics: Semantics, budgets: Budgets
 ) -> None:
-    """As many fit, without preemption and with it, and no node holds more than it has."""
+    """As many fit, without preemption and with it, and no node is over its capacity."""
     one, names = replicas(seed)
     whole = one.copy()
     given: dict[str, Any] = {"semantics": semantics, "budgets": budgets}
@@ -262,7 +262,7 @@ def test_equal_pods_planned_at_once_fit_as_one_by_one(
 
 
 def test_equal_pods_planned_at_once_do_no_more_harm_in_nearly_all_clusters() -> None:
-    """In 95 of 100 clusters they violate no more budgets, nor is the highest priority higher."""
+    """In 95 of 100 clusters they violate no more budgets, and the highest priority is not higher."""
     worse, evicted = 0, Counter[str]()
     for seed in range(SAMPLE):
         one, names = replicas(seed)
@@ -288,7 +288,7 @@ def test_pods_without_place_share_one_answer() -> None:
 
 
 def test_many_equal_pods_have_a_plan_for_each_outcome() -> None:
-    """Some fit, some take the room of a leaving pod, some preempt, and the rest does not fit."""
+    """Some fit, some use the room of a leaving pod, some preempt, and the others do not fit."""
     running = [
         pod("high", 7, 9, "n0"),
         pod("leaving", 8, 1, "n1", terminating=True),

@@ -1,4 +1,4 @@
-"""Binds of the scheduler's account: which are refused, and that no failure to read the pod admits one."""
+"""Binds of the scheduler's account: which are refused, and that a failed read of the pod admits none."""
 
 import asyncio
 import json
@@ -120,7 +120,7 @@ async def _garbles(_: str) -> bytes:
 
 @pytest.mark.parametrize("get", [_fails, _hangs, _garbles])
 async def test_an_unread_pod_is_not_bound(get: Callable[[str], Awaitable[bytes]]) -> None:
-    """The API server takes the status for a failed call, and failurePolicy is Fail."""
+    """The API server treats the status as a failed call, and failurePolicy is Fail."""
     reply = await _answer(get, seconds=0.01)
     assert (reply.status, b"pod team-a/p: " in reply.body) == (500, True)
 
@@ -130,7 +130,7 @@ async def test_a_body_that_is_no_review_is_not_admitted() -> None:
 
 
 async def test_a_client_does_not_control_the_number_of_log_lines() -> None:
-    """The tenant who has the token of the account may send refused binds without end."""
+    """A tenant with the account's token may send refused binds without end."""
 
     async def foreign(_: str) -> bytes:
         return _pod(scheduler="default-scheduler")
@@ -147,7 +147,7 @@ async def test_a_client_does_not_control_the_number_of_log_lines() -> None:
 
 
 async def test_few_pods_are_read_at_the_same_time() -> None:
-    """The memory limit of the webhook counts on it."""
+    """The memory limit of the webhook depends on it."""
     reading, most, full, release = 0, 0, asyncio.Event(), asyncio.Event()
 
     async def get(_: str) -> bytes:

@@ -136,7 +136,7 @@ def test_a_certificate_that_clients_reject_is_refused_in_one_line(bad: Bad) -> N
 
 
 def test_a_chain_that_its_issuer_did_not_sign_is_refused() -> None:
-    """Two CAs of one name: the leaf's issuer is there by name, and is another."""
+    """Two CAs have one name: the leaf's issuer matches by name, but is another."""
     key, twin = certificates.new_key(), pki.authority()
     forged = certificates.leaf(
         Pair(twin.certificate, OTHER.key), key, pki.NAMES, pki.now(), pki.now() + pki.HOUR
@@ -172,7 +172,7 @@ def test_names_are_covered_as_clients_see_it(names: tuple[str, ...], name: str, 
 
 
 def test_the_issuer_of_a_leaf_is_found_in_a_bundle() -> None:
-    """Any certificate of the bundle may have signed the leaf or its chain; a stranger's did not."""
+    """Any certificate of the bundle may have signed the leaf or its chain; no other."""
     bundle = OTHER.certificate + CA.certificate
     assert certificates.issuer(LEAF.certificate, bundle) == certificates.facts(CA.certificate)
     assert certificates.issuer(OTHER.certificate + LEAF.certificate, CA.certificate) is not None

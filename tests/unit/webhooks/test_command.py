@@ -61,21 +61,21 @@ def kubeconfig(tmp_path: Path) -> str:
 
 
 def begin(*arguments: str) -> str:
-    """Run it to the error that keeps it from beginning."""
+    """Run it to the error that keeps it from starting."""
     result = CliRunner().invoke(command, ["--port", "0", "--metrics-port", "0", *arguments])
     assert isinstance(result.exception, PodiumError), result.output
     return str(result.exception)
 
 
 def test_no_kubeconfig(tmp_path: Path) -> None:
-    """The file is named."""
+    """The error names the file."""
     missing = str(tmp_path / "none")
     output = begin("--cert-dir", str(tmp_path), "--kubeconfig", missing)
     assert output.startswith(f"{missing}: kubeconfig not found")
 
 
 def test_port_in_use(tmp_path: Path, kubeconfig: str) -> None:
-    """The address is named."""
+    """The error names the address."""
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
         output = begin("--cert-dir", str(tmp_path), "--kubeconfig", kubeconfig, "--port", port)
@@ -83,20 +83,20 @@ def test_port_in_use(tmp_path: Path, kubeconfig: str) -> None:
 
 
 def test_no_provided_certificate(tmp_path: Path, kubeconfig: str) -> None:
-    """The file that should be there is named."""
+    """The error names the missing file."""
     output = begin("--provided-cert-dir", str(tmp_path), "--kubeconfig", kubeconfig)
     assert f"{tmp_path}/tls.crt" in output
 
 
 def test_replicas_that_could_not_reach_each_other(kubeconfig: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """At 0.0.0.0 a replica would prove its own certificate, and drop the CA that another still needs."""
+    """At 0.0.0.0 a replica would probe its own certificate, and drop the CA that another still needs."""
     monkeypatch.delenv("POD_IP", raising=False)
     output = begin("--cert-secret", "a/b", "--bind", "0.0.0.0", "--kubeconfig", kubeconfig)
     assert output.startswith("--bind 0.0.0.0: replicas that share a Secret must reach each other. Set")
 
 
 def test_a_folder_that_cannot_be_written(tmp_path: Path, kubeconfig: str) -> None:
-    """The folder is named; nothing was listening for long."""
+    """The error names the folder; the process stopped listening soon."""
     file = tmp_path / "file"
     file.touch()
     output = begin("--cert-dir", str(file), "--kubeconfig", kubeconfig)
@@ -104,7 +104,7 @@ def test_a_folder_that_cannot_be_written(tmp_path: Path, kubeconfig: str) -> Non
 
 
 def test_no_policy_file(tmp_path: Path, kubeconfig: str) -> None:
-    """The file is named."""
+    """The error names the file."""
     missing = str(tmp_path / "policy.yaml")
     output = begin("--cert-dir", str(tmp_path), "--kubeconfig", kubeconfig, "--config", missing)
     assert missing in output

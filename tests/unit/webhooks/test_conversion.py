@@ -41,7 +41,7 @@ def answer(body: bytes | bytearray) -> Document:
 
 
 def test_objects_come_back_in_order_in_the_version_asked_for() -> None:
-    """Written by clients of either version; what v1alpha2 cannot say is kept in an annotation."""
+    """Objects of clients of either version are converted; an annotation keeps fields that v1alpha2 lacks."""
     response = answer(review_of(OLDER, group(name="a", preemptionPolicy="Never"), group(OLDER, name="b")))
     assert response["result"] == {"status": "Success"}
     assert response["convertedObjects"] == [
@@ -60,7 +60,7 @@ def test_an_empty_list_is_answered() -> None:
     st.sampled_from((OLDER, NEWER)), st.lists(st.sampled_from((OLDER, NEWER)).flatmap(objects), max_size=3)
 )
 def test_every_stored_object_is_converted_as_convert_does(target: str, documents: list[Document]) -> None:
-    """Its metadata stays, except for labels and annotations: the API server checks that."""
+    """Its metadata stays, except for labels and annotations, as the API server requires."""
     response = answer(review_of(target, *documents))
     assert response["result"] == {"status": "Success"}
     assert response["convertedObjects"] == [convert(document, target).document for document in documents]
@@ -159,7 +159,7 @@ def listed(count: int, text: str) -> bytes:
     ("count", "text"), [(130, "x" * 250_000), (2_000, 'a "quoted\\" [text}, ]{'), (1, "[" * 300_000)]
 )
 def test_a_large_list_is_converted_object_by_object(count: int, text: str) -> None:
-    """32 MiB of groups cost the answer and little more; brackets within texts are text."""
+    """32 MiB of groups cost the memory of the answer and little more; brackets within texts are text."""
     body = bytearray(listed(count, text))
     tracemalloc.start()
     converted = convert_review(body)
@@ -198,7 +198,7 @@ def test_a_large_list_is_converted_object_by_object(count: int, text: str) -> No
 def test_hostile_objects_cost_no_memory(
     monkeypatch: pytest.MonkeyPatch, objects: bytes, expected: str
 ) -> None:
-    """Each is refused by name before it is built; decoded it would take twenty times its bytes."""
+    """Each is refused by name before it is decoded, which would take twenty times its bytes."""
     monkeypatch.setattr(conversion, "OBJECT_BYTES", 300_000)
     body = bytearray(review_of(NEWER, "HERE").replace(b'"HERE"', objects))
     tracemalloc.start()

@@ -55,7 +55,7 @@ class Desk:
 
 @contextmanager
 def webhook(patience: float = 3_600, **limits: Any) -> Iterator[Desk]:
-    """Serve without TLS, which changes nothing but the price; a request waits until the test ends."""
+    """Serve without TLS, which changes only the cost; a request waits until the test ends."""
     registry, output = new_registry(), io.StringIO()
     with restored_logs():
         log = logs.configure("json", "info", output)
@@ -154,7 +154,7 @@ def test_a_refusal_for_size_or_load_denies(
 
 
 def test_the_largest_of_an_owner_makes_room() -> None:
-    """If bytes run out, the tenant that holds most is denied; the others are judged."""
+    """If the byte budget is used up, the tenant with most bytes is denied; the others are reviewed."""
     large = review(padded(3 * MIB), padded(3 * MIB), namespace="evil")
     with webhook() as desk, ExitStack() as stack:
         evil = [stack.enter_context(desk.served.peer()) for _ in range(3)]
@@ -177,7 +177,7 @@ def test_the_largest_of_an_owner_makes_room() -> None:
     ],
 )
 def test_an_object_of_too_many_values_is_denied(part: Document) -> None:
-    """That comes before decoding: such a group cannot be stored, but arrives before its schema is checked."""
+    """The check comes before decoding: such a group cannot be stored, but arrives before schema checks."""
     with webhook() as desk, desk.served.peer() as peer:
         denied = response(sent(peer, "/mutate", review(group({}, native=False) | part)))
         assert (denied["allowed"], denied["status"]["code"]) == (False, 413)
@@ -205,7 +205,7 @@ def test_a_pod_of_many_values_is_judged() -> None:
 
 
 def test_requests_that_wait_cost_others_nothing() -> None:
-    """130 of a tenant that name an unknown class: its share waits, the rest is judged at once."""
+    """Of 130 requests of a tenant with an unknown class its share waits, the others are reviewed at once."""
     waiting = post("/mutate", review(UNKNOWN, namespace="evil"))
     with webhook() as desk, ExitStack() as stack:
         tenant = [stack.enter_context(desk.served.peer()) for _ in range(130)]
@@ -246,7 +246,7 @@ def test_the_waiting_room() -> None:
 
 
 def test_conversions_prove_no_connection() -> None:
-    """Clients that fill the port with conversions leave it to an API server that calls for the first time."""
+    """Clients that fill the port with conversions leave room for an API server's first call."""
     with webhook(connections=20) as desk, ExitStack() as stack:
         for _ in range(20):
             assert (

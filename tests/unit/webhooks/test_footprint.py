@@ -1,4 +1,4 @@
-"""The memory limit of the webhook's container, in manifests and chart, is what its limits add up to."""
+"""The memory limit of the webhook's container, in manifests and chart, is the sum of its limits."""
 
 import json
 

@@ -35,7 +35,7 @@ def _own_logs() -> Iterator[None]:
 
 
 class Watched(ClusterState):
-    """A state that counts the reads of its classes, and can be broken."""
+    """A state that counts the reads of its classes, and can be made to fail."""
 
     looks = 0
     broken = False
@@ -53,7 +53,7 @@ class Watched(ClusterState):
 
 
 class Live:
-    """A cluster that changes on a test's demand."""
+    """A cluster that tests change."""
 
     def __init__(self, state: Watched) -> None:
         self.state = state
@@ -72,7 +72,7 @@ class Live:
 
 
 class Desk:
-    """Handlers with everything around them, and what came of it."""
+    """Handlers with their dependencies, and their results."""
 
     def __init__(
         self, *, level: str = "info", by: Profile | None = None, patience: float = PATIENCE_SECONDS
@@ -187,7 +187,7 @@ async def test_a_stranger_makes_no_series() -> None:
 
 
 async def test_a_class_that_comes_while_its_group_is_judged() -> None:
-    """Other changes do not end the waiting; with the class the answer comes, though there is time left."""
+    """Other changes do not end the wait; the answer comes with the class, before the timeout."""
     desk = Desk(patience=3_600)
     waiting = asyncio.create_task(desk.ask_late(podium_group(LATE), seconds=7_200))
     await asyncio.sleep(0)
@@ -200,7 +200,7 @@ async def test_a_class_that_comes_while_its_group_is_judged() -> None:
 
 
 async def test_a_class_that_another_replica_knows_better() -> None:
-    """That replica stamped the group by the present class; here the class arrives a moment later."""
+    """That replica stamped the group by the current class, which arrives here a moment later."""
     desk = Desk(patience=3_600)
     stamped = {**GANG, "priorityClassName": GOLD, "priority": 5, "preemptionPolicy": "PreemptLowerPriority"}
     waiting = asyncio.create_task(desk.ask_late(podium_group(stamped), 7_200, "/validate"))
@@ -210,7 +210,7 @@ async def test_a_class_that_another_replica_knows_better() -> None:
 
 
 async def test_a_change_before_the_waiting_began_is_seen() -> None:
-    """The class came after the verdict and before the first look: nothing else will change."""
+    """The class came after the verdict and before the first read: nothing else will change."""
     desk = Desk(patience=3_600)
     reply = desk.start("/mutate", review_of(podium_group(LATE)), seconds=7_200)
     desk.live.apply(priority_class("late", value=7))
@@ -228,7 +228,7 @@ async def test_a_missing_class_is_refused_after_the_wait(seconds: float, patienc
 
 
 async def test_a_busy_cluster_is_not_looked_at_for_every_change() -> None:
-    """Pauses grow: fifteen reads at most in the time of the test, however many changes there are."""
+    """Pauses grow: fifteen reads at most in the time of the test, for any number of changes."""
     desk = Desk(patience=0.2)
     waiting = asyncio.create_task(desk.ask_late(podium_group(LATE)))
     await asyncio.sleep(0)
@@ -238,7 +238,7 @@ async def test_a_busy_cluster_is_not_looked_at_for_every_change() -> None:
         desk.live.apply(priority_class(f"other-{changes % 9}", value=changes))
         changes += 1
         await asyncio.sleep(0)
-    # A change is a look, too: the index reads its classes to set one.
+    # A change is a read too: the index reads its classes to set one.
     assert (desk.live.state.looks - changes) / looks_of_one < 15 < changes
 
 
@@ -292,7 +292,7 @@ async def test_a_bug_is_500_and_never_a_denial(later: bool) -> None:
 
 
 async def test_nothing_is_judged_before_the_first_lists() -> None:
-    """The API server is asked to come again; a conversion needs no cluster."""
+    """The API server must repeat the request; a conversion needs no cluster."""
     desk = Desk()
     desk.live.synced = False
     reply = desk.start("/validate", review_of(pod()))
@@ -310,7 +310,7 @@ def conversion(count: int) -> bytes:
 
 
 async def test_a_large_conversion_leaves_the_loop_to_others() -> None:
-    """It happens in a thread: others are answered meanwhile."""
+    """The work is in a thread: others are answered meanwhile."""
     desk = Desk()
     pending = desk.start("/convert", conversion(3_000))
     assert not isinstance(pending, HTTPResponse)

@@ -1,7 +1,7 @@
-"""Hostile clients against a webhook process of its own: it stays up and small, and others are answered.
+"""Hostile clients against a webhook process: it stays up and small, and others are answered.
 
-The process is observed from outside. Each case does its worst, and a well-behaved client asks in the midst of
-it. Then the process must be the same one, and hold no more memory than it is allowed to.
+The process is observed from outside. During each case a well-behaved client sends a request. Afterwards the
+process must be the same one, within its memory limit.
 """
 
 import contextlib
@@ -47,18 +47,18 @@ class Victim(NamedTuple):
 
     @property
     def grown(self) -> int:
-        """By how many bytes it was ever larger than idle."""
+        """Return the maximum of bytes above its idle size."""
         return peak(self.process) - self.idle
 
     def answers(self) -> bool:
-        """Return whether a client that behaves gets its review."""
+        """Return whether a well-behaved client gets its review."""
         with self.peer() as peer:
             answer = peer.ask(GOOD)
         return answer.status == 200 and json.loads(answer.body)["response"]["allowed"]
 
 
 def peak(process: "subprocess.Popen[str]") -> int:
-    """Return the most bytes of memory that a process has held at any time."""
+    """Return the peak memory of a process in bytes."""
     status = Path(f"/proc/{process.pid}/status").read_text()
     (line,) = (line for line in status.splitlines() if line.startswith("VmHWM:"))
     return int(line.split()[1]) * 1024
@@ -66,7 +66,7 @@ def peak(process: "subprocess.Popen[str]") -> int:
 
 @pytest.fixture(scope="module")
 def victim() -> Iterator[Victim]:
-    """Yield one process for all cases, so that later cases meet what earlier ones leave behind."""
+    """Yield one process for all cases, so that later cases run after the effects of earlier ones."""
     with subprocess.Popen(
         [sys.executable, "-m", "tests.support.webhooks.rude"],
         cwd=Path(__file__).parents[3],
@@ -86,7 +86,7 @@ def victim() -> Iterator[Victim]:
 
 
 def drowned(victim: Victim, head: bytes, piece: bytes, count: int) -> None:
-    """Send a head and many pieces, however little the other side likes it."""
+    """Send a head and many pieces, even if the server stops reading."""
     with victim.peer() as peer, contextlib.suppress(OSError):
         peer.send(head)
         for _ in range(count):
@@ -117,7 +117,7 @@ def endless_header(victim: Victim) -> None:
 
 
 def bodies_at_their_limit(victim: Victim) -> None:
-    """Forty of 7 MiB at once, of which thirteen find room."""
+    """Forty bodies of 7 MiB at once, of which thirteen fit."""
     body = b'{"a":"' + b"x" * (7 * MIB - 8) + b'"}'
     half = post("/mutate", body)[:-1]
 
@@ -208,7 +208,7 @@ def test_others_are_answered_and_memory_is_bounded(victim: Victim, worst: Callab
 
 
 def test_dribbling_connections(victim: Victim) -> None:
-    """200 clients that send a byte now and then, in the handshake, the header or the body, until given up."""
+    """200 clients send a byte now and then, in the handshake, header or body, until they are dropped."""
     whole = post("/mutate", b"{" * 500)
     with ExitStack() as stack:
         secured = [stack.enter_context(victim.peer()) for _ in range(150)]
@@ -231,7 +231,7 @@ def test_dribbling_connections(victim: Victim) -> None:
 
 
 def test_silence_on_every_connection(victim: Victim) -> None:
-    """More silent clients than connections are allowed: an API server that is new still gets in."""
+    """With more silent clients than connections, a new API server is still accepted."""
     with ExitStack() as stack:
         for _ in range(LIMITS.connections + 10):
             stack.enter_context(victim.peer())

@@ -73,7 +73,7 @@ def kept(document: Document) -> Any:
 
 
 class TestAGroupIsCreated:
-    """The mutating phase does what the Priority plugin and decoding do to a native group."""
+    """The mutating phase equals the Priority plugin and decoding of a native group."""
 
     @pytest.mark.parametrize("version", VERSIONS)
     def test_class_integer_and_mode_are_stamped(self, version: str) -> None:
@@ -88,7 +88,7 @@ class TestAGroupIsCreated:
 
     @pytest.mark.parametrize("annotations", [None, {}, {"a": "b"}, {KEPT: "no JSON"}, {KEPT: "[1]"}])
     def test_the_policy_of_the_class_is_an_annotation_in_v1alpha2(self, annotations: Any) -> None:
-        """It stands beside what annotations there are."""
+        """It is added to the existing annotations."""
         document = ours({**GANG, "priorityClassName": NEVER}, "v1alpha2", annotations=annotations)
         made = admitted(document)
         assert "preemptionPolicy" not in made["spec"]
@@ -121,7 +121,10 @@ class TestAGroupIsCreated:
     def test_a_class_that_does_not_fit_is_refused(
         self, version: str, spec: Document, message: str, ask: Any
     ) -> None:
-        """The words are upstream's and, as there, the mutating phase refuses; the validating one agrees."""
+        """The messages are upstream's.
+
+        As there, the mutating phase refuses, and the validating one agrees.
+        """
         given = ours({**GANG, "priority": 0, **spec}, version)
         assert refusal(ask(given)) == (403, f"forbidden: {message}")
 
@@ -142,7 +145,7 @@ class TestAGroupIsCreated:
         assert mutate(ours({**GANG, "priorityClassName": GOLD})).verdict.awaits == ()
 
     def test_fields_are_left_to_the_schema(self) -> None:
-        """A field that only validation judges is never a 422 of the mutating phase."""
+        """A field that only validation checks is never a 422 of the mutating phase."""
         answer = mutate(ours({"priorityClassName": GOLD, "disruptionMode": {}, "schedulingPolicy": {}}))
         assert answer.response["allowed"]
         assert answer.patched["spec"]["priority"] == 1000
@@ -202,7 +205,7 @@ class TestAGroupIsUpdated:
     @pytest.mark.parametrize("version", VERSIONS)
     @pytest.mark.parametrize("whole", [False, True])
     def test_a_mode_left_out_is_the_default_again(self, version: str, whole: bool) -> None:
-        """So a PUT of the manifest is refused only where another mode is stored."""
+        """A PUT of the manifest is therefore refused only if another mode is stored."""
         old = admitted(ours({**GANG, "disruptionMode": mode(version, whole=whole)}, version))
         answer = mutate(changed(old, "spec.disruptionMode", REMOVED), old)
         assert answer.patched == changed(old, "spec.disruptionMode", mode(version, whole=False))
@@ -215,7 +218,7 @@ class TestAGroupIsUpdated:
 
     @pytest.mark.parametrize("version", VERSIONS)
     def test_a_group_stored_without_a_mode_stays_without(self, version: str) -> None:
-        """It was stored while the webhook was away; a default now would be a change."""
+        """It was stored while the webhook was down; a default now would be a change."""
         old = changed(admitted(ours(GANG, version)), "spec.disruptionMode", REMOVED)
         answer = mutate(changed(old, "metadata.labels", {"a": "b"}), old)
         assert answer.verdict.patch == []
@@ -248,7 +251,7 @@ class TestAGroupIsUpdated:
 
     @pytest.mark.parametrize("version", VERSIONS)
     def test_an_object_being_deleted_may_change(self, version: str) -> None:
-        """Its finalizers must go, whatever other faults it has."""
+        """Its finalizers must be removable, whatever other faults it has."""
         old = ours({**GANG, "priority": -(10**9) * 2}, version, deletionTimestamp="2026-11-21T00:00:00Z")
         new = changed(old, "spec", {"schedulingPolicy": {}})
         assert set(mutate(new, old).response) == {"uid", "allowed"}
@@ -262,7 +265,7 @@ class TestAGroupIsUpdated:
 
 
 class TestThePolicyThatV1alpha2Keeps:
-    """preemptionPolicy is an annotation there, and as fixed as the field."""
+    """preemptionPolicy is an annotation there, and as immutable as the field."""
 
     QUIET = '{"preemptionPolicy":"Never"}'
     LOUD = '{"preemptionPolicy":"PreemptLowerPriority"}'
@@ -292,7 +295,7 @@ class TestThePolicyThatV1alpha2Keeps:
 
     @pytest.mark.parametrize("annotations", [REMOVED, None, {}, {"a": "b"}])
     def test_left_out_it_stays(self, annotations: Any) -> None:
-        """A client of v1alpha2 that puts its manifest back has no field that it could mean to unset."""
+        """A client of v1alpha2 that replaces its manifest has no field that it could intend to remove."""
         old = self.group()
         answer = mutate(changed(old, "metadata.annotations", annotations), old)
         assert kept(answer.patched) == {"preemptionPolicy": "Never"}
@@ -329,7 +332,7 @@ class TestThePolicyThatV1alpha2Keeps:
 
 
 class TestWhatAnotherWebhookDid:
-    """The validating phase sees the stored object, also changes behind our mutating webhook."""
+    """The validating phase sees the stored object, with changes after our mutating webhook."""
 
     @pytest.mark.parametrize("field", ["priority", "preemptionPolicy"])
     def test_a_stamp_that_is_gone_is_refused(self, field: str) -> None:
@@ -355,14 +358,14 @@ class TestWhatAnotherWebhookDid:
         assert validate(changed(made, "spec.disruptionMode", REMOVED)).response["allowed"]
 
     def test_fields_are_judged_without_the_schema(self) -> None:
-        """Enforcement does not hang on the schema alone."""
+        """Enforcement does not depend on the schema alone."""
         made = admitted(ours(GANG))
         code, message = refusal(validate(changed(made, "spec.schedulingPolicy", {})))
         assert (code, "must specify one of: `basic`, `gang`" in message) == (422, True)
 
     @pytest.mark.parametrize("version", VERSIONS)
     def test_a_finalizer_without_a_domain_is_refused(self, version: str) -> None:
-        """The API server refuses it of its own kinds only; one that goes is no matter."""
+        """The API server refuses it for its own kinds only; a deleted one does not matter."""
         made = admitted(ours(GANG, version))
         named = changed(made, "metadata.finalizers", ["a.b/c", "nobody"])
         detail = "name is neither a standard finalizer name nor is it fully qualified"
@@ -460,7 +463,7 @@ class TestAWorkload:
 
 
 class TestNativeKinds:
-    """The API server has judged them; only own rules are left."""
+    """The API server has validated them; only Podium's rules are left."""
 
     @pytest.mark.parametrize("version", ["v1alpha2", "v1alpha3", "v1beta1"])
     def test_parity_rules_are_off(self, version: str) -> None:
@@ -488,7 +491,7 @@ class TestNativeKinds:
 
 
 def member(**spec: Any) -> Document:
-    """Return a pod of the group g as the Priority plugin leaves it."""
+    """Return a pod of the group g after the Priority plugin."""
     return pod({GROUP_LABEL: "g"}, **{**PLUGIN, **spec})
 
 
@@ -496,7 +499,7 @@ GROUPED = cluster(stored(ours({**GANG, "priorityClassName": NEVER}), by=PODIUM))
 
 
 class TestAPod:
-    """Pods inherit where they are asked to, and keep their label."""
+    """Pods inherit if configured, and keep their label."""
 
     def test_it_inherits_class_integer_and_policy_at_once(self) -> None:
         answer = mutate(member(), view=GROUPED, by=INHERIT)
@@ -589,7 +592,7 @@ class TestAPod:
 
 
 def targets(kind: str, operation: Operation, phase: AdmissionPhase, subresource: str = "") -> set[str]:
-    """Return the ids of the own rules that name a write."""
+    """Return the ids of the own rules that apply to a write."""
     return {
         rule.cause.rule.id
         for rule in podiumrules.OWN_RULES
@@ -646,7 +649,7 @@ BREACHES: list[tuple[str, Document, Document | None, str]] = [
 
 
 class TestTheTable:
-    """The table that registration is made from names where rules apply, and no rule applies elsewhere."""
+    """The table for the registration has exactly the kinds and operations to which rules apply."""
 
     @pytest.mark.parametrize(
         ("document", "old", "subresource"), [row[1:] for row in BREACHES], ids=[row[0] for row in BREACHES]

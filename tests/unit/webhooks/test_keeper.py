@@ -1,4 +1,4 @@
-"""Keeping certificates while serving: whole rotations under load, and everything that must not be fatal."""
+"""Keeping certificates while serving: whole rotations under load, and all errors that must not be fatal."""
 
 import asyncio
 import contextlib
@@ -27,7 +27,7 @@ _QUICK = USUAL._replace(grace=timedelta(seconds=1), poll=timedelta(milliseconds=
 
 
 class _Cluster:
-    """The API servers: what was published and when, so that clients can lag; `error` is raised if set."""
+    """The API servers: published bundles with their times, so clients can lag; `error` is raised if set."""
 
     def __init__(self) -> None:
         self.bundles: list[tuple[float, bytes]] = []
@@ -89,7 +89,7 @@ class _Replica:
 async def _running(
     folder: Path, cluster: _Cluster | None, periods: Periods = _QUICK
 ) -> AsyncIterator[_Replica]:
-    """A replica prepared, listening and kept until the end."""
+    """A replica that is prepared, listens and runs until the end."""
     serving = Serving(pki.NAMES)
     async with pki.listening(serving) as port:
         replica = _Replica(folder, cluster, port, serving, periods)
@@ -103,7 +103,7 @@ async def _running(
 
 
 async def _until(reached: Callable[[], Any]) -> None:
-    """Let the loop go on until something is so."""
+    """Run the loop until a condition holds."""
     async with asyncio.timeout(PATIENCE_SECONDS):
         # The condition depends on files and sockets; no event announces it.
         while not reached():  # noqa: ASYNC110
@@ -121,19 +121,19 @@ async def _call(cluster: _Cluster, replicas: list[_Replica], answers: list[str])
 
 
 def _replaced(cluster: _Cluster, before: bytes, calls: asyncio.Task[None]) -> bool:
-    """Return whether one CA is left and it is another; or the calls have failed."""
+    """Return whether exactly one new CA is left, or the calls have failed."""
     now = cluster.believed(0)
     return calls.done() or (now != before and now.count(b"BEGIN CERTIFICATE") == 1)
 
 
 def _at_rest(replica: _Replica) -> Stored | None:
-    """Return the state that a replica knows to be stored, None while a rotation is in progress."""
+    """Return the state that a replica knows to be stored, None during a rotation."""
     known = replica.keeper._last
     return known if known and not known.next and not known.retired else None
 
 
 async def test_rotations_cost_not_one_of_the_calls_made_meanwhile(tmp_path: Path) -> None:
-    """Three whole rotations, asked for by deleting the state, with two replicas and calls all the time."""
+    """Three whole rotations, requested by deleting the state, with two replicas and continuous calls."""
     cluster, answers = _Cluster(), list[str]()
     async with _running(tmp_path, cluster) as one, _running(tmp_path, cluster) as two:
         await _until(lambda: one.keeper.registered and two.keeper.registered)
@@ -165,7 +165,7 @@ async def test_rotations_cost_not_one_of_the_calls_made_meanwhile(tmp_path: Path
 
 
 class _Virtual:
-    """Time that passes only where something waits for it."""
+    """A clock that advances only while something waits."""
 
     def __init__(self) -> None:
         self.seconds = 0.0
@@ -195,9 +195,9 @@ _Said = list[tuple[str, dict[str, object]]]
 
 
 async def _distrusted(folder: Path, vanished: int, stuck: int) -> tuple[float, _Said]:
-    """Leak a CA where two replicas live; return the seconds until it is out of trust, and the log.
+    """Leak a CA with two running replicas; return the seconds until it is untrusted, and the log.
 
-    `vanished` more replicas reported and answer no more; `stuck` ones still serve the leaf of the old CA.
+    `vanished` more replicas reported and no longer answer; `stuck` ones still serve the leaf of the old CA.
     """
     time, cluster, logged = _Virtual(), _Cluster(), _Said()
     listening = _Listening(time)
@@ -237,7 +237,7 @@ async def _distrusted(folder: Path, vanished: int, stuck: int) -> tuple[float, _
 
 
 async def _round(time: _Virtual, keepers: list[Keeper]) -> None:
-    """Let each take a turn and the longest pause that its jitter allows, all in the same time."""
+    """Run a turn of each and the longest pause that its jitter allows, all in the same time."""
     began, ends = time.seconds, list[float]()
     for each in keepers:
         time.seconds = began
@@ -252,7 +252,7 @@ async def _round(time: _Virtual, keepers: list[Keeper]) -> None:
 async def test_a_leaked_ca_is_out_of_trust_within_minutes(
     tmp_path: Path, vanished: int, stuck: int, within: float
 ) -> None:
-    """Replicas that vanished, or never take the new leaf, hold it for `patience` looks, not for a month."""
+    """Replicas that vanished, or never load the new leaf, delay it for `patience` checks, not for a month."""
     taken, logged = await _distrusted(tmp_path, vanished, stuck)
     assert taken <= within
     missing = [f"stuck-{n}" for n in range(stuck)] + [f"vanished-{n}" for n in range(vanished)]
@@ -261,7 +261,7 @@ async def test_a_leaked_ca_is_out_of_trust_within_minutes(
 
 
 async def test_leaves_of_seconds_are_renewed_before_they_expire(tmp_path: Path) -> None:
-    """Leaves of one CA and then one of the next, each called while it lasts."""
+    """Leaves of one CA and then of the next are called while they are valid."""
     cluster, answers = _Cluster(), list[str]()
     periods = Periods(
         ca=timedelta(seconds=15),
@@ -282,7 +282,7 @@ async def test_leaves_of_seconds_are_renewed_before_they_expire(tmp_path: Path) 
 
 
 async def test_nothing_is_published_by_preparing(tmp_path: Path) -> None:
-    """The listener must be up before an API server learns of it."""
+    """The listener must be up before an API server knows its certificate."""
     cluster, serving = _Cluster(), Serving(pki.NAMES)
     replica = _Replica(tmp_path, cluster, 1, serving, _QUICK)
     await replica.keeper.load_pair()
@@ -294,7 +294,7 @@ async def test_nothing_is_published_by_preparing(tmp_path: Path) -> None:
 async def test_a_ca_that_expired_while_no_replica_ran_is_replaced_in_the_first_seconds(
     tmp_path: Path,
 ) -> None:
-    """A cluster that slept for two years; preparing is no failure, though there is nothing to serve yet."""
+    """After two years of pause, preparing is no failure, although there is nothing to serve yet."""
     me = Replica("replica-of-old", ("127.0.0.1", 1), pki.NAMES)
     past = pki.now() - timedelta(days=730)
     stored = rotation.advance(
@@ -333,7 +333,7 @@ async def test_a_store_that_cannot_be_read_is_fatal_only_at_the_start(tmp_path: 
 
 @pytest.mark.parametrize("error", [PodiumError("the API server is away"), RuntimeError("a bug")])
 async def test_without_an_api_server_serving_and_renewing_go_on(tmp_path: Path, error: Exception) -> None:
-    """A leaf that is due is renewed though the bundle cannot be read; a bug is logged with its traceback."""
+    """A due leaf is renewed although the bundle cannot be read; a bug is logged with its traceback."""
     cluster = _Cluster()
     cluster.error = error
     async with _running(tmp_path, cluster) as replica:
@@ -423,14 +423,14 @@ async def test_a_store_that_never_takes_a_write_is_told_of(tmp_path: Path) -> No
 
 
 class _Stuck(FolderStore):
-    """A store that, once it holds something, is locked by a replica that was stopped."""
+    """A store that, once it holds a state, is locked by a stopped replica."""
 
     async def write(self, stored: Stored, version: str) -> bool:
         return not version and await super().write(stored, version)
 
 
 async def test_a_store_that_is_stuck_does_not_hold_up_the_end(tmp_path: Path) -> None:
-    """Withdrawing is given up after a moment; the report then runs out with its leaf."""
+    """Withdrawing is given up after a moment; the report then expires with its leaf."""
     logged: list[str] = []
     keeper = Keeper(
         _Stuck(tmp_path),
@@ -476,7 +476,7 @@ def _serves(serving: Serving, fingerprint: str) -> bool:
 
 
 class _Volume:
-    """A projected volume as the kubelet keeps it: links to a folder of each edition, swapped at once."""
+    """A projected volume as the kubelet writes it: links to a folder of each version, swapped at once."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -534,7 +534,7 @@ async def test_provided_certificates_are_followed_and_never_written(tmp_path: Pa
 
 
 async def test_a_lasting_failure_is_logged_once(tmp_path: Path) -> None:
-    """An API server that is away for an hour is one line, and so is its next absence."""
+    """An API server that is down for an hour gives one log line, and so does its next absence."""
     pki.write(tmp_path, pki.leaf(pki.authority()))
     logged: list[str] = []
     turns = itertools.count(1)

@@ -92,7 +92,7 @@ def test_the_exemptions_are_the_webhooks() -> None:
 
 
 def test_the_defaults_and_the_twin_are_all_policies_once() -> None:
-    """The defaults protect, so each denies: at another level its policy is one of the twin."""
+    """The defaults protect, so each denies: at another level its policy belongs to the twin."""
     for levels in ({}, {"group-label-immutable": RuleLevel.WARN}, {"class-allowed": RuleLevel.OFF}):
         policy = Policy(levels=levels, allow=ALLOW)
         ours = [each["metadata"]["name"] for each in defaults(policy, Options())]

@@ -45,7 +45,7 @@ def get(
     accept: str = "*/*",
     stuck: str = "",
 ) -> Answer:
-    """Ask the plain port of a process."""
+    """GET from the plain port of a process."""
     probes = Probes(lambda: missing, registry or CollectorRegistry(), lambda: UNDECODABLE, lambda: stuck)
     routes = probes.routes()
     with serving(routes, LIMITS, tls=False) as served, served.peer() as peer:
@@ -93,13 +93,13 @@ def test_a_start_that_lasts_is_left_to_readiness(monkeypatch: pytest.MonkeyPatch
 
 
 def test_a_process_with_a_stuck_thread_is_not_alive() -> None:
-    """The kubelet restarts it, and it says why."""
+    """The kubelet restarts it, and the answer has the reason."""
     answer = get([], "/livez", stuck="busy for ever")
     assert (answer.status, answer.body) == (500, b"busy for ever\n")
 
 
 def test_objects_that_cannot_be_decoded_are_named() -> None:
-    """A hundred at most."""
+    """The number is a hundred at most."""
     answer = get([], "/undecodable")
     assert answer.headers["Content-Type"] == "application/json"
     named = json.loads(answer.body)
@@ -165,7 +165,7 @@ def test_open_metrics_is_served_on_request() -> None:
 
 
 def test_a_reading_that_fails_is_not_silent() -> None:
-    """The scrape is 500: a metric that vanished would look like a process that is fine."""
+    """The scrape is 500: a missing metric would look like a process without problems."""
 
     def unreadable() -> dict[tuple[str, ...], float]:
         raise OSError("gone")
@@ -181,7 +181,7 @@ def lines(stream: io.StringIO) -> list[dict[str, Any]]:
 
 
 def test_a_line_of_json_for_each_event() -> None:
-    """Time, level and event first; an exception is one string, whatever bytes it holds."""
+    """Time, level and event come first; an exception is one string, whatever bytes it contains."""
     stream = io.StringIO()
     log = logs.configure("json", "info", stream)
     log.debug("unseen")
@@ -235,7 +235,7 @@ def _of_ours() -> None:
 def test_an_unhandled_error_is_one_line(
     fails: Callable[[], None], expected: list[str], loop: str, style: logs.Format
 ) -> None:
-    """With a traceback where code of ours is in it."""
+    """A line has a traceback if our code is in it."""
 
     async def work() -> None:
         asyncio.get_running_loop().call_soon(fails)

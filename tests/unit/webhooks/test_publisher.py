@@ -1,4 +1,4 @@
-"""The publisher where an API server misbehaves, which a real one does not on request."""
+"""The publisher with faults of an API server that a real one does not show on request."""
 
 import json
 from collections.abc import Mapping
@@ -14,7 +14,7 @@ from podium.webhooks.registration import Endpoint, Options
 
 
 class Odd:
-    """An API server that takes everything, and answers every GET with one document or refusal."""
+    """An API server that accepts everything, and answers every GET with one document or refusal."""
 
     server = "https://odd"
 
@@ -50,7 +50,7 @@ def publisher(odd: Odd) -> BundlePublisher:
 
 @pytest.mark.parametrize("status", [{}, {"conditions": None}, {"conditions": []}])
 async def test_a_custom_resource_that_is_never_served_is_told(status: dict[str, Any]) -> None:
-    """No webhook is registered before: the API server would ask about kinds that cannot be written."""
+    """No webhook is registered before: the API server would call it for kinds that cannot be written."""
     metadata = {"name": "x", "resourceVersion": "1"}
     odd = Odd({"kind": "CustomResourceDefinition", "metadata": metadata, "spec": {}, "status": status})
     with pytest.raises(PodiumError, match="not served 30 s after apply: see its conditions"):

@@ -47,7 +47,7 @@ def sent(webhook: dict[str, Any]) -> set[str]:
 
 
 def test_the_manifests_are_fresh() -> None:
-    """`python -m podium.webhooks.manifests manifests` would change nothing."""
+    """`python -m podium.webhooks.manifests manifests` changes nothing."""
     root = folder("manifests")
     checked_in = {
         str(path.relative_to(root)): path.read_text(encoding="utf-8")
@@ -93,7 +93,7 @@ def test_the_command_heeds_a_policy(tmp_path: Any) -> None:
 
 
 def test_the_manifests_register_one_service_without_a_bundle() -> None:
-    """The same one for admission and conversion; the bundle is the webhook's or cert-manager's to write."""
+    """The CA is the same for admission and conversion; the bundle belongs to the webhook or cert-manager."""
     clients = [webhook["clientConfig"] for each in printed("webhooks") for webhook in each["webhooks"]]
     conversions = [each["spec"]["conversion"] for each in printed("crds")]
     clients += [each["webhook"]["clientConfig"] for each in conversions if each["strategy"] == "Webhook"]
@@ -105,7 +105,7 @@ def test_the_manifests_register_one_service_without_a_bundle() -> None:
 
 
 def test_with_the_usual_levels() -> None:
-    """Pods are mutated for gangs and reserved nodes, and validated as far as a rule is on."""
+    """Pods are mutated for gangs and reserved nodes, and validated if a rule is on."""
     mutating, validating = (webhooks(each) for each in registered())
     assert {name: sent(each) for name, each in mutating.items()} == {
         GROUPS: {"CREATE podgroups", "UPDATE podgroups", "UPDATE workloads"},
@@ -121,7 +121,7 @@ def test_with_the_usual_levels() -> None:
 
 
 def test_a_rule_that_is_off_sends_nothing() -> None:
-    """With all of them off, the API server's rules on Podium's kinds are left, and gangs, which ask."""
+    """With all rules off, the API server's rules on Podium's kinds are left, and gangs on request."""
     mutating, validating = registered(Policy(levels=OFF, reserved_nodes=False))
     assert list(webhooks(mutating)) == [GROUPS, GANGS, SCHEDULED]
     assert list(webhooks(validating)) == [GROUPS]
@@ -147,7 +147,7 @@ def test_a_rule_that_is_off_sends_nothing() -> None:
 def test_pods_are_mutated_to_inherit_and_to_tolerate(
     policy: Policy, *, member: bool, intolerant: bool
 ) -> None:
-    """Each sends the pods that it concerns; neither sends a mirror of a static pod."""
+    """Each webhook gets the pods that it concerns; neither gets a mirror of a static pod."""
     mutating, _ = (webhooks(each) for each in registered(policy))
     _, concern, _ = mutating[PODS]["matchConditions"]
     assert (f"({cel.MEMBER})" in concern["expression"]) == member
@@ -182,7 +182,7 @@ def test_gangs_are_asked_for_by_pods_in_namespaces_that_let_them() -> None:
 
 
 def test_classes_are_looked_at_where_they_are_restricted() -> None:
-    """An allowance for groups does not send pods that are in none, nor the other way round."""
+    """An allowance for groups does not send pods without one, nor the reverse."""
     only = {**OFF, "class-allowed": RuleLevel.DENY}
     for pods, groups, wanted in ((("a",), None, {PODS}), (None, ("a",), {NATIVE}), (None, None, set())):
         allow = (Allowance(namespaces=("*",), pods=pods, groups=groups),)
@@ -199,7 +199,7 @@ def named(policy: Policy) -> list[str]:
 
 
 def test_every_version_and_nothing_else_is_registered() -> None:
-    """No wildcard, no deletion, no status but that of pods, and every name has the three parts it needs."""
+    """There is no wildcard, no deletion, no status but that of pods, and every name has three parts."""
     versions = {
         PODIUM_GROUP: ["v1alpha2", "v1beta1"],
         NATIVE_GROUP: ["v1alpha2", "v1alpha3", "v1beta1"],
@@ -248,7 +248,7 @@ PATTERNS = st.lists(st.text("ab-.09z*?[]!^\\(|$", max_size=8), max_size=3)
 
 @given(NAMES, PATTERNS)
 def test_patterns_mean_in_cel_what_they_mean_to_the_rules(name: str, patterns: list[str]) -> None:
-    """Regular expressions in what Python and RE2 read alike, against fnmatch itself."""
+    """The regular expressions mean the same in Python and RE2, and equal fnmatch."""
     literal = re.fullmatch(r'x\.matches\("(.*)"\)', cel.matches("x", patterns))
     assert literal
     expression = literal[1].replace('\\"', '"').replace("\\\\", "\\")

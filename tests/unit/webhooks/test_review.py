@@ -36,7 +36,7 @@ def read(review: Any) -> Any:
 
 
 def without(review: Document, *path: str) -> Document:
-    """Return a review with one field gone."""
+    """Return a review without one field."""
     *parents, last = path
     place = review
     for step in parents:
@@ -71,7 +71,7 @@ class TestReading:
         ids=["absent", "null", "zero", "given"],
     )
     def test_of_a_pod_only_what_rules_read_is_kept_as_it_was(self, spec: Document) -> None:
-        """Absent, null and zero stay three things; everything else of a pod is gone."""
+        """Absent, null and zero stay distinct; everything else of a pod is left out."""
         document = pod({GROUP_LABEL: "g", "app": "x"}, **spec)
         document["metadata"] |= {"managedFields": MANAGED, "annotations": {"a": "b", KEPT: "{}"}}
         document["status"] = {"phase": "Pending"}
@@ -117,7 +117,7 @@ class TestReading:
         ids=["delete", "connect", "subresource", "kind", "owner"],
     )
     def test_a_review_without_a_rule_is_no_request(self, review: Document) -> None:
-        """A registration that sends too much stops nothing."""
+        """A registration that sends too much is harmless."""
         assert read(review).request is None
 
     @pytest.mark.parametrize(
@@ -139,7 +139,7 @@ class TestReading:
         assert set(ask(phase, document).response) == {"uid", "allowed"}
 
     def test_a_key_that_stands_twice_counts_the_last_time(self) -> None:
-        """encoding/json takes the last one, too, so the value judged is the value stored."""
+        """encoding/json takes the last one too, so the reviewed value is the stored one."""
         body = json.dumps(asked(pod(priority=1))).replace('"priority": 1', '"priority": 1, "priority": 2')
         assert read(body.encode()).request.object["spec"] == {"priority": 2}
 
@@ -187,7 +187,7 @@ def test_a_bad_review_is_refused_in_one_line(body: Any, text: str) -> None:
 
 @pytest.mark.parametrize("depth", [100, *range(850, 1050, 10), 9_000, 100_000])
 def test_an_object_nested_as_deep_as_servers_take_it_is_judged(depth: int) -> None:
-    """A refusal would let it in; also where the review can be decoded and the object in it just not."""
+    """A refused review would admit it; the same if only the object in a review cannot be decoded."""
     found = read(nested(depth)).request
     assert found is not None
     assert found.object["metadata"]["name"] == "g"
@@ -221,7 +221,7 @@ class TestAnswering:
         assert response["patchType"] == "JSONPatch"
 
     def test_field_errors_are_causes_that_kubectl_prints(self) -> None:
-        """For a 422 kubectl shows the causes only, so they must say everything."""
+        """For a 422 kubectl shows the causes only, so they must be complete."""
         spec = {"podGroupTemplates": [template(schedulingPolicy={}), template("b", priority=2_000_000_000)]}
         response = validate(workload(spec, "v1alpha2", native=False)).response
         status = response["status"]
@@ -276,7 +276,7 @@ class TestAnswering:
         assert [cause["field"] for cause in causes] == ["spec.schedulingGroup"]
 
     def test_a_request_without_an_object_never_gets_a_patch(self) -> None:
-        """The API server takes that for an internal error."""
+        """The API server treats that as an internal error."""
         review = decode(json.dumps(asked(None, pod(), operation="DELETE")).encode(), AdmissionPhase.MUTATE)
         patch = [{"op": "add", "path": "/spec/priority", "value": 1}]
         verdict = msgspec.structs.replace(NO_OPINION, patch=patch)
@@ -291,7 +291,7 @@ def warned(*warnings: str) -> list[str]:
 
 
 class TestWarnings:
-    """Warnings are cut to what the API server passes on."""
+    """Warnings are cut to the length that the API server passes on."""
 
     @pytest.mark.parametrize("text", ["x" * MAX_WARNING, "é" * (MAX_WARNING // 2), "short"])
     def test_a_text_that_fits_is_whole(self, text: str) -> None:
@@ -336,7 +336,7 @@ def test_every_rule_is_named_once_for_the_audit_log() -> None:
 
 
 def test_the_object_of_a_bad_type_is_left_to_the_schema() -> None:
-    """The mutating phase lets it pass untouched; the schema refuses it behind us with 422."""
+    """The mutating phase leaves it unchanged; the schema then refuses it with 422."""
     specs: list[Any] = [{**GANG, "priority": "high"}, {**GANG, "priority": 2**31}, [], "x"]
     for spec in specs:
         document = group({}, native=False) | {"spec": spec}

@@ -48,7 +48,7 @@ by_podium = st.sampled_from([PODIUM, INHERIT])
 
 
 def read(body: bytes, phase: AdmissionPhase) -> Review | None:
-    """Return the review, or None where it was refused, in one line."""
+    """Return the review, or None if it was refused with one line."""
     try:
         return decode(body, phase)
     except ReviewError as error:
@@ -102,7 +102,7 @@ def test_any_object_gets_an_answer(
     rest=half_known,
     phase=phases,
 )
-def test_judge_takes_any_document(apiVersion: Any, kind: Any, rest: Document, phase: AdmissionPhase) -> None:  # noqa: N803 - as the field is called
+def test_judge_takes_any_document(apiVersion: Any, kind: Any, rest: Document, phase: AdmissionPhase) -> None:  # noqa: N803 - the name of the field
     """That includes documents that decode would refuse."""
     document = {**rest, "apiVersion": apiVersion, "kind": kind}
     for operation, old in ((Operation.CREATE, None), (Operation.UPDATE, None), (Operation.UPDATE, document)):

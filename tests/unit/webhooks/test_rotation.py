@@ -112,7 +112,7 @@ def test_one_step_is_due(case: Case) -> None:
 
 
 def test_an_unreachable_replica_delays_the_drop_until_its_leaf_has_expired_and_no_longer() -> None:
-    """B reported the leaf of 21 November and is gone; a carries on under the new CA."""
+    """B reported the leaf of 21 November and is gone; a continues under the new CA."""
     seen = PUBLISHED._replace(proven=frozenset("a"))
     state = SWITCHED
     end = next(report.end for report in state.reports if report.replica == "b")
@@ -130,14 +130,14 @@ def test_a_ca_is_replaced_when_a_third_of_its_life_is_left() -> None:
 
 
 def test_near_the_end_of_its_ca_a_leaf_is_not_renewed_again_and_again() -> None:
-    """It cannot outlive the CA, so once it lasts as long there is nothing to gain."""
+    """A leaf cannot outlive the CA, so a renewal gains nothing once it lasts as long."""
     end = certificates.facts(FRESH.signer.certificate).end
     renewed = _advance(FRESH, RotationStep.RENEW, now=end - DAY)
     assert _decide(renewed, RotationState(), now=end - DAY / 2) is RotationStep.PUBLISH
 
 
 def test_an_expired_ca_is_replaced_like_any_other() -> None:
-    """A cluster that slept for two years: no leaf can be had from it, the order of steps is the same."""
+    """After two years of pause no leaf can be issued from it, and the order of steps is the same."""
     later = NOW + 730 * DAY
     assert _decide(FRESH, now=later) is RotationStep.INTRODUCE
     introduced = _advance(FRESH, RotationStep.INTRODUCE, now=later)
@@ -168,7 +168,7 @@ def test_one_leaf_is_good_for_every_replica_s_names() -> None:
 
 
 def test_a_report_never_takes_back_how_long_a_replica_may_serve() -> None:
-    """A shorter leaf may fail to load; the one before it is then served on."""
+    """A shorter leaf may fail to load; the previous one is then still served."""
     shorter = _advance(FRESH, RotationStep.RENEW, now=NOW - DAY)
     [before], [after] = FRESH.reports, shorter.reports
     assert after.leaf == certificates.facts(shorter.serving.certificate).fingerprint != before.leaf

@@ -29,12 +29,12 @@ _PERIODS = Periods(
     skew=timedelta(seconds=5),
     grace=timedelta(seconds=10),
     poll=timedelta(seconds=10),
-    # Replicas stall here for as long as a leaf lives: none of them counts as gone before that.
+    # Replicas stall here for the lifetime of a leaf: none of them counts as gone before that.
     patience=1000,
 )
 _NAMES = ("podium-webhook.podium-system.svc",)
 _PORTS = (1, 2, 3)
-# An example costs as much as many of others, even with each signature verified once only.
+# An example costs as much as many of others, even with each signature verified only once.
 _EXAMPLES = settings().max_examples
 
 
@@ -61,14 +61,14 @@ class _World:
         return _START + timedelta(seconds=self.seconds)
 
     def believed(self) -> Iterator[bytes]:
-        """The bundles that some API server may verify by."""
+        """Return the bundles that an API server may verify by."""
         if self.bundle is not None:
             yield self.bundle
         oldest = self.seconds - _PERIODS.grace.total_seconds()
         yield from (bundle for until, bundle in self.superseded if until > oldest)
 
     def check(self) -> None:
-        """The invariant."""
+        """Check the invariant."""
         for node in self.replicas.values():
             pair = node.serving._pair
             if pair is None or node.serving.expiry is None or self.now() >= node.serving.expiry:
@@ -98,7 +98,7 @@ class _Store:
 
 
 class _Publisher:
-    """Overwrites the version it read, as the real one does by resourceVersion."""
+    """Overwrites the version it read, like the real store by resourceVersion."""
 
     def __init__(self, world: _World) -> None:
         self._world = world
@@ -124,7 +124,7 @@ class _Publisher:
 
 
 class _Node:
-    """A running replica, as far as it has come."""
+    """A running replica and its progress."""
 
     def __init__(self, world: _World, port: int) -> None:
         self.port = port
@@ -202,7 +202,7 @@ _moves = st.lists(
         st.tuples(st.just("tick"), st.just(0), st.sampled_from([1, 5, 11])),
         st.tuples(st.just("tick"), st.just(0), st.sampled_from([1, 11, 25, 70])),
         st.tuples(st.sampled_from(["kill", "kill", "delete"]), _port, st.just(0)),
-        # A while in peace for one or two of them.
+        # A time without faults for one or two of them.
         st.tuples(st.just("work"), _port, st.integers(1, 6)),
         st.tuples(st.just("work"), _port, st.integers(1, 6)),
     ),
@@ -239,7 +239,7 @@ def _move(world: _World, kind: str, port: int, count: int) -> None:
 @pytest.mark.parametrize("deleted", [False, True], ids=["as it was", "configuration deleted"])
 @pytest.mark.parametrize("stalled", ["starting", "running"])
 def test_a_replica_may_stall_at_any_await(stalled: str, deleted: bool) -> None:
-    """A replica stops after each number of its steps in turn; the others replace the CA; then it goes on.
+    """A replica stops after each number of its steps in turn; the others replace the CA; then it continues.
 
     It may have been about to serve the old leaf, to publish the old bundle, or to write the old state.
     """
@@ -248,7 +248,7 @@ def test_a_replica_may_stall_at_any_await(stalled: str, deleted: bool) -> None:
         for port in (1, 2, 3) if stalled == "running" else (1, 2):
             _move(world, "step", port, 60)
         world.seconds = 75
-        # The leaf is a new one, so that it outlives its CA's place in the bundle.
+        # The leaf is new, so that it outlives its CA's place in the bundle.
         _move(world, "step", 1, 24)
         if deleted:
             _move(world, "delete", 0, 0)
@@ -263,7 +263,7 @@ def test_a_replica_may_stall_at_any_await(stalled: str, deleted: bool) -> None:
 
 
 def test_a_deleted_state_is_put_back_by_a_replica_that_knows_it() -> None:
-    """It holds at each point of a rotation; a replica that slept since before it is the first to notice."""
+    """The invariant holds at each point of a rotation, also if a replica that slept notices first."""
     for rounds in range(15):
         world = _World()
         for port in (1, 2, 3):
@@ -290,7 +290,7 @@ def test_a_deleted_state_is_put_back_by_a_replica_that_knows_it() -> None:
 def test_no_api_server_ever_meets_a_leaf_it_cannot_verify(moves: list[tuple[str, int, int]]) -> None:
     """The invariant holds for all interleavings, stops and kills."""
     world = _World()
-    # The three are at rest, some seconds before the CA is due: the rare states come next.
+    # The three are idle, some seconds before the CA is due: the rare states come next.
     for port in _PORTS:
         _move(world, "step", port, 60)
     world.seconds = 75

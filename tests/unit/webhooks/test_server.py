@@ -1,7 +1,7 @@
-"""The server on its own: HTTP as clients speak it, the limits one by one, and how it ends.
+"""The server on its own: HTTP as clients speak it, each limit, and its end.
 
-Every test runs on asyncio's loop and on uvloop, over TLS unless it says otherwise. What the parser of aiohttp
-promises is not documented, so it is shown here, too: pieces, pipelining, chunks, errors.
+Every test runs on asyncio's loop and on uvloop, over TLS by default. The guarantees of aiohttp's parser are
+not documented, so they are tested here too: pieces, pipelining, chunks, errors.
 """
 
 import asyncio
@@ -109,7 +109,7 @@ def desk() -> Desk:
 
 @pytest.fixture(params=LOOPS)
 def serve(request: pytest.FixtureRequest, desk: Desk) -> Iterator[Serve]:
-    """Start a server of the desk; the arguments are limits, or of `serving`."""
+    """Start a server with the handlers; the arguments are limits, or of `serving`."""
     with ExitStack() as stack:
 
         def start(*, tls: bool = True, accepts: Any = None, **limits: Any) -> Served:
@@ -146,7 +146,7 @@ def test_answers_and_keeps_the_connection(serve: Serve, desk: Desk) -> None:
 @pytest.mark.parametrize("size", [0, 1, 300, PIECE, LIMIT])
 @pytest.mark.parametrize("piece", [1, 7, 5000], ids="in pieces of {}".format)
 def test_a_body_is_whole_however_it_comes(serve: Serve, size: int, piece: int) -> None:
-    """It may come in TLS records of some bytes; of many bytes no more than a thousand records."""
+    """It may come in small TLS records; of a large body at most a thousand records."""
     body = bytes(n % 251 for n in range(size))
     piece = max(piece, size // 1_000)
     request = post("/echo", body)
@@ -157,7 +157,7 @@ def test_a_body_is_whole_however_it_comes(serve: Serve, size: int, piece: int) -
 
 
 def test_requests_sent_ahead_are_answered_in_order(serve: Serve) -> None:
-    """Many at once do not recurse."""
+    """Many pipelined requests do not recurse."""
     bodies = [b"{%d}" % n for n in range(3_000)]
     with serve().peer() as peer:
         peer.send(b"".join(post("/echo", body) for body in bodies))
@@ -165,7 +165,7 @@ def test_requests_sent_ahead_are_answered_in_order(serve: Serve) -> None:
 
 
 def test_refusals_sent_ahead_are_answered_in_turn(serve: Serve, desk: Desk) -> None:
-    """A client that sends thousands at once does not keep another waiting for all of them."""
+    """A client that sends thousands at once does not block another for all of them."""
     served = serve()
     refused_before: list[int] = []
     desk.hear = lambda: refused_before.append(len(served.refusals))
@@ -184,7 +184,7 @@ def test_refusals_sent_ahead_are_answered_in_turn(serve: Serve, desk: Desk) -> N
 
 
 def test_requests_behind_one_that_waits(serve: Serve, desk: Desk) -> None:
-    """They are not begun, and not lost; other connections do not wait."""
+    """They are not started, and not lost; other connections do not wait."""
     served = serve()
     with served.peer() as peer, served.peer() as other:
         peer.send(post("/wait", b"first") + post("/echo", b"second")[:-3])
@@ -239,7 +239,7 @@ def test_a_whole_request_that_is_refused_keeps_the_connection(
 def test_an_unreadable_stream_is_refused_and_closed(
     serve: Serve, request_: bytes, status: int, why: str
 ) -> None:
-    """The answer comes while the client may still be writing, and reaches it all the same."""
+    """The answer comes while the client may still be writing, and reaches it."""
     served = serve(linger_seconds=0.05)
     with served.peer() as peer:
         refused = peer.ask(request_)
@@ -286,7 +286,7 @@ def test_a_client_that_stops_writing_gets_an_error(serve: Serve, sent: bytes, wh
 
 
 def test_silence_is_closed_late(serve: Serve, desk: Desk) -> None:
-    """A connection that has just been used, or is, has its whole time again."""
+    """A connection that has just been used, or is in use, has its full time again."""
     served = serve(idle_seconds=0.2, header_seconds=0.01)
     with served.peer() as silent, served.peer() as used, served.peer() as busy:
         busy.send(post("/wait"))
@@ -316,7 +316,7 @@ def test_no_deadline_is_longer_than_an_api_server_waits(serve: Serve, desk: Desk
 
 @pytest.mark.parametrize("path", ["/fail", "/fail-later"])
 def test_a_bug_is_500(serve: Serve, path: str) -> None:
-    """It says nothing of the cause, the log does; the connection lives."""
+    """The answer does not name the cause, the log does; the connection stays."""
     served, output = serve(), io.StringIO()
     logs.configure("json", "info", output)
     with served.peer() as peer:
@@ -346,7 +346,7 @@ def test_too_many_that_wait_are_shed(serve: Serve, desk: Desk) -> None:
 
 
 def test_bodies_are_bounded_together(serve: Serve, desk: Desk) -> None:
-    """Those that are judged count too; the largest that is still coming makes room for the others."""
+    """Bodies under review count too; the largest unfinished one makes room for the others."""
     served = serve(held_bytes=150_000, linger_seconds=0.05)
     with served.peer() as judged, served.peer() as large, served.peer() as small:
         judged.send(post("/wait", bytes(50_000)))
@@ -362,12 +362,12 @@ def test_bodies_are_bounded_together(serve: Serve, desk: Desk) -> None:
 
 
 def test_a_body_without_room_beside_those_that_are_judged(serve: Serve, desk: Desk) -> None:
-    """They cannot make room, so the new one is refused, and the connection lives."""
+    """They cannot make room, so the new one is refused, and the connection stays."""
     served = serve(held_bytes=60_000)
     with served.peer() as judged, served.peer() as new:
         judged.send(post("/wait", bytes(50_000)))
         served.until(lambda _: bool(desk.waiting), "one is judged")
-        # In one TLS record, so that it has come whole.
+        # In one TLS record, so that it arrives at once.
         assert new.ask(post("/echo", bytes(12_000))).status == 429
         assert new.ask(post("/echo", bytes(9_000))).status == 200
         served.soon(desk.waiting[0])
@@ -375,7 +375,7 @@ def test_a_body_without_room_beside_those_that_are_judged(serve: Serve, desk: De
 
 
 def test_the_owner_of_most_bytes_makes_room_first(serve: Serve) -> None:
-    """Many bodies of one owner count together, so the owner of one that is larger than each keeps it."""
+    """Many bodies of one owner count together, so the owner of one larger body keeps it."""
     served = serve(held_bytes=200_000, linger_seconds=0.05)
     with ExitStack() as stack:
         flood = [stack.enter_context(served.peer()) for _ in range(5)]
@@ -402,7 +402,7 @@ def test_a_client_that_does_not_read_is_closed_to_make_room(serve: Serve) -> Non
 
 
 def test_a_budget_is_of_its_routes_only(serve: Serve, desk: Desk) -> None:
-    """Bytes, waiting requests and connections of one leave those of others alone."""
+    """Bytes, waiting requests and connections of one owner do not affect those of others."""
     served = serve(linger_seconds=0.05)
     with ExitStack() as stack:
         apart = [stack.enter_context(served.peer()) for _ in range(3)]
@@ -421,7 +421,7 @@ def test_a_budget_is_of_its_routes_only(serve: Serve, desk: Desk) -> None:
 
 
 def test_connections_of_a_budget(serve: Serve, desk: Desk) -> None:
-    """The oldest idle one makes room; where all are at work the new one is refused."""
+    """The oldest idle one makes room; if all are in use the new one is refused."""
     served = serve(linger_seconds=0.05)
     with ExitStack() as stack:
         old, busy, third, fourth, other = (stack.enter_context(served.peer()) for _ in range(5))
@@ -454,7 +454,7 @@ DECLINED = [
 def test_a_route_that_answers_refusals_itself(
     serve: Serve, why: str, limits: dict[str, float], body: bytes, missing: int
 ) -> None:
-    """The beginning of the body is enough, also where the rest never comes."""
+    """The beginning of the body is enough, even if the rest never comes."""
     served = serve(**{"linger_seconds": 0.05, **limits})
     sent = b"known:" + body
     with served.peer() as peer:
@@ -496,7 +496,7 @@ def test_only_some_requests_prove_a_connection(serve: Serve) -> None:
 
 
 def test_a_proof_lapses(serve: Serve) -> None:
-    """The connection that was of use longest ago makes room, once that is long."""
+    """The connection that was useful longest ago makes room, once that is long."""
     served = serve(connections=2, proven_seconds=0)
     with served.peer() as one, served.peer() as two:
         assert [peer.ask(post("/echo")).status for peer in (one, two, one)] == [200] * 3
@@ -518,7 +518,7 @@ def test_one_connection_too_many_is_told_so(serve: Serve) -> None:
 
 
 def test_handshakes_are_bounded(serve: Serve) -> None:
-    """The oldest one that does not get on makes room."""
+    """The oldest one without progress makes room."""
     served = serve(connections=2)
     with served.peer(tls=False) as old, served.peer(tls=False) as young, served.peer() as new:
         assert old.closed
@@ -528,7 +528,7 @@ def test_handshakes_are_bounded(serve: Serve) -> None:
 
 
 def test_a_client_that_does_not_read_holds_little_memory(serve: Serve) -> None:
-    """An answer is handed over as it is read, the rest counts, and its deadline is the end of it."""
+    """An answer is sent as it is read, the rest counts, and its deadline ends it."""
     served = serve()
     with served.peer() as deaf, served.peer() as other:
         deaf.send(get("/much?timeout=300ms") * 100)
@@ -554,7 +554,7 @@ def test_a_client_that_leaves_ends_its_request(serve: Serve, desk: Desk) -> None
 
 
 def test_a_client_that_leaves_with_its_request(serve: Serve, desk: Desk) -> None:
-    """The request and the goodbye come together: what the handler has begun is ended without complaint."""
+    """The request and close_notify come together: the started handler is ended without an error."""
     served = serve(tls=False)
     for _ in range(20):
         with served.peer() as peer:
@@ -564,7 +564,7 @@ def test_a_client_that_leaves_with_its_request(serve: Serve, desk: Desk) -> None
 
 
 def test_a_peer_that_is_not_accepted(serve: Serve) -> None:
-    """The client gets a 403, and only requests open to every client are handled."""
+    """The client gets a 403, and only requests that every client may send are handled."""
     served = serve(accepts=lambda peer: peer.version() == "SSLv3")
     with served.peer() as peer:
         assert peer.ask(post("/anonymous")).status == 200
@@ -632,7 +632,7 @@ def mangled(random: Random) -> bytes:
 
 
 def test_mangled_requests_leave_nothing_behind(serve: Serve) -> None:
-    """After any bytes, the next client is answered, nothing is held, and no exception reaches the loop."""
+    """After any bytes the next client is answered, nothing is held, and no exception reaches the loop."""
     served = serve(tls=False, header_seconds=0.05, body_seconds=0.05, linger_seconds=0.01)
     reached: list[dict[str, Any]] = []
     served.soon(
@@ -650,7 +650,7 @@ def test_mangled_requests_leave_nothing_behind(serve: Serve) -> None:
 
 
 class TestDraining:
-    """SIGTERM: all clients that route to us learn of it, no request is lost, then all is closed."""
+    """After SIGTERM all clients of the server learn of it, no request is lost, then all is closed."""
 
     def test_serves_on_and_closes_each_connection_with_its_next_answer(self, serve: Serve) -> None:
         served = serve()
@@ -712,7 +712,7 @@ class TestDraining:
 
 
 def test_connections_that_come_while_it_closes(serve: Serve) -> None:
-    """None is left behind, however far it has got, and the end does not wait for them."""
+    """None is left behind, at any progress, and the end does not wait for them."""
     for _ in range(20):
         served = serve(tls=False)
         with ExitStack() as stack:

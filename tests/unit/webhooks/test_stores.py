@@ -1,4 +1,4 @@
-"""The folder store: modes, compare-and-swap across processes, and what a damaged file says."""
+"""The folder store: modes, compare-and-swap across processes, and damaged files."""
 
 import asyncio
 import os
@@ -41,7 +41,7 @@ async def test_written_state_is_read_back(tmp_path: Path) -> None:
 
 
 async def test_only_the_owner_may_enter_and_read(tmp_path: Path) -> None:
-    """That holds with every umask."""
+    """The modes are the same with every umask."""
     before = os.umask(0)
     try:
         assert await FolderStore(tmp_path / "certs").write(_stored(), "")

@@ -1,4 +1,4 @@
-"""Serving over real handshakes: the certificates swapped, those kept, and the clients admitted."""
+"""Serving over real handshakes: swapped and kept certificates, and the accepted clients."""
 
 import asyncio
 import contextlib
@@ -35,7 +35,7 @@ def _serving() -> tuple[Serving, Pair]:
 async def test_a_new_pair_serves_new_connections_and_old_ones_stay(
     name: str, version: ssl.TLSVersion
 ) -> None:
-    """That holds by name and by address (which sends no SNI), and for TLS 1.2 and 1.3 alike."""
+    """Certificates are swapped by name and by address (which sends no SNI), for TLS 1.2 and 1.3."""
     serving, first = _serving()
     trust = pki.client(CA.certificate, version=version)
     async with pki.listening(serving) as port:
@@ -78,7 +78,7 @@ def test_before_the_first_pair_there_is_no_expiry() -> None:
 async def test_before_the_first_pair_a_handshake_fails_and_afterwards_it_does_not() -> None:
     serving = Serving(pki.NAMES)
     async with pki.listening(serving) as port:
-        with pytest.raises(OSError):  # noqa: PT011 - reset or alert, as the kernel likes
+        with pytest.raises(OSError):  # noqa: PT011 - reset or alert, by the kernel
             await pki.ask(port, pki.client(CA.certificate))
         serving.load(pki.leaf(CA), pki.now())
         assert (await pki.ask(port, pki.client(CA.certificate)))[0] == "welcome"
@@ -96,7 +96,7 @@ async def test_old_protocols_are_refused_and_only_http_1_1_is_negotiated() -> No
 
 
 class _Clients:
-    """A CA for clients, one of its clients, and a serving that wants them."""
+    """A CA for clients, one of its clients, and a server that requests their certificates."""
 
     def __init__(self, folder: Path, name: str | None = None) -> None:
         self.ca = pki.authority()
@@ -111,7 +111,7 @@ class _Clients:
 
 @pytest.mark.parametrize("version", BOTH_VERSIONS)
 async def test_with_a_client_ca_only_its_clients_are_welcome(tmp_path: Path, version: ssl.TLSVersion) -> None:
-    """A stranger's certificate ends the handshake; a client without one may request conversions only."""
+    """Another CA's certificate ends the handshake; a client without one may request conversions only."""
     clients = _Clients(tmp_path)
     stranger = tmp_path / "stranger"
     stranger.mkdir()
@@ -136,7 +136,7 @@ async def test_a_client_name_is_its_common_name_or_a_dns_name(tmp_path: Path, na
 
 
 async def test_a_new_client_ca_is_used_from_the_next_handshake_on(tmp_path: Path) -> None:
-    """The clients of the CA before are then strangers; a pair loaded later keeps the new one."""
+    """Clients of the former CA are then refused; a pair that is loaded later keeps the new one."""
     clients = _Clients(tmp_path)
     old = tmp_path / "old"
     shutil.copytree(clients.pair, old)

@@ -1,4 +1,4 @@
-"""The actor that removed a pod: each told apart, from conditions, events and records, alone and together."""
+"""The cause of a pod's removal is identified, from conditions, events and records, alone and together."""
 
 from typing import Any
 
@@ -34,7 +34,7 @@ SHORT = "The node was low on resource: ephemeral-storage. Container a was using 
 
 
 def ended(reason: str, message: str = "", **status: Any) -> list[dict[str, Any]]:
-    """Make a pod that a kubelet ended."""
+    """Make a pod that a kubelet evicted."""
     conditions = [disrupted(KUBELET, message)] if message else []
     return [pod("x", *conditions, node="n1", status={"phase": "Failed", "reason": reason, **status})]
 
@@ -174,7 +174,7 @@ HANDS: dict[str, tuple[list[dict[str, Any]], By, str]] = {
 }
 
 
-# When a member of a marked group was to end, its grace period, and whether the mark is the reason.
+# When a member of a marked group was deleted, its grace period, and whether the mark is the reason.
 MEMBERS: dict[str, tuple[str, int, list[str]]] = {
     "deleted with the mark": (LATER, 0, ["Podium"]),
     "deleted with the mark, with a grace period": ("2026-11-21T08:10:30Z", 30, ["Podium"]),
@@ -223,7 +223,7 @@ def test_several_sources_of_one_eviction_give_one_departure(podium: Podium) -> N
 
 
 def test_a_preemptor_that_was_read_has_its_name(podium: Podium) -> None:
-    """kube-scheduler says a UID only."""
+    """kube-scheduler's message has the UID only."""
     objects = [event("x", "Preempted", EVENT_KUBE, "default-scheduler"), pod("high", node="n1", priority=7)]
     report = podium("pod", "a/x", "-f", file([*objects, node()]), "-o", "json").json
     whom = report["departures"][0]["preemptor"]
@@ -251,7 +251,7 @@ def test_pods_of_a_group_that_went_together_are_one(podium: Podium) -> None:
 
 
 def test_a_groups_own_condition_outlives_its_pods(podium: Podium) -> None:
-    """The group is there, its pods are gone: the condition names the preemptor."""
+    """The group exists, its pods are gone: the condition names the preemptor."""
     message = BY_PODIUM.replace("pod (", "podgroup (")
     ring = group("ring", condition("DisruptionTarget", "True", "PreemptionByScheduler", message))
     report = podium("group", "a/ring", "-f", file([ring, node()]), "-o", "json").json

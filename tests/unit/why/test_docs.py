@@ -1,4 +1,4 @@
-"""docs/why.md names every cause, hand and field as the code does."""
+"""docs/why.md names every cause, actor and field as the code does."""
 
 import re
 from pathlib import Path
@@ -25,7 +25,7 @@ def rows(section: str) -> list[str]:
 
 
 def test_every_cause_and_hand_is_documented() -> None:
-    """The tables have the code's words and no others."""
+    """The tables have exactly the code's words."""
     assert sorted(rows("Why it waits")) == sorted((*Blocker, *OWN))
     assert sorted(rows("The cause of its end")) == sorted(model.By)
     for word in (*model.RunState, *model.Of):

@@ -24,7 +24,7 @@ def report(*arguments: str) -> Any:
 
 @pytest.mark.parametrize("name", GROUPS)
 def test_why_and_audit_give_one_advice(name: str) -> None:
-    """For the reason of the wait and for the priority, and for each pod of the group."""
+    """The fix is the same for the reason of the wait and for the priority, and for each pod of the group."""
     namespace, _, group = name.partition("/")
     audit = report("audit", "--select", "pod-priority-differs")
     (fix,) = (
@@ -50,7 +50,7 @@ def owner(kind: str, name: str) -> dict[str, Any]:
     ("read", "place"), [(True, "the pod template of Deployment a/web"), (False, "the pods")]
 )
 def test_the_owner_is_the_topmost_one_or_none(read: bool, place: str, tmp_path: Path) -> None:
-    """A live `podium why` does not read owners, and a ReplicaSet is not where a template is edited."""
+    """A live `podium why` does not read owners, and the template of a ReplicaSet is not edited."""
     owned: Any = {"metadata": {"ownerReferences": [owner("ReplicaSet", "web-7d")]}}
     replicas = {
         "apiVersion": "apps/v1",

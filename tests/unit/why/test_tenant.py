@@ -91,7 +91,7 @@ def test_without_a_tenant_names_are_told(podium: Podium) -> None:
 
 
 def test_no_other_namespace_is_offered(podium: Podium) -> None:
-    """Neither the tenant's own in another place is offered, nor another's."""
+    """Neither the tenant's own object in another namespace is suggested, nor another tenant's."""
     run = podium("pod", "a/walrus", "-f", file([WALRUS]), "--tenant", "a")
     assert (run.code, "xenon" in run.stderr) == (1, False)
 
@@ -124,7 +124,7 @@ PLANS = st.builds(
 def test_no_record_tells_a_name_that_may_not_be_told(
     plans: list[RecordedPlan], readable: set[str], reader: Party
 ) -> None:
-    """For every record, preemptors have names where these may be read, and other victims never."""
+    """In every record, preemptors have names if these may be read, and other victims never."""
     victim = Victim(reader.kind, reader.namespace, reader.name)
     past = Past(records=(PreemptionRecord(plans=plans),))
     found = departures((), None, [victim], past, readable.__contains__, lambda _uid: None)

@@ -1,4 +1,4 @@
-"""Each kind of waiting has a name, the words of its source, and a remedy."""
+"""Each cause of waiting has a name, its source's message, and a remedy."""
 
 from typing import Any
 
@@ -31,7 +31,7 @@ FULL = pod("full", node="n1", cpu="4", priority=9)
 GOING = {"deletionTimestamp": LATER}
 
 Case = tuple[list[dict[str, Any]], str, list[str], str, str]
-# The cluster, the object asked about, the causes in order, a part of the first message, and of the remedy.
+# The cluster, the target, the causes in order, a part of the first message, and of the remedy.
 CASES: dict[str, Case] = {
     "held by a gate": (
         [pod("x", schedulingGates=[{"name": "example.com/quota"}])],
@@ -201,7 +201,7 @@ def test_each_kind_of_waiting(podium: Podium, case: Case) -> None:
 
 @pytest.mark.parametrize("name", ["pod a/x", "group a/ring"])
 def test_a_group_that_was_not_read_is_not_said_to_be_missing(podium: Podium, name: str) -> None:
-    """Missing input allows no conclusion, and it is named."""
+    """Missing input allows no conclusion, and is named."""
     objects = [pod("x", unscheduled(NO_ROOM), group="ring", priority=5), node()]
     report = podium(*name.split(), "-f", file(objects), "-o", "json").json
     assert [each["cause"] for each in report["waiting"]] == ["SchedulerSays", "NotRead"]
@@ -221,7 +221,7 @@ def test_volumes_that_were_not_read_are_not_said_to_be_missing(podium: Podium) -
 
 
 def test_other_schedulers_judge_more(podium: Podium) -> None:
-    """A part that Podium's engine cannot judge does not keep a pod of kube-scheduler waiting."""
+    """A field that Podium's engine does not support does not keep a pod of kube-scheduler waiting."""
     claimed = pod("x", unscheduled(NO_ROOM), scheduler="default-scheduler", resourceClaims=[{"name": "gpu"}])
     report = podium("pod", "a/x", "-f", file([claimed, node()]), "-o", "json").json
     assert [each["cause"] for each in report["waiting"]] == ["SchedulerSays", "NotJudged"]
@@ -243,7 +243,7 @@ def test_a_divergence_is_explained_in_the_audits_words(podium: Podium) -> None:
     assert "The class of the pod: low; the group's: high." in priority["problems"]
 
 
-# --- what it would take -----------------------------------------------------------------------------------
+# --- plans ----------------------------------------------------------------------------------------------
 
 PLANS: dict[str, tuple[list[dict[str, Any]], str, str]] = {
     "it fits": ([pod("x", priority=5), node()], "Fits", "fits on node n1"),
@@ -264,7 +264,7 @@ PLANS: dict[str, tuple[list[dict[str, Any]], str, str]] = {
 def test_the_plan_for_a_waiting_preemptor_is_whatifs(
     podium: Podium, objects: list[dict[str, Any]], outcome: str, message: str
 ) -> None:
-    """The engine of `podium whatif` answers, for a preemptor that waits for nothing but room."""
+    """The plan is that of `podium whatif`, for a preemptor that waits for room only."""
     report = podium("pod", "a/x", "-f", file(objects), "-o", "json").json
     assert report["prospect"]["outcome"] == outcome
     assert message in report["prospect"]["message"]
@@ -281,7 +281,7 @@ def test_no_plan_without_nodes_is_said(podium: Podium) -> None:
     assert any("the input has no nodes" in each for each in report["unknown"])
 
 
-# --- where an integer comes from --------------------------------------------------------------------------
+# --- the origin of an integer ---------------------------------------------------------------------------
 
 SOURCES: dict[str, tuple[dict[str, Any], list[dict[str, Any]], str]] = {
     "a class": (

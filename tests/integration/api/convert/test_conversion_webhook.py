@@ -1,6 +1,6 @@
-"""Podium's two versions on a real API server that requests conversion, as it will of the webhook.
+"""Podium's two versions on a real API server that requests conversion, as from the webhook.
 
-The server checks the answer: one object for each, of the version asked for, metadata unchanged except for
+The server checks the answer: one object for each, of the requested version, metadata unchanged except for
 labels and annotations. It prunes the fields that the version's schema does not have.
 """
 
@@ -27,7 +27,7 @@ OLDER = "scheduling.podium.dev/v1alpha2"
 
 
 class _Converter(http.server.BaseHTTPRequestHandler):
-    """Answers ConversionReviews with the function under test, and nothing else."""
+    """Answers ConversionReviews with the function under test only."""
 
     protocol_version = "HTTP/1.1"
 
@@ -64,7 +64,7 @@ def converter(server: Server) -> Iterator[str]:
 
 @pytest.fixture(scope="module", params=RELEASES)
 def converting(request: pytest.FixtureRequest) -> Iterator[Server]:
-    """Yield a server of its own that serves both versions of Podium's kinds."""
+    """Yield a server for this module that serves both versions of Podium's kinds."""
     with exclusive(RELEASES[request.param]) as server, converter(server) as url:
         bundle = base64.b64encode(server.access.authority.read_bytes()).decode()
         kinds = {
@@ -100,7 +100,7 @@ TIME = "2026-11-21T00:00:00Z"
 
 
 def test_each_version_shows_the_same_group(converting: Server) -> None:
-    """Written in either version and read in the other; a list holds objects of both writers."""
+    """Objects are written in either version and read in the other; a list has objects of both versions."""
     older = {
         "podGroupTemplateRef": {"workload": {"workloadName": "w", "podGroupTemplateName": "t"}},
         "schedulingPolicy": GANG,
@@ -120,7 +120,7 @@ def test_each_version_shows_the_same_group(converting: Server) -> None:
 
 
 def test_a_v1alpha2_client_does_not_lose_what_it_cannot_see(converting: Server) -> None:
-    """Read, labelled and put back in v1alpha2; the stored preemptionPolicy stays, on templates too."""
+    """A group is read, labelled and replaced in v1alpha2; the stored preemptionPolicy stays everywhere."""
     create(converting, STORED, "PodGroup", "quiet", {"schedulingPolicy": GANG, "preemptionPolicy": "Never"})
     templates = [{"name": "t", "schedulingPolicy": GANG, "preemptionPolicy": "Never"}]
     create(converting, STORED, "Workload", "quiet", {"podGroupTemplates": templates})
@@ -148,7 +148,7 @@ def test_the_condition_has_each_versions_name(converting: Server) -> None:
 
 
 def test_immutable_fields_are_immutable_in_either_version(converting: Server) -> None:
-    """A group written in v1beta1 cannot be changed through v1alpha2, where even minCount is fixed."""
+    """A group written in v1beta1 cannot be changed through v1alpha2, where minCount is immutable."""
     create(converting, STORED, "PodGroup", "fixed", {"schedulingPolicy": GANG})
     seen = ask(converting, "GET", path(OLDER, "PodGroup", "fixed"))
     for change in ({"disruptionMode": "PodGroup"}, {"schedulingPolicy": {"gang": {"minCount": 3}}}):
@@ -161,7 +161,7 @@ def test_immutable_fields_are_immutable_in_either_version(converting: Server) ->
 
 
 def test_unlike_templates_of_v1alpha2_can_be_labelled_in_v1beta1(converting: Server) -> None:
-    """That version allows them; the other, which does not, takes them only as they are stored."""
+    """The version that allows them changes them; the other accepts only the stored values."""
     templates = [
         {"name": name, "schedulingPolicy": GANG, "priority": index} for index, name in enumerate("ab")
     ]

@@ -1,4 +1,4 @@
-"""The output of `podium convert`, from the objects of real servers and accepted by them."""
+"""Real servers accept the output of `podium convert` on objects of real servers."""
 
 import json
 from typing import Any
@@ -66,7 +66,7 @@ def listed(items: list[dict[str, Any]]) -> str:
 
 
 def converted(items: list[dict[str, Any]], target: str, namespace: str) -> str:
-    """Run the command on what kubectl printed, moved to another namespace; nothing of it is lost."""
+    """Run the command on kubectl's output for another namespace; nothing is lost."""
     there = [item | {"metadata": item["metadata"] | {"namespace": namespace}} for item in items]
     result = CliRunner().invoke(command, ["-f", "-", "--to", target], input=listed(there))
     assert result.exit_code == 0, result.output
@@ -96,7 +96,7 @@ def plain(value: Any) -> Any:
 
 
 def test_objects_stored_by_1_36_are_created_on_1_37(server_136: Server, server_137: Server) -> None:
-    """The upgrade: dumped from the old server, converted, created on the new one, and the way back."""
+    """In an upgrade, objects are dumped from the old server, converted, created on the new one, and back."""
     old, new, again = server_136.new_namespace(), server_137.new_namespace(), server_136.new_namespace()
     server_136.kubectl("create", "-n", old, "-f", "-", stdin=listed(manifests("1.36")[:2]))
     before = stored(server_136, old, "scheduling.k8s.io")
@@ -108,7 +108,7 @@ def test_objects_stored_by_1_36_are_created_on_1_37(server_136: Server, server_1
 
 
 def test_native_groups_move_to_podiums_and_back(server: Server) -> None:
-    """Group, workload, pod and job: created in either API, and what was stored means the same again."""
+    """Group, workload, pod and job are created in either API, and the stored objects mean the same."""
     minor = server.release.minor
     crds = str(folder("manifests") / "crds")
     server.kubectl("apply", "--server-side", "--force-conflicts", "-f", crds)

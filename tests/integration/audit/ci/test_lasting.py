@@ -1,4 +1,4 @@
-"""Names that outlive the object: a finding on tomorrow's Job is today's, and never another one's."""
+"""Stable names: a finding on tomorrow's Job equals today's, and never that of another Job."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -23,7 +23,7 @@ DATED = ("batch/v1", "Job", "nightly-29384750")
 SET = ("jobset.x-k8s.io/v1alpha2", "JobSet", "sweep-x7z2p")
 CRON = ("batch/v1", "CronJob", "nightly")
 
-# rand.SafeEncodeString of Kubernetes: each character by its code, in letters that spell no word.
+# rand.SafeEncodeString of Kubernetes: each character by its code, in letters that form no words.
 LETTERS = "bcdfghjklmnpqrstvwxz2456789"
 
 
@@ -41,7 +41,7 @@ def document(
 
 
 def lasting(*documents: Document) -> str:
-    """Return the lasting name of the last of some objects."""
+    """Return the stable name of the last of some objects."""
     text = b"\n".join(json.dumps(each).encode() for each in documents)
     state = load_state(split(text, "cluster.json"), strict=True).state
     last = documents[-1]
@@ -117,13 +117,13 @@ CASES: dict[str, tuple[Sequence[Document], str]] = {
 
 @pytest.mark.parametrize(("documents", "name"), CASES.values(), ids=list(CASES))
 def test_lasting_name(documents: Sequence[Document], name: str) -> None:
-    """Made-up parts are a `*`, and only those."""
+    """Generated parts become a `*`, and no other part does."""
     assert lasting(*documents) == name
 
 
 @given(st.integers(10**5, 2**32 - 1), st.integers(10**5, 2**32 - 1))
 def test_any_hash_of_the_job_controller_is_made_up(mine: int, theirs: int) -> None:
-    """The Job's UID may be any, and its group has one stable name."""
+    """The group of a Job has one stable name for any UID of the Job."""
     name = f"train-{job_hash(mine)}-workers-{job_hash(theirs)}"
     assert lasting(document(NATIVE, "PodGroup", name, JOB)) == "train-*-workers-*"
 
@@ -134,7 +134,7 @@ def with_job_groups(request: pytest.FixtureRequest) -> Iterator[Server]:
     release = RELEASES[request.param]
     gates = (*release.feature_gates, "WorkloadWithJob")
     with pytest.MonkeyPatch.context() as patch:
-        # A cluster keeps the minor alone, and takes the gates from the table.
+        # A cluster keeps only the minor, and takes the gates from the table.
         patch.setitem(RELEASES, request.param, release._replace(feature_gates=gates))
         with exclusive(RELEASES[request.param], controllers=True) as server:
             yield server

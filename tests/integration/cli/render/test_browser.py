@@ -1,6 +1,6 @@
-"""The HTML file in a real browser: what a person sees, in light and dark, wide and narrow, and on paper.
+"""The HTML file in a real browser: its content in light and dark, wide and narrow, and on paper.
 
-Screenshots go to the folder PODIUM_SCREENSHOTS when that is set: look at them after a change of style.
+Screenshots go to the folder PODIUM_SCREENSHOTS if it is set, to be checked after a change of style.
 """
 
 import json
@@ -42,7 +42,7 @@ def test_page_opens_in_peace(browser: Browser, tmp_path: Path) -> None:
 
 
 def test_smuggled_markup_could_do_nothing(browser: Browser, tmp_path: Path) -> None:
-    """Even markup that escaped the escaping neither runs nor loads: the policy stops it."""
+    """Markup that is not escaped neither runs nor loads: the policy blocks it."""
     tab, _, _ = _open(browser, tmp_path, sample.sick())
     evil = (
         "<img src=x onerror='document.title=1'><script>document.title=2</script>"
@@ -117,7 +117,7 @@ def test_groups_sort_by_a_column(browser: Browser, tmp_path: Path) -> None:
 
 
 def test_reads_without_script(browser: Browser, tmp_path: Path) -> None:
-    """With scripts off everything is there but the filter, which would do nothing."""
+    """With scripts off everything but the filter is shown."""
     tab = _open(browser, tmp_path, sample.sick(), java_script_enabled=False).page
     expect(tab.locator(".filter")).to_be_hidden()
     expect(tab.locator(".finding").first).to_be_visible()
@@ -144,7 +144,7 @@ def test_looks_right(browser: Browser, tmp_path: Path, width: int, scheme: str, 
 
 
 def test_paper_has_what_is_closed_on_screen(browser: Browser, tmp_path: Path) -> None:
-    """Printing shows findings of rules that are closed, and no filter."""
+    """Printing shows the findings of closed rules, and no filter."""
     tab = _open(browser, tmp_path, sample.sick()).page
     tab.emulate_media(media="print")
     closed = tab.get_by_text("no pod, group or template uses it.")
@@ -158,7 +158,7 @@ def test_paper_has_what_is_closed_on_screen(browser: Browser, tmp_path: Path) ->
 
 
 def test_ten_thousand_findings_stay_usable(browser: Browser, tmp_path: Path) -> None:
-    """The page of a huge report is cut with a word, and its filter still answers."""
+    """The page of a huge report is cut with a note, and its filter still works."""
     tab, messages, _ = _open(browser, tmp_path, sample.large(10_000))
     expect(tab.locator(".finding")).to_have_count(page_module.FINDINGS * len(sample.RULES))
     expect(tab.get_by_text(f"First {page_module.GROUPS} of 5,000.")).to_be_visible()
@@ -168,7 +168,7 @@ def test_ten_thousand_findings_stay_usable(browser: Browser, tmp_path: Path) -> 
 
 
 def test_findings_that_do_not_count_are_on_the_page(browser: Browser, tmp_path: Path) -> None:
-    """Known, gone and ignored findings are counted first and listed last, ignores that want a look on top."""
+    """Known, fixed and ignored findings are counted first and listed last, expired ignores on top."""
     tab = _open(browser, tmp_path, sample.triaged()).page
     tiles = dict(zip(*(tab.locator(f".tile {part}").all_inner_texts() for part in ("dt", "dd")), strict=True))
     assert {
@@ -193,7 +193,7 @@ def test_findings_that_do_not_count_are_on_the_page(browser: Browser, tmp_path: 
 
 
 def test_clean_report_is_green_and_short(browser: Browser, tmp_path: Path) -> None:
-    """A report without findings is a page that says so, without empty sections."""
+    """The page of a report without findings states that, without empty sections."""
     tab = _open(browser, tmp_path, sample.clean()).page
     expect(tab.locator("h1")).to_have_text("All checked groups and pods can be scheduled on Kubernetes 1.37.")
     expect(tab.locator("h1")).to_have_class("clear")

@@ -65,7 +65,7 @@ def _file(text: str, name: str = "cluster.yaml") -> str:
 
 @pytest.mark.parametrize("output", FORMATS)
 def test_exit_code_is_the_same_in_every_format(podium: Podium, output: str) -> None:
-    """Findings are 3, a clean cluster 0, wrong usage 2, unreadable input 1, whatever the format."""
+    """The exit code is 3 for findings, 0 for a clean cluster, 2 for wrong usage, 1 for unreadable input."""
     sick, clean = _file(SICK), _file(CLEAN, "clean.yaml")
     assert podium("-f", sick, "-o", output).code == 3
     assert podium("-f", sick, "-o", output, "--fail-on", "never").code == 0
@@ -89,7 +89,7 @@ FAIL_ON = {
 
 @pytest.mark.parametrize(("text", "options", "want"), FAIL_ON.values(), ids=list(FAIL_ON))
 def test_fail_on(podium: Podium, text: str, options: Sequence[str], want: int) -> None:
-    """--fail-on, --select and --ignore decide over the exit code."""
+    """--fail-on, --select and --ignore determine the exit code."""
     assert podium("-f", _file(text), *options).code == want
 
 
@@ -103,14 +103,14 @@ USAGE = {
 
 @pytest.mark.parametrize(("options", "want"), USAGE.values(), ids=list(USAGE))
 def test_wrong_usage(podium: Podium, options: Sequence[str], want: str) -> None:
-    """The command refuses options without a meaning, with a hint, before it writes anything."""
+    """The command refuses options without effect, with a hint, before it writes any output."""
     run = podium("-f", _file(SICK), *options)
     assert (run.code, run.stdout) == (2, "")
     assert want in run.stderr
 
 
 def test_report_is_all_of_standard_output(podium: Podium) -> None:
-    """JSON on stdout parses as it is; the tool's remarks are on stderr."""
+    """Stdout is valid JSON; the command's notes are on stderr."""
     run = podium("-f", _file(SICK), "-o", "json")
     assert [finding["rule"] for finding in run.json["findings"] if finding["severity"] == "error"] == [
         "pod-priority-differs"
@@ -149,7 +149,7 @@ MINORS = {
 def test_minor_that_is_judged_for(
     podium: Podium, options: Sequence[str], version: str, minor: str, how: str
 ) -> None:
-    """The minor is the one asked for, else the server's; report and stderr say how it was found."""
+    """The minor is the requested one, else the server's; report and stderr name its source."""
     run = podium("-f", _file(SICK + SERVER.format(version=version)), "-o", "json", *options)
     assert (run.json["summary"]["kubernetes"], run.json["summary"]["chosenBy"]) == (minor, how)
     assert f"Kubernetes {minor} ({how}" in run.stderr
@@ -215,7 +215,7 @@ TERMINALS: dict[str, tuple[dict[str, str], bool]] = {
 
 @pytest.mark.parametrize(("environment", "coloured"), TERMINALS.values(), ids=list(TERMINALS))
 def test_colour_on_a_terminal(tmp_path: Path, environment: dict[str, str], coloured: bool) -> None:
-    """A terminal gets colour unless it cannot or its user does not want it."""
+    """A terminal gets colour unless it cannot show it or the user has disabled it."""
     file = tmp_path / "clean.yaml"
     file.write_text(CLEAN)
     ours, theirs = pty.openpty()

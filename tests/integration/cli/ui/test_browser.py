@@ -1,6 +1,6 @@
-"""The pages in a real browser, served by the command: all of them, by mouse and by keyboard, in peace.
+"""All pages in a real browser, served by the command, with mouse and keyboard, without errors.
 
-Screenshots go to the folder PODIUM_SCREENSHOTS when that is set: look at them after a change of style.
+Screenshots go to the folder PODIUM_SCREENSHOTS if it is set, to be checked after a change of style.
 """
 
 import os
@@ -38,7 +38,7 @@ spec:
 """
 
 
-# The number of tables of rows that are wider than their box.
+# The number of tables with rows wider than their box.
 SIDEWAYS = """[...document.querySelectorAll(".rows, .units")]
   .filter((box) => box.scrollWidth > box.clientWidth).length"""
 
@@ -56,7 +56,7 @@ def training() -> Iterator[str]:
 
 
 def test_a_walk_through_all_pages(browser: Browser, preemption: str) -> None:
-    """From the overview to a group, its plan, a pod, the history and the form; the token is seen no more."""
+    """From the overview to a group, its plan, a pod, the history and the form; no address has the token."""
     tab = enter(browser, preemption)
     page = tab.page
     assert "token" not in page.url
@@ -91,7 +91,7 @@ def test_a_walk_through_all_pages(browser: Browser, preemption: str) -> None:
 
 
 def test_a_manifest_is_planned_for_and_a_wrong_one_kept(browser: Browser, preemption: str) -> None:
-    """The error is beside the input, which can be corrected and sent again."""
+    """The error is next to the input, which can be corrected and sent again."""
     tab = enter(browser, preemption)
     page = tab.page
     page.goto("/whatif")
@@ -112,7 +112,7 @@ def test_a_manifest_is_planned_for_and_a_wrong_one_kept(browser: Browser, preemp
 
 
 def test_a_form_is_filled_by_keyboard_alone(browser: Browser, preemption: str) -> None:
-    """From the navigation to the plan with Tab, letters and Enter; the focus is visible."""
+    """Tab, letters and Enter lead from the navigation to the plan; the focus is visible."""
     tab = enter(browser, preemption)
     page = tab.page
     for _ in range(4):
@@ -152,14 +152,14 @@ def test_rows_are_filtered(browser: Browser, training: str) -> None:
 
 
 def test_it_reads_without_script(browser: Browser, training: str) -> None:
-    """No part of it needs one, the way in included."""
+    """Every page works without scripts, the session link included."""
     tab = enter(browser, training, java_script_enabled=False)
     tab.page.get_by_role("link", name="Divergences").click()
     expect(tab.page.locator("h1")).to_have_text("4 groups have pods of another priority.")
 
 
 def test_a_wrong_address_leads_back(browser: Browser, training: str) -> None:
-    """An unknown address looks like a page, and has a link onwards."""
+    """An unknown address has a page with the navigation."""
     page = enter(browser, training).page
     page.goto("/grups")
     expect(page.locator("h1")).to_have_text("Page not found.")
@@ -168,7 +168,7 @@ def test_a_wrong_address_leads_back(browser: Browser, training: str) -> None:
 
 
 def test_another_browser_is_not_let_in(browser: Browser, training: str) -> None:
-    """Without the link; and another site cannot send a form, or show a page in a frame."""
+    """Requests without the session are refused; other sites cannot send forms, or show a page in a frame."""
     stranger = browser.new_context(base_url=site_of(training)).new_page()
     stranger.goto("/")
     expect(stranger.locator("h1")).to_have_text("This browser is not signed in.")
@@ -184,7 +184,7 @@ def test_another_browser_is_not_let_in(browser: Browser, training: str) -> None:
 
 
 def test_pictures_are_images_with_titles(browser: Browser, preemption: str) -> None:
-    """The map, a plan and the timeline; each node and bar has a title for the pointer."""
+    """The map, a plan and the timeline have a title for each node and bar."""
     tab = enter(browser, preemption)
     page = tab.page
     for path, name, titles in (
@@ -210,7 +210,7 @@ def test_a_click_selects_a_whole_command(browser: Browser, training: str) -> Non
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [400, 900, 1600])
 def test_looks_right(browser: Browser, preemption: str, training: str, width: int, scheme: str) -> None:
-    """On no page is text below WCAG's contrast of 4.5, and none scrolls sideways."""
+    """No text is below WCAG's contrast of 4.5, and no page scrolls sideways."""
     size = {"width": width, "height": 900}
     folder = os.environ.get("PODIUM_SCREENSHOTS")
     sites = ((preemption, PATHS), (training, {"training": "/", "diverging": "/divergences"}))

@@ -1,4 +1,4 @@
-"""docs/ui.md names where lists are cut as the code does; its commands, the README's and the help's run."""
+"""docs/ui.md has the list limits of the code; its commands, the README's and the help's run."""
 
 import re
 import shlex
@@ -36,7 +36,7 @@ LIVE = [line for line in LINES if "-f" not in line]
 
 
 def test_cuts_are_documented() -> None:
-    """The table has the code's numbers and no others."""
+    """The table has the code's numbers only."""
     text = DOCS.partition("Long lists are cut")[2].partition("\n##")[0]
     rows = [line for line in text.splitlines() if line.startswith("| ")][2:]
     assert rows == [f"| {what} | {shown} |" for what, shown in CUTS.items()]

@@ -1,4 +1,4 @@
-"""The pages of a real cluster: by get and list alone, as new as they say, and for a tenant what theirs is."""
+"""The pages of a real cluster need get and list only, are up to date, and show a tenant its own objects."""
 
 import re
 from collections.abc import Iterator
@@ -30,7 +30,7 @@ TENANT = [
 
 @pytest.fixture
 def alone() -> Iterator[Server]:
-    """Yield a server that holds only the test's own objects."""
+    """Yield a server with the test's own objects only."""
     with exclusive(RELEASES["1.37"]) as server:
         create(server, DEFINITIONS, definitions.records())
         create(server, "/api/v1/nodes", {"metadata": {"name": "n1"}, "status": {"allocatable": ROOM}})
@@ -38,7 +38,7 @@ def alone() -> Iterator[Server]:
 
 
 class Scene:
-    """A namespace with a group that runs and one, of higher priority, that waits for its room."""
+    """Make a namespace with a running group, and a pending group of higher priority that needs its room."""
 
     def __init__(self, server: Server) -> None:
         self.server = server
@@ -72,7 +72,7 @@ class Scene:
         create(self.server, f"/api/v1/namespaces/{self.name}/pods", body)
 
     def record(self) -> None:
-        """Write down that the group that runs was preempted once."""
+        """Record one preemption of the running group."""
         party = {"kind": "PodGroup", "namespace": self.name, "pods": 2}
         plan = {
             "time": "2026-11-21T08:00:00Z",
@@ -90,7 +90,7 @@ class Scene:
 
 
 def test_a_walk_through_a_cluster(browser: Browser, alone: Server, tmp_path: Path) -> None:
-    """All five pages, by the rights to get and list and no other; new objects appear when read again."""
+    """All five pages need the rights to get and list only; a new read shows new objects."""
     scene = Scene(alone)
     scene.record()
     reader = kubeconfig_of(alone, scene.name, READ_ONLY, tmp_path)
@@ -124,7 +124,7 @@ def test_a_walk_through_a_cluster(browser: Browser, alone: Server, tmp_path: Pat
 
 
 def test_a_tenant_sees_their_namespace(browser: Browser, alone: Server, tmp_path: Path) -> None:
-    """With rights in one namespace: its groups, why they wait, and the missing rights; no other object."""
+    """A tenant sees its groups, why they wait, and its missing rights; no other object."""
     scene, other = Scene(alone), Scene(alone)
     tenant = kubeconfig_of(alone, scene.name, TENANT, tmp_path, everywhere=False)
     with serving("--kubeconfig", str(tenant), "-n", scene.name) as link:

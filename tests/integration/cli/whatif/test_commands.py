@@ -28,7 +28,7 @@ status: {allocatable: {cpu: "4", memory: 8Gi, pods: "10"}, nodeInfo: {kubeletVer
 def pod(
     name: str, cpu: int = 1, priority: int = 0, node: str = "", *, namespace: str = "a", extra: str = ""
 ) -> str:
-    """Write a pod; one with a node is running."""
+    """Make a pod; a pod with a node is running."""
     return f"""\
 ---
 apiVersion: v1
@@ -88,14 +88,14 @@ CODES: dict[str, tuple[list[str], int]] = {
 def test_exit_code_is_the_same_in_every_format(
     podium: Podium, arguments: Sequence[str], code: int, output: str
 ) -> None:
-    """0 fits, with preemption or without; 3 not, or too many victims; 2 usage; 1 failed."""
+    """The exit code is 0 if it fits, 3 if not or with too many victims, 2 for usage, 1 for failures."""
     run = podium("-f", file(CLUSTER), *arguments, "-o", output)
     assert run.code == code
     assert bool(run.stdout) == (code in (0, 3))
 
 
 def test_too_many_victims_are_said(podium: Podium) -> None:
-    """The report is written all the same, and stderr says why the exit code is 3."""
+    """The report is written in full, and stderr explains the exit code 3."""
     run = podium("-f", file(CLUSTER), "--pod", "a/high", "--max-victims", "0", "-o", "json")
     assert run.json["outcome"] == "FitsAfterPreemption"
     assert run.stderr.endswith("podium: 1 pod would be preempted, more than --max-victims 0\n")
@@ -110,7 +110,7 @@ def test_output_file_gets_what_standard_output_would(podium: Podium) -> None:
     assert Path("plan.json").read_text("utf-8") == direct.stdout
 
 
-# --- what nobody said -------------------------------------------------------------------------------------
+# --- defaults -------------------------------------------------------------------------------------------
 
 INFO = "---\napiVersion: cli.podium.dev/v1\nkind: ClusterInfo\nscheduling: true\nserver: {version}\n"
 OLDER, NEWER = (INFO.format(version=version) for version in ("v1.36.3", "v1.41.2"))
@@ -151,7 +151,7 @@ RULES: dict[str, tuple[str, list[str], str, str]] = {
 def test_the_rules_follow_the_scheduler_of_the_pods(
     podium: Podium, text: str, arguments: Sequence[str], semantics: str, why: str
 ) -> None:
-    """Podium's pods are planned for by the spec, others as their own cluster would; the report says why."""
+    """Pods of Podium's scheduler are planned by the spec, others by their release; the report explains it."""
     target = () if "--pod" in arguments else ("--pod", "a/high")
     run = podium("-f", file(text), *target, *arguments, "-o", "json")
     assert run.json["semantics"] == semantics
@@ -185,13 +185,13 @@ TIMES: dict[str, tuple[str, list[str], str]] = {
 
 @pytest.mark.parametrize(("text", "arguments", "expected"), TIMES.values(), ids=list(TIMES))
 def test_time_of_the_plan(podium: Podium, text: str, arguments: Sequence[str], expected: str) -> None:
-    """A dump is a past moment, its newest; a given time counts; the report names the time used."""
+    """The time is the newest of the dump, or a given time; the report names it."""
     table = podium("-f", file(text), "--pod", "a/high", *arguments).stdout
     assert expected in table.replace("\n", " ")
 
 
 def test_added_objects_are_planned_for(podium: Podium) -> None:
-    """The one target of --add needs no name; its objects are planned beside the cluster's."""
+    """A single target of --add needs no name; its objects are planned together with the cluster's."""
     gold = "---\napiVersion: scheduling.k8s.io/v1\nkind: PriorityClass\nmetadata: {name: gold}\nvalue: 7\n"
     named = [
         text.replace("priority: 7", "priority: 7\n  priorityClassName: gold") for text in (GROUP, MEMBER)
@@ -205,7 +205,7 @@ def test_added_objects_are_planned_for(podium: Podium) -> None:
 
 
 def test_a_plan_without_a_name_lists_pending_groups_and_pods(podium: Podium) -> None:
-    """Pending groups and pods are named, a few of each, running ones are not."""
+    """The message names a few pending groups and pods, and no running ones."""
     cluster = file(NODE + LOW + GROUP + MEMBER + "".join(pod(f"wait-{each}") for each in range(9)))
     run = podium("-f", cluster)
     assert run.code == 2
@@ -216,7 +216,7 @@ def test_a_plan_without_a_name_lists_pending_groups_and_pods(podium: Podium) -> 
 
 
 def test_all_that_add_brings_is_planned(podium: Podium) -> None:
-    """Pods get a plan one after another, and --pod chooses one of them."""
+    """Pods are planned one after another, and --pod chooses one of them."""
     added = file(pod("one") + pod("two"), "add.yaml")
     run = podium("-f", file(NODE), "--add", added, "-o", "json")
     assert run.code == 0
@@ -268,7 +268,7 @@ spec:
 
 @pytest.mark.parametrize(("replicas", "shared"), [(64, True), (2, False)])
 def test_a_plan_that_pods_share_is_marked(podium: Podium, replicas: int, shared: bool) -> None:
-    """The scheduler takes equal pods one by one, so it may evict others than a plan for all of them."""
+    """The scheduler takes equal pods one by one, so its victims may differ from those of one plan for all."""
     nodes = [
         f"---\n{NODE}".replace("n1", f"n{at}") + pod(f"low-{at}", 3, node=f"n{at}") for at in range(replicas)
     ]
@@ -336,7 +336,7 @@ def test_numbers_of_replicas_need_one_file(podium: Podium, options: tuple[str, .
 
 
 def test_a_pod_and_a_group_of_one_name_want_a_kind(podium: Podium) -> None:
-    """--victim finds the object by its name; where both exist --kind decides."""
+    """--victim finds the object by its name; --kind chooses between a pod and a group."""
     member = pod("ring", 1, 7, "n1", extra="  schedulingGroup: {podGroupName: ring}")
     cluster = file(NODE + GROUP + member)
     assert podium("-f", cluster, "--victim", "a/ring").code == 2
@@ -346,7 +346,7 @@ def test_a_pod_and_a_group_of_one_name_want_a_kind(podium: Podium) -> None:
 
 
 def test_configuration_counts(podium: Podium) -> None:
-    """The engine uses the settings of the file: here victims of another scheduler are not touched."""
+    """The engine uses the settings of the file: victims of another scheduler are excluded."""
     config = "apiVersion: config.podium.dev/v1\nkind: WhatIfConfiguration\nevictOnly: podium-scheduler\n"
     run = podium(
         "-f", file(CLUSTER), "--pod", "a/high", "--config", file(config, "config.yaml"), "-o", "json"
@@ -450,7 +450,7 @@ BAD: dict[str, tuple[dict[str, str], list[str], int, str]] = {
 }
 
 
-# Notes on stderr of a run that succeeds, too.
+# Notes on stderr of successful runs too.
 NOTES = ("podium: semantics", "podium: skipped")
 
 
@@ -470,7 +470,7 @@ def test_bad_input_is_named(
 
 
 def test_missing_budgets_and_classes_are_reported(podium: Podium) -> None:
-    """A plan without budgets and classes says that it goes without."""
+    """A plan without budgets and classes notes their absence."""
     table = podium("-f", file(CLUSTER), "--pod", "a/high").stdout.replace("\n", " ")
     assert "Not read and left out:" in table
     assert "PodDisruptionBudget: not in the input" in table
@@ -480,7 +480,7 @@ def test_missing_budgets_and_classes_are_reported(podium: Podium) -> None:
 
 
 def test_example_is_a_gang_that_preempts_a_gang(podium: Podium) -> None:
-    """The whole sweep goes, and the members of the other group one by one; the notebook is spared."""
+    """The whole sweep is evicted, the other group's members one by one; the notebook is spared."""
     run = podium("-f", str(EXAMPLES / "preemption/cluster.yaml"), "--group", "research/train", "-o", "json")
     assert run.code == 0
     assert (run.json["semantics"], run.json["minimalPriority"]) == ("kep", 100)
@@ -493,7 +493,7 @@ def test_example_is_a_gang_that_preempts_a_gang(podium: Podium) -> None:
 
 
 def test_example_adds_a_job(podium: Podium) -> None:
-    """The Job becomes its pods and their group, which is planned for without being named."""
+    """The Job is expanded to its pods and their group, which is the target without a name."""
     cluster, job = (str(EXAMPLES / "preemption" / name) for name in ("cluster.yaml", "urgent.yaml"))
     run = podium("-f", cluster, "--add", job, "--max-victims", "2", "-o", "json")
     assert run.code == 0, run.stderr
@@ -502,7 +502,7 @@ def test_example_adds_a_job(podium: Podium) -> None:
 
 
 def waiting(dump: Path) -> dict[str, str]:
-    """Return the groups that the real scheduler of a dump refused, each with its words."""
+    """Return the groups that the real scheduler of a dump refused, each with its message."""
     with gzip.open(dump) as text:
         items = json.load(text)["items"]
     refused = {}
@@ -515,7 +515,7 @@ def waiting(dump: Path) -> dict[str, str]:
 
 
 def test_groups_refused_by_the_real_scheduler_do_not_fit(podium: Podium) -> None:
-    """Groups that kube-scheduler 1.37 left pending for their priorities are refused here for the same."""
+    """Groups that kube-scheduler 1.37 left pending for their priorities are refused for the same reason."""
     dump = EXAMPLES / "training-1.37.json.gz"
     refused = waiting(dump)
     assert refused
@@ -541,16 +541,16 @@ def test_help_imports_nothing_heavy() -> None:
 
 @pytest.fixture(scope="module")
 def alone() -> Iterator[Server]:
-    """Yield a server whose nodes are this module's."""
+    """Yield a server with this module's nodes only."""
     with exclusive(RELEASES["1.37"]) as server:
         yield server
 
 
 @pytest.mark.server
 def test_live_cluster_is_read_and_left_alone(podium: Podium, alone: Server, tmp_path: Path) -> None:
-    """Rights to get and list are enough; the whole cluster counts, its version and the clock decide.
+    """Rights to get and list are enough; the plan is for the whole cluster, its version and the current time.
 
-    A bare name is one of the context's namespace.
+    A bare name is in the context's namespace.
     """
     namespace, other = alone.new_namespace(), alone.new_namespace()
     allocatable = {"cpu": "4", "memory": "8Gi", "pods": "10"}

@@ -24,7 +24,7 @@ REPORTS = {
 
 @pytest.mark.parametrize("report", REPORTS.values(), ids=list(REPORTS))
 def test_page_is_whole_and_loads_nothing(report: WhatIf) -> None:
-    """Every tag is closed, there is no script, no handler, and nothing that names the outside."""
+    """Every tag is closed, and there is no script, no handler and no external address."""
     reader = Reader(page.whatif_page(report, MADE))
     names = {name for _, attributes in reader.tags for name in attributes}
     assert not {name for name in names if name.startswith("on") or name in {"src", "style", "href"}}
@@ -41,10 +41,10 @@ def test_page_is_whole_and_loads_nothing(report: WhatIf) -> None:
 
 
 def test_victims_are_struck_out_on_their_node() -> None:
-    """Each node shows the pods that come in, are struck out and stay; no other nodes are shown."""
+    """Each node shows its added, evicted and other pods; no other nodes are shown."""
     reader = Reader(page.whatif_page(sample.costly(), MADE))
     assert reader.texts["h3"] == ["node-0", "node-1", "node-2", "node-3"]
-    # The first of each is the key.
+    # The first of each is the legend.
     assert reader.texts["ins"][1:] == [f"team-a/train-{each}" for each in range(4)]
     struck = reader.texts["del"][1:]
     assert struck == ["team-b/sweep-0", "team-b/lone", "team-b/sweep-1", "team-b/sweep-2", "team-b/sweep-3"]
@@ -53,7 +53,7 @@ def test_victims_are_struck_out_on_their_node() -> None:
 
 
 def test_lists_are_bounded_and_say_so() -> None:
-    """Nodes, units and reasons are cut with a word."""
+    """Nodes, units and reasons are cut with a note."""
     text = page.whatif_page(sample.large(600), MADE)
     assert text.count('<li class="node">') == page.CARDS
     assert text.count(f"First {page.CARDS} of 600.") == 1
@@ -62,7 +62,7 @@ def test_lists_are_bounded_and_say_so() -> None:
 
 
 def test_a_crowded_node_counts_the_rest() -> None:
-    """A node with more pods than a card holds says how many more."""
+    """The card of a node with more pods than it shows has the number of the others."""
     plan = sample.large(1).plan
     many = tuple(sample.single(f"pod-{each}", "node-0") for each in range(page.PODS + 7))
     crowded = sample.report(
@@ -73,7 +73,7 @@ def test_a_crowded_node_counts_the_rest() -> None:
 
 @pytest.mark.browser
 def test_page_opens_in_peace(browser: Browser, tmp_path: Path) -> None:
-    """No error, no dialog from a hostile name, and no request but the file itself; victims are struck out."""
+    """No error, no dialog from a hostile name, no request but the file itself; victims are struck out."""
     file = tmp_path / "whatif.html"
     file.write_text(page.whatif_page(sample.costly(HOSTILE), MADE), "utf-8")
     tab, console, requests = opened(browser, file)

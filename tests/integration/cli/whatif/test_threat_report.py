@@ -26,7 +26,7 @@ GIB = 2**30
 
 
 def threat(**fields: Any) -> Threat:
-    """Make the answer for a gang of two on two nodes that have the same."""
+    """Return the answer for a gang of two on two equal nodes."""
     pods = (UnitPod("sweep-0", "n1"), UnitPod("sweep-1", "n2"))
     spared, without, frees = (
         {"cpu": 1500, "memory": 3 * GIB, "nvidia.com/gpu": 0},
@@ -116,13 +116,13 @@ CASES = {
 
 @pytest.mark.parametrize("case", CASES.values(), ids=list(CASES))
 def test_opens_with_what_counts(case: Case) -> None:
-    """Priority, size, and what protects it, after the line of rules and time."""
+    """The report has priority, size and protection, after the line of rules and time."""
     written = [line for line in lines(case.found)[1:4] if line]
     assert written == [line for line in (case.priority, case.size, case.shield) if line]
 
 
 def test_nodes_that_have_the_same_share_a_row() -> None:
-    """A row a resource, in quantities, for all nodes that are alike."""
+    """Equal nodes share one row a resource, in quantities."""
     rows = [line.split("  ") for line in lines(threat())]
     found = [[cell.strip() for cell in row if cell.strip()] for row in rows if row[0] == "n1, n2"]
     assert found == [
@@ -147,7 +147,7 @@ AMOUNTS = [
 
 @pytest.mark.parametrize(("resource", "value", "text"), AMOUNTS)
 def test_amounts_are_quantities(resource: str, value: int, text: str) -> None:
-    """Cpu is in milli, bytes are in the largest unit that is exact, the rest is a number."""
+    """Cpu is in milli, bytes are in the largest exact unit, other resources are numbers."""
     assert faces.amount(resource, value) == text
 
 
@@ -165,7 +165,7 @@ def test_lists_are_bounded_and_say_so() -> None:
 
 
 def test_json_is_the_contract() -> None:
-    """The keys, in order; null means without end, or none; YAML is the same document."""
+    """The document has its keys in order; null means without end, or none; YAML is the same document."""
     document = faces.threat_document(threat(tolerations=(ExemptPod("a", 9, None, scheduled=False), HELD)))
     value = json.loads(as_json(document))
     assert list(value) == [
@@ -188,7 +188,7 @@ def test_json_is_the_contract() -> None:
 
 
 def test_page_is_whole_and_names_are_text() -> None:
-    """Every tag is closed, there is no script, and a hostile name is words."""
+    """Every tag is closed, there is no script, and a hostile name is text."""
     found = threat(name=HOSTILE, tolerations=(HELD,), budgets=(BudgetCharge(HOSTILE, 0, 2),))
     reader = Reader(faces.threat_page(found, sample.basis(), MADE))
     tags = [tag for tag, _ in reader.tags]

@@ -1,7 +1,7 @@
 """Auto groups in whole clusters without the Workload API: webhook and controller as processes, real pods.
 
-Jobs and StatefulSets are worked by the real controllers. JobSet and LeaderWorkerSet are not here: resources
-of their shape are, and the tests make the Jobs and StatefulSets that those controllers make.
+Jobs and StatefulSets have the real controllers. JobSet and LeaderWorkerSet are resources of their shape, and
+the tests create the Jobs and StatefulSets that their controllers would create.
 """
 
 from collections.abc import Callable, Iterator
@@ -38,7 +38,7 @@ def template(labels: Document | None = None, **spec: Any) -> Document:
 
 
 def definition(kind: str) -> Document:
-    """Return a custom resource of any schema; the tests choose the objects' shape."""
+    """Return a custom resource with any schema; the tests choose the objects' shape."""
     group, _, version = FOREIGN[kind].rpartition("/")
     plural = f"{kind.lower()}s"
     anything = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
@@ -79,7 +79,7 @@ class Space:
         return {"apiVersion": api_version, "kind": kind, **made}
 
     def job(self, name: str, pod: Document, **rest: Any) -> Document:
-        """Make a Job of two pods at once, unless the `rest` of its spec says otherwise."""
+        """Make a Job of two parallel pods, unless the `rest` of its spec differs."""
         owners = rest.pop("ownerReferences", [])
         spec = {"parallelism": 2, "template": pod, **rest}
         return self.make("batch/v1", "Job", name, spec, ownerReferences=owners)
@@ -100,7 +100,7 @@ class Space:
         return {pod["metadata"]["name"]: pod for pod in listed}
 
     def wait_pods(self, count: int) -> dict[str, Document]:
-        """Return the pods when there are as many that stay."""
+        """Wait for this number of pods that are not terminating; return them."""
         found: dict[str, Document] = {}
 
         def there() -> bool:
@@ -115,7 +115,7 @@ class Space:
         return found
 
     def members(self) -> dict[str, set[str]]:
-        """Return the pods by the group that they name, the empty text for none."""
+        """Return the pods by their group, with an empty text for none."""
         named: dict[str, set[str]] = {}
         for name, pod in self.pods().items():
             named.setdefault(pod["metadata"]["labels"].get(GROUP_LABEL, ""), set()).add(name)
@@ -126,13 +126,13 @@ class Space:
         return {group["metadata"]["name"]: group for group in listed}
 
     def wait_group(self, name: str, reached: Callable[[Document], bool] = bool) -> Document:
-        """Return a group when it is there and as it should be."""
+        """Wait for a group with these fields; return it."""
         until(lambda: reached(self.groups().get(name, {})), f"group {name} in {self.name}")
         return self.groups()[name]
 
 
 def controlled(owner: Document) -> list[Document]:
-    """Return the reference by which an object is its maker's."""
+    """Return the owner reference to an object."""
     metadata = owner["metadata"]
     reference = {key: owner[key] for key in ("apiVersion", "kind")}
     return [{**reference, "name": metadata["name"], "uid": metadata["uid"], "controller": True}]
@@ -145,7 +145,7 @@ def count(group: Document) -> int:
 
 @pytest.fixture(scope="module", params=ENOUGH)
 def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """Yield a cluster where only the two processes make PodGroups."""
+    """Yield a cluster in which only the two processes create PodGroups."""
     folder = tmp_path_factory.mktemp("autogroups")
     with exclusive(RELEASES[request.param], workload_api=False, controllers=True) as cluster:
         for kind in FOREIGN:
@@ -165,7 +165,7 @@ def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 
 
 def test_a_job(server: Server) -> None:
-    """Its pods get group and scheduler, the group comes with their class, and follows the Job to its end."""
+    """The Job's pods get group and scheduler; the group has their class, and is deleted with the Job."""
     space = Space(server, SCHEDULED)
     job = space.job("train", template(priorityClassName="gold"))
     pods = space.wait_pods(2)
@@ -186,7 +186,7 @@ def test_a_job(server: Server) -> None:
 def test_the_disruption_mode_is_whole_or_what_a_label_says_and_stays(
     server: Server, labels: Document, mode: str
 ) -> None:
-    """The API server lets nothing change it, so the count of a group follows without it."""
+    """The immutable field of a Job does not change, so minCount follows the Job without it."""
     space = Space(server, LETS)
     space.job("train", template(labels))
     assert space.wait_group("train-job")["spec"]["disruptionMode"] == {mode: {}}
@@ -202,8 +202,8 @@ def test_a_job_that_is_made_again(server: Server) -> None:
     space = Space(server, LETS)
     space.job("train", template())
     space.wait_group("train-job")
-    # A Job remade before the Job controller has seen the first one's pods gets no pods for five minutes: its
-    # expectations are kept by name, and it counts no pod of another UID.
+    # A Job that is created again before the Job controller has seen the first one's pods gets no pods for
+    # five minutes: expectations are stored by name, and pods of another UID do not count.
     until(lambda: space.job_status("train").get("active") == 2, "the Job controller has seen its pods")
     space.delete("batch/v1", "Job", "train")
     again = space.job("train", template(), parallelism=4)
@@ -217,7 +217,7 @@ def test_a_job_that_is_made_again(server: Server) -> None:
 
 
 def test_without_a_scheduler(server: Server) -> None:
-    """Pods join and go the usual way: they are bound."""
+    """Pods of the group are bound and deleted as usual."""
     space = Space(server, LETS)
     space.job("train", template())
     space.wait_group("train-job")
@@ -227,7 +227,7 @@ def test_without_a_scheduler(server: Server) -> None:
 
 @pytest.mark.parametrize("labels", [{}, {"scheduling.podium.dev/scheduler": "podium-scheduler"}])
 def test_a_namespace_that_does_not_let_its_pods_ask(server: Server, labels: Document) -> None:
-    """Their requests have no effect; after the namespace allows them, its next pods join."""
+    """The request has no effect until the namespace allows it; then its next pods join."""
     space = Space(server, labels)
     space.job("train", template())
     pods = space.wait_pods(2)
@@ -244,7 +244,7 @@ def test_a_namespace_that_does_not_let_its_pods_ask(server: Server, labels: Docu
 
 
 def test_a_jobset(server: Server) -> None:
-    """All roles share one group, of as many pods as they have together, and it is the JobSet's."""
+    """All roles share one group with their total number of pods, owned by the JobSet."""
     space = Space(server, SCHEDULED)
     roles = {"driver": 1, "worker": 2}
     spec = {
@@ -315,7 +315,7 @@ def _stateful_set(
 
 
 def test_a_group_of_another_owner_is_unchanged(server: Server) -> None:
-    """It is theirs: the pods are its members, and nothing of it changes."""
+    """A group of a user stays unchanged, and the pods are its members."""
     space = Space(server, LETS)
     spec = {"schedulingPolicy": {"gang": {"minCount": 7}}}
     theirs = space.make("scheduling.podium.dev/v1beta1", "PodGroup", "train-job", spec)
@@ -326,7 +326,8 @@ def test_a_group_of_another_owner_is_unchanged(server: Server) -> None:
         conditions = group.get("status", {}).get("conditions", ())
         return any(each["type"] == "PodsNotMatchingPriority" for each in conditions)
 
-    # The pods' class is not the group's, so the controller has looked at it when it says so.
+    # The pods' class differs from the group's, so a reported divergence shows that the controller has read
+    # it.
     group = space.wait_group("train-job", judged)
     assert group["spec"] == theirs["spec"]
     assert "ownerReferences" not in group["metadata"]

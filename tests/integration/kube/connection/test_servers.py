@@ -1,4 +1,4 @@
-"""Reading real servers: what was created is read, by get and list alone; what may not be read is named."""
+"""Reads of real servers need get and list only; kinds without access are named."""
 
 from pathlib import Path
 
@@ -42,7 +42,7 @@ def test_created_objects_are_read(server: Server, namespace: str) -> None:
 def test_real_continue_tokens_join_pages(
     server_137: Server, namespace: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Pages of two, so that a real server has to be asked several times."""
+    """Pages of two items need several requests to a real server."""
     monkeypatch.setattr(paging, "MOST_OBJECTS", 2)
     class_name = create_class(server_137, 10)
     for number in range(5):
@@ -52,7 +52,7 @@ def test_real_continue_tokens_join_pages(
 
 
 def test_a_selector_is_the_servers(server_137: Server, namespace: str) -> None:
-    """Its grammar is not parsed here; a mistake in it comes back in the server's words."""
+    """A selector is not parsed here; a mistake in it is reported with the server's message."""
     class_name = create_class(server_137, 10)
     create_pod(server_137, namespace, "a", class_name, labels={"team": "x"})
     create_pod(server_137, namespace, "b", class_name)
@@ -66,7 +66,7 @@ def test_a_selector_is_the_servers(server_137: Server, namespace: str) -> None:
 
 @pytest.mark.parametrize("reads", [READS, SCHEDULING_READS], ids=["audit", "scheduling"])
 def test_get_and_list_are_enough(server_137: Server, namespace: str, tmp_path: Path, reads: Reads) -> None:
-    """A user who may do nothing else reads the same as the administrator."""
+    """A user with these rights only reads the same as the administrator."""
     class_name = create_class(server_137, 10)
     create_group(server_137, namespace, "train", class_name)
     create_pod(server_137, namespace, "a", class_name)
@@ -81,12 +81,12 @@ def test_get_and_list_are_enough(server_137: Server, namespace: str, tmp_path: P
 
 
 def test_a_missing_permission_is_named(server_137: Server, namespace: str, tmp_path: Path) -> None:
-    """The kinds that may be read are; discovery needs no permission of its own."""
+    """Readable kinds are read; discovery needs no right of its own."""
     rules = [{"apiGroups": [""], "resources": ["pods"], "verbs": ["list"]}]
     reader = kubeconfig_of(server_137, namespace, rules, tmp_path)
     unread = load_live(KubeOptions(kubeconfig=str(reader)), SCHEDULING_READS).state.unread
     assert "Pod" not in unread
-    # Other tests may have brought Podium's own kinds to this server; then those are named too.
+    # Other tests may have installed Podium's own kinds on this server; then those are named too.
     assert (
         f'missing permission: list podgroups (API group "scheduling.k8s.io") in namespace {namespace}'
     ) in unread["PodGroup"].split("; ")
@@ -100,7 +100,7 @@ def test_a_missing_permission_is_named(server_137: Server, namespace: str, tmp_p
 
 
 def test_without_the_workload_api_its_kinds_are_unread(server_without: Server) -> None:
-    """Most clusters are so."""
+    """A server without the Workload API, like most clusters, is read."""
     loaded = load_live(KubeOptions(kubeconfig=str(server_without.kubeconfig), all_namespaces=True))
     assert not loaded.state.native_served
     assert loaded.state.unread == {

@@ -1,4 +1,4 @@
-"""Real API servers store objects that are very large or nested very deep: the three processes read on."""
+"""Real API servers store objects that are very large or deeply nested, and the three processes read on."""
 
 import json
 import ssl
@@ -35,7 +35,7 @@ _FIELDS = '{"f:a":' * DEEP + "{}" + "}" * DEEP
 
 @pytest.fixture(scope="module", params=ENOUGH)
 def own(request: pytest.FixtureRequest) -> Iterator[Server]:
-    """Yield a server of its own, with Podium's resources: every process reads all that is on it."""
+    """Yield a server for this module with Podium's resources, because every process reads all of it."""
     with exclusive(RELEASES[request.param]) as server:
         install(server)
         new_class(server, "gold", 1000)
@@ -43,7 +43,7 @@ def own(request: pytest.FixtureRequest) -> Iterator[Server]:
 
 
 def _ask(server: Server, method: str, path: str, body: bytes | None = None) -> bytes:
-    """Ask, and return the answer's text: the usual client would have to decode it."""
+    """Send a request, and return the undecoded text of the answer."""
     headers = {"Authorization": f"Bearer {server.access.token}", "Content-Type": "application/json"}
     trust = ssl.create_default_context(cafile=str(server.access.authority))
     request = urllib.request.Request(server.url + path, body, headers, method=method)
@@ -53,7 +53,7 @@ def _ask(server: Server, method: str, path: str, body: bytes | None = None) -> b
 
 
 def _create(server: Server, path: str, body: dict[str, Any]) -> None:
-    """Create an object; its managed fields are nested deep at the marked place."""
+    """Create an object with deeply nested managed fields at the marked place."""
     made = _ask(server, "POST", path, json.dumps(body).replace('"@fields"', _FIELDS).encode())
     if "managedFields" in body["metadata"]:
         assert made.count(b"f:a") == DEEP
@@ -65,7 +65,7 @@ def _managed(name: str, api_version: str, **metadata: Any) -> dict[str, Any]:
 
 
 def _create_pods(server: Server, namespace: str, when: str) -> None:
-    """Make a pod that is large, and one that is deep, both members of the group and none of its class."""
+    """Create a large pod and a deeply nested one, both members of the group with another class."""
     path = f"/api/v1/namespaces/{namespace}/pods"
     spec = {
         "containers": [{"name": "c", "image": "i", "env": [{"name": "A", "value": _LARGE}]}],
@@ -84,7 +84,7 @@ def _create_class(server: Server, when: str) -> None:
 
 
 def _value(process: Running, name: str, **labels: str) -> float:
-    """Return the value of a series, summed up over the labels that are not given."""
+    """Return the value of a series, summed over the labels that are not given."""
     families = text_string_to_metric_families(process.get("/metrics")[1])
     return sum(
         sample.value
@@ -95,7 +95,7 @@ def _value(process: Running, name: str, **labels: str) -> float:
 
 
 def test_large_and_deep_objects_are_read_by_all_processes(own: Server, tmp_path: Path) -> None:
-    """They come by the first list and by the watch after it; none ends it or counts as undecodable."""
+    """The list and the watch after it deliver the objects; none ends the watch or counts as undecodable."""
     namespace = own.new_namespace()
     version, _ = NATIVE[own.release.minor]
     api_version = f"scheduling.k8s.io/{version}"
@@ -123,7 +123,7 @@ def test_large_and_deep_objects_are_read_by_all_processes(own: Server, tmp_path:
 
         controller.until(counted, "it has counted all four pods")
         scheduler.until(judged, "it has said of all four pods that no node takes them")
-        # Without the class of their group they are warned of; a webhook that refuses to judge says nothing.
+        # A divergent member gets a warning; a webhook that cannot read the object gives none.
         warned = {each.get("name") for each in webhook.events if each["event"] == "warned"}
         assert {"large-watched", "deep-watched"} <= warned
         # The answer to a write on a deep group is as deep.

@@ -1,4 +1,4 @@
-"""Real API servers followed: every write is seen; restarts, compactions and new APIs lose nothing."""
+"""Real API servers are watched: every write is seen; restarts, compactions and new APIs lose nothing."""
 
 import asyncio
 import json
@@ -34,13 +34,13 @@ KINDS = (Kind.PRIORITY_CLASS, Kind.POD_GROUP, Kind.WORKLOAD)
 
 @pytest.fixture(scope="module", params=ENOUGH)
 def own(request: pytest.FixtureRequest) -> Iterator[Server]:
-    """Yield a server of each minor that may be broken, and whose custom resources come and go."""
+    """Yield a server of each minor that tests may break, and whose custom resources come and go."""
     with exclusive(RELEASES[request.param]) as server:
         yield server
 
 
 class Scene:
-    """A real cluster that is followed."""
+    """A watched real cluster."""
 
     def __init__(
         self, connection: Connection, cluster: InformerCache, logged: list[tuple[str, dict[str, Any]]]
@@ -51,9 +51,9 @@ class Scene:
         self.logged = logged
 
     async def until(self, reached: Callable[[], bool]) -> None:
-        """Wait until something is so: in the state, in the log or anywhere."""
+        """Wait until a condition holds: in the state, in the log or anywhere."""
         async with asyncio.timeout(PATIENCE_SECONDS):
-            while not reached():  # noqa: ASYNC110 - no one event tells of all of it
+            while not reached():  # noqa: ASYNC110 - no single event covers all conditions
                 await asyncio.sleep(0.01)
 
     async def write(self, method: str, path: str, body: Any = None, **options: Any) -> dict[str, Any]:
@@ -62,19 +62,19 @@ class Scene:
         return answer
 
     def truth(self, server: Server, path: str) -> dict[str, str]:
-        """Return resourceVersion by name as the server lists them."""
+        """Return resourceVersions by name as the server lists them."""
         code, listed = server.request("GET", path)
         assert code == 200, listed
         return {each["metadata"]["name"]: each["metadata"]["resourceVersion"] for each in listed["items"]}
 
     def classes(self) -> dict[str, str | None]:
-        """Return resourceVersion by name as readers see them."""
+        """Return resourceVersions by name as readers see them."""
         return {name: found.metadata.resourceVersion for name, found in self.state.classes.items()}
 
 
 @asynccontextmanager
 async def following(kubeconfig: Path, kinds: tuple[Kind, ...] = KINDS) -> AsyncIterator[Scene]:
-    """Follow the kinds that the webhooks do."""
+    """Watch the kinds that the webhooks watch."""
     logged: list[tuple[str, dict[str, Any]]] = []
     async with connect(str(kubeconfig), None) as connection:
         cluster = InformerCache(
@@ -132,7 +132,7 @@ async def test_own_writes_are_visible(own: Server) -> None:
         await scene.until(lambda: version_of(scene.state.groups.get(key)) == version_in(changed))
         assert scene.state.groups[key].metadata.labels == {"a": "b"}
         await scene.write("DELETE", f"{groups}/train")
-        # Its finalizer is a controller's to take, and there is none here.
+        # A controller would remove its finalizer, and none runs here.
         await scene.until(lambda: scene.state.groups[key].metadata.deletionTimestamp is not None)
         free = {"metadata": {"finalizers": None}}
         await scene.write("PATCH", f"{groups}/train", free, content_type="application/merge-patch+json")
@@ -169,7 +169,7 @@ async def test_apis_that_come_and_go(own: Server, monkeypatch: pytest.MonkeyPatc
 
 
 async def test_a_restart_and_a_real_410_lose_nothing(own: Server) -> None:
-    """The API server is killed, etcd forgets its history, and much is written before we are back."""
+    """The API server is killed, etcd is compacted, and objects change before it is back."""
     async with following(own.kubeconfig) as scene:
         await scene.until(lambda: scene.cluster.synced)
         stays, goes, comes = (f"{name}-{own.release.minor}" for name in ("stays", "goes", "comes"))
@@ -183,7 +183,7 @@ async def test_a_restart_and_a_real_410_lose_nothing(own: Server) -> None:
         await scene.write("POST", CLASSES, _priority_class(comes, 2))
         await scene.until(lambda: comes in scene.state.classes)
         assert scene.classes() == scene.truth(own, CLASSES)
-        # Groups were not written to since: their moment is older than all that the new server knows.
+        # Groups did not change meanwhile: their version is older than the new server's history.
         await scene.until(lambda: "watch expired" in {what for what, _ in scene.logged})
         (reason, *_) = [fields["reason"] for what, fields in scene.logged if what == "watch expired"]
         assert reason.startswith("410 Expired: too old resource version")
@@ -196,7 +196,7 @@ def _restart_compacted(server: Server) -> None:
 
 
 async def test_without_the_workload_api_its_field_means_nothing(server_without: Server) -> None:
-    """Most clusters are so; the informer is synced."""
+    """An informer on a server without the Workload API, like most clusters, syncs."""
     async with following(server_without.kubeconfig) as scene:
         await scene.until(lambda: scene.cluster.synced)
         assert not scene.state.native_served
@@ -238,7 +238,7 @@ async def test_a_missing_permission_is_named_until_it_is_given(
 async def test_pages_and_streams_read_the_same(
     server: Server, namespace: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """If a server does not stream lists, pages with real tokens do, and the watch goes on from there."""
+    """If a server does not stream lists, pages with real tokens are read, and the watch continues there."""
     monkeypatch.setattr("podium.kube.paging.MOST_OBJECTS", 2)
     version, _ = NATIVE[server.release.minor]
     path = f"/apis/{NATIVE_GROUP}/{version}/namespaces/{namespace}/podgroups"

@@ -1,4 +1,4 @@
-"""`podium doctor` on real API servers: bare ones, one with Podium on it, and that one broken in many ways."""
+"""`podium doctor` on real API servers: without Podium, with Podium, and with many faults."""
 
 import contextlib
 import json
@@ -42,13 +42,13 @@ def problems(lines: list[Line]) -> list[tuple[str, str]]:
 
 @pytest.fixture(scope="module", params=RELEASES)
 def bare(request: pytest.FixtureRequest) -> Iterator[Server]:
-    """Yield a server of its own: on a shared one others leave pods that wait for a scheduler."""
+    """Yield a server for this module: on a shared one others leave pods that wait for a scheduler."""
     with exclusive(RELEASES[request.param]) as server:
         yield server
 
 
 def test_a_bare_server(bare: Server) -> None:
-    """A missing install is one line and no problem; the line of native groups names their version."""
+    """A missing install is one line and no problem; the line of native groups has their version."""
     code, lines = doctor(bare.kubeconfig)
     assert code == 0
     assert problems(lines) == []
@@ -64,7 +64,7 @@ def test_a_bare_server(bare: Server) -> None:
 
 @pytest.mark.parametrize("minor", RELEASES)
 def test_a_server_without_the_gates(minor: str) -> None:
-    """Podium's own groups take the place of the native ones."""
+    """Podium's own groups replace the native ones."""
     with exclusive(RELEASES[minor], workload_api=False) as server:
         code, lines = doctor(server.kubeconfig)
     assert code == 0
@@ -73,7 +73,7 @@ def test_a_server_without_the_gates(minor: str) -> None:
 
 
 def test_missing_rights_give_lines_and_no_problem(server_137: Server, namespace: str, tmp_path: Path) -> None:
-    """Each refused read is a line in the API server's words."""
+    """Each refused read is a line with the API server's message."""
     rules = [{"apiGroups": [""], "resources": ["pods"], "verbs": ["list"]}]
     code, lines = doctor(kubeconfig_of(server_137, namespace, rules, tmp_path))
     assert code == 0
@@ -86,7 +86,7 @@ def test_missing_rights_give_lines_and_no_problem(server_137: Server, namespace:
 
 
 def test_a_server_in_trouble(bare: Server, tmp_path: Path) -> None:
-    """A refused request and one without an answer are a line each; the rest of the report is unchanged."""
+    """A refused request and a request without an answer are a line each; the other lines are unchanged."""
     with Proxy(bare).running() as proxy:
         kubeconfig = proxy.kubeconfig(tmp_path)
         with (
@@ -112,7 +112,7 @@ def test_a_server_in_trouble(bare: Server, tmp_path: Path) -> None:
 
 
 def test_the_oldest_server_that_can_be_played() -> None:
-    """1.36 behaves as 1.33, at most: it accepts the whole install, and the report names its version."""
+    """A 1.36 server with the features of 1.33 accepts the whole install, and the report names its version."""
     with exclusive(RELEASES["1.36"], workload_api=False, apiserver=("--emulated-version=1.33",)) as server:
         server.kubectl("apply", "--server-side", "--filename", str(MANIFESTS))
         _, lines = doctor(server.kubeconfig)
@@ -123,7 +123,7 @@ def test_the_oldest_server_that_can_be_played() -> None:
 
 @pytest.fixture(scope="module", params=RELEASES)
 def installed(request: pytest.FixtureRequest) -> Iterator[Server]:
-    """Yield a cluster with everything applied, its nodes reserved; kwok plays pods that do nothing."""
+    """Yield a cluster with everything applied and reserved nodes; kwok simulates its pods."""
     with exclusive(RELEASES[request.param], controllers=True) as server:
         server.kubectl("apply", "--server-side", "--filename", str(MANIFESTS))
         server.kubectl("label", "nodes", "--all", f"{_RESERVED}=yes")
@@ -137,7 +137,7 @@ def installed(request: pytest.FixtureRequest) -> Iterator[Server]:
 
 @contextlib.contextmanager
 def serving(server: Server, folder: Path) -> Iterator[Running]:
-    """Run a webhook under the account and with the Secret of the installed ones, called by its URL."""
+    """Run a webhook under the installed account and Secret, called by its URL."""
     folder.mkdir(exist_ok=True)
     kubeconfig = Account(server, NAMESPACE, "podium-webhook").kubeconfig(folder)
     arguments = (
@@ -154,7 +154,7 @@ def serving(server: Server, folder: Path) -> Iterator[Running]:
 
 
 def _pod_of(server: Server, process: Running) -> str:
-    """Make a pod that is a process of this machine."""
+    """Create a pod that represents a process of this machine."""
     (deployment,) = [
         each for each in rendered("scheduler", "Deployment") if each["metadata"]["name"] == "podium-webhook"
     ]
@@ -172,7 +172,7 @@ def _pod_of(server: Server, process: Running) -> str:
 
 
 def test_all_of_podium_is_well(installed: Server, tmp_path: Path) -> None:
-    """With all three processes at work there is no problem, and each link has a line that it holds."""
+    """With all three processes running there is no problem, and each check has a line."""
     with contextlib.ExitStack() as stack:
         process = stack.enter_context(serving(installed, tmp_path / "webhook"))
         for name in ("controller", "scheduler"):
@@ -204,7 +204,7 @@ def test_all_of_podium_is_well(installed: Server, tmp_path: Path) -> None:
 
 
 def _led(server: Server, folder: Path, name: str) -> Running:
-    """Start a process that leads by the Lease of the installed ones."""
+    """Start a process that leads by the installed Lease."""
     line = [str(_PODIUM), name, f"--kubeconfig={server.kubeconfig}", f"--lease={NAMESPACE}/podium-{name}"]
     return spawn([*line, "--metrics-port=0", "--log-format=json"], folder)
 
@@ -217,7 +217,7 @@ def _held(server: Server, name: str) -> bool:
 
 @pytest.fixture(scope="module")
 def left(installed: Server, tmp_path_factory: pytest.TempPathFactory) -> Server:
-    """Return the same server without its processes; a test leaves their objects as they are."""
+    """Return the same server without its processes; a test leaves their objects unchanged."""
     folder = tmp_path_factory.mktemp("left")
     with serving(installed, folder):
         pass
@@ -225,7 +225,7 @@ def left(installed: Server, tmp_path_factory: pytest.TempPathFactory) -> Server:
 
 
 def test_a_webhook_without_a_server_is_found_by_the_dry_run(left: Server) -> None:
-    """A dry run finds out what the objects do not tell: no one is there any more."""
+    """A dry run finds the fault that the objects do not show: the webhook has no server."""
     code, lines = doctor(left.kubeconfig)
     assert code == 3
     ((level, fact),) = about(lines, "trial")
@@ -245,7 +245,7 @@ def changed(server: Server, path: str, body: Any, back: Any) -> Iterator[None]:
 
 
 def test_an_expired_certificate(left: Server) -> None:
-    """The Secret holds a certificate that was not renewed, of a CA that no client trusts."""
+    """The Secret has an expired certificate, of a CA that no client trusts."""
     now = datetime.now(UTC)
     ca = certificates.authority(certificates.new_key(), now - timedelta(days=9), now + timedelta(days=9))
     pair = certificates.leaf(
@@ -266,7 +266,7 @@ def test_an_expired_certificate(left: Server) -> None:
 
 
 def test_a_wrong_bundle(left: Server) -> None:
-    """The report names the one webhook of eight that holds another CA."""
+    """The report names the one webhook of eight with another CA."""
     now = datetime.now(UTC)
     ca = certificates.authority(certificates.new_key(), now, now + timedelta(days=9))
     path = f"{VALIDATING}/podium"
@@ -280,7 +280,7 @@ def test_a_wrong_bundle(left: Server) -> None:
 
 
 def test_a_foreign_webhook_without_a_server_is_a_problem(left: Server) -> None:
-    """It fails closed, is called for our pods, and has no server behind it."""
+    """Another vendor's webhook fails closed, is called for our pods, and has no server."""
     theirs = {
         **webhook("gate", sideEffects="None", admissionReviewVersions=["v1"]),
         "apiVersion": "admissionregistration.k8s.io/v1",
@@ -361,7 +361,7 @@ def test_a_policy_that_sets_classes(left: Server) -> None:
 
 
 def test_the_rights_of_the_page_are_enough(left: Server, tmp_path: Path) -> None:
-    """An account with the rights that docs/doctor.md lists is refused nothing."""
+    """An account with the rights in docs/doctor.md is refused nothing."""
     rules = [rule for each in Page("doctor.md", "podium-doctor").documents() for rule in each["rules"]]
     _, lines = doctor(kubeconfig_of(left, "default", rules, tmp_path))
     assert [each for each in lines if "forbidden" in each.fact] == []

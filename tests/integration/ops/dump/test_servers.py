@@ -1,4 +1,4 @@
-"""Dumps of real servers, taken by a user who may only get and list: audited to the report of the server."""
+"""Dumps of real servers, read with get and list only, give the audit report of the server."""
 
 import json
 from collections.abc import Iterator
@@ -32,7 +32,7 @@ pytestmark = pytest.mark.server
 
 @pytest.fixture(scope="module", params=RELEASES)
 def divergent(request: pytest.FixtureRequest) -> Iterator[Server]:
-    """Yield a server of its own with a divergent group, since the report covers all objects on it."""
+    """Yield a server with a divergent group for this module, since the report covers all objects on it."""
     with exclusive(RELEASES[request.param]) as server:
         create(server, "/api/v1/namespaces", {"metadata": {"name": "team"}})
         gold, bronze = create_class(server, 1000), create_class(server, 10)
@@ -52,7 +52,7 @@ def divergent(request: pytest.FixtureRequest) -> Iterator[Server]:
 
 
 def _create_storage(server: Server) -> None:
-    """Create a claim and the volume it is bound to, with private data in them."""
+    """Create a claim and its volume, with private data in them."""
     room = {"accessModes": ["ReadWriteOnce"], "storageClassName": "hunter2"}
     claim = {
         "metadata": {"name": "data", "annotations": {"pv.kubernetes.io/bind-completed": "yes"}},
@@ -101,7 +101,7 @@ def test_the_audit_of_the_dump_is_the_audit_of_the_server(
 
 
 def test_a_plan_can_be_made_from_the_dump(divergent: Server, tmp_path: Path) -> None:
-    """Pods as a scheduler sees them, claims, volumes and namespaces, by get and list alone."""
+    """The dump has pods with scheduling fields, claims, volumes and namespaces, by get and list alone."""
     reader = kubeconfig_of(divergent, "team", READ_ONLY, tmp_path)
     path = tmp_path / "dump.json"
     done = CliRunner().invoke(dump, ["--kubeconfig", str(reader), "-A", "-o", str(path)])

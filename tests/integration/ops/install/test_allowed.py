@@ -1,4 +1,4 @@
-"""A user without the rights to install, upgrade or uninstall gets a line with them; no step begins."""
+"""A user without the rights to install, upgrade or uninstall gets a line with them before any step."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -88,7 +88,7 @@ def bare() -> Iterator[Server]:
 def test_missing_rights_are_listed(
     bare: Server, tmp_path: Path, may: list[dict[str, Any]], asked: list[str], expected: str
 ) -> None:
-    """All that is asked is what may be done."""
+    """The only requests are access reviews."""
     with Proxy(bare).running() as proxy:
         kubeconfig = kubeconfig_of(bare, "default", may, tmp_path)
         text = kubeconfig.read_text("utf-8").replace(bare.url, proxy.url)
@@ -101,7 +101,7 @@ def test_missing_rights_are_listed(
 
 
 def test_groups_that_are_kept_take_no_right(bare: Server, tmp_path: Path) -> None:
-    """To delete the definitions is asked for only where that is wanted."""
+    """The right to delete the definitions is checked only if they are to be deleted."""
     rest = _may("*", groups=[*(each for each in _GROUPS if each != "apiextensions.k8s.io"), "apps"])
     kubeconfig = kubeconfig_of(bare, "default", [_READING, _may("update"), rest], tmp_path)
     done = podium(bare, "uninstall", "--yes", kubeconfig=kubeconfig)

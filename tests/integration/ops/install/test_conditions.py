@@ -1,4 +1,4 @@
-"""The conditions of groups after Podium is gone, on real servers: native in 1.36 and 1.37, and Podium's."""
+"""The conditions of groups after an uninstall, on real servers: native in 1.36 and 1.37, and Podium's."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -37,7 +37,7 @@ def space(where: Place) -> Iterator[Space]:
 
 
 def test_only_what_lasts_stays(space: Space, tmp_path: Path) -> None:
-    """Of our conditions only that it was scheduled stays; those of others all stay."""
+    """Of our conditions only PodGroupScheduled stays; all conditions of others stay."""
     before = space.group("untouched", HIGH)
     space.group("gang", HIGH)
     for name in ("untouched", "gang"):
@@ -81,7 +81,7 @@ ONE = pytest.mark.parametrize("where", [NEWEST.minor], indirect=True)
 def test_concurrent_changes_are_retried_or_done(
     space: Space, tmp_path: Path, asked: Where, answer: Refuse, stays: bool
 ) -> None:
-    """A conflict is tried again, a group that no longer exists is done."""
+    """A conflict is retried; a group that no longer exists counts as done."""
     differing(space, "gang")
     with Proxy(space.server).running() as proxy, proxy.fault(asked, answer, times=1) as fault:
         podium(space.server, "uninstall", "--yes", kubeconfig=proxy.kubeconfig(tmp_path))
@@ -107,7 +107,7 @@ def test_a_refused_step_is_reported_and_done_by_the_next_run(space: Space, tmp_p
 
 @ONE
 def test_without_the_right_a_line_says_so(space: Space, tmp_path: Path) -> None:
-    """Exit code 3: a user without the right to list groups gets a line too, and all else was removed."""
+    """Exit code 3: a user without the right to list groups gets a line, and all else is removed."""
     differing(space, "gang")
     kubeconfig = clumsy(space).kubeconfig(tmp_path)
     left = podium(space.server, "uninstall", "--yes", kubeconfig=kubeconfig, code=3)
@@ -121,7 +121,7 @@ def test_without_the_right_a_line_says_so(space: Space, tmp_path: Path) -> None:
 
 
 def differing(space: Space, name: str) -> None:
-    """Create a group with the condition that the reconciler would have written."""
+    """Create a group with a condition as the reconciler writes it."""
     space.group(name)
     set_conditions(space, name, CONTROLLER_MANAGER, {"type": PRIORITY, "status": "True"})
 
@@ -145,7 +145,7 @@ def set_conditions(space: Space, name: str, manager: str, *conditions: dict[str,
 
 
 def clumsy(space: Space) -> Account:
-    """Make an account that may do all that is asked about before, but patches nothing."""
+    """Create an account with all rights that are checked before, but not to patch."""
     api = "/apis/rbac.authorization.k8s.io/v1"
     metadata = {"name": space.name}
     make(space.server, f"/api/v1/namespaces/{space.name}/serviceaccounts", {"metadata": metadata})

@@ -1,4 +1,4 @@
-"""A new user's first steps, on clusters of each kind; `make bench` measures how long they take."""
+"""A new user's first steps work on clusters of each kind; `make bench` measures their duration."""
 
 import sys
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""`podium install` and `uninstall` on real clusters: until it works, once more, killed, and away again."""
+"""`podium install` and `uninstall` on real clusters: complete, repeated, and killed half way."""
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -45,7 +45,7 @@ def bare(request: pytest.FixtureRequest) -> Iterator[Server]:
 
 @pytest.fixture
 def divided(bare: Server) -> Iterator[list[Space]]:
-    """Yield the space of a native group and a pod that differs, if there are native groups."""
+    """Yield a namespace with a native group and a divergent pod, if there are native groups."""
     spaces = []
     if bare.settings.workload_api:
         spaces = [Space(Place(bare, f"{NATIVE_GROUP}/{NATIVE[bare.release.minor][0]}"), "default")]
@@ -62,9 +62,9 @@ def divided(bare: Server) -> Iterator[list[Space]]:
 
 @pytest.mark.parametrize("bare", ["1.36", "1.37 without gates"], indirect=True)
 def test_from_nothing_to_nothing(bare: Server, divided: list[Space], tmp_path: Path) -> None:
-    """All works, stays as it is when installed again, and an uninstall leaves the former state.
+    """An install works, a second one changes nothing, and an uninstall restores the former state.
 
-    The reconciler's condition of a native group is removed, too.
+    The reconciler's condition of a native group is removed too.
     """
     before = settled(bare)
     documents = manifests("scheduler", None)
@@ -91,7 +91,7 @@ def _failure_policies(configuration: Any) -> dict[str, str]:
 
 @pytest.mark.parametrize("bare", ["1.37"], indirect=True)
 def test_groups_outlive_it(bare: Server, tmp_path: Path) -> None:
-    """Kept, released and readable without the webhook; installed again they are converted again.
+    """Groups are kept and readable without the webhook; after another install they are converted again.
 
     The first install is killed half way and run again; the second is run twice at once.
     """
@@ -106,7 +106,7 @@ def test_groups_outlive_it(bare: Server, tmp_path: Path) -> None:
         assert podium(bare, "install", "--diff").stdout == ""
         shown = podium(bare, "install", "--diff", "--image=example.com/podium:9")
         assert "\n+        image: example.com/podium:9\n" in shown.stdout
-    podium(bare, "uninstall", code=1)  # no user is there to say yes
+    podium(bare, "uninstall", code=1)  # there is no user to confirm
     gone = podium(bare, "uninstall", "--yes")
     assert "keep CustomResourceDefinition podgroups.scheduling.podium.dev with 1 objects" in gone.stdout
     group = json_of(bare, f"{GROUPS}/train")
@@ -125,7 +125,7 @@ def test_groups_outlive_it(bare: Server, tmp_path: Path) -> None:
 
 
 def _unregister(server: Server) -> None:
-    """No webhook is reached from here, so a group is changed without."""
+    """The webhook cannot be reached from here, so the group is changed without it."""
     for kind in ("mutating", "validating"):
         code, answer = server.request("DELETE", _REGISTRATION.replace("validating", kind))
         assert code == 200, answer

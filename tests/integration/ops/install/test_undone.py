@@ -28,13 +28,13 @@ from podium.ops.install import manifests
 
 pytestmark = [pytest.mark.server, pytest.mark.timeout(600)]
 
-# One namespace for all, which is there before and after: one that goes takes its time.
+# One permanent namespace for all tests, because deleting one is slow.
 _THEIRS = ("--from-literal=scheduler.yaml=mine", f"--namespace={NAMESPACE}")
 
 
 @pytest.fixture(scope="module")
 def occupied() -> Iterator[Server]:
-    """Yield a cluster without Podium, though with its namespace and a ConfigMap by hand."""
+    """Yield a cluster without Podium, with its namespace and a hand-made ConfigMap."""
     with exclusive(NEWEST, controllers=True) as server:
         server.kubectl("create", "namespace", NAMESPACE)
         server.kubectl("create", "configmap", "podium-scheduler", *_THEIRS)
@@ -48,7 +48,7 @@ def before(occupied: Server) -> dict[str, Any]:
 
 
 def test_a_dry_run_writes_nothing(occupied: Server, before: dict[str, Any], tmp_path: Path) -> None:
-    """Each write that the server answers is a dry run's; the table has a line an object, the diff all."""
+    """Every write is a dry run; the table has a line for each object, the diff all of it."""
     with Proxy(occupied).running() as proxy:
         kubeconfig = proxy.kubeconfig(tmp_path)
         table = podium(occupied, "install", "--dry-run", kubeconfig=kubeconfig)
@@ -64,7 +64,7 @@ def test_a_dry_run_writes_nothing(occupied: Server, before: dict[str, Any], tmp_
 
 
 def test_refused_half_way_it_is_undone(occupied: Server, before: dict[str, Any], tmp_path: Path) -> None:
-    """If the server refuses what its dry run had accepted, new objects and new labels are removed."""
+    """If the server refuses a write that its dry run accepted, new objects and new labels are removed."""
     path = "validatingwebhookconfigurations/podium"
     with (
         Proxy(occupied).running() as proxy,
@@ -83,7 +83,7 @@ def test_out_of_time_it_is_undone(occupied: Server, before: dict[str, Any]) -> N
 
 
 def test_interrupted_it_is_undone_but_for_groups(occupied: Server, before: dict[str, Any]) -> None:
-    """Ctrl-C during the wait: a definition stays if a user has made groups meanwhile, and is named."""
+    """After Ctrl-C during the wait, a definition with groups of a user stays, and is named."""
     with halted(occupied, "install", at=UNTRUSTED) as process:
         new_group(occupied, "train")
         process.send_signal(signal.SIGINT)
@@ -99,7 +99,7 @@ def test_interrupted_it_is_undone_but_for_groups(occupied: Server, before: dict[
 
 
 def test_a_conflict_is_refused_before_anything_is_written(occupied: Server, before: dict[str, Any]) -> None:
-    """Exit code 3, field and owner named; but an edited ConfigMap is its administrator's, and kept."""
+    """The conflict has exit code 3 with field and owner; an edited ConfigMap of its administrator is kept."""
     service = ("service", "clusterip", "podium-webhook", "--tcp=443:1", f"--namespace={NAMESPACE}")
     occupied.kubectl("create", *service)
     there = stock(occupied)

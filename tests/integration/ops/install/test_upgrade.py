@@ -1,4 +1,4 @@
-"""`podium upgrade`: its result for an older installation, and the parts it restores when it fails."""
+"""`podium upgrade`: its effect on an older installation, and the parts it restores after a failure."""
 
 import asyncio
 import copy
@@ -34,13 +34,13 @@ from podium.ops.upgrade import Installed, image, installed, others, require_upgr
 _OLD = "0.0.9"
 _GROUPS = "podgroups.scheduling.podium.dev"
 _NEW = version.VERSION
-# A busy machine takes its time.
+# The machine may be busy.
 _ROLLED_SECONDS = 200.0
 _IMAGE = "registry.example.com:5000/podium"
 
 
 def _older(release: str = _OLD) -> list[Document]:
-    """Return the manifests of another version, which has a role that this one has not."""
+    """Return the manifests of another version, with a role that this version does not have."""
     documents = manifests("scheduler", f"{_IMAGE}:{release}")
     for each in documents:
         if each["kind"] == "Deployment":
@@ -51,7 +51,7 @@ def _older(release: str = _OLD) -> list[Document]:
 
 
 def _serving_more(documents: Sequence[Document]) -> list[Document]:
-    """Return manifests that serve groups in another version, too."""
+    """Return manifests that serve groups in another version too."""
     for each in documents:
         if each["metadata"]["name"] == _GROUPS:
             versions = each["spec"]["versions"]
@@ -76,7 +76,7 @@ def test_the_image_comes_from_where_it_came(reference: str, want: str | None) ->
 
 
 def test_labels_identify_the_installation() -> None:
-    """Versions by process, the mode, the image; nothing where no process is."""
+    """The report has versions by process, the mode and the image; nothing without processes."""
     assert installed(_older()) == Installed(
         dict.fromkeys(("podium-controller", "podium-scheduler", "podium-webhook"), _OLD),
         "scheduler",
@@ -106,7 +106,7 @@ def test_labels_identify_the_installation() -> None:
     ],
 )
 def test_a_downgrade_is_refused(versions: Sequence[str], downgrade: bool, error: str) -> None:
-    """Versions are compared by number; one that another half of an upgrade has left is fine."""
+    """Versions are compared by number; a version left by half an upgrade is accepted."""
     found = Installed({str(number): each for number, each in enumerate(versions)}, "admission", "podium")
     if error:
         with pytest.raises(PodiumError, match=error):
@@ -121,7 +121,7 @@ def test_other_versions_are_named() -> None:
 
 
 def test_obsolete_objects_are_deleted_but_never_data() -> None:
-    """The last applied first; no definition, no namespace."""
+    """Objects are removed in reverse order, without the definitions and the namespace."""
     inventory = _older()
     assert list(surplus(inventory, inventory)) == []
     gone = [each.key.kind for each in surplus(inventory, [])]
@@ -131,13 +131,13 @@ def test_obsolete_objects_are_deleted_but_never_data() -> None:
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Server]:
-    """Yield a cluster without the Workload API, as most are, for one installation after the other."""
+    """Yield a cluster without the Workload API, like most clusters, for one installation after the other."""
     with exclusive(NEWEST, workload_api=False, controllers=True) as server:
         yield server
 
 
 def _install(server: Server, documents: Sequence[Document]) -> list[str]:
-    """Install other documents than ours, as `podium install` does; return its output."""
+    """Install other documents, as `podium install` does; return its output."""
     lines: list[str] = []
 
     async def run() -> None:
@@ -152,7 +152,7 @@ def _install(server: Server, documents: Sequence[Document]) -> list[str]:
 
 
 def _asked(server: Server, documents: Sequence[Document]) -> list[InstallOutcome]:
-    """Ask what an install would change."""
+    """Return the changes that an install would make."""
 
     async def run() -> list[InstallOutcome]:
         async with connect(str(server.kubeconfig), None) as connection:
@@ -168,7 +168,7 @@ def _served(server: Server) -> set[str]:
 
 
 def _without_the_stored() -> list[Document]:
-    """Return the groups' definition of a version that knows nothing of v1beta1."""
+    """Return the groups' definition of a version without v1beta1."""
     (definition,) = [each for each in manifests("admission", None) if each["metadata"]["name"] == _GROUPS]
     (older, _) = definition["spec"]["versions"]
     older["storage"] = True
@@ -179,7 +179,7 @@ def _without_the_stored() -> list[Document]:
 @pytest.mark.server
 @pytest.mark.timeout(600)
 def test_from_version_to_version(cluster: Server, tmp_path: Path) -> None:
-    """Undone when it fails half way; then done, one process after the other; not back unless asked."""
+    """A failed upgrade is undone; a good one replaces process after process; a downgrade needs an option."""
     with webhook(cluster, tmp_path):
         before = _serving_more(_older())
         _install(cluster, before)
@@ -187,7 +187,7 @@ def test_from_version_to_version(cluster: Server, tmp_path: Path) -> None:
         assert f"podium: {_OLD} is installed. Run podium upgrade\n" in installing.stderr
         dry = podium(cluster, "upgrade", "--dry-run")
         assert re.search(r"^ClusterRole podium-of-old +removed$", dry.stdout, re.MULTILINE)
-        # The scheduler's Deployment comes last; it was asked about in the dry run before.
+        # The scheduler's Deployment comes last; the dry run before has sent it once.
         where = Where("deployments/podium-scheduler", "PATCH")
         with (
             Proxy(cluster).running() as proxy,
@@ -211,7 +211,7 @@ def test_from_version_to_version(cluster: Server, tmp_path: Path) -> None:
             "removed ClusterRole podium-of-old",
             f"upgraded: 4 changed, {len(before) - 5} unchanged, 1 removed",
         ]
-        # Those that only older processes know go last.
+        # Objects of older versions only are removed last.
         assert steps.index("changed CustomResourceDefinition " + _GROUPS) > rolled[-1]
         assert _served(cluster) == {"v1alpha2", "v1beta1"}
         assert _asked(cluster, manifests("scheduler", f"{_IMAGE}:{_NEW}")) == []
@@ -230,13 +230,13 @@ def test_from_version_to_version(cluster: Server, tmp_path: Path) -> None:
 
 
 def _reached_at(documents: Sequence[Document], url: str) -> list[Document]:
-    """Return manifests whose webhooks are called at a URL: services do not route here."""
+    """Return manifests whose webhooks have a URL, because Services do not route here."""
     text = json.dumps(documents)
     return list(json.loads(re.sub(r'"service": \{[^}]*"path": "([^"]+)"[^}]*\}', rf'"url": "{url}\1"', text)))
 
 
 def _roll(server: Server, replicas: Fleet, wanted: str) -> None:
-    """Do what the cluster does when the webhook's Deployment names a new image: replace each replica."""
+    """Replace each replica when the webhook's Deployment names a new image, as a cluster does."""
     path = f"/apis/apps/v1/namespaces/{NAMESPACE}/deployments/podium-webhook"
 
     def is_new() -> bool:
@@ -252,7 +252,7 @@ def _roll(server: Server, replicas: Fleet, wanted: str) -> None:
 @pytest.mark.server
 @pytest.mark.timeout(600)
 def test_no_write_fails_meanwhile(cluster: Server, tmp_path: Path) -> None:
-    """Under 50 writes a second, each is answered right, and the API server counts no failed call."""
+    """Under 50 writes a second, each has its right answer, and the API server counts no failed call."""
     new_class(cluster)
     namespace = cluster.new_namespace()
     until(lambda: _has_account(cluster, namespace), "pods can be made")

@@ -1,4 +1,4 @@
-"""Migrations on real servers, both ways: finished when cut at any write, raced, refused; pods are let be."""
+"""Migrations on real servers, both ways: interrupted at any write, raced, refused; pods stay unchanged."""
 
 import json
 import shlex
@@ -71,7 +71,7 @@ def create(server: Server, api_version: str, namespace: str, kind: str, body: Ob
 
 
 def fill(server: Server, api: Api, namespace: str) -> None:
-    """A Workload with two groups that are its dependents, of which one has a pod; and a group by itself."""
+    """A Workload with two dependent groups, of which one has a pod; and a group by itself."""
     here, newer = version(server, api), api is Api.PODIUM or server.release.minor != "1.36"
     policy = {"schedulingPolicy": {"gang": {"minCount": 2}}}
     mode: Any = {"all": {}} if newer else "PodGroup"
@@ -102,7 +102,7 @@ def add_pod(server: Server, namespace: str, name: str, of: str, api: Api) -> str
 
 
 def there(server: Server, api: Api, namespace: str, *, leaving: bool = False) -> dict[str, Object]:
-    """Return the objects of an API that are there to stay (or that are leaving), by kind and name."""
+    """Return the objects of an API that are terminating or not, by kind and name."""
     found = {}
     for kind in PLURALS:
         _, listed = server.request("GET", path(version(server, api), namespace, kind))
@@ -173,8 +173,8 @@ def _pods(server: Server, namespace: str) -> list[tuple[str, str]]:
 
 @pytest.mark.parametrize("to", Api)
 def test_a_run_that_is_cut_is_finished_by_the_next(server: Server, tmp_path: Path, to: Api) -> None:
-    """Cut at each write in turn: every group is in one API at least, and the end is always the same."""
-    # Each way with each loss: of the request on one release, of the answer on the other.
+    """Interrupted at each write in turn: every group is in at least one API, and the result is the same."""
+    # Each way with each loss: the request on one release, the answer on the other.
     answered = (to is Api.NATIVE) is (server.release.minor == "1.36")
     cuts = 0
     with Proxy(server).running() as proxy:
@@ -200,7 +200,7 @@ def test_a_run_that_is_cut_is_finished_by_the_next(server: Server, tmp_path: Pat
 
 
 def plan_of(server: Server, namespace: str, to: Api) -> Migration:
-    """Plan as the command does, for something to happen before it is carried out."""
+    """Make a plan as the command does, so that a test can change the cluster before it is applied."""
     options = KubeOptions(kubeconfig=str(server.kubeconfig), namespace=namespace)
     read = load_live(options, keep=(Kind.POD_GROUP, Kind.WORKLOAD))
     minor = int(server.release.minor.removeprefix("1."))
@@ -208,7 +208,7 @@ def plan_of(server: Server, namespace: str, to: Api) -> Migration:
 
 
 def carry_out(server: Server, migration: Migration) -> dict[str, Done]:
-    """Carry a plan out; what was done by kind and name."""
+    """Apply a plan; return the result by kind and name."""
 
     async def run(connection: Connection, _: Scope, watcher: ReadProgress) -> dict[str, Done]:
         migrator = Migrator(connection, await discover(connection), watcher)
@@ -220,7 +220,7 @@ def carry_out(server: Server, migration: Migration) -> dict[str, Done]:
 
 @pytest.mark.parametrize("to", Api)
 def test_a_pod_that_came_meanwhile_keeps_its_group(server: Server, namespace: str, to: Api) -> None:
-    """The pods are read once more before anything is deleted; the Workload stays with its group."""
+    """The pods are read again before a deletion; the Workload stays with its group."""
     fill(server, other(to), namespace)
     server.request("DELETE", f"/api/v1/namespaces/{namespace}/pods/train-0?gracePeriodSeconds=0")
     migration = plan_of(server, namespace, to)
@@ -236,7 +236,7 @@ def test_a_pod_that_came_meanwhile_keeps_its_group(server: Server, namespace: st
 
 
 def test_an_object_changed_after_the_plan_is_not_deleted(server: Server, namespace: str) -> None:
-    """The plan was made of an earlier state; the next run sees that the copy differs."""
+    """The plan is of an earlier state; the next run sees that the copy differs."""
     fill(server, Api.PODIUM, namespace)
     migration = plan_of(server, namespace, Api.NATIVE)
     merge, change = "application/merge-patch+json", {"spec": {"schedulingPolicy": {"gang": {"minCount": 3}}}}
@@ -268,7 +268,7 @@ def test_a_refused_object_is_left_and_the_rest_moves(server: Server, namespace: 
 
 
 def test_the_rights_of_the_page_are_enough(server: Server, namespace: str, tmp_path: Path) -> None:
-    """Get and list to plan, and with no more nothing is written; then what docs/upgrade.md names."""
+    """Planning needs get and list only, and writes nothing; applying needs the rights in docs/upgrade.md."""
     fill(server, Api.NATIVE, namespace)
     kinds = list(PLURALS.values())
     reader = kubeconfig_of(server, namespace, READ_ONLY, tmp_path)
@@ -297,13 +297,13 @@ def test_a_cluster_without_the_native_api_says_so(server_without: Server, tmp_pa
 
 
 def test_there_are_commands() -> None:
-    """The page has commands; without one the test below would be none."""
+    """The page has commands, so the test below is not empty."""
     assert {"--apply" in each for each in COMMANDS} == {True, False}
 
 
 @pytest.mark.parametrize("line", COMMANDS)
 def test_the_commands_of_the_page_run(server: Server, namespace: str, tmp_path: Path, line: str) -> None:
-    """Each runs on a cluster with groups to move, in one namespace of it: others are other tests'."""
+    """Each command runs on a cluster with groups to move, in one namespace; others belong to other tests."""
     to = Api.PODIUM if "--to podium" in line else Api.NATIVE
     fill(server, other(to), namespace)
     here = line.replace(" -A", f" -n {namespace}").replace(" groups", f" {tmp_path}/groups")
@@ -311,7 +311,7 @@ def test_the_commands_of_the_page_run(server: Server, namespace: str, tmp_path: 
     assert done.exit_code == 3, done.output
     assert (set(there(server, to, namespace)) == FREE) is ("--apply" in line)
     if "--output-dir" in line:
-        # Objects in use are made by hand when the rest has moved.
+        # Objects in use are created by hand after the others have moved.
         assert migrate(server.kubeconfig, namespace, to, "--apply").exit_code == 3
         server.kubectl("create", "-f", str(tmp_path / "groups" / "held"))
         assert set(there(server, to, namespace)) == ALL

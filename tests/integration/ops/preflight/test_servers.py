@@ -1,4 +1,4 @@
-"""The upgrade carried out as the plan says, from a real 1.36 to a real 1.37."""
+"""The plan of an upgrade is applied, from a real 1.36 to a real 1.37."""
 
 import json
 import shlex
@@ -30,7 +30,7 @@ def preflight(server: Server, namespace: str, folder: Path) -> Any:
 
 
 def carry_out(server: Server, report: Any, when: str) -> None:
-    """Run the commands of some steps as they stand, with that server's kubectl."""
+    """Run the commands of some steps unchanged, with that server's kubectl."""
     for step in report["steps"]:
         for line in step["commands"] if step["when"] == when else ():
             program, *arguments = shlex.split(line)
@@ -39,7 +39,7 @@ def carry_out(server: Server, report: Any, when: str) -> None:
 
 
 def test_the_steps_bring_a_group_over(server_136: Server, server_137: Server, tmp_path: Path) -> None:
-    """Deleted by the commands on 1.36, made by the commands on 1.37, with the class's integer of there."""
+    """The commands delete on 1.36 and create on 1.37, with the integer of the class there."""
     namespace = server_136.new_namespace()
     server_137.kubectl("create", "namespace", namespace)
     old_class, folder = create_class(server_136, 1000), tmp_path / "out"
@@ -61,7 +61,8 @@ def test_the_steps_bring_a_group_over(server_136: Server, server_137: Server, tm
         try:
             carry_out(server_137, report, "after")
         except AssertionError as error:
-            # The server has not heard of the class yet.
+            # The server's cache has no such class yet. noqa: PT017 - the message is asserted, and the loop
+            # repeats
             assert "no PriorityClass" in str(error)  # noqa: PT017 - what is expected is that it goes on
             return False
         return True
@@ -74,7 +75,7 @@ def test_the_steps_bring_a_group_over(server_136: Server, server_137: Server, tm
 
 
 def test_a_group_is_kept_until_its_pods_are_gone(cluster_136: Server, namespace: str, tmp_path: Path) -> None:
-    """The controllers of 1.36 do with live pods as the plan says."""
+    """The controllers of 1.36 handle live pods as the plan predicts."""
     class_name = create_class(cluster_136, 1000)
     create_group(cluster_136, namespace, "train", class_name)
     create_pod(cluster_136, namespace, "train-0", class_name)
@@ -93,7 +94,7 @@ def test_a_group_is_kept_until_its_pods_are_gone(cluster_136: Server, namespace:
 
 @pytest.mark.parametrize("gate", RELEASES["1.36"].feature_gates)
 def test_1_37_does_not_start_with_a_gate_that_is_gone(server_137: Server, gate: str, tmp_path: Path) -> None:
-    """docs/upgrade.md lists the gates of 1.36 that have to be removed."""
+    """docs/upgrade.md lists the gates of 1.36 that must be removed."""
     done = subprocess.run(
         [str(server_137.program("kube-apiserver")), f"--feature-gates={gate}=true", "--version"],
         capture_output=True,
@@ -109,7 +110,7 @@ def test_1_37_does_not_start_with_a_gate_that_is_gone(server_137: Server, gate: 
 
 
 def test_1_37_does_not_start_with_the_version_that_is_gone() -> None:
-    """It does not start with v1alpha2 in --runtime-config either."""
+    """The server does not start with v1alpha2 in --runtime-config either."""
     gone = "--runtime-config=scheduling.k8s.io/v1alpha2=true"
     with (
         pytest.raises(PodiumError, match="v1alpha2 that has not been registered"),

@@ -1,4 +1,4 @@
-"""Small clusters: pods are moved in bulk, however few."""
+"""Fixture for small clusters: a few pods are moved in bulk."""
 
 from tests.support.filters.bulk import bulk_moves_of_any_size
 

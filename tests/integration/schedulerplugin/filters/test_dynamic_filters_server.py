@@ -1,6 +1,6 @@
-"""The same cases on a real kube-scheduler: it binds the pod to a node, or gives our message for that node.
+"""The cases of dynamic filters on a real kube-scheduler: it binds the pod, or has our message for the node.
 
-A pod is held to one node by a resource that only this node has: a selector would change what spread counts.
+A resource that only one node has restricts a pod to it: a selector would change the nodes that spread counts.
 """
 
 import itertools
@@ -28,14 +28,14 @@ MERGE = "application/merge-patch+json"
 
 
 class Pods:
-    """The pods of one case on a server, none named as another was before."""
+    """The pods of one case on a server, with unique names."""
 
     def __init__(self, server: Server) -> None:
         self.server = server
         self._numbers = itertools.count()
 
     def create(self, template: Template, *, node: str | None = None, held_to: str | None = None) -> str:
-        """Create a pod that is bound to a node already, or that only one node can take; return its name."""
+        """Create a pod that is bound to a node, or that only one node can take; return its name."""
         name = f"{'probe' if node is None else 'standing'}-{next(self._numbers)}"
         spec = {
             key: value for key, value in template.items() if key not in ("namespace", "labels", "terminating")
@@ -45,11 +45,11 @@ class Pods:
             {**each, "image": "none", "resources": {"limits": limits}}
             for each in template.get("containers", [container()])
         ]
-        # Nodes without a kubelet are tainted before long.
+        # Nodes without a kubelet are soon tainted.
         spec |= {"containers": containers, "nodeName": node, "tolerations": [{"operator": "Exists"}]}
         metadata: dict[str, Any] = {"name": name, "labels": template.get("labels")}
         if template.get("terminating"):
-            # Without it, it would be gone before long.
+            # Without a finalizer it would soon be gone.
             metadata["finalizers"] = [HELD]
         create(self.server, path(template), {"metadata": metadata, "spec": spec})
         if template.get("terminating"):
@@ -57,7 +57,7 @@ class Pods:
         return name
 
     def verdict(self, name: str, template: Template) -> str:
-        """Return the node that a pod was bound to, or the message why it was not."""
+        """Return the node of a bound pod, or the message why it was not bound."""
         found: list[str] = []
 
         def decided() -> bool:
@@ -71,18 +71,18 @@ class Pods:
         return found[0]
 
     def ask(self, node: str, template: Template) -> str:
-        """Return the verdict on a pod that is there for this question only."""
+        """Return the verdict on a pod that is created and deleted for it."""
         name = self.create(template, held_to=node)
         message = self.verdict(name, template)
         self._delete(f"{path(template)}/{name}", {"gracePeriodSeconds": 0})
         return message
 
     def is_on(self, name: str, node: str) -> bool:
-        """Return whether a pod of the default namespace is bound to a node by now."""
+        """Return whether a pod of the default namespace is bound to a node."""
         return self.verdict(name, {}) == node
 
     def there(self) -> dict[str, tuple[str, str]]:
-        """Return every pod there is: its node, and since when."""
+        """Return every pod with its node and its creation time."""
         return {
             f"{pod['metadata']['namespace']}/{pod['metadata']['name']}": (
                 pod["spec"].get("nodeName", ""),
@@ -92,7 +92,7 @@ class Pods:
         }
 
     def may_be_in(self, namespace: str) -> bool:
-        """Return whether pods can be made in a namespace by now: it has the account they run as."""
+        """Return whether pods can be created in a namespace: its default account exists."""
         code, _ = self.server.request("GET", f"/api/v1/namespaces/{namespace}/serviceaccounts/default")
         return code == 200
 
@@ -128,7 +128,7 @@ def create(server: Server, where: str, body: dict[str, Any]) -> None:
 
 @pytest.fixture(scope="module", params=ENOUGH)
 def pods(request: pytest.FixtureRequest) -> Iterator[Pods]:
-    """Yield a cluster with the cases' nodes and namespaces and no others, all known to its scheduler."""
+    """Yield a cluster with exactly the cases' nodes and namespaces, all known to its scheduler."""
     with exclusive(RELEASES[request.param], controllers=True) as server:
         for name, labels in NODES.items():
             room = {"cpu": "4", "memory": "4Gi", "pods": "110", only(name): "100"}
@@ -150,13 +150,13 @@ def pods(request: pytest.FixtureRequest) -> Iterator[Pods]:
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 def test_kube_scheduler_gives_the_same_message_for_each_node(pods: Pods, case: Case) -> None:
-    """Node by node, the pod gone before the next; of nodes that its selector excludes it says that first."""
+    """Node by node, the pod has the expected result; a selector that excludes the node is reported first."""
     for template, node in case.standing:
         pods.create(template, node=node)
     try:
         for node in NODES:
             reasons: list[str] = []
-            # The scheduler may receive a new pod before the event of another pod that came or left.
+            # The scheduler may see a new pod before the event of another pod.
             ended = comes(partial(agrees, pods, case, node, reasons))
             assert ended, f"of {node} it says {reasons} beside {pods.there()}, not {wanted(case, node)!r}"
     finally:
@@ -169,7 +169,7 @@ def agrees(pods: Pods, case: Case, node: str, reasons: list[str]) -> bool:
 
 
 def wanted(case: Case, node: str) -> str:
-    """Return a pattern of the message for a node: that the pod is bound to it, or why not."""
+    """Return a pattern of the expected message for a node, also for a bind."""
     if not case.pod.get("nodeSelector", {}).items() <= NODES[node].items():
         return re.escape("node(s) didn't match Pod's node affinity/selector")
     if node in case.says:

@@ -1,4 +1,4 @@
-"""Every field of a pod's spec is read, known to decide nothing about its node, or refused by its name."""
+"""Every field of a pod's spec is read, irrelevant to its node, or refused by name."""
 
 from collections.abc import Iterator
 from types import UnionType
@@ -15,7 +15,7 @@ from podium.api.schedulable import Present, SchedulableSpec, Volume
 from podium.schedulerplugin.shapes import shape_of
 from podium.schedulerplugin.volumes import Volumes
 
-# Fields that do not decide the node of a pod: the reason, and the fields by definition.
+# Fields that do not affect the node of a pod: the reason, and the fields by definition.
 HARMLESS = {
     "the kubelet does it after the pod was bound, and no filter reads it": {
         "PodSpec": """activeDeadlineSeconds dnsConfig dnsPolicy enableServiceLinks hostAliases hostIPC hostPID
@@ -64,14 +64,14 @@ MINORS = pytest.mark.parametrize("version", podschema.read())
 
 
 def structs_of(kind: Any) -> list[type[msgspec.Struct]]:
-    """Return the Structs that a field's type consists of: itself, its items, its values."""
+    """Return the Structs in a field's type: itself, its items, its values."""
     if get_origin(kind) in (Union, UnionType, list, dict):
         return [found for each in get_args(kind) for found in structs_of(each)]
     return [kind] if isinstance(kind, type) and issubclass(kind, msgspec.Struct) else []
 
 
 def unread(schema: Schema, name: str, read: type[msgspec.Struct]) -> Iterator[str]:
-    """Yield the fields of a definition, and of those within it, that the Struct which reads it has not."""
+    """Yield the fields of a definition, and of those within it, that its Struct does not have."""
     hints = get_type_hints(read)
     for field, definition in schema[name].items():
         if field not in hints:
@@ -84,7 +84,7 @@ def unread(schema: Schema, name: str, read: type[msgspec.Struct]) -> Iterator[st
 
 @MINORS
 def test_every_field_of_a_pod_is_read_or_known_to_decide_nothing(version: str) -> None:
-    """A field of a newer minor fails here until a developer decides which."""
+    """A field of a newer minor fails here until it is assigned to one of the three."""
     assert set(unread(podschema.read()[version], SPEC, SchedulableSpec)) - KNOWN == set()
 
 
@@ -111,7 +111,7 @@ REFUSED = {
 def test_a_field_of_which_only_the_presence_is_read_is_refused_by_name(
     spec: dict[str, Any], named: str
 ) -> None:
-    """Its value would take a filter that Podium lacks."""
+    """A value of these fields needs a filter that Podium lacks."""
     assert shape_of(pod(**spec), Volumes()).missing == (named,)
 
 

@@ -1,8 +1,8 @@
-"""Our arithmetic against a real kube-scheduler: exactly that much room fits the pod, one unit less does not.
+"""kube-scheduler agrees with our sums: a pod fits into exactly its request, and not into one unit less.
 
-Each case has a node of its own with exactly the room that we compute for the pod. For each resource it has
-one more that is one unit short of it. If we counted too little the first pod would stay pending. If we
-counted too much a pod would be placed on a node that we call too small.
+Each case has a node with exactly the room that we compute for the pod. For each resource it has another node
+that is one unit short. If we counted too little the first pod would stay pending. If we counted too much a
+pod would be placed on a node that we call too small.
 """
 
 from collections.abc import Iterator
@@ -57,7 +57,7 @@ CASES: dict[str, dict[str, Any]] = {
 
 @pytest.fixture(scope="module", params=ENOUGH)
 def cluster(request: pytest.FixtureRequest) -> Iterator[Server]:
-    """Yield a cluster whose nodes are this test's own: others' pods may go anywhere."""
+    """Yield a cluster with this test's nodes only, because others' pods may use any node."""
     with exclusive(RELEASES[request.param], controllers=True) as server:
         overhead = {"podFixed": {"cpu": "250m", "memory": "120Mi"}}
         heavy = {"metadata": {"name": HEAVY}, "handler": HEAVY, "overhead": overhead}
@@ -74,7 +74,7 @@ def create(server: Server, path: str, body: dict[str, Any]) -> bytes:
 
 
 def manifest(name: str, case: str) -> dict[str, Any]:
-    """Return the pod of a case that only the node of its own name may take."""
+    """Return the pod of a case, which only the node of the same name may take."""
     spec = CASES[case]
     images = {
         part: [{**each, "image": "none"} for each in spec[part]]
@@ -90,14 +90,14 @@ def stored(server: Server, name: str, case: str) -> Schedulable:
 
 
 def room(server: Server, name: str, amounts: dict[str, int]) -> None:
-    """Make the node of a name with exactly this room."""
+    """Make a node with exactly this room."""
     written = {key: f"{amount}m" if key == "cpu" else str(amount) for key, amount in amounts.items()}
     made = {"metadata": {"name": name, "labels": {"room": name}}, "status": {"allocatable": written}}
     create(server, "/api/v1/nodes", made)
 
 
 def verdict(server: Server, name: str) -> str:
-    """Return the node that a pod was bound to, or the message why it was not; empty before either."""
+    """Return the node of a bound pod, or the message why it was not bound; empty before either."""
     _, pod = server.request("GET", f"{PATH}/{name}")
     for condition in pod["status"].get("conditions", ()):
         if condition["type"] == "PodScheduled":
@@ -123,7 +123,7 @@ def test_a_pod_takes_exactly_what_kube_scheduler_counts(cluster: Server, case: s
         short = f"{case}-{name.replace('/', '.').lower()}"
         room(cluster, short, {**taken.amounts, name: amount - 1})
         stored(cluster, short, case)
-        # Until the scheduler has seen the node, it says that there is none for the pod.
+        # Until the scheduler has seen the node, its message reports no node for the pod.
         decided = (short, f"Insufficient {name}")
         until(partial(has_event, cluster, short, decided), f"a verdict on {short}")
         assert f"Insufficient {name}" in verdict(cluster, short)
@@ -135,7 +135,7 @@ def has_event(server: Server, name: str, words: tuple[str, ...]) -> bool:
 
 @pytest.mark.parametrize("case", [case for case, spec in CASES.items() if "runtimeClassName" not in spec])
 def test_defaults_of_a_server_count_in_a_file_too(cluster: Server, case: str) -> None:
-    """Requests from limits; overhead alone is known to the server only."""
+    """Requests come from limits; only a server knows a pod's overhead."""
     written = manifest(f"{case}-dry", case)
     defaulted = msgspec.json.decode(create(cluster, f"{PATH}?dryRun=All", written), type=Schedulable)
     assert pod_requests(msgspec.convert(written, Schedulable)) == pod_requests(defaulted)

@@ -1,4 +1,4 @@
-"""Workloads that evict each other in turn, on a real server with the real process: slowed down and reported.
+"""Workloads that evict each other in turn are slowed down and reported, by the real process.
 
 With constant priorities this cannot happen. Here the test recreates each pod under its name with a higher
 class than that of the pod that took its place.
@@ -33,20 +33,20 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
 
 
 def held_back(yard: Yard, name: str) -> int:
-    """Wait until a pod says that it is held back; return the seconds."""
+    """Wait until a pod's message has a delay; return the seconds."""
     found = _HELD.search(yard.until_message(name, "which evicted it"))
     assert found is not None
     return int(found[1])
 
 
 def circles(yard: Yard, scheduler: Scheduler, times: int) -> None:
-    """Wait until so many were counted; each is logged once."""
+    """Wait until this many cycles are counted; each is logged once."""
     yard.until(lambda: scheduler.metric("eviction_cycles_total") == times, f"{times} are counted")
     assert scheduler.log.count("workloads evict each other") == times
 
 
 def test_workloads_that_evict_each_other_are_slowed_down(recorded: World) -> None:
-    """The first round costs a minute, the next one two; the delay ends, as the reason may have gone."""
+    """The first cycle delays a minute, the next one two; the delay ends, because its reason may be gone."""
     records = recorded.server.new_namespace("records-")
     with recorded.scheduling(recordsNamespace=records) as scheduler, recorded.yard() as yard:
         yard.node("n0")

@@ -1,4 +1,4 @@
-"""The history that a running scheduler leaves: of its own preemptions, and of a shadow of kube-scheduler."""
+"""The history of a running scheduler: its own preemptions, and a shadow of kube-scheduler."""
 
 import json
 from collections.abc import Callable, Iterator
@@ -34,7 +34,7 @@ def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
 
 @pytest.fixture(scope="module")
 def records_namespace(both: World) -> Iterator[str]:
-    """Yield a scheduler with a shadow, and where it keeps its history."""
+    """Yield a scheduler with a shadow, and the location of its history."""
     namespace = both.server.new_namespace("records-")
     with both.scheduling(shadow=True, recordsNamespace=namespace):
         yield namespace
@@ -42,13 +42,13 @@ def records_namespace(both: World) -> Iterator[str]:
 
 @pytest.fixture
 def yard(both: World, records_namespace: str) -> Iterator[Yard]:
-    """Yield a yard of one test, under that scheduler."""
+    """Yield a sandbox for one test, under that scheduler."""
     with both.yard() as made:
         yield made
 
 
 def plans(yard: Yard) -> list[RecordedPlan]:
-    """Return the recorded plans of a yard."""
+    """Return the recorded plans of a sandbox."""
     code, read = yard.server.request("GET", RECORDS)
     assert code == 200, read
     records = msgspec.convert(read["items"], list[PreemptionRecord])
@@ -56,7 +56,7 @@ def plans(yard: Yard) -> list[RecordedPlan]:
 
 
 def written(yard: Yard, reached: Callable[[RecordedPlan], bool]) -> RecordedPlan:
-    """Wait for a plan that is as it should be, and give it."""
+    """Wait for a plan that meets a condition; return it."""
     until(lambda: any(map(reached, plans(yard))), "it is written down")
     return next(plan for plan in plans(yard) if reached(plan))
 
@@ -74,7 +74,7 @@ def test_a_preemption_of_our_own(yard: Yard) -> None:
 
 
 def test_kube_scheduler_preempts_and_the_shadow_agrees(yard: Yard) -> None:
-    """There is one way only, and kube-scheduler is fast: the shadow uses the cluster as it was."""
+    """There is only one plan, and kube-scheduler is fast: the shadow plans on the earlier cluster."""
     yard.nodes(2)
     yard.pod("low", 4, 1, schedulerName=OTHER)
     yard.pod("middle", 4, 5, schedulerName=OTHER)
@@ -88,7 +88,7 @@ def test_kube_scheduler_preempts_and_the_shadow_agrees(yard: Yard) -> None:
 
 
 def test_whatif_and_the_loop_agree_on_the_harm_of_a_gang(both: World) -> None:
-    """The loop only observes its plan; `whatif` plans for the same second of the same cluster."""
+    """The observed plan of the loop equals that of `whatif` for the same second of the same cluster."""
     name, namespace = "podium-observed", both.server.new_namespace("records-")
     observing = both.scheduling(schedulerName=name, preemption="observe", recordsNamespace=namespace)
     with observing, both.yard(name) as yard:

@@ -1,4 +1,4 @@
-"""A preemption that one process begins and the next one ends, on a real server: one plan in the records."""
+"""A preemption that one process starts and the next one ends is one plan in the records."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -39,7 +39,10 @@ def plans(recorded: World, namespace: str) -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize("killed", [False, True], ids=["told to stop", "killed"])
 def test_one_plan(recorded: World, killed: bool) -> None:
-    """Between marks and deletes. The rate would not let it go twice."""
+    """The takeover is between marks and deletes.
+
+    The rate would not allow the plan twice.
+    """
     name, namespace = f"podium-{'dead' if killed else 'told'}", recorded.server.new_namespace("records-")
     rate = {} if killed else {"evictionsPerMinute": VICTIMS}
     options: dict[str, Any] = {"schedulerName": name, "recordsNamespace": namespace, **rate}

@@ -61,7 +61,7 @@ LARGEST = plan(
 
 @pytest.fixture(scope="module", params=RELEASES)
 def own(request: pytest.FixtureRequest) -> Iterator[Server]:
-    """Yield a server that has the custom resource and nothing else of Podium."""
+    """Yield a server with the custom resource and nothing else of Podium."""
     with exclusive(RELEASES[request.param], workload_api=False) as server:
         code, answer = server.request("POST", DEFINITIONS, definitions.records())
         assert code == 201, answer
@@ -75,13 +75,13 @@ def own(request: pytest.FixtureRequest) -> Iterator[Server]:
 
 @pytest.fixture(autouse=True)
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Wait for servers that are slow because the machine is: nothing here is about time."""
+    """Wait, without a requirement on time, because the machine may be busy."""
     monkeypatch.setattr("podium.schedulerplugin.history.writer._LAST_SECONDS", 60.0)
     monkeypatch.setattr("podium.schedulerplugin.history.writer._RESTORE_SECONDS", 60.0)
 
 
 def conditions(server: Server, path: str) -> set[str]:
-    """Return the conditions that hold; a schema that is not structural would be one that does not belong."""
+    """Return the conditions that are true; a non-structural schema would be an unexpected one."""
     code, read = server.request("GET", path)
     assert code == 200, read
     return {each["type"] for each in read["status"].get("conditions") or () if each["status"] == "True"}
@@ -103,7 +103,7 @@ def create(server: Server, namespace: str, *plans: Any) -> tuple[int, Any]:
 
 
 def test_every_field_at_its_limit_is_stored(own: Server) -> None:
-    """Nothing is pruned, and the largest plan there can be fits."""
+    """Nothing is pruned, and the largest possible plan fits."""
     code, stored = create(own, own.new_namespace(), LARGEST)
     assert code == 201, stored
     assert msgspec.convert(stored["plans"], list[RecordedPlan]) == [LARGEST]
@@ -162,7 +162,7 @@ def history(connection: Connection, namespace: str, logged: list[str]) -> Histor
 
 
 async def written(server: Server, namespace: str, *plans: RecordedPlan) -> list[str]:
-    """Lead for as long as it takes to write these, and return the log."""
+    """Lead until these are written, and return the log."""
     logged: list[str] = []
     async with connect(str(server.kubeconfig), None) as connection:
         kept = history(connection, namespace, logged)
@@ -177,7 +177,7 @@ async def written(server: Server, namespace: str, *plans: RecordedPlan) -> list[
 
 
 async def test_leaders_one_after_the_other(own: Server) -> None:
-    """Each goes on where the last one ended, into the next object where one is full."""
+    """Each leader continues where the last one ended, in a new object if one is full."""
     namespace = own.new_namespace()
     assert await written(own, namespace, *(plan(at) for at in range(MAX_PLANS - 1))) == []
     assert await written(own, namespace, plan(1000), plan(1001)) == []
@@ -187,7 +187,7 @@ async def test_leaders_one_after_the_other(own: Server) -> None:
 
 
 async def test_two_leaders_at_once_lose_nothing(own: Server) -> None:
-    """A former leader that does not know of its successor writes last: both plans are there."""
+    """A former leader writes after its successor: both plans are stored."""
     namespace = own.new_namespace()
     logged: list[str] = []
     async with connect(str(own.kubeconfig), None) as connection:
@@ -203,7 +203,7 @@ async def test_two_leaders_at_once_lose_nothing(own: Server) -> None:
 
 
 async def test_a_record_object_changed_by_a_user_is_written(own: Server) -> None:
-    """Labelled, and deleted, while it is written."""
+    """An object that is labelled or deleted during writes loses no later plan."""
     namespace = own.new_namespace()
     logged: list[str] = []
     async with connect(str(own.kubeconfig), None) as connection:

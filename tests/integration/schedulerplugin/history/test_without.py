@@ -1,4 +1,4 @@
-"""Real API servers without PreemptionRecord: the log has the remedy, and nothing else happens."""
+"""On real API servers without PreemptionRecord the log has the remedy, and scheduling is unaffected."""
 
 import asyncio
 import random
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.server
 
 
 async def test_the_scheduler_is_told_what_to_apply(server_without: Server) -> None:
-    """Once, though the end tries again."""
+    """The log has one line, although the last write is another attempt."""
     logged: list[str] = []
     async with connect(str(server_without.kubeconfig), None) as connection:
         kept = History(

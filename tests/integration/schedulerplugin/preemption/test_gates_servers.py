@@ -1,4 +1,4 @@
-"""kube-scheduler 1.37 and a group of which one pod has scheduling gates."""
+"""kube-scheduler 1.37 and a group with one gated pod."""
 
 from typing import Any
 

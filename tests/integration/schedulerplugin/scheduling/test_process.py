@@ -1,7 +1,7 @@
 """The process as docs/scheduler.md describes it: its rights, its readiness, and its leader election.
 
-Under an account that has the page's rights and no other it does everything once, through a proxy that records
-its requests. Other processes lose a right while they run, or take over from each other.
+Under an account with only the page's rights it does everything once, through a proxy that records its
+requests. Other processes lose a right while they run, or take over from each other.
 """
 
 import sys
@@ -45,7 +45,7 @@ NATIVE_API = f"{NATIVE_GROUP}/{NATIVE[NEWEST.minor][0]}"
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[Server]:
-    """Yield a server that has every kind that the scheduler follows, native groups and Podium's."""
+    """Yield a server with every kind that the scheduler watches, native groups and Podium's."""
     with exclusive(NEWEST) as made:
         install(made)
         make(made, "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", definitions.records())
@@ -57,12 +57,12 @@ def server() -> Iterator[Server]:
 
 @pytest.fixture(scope="module")
 def account(server: Server) -> Account:
-    """Return an account that has the page's rights and no other."""
+    """Return an account with the page's rights only."""
     return PAGE.account(server)
 
 
 def launch(kubeconfig: Path, folder: Path, *arguments: str) -> Controller:
-    """Start a scheduler and do not wait."""
+    """Start a scheduler without waiting."""
     line = [str(PODIUM), "scheduler", f"--kubeconfig={kubeconfig}", "--metrics-port=0", "--log-format=json"]
     return spawn([*line, *arguments], folder)
 
@@ -110,7 +110,7 @@ class Gangs:
 
 
 def records(server: Server) -> list[dict[str, Any]]:
-    """Return the history that the scheduler has written."""
+    """Return the history of the scheduler."""
     code, answer = server.request("GET", RECORDS)
     assert code == 200, answer
     found: list[dict[str, Any]] = answer["items"]
@@ -118,7 +118,7 @@ def records(server: Server) -> list[dict[str, Any]]:
 
 
 def edit_records(server: Server) -> None:
-    """Change the stored history, so that its last writer has to read it again."""
+    """Change the stored history, so that its last writer must read it again."""
     for record in records(server):
         path = f"{RECORDS}/{record['metadata']['name']}"
         code, answer = server.request("PATCH", path, {"metadata": {"labels": {"seen": "yes"}}}, MERGE)
@@ -131,7 +131,7 @@ def preemptors(server: Server) -> set[str]:
 
 
 def use_each(server: Server, proxy: Proxy, kubeconfig: Path, folder: Path) -> None:
-    """List where no watch begins with a list, schedule, preempt, and ask after a lost answer."""
+    """List where watches have no initial list, schedule, preempt, and read after a lost answer."""
     lease = f"--lease={NAMESPACE}/{NAME}"
     lists = {right for right in PAGE.listed() if right.verb == "list"}
     with proxy.fault(Where(watch=True), Refuse(422, "Invalid")):
@@ -167,7 +167,7 @@ def test_they_are_enough_and_each_is_used(server: Server, account: Account, tmp_
 def test_a_process_that_loses_the_right_to_read_is_not_ready(
     code: int, reason: str, server: Server, tmp_path: Path
 ) -> None:
-    """/readyz names the kind that cannot be read; the process is ready again when the kind can be read."""
+    """/readyz names the unreadable kind; the process is ready again when the kind can be read."""
     with Proxy(server).running() as proxy:
         started = launch(proxy.kubeconfig(tmp_path), tmp_path / "one", "--no-leader-elect")
         with ending(started):
@@ -212,7 +212,7 @@ def test_the_next_leader_goes_by_a_list_of_its_own(server: Server, tmp_path: Pat
 def test_evictions_without_a_lease_mean_that_it_was_deleted(
     server: Server, account: Account, tmp_path: Path
 ) -> None:
-    """The end of its holder is unknown; without any eviction, no process led before."""
+    """The end of its holder is unknown; if no process led before, evictions are allowed at once."""
     gangs = Gangs(Place(server, NATIVE_API), "deleted")
     without_lease = ("delete", "lease", f"--namespace={NAMESPACE}", NAME, "--ignore-not-found")
     kubeconfig = account.kubeconfig(tmp_path, server.url)
@@ -247,7 +247,7 @@ def test_evictions_without_a_lease_mean_that_it_was_deleted(
 def test_evictions_in_flight_at_shutdown_are_recorded(
     server: Server, account: Account, tmp_path: Path
 ) -> None:
-    """Its successor counts it, and has to wait for nothing, for it ended in order."""
+    """Its successor counts the eviction, and need not wait, because the former leader ended in order."""
     gangs = Gangs(Place(server, NATIVE_API), "stopped")
     with Proxy(server).running() as proxy:
         kubeconfig = account.kubeconfig(tmp_path, proxy.url)

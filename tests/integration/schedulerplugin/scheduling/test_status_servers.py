@@ -1,6 +1,6 @@
-"""Statuses on real servers: they accept our writes to pods and to native groups.
+"""Real servers accept our status writes to pods and to native groups.
 
-Only a server knows which fields it drops or refuses, and which conditions stay beside another manager's.
+Only a server knows which fields it drops or refuses, and which conditions remain with another manager's.
 """
 
 import asyncio
@@ -32,7 +32,7 @@ THEIRS = {
 
 
 class Stored:
-    """A native group with a condition of another manager's and its one pod, and a state that follows them."""
+    """A native group with another manager's condition and one pod, and a state that watches them."""
 
     def __init__(self, server: Server, namespace: str) -> None:
         self._server = server
@@ -70,7 +70,7 @@ class Stored:
         return _conditions(group), {**_conditions(pod), "node": pod["status"].get("nominatedNodeName")}
 
     def unit(self) -> Unit:
-        """The unit that the group is."""
+        """Return the unit of the group."""
         uid = self.state.groups[self.key].metadata.uid or ""
         return Unit("PodGroup", self.key.namespace, self.key.name, uid, 0, (self.pod,))
 
@@ -93,7 +93,7 @@ def _conditions(stored: dict[str, Any]) -> dict[str, Any]:
 
 @pytest.mark.server
 async def test_real_servers_take_it(server: Server, namespace: str) -> None:
-    """Conditions of pods and of native groups, which another manager's stand beside."""
+    """Our conditions of pods and native groups do not change another manager's."""
     stored = Stored(server, namespace)
     key, a = stored.key, stored.pod
     counted: list[tuple[str, str]] = []

@@ -1,7 +1,7 @@
-"""The rate of evictions when one leader follows another: unknown evictions count as the most possible.
+"""The rate of evictions after a change of leader: unknown evictions count as the maximum.
 
 The next process reads the number of recent evictions that the former one had recorded, and a killed one had
-not recorded all. There is no history in this world at all.
+not recorded all. There is no history in this world.
 """
 
 from collections.abc import Iterator
@@ -33,7 +33,7 @@ def full(yard: Yard, size: int) -> None:
 
 
 def test_the_successor_of_a_killed_leader_evicts_no_pod_for_a_minute(plain: World) -> None:
-    """A new lease costs nothing, nor one that was released, and one that expired a minute.
+    """A new or released lease costs no quota, and an expired one a minute.
 
     A leader that stops within that minute, or could not record its evictions, releases nothing.
     """
@@ -66,7 +66,7 @@ def test_the_successor_of_a_killed_leader_evicts_no_pod_for_a_minute(plain: Worl
 
 @pytest.mark.parametrize("what", ["emptied", "deleted"])
 def test_a_lease_taken_from_a_leader_was_not_released(what: str, plain: World) -> None:
-    """The next leader knows that the lease was taken, and that the evictions of the other are unknown."""
+    """The next leader sees a lease that was taken, so the evictions of the other are unknown."""
     name, (namespace, lease) = "podium-torn", (plain.server.new_namespace("lease-"), "torn")
     path = f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases/{lease}"
     options: dict[str, Any] = {"lease": (namespace, lease), "schedulerName": name, "evictionsPerMinute": 5}
@@ -93,7 +93,7 @@ def test_a_lease_taken_from_a_leader_was_not_released(what: str, plain: World) -
 
 
 def test_a_leader_with_unrecorded_evictions_does_not_release_the_lease(plain: World) -> None:
-    """The next leader would evict as many again."""
+    """Without the record, the next leader would evict as many again."""
     name, lease = "podium-mute", (plain.server.new_namespace("lease-"), "mute")
     with (
         plain.scheduling(lease=lease, schedulerName=name, evictionsPerMinute=5) as scheduler,
@@ -113,7 +113,7 @@ def test_a_leader_with_unrecorded_evictions_does_not_release_the_lease(plain: Wo
 
 
 def test_without_a_lease_the_end_of_the_previous_process_is_unknown(plain: World) -> None:
-    """It is unknown whether there was one; without a rate it does not matter."""
+    """It is unknown whether there was an eviction; without a rate it does not matter."""
     name = "podium-alone"
     with (
         plain.scheduling(schedulerName=name, evictionsPerMinute=5) as scheduler,

@@ -74,7 +74,7 @@ def _conditions(stored: Any) -> dict[str, tuple[str, str]]:
 
 
 async def test_a_binding_is_of_one_pod_to_one_node(server: Server, namespace: str, writes: Writes) -> None:
-    """Once; that it is there already is as good, and nowhere else."""
+    """A pod is bound once; a bind to the same node succeeds, to another node it fails."""
     pod = _make(server, namespace)
     await writes.nominate(pod, "n1", WAITS)
     await writes.bind(pod, "n1")
@@ -90,7 +90,7 @@ async def test_a_binding_is_of_one_pod_to_one_node(server: Server, namespace: st
 async def test_a_pod_that_cannot_be_bound_has_a_reason(
     server: Server, namespace: str, writes: Writes
 ) -> None:
-    """A pod being deleted is gone, and so is one replaced under its name; a gated pod is not lost."""
+    """A terminating or replaced pod counts as gone; a gated pod does not."""
     going = _make(server, namespace, "going", nodeName="n1", finalizers=["podium.dev/test"])
     assert server.request("DELETE", _path(going), {"gracePeriodSeconds": 0})[0] == 200
     other = _make(server, namespace, "other")._replace(uid="another")
@@ -153,7 +153,7 @@ async def test_a_status_is_of_one_pod(server: Server, namespace: str, writes: Wr
 
 
 async def test_a_delete_is_of_one_pod(server: Server, namespace: str, writes: Writes) -> None:
-    """It has the pod's own grace period; a later pod of the name stays."""
+    """The delete has the pod's own grace period; a later pod of the name stays."""
     pod = _make(server, namespace, nodeName="n1", terminationGracePeriodSeconds=77)
     await writes.delete(pod._replace(uid="another"))
     assert "deletionTimestamp" not in _read(server, pod)["metadata"]
@@ -167,7 +167,7 @@ async def test_a_delete_is_of_one_pod(server: Server, namespace: str, writes: Wr
 
 
 async def test_conditions_of_a_group(server: Server, namespace: str, writes: Writes) -> None:
-    """All of ours at once, none of others'; and not of a later group of the name."""
+    """All our conditions are written at once, none of others', and none to a later group of the name."""
     version = "v1alpha2" if server.release.minor == "1.36" else "v1beta1"
     parent = f"/apis/scheduling.k8s.io/{version}/namespaces/{namespace}/podgroups"
     policy = {"schedulingPolicy": {"gang": {"minCount": 2}}}
@@ -217,7 +217,7 @@ WRITES: dict[str, Write] = {
 async def test_a_fault_is_got_over(
     server_137: Server, namespace: str, tmp_path: Path, fault: Fault, method: str
 ) -> None:
-    """Twice in a row: in the end it is done, and of a binding the server has taken exactly one."""
+    """After two attempts the write is done, and the server has accepted one binding only."""
     pod = _make(server_137, namespace, terminationGracePeriodSeconds=0)
     where = Where(f"/pods/{pod.name}", method=method)
     with Proxy(server_137).running() as proxy:

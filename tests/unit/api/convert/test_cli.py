@@ -55,7 +55,7 @@ CONVERTED: list[dict[str, Any]] = [
 
 
 def run(*arguments: str, text: str | bytes | None = None) -> Result:
-    """Run the command as a shell would, stdin included; a PodiumError is left for the test to see."""
+    """Run the command as a shell would, with stdin; a PodiumError reaches the test."""
     return CliRunner().invoke(command, arguments, input=text)
 
 
@@ -119,7 +119,7 @@ def test_lost_comments_are_said() -> None:
 
 
 def test_the_line_breaks_of_windows_stay() -> None:
-    """In the separators too: only the lines that change differ in a review."""
+    """Line separators stay too: only the changed lines differ in a review."""
     two = MANIFEST.replace("kind: List\nitems:", "kind: ConfigMap\ndata: {}\n#").partition("- {")[0]
     unix, windows = (run("-f", "-", "--to", PODIUM, text=text) for text in (two, two.replace("\n", "\r\n")))
     assert unix.stdout.count("---") == 1
@@ -130,7 +130,7 @@ def test_the_line_breaks_of_windows_stay() -> None:
     ("api_version", "kind", "code"), [row[1:] for row in LEFT], ids=[row[0] for row in LEFT]
 )
 def test_other_kinds_are_passed_through(api_version: str, kind: str, code: int) -> None:
-    """They are unchanged; a group of another version of this API gets a note, with exit code 3."""
+    """Other documents are unchanged; a group of another version of this API gets a note, with exit code 3."""
     document = {"apiVersion": api_version, "kind": kind, "metadata": {"name": "a"}, "items": []}
     if kind != "List":
         del document["items"]
@@ -155,7 +155,7 @@ def test_strict_refuses_what_podium_does_not_read() -> None:
 
 
 def test_nothing_is_written_when_one_document_is_bad(tmp_path: Path) -> None:
-    """A wrong type is an error of the input with its place, and what stood in the output file stays."""
+    """A wrong type is an error of the input with its place, and the output file keeps its content."""
     bad = MANIFEST + "---\n{apiVersion: v1, kind: Pod, metadata: {name: 7}}\n"
     target = tmp_path / "out.yaml"
     target.write_text("before")

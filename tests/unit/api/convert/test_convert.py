@@ -65,7 +65,7 @@ def test_each_field_has_its_place_in_each_version(source: str, target: str) -> N
 
 
 def test_keys_keep_their_order() -> None:
-    """A renamed field stands where the old one stood."""
+    """A renamed field has the position of the old one."""
     converted = convert(group(NATIVE["v1alpha2"], V1ALPHA2_SPEC), STORED).document
     assert list(converted) == ["apiVersion", "kind", "metadata", "spec"]
     assert list(converted["spec"]) == list(V1BETA1_SPEC)
@@ -211,7 +211,7 @@ def test_fields_that_a_target_lacks_are_reported(
 
 
 def test_a_new_object_has_nothing_of_the_old_ones_life() -> None:
-    """Into another group, what only a server or the old controllers write is left out and named, not lost."""
+    """Into another group, fields of a server or the old controllers are left out and named, not lost."""
     applied = "kubectl.kubernetes.io/last-applied-configuration"
     metadata = {
         "name": "train",
@@ -243,13 +243,13 @@ RECREATED = [
 def test_an_object_keeps_its_identity_where_one_server_has_both_versions(
     source: str, target: str, recreated: bool
 ) -> None:
-    """No server serves v1alpha2 beside a later native version: such an object is recreated."""
+    """No server serves v1alpha2 with a later native version: such an object is recreated."""
     converted = convert(group(source, {}) | {"metadata": {"name": "train", **SERVER_OWNED}}, target)
     assert ("uid" not in converted.document["metadata"]) is recreated
 
 
 def test_the_condition_of_being_scheduled_has_its_versions_name() -> None:
-    """The two names change places, so that a round trip is exact whatever an object has."""
+    """The two names are swapped, so a round trip is exact for any object."""
     names = ["PodGroupScheduled", "DisruptionTarget"]
     status = {"conditions": [{"type": name, "status": "True"} for name in names]}
     newer = convert(group(OLDER, {}, status=status), STORED).document
@@ -303,7 +303,7 @@ def test_to_its_own_version_an_object_is_itself(document: dict[str, Any]) -> Non
 
 @given(st.sampled_from((OLDER, STORED)).flatmap(objects))
 def test_podiums_versions_lose_nothing(document: dict[str, Any]) -> None:
-    """There and back again is the same document, server's fields and all, whatever was stored."""
+    """A round trip gives the same document, including the server's fields, for any stored object."""
     before = copy.deepcopy(document)
     other = STORED if document["apiVersion"] == OLDER else OLDER
     there = convert(document, other)
@@ -314,7 +314,7 @@ def test_podiums_versions_lose_nothing(document: dict[str, Any]) -> None:
 
 @given(objects(live=False), st.sampled_from(sorted(VERSIONS)))
 def test_a_round_trip_without_a_loss_is_exact(document: dict[str, Any], target: str) -> None:
-    """Between any two versions, either the same document comes back, or a note names a loss."""
+    """A round trip between any two versions gives the same document, or a note names a loss."""
     there = convert(document, target)
     back = convert(there.document, document["apiVersion"])
     carried = [note for note in there.notes if note.text.endswith("left out")]
@@ -323,7 +323,7 @@ def test_a_round_trip_without_a_loss_is_exact(document: dict[str, Any], target: 
 
 @given(objects(), st.sampled_from(sorted(VERSIONS)))
 def test_the_meaning_is_the_same_in_every_version(document: dict[str, Any], target: str) -> None:
-    """The target's own read accepts the result, and it means the same as the source, except for losses."""
+    """The target's own read accepts the result, which means the same as the source, except for losses."""
     converted = convert(document, target)
     assert converted.document["apiVersion"] == target
     meant, means = neutral(document), neutral(converted.document)
@@ -350,7 +350,7 @@ def test_the_meaning_is_the_same_in_every_version(document: dict[str, Any], targ
 
 @given(objects(), st.sampled_from(sorted(VERSIONS)))
 def test_a_new_object_carries_no_identity(document: dict[str, Any], target: str) -> None:
-    """Across groups nothing of the server's is left, and everything else of the metadata is."""
+    """Across groups the server's metadata is removed, and all other metadata stays."""
     converted = convert(document, target).document
     if group_of(document["apiVersion"]) != group_of(target):
         left = {key: value for key, value in document["metadata"].items() if key not in SERVER_OWNED}
@@ -371,7 +371,7 @@ JSON_VALUES = st.recursive(
 
 @given(objects(), st.sampled_from(sorted(VERSIONS)), st.text(max_size=4), JSON_VALUES)
 def test_whatever_decodes_converts(document: dict[str, Any], target: str, key: str, value: Any) -> None:
-    """A field of any name and value never stops a conversion, as long as the version's own read takes it."""
+    """A field of any name and value never stops a conversion if the version's own read accepts it."""
     for field in (key, "disruptionMode", "preemptionPolicy", "podGroupTemplateRef", "workloadRef"):
         changed = document | {"spec": document["spec"] | {field: value}}
         read = READS[document["apiVersion"], document["kind"]]

@@ -96,13 +96,13 @@ PAIRS: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
 
 @pytest.mark.parametrize(("native", "podium"), [row[1:] for row in PAIRS], ids=[row[0] for row in PAIRS])
 def test_membership_moves_and_comes_back(native: dict[str, Any], podium: dict[str, Any]) -> None:
-    """Both forms of every owner, each way; in its own API it stays itself, and no input is changed."""
+    """Both forms of every owner are rewritten each way; in its own API nothing changes, and no input does."""
     before = copy.deepcopy((native, podium))
     assert regroup(native, PODIUM) == (podium, [])
     assert regroup(native, NATIVE) == (native, [])
     assert regroup(podium, PODIUM) == (podium, [])
     back = regroup(podium, NATIVE).document
-    # A template that had no metadata keeps the empty one: a server writes the same for both.
+    # A template without metadata keeps an empty one, which a server writes in the same way.
     assert back == native or back["spec"]["template"] == {"metadata": {}} | native["spec"]["template"]
     assert (native, podium) == before
 
@@ -125,7 +125,7 @@ def test_objects_in_no_group_pass_unchanged(document: dict[str, Any], target: st
 
 @pytest.mark.parametrize("target", [NATIVE, PODIUM])
 def test_of_two_names_the_field_rules(target: str) -> None:
-    """A server that has both does the same; a note names the name that is lost."""
+    """A pod with both forms is rewritten as on a server; a note has the lost name."""
     both = pod(FIELD, **{LABEL: "other"})
     document, notes = regroup(both, target)
     assert document == (pod(FIELD) if target == NATIVE else pod({}, **{LABEL: "train"}))

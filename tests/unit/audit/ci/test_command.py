@@ -52,7 +52,7 @@ FAIL = ("--fail-on", "warning")
 
 @pytest.mark.parametrize("output", ["json", "yaml"])
 def test_only_what_is_new_counts(podium: Podium, output: str) -> None:
-    """Against an earlier report, a finding with another message is known, and a fixed one is gone."""
+    """Compared with an earlier report, a finding with another message is known, a missing one fixed."""
     old, new = cluster("old.json", *OLD), cluster("new.json", *NEW)
     assert podium("-f", old, "-o", output, "--output-file", "baseline").code == 0
     assert podium("-f", old, "--baseline", "baseline", *FAIL).code == 0
@@ -92,7 +92,7 @@ def test_the_exit_code_speaks_of_what_counts_in_every_format(podium: Podium, out
 
 
 def test_a_diff_is_an_audit_of_new_against_one_of_old(podium: Podium) -> None:
-    """It equals --baseline with a report on OLD; stderr names the purpose of each input."""
+    """The result equals --baseline with a report on OLD; stderr names the role of each input."""
     old, new = cluster("old.json", *OLD), cluster("new.json", *NEW)
     podium("-f", old, "-o", "json", "--output-file", "baseline.json")
     by_report = podium("-f", new, "--baseline", "baseline.json", "-o", "json").json
@@ -104,7 +104,7 @@ def test_a_diff_is_an_audit_of_new_against_one_of_old(podium: Podium) -> None:
 
 
 def test_an_ignored_finding_is_ignored_in_both_states(podium: Podium) -> None:
-    """An ignore makes nothing new, nor gone."""
+    """An ignored finding is neither new nor fixed."""
     old, new = cluster("old.json", *OLD), cluster("new.json", *NEW)
     chosen = config(ignores=[ignore(objects=["team-a/b", "team-a/c"])])
     run = podium("--diff", old, new, "--config", chosen, "-o", "json")
@@ -117,7 +117,7 @@ def test_an_ignored_finding_is_ignored_in_both_states(podium: Podium) -> None:
 
 
 def test_each_side_of_a_diff_is_judged_for_its_own_minor(podium: Podium) -> None:
-    """Or both for the one that is asked for; the table says where they differ."""
+    """A requested version is used for both inputs; the table notes a difference."""
     info = '{"apiVersion": "cli.podium.dev/v1", "kind": "ClusterInfo", "server": "v1.%s.0"}\n'
     for minor in ("36", "37"):
         Path(f"{minor}.json").write_text(info % minor + json.dumps(job("a", "gold")), "utf-8")
@@ -130,7 +130,7 @@ def test_each_side_of_a_diff_is_judged_for_its_own_minor(podium: Podium) -> None
 
 
 def test_ignores_have_a_last_day(podium: Podium) -> None:
-    """They hold to its end, with their reason in the report; then findings count and the report notes it."""
+    """Ignores hold until their last day, with their reason in the report; then findings count with a note."""
     new = cluster("new.json", *NEW)
     holding = config(ignores=[ignore(expires=(NOW + timedelta(2)).isoformat())])
     run = podium("-f", new, "--config", holding, "-o", "json", *FAIL)
@@ -145,7 +145,7 @@ def test_ignores_have_a_last_day(podium: Podium) -> None:
 
 
 def test_severities_of_ones_own_fail_or_do_not(podium: Podium) -> None:
-    """They are the finding's and the rule's, in SARIF as well."""
+    """The severities are those of the finding and its rule, in SARIF too."""
     new = cluster("new.json", *NEW)
     assert podium("-f", new).code == 0
     chosen = config(severities={"template-class-missing": "error"})
@@ -228,7 +228,7 @@ NO_BASELINE = {
 
 @pytest.mark.parametrize(("text", "says"), NO_BASELINE.values(), ids=list(NO_BASELINE))
 def test_an_invalid_baseline_is_an_error(podium: Podium, text: str | None, says: str) -> None:
-    """It fails in one line, instead of counting everything or nothing."""
+    """The command fails with one line, and never counts everything or nothing."""
     if text is not None:
         Path("baseline.json").write_text(text, "utf-8")
     run = podium("-f", cluster("new.json", *NEW), "--baseline", "baseline.json")
@@ -249,13 +249,13 @@ USAGE = {
 
 @pytest.mark.parametrize("arguments", USAGE.values(), ids=list(USAGE))
 def test_wrong_usage(podium: Podium, arguments: tuple[str, ...]) -> None:
-    """The command refuses options without a meaning before it reads anything."""
+    """The command refuses options without effect before it reads anything."""
     run = podium(*arguments)
     assert (run.code, run.stdout) == (2, "")
 
 
 def test_a_broken_half_of_a_diff_is_named(podium: Podium) -> None:
-    """Either side fails as -f would."""
+    """Either side fails as -f does."""
     new = cluster("new.json", *NEW)
     for arguments in (("missing.json", new), (new, "missing.json")):
         run = podium("--diff", *arguments)

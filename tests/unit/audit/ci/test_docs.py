@@ -24,9 +24,9 @@ WORKFLOW = yaml.safe_load((EXAMPLE / "workflow.yaml").read_text("utf-8"))
 HOOKS = yaml.safe_load((ROOT / ".pre-commit-hooks.yaml").read_text("utf-8"))
 PRE_COMMIT = yaml.safe_load((EXAMPLE / "pre-commit-config.yaml").read_text("utf-8"))
 
-# pre-commit's keys of a hook (pre-commit.com, "Creating new hooks"), as far as ours may use them.
+# pre-commit's keys of a hook (pre-commit.com, "Creating new hooks") that ours may use.
 HOOK_KEYS = {"id", "name", "entry", "language", "files", "types_or", "pass_filenames", "description", "args"}
-# A manifest with a class that is nowhere: a mistake of today.
+# A manifest with a class that does not exist: a new error.
 MISTAKE = """\
 apiVersion: batch/v1
 kind: Job
@@ -37,12 +37,12 @@ spec: {template: {spec: {priorityClassName: reserch, containers: [{name: main}]}
 
 @pytest.fixture
 def repository(tmp_path: Path) -> Path:
-    """Return a user's repository, as the recipes have it."""
+    """Return a user's repository, as in the recipes."""
     return Path(shutil.copytree(EXAMPLE, tmp_path / "repository"))
 
 
 def test_every_field_of_the_configuration_is_documented() -> None:
-    """The example has all of them and is the kind; the table has them except for the envelope."""
+    """The example has all fields and the kind; the table has all but apiVersion and kind."""
     section = DOCS.partition("## The configuration\n")[2].partition("\n##")[0]
     written = re.match(r"\n(    .*\n)+", section)
     assert written is not None
@@ -56,12 +56,12 @@ def test_every_field_of_the_configuration_is_documented() -> None:
 
 
 def _dated(ignore: dict[str, Any]) -> dict[str, Any]:
-    """Return an ignore with its day as text: PyYAML makes a date of it, our reader does not."""
+    """Return an ignore with its day as text: PyYAML reads it as a date, our reader does not."""
     return {**ignore, "expires": str(ignore["expires"])}
 
 
 def test_the_baseline_in_the_example_is_of_the_example(repository: Path) -> None:
-    """It is what the first command writes today."""
+    """The example equals the output of the first command."""
     done = run("podium audit -f deploy --config audit.yaml -o json --fail-on never", repository)
     assert json.loads(done.stdout) == json.loads((repository / "baseline.json").read_text("utf-8"))
 
@@ -72,7 +72,7 @@ def _steps() -> dict[str, dict[str, Any]]:
 
 
 def _play(name: str, repository: Path) -> "subprocess.CompletedProcess[str]":
-    """Run a step as GitHub's runner does: Python by itself, anything else by bash."""
+    """Run a step as GitHub's runner does: Python directly, any other shell with bash."""
     step = _steps()[name]
     if step.get("shell") == "python":
         return run([sys.executable, "-c", step["run"]], repository)
@@ -80,8 +80,8 @@ def _play(name: str, repository: Path) -> "subprocess.CompletedProcess[str]":
 
 
 def test_the_workflow_is_one() -> None:
-    """It may write security events and nothing else, and every step runs something or uses an action."""
-    # YAML 1.1 has `on` for true; GitHub's reader has not.
+    """The workflow may write security events only, and every step runs a command or uses an action."""
+    # YAML 1.1 reads `on` as true; GitHub's reader does not.
     assert set(WORKFLOW) == {"name", True, "permissions", "jobs"}
     assert WORKFLOW["permissions"] == {"contents": "read", "security-events": "write"}
     (job,) = WORKFLOW["jobs"].values()
@@ -93,7 +93,7 @@ def test_the_workflow_is_one() -> None:
 
 
 def test_the_workflow_fails_on_what_is_new_alone(repository: Path) -> None:
-    """The repository as it is passes; a mistake is one annotation in its file, and fails."""
+    """The unchanged repository passes; an error is one annotation in its file, and fails."""
     passed = _play("Fail on what is new", repository)
     assert (passed.returncode, passed.stdout.count("::error")) == (0, 0)
     (repository / "deploy" / "mistake.yaml").write_text(MISTAKE, "utf-8")
@@ -118,7 +118,7 @@ def test_the_workflow_uploads_all_that_is_not_ignored(repository: Path) -> None:
 
 
 def test_the_hook_is_one() -> None:
-    """It has what pre-commit requires, and the example asks for it."""
+    """The hook has the fields that pre-commit requires, and the example names it."""
     (hook,) = HOOKS
     assert {"id", "name", "entry", "language"} <= set(hook) <= HOOK_KEYS
     assert re.search(hook["files"], "deploy/train.yaml")
@@ -128,7 +128,7 @@ def test_the_hook_is_one() -> None:
 
 
 def test_the_hook_fails_on_what_is_new_alone(repository: Path) -> None:
-    """It is run without file names, in the repository's folder."""
+    """The hook runs without file names, in the repository's folder."""
     (hook,) = HOOKS
     (asked,) = PRE_COMMIT["repos"][0]["hooks"]
     command = [*shlex.split(hook["entry"]), *asked["args"]]
@@ -139,7 +139,7 @@ def test_the_hook_fails_on_what_is_new_alone(repository: Path) -> None:
 
 
 def test_the_hook_without_arguments_reads_the_repository_and_no_cluster(repository: Path) -> None:
-    """A kubeconfig of the user would otherwise decide what is audited."""
+    """Without the variable, a kubeconfig of the user would decide what is audited."""
     (hook,) = HOOKS
     done = run(shlex.join([*shlex.split(hook["entry"]), *hook["args"]]), repository)
     assert "from the current folder" in done.stdout

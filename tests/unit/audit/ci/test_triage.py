@@ -1,4 +1,4 @@
-"""The findings that count: none set aside is lost, and none is set aside without a recorded reason."""
+"""Findings count, are known, or are ignored; none is lost, and each ignored one has a reason."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -53,7 +53,7 @@ PATTERNS = {
 
 @pytest.mark.parametrize(("objects", "namespace", "name", "covered"), PATTERNS.values(), ids=list(PATTERNS))
 def test_patterns(objects: Sequence[str], namespace: str, name: str, covered: bool) -> None:
-    """A pattern is namespace/name, or the name of what has no namespace."""
+    """A pattern is namespace/name, or the name of a cluster-scoped object."""
     assert ignoring(RULES[0], *objects).covers(found(name=name, namespace=namespace)) == covered
 
 
@@ -71,7 +71,7 @@ DAYS = {
 
 @pytest.mark.parametrize(("until", "state"), DAYS.values(), ids=list(DAYS))
 def test_an_ignore_holds_to_the_end_of_its_last_day(until: date | None, state: IgnoreState) -> None:
-    """When that is over the finding counts again, and the report notes it."""
+    """After the last day of an ignore the finding counts again, and the report notes it."""
     result = Triage(ignores=[ignoring(until=until)], today=TODAY).sort([found()], EVERYTHING)
     held = state is IgnoreState.ACTIVE
     assert (len(result.ignored), len(result.counting)) == (int(held), int(not held))
@@ -96,14 +96,14 @@ UNMATCHED = {
 
 @pytest.mark.parametrize(("looked", "state"), UNMATCHED.values(), ids=list(UNMATCHED))
 def test_an_ignore_that_matches_nothing_is_said(looked: Looked, state: IgnoreState) -> None:
-    """An ignore is not called useless for kinds that were not read; an expired one is useless too."""
+    """An ignore is not reported as unused for kinds that were not read; an expired one is unused too."""
     for until in (None, TODAY - timedelta(1)):
         (share,) = Triage(ignores=[ignoring(until=until)], today=TODAY).sort([], looked).ignores
         assert (share.state, share.findings) == (state, 0)
 
 
 def test_the_first_ignore_that_holds_gives_the_reason() -> None:
-    """Each has the number of findings it covers, whichever gives the reason."""
+    """Each ignore has the number of findings it covers, also if another one gives the reason."""
     expired, first, second = (
         msgspec.structs.replace(ignoring(until=until), reason=reason)
         for reason, until in (("expired", TODAY - timedelta(1)), ("first", None), ("second", TODAY))
@@ -181,7 +181,7 @@ LOOKED = st.builds(
 def test_nothing_is_lost(
     now: list[Finding], earlier: list[Finding], ignores: list[Ignore], looked: Looked
 ) -> None:
-    """Every finding counts, is known or is ignored, one of them only; so for the baseline's."""
+    """Every finding is in exactly one of: counting, known, ignored; so is every one of the baseline."""
     result = Triage(baseline=before(*earlier), ignores=ignores, today=TODAY).sort(now, looked)
     places = Counter(each.fingerprint for each in (*result.counting, *result.known, *result.ignored))
     assert places == Counter(each.fingerprint for each in now)
@@ -200,7 +200,7 @@ DIVIDED: list[Readable] = [
 
 
 def test_an_audit_against_itself_finds_nothing_new() -> None:
-    """A baseline made of a report with a baseline is as good as the first."""
+    """A baseline from a report with a baseline equals the first one."""
     first = report(*DIVIDED)
     second = report(*DIVIDED, triage=Triage(baseline=baseline_of(first, "old.json")))
     assert (second.findings, second.gone, second.summary.fixes) == ([], [], [])
@@ -210,7 +210,7 @@ def test_an_audit_against_itself_finds_nothing_new() -> None:
 
 
 def test_findings_ignored_by_a_report_are_in_no_baseline() -> None:
-    """When its last day is over it counts, instead of being known."""
+    """After its last day the finding counts, and is not known."""
     ignore = ignoring(until=TODAY)
     first = report(*DIVIDED, triage=Triage(ignores=[ignore], today=TODAY))
     later = Triage(ignores=[ignore], today=TODAY + timedelta(1), baseline=baseline_of(first, ""))
@@ -234,7 +234,7 @@ def test_the_run_of_tomorrow_is_known() -> None:
 
 
 def test_a_severity_of_ones_own_is_counted_and_sorted_by() -> None:
-    """It is the finding's everywhere; the fingerprint stays."""
+    """The configured severity is the finding's everywhere; the fingerprint stays."""
     own = report(*DIVIDED, triage=Triage(severities={"group-missing": Severity.INFO}))
     plain = report(*DIVIDED)
     assert own.summary.errors == plain.summary.errors - 1

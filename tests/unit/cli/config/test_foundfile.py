@@ -1,4 +1,4 @@
-"""`.podium.yaml`: where it is found, what wins over it, and files that must not count."""
+"""`.podium.yaml`: its location, its precedence, and files that must not count."""
 
 import os
 from pathlib import Path

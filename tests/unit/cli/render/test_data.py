@@ -1,4 +1,4 @@
-"""JSON and YAML: the contract's shape, and that both have the same contents."""
+"""JSON and YAML have the documented shape and the same contents."""
 
 import json
 
@@ -13,7 +13,7 @@ from podium.documents.split import split
 
 
 def test_json_is_the_contract() -> None:
-    """The envelope, and the keys of findings and groups, are what other programs rely on."""
+    """The keys of the envelope, of findings and of groups are those that other programs rely on."""
     document = json.loads(render(sample.sick(), "json", sample.context()))
     assert list(document) == [
         "apiVersion",
@@ -39,7 +39,7 @@ def test_json_is_the_contract() -> None:
 
 
 def test_findings_that_do_not_count_are_in_the_contract() -> None:
-    """Known, ignored and gone findings are written as the others; ignored ones with reason and last day."""
+    """Known, ignored and fixed findings have the usual keys; ignored ones have reason and last day."""
     document = json.loads(render(sample.triaged(), "json", sample.context()))
     keys = ("rule", "severity", "object", "field", "message", "fix", "fingerprint")
     assert {tuple(finding) for finding in document["known"] + document["gone"]} == {keys}
@@ -57,7 +57,7 @@ def test_findings_that_do_not_count_are_in_the_contract() -> None:
 @pytest.mark.parametrize("report", [sample.sick(), sample.triaged()], ids=["sick", "triaged"])
 @pytest.mark.parametrize("output", ["json", "yaml"])
 def test_a_written_report_reads_back(report: AuditReport, output: str) -> None:
-    """A written report can be another audit's baseline: it decodes to the values it was written from."""
+    """A written report is a valid baseline: it decodes to the values it was written from."""
     (document,) = split(render(report, output, sample.context()).encode(), f"report.{output}")
     assert document.read(AuditReport) == report
 

@@ -1,4 +1,4 @@
-"""docs/reports.md names the numbers at which lists are cut; they are those of the code."""
+"""docs/reports.md has the list limits of the code."""
 
 from pathlib import Path
 
@@ -31,7 +31,7 @@ CUTS = {
 
 @pytest.mark.parametrize("section", CUTS)
 def test_cuts_are_documented(section: str) -> None:
-    """Each section's table has the code's numbers and no others."""
+    """Each section's table has exactly the code's numbers."""
     text = DOCS.partition(f"{section}\n")[2].partition("\n##")[0]
     rows = [line for line in text.splitlines() if line.startswith("| ")][2:]
     assert rows == [f"| {what} | {number} |" for what, number in CUTS[section]]

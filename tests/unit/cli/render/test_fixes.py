@@ -1,4 +1,4 @@
-"""Fixes on the pages: each command is whole and apart, so that it can be selected and pasted."""
+"""Fixes on the pages: each command is complete and separate, so it can be selected and pasted."""
 
 import re
 from html import unescape

@@ -1,4 +1,4 @@
-"""GitHub's workflow commands: one line a finding, and nothing from the input becomes a command."""
+"""GitHub's workflow commands: one line a finding, and no input becomes a command."""
 
 import re
 
@@ -30,7 +30,7 @@ def test_findings_that_do_not_count_are_no_annotations() -> None:
 
 
 def test_annotation_is_escaped_as_the_runner_reads_it() -> None:
-    """File names and texts with separators of the command survive it."""
+    """File names and texts with separators of the command are escaped."""
     line = render(sample.sick(), "github", sample.context()).splitlines()[1]
     assert line == (
         "::error file=dumps/week 7%2Ca%3Ab%25.json,line=12,title=divergent-priority::"
@@ -41,7 +41,7 @@ def test_annotation_is_escaped_as_the_runner_reads_it() -> None:
 
 @given(st.text(max_size=40), st.text(max_size=40))
 def test_any_text_stays_one_command(title: str, message: str) -> None:
-    """For any title and message, the line is one command, and a plain text is unchanged."""
+    """For any title and message the line is one command, and plain text is unchanged."""
     line = command("error", {"title": title}, message)
     assert len(line.splitlines()) == 1
     match = LINE.fullmatch(line)

@@ -1,6 +1,6 @@
-"""Every format against a kept file, so that a change of output is seen in review.
+"""Every format compared with a stored file, so that a change of output is seen in review.
 
-After a wanted change: PODIUM_UPDATE_GOLDEN=1 pytest tests/unit/cli/render/test_golden.py, then read the
+After an intended change run PODIUM_UPDATE_GOLDEN=1 pytest tests/unit/cli/render/test_golden.py, then read the
 difference.
 """
 

@@ -24,7 +24,7 @@ REPORTS = {
 
 @pytest.mark.parametrize("report", REPORTS.values(), ids=list(REPORTS))
 def test_passes_the_published_schema(report: AuditReport) -> None:
-    """Every report is valid by the schema that Jenkins publishes."""
+    """Every report is valid by Jenkins's published schema."""
     SCHEMA.validate(render(report, "junit", sample.context()))
 
 
@@ -42,7 +42,7 @@ def test_counts_are_what_stands_there(report: AuditReport) -> None:
 
 
 def test_every_rule_is_a_suite() -> None:
-    """A clean rule passes, and a rule that could not run is skipped with why."""
+    """A clean rule passes, and a rule that could not run is skipped with its reason."""
     suites = {suite.attrib["name"]: suite for suite in _root(sample.sick()).findall("testsuite")}
     assert set(suites) == {rule.id for rule in sample.RULES}
     assert list(suites[sample.CLEAN.id].iter("failure")) == []

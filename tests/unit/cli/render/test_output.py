@@ -1,4 +1,4 @@
-"""Reports in files: the whole or nothing, and the former file survives a failure."""
+"""Reports in files: complete or absent, and the former file survives a failure."""
 
 import os
 import shlex
@@ -42,7 +42,10 @@ TABLES = {
 def test_every_table_is_as_wide_as_the_terminal(
     name: str, columns: str, widest: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """COLUMNS sets the width within bounds; 100 without it, as in a pipe. Tables have no line to spare."""
+    """COLUMNS sets the width within bounds; the default is 100, as in a pipe.
+
+    Tables use the full width.
+    """
     monkeypatch.chdir(EXAMPLES)
     done = CliRunner(env={"COLUMNS": columns}).invoke(command, [name, *TABLES[name]])
     lengths = [len(line) for line in done.stdout.splitlines()]
@@ -67,7 +70,7 @@ def test_file_gets_the_report_and_stderr_its_path(tmp_path: Path, capfd: pytest.
 
 
 def test_failure_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """When the disk is full half way, the old report is whole and no piece of the new one remains."""
+    """If the disk is full half way, the old report is complete and nothing of the new one remains."""
     path = tmp_path / "report.html"
     path.write_text("old")
 
@@ -83,7 +86,7 @@ def test_failure_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 @pytest.mark.parametrize("name", ["missing/report.html", "."])
 def test_impossible_path_is_one_line(tmp_path: Path, name: str) -> None:
-    """A missing folder, or a folder as the file, is one line that names it."""
+    """A missing folder, or a folder as the file, gives one line with its name."""
     with pytest.raises(PodiumError) as caught:
         deliver("report", f"{tmp_path}/{name}")
     assert str(caught.value).startswith(f"{tmp_path}/{name}: write failed: ")
@@ -110,7 +113,7 @@ def test_device_is_written_to_and_stays_a_device() -> None:
 )
 @pytest.mark.parametrize("stdout", [">/dev/full", ">&-"])
 def test_a_standard_output_that_cannot_be_written_is_one_line(arguments: list[str], stdout: str) -> None:
-    """Full or closed, whatever is to be printed: one line and exit code 1, no traceback."""
+    """If stdout is full or closed, the command ends with one line and exit code 1, without a traceback."""
     program = shlex.join([sys.executable, "-c", "from podium.cli.main import main; main()", *arguments])
     run = subprocess.run(
         ["/bin/sh", "-c", f"{program} {stdout}"],
@@ -125,7 +128,7 @@ def test_a_standard_output_that_cannot_be_written_is_one_line(arguments: list[st
 
 
 def test_a_closed_standard_input_is_an_empty_one() -> None:
-    """`-f - <&-` is one line, no traceback."""
+    """`-f - <&-` gives one line without a traceback."""
     program = shlex.join(
         [sys.executable, "-c", "from podium.cli.main import main; main()", "audit", "-f", "-"]
     )
@@ -134,7 +137,7 @@ def test_a_closed_standard_input_is_an_empty_one() -> None:
 
 
 def test_full_standard_output_is_one_line() -> None:
-    """A standard output that takes no more is one line, also when the process ends."""
+    """A standard output that fails gives one line, also when the process ends."""
     with Path("/dev/full").open("wb") as full:
         run = subprocess.run(
             [sys.executable, "-c", WRITE_TO_STDOUT],
@@ -149,7 +152,7 @@ def test_full_standard_output_is_one_line() -> None:
 
 @pytest.mark.parametrize("encoding", ["cp1252", "ascii"])
 def test_the_streams_are_utf8_whatever_the_code_page_is(encoding: str, tmp_path: Path) -> None:
-    """Windows has a code page for pipes, which lacks characters of names."""
+    """Windows uses a code page for pipes, which lacks characters of names."""
     name = tmp_path / "gro\u00dfe-\u4e2d.yaml"
     done = subprocess.run(
         [sys.executable, "-c", "from podium.cli.main import main; main()", "audit", "-f", str(name)],

@@ -1,4 +1,4 @@
-"""The HTML file as text: it holds all it needs, lets nothing else in, and cuts long lists with a word."""
+"""The HTML file as text: it is self-contained, escapes all input, and cuts long lists with a note."""
 
 import base64
 import hashlib
@@ -23,7 +23,7 @@ VOID = {"meta", "input", "br"}
 
 
 class Reader(HTMLParser):
-    """Reads a page strictly enough to see a tag that a name brought in, or one that is not closed."""
+    """Parses a page strictly enough to see an injected tag, or an unclosed one."""
 
     def __init__(self, text: str) -> None:
         super().__init__(convert_charrefs=True)
@@ -52,7 +52,7 @@ class Reader(HTMLParser):
 
 @pytest.mark.parametrize("report", REPORTS.values(), ids=list(REPORTS))
 def test_page_is_whole_and_loads_nothing(report: AuditReport) -> None:
-    """Every tag is closed, no attribute names anything outside, and no handler or style is inline."""
+    """Every tag is closed, no attribute has an external address, and no handler or style is inline."""
     reader = Reader(_page(report))
     names = {name for _, attributes in reader.tags for name in attributes}
     assert not {
@@ -66,7 +66,7 @@ def test_page_is_whole_and_loads_nothing(report: AuditReport) -> None:
 
 @pytest.mark.parametrize("report", REPORTS.values(), ids=list(REPORTS))
 def test_policy_allows_our_style_and_script_alone(report: AuditReport) -> None:
-    """There is one style and one script, and the policy names exactly their hashes."""
+    """There is one style and one script, and the policy has exactly their hashes."""
     reader = Reader(_page(report))
     policy = next(
         attributes["content"] or ""
@@ -82,7 +82,7 @@ def test_policy_allows_our_style_and_script_alone(report: AuditReport) -> None:
 
 
 def test_names_are_text() -> None:
-    """A name that is markup stands on the page as it is written, with what does not show as escapes."""
+    """A name that is markup is shown as text, with invisible characters as escapes."""
     reader = Reader(_page(sample.sick()))
     shown = "<script>alert(1)</script>'\"&\\x1b[31m\\u202egnp\\x0a::error::owned%0A\\x00\\ufffe \U0001f600"
     assert any(shown in text for text in reader.texts["p"])
@@ -92,7 +92,7 @@ def test_names_are_text() -> None:
 
 
 def test_headings_go_down_one_step_at_a_time() -> None:
-    """There is one first heading, it is the sentence that counts, and every table has a caption."""
+    """There is one main heading with the sentence of counts, and every table has a caption."""
     reader = Reader(_page(sample.sick()))
     assert reader.texts["h1"] == [
         "24 groups, 1,296 pods and 768 accelerators will not schedule on Kubernetes 1.37."
@@ -105,7 +105,7 @@ def test_headings_go_down_one_step_at_a_time() -> None:
 
 
 def test_long_lists_are_cut_with_a_word() -> None:
-    """Of 1,000 findings a rule and 3,000 groups the page holds the first, and notes the cut."""
+    """Of 1,000 findings a rule and 3,000 groups the page shows the first, and notes the cut."""
     text = _page(REPORTS["large"])
     assert text.count('<li class="finding"') == len(sample.RULES) * page.FINDINGS
     assert text.count(f"First {page.FINDINGS} of 1,000.") == len(sample.RULES)

@@ -1,4 +1,4 @@
-"""SARIF: the published schema, and what code scanning relies on."""
+"""SARIF: the published schema, and the fields that code scanning relies on."""
 
 import json
 from collections import Counter
@@ -27,13 +27,13 @@ REPORTS = {
 
 @pytest.mark.parametrize("report", REPORTS.values(), ids=list(REPORTS))
 def test_passes_the_published_schema(report: AuditReport) -> None:
-    """Every report is valid SARIF 2.1.0, formats of URIs and times included."""
+    """Every report is valid SARIF 2.1.0, including the formats of URIs and times."""
     validator = jsonschema.Draft7Validator(SCHEMA, format_checker=jsonschema.Draft7Validator.FORMAT_CHECKER)
     assert [error.message for error in validator.iter_errors(_log(report))] == []
 
 
 def test_rules_carry_their_help() -> None:
-    """Every rule that was asked for is described, also those that found nothing."""
+    """Every selected rule is described, also rules without findings."""
     rules = _run(sample.sick())["tool"]["driver"]["rules"]
     assert [rule["id"] for rule in rules] == [rule.id for rule in sample.RULES]
     for rule, defined in zip(rules, sample.RULES, strict=True):
@@ -43,7 +43,7 @@ def test_rules_carry_their_help() -> None:
 
 
 def test_results_point_at_their_rule_file_and_object() -> None:
-    """A result names its rule by id and index, its file and line when it has one, and its object always."""
+    """A result has its rule's id and index, its object, and file and line if known."""
     report = sample.sick()
     run = _run(report)
     for result, finding in zip(run["results"], report.findings, strict=True):
@@ -73,7 +73,7 @@ def test_levels_are_the_severities() -> None:
 
 
 def test_findings_that_do_not_count_have_a_state() -> None:
-    """New and known findings carry their baseline state, ignored ones a reason; gone ones are left out."""
+    """New and known findings have their baseline state, ignored ones a reason; fixed ones are left out."""
     report = sample.triaged()
     results = _run(report)["results"]
     assert Counter(result.get("baselineState") for result in results) == {"new": 1, "unchanged": 8, None: 2}
@@ -107,7 +107,7 @@ def test_says_what_was_not_checked() -> None:
     ],
 )
 def test_file_becomes_a_uri(path: str, uri: str) -> None:
-    """Paths stay relative and are escaped, bytes that are no text too."""
+    """Paths stay relative and are escaped, also bytes that are not text."""
     assert file_uri(path) == uri
 
 

@@ -1,4 +1,4 @@
-"""The table: it fits its width, cuts long lists and counts the cut, and lets no name act on the terminal."""
+"""The table fits its width, cuts long lists with a count, and shows no control characters."""
 
 import re
 from typing import Any
@@ -14,7 +14,7 @@ from podium.cli.render.formats import render
 from podium.cli.render.text import Layout, visible
 from podium.cli.render.words import headline
 
-# Half surrogate pairs too, as in a file name whose bytes are no text.
+# Half surrogate pairs too, as in a file name whose bytes are not text.
 ANY_TEXT = st.text(st.characters(exclude_categories=[]), max_size=50)
 
 HEADLINES = {
@@ -74,7 +74,7 @@ def test_the_table_says_in_one_line_what_was_not_checked() -> None:
 
 
 def test_opens_with_what_counts() -> None:
-    """The first line of table and wide is the sentence; the next ones say how whole and how many."""
+    """The first line of table and wide is the sentence; the next ones have completeness and counts."""
     for output in ("table", "wide"):
         lines = render(sample.sick(), output, sample.context()).splitlines()
         assert lines[:3] == [
@@ -86,13 +86,13 @@ def test_opens_with_what_counts() -> None:
 
 @pytest.mark.parametrize("width", [80, 100, 120])
 def test_table_fits_its_width(width: int) -> None:
-    """No line is longer than asked for."""
+    """No line is wider than the requested width."""
     lines = render(sample.sick(), "table", sample.context(width=width)).splitlines()
     assert max(map(len, lines)) <= width
 
 
 def test_table_of_thousands_is_short_and_counts_the_cut() -> None:
-    """10,000 findings stay about as many lines as a few dozen, and each cut says how much is left."""
+    """10,000 findings need about as many lines as a few dozen, and each cut has the number of the others."""
     text = render(sample.large(10_000), "table", sample.context())
     assert len(text.splitlines()) < 200
     assert "  ... and 1,662 more (-o wide shows all)" in text  # of a rule's 1,667
@@ -100,7 +100,7 @@ def test_table_of_thousands_is_short_and_counts_the_cut() -> None:
 
 
 def test_wide_has_everything() -> None:
-    """Every finding and every divergent pod of a large report is there, each on one line."""
+    """Every finding and every divergent pod of a large report is shown, each on one line."""
     report = sample.large(1_000)
     lines = render(report, "wide", sample.context()).splitlines()
     assert "more (-o wide" not in "\n".join(lines)
@@ -113,7 +113,7 @@ def test_wide_has_everything() -> None:
 
 
 def test_colour_only_when_asked_for() -> None:
-    """Without colour there is no escape; with it, taking the styles out gives the plain table."""
+    """Without colour there is no escape; with it, the text without styles equals the plain table."""
     plain = render(sample.sick(), "table", sample.context())
     coloured = render(sample.sick(), "table", sample.context(colour=True))
     assert "\x1b" not in plain
@@ -123,7 +123,7 @@ def test_colour_only_when_asked_for() -> None:
 
 @pytest.mark.parametrize("output", ["table", "wide"])
 def test_names_cannot_act_on_the_terminal(output: str) -> None:
-    """A terminal escape, a turned direction and a line break in a name are shown as escapes."""
+    """A terminal escape, a right-to-left override and a line break in a name are shown as escapes."""
     text = render(sample.sick(), output, sample.context(width=120))
     assert "\\x1b[31m\\u202egnp\\x0a" in text.replace("\n", "")
     assert visible(text.replace("\n", "")) == text.replace("\n", "")
@@ -131,7 +131,7 @@ def test_names_cannot_act_on_the_terminal(output: str) -> None:
 
 @given(ANY_TEXT)
 def test_visible_text_prints_on_one_line(text: str) -> None:
-    """The result of `visible` has no control character, and plain text is left as it is."""
+    """The result of `visible` has no control character, and plain text is unchanged."""
     shown = visible(text)
     assert len(shown.splitlines()) <= 1
     assert not re.search(r"[\x00-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]", shown)
@@ -144,7 +144,7 @@ def test_visible_text_prints_on_one_line(text: str) -> None:
     st.sampled_from([40, 80, 120, None]),
 )
 def test_columns_lose_no_text(rows: list[tuple[str, str, str]], width: int | None) -> None:
-    """At any width, every letter of every cell is laid out, and no line passes the width."""
+    """At any width every letter of every cell is shown, and no line exceeds the width."""
     layout = Layout(width=width, colour=False)
     layout.columns(("A", "B", "C"), rows, right=(1,))
     letters = sorted(letter for row in rows for cell in row for letter in cell if letter in "ab-/")
@@ -154,7 +154,7 @@ def test_columns_lose_no_text(rows: list[tuple[str, str, str]], width: int | Non
 
 
 def test_a_name_is_broken_only_where_nothing_else_helps() -> None:
-    """Sentences wrap first; a word that wants half of the room leaves it to the others."""
+    """Sentences wrap first; a word that needs half of the width gets its own."""
     rows = [("team-ranking/retrain-0", "it has a toleration until tomorrow")]
     layout = Layout(width=50, colour=False)
     layout.columns(("NAME", "WHY"), rows)

@@ -1,4 +1,4 @@
-"""The census of groups and pods: each kind and its state, the order, and the totals of a priority."""
+"""The census of groups and pods: kinds and states, the order, and the totals by priority."""
 
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,8 @@ GONE = {"deletionTimestamp": "2026-11-21T08:10:00Z"}
 GOING = disrupted(BY_SCHEDULER)
 
 Case = tuple[list[dict[str, Any]], RunState, bool, int, dict[RunState, int], dict[str, int]]
-# A group `ring` and its pods: its state, preempted or not, the number that differ, its pods, its resources.
+# A group `ring` and its pods: its state, preempted or not, the number of divergent pods, its pods, its
+# resources.
 GROUPS: dict[str, Case] = {
     "without pods": ([group("ring")], RunState.WAITING, False, 0, {}, {}),
     "waits": (
@@ -128,7 +129,7 @@ def test_a_missing_group_has_the_priority_of_its_pods(tmp_path: Path) -> None:
 
 
 def test_the_highest_priority_is_first_and_waiting_before_running(tmp_path: Path) -> None:
-    """Groups and pods in no group in one order; members of groups are no rows."""
+    """Groups and lone pods are in one order; members of groups have no rows."""
     rows = desk(mixed(), tmp_path).census.rows
     assert [said(row) for row in rows] == [
         "1000 group train Waiting",
@@ -146,7 +147,7 @@ def said(row: CensusRow) -> str:
 
 
 def test_levels_add_up(tmp_path: Path) -> None:
-    """Of each priority: the classes, groups by state, pods in no group by state."""
+    """By priority: the classes, groups by state, lone pods by state."""
     levels = {level.priority: level for level in desk(mixed(), tmp_path).census.levels}
     assert list(levels) == [1000, 100, 7, 5, 0]
     assert levels[1000].classes == ("high",)

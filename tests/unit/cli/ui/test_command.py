@@ -20,7 +20,7 @@ def podium(
 
 
 def test_it_prints_one_link_and_ends_with_the_interrupt() -> None:
-    """The link lets in; another port of the machine's addresses is not listened on."""
+    """The link opens a session; no other address of the machine listens on the port."""
     with serving("-f", TRAINING) as link:
         assert link.startswith("http://127.0.0.1:")
         with urllib.request.urlopen(link) as answer:
@@ -35,7 +35,7 @@ def test_each_start_has_secrets_of_its_own() -> None:
 
 
 def test_a_browser_is_started_by_a_link_that_opens_once(tmp_path: Path) -> None:
-    """The link differs from the printed one: all users of the machine can read a program's arguments."""
+    """The given token is not in the link: all users of the machine can read a program's arguments."""
     browser = tmp_path / "browser"
     browser.write_text(
         f'#!/bin/sh\necho "$1" > {tmp_path}/new; mv {tmp_path}/new {tmp_path}/opened\n', "utf-8"

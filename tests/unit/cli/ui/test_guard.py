@@ -1,4 +1,4 @@
-"""The requests that are let in, and those that are not: by address, link, cookie, and a form's origin."""
+"""Accepted and refused requests: by address, link, cookie, and a form's origin."""
 
 import pytest
 
@@ -33,7 +33,7 @@ def ask(**headers: str) -> HTTPRequest:
     ],
 )
 def test_the_address_is_ours(host: str, served: bool) -> None:
-    """A name that merely resolves to loopback is another site's."""
+    """A name that resolves to loopback is another site's."""
     assert (guard().strange(ask(Host=host), posted=False) is None) == served
 
 
@@ -78,12 +78,12 @@ def test_a_form_comes_from_our_own_page(headers: dict[str, str], taken: bool) ->
     ],
 )
 def test_a_browser_is_known_by_its_cookie(cookie: str, known: bool) -> None:
-    """Other servers on loopback may have put theirs beside it."""
+    """Other servers on loopback may have set further cookies."""
     assert (guard().known(ask(Cookie=cookie)) is None) == known
 
 
 def test_the_printed_link_opens_again_and_the_browsers_once() -> None:
-    """The second is visible in the list of processes; if it was used already, the answer says so."""
+    """The link is visible in the list of processes, so it works once; then the answer explains it."""
     one = guard()
     assert one.enters("T") is None
     assert one.enters("T") is None

@@ -1,4 +1,4 @@
-"""Each page as a function of values: its contents, its cuts, and that nothing escapes from its text."""
+"""Each page as a function of values: its contents and limits, with all text escaped."""
 
 import re
 import tempfile
@@ -30,7 +30,7 @@ from podium.errors import PodiumError
 from podium.why.model import RunState
 
 VOID = frozenset(("meta", "link", "input", "br"))
-# The tags of a page, and no others; a hostile text could only bring others.
+# The allowed tags of a page; hostile text could only add others.
 TAGS = VOID.union(
     *(
         ("html", "head", "title", "style", "body", "nav", "header", "main", "section", "footer", "div"),
@@ -54,7 +54,7 @@ TAGS = VOID.union(
 
 
 class Reader(HTMLParser):
-    """Reads a page strictly: its tags must be ours and closed in order, its links our own."""
+    """Parses a page strictly: only our tags, closed in order, and our own links."""
 
     def __init__(self, page: str) -> None:
         super().__init__(convert_charrefs=True)
@@ -77,7 +77,7 @@ class Reader(HTMLParser):
                 self.links.append(value or "")
             assert name != "src"
 
-    def handle_startendtag(self, tag: str, attrs: object) -> None:  # noqa: ARG002 - as HTMLParser has it
+    def handle_startendtag(self, tag: str, attrs: object) -> None:  # noqa: ARG002 - the signature of HTMLParser
         assert tag in TAGS, tag
 
     def handle_endtag(self, tag: str) -> None:
@@ -118,7 +118,7 @@ def threats_of(made: Desk, name: str, kind: str = "") -> str:
 
 
 def every(made: Desk) -> Iterator[str]:
-    """Yield every page there is of a cluster."""
+    """Yield every page of a cluster."""
     yield overview_of(made)
     yield overview_of(made, what="pods")
     yield diverging(made.divergences, Here("/divergences", {}), AROUND)
@@ -137,7 +137,7 @@ def made(tmp_path: Path) -> Desk:
 
 
 def test_every_page_is_well_formed_and_links_to_what_is_there(made: Desk) -> None:
-    """Each link to a pod or group leads to a known one."""
+    """The target of each link is a known pod or group."""
     seen = set()
     for page in every(made):
         for target in Reader(page).links:
@@ -159,7 +159,7 @@ hostile = st.text(
 @settings(max_examples=12)
 @given(end=hostile)
 def test_nothing_of_an_object_gets_out_of_its_text(end: str) -> None:
-    """Names, messages and classes may hold anything a file can hold: pages keep their tags and links."""
+    """Names, messages and classes may hold any text; pages keep their tags and links."""
     evil = f"\"'><script>alert(1)</script>{end}".replace("/", "|")
     with tempfile.TemporaryDirectory() as folder:
         made = desk(mixed(lambda name: f"{name}{evil}"), Path(folder))
@@ -173,7 +173,7 @@ def test_nothing_of_an_object_gets_out_of_its_text(end: str) -> None:
 @settings(max_examples=50)
 @given(fields=st.dictionaries(st.sampled_from(Form._fields), st.text(max_size=30)))
 def test_entered_values_stay_in_the_form(fields: dict[str, str]) -> None:
-    """It stays as it was, in the form alone."""
+    """The text stays unchanged, inside the form only."""
     form = entered(fields)
     page = planning(form, PlanAnswer(error=f"no {form.target}"), ["a/<b>"], Here("/whatif", {}), AROUND)
     reader = Reader(page)
@@ -260,7 +260,7 @@ REASONS: dict[str, tuple[Objects, str]] = {
 
 @pytest.mark.parametrize("name", REASONS)
 def test_a_reason_is_what_why_says(name: str, tmp_path: Path) -> None:
-    """A row explains one object, with the words that the whole cluster gives."""
+    """A row explains one object, with the texts of the whole cluster."""
     objects, word = REASONS[name]
     made = desk([node(), *objects], tmp_path)
     (row,) = made.census.rows
@@ -273,7 +273,7 @@ def test_a_reason_is_what_why_says(name: str, tmp_path: Path) -> None:
 
 
 def test_a_long_list_comes_in_pages(tmp_path: Path) -> None:
-    """A hundred rows each, with links to those before and after; only visible rows are explained."""
+    """Pages have a hundred rows, with links to the previous and next; only visible rows are explained."""
     made = desk([group(f"g{number:03}", least=1) for number in range(2 * ROWS + 5)], tmp_path)
     asked: list[CensusRow] = []
 
@@ -314,12 +314,13 @@ def test_a_waiting_group_shows_its_plan(made: Desk) -> None:
 
 
 def test_a_running_pod_links_to_its_threats(made: Desk) -> None:
-    """As `podium whatif --victim` says, back to its own page; a waiting pod has no threat."""
+    """The page equals `podium whatif --victim` with its own links; a pending pod has no threat."""
     target = "/threats?kind=group&name=a%2Fsweep"
     assert target in Reader(one_of(made, "group", ("a", "sweep"))).links
     assert not any("threats?" in each for each in Reader(one_of(made, "group", ("a", "train"))).links)
     reader = Reader(threats_of(made, "a/sweep", "group"))
-    # A group in doubt is protected at its lowest integer, by the default policy of podium-scheduler.
+    # A group of unknown priority is protected at its lowest integer, by the default policy of
+    # podium-scheduler.
     assert "can be preempted by priority 1 or higher, that is class batch (100) and above" in reader.text
     assert "Classes that may preempt it batch 100" in reader.text.replace("Class Priority ", "")
     assert "/group?name=a%2Fsweep" in reader.links
@@ -340,7 +341,7 @@ def test_a_threat_to_a_pod_that_does_not_run_is_an_error(kind: str, name: str, s
 
 
 def test_a_group_goes_before_a_pod_of_its_name(tmp_path: Path) -> None:
-    """The group wins if the request gives no kind; a link gives one."""
+    """The group is shown if the request has no kind; a link has one."""
     objects = [node(), group("x", least=1), pod("x-0", group="x", node="n1"), pod("x", node="n1")]
     made = desk(objects, tmp_path)
     found = [made.threat(kind, "a/x", NOW)[0].kind for kind in ("", "group", "pod")]
@@ -430,7 +431,7 @@ SERVICE = "apiVersion: v1\nkind: Service\nmetadata: {name: x, namespace: a}\n"
 
 
 def test_a_manifest_is_planned_for_and_the_cluster_stays(made: Desk) -> None:
-    """Beside the cluster as it was read, which is asked about again and again."""
+    """The manifest is planned beside the cluster as read, which stays unchanged."""
     before = len(made.state.pods)
     one_pod = MANIFEST.replace("parallelism: 3", "parallelism: 1").replace("completions: 3", "completions: 1")
     answer = made.plan(Form(manifest=one_pod), NOW)
@@ -461,14 +462,14 @@ def test_an_impossible_plan_is_reported(form: Form, says: str, made: Desk) -> No
 
 
 def test_the_options_count(made: Desk) -> None:
-    """The semantics and the choice of victims count as on the command line."""
+    """The semantics and the choice of victims apply as on the command line."""
     report = made.plan(Form(target="a/train", semantics="pods", evict_only="other"), NOW).report
     assert report is not None
     assert (report.basis.semantics, report.plan.victims) == ("pods", ())
 
 
 def test_a_part_of_a_cluster_has_no_plan(tmp_path: Path) -> None:
-    """The page names the missing part, and the other pages are there."""
+    """The page names the missing part, and the other pages work."""
     made = desk([pod("x")], tmp_path)
     with pytest.raises(PodiumError, match="no nodes"):
         made.plan(Form(target="a/x"), NOW)

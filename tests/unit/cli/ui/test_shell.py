@@ -1,4 +1,4 @@
-"""The process of the pages: its answers to each client, their headers, and how often it reads."""
+"""The server of the pages: its answers, their headers, and its reads of the cluster."""
 
 import asyncio
 import re
@@ -22,7 +22,7 @@ PATHS = ("/", "/divergences", "/history", "/whatif", "/threats", "/group?name=a/
 
 
 class Tray:
-    """A source that gives what lies in it, and counts how often it is read; empty it cannot be."""
+    """A source with a stored value that counts its reads; without a value a read fails."""
 
     def __init__(self, folder: Path, objects: Objects | None = None, *, live: bool = False) -> None:
         self.live = live
@@ -32,7 +32,7 @@ class Tray:
         self.objects = objects
 
     async def reach(self) -> None:
-        """Be there."""
+        """Return without an effect."""
 
     async def read(self, clock: AnyClock) -> Desk:
         self.reads += 1
@@ -42,7 +42,7 @@ class Tray:
         made.live, made.at = self.live, clock()
         return made
 
-    async def add_events(self, desk: Desk, namespace: str) -> None:  # noqa: ARG002 - a Source
+    async def add_events(self, desk: Desk, namespace: str) -> None:  # noqa: ARG002 - the signature of Source
         self.heard.append(namespace)
 
 
@@ -53,7 +53,7 @@ def tray(tmp_path: Path) -> Tray:
 
 @pytest.mark.parametrize("path", PATHS)
 async def test_every_page_is_served_under_lock(path: str, tray: Tray) -> None:
-    """With the cookie it is served, uncached, in no frame, loading nothing; without it is not."""
+    """With the cookie a page is served, uncached, in no frame, without external resources; else refused."""
     async with visiting(tray) as visitor:
         response = await visitor.get(path)
         assert response.status == 200, response.text
@@ -72,7 +72,7 @@ async def test_every_page_is_served_under_lock(path: str, tray: Tray) -> None:
 
 
 async def test_the_link_is_exchanged_for_a_cookie(tray: Tray) -> None:
-    """The token lets in and leaves the address; a wrong one gets a remedy; nothing is read for it."""
+    """The token opens a session and leaves the address; a wrong one gets a remedy, and nothing is read."""
     async with visiting(tray) as visitor:
         entered = await visitor.get("/?token=token", Cookie="")
         assert entered.status == 200
@@ -104,7 +104,7 @@ async def test_a_form_of_another_page_is_refused(headers: dict[str, str], tray: 
 
 
 async def test_a_large_body_is_refused_before_it_comes(tray: Tray) -> None:
-    """The header of a body larger than a form is enough for a refusal; the form names a large manifest."""
+    """A body larger than a form is refused by its header; the form names a manifest that is too large."""
     async with visiting(tray) as visitor:
         response = await visitor.ask(
             "POST",
@@ -126,7 +126,7 @@ async def test_a_large_body_is_refused_before_it_comes(tray: Tray) -> None:
 
 
 async def test_an_empty_form_explains_itself(tray: Tray) -> None:
-    """A new form has no complaint; a sent one has, in the words of the page."""
+    """A new form has no error; a sent one has, in the texts of the page."""
     async with visiting(tray) as visitor:
         for page in ("/whatif", "/threats"):
             response = await visitor.get(page)
@@ -139,7 +139,7 @@ async def test_an_empty_form_explains_itself(tray: Tray) -> None:
 
 
 async def test_errors_and_plans_name_fields_not_options(tray: Tray) -> None:
-    """An option of the command is nowhere on the page."""
+    """No page names an option of the command."""
     async with visiting(tray) as visitor:
         wrong = await visitor.get("/whatif?target=a/train&now=yesterday")
         assert "Time of the plan: &#x27;yesterday&#x27; is not a time" in wrong.text
@@ -172,7 +172,7 @@ async def test_errors_and_plans_name_fields_not_options(tray: Tray) -> None:
     ],
 )
 async def test_no_address_breaks_it(method: str, target: str, status: int, tray: Tray) -> None:
-    """Every request gets a page, or a refusal; never an error of ours, and no markup of the client's."""
+    """Every request gets a page or a refusal; never an internal error, and no markup of the client's."""
     async with visiting(tray) as visitor:
         with structlog.testing.capture_logs() as logs:
             response = await visitor.ask(method, target, b"", {})
@@ -185,7 +185,7 @@ async def test_no_address_breaks_it(method: str, target: str, status: int, tray:
 
 
 async def test_an_error_says_what_and_where(tray: Tray) -> None:
-    """A pod that does not exist is answered as `podium why` answers, with the way on."""
+    """The page of an absent pod has the message of `podium why`, with a link onwards."""
     async with visiting(tray) as visitor:
         response = await visitor.get("/pod?name=a/lon")
         assert "pod a/lon not found, and no record of it" in response.text.lower()
@@ -194,7 +194,7 @@ async def test_an_error_says_what_and_where(tray: Tray) -> None:
 
 
 async def test_a_failed_read_is_reported_and_retried(tmp_path: Path) -> None:
-    """Each request tries again: a right may have been granted meanwhile."""
+    """Each request reads again, because a right may have been granted meanwhile."""
     tray = Tray(tmp_path, live=True)
     async with visiting(tray) as visitor:
         response = await visitor.get("/")
@@ -205,7 +205,7 @@ async def test_a_failed_read_is_reported_and_retried(tmp_path: Path) -> None:
 
 
 async def test_a_cluster_is_read_again_after_some_seconds_or_when_asked(tray: Tray) -> None:
-    """Pages within five seconds share a reading, and say how old it is; `read again` leaves the address."""
+    """Pages within five seconds share a read, and show its age; `read again` leaves the address."""
     tray.live = True
     clock = Clock()
     async with visiting(tray, clock) as visitor:
@@ -225,7 +225,7 @@ async def test_a_cluster_is_read_again_after_some_seconds_or_when_asked(tray: Tr
 
 
 async def test_a_reading_continues_when_its_client_has_gone(tmp_path: Path) -> None:
-    """A page that is loaded again waits for the same reading, not for one from the beginning."""
+    """A reloaded page waits for the running read, and starts no second one."""
     began, may_end = asyncio.Event(), asyncio.Event()
 
     class Slow(Tray):
@@ -247,7 +247,7 @@ async def test_a_reading_continues_when_its_client_has_gone(tmp_path: Path) -> N
 
 
 async def test_files_are_read_once(tray: Tray) -> None:
-    """They are read again only on request, as a user may have taken a dump again."""
+    """Files are read again on request only, when a user has taken a new dump."""
     clock = Clock()
     async with visiting(tray, clock) as visitor:
         await visitor.get("/")

@@ -1,4 +1,4 @@
-"""JSON and YAML of `podium whatif`: exactly the contract, and the same document in both."""
+"""JSON and YAML of `podium whatif` have the documented keys and the same contents."""
 
 import json
 
@@ -34,7 +34,7 @@ REPORTS = {"costly": sample.costly(HOSTILE), "fits": sample.fits(), "hopeless": 
 
 @pytest.mark.parametrize("report", REPORTS.values(), ids=list(REPORTS))
 def test_json_is_the_contract(report: WhatIf) -> None:
-    """The keys, in order, are what other programs rely on, whatever the outcome."""
+    """The keys, in order, are those that other programs rely on, for each outcome."""
     document = json.loads(as_json(whatif_document(report)))
     assert list(document) == KEYS
     assert (document["apiVersion"], document["kind"]) == ("cli.podium.dev/v1", "WhatIfReport")
@@ -50,7 +50,7 @@ def test_json_is_the_contract(report: WhatIf) -> None:
 
 
 def test_values_are_the_plans() -> None:
-    """Names are exact, absent is null, and what violates a budget is a truth value."""
+    """Names are exact, absent values are null, and a violated budget is a boolean."""
     document = json.loads(as_json(whatif_document(sample.costly(HOSTILE))))
     assert document["victims"][0]["name"] == HOSTILE
     assert document["victims"][0]["violatesBudget"] is True

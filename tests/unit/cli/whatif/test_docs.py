@@ -1,4 +1,4 @@
-"""docs/whatif.md names where lists are cut, and every setting, outcome and semantics, as the code does."""
+"""docs/whatif.md has the list limits, settings, outcomes and semantics of the code."""
 
 import re
 from pathlib import Path
@@ -31,7 +31,7 @@ CUTS = {
 
 
 def test_cuts_are_documented() -> None:
-    """The table has the code's numbers and no others."""
+    """The table has exactly the code's numbers."""
     text = DOCS.partition("## table and html\n")[2].partition("\n##")[0]
     rows = [line for line in text.splitlines() if line.startswith("| ")][2:]
     assert rows == [f"| {what} | {table} | {page} |" for what, (table, page) in CUTS.items()]
@@ -39,14 +39,14 @@ def test_cuts_are_documented() -> None:
 
 
 def test_every_setting_is_documented() -> None:
-    """The example has every key of the file and no other, and the annotation's name is the engine's."""
+    """The example has exactly the keys of the file, and the annotation's name is the engine's."""
     text = DOCS.partition("## Configuration\n")[2].partition("\n##")[0]
     assert re.findall(r"^    (\w+):", text, re.MULTILINE) == list(WhatIfModel.model_fields)
     assert PREEMPTION_CLASS in text
 
 
 def test_every_outcome_and_semantics_is_documented() -> None:
-    """Each is in the text as the wire has it."""
+    """Each value is in the text in its JSON form."""
     for name in (*Outcome, *Semantics):
         assert f"`{name}`" in DOCS
 

@@ -38,7 +38,7 @@ spec:
 
 
 def config_map(*lines: str) -> str:
-    """Write the ConfigMap of the scheduler, with these lines in its file."""
+    """Write the ConfigMap of the scheduler with these lines in its file."""
     head = (
         "---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: podium-scheduler, namespace: podium-system}\n"
     )
@@ -138,7 +138,7 @@ def test_the_settings_of_podiums_scheduler(  # noqa: PLR0917 - the columns of a 
 def test_settings_are_no_matter_of_kube_schedulers(
     monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes], tmp_path: Path
 ) -> None:
-    """They do not apply to its pods, nor where its release's rules are requested."""
+    """The settings apply neither to other schedulers' pods, nor under the rules of a release."""
     podium: Podium = calling("whatif", monkeypatch, capfdbinary, tmp_path)
     theirs = pod("lone", 5, "default-scheduler")
     for scheduled, extra in ((theirs, ()), (LONE, ("--semantics", "1.37"))):
@@ -195,7 +195,7 @@ def test_a_config_map_without_a_file_is_named(data: dict[str, str], problem: str
 
 
 def test_weights_of_a_file_rule_over_those_of_the_scheduler_one_by_one(tmp_path: Path) -> None:
-    """Those that the file does not name are the scheduler's."""
+    """Settings that the file does not name have the scheduler's defaults."""
     path = tmp_path / "own.yaml"
     head = "apiVersion: config.podium.dev/v1\nkind: WhatIfConfiguration\n"
     path.write_text(f"{head}weights: {{memory: 3, example.com/nic: 0}}\n", encoding="utf-8")

@@ -1,4 +1,4 @@
-"""The table of `podium whatif`: three lines that tell a person what counts, then short lists."""
+"""The table of `podium whatif`: three main lines, then short lists."""
 
 import re
 
@@ -82,7 +82,7 @@ def test_a_sum_of_plans_has_a_line_for_each_workload() -> None:
 
 
 def test_lists_have_the_workloads_and_reasons() -> None:
-    """Victims and spared have kind, name, priority, pods and reason, and a budget where one is violated."""
+    """Victims and spared units have kind, name, priority, pods and reason, and a violated budget."""
     lines = written(sample.costly(), 160)
     victims = lines.index("VICTIMS: 2 UNITS")
     assert lines[victims + 1].split() == ["KIND", "NAME", "PRIORITY", "PODS", "BUDGET", "WHY"]
@@ -106,7 +106,7 @@ def test_nothing_to_list_lists_nothing() -> None:
 
 
 def test_lists_are_bounded_and_say_so() -> None:
-    """Each list is cut after its first entries, and the rest is counted."""
+    """Each list is cut after its first entries, with the number of the others."""
     lines = written(sample.large(500))
     assert len(lines) < 100
     for limit in (table.PLACED, table.VICTIMS, table.SPARED, table.NODES):
@@ -121,7 +121,7 @@ def test_fits_the_width(width: int) -> None:
 
 
 def test_hostile_names_are_inert() -> None:
-    """A name that is an escape sequence or a line break shows as its escape."""
+    """An escape sequence or a line break in a name is shown as an escape."""
     text = "\n".join(written(sample.costly(HOSTILE)))
     assert "\x1b" not in text
     assert "\u202e" not in text
@@ -130,7 +130,7 @@ def test_hostile_names_are_inert() -> None:
 
 
 def test_colour_only_when_wanted() -> None:
-    """The outcome is bold, red where it is a refusal, and plain without colour."""
+    """The outcome is bold, red for a refusal, and plain without colour."""
     assert written(sample.costly(), colour=True)[2].startswith("\x1b[1mPodGroup")
     assert "\x1b[1;31mPodGroup team-a/train does not fit." in "\n".join(
         written(sample.hopeless(), colour=True)
@@ -188,7 +188,7 @@ HARM = {
 def test_the_harm_is_one_line(
     parts: tuple[int, list[tuple[int, int, int]], int], held: dict[str, int], line: str
 ) -> None:
-    """Of many priorities it names the highest."""
+    """Of many priorities the line has the highest."""
     violations, levels, work = parts
     harm = PlanHarm(violations, tuple(HarmLevel(*each) for each in levels), work)
     plan = msgspec.structs.replace(sample.costly().plan, harm=harm)

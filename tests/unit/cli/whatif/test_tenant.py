@@ -12,7 +12,7 @@ from podium.schedulerplugin.preemption.outcome import NO_UID
 
 __all__ = ["podium"]
 
-# Names of others: namespaces, objects and labels. No word of a sentence is among them.
+# Names of other tenants: namespaces, objects and labels. No word of a sentence is among them.
 FOREIGN = (
     "xenon",
     "quartz",
@@ -113,7 +113,8 @@ GANG = [
 ]
 BY_POD, BY_GROUP = ("--pod", "us/mine"), ("--group", "us/crew")
 
-# Each has another tenant's objects in another sentence or field; the last digits of a UID that must be shown.
+# Each case has another tenant's objects in another sentence or field; the last digits of a UID that must be
+# shown.
 CASES: dict[str, tuple[list[dict[str, Any]], Sequence[str], str]] = {
     "a victim": ([node("n1"), pod("quartz", "xenon", "77", node="n1"), MINE], BY_POD, "77"),
     "a group that goes": (
@@ -251,7 +252,7 @@ evictOnly: podium-scheduler
 def test_others_are_uids(
     podium: Podium, objects: list[dict[str, Any]], arguments: Sequence[str], uid: str, output: str
 ) -> None:
-    """No foreign name is in the output or on stderr, whatever format; the UID is, where it matters."""
+    """No foreign name is in the output or on stderr, in any format; the UID is, where it matters."""
     listed = {"apiVersion": "v1", "kind": "List", "items": objects}
     file(CONFIG, "config.yaml")
     run = podium("-f", file(json.dumps(listed), "c.json"), *arguments, "--tenant", "us", "-o", output)
@@ -265,7 +266,7 @@ def test_others_are_uids(
 
 
 def test_without_a_tenant_they_are_named(podium: Podium) -> None:
-    """The cases have foreign names: without --tenant every one that matters is shown."""
+    """Without --tenant every foreign name that matters is shown, so the cases have foreign names."""
     objects, arguments, _ = CASES["a budget that spares"]
     listed = {"apiVersion": "v1", "kind": "List", "items": objects}
     text = podium("-f", file(json.dumps(listed), "c.json"), *arguments).stdout
@@ -274,7 +275,7 @@ def test_without_a_tenant_they_are_named(podium: Podium) -> None:
 
 
 def test_an_object_without_uid_has_none(podium: Podium) -> None:
-    """A manifest that never was on a server has no UID, and the report says so in its place."""
+    """A manifest that was never on a server has no UID, and the report has a note instead."""
     listed = {
         "apiVersion": "v1",
         "kind": "List",
@@ -285,7 +286,7 @@ def test_an_object_without_uid_has_none(podium: Podium) -> None:
 
 
 def test_a_tenant_is_offered_its_own(podium: Podium) -> None:
-    """If no preemptor is named, the tenant's pending pods alone are shown."""
+    """Without a named preemptor, only the tenant's pending pods are shown."""
     objects = [node("n1"), pod("quartz", "xenon", "7"), MINE]
     listed = {"apiVersion": "v1", "kind": "List", "items": objects}
     run = podium("-f", file(json.dumps(listed), "c.json"), "--tenant", "us")

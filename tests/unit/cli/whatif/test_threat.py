@@ -51,7 +51,7 @@ SPARED = {Semantics.KEP: (4000, 6000), Semantics.V1_37: (5000, 5000)}
 
 @pytest.mark.parametrize(("semantics", "cpu"), SPARED.items(), ids=[str(each) for each in SPARED])
 def test_other_units_go_first(semantics: Semantics, cpu: tuple[int, int]) -> None:
-    """Pods of lower priority are evicted first; in the releases also those that started later."""
+    """Pods of lower priority are evicted first; under a release's rules also those that started later."""
     found = threatened(
         node(cpu=9),
         pod("low", 2, 5, node="n1", ago=60),
@@ -140,7 +140,7 @@ TOLERATIONS: dict[str, tuple[dict[str, Any], dict[str, Any], int, ExemptPod | No
 def test_tolerations(
     expected: dict[str, Any], status: dict[str, Any], minimal: int, held: ExemptPod | None
 ) -> None:
-    """Negative seconds never end, nor do those of a pod that is not scheduled; a minimum may be too low."""
+    """Negative seconds never end, nor those of a pod that is not scheduled; a minimum may be too low."""
     patient = priority_class("patient", 3, **{"minimum": 9, **expected})
     found = threatened(
         node(), patient, pod("low", 1, 3, node="n1", ago=60, status=status, priorityClassName="patient")
@@ -168,7 +168,7 @@ def test_a_class_that_never_preempts_is_not_listed() -> None:
 
 
 def test_a_class_that_is_gone_leaves_the_system_classes() -> None:
-    """Only they remain until the class is recreated."""
+    """Only system classes remain until the class is recreated."""
     found = threatened(
         node(), priority_class("high", 9), pod("low", 1, 3, node="n1", priorityClassName="gone")
     )
@@ -215,7 +215,7 @@ PROTECTED: dict[str, tuple[list[Any], dict[str, Any], str]] = {
 
 @pytest.mark.parametrize(("objects", "settings", "why"), PROTECTED.values(), ids=list(PROTECTED))
 def test_units_that_nothing_can_evict(objects: list[Any], settings: dict[str, Any], why: str) -> None:
-    """No priority is named, and the reason is."""
+    """The report has no priority, but the reason."""
     found = threatened(node(), objects, **settings)
     assert (found.minimal, found.later, found.rooms, found.classes) == (None, None, (), ())
     assert why in found.protection

@@ -1,4 +1,4 @@
-"""The controller's part: when it makes a gang's group, the group's fields, and its later changes."""
+"""The controller's part of auto groups: when it creates a group, the group's fields, and later changes."""
 
 from collections.abc import Callable
 from typing import Any
@@ -32,7 +32,7 @@ V1BETA1 = "scheduling.podium.dev/v1beta1"
 
 
 def member(document: Document, group: str = "train-job", priority: int | None = 0, **rest: Any) -> Pod:
-    """Return a pod that the webhook has labelled; `rest` is of its metadata, but for class and phase."""
+    """Return a pod with the webhook's labels; `rest` is metadata, class and phase."""
     class_name, phase = rest.pop("class_name", None), rest.pop("phase", None)
     metadata = document["metadata"] | {"labels": document["metadata"]["labels"] | {GROUP_LABEL: group}} | rest
     spec = {"priority": priority, "priorityClassName": class_name}
@@ -44,7 +44,7 @@ def priority_class(name: str, value: int) -> PriorityClass:
 
 
 def stored(name: str = "train-job", count: int | None = 4, uid: str = "uid-of-train", **rest: Any) -> Any:
-    """Return a group of a gang as it is stored; `rest` is of its metadata, but for the class."""
+    """Return a stored group of a gang; `rest` is metadata and the class."""
     reference = {"apiVersion": "batch/v1", "kind": "Job", "name": "train", "uid": uid, "controller": True}
     spec: Document = {"schedulingPolicy": {"basic": {}} if count is None else {"gang": {"minCount": count}}}
     class_name = rest.pop("class_name", None)
@@ -76,7 +76,7 @@ def state(*objects: Any, native_served: bool = False) -> ClusterState:
 
 
 def wanted(view: ClusterState, key: GroupKey = KEY) -> Document | None:
-    """Return the document that is created or applied, None for nothing."""
+    """Return the created or applied document, None without one."""
     decision = decide(view, key)
     assert decision.again is None
     if not decision.actions:
@@ -88,7 +88,7 @@ def wanted(view: ClusterState, key: GroupKey = KEY) -> Document | None:
 
 
 def test_a_group_is_made_for_its_owner() -> None:
-    """The first pod causes it, with the owner's count, the pods' class, and an owner reference."""
+    """The first pod creates the group, with the owner's count, the pods' class, and an owner reference."""
     view = state(
         namespace(), job(), priority_class("gold", 100), member(of_job(), priority=100, class_name="gold")
     )
@@ -200,7 +200,7 @@ NOTHING: dict[str, Callable[[], tuple[Any, ...]]] = {
 
 @pytest.mark.parametrize("objects", NOTHING.values(), ids=NOTHING)
 def test_nothing_is_written(objects: Callable[[], tuple[Any, ...]]) -> None:
-    """The controller writes nothing for objects of others, without a request, or being deleted."""
+    """The controller writes nothing for others' objects, without a request, or during deletion."""
     assert wanted(state(*objects())) is None
 
 
@@ -215,9 +215,9 @@ def test_a_native_key_is_the_api_servers() -> None:
 
 
 def test_the_count_follows_the_owner() -> None:
-    """Nothing else changes: the applied fields are sent again, for the group that was decided about.
+    """Nothing else changes: the applied fields are sent again, for the group of the decision.
 
-    The disruption mode is left as it is, which in groups of earlier releases differs from today's.
+    The disruption mode stays, which in groups of earlier releases differs from today's.
     """
     pods = member(of_job(), priority=100, class_name="gold"), priority_class("gold", 100)
     view = state(namespace(), job(parallelism=6), *pods, stored(class_name="silver"))
@@ -243,7 +243,7 @@ CLASSES: dict[str, tuple[list[tuple[int | None, str | None]], str | None]] = {
 
 @pytest.mark.parametrize(("pods", "name"), CLASSES.values(), ids=CLASSES)
 def test_the_class_of_most_pods(pods: list[tuple[int | None, str | None]], name: str | None) -> None:
-    """The integers decide; pods that differ gain nothing by it, and the group is never refused."""
+    """The integers decide; divergent pods gain nothing by it, and the group is never refused."""
     classes = [priority_class(*each) for each in (("gold", 100), ("low", 5), ("lower", 5))]
     members = [
         member(of_job(pod=f"p{number}"), priority=value, class_name=each)

@@ -1,4 +1,4 @@
-"""The gang of a pod, the name of its group, and the number of pods with which a gang begins."""
+"""The gang of a pod, the name of its group, and the minimum number of its pods."""
 
 import re
 from collections.abc import Mapping
@@ -29,7 +29,7 @@ LWS_NAME, LWS_GROUP = "leaderworkerset.sigs.k8s.io/name", "leaderworkerset.sigs.
 
 
 def changed(pod: Document, labels: Mapping[str, str | None]) -> Document:
-    """Return a pod with other labels; None takes one away."""
+    """Return a pod with other labels; None removes one."""
     merged = {**pod["metadata"]["labels"], **labels}
     left = {key: value for key, value in merged.items() if value is not None}
     return {**pod, "metadata": {**pod["metadata"], "labels": left}}
@@ -94,7 +94,7 @@ def test_a_pods_gang(pod: Document, wanted: str) -> None:
 
 @pytest.mark.parametrize("pod", [of_job(), of_jobset(), leader(), leader(labelled=False), worker()])
 def test_only_the_named_labels_are_looked_at(pod: Document) -> None:
-    """A transform that keeps pods small keeps these labels."""
+    """The transform that keeps pods small keeps these labels."""
     kept = {key: value for key, value in pod["metadata"]["labels"].items() if key in LABELS}
     small = {**pod, "metadata": {**pod["metadata"], "labels": kept}, "spec": {}}
     assert gang_of(read_pod(small)) == gang_of(read_pod(pod))
@@ -169,14 +169,14 @@ def test_an_owners_gangs(kind: str, spec: Document | None, wanted: tuple[int, in
 
 
 def test_a_jobs_last_round_is_smaller() -> None:
-    """Ten completions, four at once: when eight are done two pods are all that ever come."""
+    """With ten completions and four in parallel, two pods remain when eight are done."""
     spec = {"parallelism": 4, "completions": 10}
     sizes = [owner("Job", "x", spec, status={"succeeded": done}).gang_size for done in (0, 6, 7, 8, 10)]
     assert sizes == [4, 4, 3, 2, 0]
 
 
 def test_leaders_that_find_a_domain_for_their_workers_come_alone() -> None:
-    """With exclusive placement workers are made when their leader is bound."""
+    """With exclusive placement workers are created when their leader is bound."""
     annotations = {"leaderworkerset.sigs.k8s.io/exclusive-topology": "rack"}
     spec = {"replicas": 2, "leaderWorkerTemplate": {"size": 4}}
     found = owner("LeaderWorkerSet", "serve", spec, annotations=annotations)
@@ -184,7 +184,7 @@ def test_leaders_that_find_a_domain_for_their_workers_come_alone() -> None:
 
 
 def test_an_owners_keys_are_its_pods_groups() -> None:
-    """A change of the owner leads to the groups that its pods name."""
+    """A change of the owner leads to the groups of its pods."""
     spec = {"replicas": 3, "leaderWorkerTemplate": {"size": 2}}
     assert [*gang_keys(owner("LeaderWorkerSet", "serve", spec))] == [
         GroupKey(False, NAMESPACE, f"serve-{index}-lws") for index in range(3)
@@ -197,7 +197,7 @@ def test_an_owners_keys_are_its_pods_groups() -> None:
 
 
 def test_a_large_number_makes_no_billion_keys() -> None:
-    """A number in a user's object costs no memory and no time."""
+    """A large number in a user's object costs no memory and no time."""
     spec = {"replicas": 2**31 - 1, "leaderWorkerTemplate": {}}
     assert len([*gang_keys(owner("LeaderWorkerSet", "serve", spec))]) == 5_000
 
@@ -205,7 +205,7 @@ def test_a_large_number_makes_no_billion_keys() -> None:
 PART = st.from_regex(r"[a-z0-9]([-a-z0-9]{0,6}[a-z0-9])?", fullmatch=True)
 NAMES = st.one_of(
     st.lists(PART, min_size=1, max_size=3).map(".".join),
-    # As long as a label's value can be, and such that two of them differ at the end only.
+    # As long as a label's value can be, with differences at the end only.
     st.tuples(st.integers(40, 60), PART).map(lambda parts: ("n" * parts[0] + parts[1])[:63].rstrip("-")),
     st.tuples(st.integers(40, 52), PART).map(lambda parts: "n." + "n" * parts[0] + "-1." + parts[1]),
 )
@@ -225,7 +225,7 @@ WHOSE = st.tuples(st.sampled_from(sorted(kind for _, kind in OWNER_KINDS)), NAME
 
 @given(st.lists(WHOSE, min_size=1, max_size=8, unique=True))
 def test_names_are_the_gangs_own_and_fit_in_a_label(whose: list[tuple[str, str, int]]) -> None:
-    """Different gangs have different groups, whatever their owners are called, and each always the same."""
+    """Different gangs have different groups, for any names of owners, and each always the same."""
     names = [_gang(*each).group_name for each in whose]
     assert len(set(names)) == len(names)
     assert names == [_gang(*each).group_name for each in whose]

@@ -1,4 +1,4 @@
-"""The webhook's part: the group and the scheduler that a new pod is given, from bytes to bytes."""
+"""The webhook's part of auto groups: the group and the scheduler of a new pod, from bytes to bytes."""
 
 from typing import Any
 
@@ -54,13 +54,13 @@ JOINING = {
 @pytest.mark.parametrize(("pod", "group"), JOINING.values(), ids=JOINING)
 @pytest.mark.parametrize("scheduled", [False, True])
 def test_a_pod_joins_its_gang(pod: Document, group: str, scheduled: bool) -> None:
-    """It gets the label and, if its namespace demands it, the scheduler; nothing else of it changes."""
+    """The pod gets the label and, if its namespace requires it, the scheduler; nothing else changes."""
     answer = joined(pod, scheduled=scheduled)
     assert answer.response["allowed"]
     assert "warnings" not in answer.response
     scheduler = "podium-scheduler" if scheduled else "default-scheduler"
     assert answer.patched == altered(pod, labels={GROUP_LABEL: group}, schedulerName=scheduler)
-    # A second call has nothing to add.
+    # A second call adds nothing.
     assert joined(answer.patched, scheduled=scheduled).verdict.patch == []
 
 
@@ -90,14 +90,14 @@ def test_a_scheduler_that_decoding_has_not_defaulted_is_set() -> None:
 
 
 def test_the_native_group_counts_where_it_is_served() -> None:
-    """Elsewhere storage drops the field, and the pod would be in no group."""
+    """On other servers storage drops the field, and the pod would be in no group."""
     pod = altered(of_job(), schedulingGroup={"podGroupName": "native"})
     assert joined(pod, by=PODIUM).verdict.patch == []
     assert group_of(joined(pod, by=UNSERVED).patched) == "train-job"
 
 
 def test_a_pod_of_an_unknown_owner_gets_a_warning() -> None:
-    """It stays as it is: alone."""
+    """The pod stays unchanged and in no group."""
     answer = joined(ORPHAN, scheduled=True)
     assert answer.response["allowed"]
     assert answer.verdict.patch == []
@@ -111,7 +111,7 @@ def test_a_pod_of_an_unknown_owner_gets_a_warning() -> None:
 
 @pytest.mark.parametrize(("level", "code"), [(RuleLevel.DENY, 403), (RuleLevel.OFF, 200)])
 def test_the_level_rules(level: RuleLevel, code: int) -> None:
-    """An administrator may refuse such a pod, or say nothing."""
+    """An administrator may refuse such a pod, or ignore it."""
     by = profile(rules="podium", served=False, policy=Policy(levels={"gang-without-owner": level}))
     answer = joined(ORPHAN, by=by)
     assert answer.response.get("status", {}).get("code", 200) == code
@@ -120,7 +120,7 @@ def test_the_level_rules(level: RuleLevel, code: int) -> None:
 
 
 def test_no_pod_waits_for_a_group_that_comes_after_it() -> None:
-    """With `inherit` a pod waits for its group; of an auto group it is the pod that comes first."""
+    """With `inherit` a pod waits for its group; the pod of an auto group comes before its group."""
     pod = joined(of_job(), by=INHERIT).patched
     assert mutate(pod, by=INHERIT, view=cluster()).verdict.awaits == ()
     named = altered(pod, labels={"scheduling.podium.dev/gang": "no"})
@@ -128,7 +128,7 @@ def test_no_pod_waits_for_a_group_that_comes_after_it() -> None:
 
 
 def test_the_label_is_guarded_from_then_on() -> None:
-    """The guard is that of any member."""
+    """The label is guarded like that of any member."""
     pod = joined(of_job()).patched
     answer = validate(altered(pod, labels={GROUP_LABEL: "other"}), pod, by=UNSERVED)
     assert answer.response["status"]["code"] == 403
@@ -147,7 +147,7 @@ def test_the_label_is_guarded_from_then_on() -> None:
 )
 @pytest.mark.parametrize("phase", [AdmissionPhase.GANG, AdmissionPhase.SCHEDULED_GANG])
 def test_an_invalid_pod_is_left_to_the_api_server(broken: Document, phase: AdmissionPhase) -> None:
-    """Values of wrong types are its to refuse; they are no bug of ours."""
+    """The server refuses values of wrong types; they are no bug of ours."""
     assert ask(phase, broken, by=UNSERVED).response["allowed"]
 
 

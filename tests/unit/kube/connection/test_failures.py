@@ -71,7 +71,7 @@ async def test_a_certificate_that_is_refused(
 
 
 async def test_a_ca_without_key_usage_is_accepted(tmp_path: Path) -> None:
-    """As kubectl does; Python 3.13 and newer verify strictly unless told otherwise."""
+    """Verification is kubectl's; Python 3.13 and newer are stricter by default."""
     authority = pki.sparse()
     pki.write(tmp_path, pki.sparse(issuer=authority))
     (tmp_path / "ca.crt").write_bytes(authority.certificate)
@@ -135,7 +135,7 @@ def refused(code: int) -> ssl.SSLCertVerificationError:
     ],
 )
 def test_connection_errors_have_messages(cause: Exception, words: str | None) -> None:
-    """Known causes have a message; for others the library's own words are better than none."""
+    """Known causes have a message; others have the library's own text."""
     error = OSError("cannot connect")
     error.__context__ = cause
     message = no_connection(error, "https://a:1")
@@ -143,7 +143,7 @@ def test_connection_errors_have_messages(cause: Exception, words: str | None) ->
 
 
 async def test_a_redirect_elsewhere_is_told(tmp_path: Path) -> None:
-    """A proxy that wants a login is not the API server."""
+    """A proxy that requires a login is not the API server."""
 
     async def away(_: web.Request) -> web.StreamResponse:
         raise web.HTTPFound("https://login.invalid/")
@@ -156,7 +156,7 @@ async def test_a_redirect_elsewhere_is_told(tmp_path: Path) -> None:
 
 
 async def test_a_server_of_something_else_is_no_cluster(tmp_path: Path) -> None:
-    """It answers whatever is asked with an empty object, of which no report is to be made."""
+    """A server that answers every request with an empty object gives an error, not a report."""
 
     async def nothing(_: web.Request) -> web.StreamResponse:
         return web.json_response({})

@@ -1,4 +1,4 @@
-"""Every fault of a kubeconfig is one line that names it."""
+"""Every fault of a kubeconfig gives one line that names it."""
 
 import asyncio
 import base64
@@ -95,7 +95,7 @@ def test_a_broken_kubeconfig_is_named(tmp_path: Path, text: str, message: str) -
 
 
 def test_a_kubeconfig_that_is_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Named by flag, by the environment, or the usual one."""
+    """The file is that of the flag, of the environment, or the default."""
     monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
     path = str(tmp_path / "a")
     assert _refusal(path) == f"{path}: kubeconfig not found. Name another with --kubeconfig"
@@ -150,7 +150,7 @@ def test_the_namespace_is_known_without_a_login(
     context: str | None,
     expected: str,
 ) -> None:
-    """It is the one that is connected with, once the login works."""
+    """The connection uses that context, once the login works."""
     paths = [tmp_path / str(number) for number in range(len(files))]
     monkeypatch.setenv("KUBECONFIG", ":".join(map(str, paths)))
     for path, content in zip(paths, files, strict=True):
@@ -178,7 +178,7 @@ def test_the_namespace_of_what_cannot_be_used(tmp_path: Path, monkeypatch: pytes
 
 
 async def test_the_environment_names_several_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Their contexts are merged, as kubectl does; the first current-context counts."""
+    """Contexts are merged as in kubectl; the first current-context counts."""
     async with serving(Fake()) as fake:
         fake.kubeconfig(tmp_path)
         monkeypatch.setenv("KUBECONFIG", f"{tmp_path / 'missing'}:{tmp_path / 'kubeconfig'}")
@@ -212,7 +212,7 @@ async def test_a_credential_plugin_gives_the_token(tmp_path: Path) -> None:
 
 
 async def test_the_first_current_context_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The choice is kubectl's: a later file's current-context never moves the audit to another cluster."""
+    """The choice is kubectl's: a later file's current-context never selects another cluster."""
     async with serving(Fake()) as fake:
         fake.kubeconfig(tmp_path)
         other = tmp_path / "other"

@@ -1,4 +1,4 @@
-"""Parting from a server under TLS: a request that is given up leaves nothing open behind its event loop."""
+"""Closing TLS connections: a cancelled request leaves nothing open after its event loop."""
 
 import asyncio
 import contextlib
@@ -24,7 +24,7 @@ BEGUN = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\n{}\n\r\n"
 
 @contextlib.contextmanager
 def rude(folder: Path, says: bytes | None) -> Iterator[tuple[str, threading.Event]]:
-    """Serve one request with this and no goodbye: a kubeconfig, and the event of its coming.
+    """Serve one request with this and without close_notify: a kubeconfig, and the event of its arrival.
 
     None serves no handshake, and the event is then the connection.
     """

@@ -1,4 +1,4 @@
-"""Reading a live cluster on a bad day: the whole cluster or one line, never a part that passes for it."""
+"""Reads of a live cluster with faults: the whole cluster or one line, never a part of it."""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
@@ -27,7 +27,7 @@ async def fake() -> AsyncIterator[Fake]:
 
 
 async def _load(fake: Fake, folder: Path, reads: Reads = READS, **options: Any) -> Loaded:
-    """Load as a command does, beside the loop that serves."""
+    """Load as a command does, in a thread beside the server's loop."""
     options.setdefault("all_namespaces", True)
     kube = KubeOptions(kubeconfig=fake.kubeconfig(folder), **options)
     return await asyncio.to_thread(load_live, kube, reads)
@@ -41,7 +41,7 @@ async def _refusal(fake: Fake, folder: Path, **options: Any) -> str:
 
 
 def _in_turn(fake: Fake, path: str, *answers: web.StreamResponse) -> None:
-    """Answer one path by these, one after the other; one request too many fails."""
+    """Answer one path with these in order; a further request fails."""
     rest: Iterator[web.StreamResponse] = iter(answers)
 
     async def answer(_: web.Request) -> web.StreamResponse:
@@ -51,7 +51,7 @@ def _in_turn(fake: Fake, path: str, *answers: web.StreamResponse) -> None:
 
 
 async def test_pages_are_one_list(fake: Fake, tmp_path: Path) -> None:
-    """Each page is asked for by the token of the one before."""
+    """Each page is requested with the token of the previous one."""
     _in_turn(
         fake,
         "/api/v1/pods",
@@ -71,7 +71,7 @@ async def test_pages_are_one_list(fake: Fake, tmp_path: Path) -> None:
 async def test_an_object_nested_as_deep_as_servers_take_it_is_read(
     fake: Fake, tmp_path: Path, levels: int
 ) -> None:
-    """No read names a field that is deep in it; also where its page is decoded and the object just not."""
+    """No read decodes a deeply nested field; a page may decode although the object does not."""
     managed = '{"f:a":' * levels + "{}" + "}" * levels
     text = page("Pod", pods(1, 2)).text
     assert text is not None
@@ -118,7 +118,7 @@ async def test_a_request_ends_after_the_requested_time(fake: Fake, tmp_path: Pat
 
 
 async def test_the_best_version_is_read_and_the_rest_named(fake: Fake, tmp_path: Path) -> None:
-    """Both versions of a group hold the same objects: one of them is read, the stabler one."""
+    """Both versions of a group have the same objects: the more stable one is read."""
     loaded = await _load(fake, tmp_path)
     assert fake.paths() == [
         "/api/v1/pods",
@@ -145,7 +145,7 @@ async def test_where_the_native_api_is_not_served_its_field_means_nothing(fake: 
 
 
 async def test_a_kind_served_only_in_another_version_is_unread(fake: Fake, tmp_path: Path) -> None:
-    """Unread differs from none: it may have objects."""
+    """Unread differs from empty: the kind may have objects."""
     for version in ("v1alpha3", "v1beta1"):
         fake.resources[f"/apis/scheduling.k8s.io/{version}0"] = fake.resources.pop(
             f"/apis/scheduling.k8s.io/{version}"
@@ -178,7 +178,7 @@ async def test_a_context_without_namespace_is_in_default(fake: Fake, tmp_path: P
 
 
 def test_a_namespace_is_one_step_of_the_path() -> None:
-    """The text after -n, whatever it is, cannot lead to another resource."""
+    """No text after -n leads to another resource."""
     pods_of = Served("v1", "Pod", READS["v1", "Pod"], "pods", namespaced=True)
     assert pods_of.path("../nodes") == "/api/v1/namespaces/..%2Fnodes/pods"
     assert pods_of.path("") == "/api/v1/pods"
@@ -201,7 +201,7 @@ def test_a_namespace_is_one_step_of_the_path() -> None:
     ],
 )
 def test_versions_are_preferred_as_kubernetes_does(versions: list[str], best: str) -> None:
-    """Stable, then beta, then alpha; then the newer."""
+    """The order is stable, then beta, then alpha; then the newer."""
     assert min((f"g/{version}" for version in versions), key=newest_first) == f"g/{best}"
 
 
@@ -228,7 +228,7 @@ async def test_a_forbidden_kind_is_unread_with_the_missing_permission(fake: Fake
 
 
 async def test_permission_lost_between_pages_is_a_kind_unread(fake: Fake, tmp_path: Path) -> None:
-    """A partial list must not pass for the whole."""
+    """A partial list must not be taken for the whole."""
     _in_turn(fake, "/api/v1/pods", page("Pod", pods(1, 1), "a"), status(403, "Forbidden", "no"))
     loaded = await _load(fake, tmp_path)
     assert "missing permission" in loaded.state.unread["Pod"]
@@ -242,7 +242,7 @@ async def test_a_kind_that_went_away_is_unread(fake: Fake, tmp_path: Path) -> No
 
 
 async def test_an_expired_list_is_read_again_from_the_start(fake: Fake, tmp_path: Path, capsys: Any) -> None:
-    """It is read again in full, because its first pages belong to another moment; none of these stays."""
+    """The list is read again in full, because its first pages belong to another moment and are dropped."""
     _in_turn(
         fake,
         "/api/v1/pods",
@@ -268,7 +268,7 @@ async def test_a_list_that_expires_twice_is_an_error(fake: Fake, tmp_path: Path)
 
 
 async def test_a_connection_lost_in_a_page_is_an_error(fake: Fake, tmp_path: Path) -> None:
-    """Half an answer is no answer, even where half of it would decode."""
+    """Half an answer is an error, even if the half decodes."""
 
     async def half(request: web.Request) -> web.StreamResponse:
         answer = web.StreamResponse(headers={"Content-Length": "1000"})
@@ -342,7 +342,7 @@ async def test_something_else_than_an_api_server_is_an_error(fake: Fake, tmp_pat
 
 
 async def test_a_busy_server_is_asked_again_when_it_says(fake: Fake, tmp_path: Path) -> None:
-    """429, and 503 with Retry-After; the waits are its own, bounded."""
+    """429, and 503 with Retry-After, wait for the server's time within bounds."""
     _in_turn(
         fake,
         "/x",
@@ -410,7 +410,7 @@ async def test_a_server_that_falls_silent_is_an_error(
 async def test_progress_is_shown_on_a_terminal_only(
     fake: Fake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
 ) -> None:
-    """Counts on a terminal only, and wiped out at the end."""
+    """Counts are shown on a terminal only, and erased at the end."""
     _in_turn(fake, "/api/v1/pods", page("Pod", pods(1, 2), "a", 3), page("Pod", pods(3, 5)))
     monkeypatch.setattr("sys.stderr.isatty", lambda: True)
     await _load(fake, tmp_path)
@@ -421,7 +421,7 @@ async def test_progress_is_shown_on_a_terminal_only(
 
 
 async def test_a_namespace_that_is_not_there_has_no_report(fake: Fake, tmp_path: Path) -> None:
-    """An empty report would be an all-clear for a typing error; without the right to check, it is given."""
+    """A mistyped namespace is an error, not an empty report, if the user may check that it exists."""
     codes = {"gone": (404, "NotFound", 'namespaces "gone" not found'), "theirs": (403, "Forbidden", "no")}
     for name, answer in codes.items():
 
@@ -436,7 +436,7 @@ async def test_a_namespace_that_is_not_there_has_no_report(fake: Fake, tmp_path:
 
 
 async def test_where_nothing_may_be_read_there_is_no_report(fake: Fake, tmp_path: Path) -> None:
-    """An empty one would be an all-clear; the error has the missing rights, and where to find them."""
+    """An empty report would be a false success; the error has the missing rights, and where to find them."""
 
     async def refuse(_: web.Request) -> web.StreamResponse:
         return status(403, "Forbidden", "no")

@@ -1,4 +1,4 @@
-"""Requests over sockets: every response is whole, its own, or an error, and no write is sent twice."""
+"""Requests over sockets: every response is complete, its own, or an error, and no write is sent twice."""
 
 import asyncio
 import socket
@@ -21,10 +21,10 @@ Talk = Callable[["Peer", asyncio.StreamWriter], Awaitable[None]]
 
 
 class Peer:
-    """A server that reads requests and answers as a test says; `heard` has each, by connection number."""
+    """A server that reads requests and answers as a test requires; `heard` has each, by connection number."""
 
     def __init__(self, *talks: Talk) -> None:
-        """Each of `talks` answers one request, the last all that come after."""
+        """Each of `talks` answers one request, the last one all later ones."""
         self.heard: list[tuple[int, bytes]] = []
         self.url = ""
         self.gone = asyncio.Event()
@@ -49,12 +49,12 @@ class Peer:
 
     @property
     def connections(self) -> list[int]:
-        """The connection number of each request."""
+        """Return the connection number of each request."""
         return [number for number, _ in self.heard]
 
 
 def says(answer: bytes) -> Talk:
-    """Answer so."""
+    """Return a talk that sends these bytes."""
 
     async def talk(_peer: Peer, writer: asyncio.StreamWriter) -> None:
         writer.write(answer)
@@ -64,7 +64,7 @@ def says(answer: bytes) -> Talk:
 
 
 def ends(answer: bytes) -> Talk:
-    """Answer so, and close."""
+    """Return a talk that sends these bytes and closes."""
 
     async def talk(_peer: Peer, writer: asyncio.StreamWriter) -> None:
         writer.write(answer)
@@ -89,7 +89,7 @@ Open = Callable[[Peer], AbstractAsyncContextManager[Connection]]
 
 @pytest.fixture
 def open_to(tmp_path: Path) -> Open:
-    """Connect to a peer, which serves meanwhile."""
+    """Connect to a running peer."""
 
     @asynccontextmanager
     async def opened(peer: Peer) -> AsyncIterator[Connection]:
@@ -109,7 +109,7 @@ def open_to(tmp_path: Path) -> Open:
 
 
 async def heard(peer: Peer, number: int = 1) -> None:
-    """Wait until a peer has read so many requests."""
+    """Wait until a peer has read this many requests."""
     async with asyncio.timeout(PATIENCE_SECONDS):
         while len(peer.heard) < number:  # noqa: ASYNC110 - a request in flight has no event
             await asyncio.sleep(0)
@@ -158,7 +158,7 @@ ANSWERS: list[tuple[str, bytes, int, bytes]] = [
 async def test_a_response_ends_where_its_header_says(
     case: tuple[str, bytes, int, bytes], open_to: Open
 ) -> None:
-    """The connection takes the next request."""
+    """The connection is used for the next request."""
     _, answer, code, body = case
     peer = Peer(says(answer))
     async with open_to(peer) as link:
@@ -212,7 +212,7 @@ NO_ANSWERS: list[tuple[str, bytes]] = [
 async def test_an_incomplete_response_is_an_error_of_one_line(
     case: tuple[str, bytes], method: str, open_to: Open
 ) -> None:
-    """The write is not repeated, and the next one takes another connection."""
+    """The write is not repeated, and the next one uses another connection."""
     peer = Peer(ends(case[1]), says(OK))
     async with open_to(peer) as link:
         with pytest.raises(PodiumError, match=rf"/base: [^\n]*{method} /x[^\n]*$"):
@@ -261,7 +261,7 @@ async def test_a_response_after_the_deadline_belongs_to_no_request(
 async def test_a_server_that_sends_bytes_slowly_cannot_hold_a_write(
     open_to: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each byte restarts the deadline for silence, so a write has a deadline for all of its response too."""
+    """Each byte restarts the deadline for silence, so a write also has a deadline for the whole response."""
     monkeypatch.setattr("podium.kube.connection._CONNECT_SECONDS", 0.1)
     monkeypatch.setattr("podium.kube.connection._SILENCE_SECONDS", 0.1)
 
@@ -290,7 +290,7 @@ async def test_the_response_of_a_cancelled_request_reaches_no_other(open_to: Ope
 
 
 async def test_bytes_without_a_request_close_a_connection(open_to: Open) -> None:
-    """A server that closes an idle connection may send the reason; the next request does not read that."""
+    """A server that closes an idle connection may send the reason; the next request must not read it."""
     both, idle, unasked = asyncio.Event(), asyncio.Event(), asyncio.Event()
 
     async def first(_peer: Peer, writer: asyncio.StreamWriter) -> None:
@@ -317,7 +317,7 @@ async def test_bytes_without_a_request_close_a_connection(open_to: Open) -> None
 
 
 async def test_a_write_waits_for_no_connection(open_to: Open) -> None:
-    """Reads wait for each other: the renewal of a Lease must not wait for them, or for other writes."""
+    """Reads wait for each other, but the renewal of a Lease must not wait for them, or for other writes."""
     full = asyncio.Event()
 
     async def talk(peer: Peer, writer: asyncio.StreamWriter) -> None:
@@ -386,7 +386,7 @@ async def test_closing_ends_requests_in_flight(open_to: Open) -> None:
 
 
 async def test_cookies_are_ignored(open_to: Open) -> None:
-    """A load balancer may set one; kubectl sends none back."""
+    """A load balancer may set a cookie; kubectl does not return it."""
     peer = Peer(says(OK.replace(b"\r\n\r\n", b"\r\nSet-Cookie: a=b\r\n\r\n")))
     async with open_to(peer) as link:
         for _ in range(2):

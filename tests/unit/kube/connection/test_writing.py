@@ -1,4 +1,4 @@
-"""Writes and watches on the one connection: the requests that are repeated, those never, and refusals."""
+"""Writes and watches on one connection: which requests are repeated, and refusals."""
 
 import asyncio
 import json
@@ -16,7 +16,7 @@ from podium.kube.connection import Connection, RefusedError, connect
 
 
 class Seen(NamedTuple):
-    """A request as the server saw it."""
+    """A request as the server received it."""
 
     method: str
     content_type: str | None
@@ -46,13 +46,13 @@ class Server:
         return answer
 
     async def sleep(self, seconds: float) -> None:
-        """Wait no time at all."""
+        """Return at once."""
         self.waits.append(seconds)
 
 
 @pytest.fixture
 async def open_to(tmp_path: Path) -> AsyncIterator[Callable[[Server], Awaitable[Connection]]]:
-    """Connect to servers that the test makes."""
+    """Connect to servers that the test starts."""
     async with AsyncExitStack() as stack:
 
         async def open_one(server: Server) -> Connection:
@@ -68,7 +68,7 @@ Open = Callable[[Server], Awaitable[Connection]]
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE"])
 async def test_a_write_is_its_bytes(open_to: Open, method: str) -> None:
-    """A value goes as JSON, bytes as they are; any 2xx is done."""
+    """A value is sent as JSON, bytes unchanged; any 2xx is a success."""
     server = Server(web.Response(status=201, text="made"), web.Response(status=202, text="will be"))
     link = await open_to(server)
     assert await link.send(method, "/x", {"a": [1]}, dryRun="All") == b"made"
@@ -86,7 +86,7 @@ async def test_without_a_body_none_is_sent(open_to: Open) -> None:
 
 
 async def test_apply_is_under_a_manager(open_to: Open) -> None:
-    """It takes fields from others only on demand; a conflict is a refusal like any other."""
+    """An apply takes fields from others only if forced; a conflict is a refusal like any other."""
     server = Server(web.Response(text="{}"), status(409, "Conflict", "conflict with x"))
     link = await open_to(server)
     await link.apply("/x", {"kind": "A"}, manager="podium", force=True)
@@ -102,7 +102,7 @@ async def test_apply_is_under_a_manager(open_to: Open) -> None:
 
 
 async def test_a_request_that_the_server_did_not_do_is_retried(open_to: Open) -> None:
-    """429 means that, with or without a time; a 5xx does not, for a write."""
+    """A write is repeated after 429, with or without a time, and not after a 5xx."""
     server = Server(
         status(429, "TooManyRequests", "later", Retry_After="2"),
         status(429, "TooManyRequests", "later"),
@@ -117,7 +117,7 @@ async def test_a_request_that_the_server_did_not_do_is_retried(open_to: Open) ->
 
 @pytest.mark.parametrize("method", ["POST", "PATCH"])
 async def test_a_write_with_a_lost_answer_is_not_repeated(open_to: Open, method: str) -> None:
-    """That holds on a fresh connection, too: the server may have done it."""
+    """A lost answer is not repeated on a new connection either: the server may have written."""
     server = Server(web.Response(text="ok"), None)
     link = await open_to(server)
     await link.send(method, "/x", {})
@@ -128,7 +128,7 @@ async def test_a_write_with_a_lost_answer_is_not_repeated(open_to: Open, method:
 
 
 async def test_a_redirected_write_is_not_done(open_to: Open) -> None:
-    """Its redirect would be followed by a GET, which would look like success."""
+    """A redirect would be followed by a GET, which would look like success."""
     server = Server(web.Response(status=302, headers={"Location": "/y"}))
     with pytest.raises(RefusedError, match="POST /x: 302: no reason given"):
         await (await open_to(server)).send("POST", "/x", {})
@@ -139,7 +139,7 @@ async def _lines(link: Connection, silence: float = 30.0) -> list[bytes]:
 
 
 async def test_lines_are_whole(open_to: Open) -> None:
-    """Packets may cut them anywhere; one as long as the largest object is one."""
+    """Packets may split lines anywhere; a line as long as the largest object is one line."""
     long = b"x" * 3_000_000
     server = Server(web.Response(body=b"one\n" + long + b"\nthree\n"), web.Response(body=b"one\ntw"))
     link = await open_to(server)
@@ -150,7 +150,7 @@ async def test_lines_are_whole(open_to: Open) -> None:
 
 
 async def test_a_refused_watch_is_not_asked_again(open_to: Open) -> None:
-    """A caller that watches has a backoff of its own; the error says when to come back."""
+    """A caller that watches has a backoff of its own; the error has the server's delay."""
     server = Server(status(429, "TooManyRequests", "later", Retry_After="5"))
     with pytest.raises(RefusedError) as refused:
         await _lines(await open_to(server))
@@ -191,7 +191,7 @@ async def test_a_credential_that_fails_is_one_line(open_to: Open, monkeypatch: p
 
 
 async def test_a_proxy_of_the_environment_is_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The rule is kubectl's; servers that the environment excepts are reached directly."""
+    """The rule is kubectl's; servers in NO_PROXY are reached directly."""
     proxy, fake = Fake(), Fake()
     fake.url = "http://api.example:6443"
     config = fake.kubeconfig(tmp_path)

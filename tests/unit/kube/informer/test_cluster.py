@@ -1,4 +1,4 @@
-"""Kinds that come, go and change version while a cluster is followed, and the readers that wait for each."""
+"""Kinds that are added, removed or change version while a cluster is watched, and waiting readers."""
 
 import asyncio
 from collections.abc import Sequence
@@ -42,7 +42,7 @@ def _member() -> dict[str, Any]:
 
 
 def _without(fake: Fake, paths: Sequence[str]) -> dict[str, Any]:
-    """Let the server serve some versions no longer; give them to put them back."""
+    """Stop serving some versions; return them to restore them."""
     return {path: fake.resources.pop(path) for path in paths}
 
 
@@ -173,7 +173,10 @@ async def test_an_api_that_will_be_there_is_looked_for_each_second(tmp_path: Pat
 
 
 async def test_an_api_that_went_takes_its_objects_along(tmp_path: Path) -> None:
-    """They go when discovery misses it and the resource is unknown: either alone may be a stale server."""
+    """Objects are removed when discovery misses them and the resource is unknown.
+
+    Either alone may be a stale server.
+    """
     resources = {PODS: Resource(10, _member()), GROUPS: Resource(10, _group(7))}
     async with following(Fake(), tmp_path, (Kind.POD, Kind.POD_GROUP), resources) as scene:
         await scene.until(lambda: scene.cluster.synced)
@@ -192,7 +195,7 @@ async def test_an_api_that_went_takes_its_objects_along(tmp_path: Path) -> None:
 
 
 async def test_one_look_that_misses_an_api_changes_nothing(tmp_path: Path) -> None:
-    """A server that has just started may not list all it serves."""
+    """A server that has just started may not list all its APIs."""
     resources = {GROUPS: Resource(10, _group(7))}
     async with following(Fake(), tmp_path, (Kind.POD_GROUP,), resources) as scene:
         await scene.until(lambda: scene.cluster.synced)
@@ -208,7 +211,7 @@ async def test_one_look_that_misses_an_api_changes_nothing(tmp_path: Path) -> No
 
 
 async def test_a_better_version_is_read_instead_without_a_gap(tmp_path: Path) -> None:
-    """A cluster was upgraded while we ran."""
+    """A cluster is upgraded while the process runs."""
     fake = Fake()
     newer = _without(fake, ["/apis/scheduling.k8s.io/v1beta1"])
     resources = {OLDER_GROUPS: Resource(10, _group(7, "v1alpha3")), GROUPS: Resource(10, _group(7))}
@@ -242,7 +245,7 @@ async def test_a_kind_we_may_not_read_is_named_until_we_may(tmp_path: Path) -> N
 
 
 async def test_a_resource_denied_though_it_is_listed_stays(tmp_path: Path) -> None:
-    """Only discovery takes an API away; it is asked soon, not at once."""
+    """Only discovery removes an API; it is requested soon, not at once."""
     classes = Resource(10, priority_class("gold", 5))
     async with following(Fake(), tmp_path, (Kind.PRIORITY_CLASS,), {CLASSES: classes}) as scene:
         await scene.until(lambda: scene.cluster.synced)
@@ -282,7 +285,7 @@ NEW, OLD = _served(NATIVE_GROUP, "v1beta1"), _served(NATIVE_GROUP, "v1alpha3")
 OURS = _served("scheduling.podium.dev", "v1beta1")
 NONE = Discovery("v1.37.0", [], {"PodGroup": "not served by this cluster"})
 
-# Discovery answers one after the other, and the kinds believed after the last, where no answer is sure.
+# Successive discovery answers, and the accepted kinds after the last one.
 LOOKS: list[tuple[str, list[list[Served]], list[Served]]] = [
     ("seen once is there", [[], [NEW]], [NEW]),
     ("missed once is still there", [[NEW], []], [NEW]),
@@ -306,7 +309,7 @@ def test_several_discoveries_are_merged(looks: list[list[Served]], believed: lis
 
 
 def test_a_served_group_is_present_despite_a_stale_discovery() -> None:
-    """An aggregator that is behind lists its own groups one by one."""
+    """An aggregator that lags lists its own groups one by one."""
     held, missed = settle(None, NONE._replace(served=[NEW], unread={}), frozenset(), frozenset())
     for _ in range(3):
         held, missed = settle(held, NONE, missed, frozenset([NEW.resource]))
@@ -314,7 +317,7 @@ def test_a_served_group_is_present_despite_a_stale_discovery() -> None:
 
 
 async def test_a_server_that_has_not_started_is_not_believed(tmp_path: Path) -> None:
-    """An empty answer at first is not believed, nor a later one that an API is gone."""
+    """A first empty answer is not accepted, nor a single later one that an API is gone."""
     fake = Fake()
     ready = False
 
@@ -342,7 +345,7 @@ async def test_a_server_that_has_not_started_is_not_believed(tmp_path: Path) -> 
 
 
 async def test_an_exception_of_an_observer_stops_no_other(tmp_path: Path) -> None:
-    """The exception is counted and logged with the object; other observers run, and the watch goes on."""
+    """The exception is counted and logged with the object; other observers run, and the watch continues."""
     classes = Resource(10)
     observed: list[str | None] = []
 
@@ -366,7 +369,7 @@ async def test_an_exception_of_an_observer_stops_no_other(tmp_path: Path) -> Non
 
 
 async def test_a_bug_with_every_object_does_not_fill_the_log(tmp_path: Path) -> None:
-    """All are counted; so many tracebacks come at once, and then one a minute."""
+    """All exceptions are counted; some tracebacks are logged at once, and then one a minute."""
     classes = Resource(10)
 
     def fails(_before: Any, _after: Any) -> None:
@@ -386,7 +389,7 @@ async def test_a_bug_with_every_object_does_not_fill_the_log(tmp_path: Path) -> 
 
 
 async def test_a_bug_in_following_is_waited_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The resource is asked for again and again, and the others go on."""
+    """The resource is requested repeatedly, and the others continue."""
     resources = {CLASSES: Resource(10, priority_class("gold", 5)), GROUPS: Resource(10, _group(7))}
     bugs = 3
     take = Reflector._take_bookmark

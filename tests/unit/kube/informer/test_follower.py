@@ -1,4 +1,4 @@
-"""The effects of pages and lines, without a server: tables, and any history at all."""
+"""The effects of pages and lines, without a server: tables, and any history."""
 
 import json
 import tracemalloc
@@ -36,7 +36,7 @@ OLDER = Served(
 
 
 class Scene:
-    """A follower, its state, and its log."""
+    """A reflector, its state, and its log."""
 
     def __init__(self) -> None:
         self.state = ClusterState(native_served=False)
@@ -71,7 +71,7 @@ def scene() -> Scene:
 
 META = unreadable("a", 11)["metadata"]
 
-# The lines of a watch from version 10, the objects then, and the version then known.
+# The lines of a watch from version 10, the objects afterwards, and the version then known.
 WATCHES: list[tuple[str, list[bytes], dict[str, str], int]] = [
     ("nothing", [], {"a": "5", "b": "7"}, 10),
     ("an object comes", [event("ADDED", group("c", 11))], {"a": "5", "b": "7", "c": "11"}, 11),
@@ -127,7 +127,7 @@ def test_a_watch(scene: Scene, lines: list[bytes], want: dict[str, str], version
     assert not scene.follower.needs_list
 
 
-# Lines that end a request, with the error, and whether a list is needed then.
+# Lines that end a request, with the error, and whether a list is needed afterwards.
 ENDS: list[tuple[str, bytes, type[Exception], str, bool]] = [
     ("410 as an event", failure(410, "Expired"), ExpiredError, "410 Expired: because", True),
     ("another error", failure(500, "InternalError"), WatchError, "500 InternalError: because", False),
@@ -159,7 +159,7 @@ ENDS: list[tuple[str, bytes, type[Exception], str, bool]] = [
 def test_a_line_that_ends_a_watch(
     scene: Scene, line: bytes, error: type[Exception], logged: str, needs_list: bool
 ) -> None:
-    """Known objects stay, for readers, whatever comes next."""
+    """Known objects stay for readers, whatever comes next."""
     with pytest.raises(error, match=logged):
         scene.watch(line)
     assert scene.groups == {"a": "5", "b": "7"}
@@ -169,7 +169,7 @@ def test_a_line_that_ends_a_watch(
 
 
 def test_until_a_list_has_ended_readers_see_the_old_objects(scene: Scene) -> None:
-    """The end of the list is one change: missing objects go, new ones come, equal ones stay as they are."""
+    """The end of the list is one change: missing objects are removed, new ones added, equal ones stay."""
     before = scene.state.groups[GroupKey(False, "team", "b")]
     revision = scene.state.revision
     scene.follower.expire()
@@ -183,7 +183,7 @@ def test_until_a_list_has_ended_readers_see_the_old_objects(scene: Scene) -> Non
 
 
 def test_events_among_a_streamed_list_are_part_of_it() -> None:
-    """The server may begin with an older picture and bring it up to date."""
+    """The server may begin with an older state and update it."""
     scene = Scene()
     scene.stream(
         event("ADDED", group("a", 5)),
@@ -205,7 +205,7 @@ def test_a_list_that_was_cut_leaves_nothing_behind(scene: Scene) -> None:
 
 
 def test_pages_are_one_list(scene: Scene) -> None:
-    """Native lists carry neither kind nor apiVersion in their items; an empty list is a list."""
+    """Items of native lists have neither kind nor apiVersion; an empty list is a list."""
     bare = {key: value for key, value in group("c", 12).items() if key not in ("apiVersion", "kind")}
     follower = scene.follower
     follower.expire()
@@ -222,7 +222,7 @@ def test_pages_are_one_list(scene: Scene) -> None:
 
 
 def test_a_list_arrives_in_parts(scene: Scene) -> None:
-    """New objects arrive before missing ones go, and the list counts when it is complete."""
+    """New objects arrive before missing ones are removed, and the list counts when it is complete."""
     follower = scene.follower
     follower.expire()
     follower.stream_query()
@@ -239,7 +239,7 @@ def test_a_list_arrives_in_parts(scene: Scene) -> None:
 
 
 def test_a_list_that_arrived_in_part_gives_way_to_another(scene: Scene) -> None:
-    """The state knows the objects of the partial list; those that the next list does not hold go."""
+    """The state has the objects of the partial list; those that the next list does not have are removed."""
     follower = scene.follower
     for names in (("c", "d", "e"), ("d", "f")):
         follower.expire()
@@ -252,7 +252,7 @@ def test_a_list_that_arrived_in_part_gives_way_to_another(scene: Scene) -> None:
 
 
 def test_another_version_arrives_without_a_gap(scene: Scene) -> None:
-    """An object of both versions is there after each part."""
+    """An object in both versions exists after each part."""
     heir = Reflector(OLDER, scene.state, lambda *_: None, heirloom=scene.follower.known)
     heir.list_query()
     items = [{**group(name, 20), "apiVersion": OLDER.api_version} for name in ("a", "b")]
@@ -264,7 +264,7 @@ def test_another_version_arrives_without_a_gap(scene: Scene) -> None:
 
 
 def test_an_object_that_cannot_be_read_is_said_once() -> None:
-    """The others go on; and again when another object of the name cannot be read."""
+    """Other objects continue; the next unreadable object of the name is counted again."""
     scene = Scene()
     scene.stream(
         event("ADDED", unreadable("bad", 5)), event("ADDED", group("a", 6)), bookmark(7, ends_list=True)
@@ -290,7 +290,7 @@ def test_when_an_api_goes_its_objects_go(scene: Scene) -> None:
 
 
 def test_another_version_takes_over_without_a_gap(scene: Scene) -> None:
-    """An upgraded server: the objects stay until the new version's list, and are then read in it."""
+    """After an upgrade the objects stay until the new version's list, and are then read in it."""
     heir = Reflector(OLDER, scene.state, lambda *_: None, heirloom=scene.follower.known)
     heir.stream_query()
     assert scene.groups == {"a": "5", "b": "7"}
@@ -332,7 +332,7 @@ def _applied_gang(number: int) -> Stored:
 
 
 def test_ten_thousand_groups_are_less_than_25_mib() -> None:
-    """With nothing left out; a copy of each somewhere would show."""
+    """The memory is that of one copy of each object."""
     scene = Scene()
     scene.follower.stream_query()
     lines = [event("ADDED", _applied_gang(number)) for number in range(10_000)]
@@ -350,7 +350,7 @@ NAMES = st.sampled_from(["a", "b", "c", "d"])
 
 
 class AnyHistory(RuleBasedStateMachine):
-    """Writes, cuts and compactions in any order: every event is true, and all of them are the truth."""
+    """With writes, cuts and compactions in any order, every event is true, and together they are complete."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -377,7 +377,7 @@ class AnyHistory(RuleBasedStateMachine):
 
     @rule(streamed=st.booleans())
     def ask(self, streamed: bool) -> None:
-        """Begin a request, whatever became of the one before."""
+        """Start a request, whatever the previous one did."""
         follower = self.scene.follower
         self.pending, self.token = [], None
         if not follower.needs_list:
@@ -395,7 +395,7 @@ class AnyHistory(RuleBasedStateMachine):
     @rule(count=st.integers(1, 4), twice=st.booleans())
     @precondition(lambda self: self.pending)
     def hear(self, count: int, twice: bool) -> None:
-        """Take some lines; a proxy may say one twice."""
+        """Deliver some lines; a proxy may repeat one."""
         follower = self.scene.follower
         for _ in range(min(count, len(self.pending))):
             line = self.pending.pop(0)
@@ -410,7 +410,7 @@ class AnyHistory(RuleBasedStateMachine):
     @rule(count=st.integers(1, 2))
     @precondition(lambda self: self.token is not None)
     def turn_page(self, count: int) -> None:
-        """Take a page, or the answer that the rest of the list is forgotten."""
+        """Deliver a page, or the answer that the rest of the list is expired."""
         assert self.token is not None
         if self.token_version < self.history.horizon:
             self.token = None
@@ -427,7 +427,7 @@ class AnyHistory(RuleBasedStateMachine):
 
     @invariant()
     def what_is_known_was_once_true(self) -> None:
-        """The state is the server's at the moment the follower says it is at."""
+        """The state is the server's at the reflector's version."""
         follower = self.scene.follower
         if not follower.listed:
             assert self.scene.groups == {}

@@ -1,4 +1,4 @@
-"""Objects that a decoder minds: by every way that one comes in it is seen, or kept and counted."""
+"""Objects that a decoder refuses: on every path such an object is read, or kept and counted."""
 
 import json
 from collections.abc import Callable
@@ -26,7 +26,7 @@ NEXT = json.dumps(pod("next", 9)).encode()
 
 
 class Scene:
-    """A follower of pods, its state, and its log."""
+    """A reflector of pods, its state, and its log."""
 
     def __init__(self, reads: Reads = SCHEDULING_READS, keep: Keep = whole) -> None:
         self.state = ClusterState(native_served=False)
@@ -40,14 +40,14 @@ class Scene:
         self.logged.append(fields)
 
     def stream(self, *pods: bytes) -> None:
-        """List pods by a watch that goes on."""
+        """List pods by a watch that continues."""
         self.follower.stream_query()
         for each in pods:
             self.follower.take_line(_added(each))
         self.follower.take_line(bookmark(20, ends_list=True))
 
     def watch(self, *pods: bytes) -> None:
-        """Send them while a list without them is known."""
+        """Send them after a list without them."""
         self.stream()
         self.follower.version = 1
         self.follower.watch_query()
@@ -71,7 +71,7 @@ def _added(pod: bytes) -> bytes:
 
 
 class Process(NamedTuple):
-    """The way in which a process reads pods."""
+    """A process's way of reading pods."""
 
     reads: Reads
     keep: Keep
@@ -98,14 +98,14 @@ def test_one_object_is_seen_or_counted_and_the_next_one_read(case: Case, way: st
         assert (scene.follower.undecodable, scene.logged) == ({}, [])
         assert process == "controller" or _kept(found) == ("n1", {"cpu": "1", "nvidia.com/gpu": "1"})
         return
-    # The controller reads fewer fields, and an unread field cannot be broken.
+    # The controller reads fewer fields, and an unread field cannot be wrong.
     if process == "controller" and not scene.follower.undecodable:
         assert found is not None
         return
     assert list(scene.follower.undecodable) == [KEY]
     assert [(logged["namespace"], logged["name"]) for logged in scene.logged] == [KEY]
     if process == "controller":
-        # It keeps neither nodes nor amounts.
+        # The controller keeps neither nodes nor amounts.
         assert (found is None) == (case.kept is None)
     else:
         assert (None if found is None else _kept(found)) == case.kept
@@ -123,7 +123,7 @@ BROKEN = [case for case in CASES if not case.decodable]
 @pytest.mark.parametrize("again", ["watch", "stream", "page"])
 @pytest.mark.parametrize("case", BROKEN, ids=[case.id for case in BROKEN])
 def test_an_undecodable_field_keeps_its_known_value(case: Case, again: str) -> None:
-    """Only the broken field keeps its value; a pod that has come to its node since occupies it."""
+    """Only the wrong field keeps its old value; a pod that was bound since occupies its node."""
     scene = Scene(*PROCESSES["scheduler"])
     pending = pod("x", 3)
     del pending["spec"]["nodeName"]
@@ -145,7 +145,7 @@ def test_an_undecodable_field_keeps_its_known_value(case: Case, again: str) -> N
 
 
 def test_it_is_counted_while_it_is_there_and_named_once() -> None:
-    """Another object of its name is named, too."""
+    """Another object of the name is reported too."""
     scene = Scene()
     broken = json.dumps(pod("x", 7, spec={"priority": "high"})).encode()
     scene.stream(broken, broken)
@@ -170,7 +170,7 @@ def test_one_that_vanished_between_two_lists_is_counted_no_more() -> None:
 
 
 def test_a_line_past_the_bound_keeps_what_was_known() -> None:
-    """It comes without its end; metadata stand before all that can be so long."""
+    """The line is truncated; metadata come before all fields that can be this long."""
     scene = Scene()
     scene.stream(json.dumps(pod("x", 7)).encode())
     scene.follower.watch_query()
@@ -185,7 +185,7 @@ def test_a_line_past_the_bound_keeps_what_was_known() -> None:
 
 
 def test_a_transform_that_fails_puts_one_object_in_doubt() -> None:
-    """A bug of ours, for one object; the others go on."""
+    """A bug of ours affects one object; the others continue."""
 
     def keep(obj: Readable) -> Readable:
         if obj.metadata.name == "x":

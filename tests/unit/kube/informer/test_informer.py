@@ -1,4 +1,4 @@
-"""A resource followed through failures: the requests, the waits, and that the truth is reached in the end."""
+"""A resource is watched through failures: the requests, the waits, and the final state."""
 
 from pathlib import Path
 
@@ -32,7 +32,7 @@ AGAIN = Stream((_added("c", 20), bookmark(21, ends_list=True)), "hold")
 TOO_NEW = failure(504, "Timeout")
 NO_STREAMS = Refusal(422, "Invalid")
 
-# The answers, the questions, the objects in the end, and the waits between (the first after a list: 0.2 s).
+# The answers, the requests, the final objects, and the waits between (the first after a list: 0.2 s).
 SCRIPTS: list[tuple[str, list[Answer], list[str], dict[str, str], list[float]]] = [
     (
         "a list goes on as a watch",
@@ -260,7 +260,7 @@ async def test_a_connection_gone_silent_is_given_up(tmp_path: Path, monkeypatch:
 
 
 async def test_a_list_that_falls_silent_is_a_failure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Half a list is no list."""
+    """Half a list is an error."""
     monkeypatch.setattr(informer, "_SILENCE_SECONDS", 0.05)
     script = Script(Stream((LISTED[0],), "hold"), Stream(LISTED, "hold"))
     async with informing(script, tmp_path) as scene:
@@ -270,7 +270,7 @@ async def test_a_list_that_falls_silent_is_a_failure(tmp_path: Path, monkeypatch
 
 
 async def test_a_dead_server_is_dialled_often(tmp_path: Path) -> None:
-    """A dead server is dialled at least each 3 s: an early reconnection brings the state up to date early."""
+    """A failed server is dialled at least each 3 s, so the state is updated soon after its return."""
     async with informing(Script(Stream(LISTED, "cut")), tmp_path) as scene:
         await scene.until(lambda: scene.informer.follower.listed)
         scene.informer._connection.server = "http://127.0.0.1:1"
@@ -319,7 +319,7 @@ async def test_what_mends_itself_is_a_warning_only_if_it_repeats(
 
 
 async def test_a_good_watch_is_followed_at_once(tmp_path: Path) -> None:
-    """Servers end a watch that lasted every few minutes: there is nothing to wait for."""
+    """Servers end a watch every few minutes: the next one starts without a wait."""
     script = Script(LIST, Stream((bookmark(12),)), Stream((_gone("a", 13),), "hold"))
     async with informing(script, tmp_path, step=300.0) as scene:
         await scene.until(lambda: scene.classes == {"b": "7"})

@@ -1,4 +1,4 @@
-"""Objects of any size, over a connection: informers read on, and lists take as little memory as they can."""
+"""Objects of any size over a connection: informers read on, and lists use little memory."""
 
 import json
 import tracemalloc
@@ -23,7 +23,7 @@ BEYOND = json.dumps(pod("x", 8, spec={"a": "<" * LONGEST_LINE})).encode()
 
 
 class Hostile(Resource):
-    """Pods as they are written; `streams` says whether a list is given as a watch."""
+    """Pods as bytes; `streams` selects lists as watches."""
 
     def __init__(self, *pods: bytes, streams: bool) -> None:
         super().__init__(20)
@@ -53,7 +53,7 @@ class Hostile(Resource):
 
 @pytest.mark.parametrize("streams", [True, False], ids=["stream", "pages"])
 async def test_every_hostile_object_at_once_stops_no_informer(tmp_path: Path, streams: bool) -> None:
-    """Those that can be decoded are seen, the others counted, and what comes behind is read."""
+    """Decodable objects are read, the others counted, and the watch continues behind them."""
     texts = [
         case.text.replace(b'"x"', b'"x%d"' % number).replace(b'"uid-x"', b'"uid-x%d"' % number)
         for number, case in enumerate(CASES)
@@ -63,7 +63,7 @@ async def test_every_hostile_object_at_once_stops_no_informer(tmp_path: Path, st
         await scene.until(lambda: scene.cluster.synced, step=0.1)
         names = {name for _, name in scene.state.pods}
         undecodable = {each.metadata.name for each in scene.cluster.undecodable()["pods"]}
-        # An audit's read names fewer fields than a scheduler's: an unread field cannot be broken.
+        # An audit's read names fewer fields than a scheduler's: an unread field cannot be wrong.
         assert undecodable <= {f"x{number}" for number, case in enumerate(CASES) if not case.decodable}
         assert len(undecodable) >= 10
         assert {f"x{number}" for number, case in enumerate(CASES) if case.decodable} < names
@@ -118,12 +118,12 @@ def test_a_line_of_any_length_takes_bounded_memory() -> None:
     finally:
         tracemalloc.stop()
     assert len(line) == 1 << 20
-    # The line being read, as it grows, and the line that is given.
+    # The line being read, as it grows, and the returned line.
     assert peak < 3 << 20
 
 
 class Listed:
-    """A list of objects of so many bytes each; `asked` are the limits."""
+    """A list of objects of this many bytes each; `asked` are the limits."""
 
     def __init__(self, *sizes: int) -> None:
         self.asked: list[int] = []
@@ -161,7 +161,7 @@ async def _read(listed: Listed, folder: Path) -> tuple[list[int], list[int]]:
                 return numbers, sizes
 
 
-# As many bytes as stand for a mebibyte here.
+# The number of bytes that represents a mebibyte here.
 MIB = 1 << 12
 LISTS: list[tuple[str, list[int], list[int]]] = [
     ("small objects", [0] * 1200, [500, 500, 500]),
@@ -183,7 +183,7 @@ def _small_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
 async def test_a_page_has_as_many_objects_as_its_bytes_allow(
     tmp_path: Path, sizes: list[int], limits: list[int]
 ) -> None:
-    """Nothing is read twice or left out, and no page is longer than the bound."""
+    """Nothing is read twice or left out, and no page exceeds the bound."""
     listed = Listed(*sizes)
     numbers, pages = await _read(listed, tmp_path)
     assert numbers == list(range(len(sizes)))
@@ -199,6 +199,6 @@ async def test_an_object_past_the_bound_is_an_error_of_its_list(tmp_path: Path) 
 
 
 def test_an_object_fits_a_line_and_a_page() -> None:
-    """Two MiB in etcd, six bytes of JSON for one; and what reading one needs is small beside a process."""
+    """Two MiB in etcd, six bytes of JSON for each; reading one needs little memory."""
     assert 12 << 20 < LONGEST_LINE < LONGEST_ANSWER <= 32 << 20
     assert PAGE_BYTES < LONGEST_ANSWER

@@ -1,4 +1,4 @@
-"""JSON made decodable: deep values go, text becomes Unicode, and all else stays as it is."""
+"""JSON is made decodable: deep values are removed, text becomes Unicode, and all else stays."""
 
 import json
 from typing import Any, get_args, get_origin
@@ -84,7 +84,7 @@ def test_any_bytes(text: bytes) -> None:
 
 
 def test_no_read_names_a_field_that_is_left_out() -> None:
-    """With an owner's pod templates among them."""
+    """An owner's pod templates are among them."""
     reads = {read.type for read in (*SCHEDULING_READS.values(), *PAST_READS.values())}
     # A page of a List has the objects two levels down, a watch event one.
     assert max(map(_levels, reads)) + 2 < MOST_LEVELS / 2

@@ -1,4 +1,4 @@
-"""The index that informers feed: what goes is gone from everywhere, and membership follows the API."""
+"""The index that informers feed: a removed object is in no index, and membership follows the API."""
 
 from typing import Any
 
@@ -57,7 +57,7 @@ EVERY_KIND: list[Readable] = [
 
 
 def _contents(state: ClusterState) -> dict[str, Any]:
-    """Return every index of a state, the revision apart."""
+    """Return every index of a state without the revision."""
     return {name: value for name, value in vars(state).items() if name != "revision"}
 
 
@@ -106,7 +106,7 @@ STEPS = st.lists(
 
 @given(STEPS)
 def test_membership_is_as_if_built_anew(steps: list[tuple[str, Any]]) -> None:
-    """That holds whatever came, went or was served in between."""
+    """The indexes are right after any additions, removals and changes of the served API."""
     state = ClusterState(native_served=False)
     for step, value in steps:
         before = state.revision, _copied(state)
@@ -162,7 +162,7 @@ class Replay:
 
 
 def _identity(obj: Readable) -> object:
-    """Name an object by its kind: a pod read for scheduling is the pod that another read gave."""
+    """Return an object's key by its kind: a pod read for scheduling equals the pod of another read."""
     ref = getattr(obj, "ref", None)
     kind = next(base for base in type(obj).__mro__ if base.__base__ is msgspec.Struct)
     return kind, ref or (obj.metadata.namespace, obj.metadata.name)
@@ -181,7 +181,7 @@ def _objects(state: ClusterState) -> list[Readable]:
     )
 )
 def test_observers_are_told_of_every_change(steps: list[tuple[str, Any]]) -> None:
-    """The pairs alone make the same objects; what changes nothing tells nothing."""
+    """The events alone give the same objects; an equal object causes no event."""
     state = ClusterState(native_served=False)
     replays = Replay(state), Replay(state)
     for step, value in steps:

@@ -865,7 +865,7 @@ WELL = diagnose(well().facts())
 
 
 def test_all_is_well() -> None:
-    """Each check has a line that says so, and nothing is worse than a hint about kubectl."""
+    """Each check has a line for a cluster without problems, and at most a hint on kubectl."""
     assert [each for each in WELL if each.level is not OK] == [
         DoctorCheck(
             NOTE,
@@ -879,7 +879,7 @@ def test_all_is_well() -> None:
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.title)
 def test_each_problem_has_a_line(case: Case) -> None:
-    """The fact and the fix; each line is one, the worst come first, and whatever is bad has a fix."""
+    """Each line has fact and fix, the worst come first, and every problem has a fix."""
     made = well()
     case.change(made)
     found = diagnose(made.facts())
@@ -906,7 +906,7 @@ def test_a_denied_read_is_no_problem(data: st.DataObject) -> None:
 
 
 def test_podgroups_are_podiums_without_another_api() -> None:
-    """Without the gates kubectl means Podium's, and that is no note."""
+    """Without the gates kubectl's short name means Podium's groups, which needs no note."""
     made = well()
     made.answers[scene.NATIVE] = {"resources": []}
     assert "kubectl" not in "".join(each.fact for each in diagnose(made.facts()))
@@ -914,7 +914,7 @@ def test_podgroups_are_podiums_without_another_api() -> None:
 
 @given(st.data())
 def test_missing_objects_do_not_change_other_lines(data: st.DataObject) -> None:
-    """The other lines are there whatever is missing."""
+    """The other lines exist, whatever is missing."""
     made = well()
     missing = data.draw(st.sets(st.sampled_from(sorted(made.answers))))
     made.answers.update(dict.fromkeys(missing, UnreadDocument(404, "not found")))
@@ -952,7 +952,7 @@ def test_missing_objects_do_not_change_other_lines(data: st.DataObject) -> None:
 def test_a_webhook_that_fails_closed_on_podiums_pods_is_a_problem(
     changes: doctor.Document, reviewed: bool
 ) -> None:
-    """A webhook that fails closed and is sent new pods of ours, by its rules and both selectors."""
+    """The webhook fails closed and is called for our new pods, by its rules and both selectors."""
     made = well()
     made.items(doctor.VALIDATING).append(webhook("gate", **changes))
     assert [each.configuration for each in neighbours.in_our_way(made.facts())] == ["gate"] * reviewed

@@ -25,14 +25,14 @@ PAGE = (scene.DOCS / "doctor.md").read_text(encoding="utf-8")
 
 
 def test_the_minima_are_those_of_the_page() -> None:
-    """docs/doctor.md states what each mode needs, as the table of the code does."""
+    """docs/doctor.md lists the requirements of each mode as the code's table does."""
     section = PAGE.partition("## Which Kubernetes\n")[2].partition("\n##")[0]
     rows = [line.split(" | ")[:2] for line in section.splitlines() if line.startswith("| ")][1:]
     assert rows == [[f"| {each.mode}", f"1.{each.minor}"] for each in MINIMA]
 
 
 def test_each_check_is_on_the_page() -> None:
-    """The table has every name that a line can have, and no other."""
+    """The table has exactly the names of the checks."""
     assert set(re.findall(r"^\| `([a-z-]+)` \|", PAGE, re.MULTILINE)) == {each.name for each in CASES}
 
 
@@ -47,11 +47,11 @@ def _sick() -> ClusterFacts:
 def test_the_contract(
     facts: ClusterFacts,
     code: int,
-    format: str,  # noqa: A002 - as the option is called
+    format: str,  # noqa: A002 - the name of the option
     monkeypatch: pytest.MonkeyPatch,
     capfdbinary: pytest.CaptureFixture[bytes],
 ) -> None:
-    """Envelope, versions, numbers by level and each check; the exit code tells of problems."""
+    """The report has the envelope, versions, numbers by level and each check; exit code 3 means problems."""
 
     async def look(_kube: KubeOptions) -> ClusterFacts:
         return facts
@@ -87,7 +87,7 @@ def test_a_server_is_what_it_behaves_as(version: ServerVersion, fact: str) -> No
 
 @pytest.mark.parametrize("width", [80, 140, None])
 def test_the_table_fits(width: int | None) -> None:
-    """Problems stand first, each fix under its fact; no line is wider than the terminal."""
+    """Problems come first, each fix under its fact; no line is wider than the terminal."""
     checks = diagnose(_sick())
     text = doctor._table(checks, Layout(width=width, colour=False))
     lines = text.splitlines()
@@ -100,7 +100,7 @@ def test_the_table_fits(width: int | None) -> None:
 
 
 def test_an_incomplete_reading_is_no_success() -> None:
-    """The first line counts what was; the rest is in the notes."""
+    """The first line counts the checks; the others are in the notes."""
     made = well()
     made.answers[PODS] = UnreadDocument(403, "no")
     checks = diagnose(made.facts())

@@ -1,7 +1,7 @@
-"""The dump's file: its form, its safety, and that an audit of it finds what the audit of the cluster finds.
+"""The dump's file: its form, its safety, and that its audit equals the audit of the cluster.
 
 The cluster here is the fake server of tests/support/connection, which serves a dump of a real one;
-test_servers.py asks real servers the same.
+test_servers.py uses real servers.
 """
 
 import asyncio
@@ -58,7 +58,7 @@ def _answer(kind: str, items: list[dict[str, Any]]) -> Answer:
 
 @pytest.fixture
 async def fake() -> AsyncIterator[Fake]:
-    """Yield a server that has what the example's cluster had."""
+    """Yield a server with the objects of the example's cluster."""
     server = Fake()
     server.resources = {}
     for (api_version, kind), items in _items().items():
@@ -94,7 +94,7 @@ async def _reports(fake: Fake, folder: Path, *scope: str, flags: tuple[str, ...]
 async def test_the_audit_of_the_dump_is_the_audit_of_the_cluster(
     fake: Fake, tmp_path: Path, scope: tuple[str, ...]
 ) -> None:
-    """Word for word: findings, groups, what was not checked and why, and the version it is judged for."""
+    """The reports are equal: findings, groups, what was not checked and why, and the version."""
     live, offline = await _reports(fake, tmp_path, *scope)
     assert live["findings"]
     assert live["summary"]["notChecked"]
@@ -102,7 +102,7 @@ async def test_the_audit_of_the_dump_is_the_audit_of_the_cluster(
 
 
 async def test_with_a_kind_forbidden_too(fake: Fake, tmp_path: Path) -> None:
-    """The dump says why it is not in it."""
+    """The dump has the reason why it is absent."""
 
     async def refuse(_: web.Request) -> web.StreamResponse:
         return status(403, "Forbidden", "no")
@@ -114,14 +114,14 @@ async def test_with_a_kind_forbidden_too(fake: Fake, tmp_path: Path) -> None:
 
 
 async def test_with_pseudonyms_the_audit_is_the_same_up_to_names(fake: Fake, tmp_path: Path) -> None:
-    """Same rules on same kinds and fields, same numbers, same groups by size and priorities."""
+    """The rules, kinds, fields, numbers, and groups by size and priorities are equal."""
     live, offline = await _reports(fake, tmp_path, "-A", flags=("--pseudonyms",))
     assert live.keys() >= AUDIT_SCHEMA
     assert anonymous(live) == anonymous(offline)
 
 
 async def test_with_pseudonyms_no_name_of_the_cluster_is_in_the_file(fake: Fake, tmp_path: Path) -> None:
-    """Names of objects, namespaces, classes and nodes, and the values that refer to them."""
+    """Names of objects, namespaces, classes and nodes are replaced, and the values that refer to them."""
     path = tmp_path / "d.json"
     await _run(dump, "--kubeconfig", fake.kubeconfig(tmp_path), "-A", "-o", path, "--pseudonyms")
     text = path.read_text()
@@ -151,7 +151,7 @@ async def test_two_dumps_have_no_pseudonym_in_common(fake: Fake, tmp_path: Path)
 
 
 async def test_the_file_is_a_list_of_typed_lists(fake: Fake, tmp_path: Path) -> None:
-    """It has every served kind, empty ones too, below the dump's own header; one object a line."""
+    """The dump has every served kind, empty ones too, below its header; one object a line."""
 
     async def empty(_: web.Request) -> web.StreamResponse:
         return page("Job", [])
@@ -208,7 +208,7 @@ async def test_a_dump_says_its_namespace_by_its_pseudonym(fake: Fake, tmp_path: 
 
 
 async def test_the_file_is_its_owners_alone_and_the_same_each_time(fake: Fake, tmp_path: Path) -> None:
-    """Mode 0600; gzip without name and time; nothing else is left in the folder."""
+    """The file has mode 0600; gzip has no name and time; nothing else is left in the folder."""
     recorder, info = await _record(fake, tmp_path)
     folder = tmp_path / "out"
     folder.mkdir()
@@ -222,7 +222,7 @@ async def test_the_file_is_its_owners_alone_and_the_same_each_time(fake: Fake, t
 
 
 async def test_a_dump_that_fails_leaves_the_old_file(fake: Fake, tmp_path: Path) -> None:
-    """Half a dump must never stand where a whole one was."""
+    """A failed dump must not replace a complete one."""
     folder = tmp_path / "out"
     folder.mkdir()
     path = folder / "d.json"
@@ -258,7 +258,7 @@ async def test_reading_that_fails_writes_nothing(fake: Fake, tmp_path: Path) -> 
 
 
 async def test_a_pipe_is_written_to_and_stays_a_pipe(fake: Fake, tmp_path: Path) -> None:
-    """A dump to a device must not put a file in its place."""
+    """A dump to a device must not replace it by a file."""
     recorder, info = await _record(fake, tmp_path)
     pipe, plain = tmp_path / "pipe", tmp_path / "plain.json"
     os.mkfifo(pipe)
@@ -275,7 +275,7 @@ def _contents(folder: Path) -> list[str]:
 
 
 async def test_dash_is_standard_output(fake: Fake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """`podium dump -o - | podium audit -f -`: the dump alone on stdout, no file called -."""
+    """`podium dump -o - | podium audit -f -`: stdout has the dump only, and there is no file called -."""
     monkeypatch.chdir(tmp_path)
     done = await _run(dump, "--kubeconfig", fake.kubeconfig(tmp_path), "-A", "-o", "-")
     assert done.exit_code == 0
@@ -290,7 +290,7 @@ def test_the_page_says_which_events() -> None:
 
 
 def test_the_rights_that_are_documented_are_those_of_the_reads() -> None:
-    """The ClusterRole of docs/dump.md: get and list of every kind, the scheduler's file, and no more."""
+    """The ClusterRole of docs/dump.md has get and list of every kind and of the scheduler's file only."""
     role = yaml.safe_load(PAGE.partition("```yaml\n")[2].partition("```")[0])
     granted = {
         (group, resource)
@@ -323,7 +323,7 @@ def _event(number: int, reason: str = "Preempted", kind: str = "Pod") -> dict[st
 
 @pytest.fixture
 def with_past(fake: Fake) -> Fake:
-    """Return a server that has events and records, too."""
+    """Return a server that has events and records too."""
     records = "/apis/scheduling.podium.dev/v1beta1"
     fake.resources["/api/v1"].append(("events", "Event", True))
     fake.resources.setdefault(records, []).append(("preemptionrecords", "PreemptionRecord", True))
@@ -352,7 +352,7 @@ async def test_the_past_is_events_of_evictions_and_records(with_past: Fake, tmp_
 
 
 async def test_of_one_namespace_the_records_are_not_all(with_past: Fake, tmp_path: Path) -> None:
-    """The records are in Podium's own namespace, and the dump says so to its reader."""
+    """The records are in Podium's own namespace, and the dump names it."""
     (info, *_), done = await _dumped(with_past, tmp_path, "-n", "team-vision")
     why = "only those in namespace team-vision were read"
     assert info["unread"]["PreemptionRecord"] == why

@@ -1,4 +1,4 @@
-"""A plan made from a dump is the plan that the cluster would give, under other names too."""
+"""A plan from a dump is the plan of the cluster, with pseudonyms too."""
 
 import json
 from collections.abc import Callable
@@ -134,7 +134,7 @@ def _original() -> Loaded:
 
 
 def _dumped(rename: Callable[[str], str] | None) -> bytes:
-    recorder = DumpRecorder(None)  # type: ignore[arg-type] # what is served matters to other collectors
+    recorder = DumpRecorder(None)  # type: ignore[arg-type] # only other collectors read the served versions
     documents = list(split(json.dumps({"apiVersion": "v1", "kind": "List", "items": CLUSTER}).encode(), "f"))
     for (api_version, kind), read in SCHEDULING_READS.items():
         found = [each for each in documents if (each.apiVersion, each.kind) == (api_version, kind)]
@@ -151,7 +151,7 @@ def _kind(made: Plan) -> tuple[Any, ...]:
     return made.outcome, made.minimalPriority, places, reasons, victims
 
 
-# Those that one node alone will do for.
+# Pods that only one node can take.
 ONE_NODE = ("tolerant", "selective", "by-name", "claimed", "beside", "beside-by-label")
 OUTCOMES = {
     "lost": "DoesNotFit",
@@ -163,7 +163,7 @@ OUTCOMES = {
 
 @pytest.mark.parametrize("name", PENDING)
 def test_a_plan_from_a_dump_is_the_clusters(name: str) -> None:
-    """Word for word."""
+    """The plans are equal."""
     of_cluster = plan(_original().state, ("team", name), NOW)
     assert of_cluster.outcome == OUTCOMES.get(name, "Fits")
     assert plan(_load(_dumped(None)).state, ("team", name), NOW) == of_cluster
@@ -171,7 +171,7 @@ def test_a_plan_from_a_dump_is_the_clusters(name: str) -> None:
 
 @pytest.mark.parametrize("name", PENDING)
 def test_a_plan_under_pseudonyms_is_the_same_but_for_names(name: str) -> None:
-    """If names break ties, another node may be chosen; the outcome and its price are the same."""
+    """If names break ties, another node may be chosen; the outcome and its cost are the same."""
     of_cluster = plan(_original().state, ("team", name), NOW)
     renamed = plan(_load(_dumped(RENAME)).state, (RENAME("team"), RENAME(name)), NOW)
     assert _kind(renamed) == _kind(of_cluster)
@@ -186,7 +186,7 @@ def test_a_plan_under_pseudonyms_is_the_same_but_for_names(name: str) -> None:
 
 
 def test_fields_that_no_plan_needs_are_not_in_a_dump() -> None:
-    """Labels that nothing selects by, and under pseudonyms no name."""
+    """The dump has no label that nothing selects by, and under pseudonyms no name."""
     assert b"hunter2" not in _dumped(None)
     text = _dumped(RENAME)
     for name in (b"corp", b"vision", b"kind-", b"web", b"10.0.0.1", b"disk", b"front"):
@@ -194,7 +194,10 @@ def test_fields_that_no_plan_needs_are_not_in_a_dump() -> None:
 
 
 def test_a_dump_says_which_labels_it_has() -> None:
-    """It lists labels of pods and namespaces; those of nodes are complete. Pseudonyms allow no selection."""
+    """The header lists the labels of pods and namespaces; those of nodes are complete.
+
+    Pseudonyms allow no selection.
+    """
     labels = _load(_dumped(None)).labels
     assert labels is not None
     assert {"corp.example/app", "tier"} < labels
@@ -204,7 +207,7 @@ def test_a_dump_says_which_labels_it_has() -> None:
 
 
 def test_a_dump_of_former_times_says_that_it_is_none_for_plans() -> None:
-    """It has neither constraints nor labels, so a plan would be wrong; an audit does not mind."""
+    """The dump has neither constraints nor labels, so a plan would be wrong; an audit does not need them."""
     info = {"apiVersion": "cli.podium.dev/v1", "kind": "ClusterInfo", "server": "v1.37.0"}
     text = json.dumps({"apiVersion": "v1", "kind": "List", "items": [info, *CLUSTER]}).encode()
     unread = _load(text).state.unread

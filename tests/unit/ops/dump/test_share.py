@@ -1,4 +1,4 @@
-"""The data that leaves the cluster with a dump, and the data that does not."""
+"""The data in a dump, and the data that is left out."""
 
 import re
 import typing
@@ -26,7 +26,7 @@ RENAMED = Filter(frozenset(), RENAME)
 
 
 def _structs(found: Any, seen: dict[type[msgspec.Struct], dict[str, Any]]) -> dict[type[msgspec.Struct], Any]:
-    """Every Struct that a type can hold, with the types of its fields."""
+    """Return every Struct that a type can hold, with the types of its fields."""
     if isinstance(found, type) and issubclass(found, msgspec.Struct) and found not in seen:
         seen[found] = typing.get_type_hints(found)
         for hint in seen[found].values():
@@ -53,7 +53,7 @@ def _text_fields() -> list[tuple[type, str]]:
     ("found", "field"), _text_fields(), ids=lambda part: part if isinstance(part, str) else part.__name__
 )
 def test_every_text_of_every_read_is_judged(found: type, field: str) -> None:
-    """Is it a name, free text, or neither? A new field must be put into one of the tables."""
+    """A new field must be added to one of the tables: a name, free text, or neither."""
     tables = (share.NAME_FIELDS, share.FREE_TEXT_FIELDS, share.PLAIN_FIELDS, {share.CLASS_FIELD})
     judged = [field in table for table in tables]
     special = (found, field) in RENAMED.special
@@ -63,7 +63,7 @@ def test_every_text_of_every_read_is_judged(found: type, field: str) -> None:
 def test_every_key_that_groups_are_inferred_by_is_kept() -> None:
     """Otherwise the audit of a dump would find fewer groups than the audit of the cluster."""
     keys = {value for name, value in vars(inferred).items() if name.isupper() and isinstance(value, str)}
-    # Kueue's queue decides whether an object waits, and only objects of manifests are asked.
+    # Kueue's queue decides whether an object waits, and only objects of manifests have it.
     keys -= {inferred.KUEUE_ROLE_HASH, inferred.TEMPLATE_HASH, inferred.KUEUE_QUEUE}
     assert keys | {GROUP_LABEL} == share.NAMING_KEYS
 
@@ -112,7 +112,7 @@ POD: dict[str, Any] = {
 
 
 def test_only_what_podium_reads_is_shared() -> None:
-    """No environment, arguments, image, address, nor labels and annotations of others."""
+    """The dump has no environment, arguments, image, address, nor labels and annotations of others."""
     shared = PLAIN.share(msgspec.convert(POD, Pod))
     assert shared == {
         "apiVersion": "v1",
@@ -146,7 +146,7 @@ def test_only_what_podium_reads_is_shared() -> None:
 
 
 def test_pseudonyms_replace_every_name_by_the_same() -> None:
-    """References still meet: the owner, the label, the annotation and the group are one name."""
+    """References stay consistent: the owner, the label, the annotation and the group have one name."""
     shared = RENAMED.share(msgspec.convert(POD, Pod))
     train, metadata, spec = RENAME("train"), shared["metadata"], shared["spec"]
     assert metadata["labels"] == {"job-name": train}
@@ -184,7 +184,7 @@ def test_a_class_that_only_kubernetes_may_make_stays_one() -> None:
 
 
 def test_free_text_is_never_shared() -> None:
-    """It is left out even without pseudonyms: no rule reads it."""
+    """The field is left out even without pseudonyms, because no rule reads it."""
     found = msgspec.convert(
         {"metadata": {"name": "gold"}, "value": 1, "description": "for ACME only"}, PriorityClass
     )
@@ -209,14 +209,17 @@ EVICTION = (
 def test_of_an_evicted_pod_the_kubelets_message_is_kept(
     reason: str | None, message: str, plain: str | None, renamed: str | None
 ) -> None:
-    """It is the only field with the cause. Containers are named in it, so pseudonyms shorten it."""
+    """It is the only field with the cause.
+
+    It names containers, so pseudonyms shorten it.
+    """
     status = SchedulableStatus(reason=reason, message=message)
     assert PLAIN.share(status).get("message") == plain
     assert RENAMED.share(status).get("message") == renamed
 
 
 def test_custom_kinds_get_pseudonyms() -> None:
-    """Their names would reveal the owner; well-known ones stay, since groups are inferred from them."""
+    """Their names would reveal the owner; well-known ones stay, because groups are inferred from them."""
     own = OwnerReference("acme.example/v1", "AcmeTrain", "a", "1", controller=True)
     known = OwnerReference("kubeflow.org/v1", "PyTorchJob", "a", "1")
     owners = RENAMED.share(ObjectMeta(ownerReferences=[own, known]))["ownerReferences"]
@@ -253,7 +256,7 @@ BUDGET = msgspec.convert(
 
 
 def test_labels_that_budgets_select_by_are_kept() -> None:
-    """Without them the pods that a budget protects would be unknown."""
+    """Without them the pods of a budget would be unknown."""
     keys = selected_keys([BUDGET, PodDisruptionBudget()])
     assert keys == {"corp.example/app", "tier"}
     labels = {"corp.example/app": "db", "tier": "gold", "other": "x"}
@@ -276,7 +279,7 @@ def test_budgets_and_pods_still_meet_under_pseudonyms() -> None:
 
 
 def test_a_node_is_its_room_its_version_and_what_pods_choose_it_by() -> None:
-    """All its labels and taints; no address, no identity elsewhere."""
+    """All its labels and taints are in the dump; no address, no other identity."""
     node = {
         "metadata": {
             "name": "n1.corp.example",
@@ -395,7 +398,7 @@ def _messages(filtered: Filter, value: Any) -> list[str | None]:
 
 
 def test_messages_of_schedulers_are_shared_with_the_past_only() -> None:
-    """A dump with the past shares the messages of waits and evictions; other messages stay behind."""
+    """A dump with the past has the messages of waits and evictions only."""
     assert _messages(PLAIN, MARKED) == [None, None, None]
     past = Filter(frozenset(), None, past=True)
     assert _messages(past, MARKED) == [UNSCHEDULED["message"], DOOMED, None]
@@ -403,7 +406,7 @@ def test_messages_of_schedulers_are_shared_with_the_past_only() -> None:
 
 
 def test_under_pseudonyms_a_message_keeps_preemptor_and_victim_only() -> None:
-    """The UIDs still match; a scheduler's other words may hold any name."""
+    """The UIDs still match; other texts of a scheduler may hold any name."""
     renamed = Filter(frozenset(), RENAME, past=True)
     doomed = DOOMED.replace("7-8", RENAME("7-8"))
     assert _messages(renamed, MARKED) == [None, doomed, None]

@@ -65,7 +65,7 @@ def _places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
 
 @st.composite
 def _damaged(draw: st.DrawFn) -> list[dict[str, Any]]:
-    """A file in which some values are others, or gone."""
+    """A file in which some values are replaced or removed."""
     objects: list[dict[str, Any]] = copy.deepcopy(draw(st.sampled_from(OBJECTS)))
     for _ in range(draw(st.integers(1, 3))):
         places = [place for place in _places(objects) if len(place) > 1]

@@ -1,4 +1,4 @@
-"""The objects a file adds: admitted as by a server, in the groups a server would make, pending or not."""
+"""The objects of an added file: admitted as by a server, in the groups of a server, pending or not."""
 
 import re
 from collections import Counter
@@ -238,7 +238,7 @@ def test_of_two_equal_objects_the_last_is_planned() -> None:
 
 
 def test_a_missing_class_may_only_be_unread() -> None:
-    """The error then says that classes were not read."""
+    """The error then names the unread classes."""
     state = cluster()
     state.note_unread({"PriorityClass": "missing permission: list priorityclasses"})
     with pytest.raises(ReadError, match=r"lead was found \(PriorityClasses: missing permission: list"):
@@ -252,7 +252,7 @@ def test_the_minor_decides_which_groups_there_are() -> None:
     assert tuple(expansion.targets) == (_native("g"),)
 
 
-# The added objects, and those of them that wait.
+# The added objects, and the pending ones among them.
 
 
 def test_a_group_with_its_pods_waits_as_one() -> None:
@@ -281,7 +281,7 @@ def test_a_group_without_pods_is_said_to_have_none() -> None:
 
 
 def test_where_the_field_is_not_stored_a_pod_is_of_no_native_group() -> None:
-    """The label of Podium's groups counts everywhere."""
+    """The label of Podium's groups counts on every server."""
     state = cluster(native=False)
     expansion = add(state, member("a"))
     assert tuple(expansion.targets) == (("t", "a"),)
@@ -291,7 +291,7 @@ def test_where_the_field_is_not_stored_a_pod_is_of_no_native_group() -> None:
 
 
 def test_a_pod_on_a_node_is_added_as_it_is() -> None:
-    """It waits for nothing, and keeps its start."""
+    """The pod is not pending, and keeps its start."""
     running = pod(nodeName="n1")
     running["metadata"] |= {"uid": "u-1", "creationTimestamp": "2026-01-01T00:00:00Z"}
     running["status"] = {"phase": "Running", "startTime": "2026-01-01T00:00:01Z"}
@@ -332,7 +332,7 @@ def test_a_kind_that_is_not_read_is_never_called_irrelevant() -> None:
 
 
 def test_an_existing_object_is_replaced_and_reported() -> None:
-    """A file that was taken from the cluster can be changed and added again."""
+    """A file from the cluster can be changed and added again."""
     state = cluster(group(), member(), job())
     before = (dict(state.pods), dict(state.groups))
     expansion = add(state, group(schedulingPolicy={"gang": {"minCount": 1}}), member(), job(), GOLD)
@@ -352,7 +352,7 @@ def test_objects_without_a_name_get_one_each() -> None:
 
 
 def test_findings_of_admission_are_said_but_not_without_end() -> None:
-    """A member of another integer than its group's, for one."""
+    """A member with another integer than its group's, for example."""
     (note,) = add(cluster(), group(), member(priorityClassName=None)).notes
     assert note.startswith("Pod t/p: spec.priority: priority 0 (no class) differs from that of PodGroup")
     many = [member(f"p{number}", priorityClassName=None) for number in range(MOST_NOTES + 5)]
@@ -374,7 +374,7 @@ GANGS: list[tuple[str, Document, dict[str, int]]] = [
     ("document", "groups"), [case[1:] for case in GANGS], ids=[case[0] for case in GANGS]
 )
 def test_pods_that_ask_get_their_gangs_group(document: Document, groups: dict[str, int]) -> None:
-    """Webhook and controller would make the same: name, minCount, class of most pods, owner."""
+    """The group equals that of webhook and controller: name, minCount, class of most pods, owner."""
     expansion = add(cluster(native=False), document)
     assert {name: each.min_count for name, each in _groups(expansion).items()} == groups
     assert tuple(expansion.targets) == tuple(_podium(name) for name in groups)
@@ -403,7 +403,7 @@ def test_a_gang_is_preempted_as_a_whole_unless_a_label_says_single(
 
 
 def test_a_namespace_decides_about_automatic_groups_and_schedulers() -> None:
-    """Its pods ask in vain unless the administrator lets them; podium-scheduler takes them if it is named."""
+    """The request needs the namespace's permission; podium-scheduler takes the pods if it is named."""
     closed = {**LETS, "metadata": {"name": "t"}}
     expansion = add(cluster(), closed, job(labels=ASKING))
     assert _groups(expansion) == {}
@@ -419,7 +419,7 @@ def test_a_namespace_decides_about_automatic_groups_and_schedulers() -> None:
 
 
 def test_a_namespace_that_was_not_read_is_taken_to_let_them_ask() -> None:
-    """Without the right to list namespaces a user can still plan; the report says so."""
+    """Without the right to list namespaces a user can still plan; the report has a note."""
     document = job(labels=ASKING)
     document["metadata"]["namespace"] = "u"
     state = cluster()
@@ -502,7 +502,7 @@ def test_a_workload_gives_the_pods_of_its_owner_their_groups(
     [(PODIUM, "1.37"), ("scheduling.podium.dev/v1alpha2", "1.36"), ("scheduling.k8s.io/v1alpha2", "1.36")],
 )
 def test_a_workload_of_any_api(api: str, kubernetes: str) -> None:
-    """Podium's groups are named in a label."""
+    """A label names Podium's groups."""
     expansion = add(cluster(), _workload("Job", "train", "all", api=api), job(), kubernetes=kubernetes)
     key = GroupKey("k8s.io" in api, "t", "w-all")
     assert tuple(expansion.targets) == (key,)
@@ -510,7 +510,7 @@ def test_a_workload_of_any_api(api: str, kubernetes: str) -> None:
 
 
 def test_a_workload_with_its_groups_in_the_file_makes_none() -> None:
-    """They say themselves of which template they are."""
+    """The groups name their template themselves."""
     reference = {"workloadName": "w", "templateName": "all"}
     expansion = add(cluster(), _workload("Job", "train", "all"), group(workloadRef=reference), member())
     assert (tuple(expansion.targets), list(_groups(expansion))) == ((_native("g"),), ["g"])
@@ -559,7 +559,7 @@ def test_a_workload_without_a_clear_link_to_its_groups_is_refused(
     assert str(refused.value) == f"{FIRST}: {expected}"
 
 
-# Whatever the file.
+# For any file.
 
 _NAMES = st.sampled_from(["a", "b"])
 _OBJECTS = st.one_of(
@@ -618,7 +618,7 @@ ASKED: list[tuple[str, Document, str]] = [
 
 @pytest.mark.parametrize(("document", "field"), [case[1:] for case in ASKED], ids=[case[0] for case in ASKED])
 def test_a_selector_on_a_label_missing_from_the_dump_is_refused(document: Document, field: str) -> None:
-    """The pods with that label are unknown; if the dump has the label, or all labels, it is accepted."""
+    """The pods with that label are unknown; a dump with the label, or all labels, is accepted."""
     for labels in (None, frozenset({"app"})):
         assert add(cluster(), document, labels=labels).objects
     with pytest.raises(ReadError) as refused:

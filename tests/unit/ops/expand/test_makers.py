@@ -1,4 +1,4 @@
-"""The pods that controllers would make: how many, called how, labelled and owned how."""
+"""The pods that controllers would create: number, names, labels and owners."""
 
 from typing import Any
 
@@ -73,7 +73,7 @@ def test_how_many_pods_there_are_at_once(document: Document, number: int) -> Non
 
 
 def test_the_pods_of_a_job() -> None:
-    """Named after it, labelled with it, owned by it; with letters that are always the same."""
+    """Pods have its name, label and owner, with a suffix that is always the same."""
     found = pods(add(cluster(), job()))
     assert found == pods(add(cluster(), job()))
     for name, pod in found.items():
@@ -100,7 +100,7 @@ def test_the_pods_of_a_deployment_are_those_of_a_replica_set() -> None:
 
 
 def test_the_pods_of_a_stateful_set_have_a_place_and_claims() -> None:
-    """A claim takes the place of a volume of its name; whether it is there is the planner's to say."""
+    """A claim replaces a volume of its name; the planner decides whether it exists."""
     spec = {
         "replicas": 2,
         "ordinals": {"start": 5},
@@ -122,7 +122,7 @@ def test_the_pods_of_a_stateful_set_have_a_place_and_claims() -> None:
 
 
 def test_the_pods_of_a_jobset() -> None:
-    """Its Jobs are called <jobset>-<role>-<index>, and are Indexed unless they say otherwise."""
+    """Its Jobs are named <jobset>-<role>-<index>, and are Indexed by default."""
     plain = role("b")
     plain["template"]["spec"]["completionMode"] = "NonIndexed"
     found = pods(add(cluster(), jobset(role("a", 2), plain)))
@@ -139,7 +139,7 @@ def test_the_pods_of_a_jobset() -> None:
 
 
 def test_the_pods_of_a_leader_worker_set() -> None:
-    """Leaders are of the StatefulSet of its name, workers of one that is called as their leader."""
+    """Leaders belong to the StatefulSet of its name, workers to one with their leader's name."""
     document = leader_worker_set(2, 2)
     document["spec"]["leaderWorkerTemplate"]["leaderTemplate"] = template(schedulerName="other")
     found = pods(add(cluster(), document))

@@ -1,4 +1,4 @@
-"""A cluster that lacks what an install needs gets one line that says so, before any write."""
+"""A cluster without the requirements of an install gets one line with them, before any write."""
 
 import asyncio
 from collections.abc import Sequence
@@ -64,7 +64,7 @@ def test_processes_without_a_node_are_named_with_the_taints() -> None:
 
 
 def test_a_process_is_judged_by_what_it_tolerates_and_selects() -> None:
-    """A user's manifest may have more fields than ours do."""
+    """A user's manifest may have more fields than ours."""
     webhook, *_ = (each for each in manifests("admission", None) if each["kind"] == "Deployment")
     spec = webhook["spec"]["template"]["spec"]
     nodes = msgspec.convert([_node("a", _RESERVED)], list[SchedulableNode])
@@ -96,7 +96,7 @@ def test_a_server_too_old_for_a_mode_has_a_reason(version: str, mode: str, reaso
 
 
 async def _refused(server: Fake, folder: Path, *options: str) -> str:
-    """Run an install that must end with one line and only read rights and existing objects."""
+    """Run an install that must end with one line after reads of rights and objects only."""
     async with serving(server):
         line = ["install", "--kubeconfig", server.kubeconfig(folder), *options]
         done = await asyncio.to_thread(CliRunner().invoke, command, line)
@@ -108,7 +108,7 @@ async def _refused(server: Fake, folder: Path, *options: str) -> str:
 
 @pytest.mark.parametrize("arguments", [[], ["--dry-run"], ["--mode=scheduler", "--diff"]])
 async def test_an_old_server_is_written_nothing_to(tmp_path: Path, arguments: list[str]) -> None:
-    """It gets no write, not even a dry run."""
+    """The cluster gets no write, not even a dry run."""
     server = Fake()
 
     async def version(_: web.Request) -> web.StreamResponse:
@@ -123,7 +123,7 @@ async def test_an_old_server_is_written_nothing_to(tmp_path: Path, arguments: li
 async def test_a_cluster_without_a_node_for_it_is_written_nothing_to(
     tmp_path: Path, arguments: list[str]
 ) -> None:
-    """Every node is reserved, so its own pods would wait until the time is over."""
+    """Every node is reserved, so its own pods would wait until the timeout."""
     server = Fake()
 
     async def nodes(_: web.Request) -> web.StreamResponse:

@@ -1,4 +1,4 @@
-"""The steps of an install and an uninstall, and their order, as far as they are known without a server."""
+"""The steps of an install and an uninstall, and their order, without a server."""
 
 import copy
 import json
@@ -45,7 +45,7 @@ def _named(mode: str, kind: str, name: str) -> Document:
 
 @pytest.mark.parametrize("mode", _MODES)
 def test_dependencies_are_installed_first(mode: str) -> None:
-    """Namespace, definitions that are served, rights; a policy before the process that it limits."""
+    """The order is namespace, served definitions, rights; a policy is before the process that it limits."""
     steps = list(plan_install(manifests(mode, None), {}))
     places = {
         key_of(each.document).kind: place for place, each in enumerate(steps) if isinstance(each, Apply)
@@ -70,7 +70,7 @@ def test_dependencies_are_installed_first(mode: str) -> None:
 
 @pytest.mark.parametrize("mode", _MODES)
 def test_a_new_registration_fails_open_until_the_webhook_answers(mode: str) -> None:
-    """It stands before the webhook, which waits for it, and is meant only after all that is waited for."""
+    """The policy is before the webhook, which waits for it, and takes effect after all that is waited for."""
     steps = list(plan_install(manifests(mode, None), {}))
     meant = steps[-2:]
     waits = [place for place, each in enumerate(steps) if isinstance(each, Await)]
@@ -142,7 +142,7 @@ def test_missing_readiness_has_a_reason(document: Document | None, until: Until,
 
 @pytest.mark.parametrize("kind", ["CustomResourceDefinition", *REGISTRATIONS])
 def test_trust_is_a_bundle_everywhere(kind: str) -> None:
-    """Each webhook of a configuration needs one, and the conversion; a missing one is waited for."""
+    """Each webhook of a configuration needs a CA, and so does the conversion; a missing one is awaited."""
     name = "podgroups.scheduling.podium.dev" if kind == "CustomResourceDefinition" else "podium"
     document = _named("admission", kind, name)
     assert lacking(document, Until.TRUSTED).startswith("has no caBundle yet")
@@ -181,7 +181,7 @@ def test_the_action_follows_from_the_object_before_and_after(
 
 
 def test_a_difference_names_fields_and_leaves_out_the_servers_notes() -> None:
-    """A unified diff; nothing for what stays."""
+    """A changed object gives a unified diff, an unchanged one nothing."""
     key = Key("v1", "ConfigMap", "n", "a")
     new = _changed(data={"key": "new"})
     text = difference(InstallOutcome(key, Action.CHANGED, _THERE, new))
@@ -240,7 +240,7 @@ def _resources(namespace: str = "team", *finalizers: str) -> dict[str, list[Docu
 
 
 def _order(planned: uninstall.UninstallPlan) -> list[str]:
-    """Return the kinds that are deleted, and the other steps, in order."""
+    """Return the deleted kinds, and the other steps, in order."""
     order = []
     for step in planned.steps:
         if isinstance(step, uninstall.DeleteStep):
@@ -252,7 +252,7 @@ def _order(planned: uninstall.UninstallPlan) -> list[str]:
 
 @pytest.mark.parametrize("delete_groups", [False, True])
 def test_removal_refuses_no_write_and_restores_no_object(delete_groups: bool) -> None:
-    """Registration first; v1alpha2 before its converter; the reconciler before finalizers; policy last."""
+    """The order is registration, v1alpha2 before its converter, reconciler before finalizers, policy."""
     planned = uninstall.plan_uninstall(
         _found(), _resources("team", FINALIZER), {}, delete_groups=delete_groups
     )
@@ -306,7 +306,7 @@ _OURS, _NATIVE = "/apis/scheduling.podium.dev/v1beta1/podgroups", "/apis/schedul
 def test_conditions_and_finalizers_are_removed_from_groups(
     finalizers: list[str], native: int, delete_groups: bool, want: list[uninstall.Step]
 ) -> None:
-    """The lists of the stored versions name them; without processes only those found go, so once."""
+    """The stored versions list them; without running processes only the found ones are removed, once."""
     resources = _resources("team", *finalizers)
     planned = uninstall.plan_uninstall(
         _definitions(), resources, {_NATIVE: native}, delete_groups=delete_groups
@@ -399,12 +399,12 @@ def _key(condition: dict[str, str]) -> str:
 def test_own_condition_fields_are_removed_from_a_group(
     group: Document, want: tuple[str, list[dict[str, str]]] | None
 ) -> None:
-    """All fields that our applies own go, except that it was scheduled, which stays as it is."""
+    """All fields of our applies are removed, except PodGroupScheduled, which stays."""
     assert uninstall.outdated(group) == want
 
 
 class _Pages:
-    """A server that gives two items a page."""
+    """A server with two items a page."""
 
     async def get(self, path: str, **query: str) -> bytes:
         assert (path, query["limit"]) == (_NATIVE, "500")
@@ -435,7 +435,7 @@ def test_closed_is_stored_and_not_converted() -> None:
 
 
 def test_the_plan_is_readable() -> None:
-    """A line an object, in the words that are asked about."""
+    """Each object has a line, in the words of the confirmation."""
     planned = uninstall.plan_uninstall(_found(), _resources("team", FINALIZER), {}, delete_groups=True)
     lines = "\n".join(map(str, planned.steps)).splitlines()
     assert lines[0] == "delete MutatingWebhookConfiguration podium"
@@ -455,7 +455,7 @@ def _versions(definition: Document) -> dict[str, tuple[bool, bool]]:
         ({"v1alpha2": (True, False), "v1beta1": (True, True)}, {}),
         # Converted by a webhook that does not know it.
         ({"v1beta1": (True, True)}, {"v1alpha2": (False, False)}),
-        # As an uninstall has left it.
+        # As an uninstall leaves it.
         ({"v1alpha2": (False, False), "v1beta1": (True, True)}, {"v1alpha2": (False, False)}),
         (
             {"v1alpha1": (True, True)},
@@ -467,7 +467,7 @@ def _versions(definition: Document) -> dict[str, tuple[bool, bool]]:
 def test_meanwhile_what_was_served_is(
     there: dict[str, tuple[bool, bool]], want: dict[str, tuple[bool, bool]]
 ) -> None:
-    """Served as before, stored as from now on; then the definition as it is meant, at the end."""
+    """The definition first serves the old versions and stores the new one, and is final at the end."""
     definition = _named("admission", "CustomResourceDefinition", "podgroups.scheduling.podium.dev")
     meant = {"v1alpha2": (True, False), "v1beta1": (True, True)}
     assert _versions(definition) == meant
@@ -486,7 +486,7 @@ def test_meanwhile_what_was_served_is(
 
 
 def test_running_processes_are_replaced_one_after_the_other() -> None:
-    """The webhook comes first; a new Deployment is started with the others, last."""
+    """The webhook comes first; a new Deployment starts with the others, last."""
     documents = manifests("scheduler", None)
     there = {key_of(each): each for each in documents if each["metadata"]["name"] != "podium-scheduler"}
     steps = [
@@ -503,14 +503,14 @@ def test_running_processes_are_replaced_one_after_the_other() -> None:
 
 
 def test_obsolete_objects_are_deleted_last() -> None:
-    """When all works without."""
+    """Old objects are removed when the new processes work."""
     steps = list(plan_install(manifests("admission", None), {}, [_THERE]))
     assert steps[-1] == RemoveObject(_THERE)
     assert not any(isinstance(each, RemoveObject) for each in steps[:-1])
 
 
 def _noted(document: Document, fields: Document, **entry: str) -> Document:
-    """Return an object as the server notes that our applies own some of its fields."""
+    """Return an object with managedFields of our applies."""
     whole = {"manager": MANAGER, "operation": "Apply", **entry, "fieldsV1": fields}
     return {**document, "metadata": {**document["metadata"], "managedFields": [whole]}}
 
@@ -537,7 +537,7 @@ _IDENTITY = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}}
     ids=["nothing", "ours", "taken", "added", "the whole", "an item by key", "an item", "a label"],
 )
 def test_own_fields_are_restored(fields: Document, more: Document, want: Document) -> None:
-    """Our fields as they were, and those that we have taken since; not what others say."""
+    """Our fields are restored, and fields that we have added are removed; others' fields stay."""
     before = _changed(
         data={"key": "old", "theirs": "x"},
         list=[{"name": "a", "value": 1}, {"name": "b", "value": 2, "theirs": True}],
@@ -548,6 +548,6 @@ def test_own_fields_are_restored(fields: Document, more: Document, want: Documen
 
 
 def test_fields_of_other_managers_are_not_restored() -> None:
-    """Such fields are of another manager, by an update, or of a subresource."""
+    """Such fields are of another manager, of an update, or of a subresource."""
     for entry in ({"manager": "kubectl"}, {"operation": "Update"}, {"subresource": "status"}):
         assert restoring(_noted(_THERE, {"f:data": {}}, **entry), None) == _IDENTITY

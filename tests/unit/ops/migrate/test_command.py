@@ -13,7 +13,7 @@ from podium.errors import PodiumError
 
 
 def run(*arguments: str, objects: tuple[Object, ...] = ()) -> Result:
-    """Run the command as a shell would, on these objects; a PodiumError is left for the test to see."""
+    """Run the command as a shell would, on these objects; a PodiumError reaches the test."""
     text = json.dumps({"apiVersion": "v1", "kind": "List", "items": objects})
     return CliRunner().invoke(command, ["-f", "-", *arguments], input=text)
 

@@ -1,4 +1,4 @@
-"""The objects that move and those that stay: by user, by the fields of the other API, by existing objects."""
+"""The objects that move and those that stay: by users, by fields of the other API, by existing objects."""
 
 from typing import Any
 
@@ -19,7 +19,7 @@ from tests.support.migrate.scene import (
 from podium.ops.migrate import Api, Item, Migration, MigrationState, plan_migration, target_version
 
 DONE = "Succeeded"
-# Objects, the version to move to, and for each old object its state and its users.
+# Objects, the target version, and for each old object its state and its users.
 CASES: dict[str, tuple[list[Object], str, dict[str, tuple[MigrationState, list[str]]]]] = {
     "an unused group": ([group()], PODIUM, {"PodGroup train": (MigrationState.MOVES, [])}),
     "the other way": ([group(version=PODIUM)], NATIVE, {"PodGroup train": (MigrationState.MOVES, [])}),
@@ -114,7 +114,7 @@ def test_the_outcome_of_each_object(name: str) -> None:
 
 
 def test_a_copy_says_what_the_original_said() -> None:
-    """Labels, annotations and foreign owners too; what a server settles is left out, and so are nulls."""
+    """Labels, annotations and foreign owners are copied; fields of the server and nulls are left out."""
     owner = reference("Cluster", "ours", version="v1", controller=False)
     old = group(labels={"team": "a"}, annotations={"note": "kept"}, ownerReferences=[owner])
     old["spec"]["schedulingConstraints"] = None
@@ -137,7 +137,7 @@ def test_a_copy_says_what_the_original_said() -> None:
 
 
 def test_a_reference_to_a_workload_waits_for_its_copy() -> None:
-    """The copy has a UID of its own; an owner of unknown UID would mean deletion."""
+    """The copy has a UID of its own; an owner of unknown UID would be deleted."""
     owner = reference("Workload", "llm", version=NATIVE)
     _, move = planned(workload(), group(workload="llm", ownerReferences=[owner])).moves
     assert move.item.state is MigrationState.MOVES
@@ -172,7 +172,7 @@ def test_another_group_of_the_name_is_never_written_over(field: str, value: Any)
 
 
 def test_server_defaults_in_a_copy_are_no_difference() -> None:
-    """The integer 0 that Priority writes, and a field that is empty."""
+    """The integer 0 of the Priority plugin, and an empty field, are no differences."""
     copy = different("priority", 0)
     copy["spec"]["resourceClaims"] = []
     assert only(planned(group(), copy)).state is MigrationState.COPIED
@@ -201,7 +201,7 @@ def test_a_workload_is_copied_for_the_groups_that_move() -> None:
 
 
 def test_manifests_are_parted_by_whether_they_are_in_use() -> None:
-    """Objects that move by themselves and those a user has to make can be applied apart."""
+    """Objects that move by themselves and those that a user must create can be applied separately."""
     manifests = planned(group(), group("other"), pod()).manifests
     assert {name: [each["metadata"]["name"] for each in some] for name, some in manifests.items()} == {
         "held/team-a.yaml": ["train"],
@@ -224,7 +224,7 @@ def test_the_version_is_the_best_of_the_minor(to: Api, minor: int, version: str)
 
 
 def test_without_the_native_api_its_field_has_no_effect() -> None:
-    """A server that does not store it has pods by their label only."""
+    """A server that does not store the field has pods by their label only."""
     read = loaded(group(version=PODIUM), pod(native=True))
     read.state.serve_native(False)
     assert only(plan_migration(read.state, read.documents, NATIVE, 37)).state is MigrationState.MOVES

@@ -18,7 +18,7 @@ READY = str(EXAMPLES / "clean-1.37.json.gz")
 
 
 def run(*arguments: str, text: str | None = None) -> Result:
-    """Run the command as a shell would; a PodiumError is left for the test to see."""
+    """Run the command as a shell would; a PodiumError reaches the test."""
     return CliRunner().invoke(command, arguments, input=text)
 
 
@@ -90,7 +90,7 @@ spec: {template: {spec: {workloadRef: {name: w, podGroup: a}}}}
 
 
 def test_the_folder_holds_what_was_and_what_will_be(tmp_path: Path) -> None:
-    """A file a namespace; Workloads come before their groups."""
+    """The folder has a file for each namespace; Workloads come before their groups."""
     folder = tmp_path / "out"
     done = run("-f", "-", "--to", "1.37", "--output-dir", str(folder), text=listed(group(), pod()))
     assert done.exit_code == 3
@@ -103,7 +103,7 @@ def test_the_folder_holds_what_was_and_what_will_be(tmp_path: Path) -> None:
 
 
 def test_a_folder_that_is_in_use_is_left_alone(tmp_path: Path) -> None:
-    """Old results and new ones are never mixed; an empty folder is fine."""
+    """Old and new results are never mixed; an empty folder is accepted."""
     (tmp_path / "out").mkdir()
     arguments = ("-f", "-", "--to", "1.37", "--output-dir", str(tmp_path / "out"))
     assert run(*arguments, text=listed(group())).exit_code == 3
@@ -138,7 +138,7 @@ def test_a_dump_is_judged_but_gives_no_manifests(tmp_path: Path) -> None:
 
 
 def test_a_manifest_is_taken_to_be_of_the_minor_before() -> None:
-    """It does not hold its minor, unless by the version of its groups; --from sets it."""
+    """A file has its minor only in the version of its groups; --from sets it."""
     report = json.loads(run("-f", "-", "--to", "1.38", "-o", "json", text=listed(pod(priority=5))).stdout)
     assert report["current"] == "1.37"
     assert report["currentBy"].startswith("assumed")
@@ -165,6 +165,6 @@ def test_wrong_usage(arguments: list[str], expected: str) -> None:
 
 
 def test_a_name_cannot_act_on_a_terminal() -> None:
-    """Names come from files of other people."""
+    """Names in files may be hostile."""
     hostile = group("train\x1b[2J")
     assert "\x1b" not in run("-f", "-", "--to", "1.37", text=listed(hostile)).stdout

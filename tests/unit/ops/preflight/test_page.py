@@ -1,4 +1,4 @@
-"""docs/upgrade.md: its numbers and states are those of the code."""
+"""docs/upgrade.md has the numbers and states of the code."""
 
 import re
 from pathlib import Path

@@ -21,7 +21,7 @@ OLDEST: Object = {
 
 MANIFEST: Object = {**OLDEST, "metadata": {"name": "old", "namespace": "team-a"}}
 
-# The objects, from which minor to which, and the rules whose findings come with the upgrade.
+# The stored objects, the two minors, and the rules whose findings come with the upgrade.
 BROUGHT: dict[str, tuple[list[Object], str, str, list[str]]] = {
     "v1alpha2 goes with 1.37": ([group()], "1.36", "1.37", ["v1alpha2-removed"]),
     "v1alpha2 is gone already": ([group()], "1.37", "1.38", []),
@@ -49,14 +49,14 @@ BROUGHT: dict[str, tuple[list[Object], str, str, list[str]]] = {
 
 @pytest.mark.parametrize("name", BROUGHT)
 def test_findings_of_the_target_minor_only_are_listed(name: str) -> None:
-    """The findings of the target that today's minor does not have."""
+    """Return the findings of the target that the current minor does not have."""
     objects, current, target, rules = BROUGHT[name]
     report = planned(*objects, current=current, target=target).report
     assert [each.rule for each in report.findings] == rules
 
 
 def test_a_divergent_group_stops_with_all_it_has() -> None:
-    """Counted are its live pods and their devices, and its owner is named."""
+    """The report counts its live pods and their devices, and names its owner."""
     report = planned(group(version=NEW_VERSION), pod(priority=5, job="train"), pod("bare", priority=0)).report
     assert report.stops == Blocked(1, 2, {"example.com/gpu": 16})
     (stopped,) = report.stopped
@@ -65,7 +65,7 @@ def test_a_divergent_group_stops_with_all_it_has() -> None:
 
 
 def test_a_group_blocked_today_is_no_upgrade_problem() -> None:
-    """Two schedulers in a basic group whose first member is placed: 1.36 goes on, 1.37 refuses the rest."""
+    """Two schedulers in a group whose first member is placed: 1.36 continues, 1.37 refuses the others."""
     torn = [pod("a"), pod("b")]
     torn[0]["spec"]["nodeName"] = "node-1"
     torn[1]["spec"]["schedulerName"] = "other"
@@ -83,7 +83,7 @@ def test_an_upgrade_without_consequences_has_no_steps() -> None:
 
 
 def test_an_object_is_made_anew_as_convert_writes_it() -> None:
-    """Without what the server settles; the old one is there as it was, to be deleted."""
+    """The manifest is without the server's fields; the old object is listed unchanged, to be deleted."""
     old = group(priorityClassName="gold", priority=5)
     report, manifests = planned(workload("gold"), old, pod(job="train"))
     new_workload, new = manifests["new/team-a.yaml"]
@@ -155,19 +155,19 @@ def test_without_a_folder_the_first_step_is_to_have_one() -> None:
 
 
 def test_a_folder_is_quoted_in_commands() -> None:
-    """The commands can be pasted whatever the folder is called."""
+    """The commands can be pasted for any name of the folder."""
     steps = planned(group(), folder="my out").report.steps
     assert "kubectl create -f 'my out'/new" in [line for each in steps for line in each.commands]
 
 
 def test_two_minors_are_two_upgrades() -> None:
-    """A control plane goes one minor at a time."""
+    """A control plane is upgraded one minor at a time."""
     report = planned(group(), target="1.38").report
     assert "to 1.37, then to 1.38;" in next(each.what for each in report.steps if each.when is When.UPGRADE)
 
 
 def test_a_manifest_of_a_repository_is_replaced_there() -> None:
-    """No server holds it: nothing is deleted."""
+    """No server stores it: nothing is deleted."""
     manifest = group()
     del manifest["metadata"]["uid"]
     report, manifests = planned(manifest)
@@ -178,7 +178,7 @@ def test_a_manifest_of_a_repository_is_replaced_there() -> None:
 
 
 def test_a_namespace_stays_inside_the_folder() -> None:
-    """Files come from other people, and may name a namespace as no server would."""
+    """Files may name a namespace that no server would accept."""
     outside = group()
     outside["metadata"]["namespace"] = "../../etc"
     assert set(planned(outside).manifests) == {"new/..%2F..%2Fetc.yaml", "old/..%2F..%2Fetc.yaml"}

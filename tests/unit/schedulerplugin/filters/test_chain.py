@@ -1,4 +1,4 @@
-"""All filters as one: three forms of one answer, the sentence of kube-scheduler, and plain shapes."""
+"""All filters together: three forms of one answer, kube-scheduler's message, and plain shapes."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -51,7 +51,7 @@ def named(*names: str) -> dict[str, Any]:
 
 
 def test_the_message_counts_each_reason_and_sorts_as_texts() -> None:
-    """11 comes before 2, as kube-scheduler sorts whole entries; a node is counted for all it is short of."""
+    """11 comes before 2, as kube-scheduler sorts whole entries; a node counts for each resource it lacks."""
     nodes = [*(small(f"s{number}") for number in range(11)), small("t0", taints=TAINT)]
     nodes += [small("t1", taints=TAINT), node("u", unschedulable=True)]
     assert message(*nodes, pod("there", node="s0"), requests={"cpu": "2", "memory": "2Gi"}) == (
@@ -68,7 +68,7 @@ def test_a_node_is_refused_by_the_first_filter_alone() -> None:
 
 
 def test_ports_refuse_before_room_and_room_before_volumes() -> None:
-    """The filters of one kind do not stand together in kube-scheduler's order."""
+    """The filters of one kind are not adjacent in kube-scheduler's order."""
     taken = pod("there", node="m", **dynamic_cases.port(80))
     reach = [{"matchExpressions": [{"key": "zone", "operator": "In", "values": ["1"]}]}]
     bound = (claim("c", "v"), volume("v", terms=reach))
@@ -81,7 +81,7 @@ def test_ports_refuse_before_room_and_room_before_volumes() -> None:
 
 
 def test_no_nodes() -> None:
-    """kube-scheduler has a sentence of its own for it."""
+    """kube-scheduler has a separate message for it."""
     assert message() == "no nodes available to schedule pods"
 
 
@@ -111,7 +111,7 @@ def test_an_absurd_request_closes_one_resource_of_its_node() -> None:
 
 
 def test_a_reason_names_the_first_nodes_by_name() -> None:
-    """Three of them, whatever the order in which they came."""
+    """There are three of them, in any order of arrival."""
     snapshot = snapshot_of(*map(small, ["m9", "m1", "m10", "m2"]), pod("wanted", {"cpu": "2"}))
     shape = snapshot.shapes[0]
     assert Chain(snapshot, NAMESPACES).refusals(shape).reasons == (
@@ -120,7 +120,7 @@ def test_a_reason_names_the_first_nodes_by_name() -> None:
 
 
 def test_static_holds_whichever_pods_are_removed() -> None:
-    """Full nodes are in it, and those that a port keeps a pod from; too small or tainted ones are not."""
+    """Full nodes are in it, and those with a taken port; too small or tainted ones are not."""
     snapshot = snapshot_of(
         node("full", {"cpu": "1"}),
         node("port"),
@@ -149,7 +149,7 @@ def _guarded(key: str = "host") -> tuple[Snapshot, Shape, Chain]:
 
 
 def test_a_pending_pods_anti_affinity_concerns_no_pod() -> None:
-    """A guard that counts on a node changes that, also while a plan takes it away and puts it back."""
+    """A guard that counts on a node changes the answer, also while a plan removes and restores it."""
     snapshot, shape, chain = _guarded()
     guard, m = snapshot.pod_row[(builders.NS, "guard")], snapshot.row["m"]
     assert chain.resources_only(shape)
@@ -182,7 +182,7 @@ def test_a_term_with_an_unknown_topology_key_concerns_no_pod() -> None:
 
 
 def test_terms_that_no_pod_has_any_more_are_dropped() -> None:
-    """Jobs always bring terms of their own; those of deleted pods bind no pod."""
+    """Each Job has terms of its own; those of deleted pods restrict no pod."""
     snapshot, shape, chain = _guarded()
     snapshot.assume(snapshot.pod_row[(builders.NS, "guard")], snapshot.row["m"])
     assert not chain.resources_only(shape)
@@ -192,7 +192,7 @@ def test_terms_that_no_pod_has_any_more_are_dropped() -> None:
 
 
 def test_a_node_that_gets_a_device_is_no_new_node() -> None:
-    """A pod that the cluster does not have yet requests a resource that no node had at its first request."""
+    """A pod that is not in the cluster yet requests a resource that no node had at its first request."""
     snapshot = snapshot_of(node("m"))
     shape, chain = (
         shape_of(pod("new", {"example.com/gpu": "1"}), snapshot.volumes),
@@ -205,7 +205,7 @@ def test_a_node_that_gets_a_device_is_no_new_node() -> None:
 
 
 def test_namespaces_are_read_again_after_forget() -> None:
-    """After `forget`, terms mean the pods of the namespaces as they are now."""
+    """After `forget`, terms select the pods of the current namespaces."""
     namespaces: dict[str, Namespace] = {"team-a": Namespace(metadata=ObjectMeta(name="team-a"))}
     term = dynamic_cases.term("a", "host", namespaceSelector={"matchLabels": {"env": "prod"}})
     snapshot = snapshot_of(
@@ -246,7 +246,7 @@ def _check(town: Town, chain: Chain) -> None:
 
 @given(scene=SCENES, moves=MOVES)
 def test_mask_fits_and_why_agree_with_the_oracles(scene: Mapping[str, Any], moves: Any) -> None:
-    """The pods are in place, in a trial in which they are elsewhere, and after it."""
+    """The answers agree with the pods in place, in a trial with moved pods, and after it."""
     town = Town(**scene)
     chain = Chain(town.snapshot, NAMESPACES)
     _check(town, chain)
@@ -260,7 +260,7 @@ def test_mask_fits_and_why_agree_with_the_oracles(scene: Mapping[str, Any], move
 
 @given(scene=SCENES, moves=MOVES)
 def test_for_a_plain_shape_other_pods_change_only_room(scene: Mapping[str, Any], moves: Any) -> None:
-    """Whatever pods are lifted or placed, the shape fits where the node suits it and has the room."""
+    """With any pods lifted or placed, the shape fits on feasible nodes with enough room."""
     town = Town(**scene)
     chain = Chain(town.snapshot, NAMESPACES)
     chain.announce([*town.snapshot.shapes])
@@ -289,7 +289,7 @@ REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 
 
 def test_terms_of_deleted_pods_are_not_kept() -> None:
-    """Pods as large as an API server takes come, are decided about, and go: nothing holds their terms."""
+    """Pods of the maximum size are added, decided and removed: nothing keeps their terms."""
     snapshot = snapshot_of(node("m"))
     chain = Chain(snapshot, NAMESPACES)
     for number in range(8):

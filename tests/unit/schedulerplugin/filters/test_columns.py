@@ -23,7 +23,7 @@ def columns(*labels: Mapping[str, str] | None) -> Columns:
 
 
 def test_equal_values_have_equal_ids_and_absence_its_own() -> None:
-    """Rows without the label are apart from every value, the empty one too."""
+    """Rows without the label differ from every value, also from the empty one."""
     made = columns({ZONE: "a"}, None, {ZONE: ""}, {"other": "a"}, {ZONE: "a"})
     assert made.column(ZONE).tolist() == [0, ABSENT_VALUE, 1, ABSENT_VALUE, 0]
     assert made.values(ZONE).of == {"a": 0, "": 1}
@@ -36,7 +36,7 @@ def test_a_key_that_no_node_has_is_absent_everywhere() -> None:
 
 
 def test_a_column_that_was_asked_for_follows_its_nodes() -> None:
-    """Values change, come, and go with the node; the id of a value that no node has is free again."""
+    """Values change, are added, and are removed with the node; an unused value's id is free again."""
     made = columns({ZONE: "a"}, {ZONE: "b"})
     made.column(ZONE)
     made.put(0, {ZONE: "c"}, None)
@@ -57,7 +57,7 @@ def test_nodes_with_the_same_taints_share_a_set_and_none_is_the_first() -> None:
 
 
 def test_put_says_whether_anything_is_new() -> None:
-    """The same labels and taints again are no change, so masks outlive the reports of a kubelet."""
+    """Equal labels and taints are no change, so masks survive the reports of a kubelet."""
     made = columns(None)
     assert made.put(0, {ZONE: "a"}, [GPU])
     assert not made.put(0, {ZONE: "a"}, [GPU])
@@ -71,7 +71,7 @@ _LABELS = st.dictionaries(st.sampled_from([ZONE, "rack", "disk"]), st.sampled_fr
 
 @given(puts=st.lists(st.tuples(st.integers(0, 4), _LABELS)), early=st.sets(st.sampled_from([ZONE, "rack"])))
 def test_columns_equal_the_labels(puts: list[tuple[int, dict[str, str]]], early: set[str]) -> None:
-    """Whenever a column is made, its ids name the labels that each row has now."""
+    """Whenever a column is built, its ids name the current label of each row."""
     made = columns(*[None] * 5)
     for key in early:
         made.column(key)
@@ -86,11 +86,11 @@ def test_columns_equal_the_labels(puts: list[tuple[int, dict[str, str]]], early:
         ]
 
 
-# Leftovers of nodes and pods.
+# Remains of nodes and pods.
 
 
 def test_a_key_that_no_node_has_costs_no_column() -> None:
-    """Pods name as many keys as they like; all of these share one column."""
+    """Pods may name any number of keys; all absent ones share one column."""
     made = columns({ZONE: "a"}, None)
     nowhere = made.column("key-0")
     assert all(made.column(f"key-{number}") is nowhere for number in range(12_000))
@@ -111,7 +111,7 @@ def test_a_column_goes_with_the_last_node_that_has_its_key() -> None:
 
 
 def test_values_that_follow_each_other_share_an_id() -> None:
-    """Nodes are replaced for ever, each with a host name of its own."""
+    """Nodes are replaced continuously, each with a host name of its own."""
     made = columns({"host": "n-0"}, {"host": "stays"})
     for number in range(1, 1000):
         assert made.column("host").tolist()[1] == 1
@@ -131,7 +131,7 @@ def test_taints_that_follow_each_other_share_an_id() -> None:
 
 
 class AnyPuts(RuleBasedStateMachine):
-    """Labels and taints come and go on rows that grow: ids are those of the values there are, and no more."""
+    """Labels and taints change on rows that grow: ids are those of the existing values only."""
 
     def __init__(self) -> None:
         super().__init__()

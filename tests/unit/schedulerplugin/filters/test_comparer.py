@@ -1,4 +1,4 @@
-"""The comparer finds every array that was changed behind the engine's back, and nothing else."""
+"""The comparer finds every array that was changed without an event, and nothing else."""
 
 import contextlib
 from collections.abc import Callable, Mapping
@@ -43,7 +43,7 @@ def engine_of(*objects: Any) -> LiveEngine:
 
 
 def round_of(engine: LiveEngine, binding: Mapping[Name, str] | None = None) -> list[str]:
-    """Compare everything there is, once."""
+    """Compare everything once."""
     comparer = Comparer(engine, lambda: binding or {})
     assert comparer.step(1) == []
     return comparer.step(1000)
@@ -168,7 +168,7 @@ def test_a_changed_array_is_a_difference(corrupt: Callable[[Scene], Any], text: 
 
 
 def test_a_pod_that_no_longer_exists_is_a_difference() -> None:
-    """The event of its deletion was lost: it counts on its node for ever."""
+    """The event of its deletion was lost: it would count on its node for ever."""
     engine = scene()
     gone = pod("a")
     engine.view.pods.pop((NS, "a"))  # type: ignore[attr-defined]
@@ -178,7 +178,7 @@ def test_a_pod_that_no_longer_exists_is_a_difference() -> None:
 
 
 def test_a_bind_in_flight_counts_on_its_node() -> None:
-    """It is a difference if the arrays do not have it there, or have it there without a bind."""
+    """It is a difference if the arrays lack it there, or have it there without a bind."""
     engine = scene()
     key, n = (NS, "waits"), engine.snapshot.row["n"]
     assert compare_pod(engine, key, "n") == [f"pod {NS}/waits: node is -1, expected {n}"]
@@ -189,7 +189,7 @@ def test_a_bind_in_flight_counts_on_its_node() -> None:
 
 
 def test_a_step_compares_so_many_and_a_round_everything() -> None:
-    """Of 7 nodes two at a step, and of 50 pods as many as go with two nodes."""
+    """Of 7 nodes two are compared at a step, and of 50 pods as many as belong to two nodes."""
     engine = engine_of(*(node(f"n{at}") for at in range(7)), *(pod(f"p{at}") for at in range(50)))
     engine.snapshot.alive[:] = False
     engine.snapshot.priority[:] = 1
@@ -245,7 +245,7 @@ _NODE = st.fixed_dictionaries(
 
 
 class AnyEvents(RuleBasedStateMachine):
-    """Objects come, change and go; pods are bound, nominated, marked, and decided about."""
+    """Objects are added, changed and removed; pods are bound, nominated, marked, and decided."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -255,7 +255,7 @@ class AnyEvents(RuleBasedStateMachine):
         self.binding: dict[Name, str] = {}
 
     def settle(self, key: Name) -> None:
-        """End a bind of which the server has shown the end: the pod is gone, bound, or another."""
+        """End a bind whose end the server has shown: the pod is gone, bound, or another."""
         pod = self.state.pods.get(key)
         if not isinstance(pod, Schedulable) or pod.finished or pod.spec.nodeName:
             self.binding.pop(key, None)
@@ -299,7 +299,7 @@ class AnyEvents(RuleBasedStateMachine):
             self.settle((NS, gone.metadata.name or ""))
 
     def pending(self, data: st.DataObject) -> Name | None:
-        """Return a pod that waits, and is not being bound."""
+        """Return a waiting pod without a bind in flight."""
         snapshot = self.engine.snapshot
         keys = [key for key, at in snapshot.pod_row.items() if snapshot.home.item(at) == PENDING]
         found = [key for key in sorted(keys) if key not in self.binding]

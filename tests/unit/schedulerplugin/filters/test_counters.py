@@ -31,7 +31,7 @@ def crowd() -> tuple[Snapshot, dict[str, int]]:
 
 
 def test_moves_that_are_undone_reach_no_counter() -> None:
-    """No move waits after it, and none was counted."""
+    """No move is pending afterwards, and none was counted."""
     snapshot, rows = crowd()
     filters = Filters(snapshot)
     shape = shape_of(builders.pod(**A, **dynamic_cases.spread("a", "host")), snapshot.volumes)
@@ -46,7 +46,7 @@ def test_moves_that_are_undone_reach_no_counter() -> None:
 
 
 def test_the_move_of_another_pod_undoes_nothing() -> None:
-    """Two equal pods are lifted from one node, each by itself, before any read."""
+    """Two equal pods are lifted from one node, one by one, before any read."""
     snapshot, rows = crowd()
     filters = Filters(snapshot)
     shape = shape_of(
@@ -60,7 +60,7 @@ def test_the_move_of_another_pod_undoes_nothing() -> None:
 
 
 def test_a_new_question_counts_waiting_moves_once() -> None:
-    """It is answered from where the pods are now, and what waits is of the questions before it."""
+    """A question is answered from the pods' current nodes; pending moves concern earlier questions."""
     snapshot, rows = crowd()
     counted = counters.SelectorCounters(snapshot)
     pods = counters.PodSelection(None, selector_of(LabelSelector(matchLabels={"app": "a"}), {}))
@@ -73,7 +73,7 @@ def test_a_new_question_counts_waiting_moves_once() -> None:
 
 
 def test_a_single_move_counts_before_bulk_moves_that_still_wait() -> None:
-    """A pod is put on a node in bulk, and removed by itself before any read: no pod is there, not less."""
+    """A pod is placed in bulk and removed singly before any read: the count is zero, not less."""
     snapshot, rows = crowd()
     filters = Filters(snapshot)
     shape = shape_of(builders.pod(**A, **dynamic_cases.spread("a", "host")), snapshot.volumes)
@@ -90,7 +90,7 @@ def test_a_single_move_counts_before_bulk_moves_that_still_wait() -> None:
 def test_waiting_moves_are_counted_before_unused_counters_are_dropped(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A port that a pod took in bulk stays taken while pods of other kinds come and go."""
+    """A port that a pod took in bulk stays taken while pods of other kinds change."""
     monkeypatch.setattr(counters, "_ROOMY", 1)
     snapshot, _ = crowd()
     filters = Filters(snapshot)
@@ -106,7 +106,7 @@ def test_waiting_moves_are_counted_before_unused_counters_are_dropped(
 
 
 def test_waiting_moves_follow_a_node_to_another_domain() -> None:
-    """A pod counted in bulk, then another zone for its node, then the question."""
+    """A pod is counted in bulk, then its node gets another zone, then the counter is read."""
     snapshot = Snapshot()
     for name, zone in {"m": "1", "n": "2"}.items():
         snapshot.add_node(builders.node(name, labels={"zone": zone}))
@@ -120,7 +120,7 @@ def test_waiting_moves_follow_a_node_to_another_domain() -> None:
 
 
 def test_a_node_may_change_its_domain_twice() -> None:
-    """Its pods are counted where it is, and no longer where it was."""
+    """Its pods are counted in the new domain, and no longer in the old one."""
     snapshot = Snapshot()
     for name, zone in {"m": "1", "n": "2", "o": "3"}.items():
         snapshot.add_node(builders.node(name, labels={"zone": zone}))
@@ -133,7 +133,7 @@ def test_a_node_may_change_its_domain_twice() -> None:
 
 
 def test_the_number_of_domains_may_grow() -> None:
-    """A counter that is asked after every new domain has room for it, whatever it held before."""
+    """A counter that is read after every new domain has room for it, whatever it held before."""
     snapshot = Snapshot()
     filters = Filters(snapshot)
     shape = shape_of(
@@ -209,7 +209,7 @@ def test_answers_equal_a_count_of_all_pods_now(
     steps: list[tuple[Any, ...]],
     limits: tuple[int, int, int],
 ) -> None:
-    """Filters that received every move, and seldom were asked, agree with fresh ones."""
+    """Filters that received every move and were read rarely agree with new ones."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(counters, "_ROOMY", limits[0])
         patch.setattr(counters, "_MAX_QUEUED", limits[1])

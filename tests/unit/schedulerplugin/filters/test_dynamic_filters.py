@@ -1,4 +1,4 @@
-"""Filters and scores that look at other pods: host ports, pod affinity, spread; judged by a plain oracle."""
+"""Filters and scores that depend on other pods: host ports, pod affinity, spread; with a plain oracle."""
 
 from typing import Any
 
@@ -26,7 +26,7 @@ from podium.schedulerplugin.snapshot import Snapshot
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 def test_the_message_for_each_node(case: Case) -> None:
-    """The words are kube-scheduler's; only a refusal that preemption might change is resolvable."""
+    """The messages are kube-scheduler's; only a refusal that preemption might change is resolvable."""
     snapshot = Snapshot()
     for name, labels in NODES.items():
         said_of_itself = {"host": name, **labels}
@@ -42,7 +42,7 @@ def test_the_message_for_each_node(case: Case) -> None:
 
 
 def test_changed_namespace_labels_are_read_again() -> None:
-    """That covers the terms of the incoming pod, of standing pods, and the scores."""
+    """The terms of the incoming pod and of running pods, and the scores, agree."""
     namespaces = dict(NAMESPACES)
     snapshot = Snapshot()
     snapshot.add_node(builders.node("m", labels={"zone": "1"}))
@@ -61,12 +61,12 @@ def test_changed_namespace_labels_are_read_again() -> None:
     namespaces["team-a"], namespaces["team-b"] = namespaces["team-b"], namespaces["team-a"]
     for each in filters.by_namespace:
         each.reload_namespaces()
-    # Now the newcomer's own namespace is the one meant: it may be the first of its kind.
+    # Now the incoming pod's own namespace is selected: it may be the first of its kind.
     assert said() == {"near": [SAYS["existing"]], "far": [SAYS["existing"]], "plain": [SAYS["existing"]]}
 
 
 def test_the_emptiest_domain_is_followed_both_ways() -> None:
-    """Zone 2 is the emptiest, then zone 1 is, then both are alike; as pods are tried and taken back."""
+    """Zone 2 is the emptiest, then zone 1 is, then both are equal, as pods are tried and removed."""
     snapshot = Snapshot()
     for name, zone in {"m": "1", "o": "2"}.items():
         snapshot.add_node(builders.node(name, labels={"zone": zone}))
@@ -94,7 +94,7 @@ def _some(**fields: st.SearchStrategy[Any]) -> st.SearchStrategy[dict[str, Any]]
     return st.fixed_dictionaries({}, optional=fields)
 
 
-# Few values, and the common ones more often: values that do not meet decide nothing.
+# Few values, and the common ones more often: values without a match decide nothing.
 APPS = st.sampled_from(["a", "a", "b"])
 KEYS = st.sampled_from(["zone", "zone", "rack", "host"])
 EXPRESSIONS = st.fixed_dictionaries(
@@ -221,7 +221,7 @@ def test_counters_agree_with_the_plain_filters(
     late: bool,
     roomy: int,
 ) -> None:
-    """That holds after any events in any order, also if unneeded counts are dropped all the time."""
+    """Filters agree with the oracle after any events in any order, also if unneeded counts are dropped."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(counters, "_ROOMY", roomy)
         scene = Scene(templates, late=late)

@@ -1,4 +1,4 @@
-"""Shapes have the labels that selectors tell apart, whichever came first, and no others."""
+"""Shapes have exactly the labels that selectors distinguish, whichever came first."""
 
 from typing import Any
 
@@ -85,7 +85,7 @@ def _nodes() -> Snapshot:
 @profile(max_examples=60)
 @given(changes=_changes)
 def test_selectors_match_shapes_as_they_match_pods(unused: int, changes: list[Any]) -> None:
-    """All filters answer as they do where every pod came after all selectors."""
+    """All filters answer as if every pod had come after all selectors."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(labels_module, "_UNUSED", unused)
         snapshot = _nodes()
@@ -95,7 +95,7 @@ def test_selectors_match_shapes_as_they_match_pods(unused: int, changes: list[An
                 snapshot.remove_pod((builders.NS, change))
             else:
                 snapshot.add_pod(change)
-            # Counters are made here, and have to follow from now on.
+            # Counters are created here, and must follow from now on.
             for row in snapshot.pod_row.values():
                 chain.feasible(snapshot.shapes[snapshot.shape.item(row)])
         shapes = {row: snapshot.shapes[snapshot.shape.item(row)] for row in snapshot.pod_row.values()}
@@ -141,7 +141,7 @@ def test_a_selector_splits_a_shape_by_what_it_names() -> None:
 
 
 def test_selectors_of_pods_count_when_shapes_are_read() -> None:
-    """To tell pods apart takes a look at all of them, too much for each event."""
+    """To distinguish pods all of them must be read, too much for each event."""
     snapshot = _nodes()
     for at in range(5):
         snapshot.add_pod(pod(f"p{at}", node="m", labels={INDEX: str(at)}))
@@ -153,7 +153,7 @@ def test_selectors_of_pods_count_when_shapes_are_read() -> None:
 
 
 def test_pending_pods_that_get_another_shape_are_counted() -> None:
-    """A caller that keeps the shapes of pending pods has to read them again."""
+    """A caller that keeps the shapes of pending pods must read them again."""
     snapshot = _nodes()
     snapshot.add_pod(pod("waits", labels={INDEX: "0"}))
     snapshot.distinguish_labels([Selector((Requirement(INDEX, "Exists", ()),))])
@@ -161,7 +161,7 @@ def test_pending_pods_that_get_another_shape_are_counted() -> None:
 
 
 def test_names_that_no_selector_uses_any_more_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A pod may name a hundred thousand values; they go with it, once as many others came."""
+    """A pod may name a hundred thousand values; they are dropped with it, once as many others came."""
     monkeypatch.setattr(labels_module, "_UNUSED", 10)
     visible = VisibleLabels()
     kept = [Selector((Requirement("app", "In", ("a",)),))]

@@ -60,7 +60,7 @@ def pods(names: str, requests: builders.Quantities | None = None, **spec: Any) -
 
 
 def test_of_equal_nodes_the_smallest_name_is_taken() -> None:
-    """Pods that are alike go round: a node that holds one is worth less."""
+    """Equal pods are spread: a node that has one scores lower."""
     nodes = [node("n"), node("o"), node("m")]
     assert placed(*nodes, *pods("abcd", {"cpu": "1", "memory": "4Gi"}), pods="abcd") == {
         "a": "m",
@@ -71,7 +71,7 @@ def test_of_equal_nodes_the_smallest_name_is_taken() -> None:
 
 
 def test_most_allocated_fills_one_node_after_the_other() -> None:
-    """Until no more fit."""
+    """Pods are placed until no more fit."""
     nodes = [node("m"), node("n")]
     got = placed(
         *nodes, *pods("abcde", {"cpu": "1", "memory": "4Gi"}), pods="abcde", strategy=Strategy.MOST_ALLOCATED
@@ -84,7 +84,7 @@ GPU = "example.com/gpu"
 
 @pytest.mark.parametrize("strategy", Strategy)
 def test_a_whole_node_is_not_broken_up_while_a_used_one_has_room(strategy: Strategy) -> None:
-    """That holds however full of cpu and memory the one is, and however empty the other."""
+    """The order is the same however full of cpu and memory one node is, and however empty the other."""
     nodes = [node(name, {"cpu": "96", "memory": "768Gi", GPU: "8"}) for name in ("used", "whole")]
     there = pod("there", {"cpu": "80", "memory": "600Gi", GPU: "7"}, node="used")
     wanted = pods("ab", {"cpu": "1", "memory": "1Gi", GPU: "1"})
@@ -102,12 +102,12 @@ def test_the_strategy_still_decides_for_pods_without_accelerators() -> None:
 
 
 def test_a_pod_that_does_not_fit_is_skipped() -> None:
-    """A big pod that finds no room leaves it to the small ones behind it."""
+    """A big pod that does not fit leaves the room to the small ones behind it."""
     assert placed(node("m"), *pods("a", {"cpu": "9"}), *pods("b", {"cpu": "4"}), pods="ab") == {"b": "m"}
 
 
 def test_each_placement_counts_for_the_next() -> None:
-    """Ports, anti-affinity, spread and affinity see the pods of the same batch."""
+    """Ports, anti-affinity, spread and affinity count the pods of the same batch."""
     nodes = [node(name, labels={"host": name}) for name in "mn"]
     ports = pods("abc", **dynamic_cases.port(80))
     assert placed(*nodes, *ports, pods="abc") == {"a": "m", "b": "n"}
@@ -128,7 +128,7 @@ def test_anti_affinity_of_a_placed_pod_counts_for_the_next() -> None:
 
 
 def test_pods_that_differ_in_matching_anti_affinity_are_no_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    """They ask the same of nodes, yet one of them is kept away by a pod that stands."""
+    """Their own constraints are equal, but a running pod's term excludes one of them."""
     monkeypatch.setattr(placement, "_RUN", 1)
     guard = pod("g", node="m", **dynamic_cases.anti_affinity(dynamic_cases.term("a", "host")))
     nodes = [node(name, labels={"host": name}) for name in "mn"]
@@ -138,7 +138,7 @@ def test_pods_that_differ_in_matching_anti_affinity_are_no_run(monkeypatch: pyte
 
 
 def test_preferences_are_scaled_among_the_remaining_nodes() -> None:
-    """The node with few unwanted taints is best until it is full; then the rest is judged by itself."""
+    """The node with few unwanted taints is best until it is full; then the others are scored."""
     unwanted = [{"key": key, "effect": "PreferNoSchedule"} for key in "xyz"]
     nodes = [
         node("clean", {"pods": "1"}),
@@ -151,7 +151,7 @@ def test_preferences_are_scaled_among_the_remaining_nodes() -> None:
 
 
 def test_a_preferred_node_is_worth_more_than_an_empty_one() -> None:
-    """The preference of the pod itself, kept over the batch until the node is full."""
+    """The preference of the pod itself holds over the batch until the node is full."""
     term = {"matchExpressions": [{"key": "disk", "operator": "In", "values": ["ssd"]}]}
     wish = {"preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 1, "preference": term}]}
     nodes = [
@@ -164,7 +164,7 @@ def test_a_preferred_node_is_worth_more_than_an_empty_one() -> None:
 
 
 def test_preferred_pod_affinity() -> None:
-    """Soft affinity of the pod, and of one that stands."""
+    """Soft affinity of the pod, and of a running pod, counts."""
     term = {"weight": 100, "podAffinityTerm": dynamic_cases.term("a", "host")}
     wish: dict[str, Any] = {
         "affinity": {"podAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [term]}}
@@ -191,7 +191,7 @@ def test_preferences_by_a_label_that_free_nodes_lack_change_nothing(labels: dict
 
 
 def test_enough_ends_the_batch() -> None:
-    """The pods behind are not placed, nor any once so many cannot be reached."""
+    """The pods behind are not placed, nor any once the needed number cannot be reached."""
     nodes = [node("m", {"cpu": "3"})]
     assert placed(*nodes, *pods("abc", {"cpu": "1"}), pods="abc", enough=2) == {"a": "m", "b": "m"}
     assert placed(*nodes, *pods("abc", {"cpu": "1"}), pods="abc", enough=0) == {}
@@ -202,7 +202,7 @@ def test_enough_ends_the_batch() -> None:
 
 
 def test_a_pod_with_an_unsupported_demand_is_skipped() -> None:
-    """Three are wanted and two can be judged: none is tried."""
+    """Three are needed and two are supported: none is tried."""
     claims = pod("x", {"cpu": "1"}, resourceClaims=[{"name": "gpu"}])
     objects = [node("m"), claims, *pods("ab", {"cpu": "1"})]
     assert placed(*objects, pods="xab") == {"a": "m", "b": "m"}
@@ -210,7 +210,7 @@ def test_a_pod_with_an_unsupported_demand_is_skipped() -> None:
 
 
 def test_one_pod_within_some_nodes() -> None:
-    """The best of them, or none."""
+    """The best of them is returned, or none."""
     snapshot = snapshot_of(node("m"), node("n"), pod("there", {"cpu": "1"}, node="n"), pod("a", {"cpu": "2"}))
     placer, only = Placer(snapshot, NAMESPACES), np.zeros(len(snapshot.alive), np.bool_)
     assert best(placer, "a") == "m"
@@ -225,7 +225,7 @@ def test_no_nodes() -> None:
 
 
 def test_a_changed_node_is_evaluated_again() -> None:
-    """Between two calls a node shrinks, another gets a name before all others."""
+    """Between two calls a node shrinks, and another gets a name before all others."""
     snapshot = snapshot_of(node("m"), node("n"), pod("a", {"cpu": "2"}))
     placer = Placer(snapshot, NAMESPACES)
     assert best(placer, "a") == "m"
@@ -259,7 +259,7 @@ def test_a_changed_namespace_is_read_again() -> None:
 def _one_by_one(
     town: Town, names: Sequence[str], strategy: Strategy, within: frozenset[str]
 ) -> dict[str, str]:
-    """Place pods one at a time where the oracles allow it, by scores that keep nothing."""
+    """Place pods one at a time where the oracles allow it, by uncached scores."""
     snapshot, got = town.snapshot, dict[str, str]()
     for name in names:
         rows = [snapshot.row[each] for each in sorted(within & set(town.nodes)) if town.allows(name, each)]
@@ -288,7 +288,7 @@ def _batch(
 
 @pytest.mark.parametrize("run", [1, 64])
 def test_a_node_that_gets_better_again_waits_for_its_turn(run: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With each pod more n is worth 142, 142, 139, 140: its third pod comes first, after those of m."""
+    """With each pod more n scores 142, 142, 139, 140: its third pod comes first, after those of m."""
     monkeypatch.setattr(placement, "_RUN", run)
     nodes = [node("m", {"cpu": "4", "memory": "20Gi"}), node("n", {"cpu": "20", "memory": "8Gi"})]
     held = [
@@ -338,7 +338,7 @@ def test_runs_of_equal_pods_are_placed_at_once_as_one_by_one(
     strategy: Strategy,
     weights: Weights,
 ) -> None:
-    """Each pod goes where it would have gone, also if a node gets better with a pod, and worse again."""
+    """Each pod gets its own best node, also if a node improves with a pod, and then worsens."""
     wants = [kinds[which] for which, length in runs for _ in range(length)]
     snapshot = snapshot_of(
         *(node(f"n{at}", room) for at, room in enumerate(rooms)),
@@ -381,7 +381,7 @@ def test_a_batch_is_placed_as_its_pods_one_by_one(
     kept: int,
     shuffle: random.Random,
 ) -> None:
-    """That holds in any order of pods and of reads, whatever is cached; and it leaves no trace."""
+    """The result is the same in any order of pods and of reads, with any cache, and leaves no trace."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(placement, "_MANY", many)
         patch.setattr(placement, "_RUN", run)
@@ -405,7 +405,7 @@ def test_a_batch_is_placed_as_its_pods_one_by_one(
 
 
 def test_many_pods_that_request_what_no_node_offers_are_placed_nowhere() -> None:
-    """They are as many as are placed at once."""
+    """There are as many as are placed at once."""
     names = [f"p{at}" for at in range(100)]
     snapshot = snapshot_of(node("n"), *(pod(name, {GPU: "1"}) for name in names))
     with snapshot.trial():
@@ -430,7 +430,7 @@ def chosen(names: Sequence[str], **settings: Any) -> dict[str, str]:
 
 
 def test_each_pod_has_its_own_order_of_equal_nodes() -> None:
-    """It is the same in every process and on every machine, so these are literals."""
+    """The order is the same in every process and on every machine, so these are literals."""
     names = [f"train-{at}" for at in range(6)]
     assert list(chosen(names).values()) == ["n7", "n5", "n4", "n0", "n6", "n1"]
     many = chosen([f"p{at}" for at in range(400)])

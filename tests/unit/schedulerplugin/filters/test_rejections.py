@@ -1,4 +1,4 @@
-"""Nodes that rejected pods, and for how long others like them avoid these nodes."""
+"""Nodes that rejected pods, and how long similar pods avoid these nodes."""
 
 from typing import Any
 
@@ -64,7 +64,7 @@ def test_another_rejection_restarts_the_time() -> None:
 
 
 def test_the_number_of_rejections_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The oldest make room, whatever pods cause the others."""
+    """The oldest are dropped, whatever pods cause the others."""
     assert MOST == 4096
     monkeypatch.setattr(rejections, "MOST", 3)
     known = Rejections()

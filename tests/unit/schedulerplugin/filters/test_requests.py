@@ -19,7 +19,7 @@ DEFAULT_MEMORY = 200 * 2**20
 
 
 def amounts(made: Schedulable, minor: int = LATEST) -> dict[str, int]:
-    """Return the requests of a pod, without the one place that every pod takes."""
+    """Return the requests of a pod, without the place that every pod takes."""
     taken = pod_requests(made, minor)
     assert taken.unusable == ()
     assert minor != LATEST or requests.amounts(made) == taken.amounts
@@ -190,7 +190,7 @@ RESIZES: list[tuple[str, dict[str, Any], dict[str, Any], int, int]] = [
         2000,
         2000,
     ),
-    # 1.37 compares sums, 1.36 summed up each container's most.
+    # 1.37 compares sums, 1.36 adds up the maximum of each container.
     ("two resizes, opposite ways", TWO, TWO_RESIZED, 5000, 7000),
     (
         "an allocation alone",
@@ -385,7 +385,7 @@ def written(millis: dict[str, int]) -> dict[str, str]:
 
 
 def peaks(containers: list[dict[str, int]], inits: list[tuple[dict[str, int], bool]]) -> dict[str, Fraction]:
-    """Live through a pod's life moment by moment, and note the most of each resource in use at once."""
+    """Simulate a pod's life step by step, and return the maximum of each resource in use at once."""
     most: dict[str, Fraction] = {}
     running: Counter[str] = Counter()
 

@@ -49,7 +49,7 @@ def packed(wanted: Schedulable, *objects: object, weights: Weights = UPSTREAM) -
 
 
 def one_by_one(wanted: Schedulable, *objects: object, strategy: Strategy) -> dict[str, int]:
-    """The allocation scores by node name, each asked for alone."""
+    """The allocation scores by node name, each computed alone."""
     snapshot = snapshot_of(*objects)
     shape, scores = shape_of(wanted, snapshot.volumes), Scores(snapshot, strategy)
     worth = scores.allocation_at(shape)
@@ -77,13 +77,13 @@ def soft(key: str) -> dict[str, str]:
 
 
 def test_least_allocated_is_the_mean_part_that_stays_free() -> None:
-    """3 of 4 cpus and 1 of 4Gi used leave 25% and 75%; what was there counts with what comes."""
+    """3 of 4 cpus and 1 of 4Gi used leave 25% and 75%; the used amounts count with the new ones."""
     there = pod("there", room("1", "512Mi"), node="n")
     assert scored("allocated", pod("p", room("2", "512Mi")), node("n", room("4", "4Gi")), there) == {"n": 50}
 
 
 def test_most_allocated_is_the_mean_part_that_gets_used() -> None:
-    """The same room, the other way around, each resource rounded down by itself."""
+    """The same room with the resources swapped; each is rounded down separately."""
     wanted = pod("p", room("1", "1Gi"))
     assert scored("allocated", wanted, node("n", room("3", "3Gi")), strategy=MOST) == {"n": 33}
     assert scored("allocated", wanted, node("n", room("3", "3Gi"))) == {"n": 66}
@@ -103,7 +103,7 @@ def test_resources_weigh_in_the_mean() -> None:
 
 
 def test_accelerators_are_packed_and_whole_nodes_left_whole() -> None:
-    """Half of 100 for a node of which some are in use, half for the part that is in use then; weighted."""
+    """A node gets half of 100 if some are in use, and half by the share in use afterwards; weighted."""
     nodes = [node(name, {GPU: size}) for name, size in (("whole", "8"), ("used", "8"), ("small", "4"))]
     there = pod("there", {GPU: "3"}, node="used")
     wanted = pod("p", {GPU: "1"})
@@ -114,7 +114,7 @@ def test_accelerators_are_packed_and_whole_nodes_left_whole() -> None:
 
 
 def test_one_accelerator_can_have_a_weight_of_its_own() -> None:
-    """The mean is of those that the pod requests and that weigh anything."""
+    """The mean is of the resources that the pod requests and that have a weight."""
     both = node("n", {GPU: "2", NIC: "4"})
     wanted = pod("p", {GPU: "1", NIC: "1"})
     assert packed(wanted, both, weights=PACKED) == {"n": (25 * 4 + 12 * 4) // 2}
@@ -123,26 +123,26 @@ def test_one_accelerator_can_have_a_weight_of_its_own() -> None:
 
 
 def test_a_container_without_requests_counts_with_defaults() -> None:
-    """100m and 200Mi, of the pod that comes and of those that are there."""
+    """100m and 200Mi count for the incoming pod and for running ones."""
     nodes = (node("empty", room("1", "2000Mi")), node("one", room("1", "2000Mi")))
     assert scored("allocated", pod("p"), *nodes, pod("there", node="one")) == {"empty": 90, "one": 80}
 
 
 def test_a_resource_that_a_node_lacks_is_left_out() -> None:
-    """Only resources of the node are judged; a node with neither scores 0."""
+    """Only resources of the node are scored; a node with neither scores 0."""
     nodes = (node("n", room("4", "0")), node("none", room("0", "0")))
     assert scored("allocated", pod("p", {"cpu": "1"}), *nodes) == {"n": 75, "none": 0}
 
 
 def test_a_node_too_full_for_the_defaults_scores_least() -> None:
-    """More than the capacity is no less than nothing free."""
+    """More than the capacity scores like nothing free."""
     wanted = pod("p")
     assert scored("allocated", wanted, node("n", room("50m", "100Mi"))) == {"n": 0}
     assert scored("allocated", wanted, node("n", room("50m", "100Mi")), strategy=MOST) == {"n": 100}
 
 
 def test_balance_is_scored_by_the_change_that_the_pod_makes() -> None:
-    """75 where nothing changes, more where the pod evens the node out, less where it does not."""
+    """The score is 75 if nothing changes, more if the pod balances the node, less otherwise."""
     lopsided = pod("there", {"cpu": "2"}, node="lopsided")
     nodes = (node("even", room("4", "4Gi")), node("lopsided", room("4", "4Gi")), lopsided)
     assert scored("balanced", pod("p", room("1", "1Gi")), *nodes) == {"even": 75, "lopsided": 75}
@@ -150,12 +150,12 @@ def test_balance_is_scored_by_the_change_that_the_pod_makes() -> None:
 
 
 def test_a_pod_without_requests_has_no_balance_score() -> None:
-    """kube-scheduler skips it, lest such pods all go to one node."""
+    """kube-scheduler skips it, so that such pods do not all go to one node."""
     assert scored("balanced", pod("p"), node("n"), node("m")) == {"n": 0, "m": 0}
 
 
 def test_fewer_untolerated_soft_taints_are_better() -> None:
-    """By the most there are in the choice; taints of other effects and tolerated ones do not count."""
+    """The score is relative to the maximum of taints; other effects and tolerated ones do not count."""
     nodes = (
         node("free", taints=[{"key": "x", "effect": "NoSchedule"}]),
         node("one", taints=[soft("a")]),
@@ -167,13 +167,13 @@ def test_fewer_untolerated_soft_taints_are_better() -> None:
 
 
 def test_a_toleration_of_another_effect_does_not_cover_a_soft_taint() -> None:
-    """Tolerating NoSchedule says nothing of PreferNoSchedule."""
+    """Tolerating NoSchedule does not tolerate PreferNoSchedule."""
     wanted = pod("p", tolerations=[{"key": "a", "operator": "Exists", "effect": "NoSchedule"}])
     assert scored("taints", wanted, node("n", taints=[soft("a")]), node("m")) == {"n": 0, "m": 100}
 
 
 def test_preferred_terms_add_up() -> None:
-    """By the largest sum in the choice, rounded down."""
+    """The score is relative to the largest sum, rounded down."""
     nodes = (node("both", labels={"a": "1", "b": "1"}), node("b", labels={"b": "1"}), node("none"))
     wanted = pod("p", affinity=preferred((10, "a", "1"), (5, "b", "1")))
     assert scored("affinity", wanted, *nodes) == {"both": 100, "b": 33, "none": 0}
@@ -199,7 +199,7 @@ def test_the_choice_decides_the_scale() -> None:
 
 
 def test_scores_follow_the_nodes() -> None:
-    """A cached score is forgotten when a node changes."""
+    """A cached score is dropped when a node changes."""
     snapshot = snapshot_of(node("n"), node("m"))
     shape, rows = shape_of(pod("p"), snapshot.volumes), np.array([0, 1])
     scores = Scores(snapshot)
@@ -255,7 +255,7 @@ def test_allocation_is_kube_schedulers_arithmetic(
     wanted: tuple[int, int],
     strategy: Strategy,
 ) -> None:
-    """Exact for any room and use, in debt or not; a request that is given as 0 is a request."""
+    """Scores are exact for any room and use, also over capacity; a request of 0 is a request."""
     there = [(at, pair) for at, pair in placed if at < len(nodes)]
     objects: list[SchedulableNode | Schedulable] = [
         node(f"n{at}", quantities(pair)) for at, pair in enumerate(nodes)
@@ -275,7 +275,7 @@ def test_allocation_is_kube_schedulers_arithmetic(
 
 @pytest.mark.parametrize("strategy", Strategy)
 def test_keeping_scores_by_row_changes_nothing(strategy: Strategy) -> None:
-    """Allocation depends on the row alone: scoring only what changed gives what scoring all gives."""
+    """Allocation depends on the row alone: scoring changed rows equals scoring all."""
     snapshot = snapshot_of(*(node(f"n{at}", room("4", "8Gi")) for at in range(3)))
     snapshot.apply(None, pod("p", room("1", "1Gi")))
     shape, scores = shape_of(pod("p", room("1", "1Gi")), snapshot.volumes), Scores(snapshot, strategy)

@@ -1,4 +1,4 @@
-"""Integers by shape: those of an array by id, in memory for the shapes that exist."""
+"""Integers by shape: an array by id, with memory for the existing shapes only."""
 
 import numpy as np
 import pytest
@@ -11,7 +11,7 @@ from podium.schedulerplugin.filters.counter import ShapeIntegers
 
 
 def test_memory_is_proportional_to_the_existing_shapes() -> None:
-    """A million shapes come and go, and one stays."""
+    """A million shapes are added and removed, and one stays."""
     shapes = {0: None}
     found = ShapeIntegers(shapes)
     found.set(0, 2)
@@ -24,7 +24,7 @@ def test_memory_is_proportional_to_the_existing_shapes() -> None:
 
 
 class AnyShapes(RuleBasedStateMachine):
-    """Shapes come and go, and get integers."""
+    """Shapes are added and removed, and get integers."""
 
     def __init__(self) -> None:
         super().__init__()

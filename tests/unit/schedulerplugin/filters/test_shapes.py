@@ -1,4 +1,4 @@
-"""The parts of a pod that decide its nodes: canonical, equal for copies, and clear about the rest."""
+"""The parts of a pod that decide its nodes: canonical, equal for copies, and explicit about the others."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -72,7 +72,7 @@ def expression(key: str, operator: str, *values: str) -> dict[str, Any]:
 
 
 LABELS = {"app": "web", "tier": "2"}
-# Operator, values, whether it holds of LABELS for the key `tier`, and for a key that does not exist.
+# Operator, values, the result for LABELS with the key `tier`, and for an absent key.
 EXPRESSIONS: list[tuple[str, tuple[str, ...], bool, bool]] = [
     ("In", ("1", "2"), True, False),
     ("In", ("1",), False, False),
@@ -147,7 +147,7 @@ WRITTEN = st.tuples(
 
 
 def holds(written: tuple[dict[str, str], list[dict[str, Any]]], labels: Mapping[str, str]) -> bool:
-    """Match a selector from its definition, label by label."""
+    """Match a selector by its definition, label by label."""
     exact, expressions = written
     for each in expressions:
         present = each["key"] in labels
@@ -191,7 +191,7 @@ def test_a_node_term_is_all_of_its_expressions(term: dict[str, Any], meant: bool
 
 
 def test_required_node_affinity_without_a_term_is_met_by_no_node() -> None:
-    """An absent requirement asks for nothing; an empty term selects nothing."""
+    """An absent requirement restricts nothing; an empty term selects nothing."""
     required: dict[str, Any] = {"nodeSelectorTerms": [{}]}
     made = shape(pod(affinity={"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}}))
     assert made.node_required == ()
@@ -336,7 +336,7 @@ SSD = {"matchExpressions": [expression("disk", "In", "ssd")]}
 
 
 def test_a_bound_volumes_node_affinity_is_in_the_shape() -> None:
-    """A volume's node affinity is compared with labels alone, so a node's name in it excludes nothing."""
+    """A volume's node affinity is compared with labels only, so a node's name in it excludes nothing."""
     named = {"matchFields": [expression("metadata.name", "In", "n")]}
     made = shape(pod(**CLAIMED), claim("c", "v"), volume("v", terms=[SSD, named]))
     assert made.volumes == ((NodeRequirement((Requirement("disk", "In", ("ssd",)),)), NodeRequirement()),)
@@ -374,7 +374,7 @@ def test_an_ephemeral_claim_is_named_after_its_pod() -> None:
 
 @pytest.mark.parametrize("owner", ["", "another-pod"])
 def test_an_ephemeral_claim_of_another_pod_is_not_used(owner: str) -> None:
-    """It has the name by chance, or is left over from a pod of the same name."""
+    """It has the name by chance, or remains from a pod of the same name."""
     made = pod("web-0", volumes=[{"name": "tmp", "ephemeral": {}}])
     assert shape(made, claim("web-0-tmp", "v", owner=owner), volume("v")).missing == (
         "the claim of volume tmp, which was not created for this pod",
@@ -464,7 +464,7 @@ TEMPLATE: dict[str, Any] = {
 
 
 def marked(made: Schedulable) -> bytes | None:
-    """Return the fingerprint of a pod all labels of which decide."""
+    """Return the fingerprint of a pod whose labels all count."""
     return fingerprint(made, tuple(sorted((made.metadata.labels or {}).items())))
 
 
@@ -520,7 +520,7 @@ def test_a_pod_with_claims_has_no_fingerprint() -> None:
 
 
 def test_a_state_holds_all_that_scheduling_reads() -> None:
-    """The richer reads stand where the plain ones do, so audit and scheduling may share a State."""
+    """The richer reads replace the plain ones, so audit and scheduling may share a State."""
     state = ClusterState(native_served=True)
     state.apply(pod("a", group="g"))
     state.apply(node("n"))
@@ -530,7 +530,7 @@ def test_a_state_holds_all_that_scheduling_reads() -> None:
 
 
 def test_null_counts_as_absent_in_a_manifest() -> None:
-    """An API server takes null for any optional field."""
+    """An API server accepts null for any optional field."""
     fields = [field.name for field in msgspec.structs.fields(SchedulableSpec)]
     made = msgspec.convert({"spec": dict.fromkeys(fields), "status": None}, Schedulable)
     assert shape(made).missing == ()
@@ -545,6 +545,6 @@ MERGED: list[dict[str, Any]] = [
 
 @pytest.mark.parametrize("spec", MERGED, ids=["spread", "affinity", "anti-affinity"])
 def test_labels_that_a_pod_takes_into_its_own_selectors_are_in_its_fingerprint(spec: dict[str, Any]) -> None:
-    """They decide what its selectors are, whether or not any selector names them."""
+    """They decide what its selectors match, whether or not another selector names them."""
     web, other = (pod("a", labels={"app": app}, **spec) for app in ("web", "db"))
     assert fingerprint(web, ()) != fingerprint(other, ())

@@ -1,4 +1,4 @@
-"""The cluster as arrays: kept in step by events, and equal to a fresh snapshot after any history."""
+"""The cluster as arrays: updated by events, and equal to a new snapshot after any history."""
 
 from collections.abc import Callable
 from typing import Any
@@ -79,7 +79,7 @@ def test_scores_count_defaults_for_missing_requests() -> None:
 
 
 def test_rows_are_stable_and_reused() -> None:
-    """A node keeps its row while others come and go; a new one takes a free row, clean."""
+    """A node keeps its row while others change; a new one gets a free, empty row."""
     snapshot = snapshot_of(
         node("a"), node("b", {"example.com/gpu": "8"}, labels={ZONE: "z"}, unschedulable=True)
     )
@@ -99,7 +99,7 @@ def test_rows_are_stable_and_reused() -> None:
 
 
 def test_copies_share_a_shape_until_the_last_is_gone() -> None:
-    """Name, uid, node, priority and start are no part of a shape; an id is not given twice."""
+    """Name, uid, node, priority and start are no part of a shape; an id is not reused."""
     snapshot = snapshot_of(
         node("n"), pod("a", {"cpu": "1"}), pod("b", {"cpu": "1000m"}, node="n", priority=7)
     )
@@ -113,7 +113,7 @@ def test_copies_share_a_shape_until_the_last_is_gone() -> None:
 
 
 def test_the_fields_that_order_victims() -> None:
-    """Priority nil is 0; a start is in seconds, none is later than any; deletion marks a pod."""
+    """Priority nil is 0; a start is in seconds, a missing one is the latest; deletion marks a pod."""
     snapshot = snapshot_of(
         pod("a", priority=None),
         pod("b", priority=-5, start="1970-01-01T01:00:00Z"),
@@ -127,7 +127,7 @@ def test_the_fields_that_order_victims() -> None:
 
 
 def test_the_release_decides_which_requests_count() -> None:
-    """During a resize 1.36 takes the most of each container, 1.37 the most of the sums."""
+    """During a resize 1.36 takes the maximum of each container, 1.37 the maximum of the sums."""
     given = [
         {"name": name, "allocatedResources": cpu, "resources": {"requests": cpu}} for name, cpu in RESIZED
     ]
@@ -153,7 +153,7 @@ RESIZED: list[tuple[str, dict[str, str]]] = [("down", {"cpu": "1"}), ("up", {"cp
 
 
 def test_a_node_change_is_told_once_and_only_if_it_matters() -> None:
-    """Room alone leaves static masks valid; labels, taints and the unschedulable mark do not."""
+    """A change of room leaves static masks valid; labels, taints and the unschedulable mark do not."""
     snapshot = snapshot_of(node("n"))
     listener = picture.Listener(snapshot, many=True)
     before = snapshot.node_revision
@@ -172,7 +172,7 @@ def test_a_node_change_is_told_once_and_only_if_it_matters() -> None:
 
 
 def test_pods_of_an_unknown_node_wait_for_it_and_are_named() -> None:
-    """Informers may show a pod before its node, and a node may go before its pods: no order is wrong."""
+    """Informers may deliver a pod before its node, and delete a node before its pods: any order is right."""
     early = pod("early", {"cpu": "1"}, node="n")
     snapshot = snapshot_of(early)
     assert problem_lines(snapshot) == [f"Pod {NS}/early: spec.nodeName: node n does not exist"]
@@ -188,7 +188,7 @@ def test_pods_of_an_unknown_node_wait_for_it_and_are_named() -> None:
     assert (used(snapshot, "cpu", "m"), used(snapshot, "cpu", "n")) == (1000, 0)
 
 
-# Values that cannot be read as they are.
+# Unreadable values.
 
 UNUSABLE = [
     ("negative", {"memory": "-1Gi"}, "spec.containers[0].resources.requests[memory]"),
@@ -235,13 +235,13 @@ def test_sums_beyond_64_bits_stay_full_and_are_taken_back_exactly() -> None:
     assert used(snapshot, "memory", "n") == GIB
 
 
-# Resources come and go.
+# Added and removed resources.
 
 GPU = "example.com/gpu"
 
 
 def test_a_resource_has_arrays_only_while_a_node_offers_it() -> None:
-    """The requests of running pods count as soon as a node offers the resource, and later pods count, too."""
+    """The requests of running pods count as soon as a node has the resource, and so do later pods."""
     snapshot = snapshot_of(node("n"), node("m"), pod("a", {GPU: "2"}, node="n"), pod("b", {GPU: "1"}))
     assert GPU not in snapshot.resource
     snapshot.apply(node("n"), node("n", {GPU: "8"}))
@@ -272,7 +272,7 @@ def test_one_node_may_exchange_one_resource_for_another() -> None:
 
 
 def test_names_that_no_node_offers_cost_no_array() -> None:
-    """Twenty thousand names in one pod: no array, no position, no sum, on a node or pending."""
+    """Twenty thousand names in one pod need no array, no position, no sum, on a node or pending."""
     snapshot = snapshot_of(node("n"))
     before = {name: len(arrays) for name, arrays in vars(snapshot._sums).items() if isinstance(arrays, dict)}
     odd = {f"odd.example.com/{number}": "1" for number in range(20_000)}
@@ -301,7 +301,7 @@ def test_a_node_has_none_of_an_unusable_amount() -> None:
 
 @pytest.mark.parametrize("start", ["soon", "2026-01-01", "2026-01-01T00:00:00"])
 def test_an_unreadable_start_is_named_and_counts_as_none(start: str) -> None:
-    """A time without its zone is none: it would mean another moment on another machine."""
+    """A time without its zone is refused: it would mean another moment on another machine."""
     snapshot = snapshot_of(pod("a", start=start))
     assert snapshot.start.item(row_of(snapshot, "a")) == NO_START
     (problem,) = snapshot.problems()
@@ -313,7 +313,7 @@ def test_an_unreadable_start_is_named_and_counts_as_none(start: str) -> None:
 
 @pytest.mark.parametrize("obj", [Pod(metadata=ObjectMeta(name="a")), Node(metadata=ObjectMeta(name="a"))])
 def test_a_read_without_constraints_is_refused(obj: object) -> None:
-    """A pod read as a member only would go anywhere; that is a mistake of the program, not a placement."""
+    """A pod read as a member only would fit anywhere; that is a bug of the program."""
     with pytest.raises(TypeError, match="read as Schedulable"):
         Snapshot().apply(None, obj)
 
@@ -322,7 +322,7 @@ def test_a_read_without_constraints_is_refused(obj: object) -> None:
 
 
 def test_shapes_follow_claims_and_volumes() -> None:
-    """A claim that binds, or its volume that appears, lifts what kept the pod from being judged."""
+    """A claim that is bound, or its new volume, makes the pod supported."""
     volumes: list[Any] = [{"name": "data", "persistentVolumeClaim": {"claimName": "c"}}]
     zone = [{"matchExpressions": [{"key": ZONE, "operator": "In", "values": ["a"]}]}]
     snapshot = snapshot_of(node("n"), pod("a", {"cpu": "1"}, node="n", volumes=volumes))
@@ -346,7 +346,7 @@ def test_shapes_follow_claims_and_volumes() -> None:
 
 
 def test_the_number_of_spellings_of_a_shape_is_limited() -> None:
-    """A shape that stays is met in pods that come and go, each with a container of another name."""
+    """A permanent shape is shared by pods with containers of other names."""
     snapshot = snapshot_of(pod("stays", {"cpu": "1"}))
     for number in range(300):
         one = pod("goes", containers=[container({"cpu": "1"}, name=f"c{number}")])
@@ -392,7 +392,7 @@ AFTER_ASSUMING: list[tuple[str, Schedulable, dict[str, int]]] = [
     "after, cpu", [each[1:] for each in AFTER_ASSUMING], ids=[each[0] for each in AFTER_ASSUMING]
 )
 def test_an_assumption_ends_when_the_server_shows_a_node(after: Schedulable, cpu: dict[str, int]) -> None:
-    """It outlives news of the pod that say nothing of its node, and nothing else."""
+    """It survives events of the pod without a node, and no others."""
     snapshot = scene()
     snapshot.assume(row_of(snapshot, "pending"), snapshot.row["m"])
     snapshot.apply(pod("pending", {"cpu": "2"}), after)
@@ -434,7 +434,7 @@ def test_a_trial_leaves_nothing_behind_and_may_be_kept() -> None:
 
 
 def test_a_trial_that_fails_leaves_nothing_behind() -> None:
-    """An error undoes what was to be kept."""
+    """An error undoes a trial that was to be kept."""
     snapshot = scene()
     before = picture.pods(snapshot)
 
@@ -459,7 +459,7 @@ WRITES: list[tuple[str, Callable[[Snapshot], None]]] = [
 
 @pytest.mark.parametrize("write", [each[1] for each in WRITES], ids=[each[0] for each in WRITES])
 def test_no_object_is_applied_during_a_trial(write: Callable[[Snapshot], None]) -> None:
-    """A trial is undone by rows, so rows must not change meaning in it."""
+    """A trial is undone by rows, so rows must not be reused in it."""
     snapshot = scene()
     with snapshot.trial(), pytest.raises(AssertionError, match="while a trial is open"):
         write(snapshot)
@@ -520,7 +520,7 @@ _POD_PARTS: dict[str, Any] = {
 
 
 class AnyHistory(RuleBasedStateMachine):
-    """Objects come, change and go, pods are assumed and tried: the snapshot is that of the objects."""
+    """Objects change, pods are assumed and tried: the snapshot equals that of the objects."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -572,7 +572,7 @@ class AnyHistory(RuleBasedStateMachine):
     @rule(data=st.data())
     @precondition(lambda self: self.snapshot.row and PENDING in self.snapshot.home)
     def assume(self, data: st.DataObject) -> None:
-        """Count a pending pod on a node, or let it go again."""
+        """Assume a pending pod on a node, or release it."""
         snapshot = self.snapshot
         row = data.draw(st.sampled_from(np.flatnonzero(snapshot.home == PENDING).tolist()))
         name, at = picture.pod_name(snapshot, row), data.draw(st.sampled_from([None, *sorted(snapshot.row)]))
@@ -586,7 +586,7 @@ class AnyHistory(RuleBasedStateMachine):
     @rule(data=st.data())
     @precondition(lambda self: self.snapshot.row and self.snapshot.pod_row)
     def try_out(self, data: st.DataObject) -> None:
-        """Move pods about, one by one and many at once; afterwards nothing has happened."""
+        """Move pods, one by one and in bulk; afterwards nothing has changed."""
         snapshot = self.snapshot
         all_rows = sorted(snapshot.pod_row.values())
         places = [REMOVED, *sorted(snapshot.row.values())]
@@ -619,7 +619,7 @@ class AnyHistory(RuleBasedStateMachine):
 
     @invariant()
     def it_is_the_snapshot_of_the_objects_there_are(self) -> None:
-        """Assert that a fresh snapshot, built in another order, holds the same of each object."""
+        """Assert that a new snapshot, built in another order, has the same facts of each object."""
         anew = Snapshot()
         kinds: list[type] = [Schedulable, SchedulableNode, PersistentVolume, PersistentVolumeClaim]
         for key in sorted(self.objects, key=lambda each: (kinds.index(each[0]), each[1])):
@@ -632,7 +632,7 @@ class AnyHistory(RuleBasedStateMachine):
 
     @invariant()
     def what_is_told_is_what_is(self) -> None:
-        """Assert that observers that add up their events know where each pod counts."""
+        """Assert that observers that add up their events know the node of each pod."""
         tally = picture.tally(self.snapshot)
         for listener in self.listeners:
             assert listener.tally == tally

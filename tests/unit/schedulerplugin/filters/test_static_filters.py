@@ -63,7 +63,7 @@ def shape(wanted: Schedulable, snapshot: Snapshot) -> Shape:
 
 
 def refusal(wanted: Shape, snapshot: Snapshot, name: str = "n") -> str | None:
-    """The first filter's words, in kube-scheduler's order, for why a pod may not have a node."""
+    """The first filter's message, in kube-scheduler's order, for why a pod may not have a node."""
     volumes = [each(snapshot) for each in VOLUME_FILTERS]
     first, last = node_filters(snapshot), DeclaredFeaturesFilter(snapshot)
     filters: list[StaticFilter | ResourcesFilter] = [*first, ResourcesFilter(snapshot), *volumes, last]
@@ -266,13 +266,13 @@ CASES: dict[str, tuple[Schedulable, SchedulableNode, str | None]] = {
 def test_a_node_is_refused_in_kube_schedulers_words(
     wanted: Schedulable, there: SchedulableNode, want: str | None
 ) -> None:
-    """Each node filter and resources, one pod against one empty node (beside a roomy one that is no help)."""
+    """Each node filter and resources, for one pod and one empty node; the other node does not suit."""
     snapshot = snapshot_of(there, node("other"))
     assert refusal(shape(wanted, snapshot), snapshot) == want
 
 
 def test_a_requested_node_name() -> None:
-    """A pod that names its node may have no other."""
+    """A pod with a node's name may use no other."""
     snapshot = snapshot_of(node("n"), node("m"))
     wanted = shape(asks(), snapshot)._replace(node_name="n")
     assert refusal(wanted, snapshot, "n") is None
@@ -289,7 +289,7 @@ def test_room_is_what_the_pods_there_leave() -> None:
 
 
 def test_an_overcommitted_node_takes_pods_that_do_not_request_that_resource() -> None:
-    """A node that holds more cpu than it has still takes a pod that requests none."""
+    """A node over its cpu capacity still takes a pod that requests none."""
     snapshot = snapshot_of(has(), pod("big", {"cpu": "5"}, node="n"))
     assert refusal(shape(asks({"memory": "1Gi"}), snapshot), snapshot) is None
     assert refusal(shape(asks({"cpu": "1m"}), snapshot), snapshot) == "Insufficient cpu"
@@ -310,7 +310,7 @@ def test_preemption_cannot_help_where_the_node_is_too_small() -> None:
 
 
 def test_bound_volumes_must_be_within_reach() -> None:
-    """Every volume's node affinity, by labels only, and its zones; a node in no zone at all is in any."""
+    """Every volume's node affinity counts, by labels only, and its zones; a node without a zone is in any."""
     local = {"matchExpressions": [{"key": "disk", "operator": "In", "values": ["ssd"]}]}
     snapshot = snapshot_of(
         node("n", labels={"disk": "ssd", "topology.kubernetes.io/zone": "a"}),
@@ -521,7 +521,7 @@ nodes = st.builds(
 def test_node_filters_agree_with_the_documentation(
     pods: list[Schedulable], events: list[SchedulableNode | str]
 ) -> None:
-    """After every node that comes, changes or goes, each cached mask equals the answers for pod and node."""
+    """After every change of a node, each cached mask equals the answers for pod and node."""
     snapshot = Snapshot()
     filters = [
         NodeUnschedulableFilter(snapshot),
@@ -555,7 +555,7 @@ sizes = st.dictionaries(st.sampled_from(("cpu", "memory", "a/b")), st.integers(0
 def test_resources_are_subtraction(
     rooms: list[dict[str, str]], placed: list[tuple[int, dict[str, str]]], wanted: dict[str, str]
 ) -> None:
-    """A pod fits where the pods there leave each amount it requests, and one more may run."""
+    """A pod fits if the pods there leave each amount it requests, and one more pod may run."""
     rooms = [{"cpu": "0", "memory": "0", "pods": "3"} | room for room in rooms]
     there = [(at, requests) for at, requests in placed if at < len(rooms)]
     snapshot = snapshot_of(
@@ -580,7 +580,7 @@ def test_resources_are_subtraction(
 
 @pytest.mark.parametrize("dtype", [np.bool_, np.int32])
 def test_answers_are_kept_up_to_a_number_of_bytes(dtype: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The oldest go first; wide answers count by their size."""
+    """The oldest are dropped first; wide answers count by their size."""
     snapshot = Snapshot()
     snapshot.apply(None, node("n"))
     size = len(snapshot.alive) * np.dtype(dtype).itemsize

@@ -1,4 +1,4 @@
-"""The record of a preemption: names, owners and what the victims held, as they were."""
+"""The record of a preemption: names, owners and the victims' devices at that time."""
 
 from datetime import UTC, datetime
 from typing import Any
@@ -63,7 +63,7 @@ def test_pods_and_what_they_hold() -> None:
 
 
 def test_groups_are_named_with_what_makes_them() -> None:
-    """A member that goes alone is named with its group; a preemptor that waits as a group is the group."""
+    """A member that is evicted alone is named with its group; a preemptor that waits as a group by the group."""
     owned = group("owned", 0, 2, whole=True)
     owned.metadata.ownerReferences = [JOB]
     members = [pod(name, node="n1", group=name[:-2]) for name in ("owned-0", "owned-1", "free-0")]
@@ -93,7 +93,7 @@ def test_victims_that_are_gone_are_named_all_the_same() -> None:
 
 
 def test_how_it_ended() -> None:
-    """For a failed preemption, the record counts the pods that were deleted all the same."""
+    """For a failed preemption, the record counts the pods that were deleted."""
     begun = plan(0, podCount=3, result=Result.PLANNED, message="0/1 nodes")
     done = ended(begun, "", [], 1.2345)
     assert (done.result, done.message, done.podCount, done.milliseconds) == ("Evicted", "0/1 nodes", 3, 1234)
@@ -102,7 +102,7 @@ def test_how_it_ended() -> None:
 
 
 def test_a_plan_is_read_back_as_it_was_written() -> None:
-    """An empty field is left out and is empty when it is read."""
+    """An empty field is left out and is read as empty."""
     view = state_of([node(), pod("high"), pod("a", node="n1", owner=JOB)])
     made = planned(evict(unit("a", "a")), view, NOW, PlanMode.ENFORCED)
     assert msgspec.json.decode(msgspec.json.encode(made), type=RecordedPlan) == made
@@ -112,7 +112,7 @@ def test_a_plan_is_read_back_as_it_was_written() -> None:
 
 
 def test_recent_evictions() -> None:
-    """Those that were carried out, well or not, since a time and by time; what has no time is passed over."""
+    """Executed plans since a time are returned by time, failed ones too; those without a time are skipped."""
     records = [
         PreemptionRecord(plans=[plan(50), plan(60), plan(70, PlanMode.OBSERVED)]),
         PreemptionRecord(plans=[plan(55, result=Result.FAILED), msgspec.structs.replace(plan(99), time="?")]),
@@ -127,7 +127,7 @@ def test_recent_evictions() -> None:
 
 
 def test_of_a_large_plan_those_count_that_are_not_named() -> None:
-    """A rate that a new leader keeps is of units, however many of them a record has room for."""
+    """The rate of a new leader counts units, also those that a record does not list."""
     records = [PreemptionRecord(plans=[plan(60, unitCount=3), plan(50, unitCount=2)])]
     since = datetime(2026, 1, 1, 0, 0, 55, tzinfo=UTC)
     assert [at.minute for at in counted(records, since)] == [1, 1, 1]

@@ -1,4 +1,4 @@
-"""`podium report`: what a person reads, what a program reads, exit codes, and input that is none."""
+"""`podium report`: the table, JSON, exit codes, and wrong input."""
 
 import json
 import subprocess
@@ -23,7 +23,7 @@ EXAMPLE = Path(__file__).parents[4] / "examples" / "preemption" / "records.yaml"
 
 
 def run(*args: str | Path) -> Result:
-    """Run the command as where no terminal says how wide it is."""
+    """Run the command without a terminal that has a width."""
     return CliRunner().invoke(command, ["report", *map(str, args)], env={"COLUMNS": "110"})
 
 
@@ -36,7 +36,7 @@ def records(folder: Path, *plans: Any, **fields: Any) -> Path:
 
 
 def test_a_quiet_week(tmp_path: Path) -> None:
-    """Exit code 0, and no list that is empty."""
+    """The exit code is 0, and no list is empty."""
     done = run("-f", records(tmp_path, plan(0, podCount=1)))
     assert done.exit_code == 0
     assert done.stdout.splitlines()[:2] == [
@@ -48,7 +48,7 @@ def test_a_quiet_week(tmp_path: Path) -> None:
 
 
 def test_nothing_at_all(tmp_path: Path) -> None:
-    """An empty list says that nothing happened."""
+    """An empty list means that nothing happened."""
     path = tmp_path / "empty.json"
     path.write_text('{"apiVersion": "v1", "kind": "List", "items": []}')
     done = run("-f", path)
@@ -72,7 +72,7 @@ def test_json_and_yaml_are_the_same() -> None:
 
 
 def test_since(tmp_path: Path) -> None:
-    """Counted back from the newest plan of a file, which is of a past moment."""
+    """The period ends with the newest plan of a file, which is from the past."""
     path = records(tmp_path, plan(0), plan(3600), plan(7200))
     counts = [json.loads(run("-f", path, "--since", since, "-o", "json").stdout)["plans"] for since in SINCE]
     assert counts == list(SINCE.values())
@@ -101,7 +101,7 @@ def test_an_invalid_duration_is_refused(text: str) -> None:
 
 
 def test_names_are_escaped(tmp_path: Path) -> None:
-    """No name reaches the terminal as it is."""
+    """No control character of a name reaches the terminal."""
     hostile = Party("Pod", HOSTILE, HOSTILE, owner=None)
     made = plan(0, preemptor=hostile, units=(hostile,), message=HOSTILE, result="Failed")
     shadow = plan(1, PlanMode.SHADOW, preemptor=hostile, units=(hostile,), agreement=HOSTILE)

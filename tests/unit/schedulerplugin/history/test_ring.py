@@ -1,4 +1,4 @@
-"""The ring of objects: nothing is lost that can be kept, nothing grows, leaders go on where others ended."""
+"""The ring of objects: nothing is lost that fits, nothing grows, and leaders continue each other's."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -16,7 +16,7 @@ from podium.schedulerplugin.history.summary import ModeSums
 
 
 def test_appended_plans_are_written_once() -> None:
-    """The ring fills one object, and has nothing to write once it was written."""
+    """The ring fills one object, and has nothing to write after its write."""
     store, ring = Store(), Ring(NAME)
     plans = [plan(at) for at in range(3)]
     for each in plans:
@@ -48,7 +48,7 @@ def test_a_full_object_is_followed_by_the_next() -> None:
 
 
 def test_an_object_is_full_by_bytes_too() -> None:
-    """Large plans make more objects, none of which is over the limit (Store.put looks)."""
+    """Large plans make more objects, none of which exceeds the limit (Store.put checks)."""
     store, ring = Store(), Ring(NAME)
     units = tuple(party(f"{at:0200d}") for at in range(100))
     large = plan(0, units=units)
@@ -107,7 +107,7 @@ def test_objects_of_others_in_the_namespace_are_let_alone() -> None:
 
 
 def test_the_last_words_of_an_earlier_leader_are_kept() -> None:
-    """Its write came after the past was read: both are in the object then, by time."""
+    """Its write came after the read of the past: then the object has both, by time."""
     store, ring = Store(), Ring(NAME)
     ring.append(plan(0))
     store.drain(ring)
@@ -120,7 +120,7 @@ def test_the_last_words_of_an_earlier_leader_are_kept() -> None:
 
 
 def test_an_earlier_leader_does_not_overwrite_what_a_later_one_began_anew() -> None:
-    """The ring went round meanwhile: its plans are older than all stored ones."""
+    """The ring wrapped around meanwhile: its plans are older than all stored ones."""
     store, ring = Store(), Ring(NAME)
     ring.append(plan(0))
     store.drain(ring)
@@ -158,7 +158,7 @@ def test_unwritten_objects_are_bounded() -> None:
 
 
 def test_a_plan_that_is_only_observed_is_told_once() -> None:
-    """It is computed at every look at its preemptor; other victims, or another mode, are recorded."""
+    """It is computed at every attempt of its preemptor; other victims, or another mode, are recorded."""
     ring = Ring(NAME)
     same = party("high")
     looks = [plan(at, PlanMode.OBSERVED, preemptor=same, units=(party("low"),)) for at in range(3)]
@@ -181,7 +181,7 @@ def test_a_new_leader_remembers_what_was_observed() -> None:
 
 @given(st.lists(st.sampled_from(["append", "append", "write", "takeover", "delete"]), max_size=60))
 def test_in_any_order_all_that_was_written_last_is_there(steps: list[str]) -> None:
-    """Takeovers lose what the leader before had not written, deleted objects their plans, and that is all."""
+    """Takeovers lose only unwritten plans of the former leader, and deleted objects their plans."""
     store, ring = Store(), Ring(NAME)
     unwritten: list[int] = []
     expected: set[int] = set()
@@ -257,7 +257,7 @@ WHOLE = msgspec.structs.replace(
 def test_a_resumed_plan_is_merged_with_its_beginning(
     later: RecordedPlan, stored: list[RecordedPlan], known: str
 ) -> None:
-    """That holds whenever the past is read; plans before and after stay where they are."""
+    """The result is the same whenever the past is read; other plans stay in place."""
     store, ring = Store(), Ring(NAME)
     ring.append(plan(0, preemptor=party("before")))
     ring.append(LEFT)
@@ -279,7 +279,7 @@ def test_a_resumed_plan_is_merged_with_its_beginning(
 
 
 def test_a_resumed_plan_counts_once() -> None:
-    """For the next leader: both count together, from the time it was ended."""
+    """The next leader counts both as one, from the time it was ended."""
     store, ring = Store(), Ring(NAME)
     ring.append(LEFT)
     store.drain(ring)

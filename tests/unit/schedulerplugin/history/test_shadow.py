@@ -1,4 +1,4 @@
-"""The shadow: its plans for pods of other schedulers, and its comparison with what those did."""
+"""The shadow: its plans for pods of other schedulers, and its comparison with their actions."""
 
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -28,7 +28,7 @@ WAIT = 60.0
 
 
 class World:
-    """A cluster that another scheduler runs, and the shadow that follows it."""
+    """A cluster of another scheduler, and the shadow that watches it."""
 
     def __init__(self, *objects: Readable) -> None:
         self.state = ClusterState(native_served=True)
@@ -41,18 +41,18 @@ class World:
         self.shadow.initialize()
 
     def step(self, later: float = 1.0) -> None:
-        """Let so many seconds pass, and let the shadow do its work."""
+        """Advance the clock by some seconds, and run the shadow."""
         self.seconds += later
         while (due := self.shadow.due()) is not None and due <= self.seconds:
             self.told += self.shadow.step(Moment(NOW + timedelta(seconds=self.seconds), self.seconds))
 
     def refuse(self, name: str, nominated: str = "") -> None:
-        """Let the other scheduler mark a pod as unschedulable, with the node where it made room."""
+        """Mark a pod as unschedulable as the other scheduler does, with its nominated node."""
         condition = Condition("PodScheduled", "False", "Unschedulable", "0/1 nodes are available")
         self._status(name, condition, nominatedNodeName=nominated or None)
 
     def tell_to_go(self, *names: str, by: str = "default-scheduler") -> None:
-        """Let a scheduler mark its victims."""
+        """Mark victims as a scheduler does."""
         message = f"{by}: preempting to accommodate a higher priority pod"
         for name in names:
             self._status(name, Condition("DisruptionTarget", "True", "PreemptionByScheduler", message))
@@ -141,7 +141,7 @@ def test_the_result_of_the_other_scheduler_is_recorded(case: Case) -> None:
 
 
 def test_a_schedulers_words_may_come_in_any_order() -> None:
-    """Victims are marked and go before their preemptor is known: both schedulers saw the same cluster."""
+    """Victims are marked and gone before their preemptor is known: both schedulers saw the same cluster."""
     world = World(*CLUSTER, pod("high", 2, 10))
     world.tell_to_go("low")
     world.remove("low")
@@ -155,7 +155,7 @@ def test_a_schedulers_words_may_come_in_any_order() -> None:
 
 
 def test_a_pod_bound_before_its_plan_is_planned_for() -> None:
-    """Without grace periods a scheduler takes milliseconds, so the shadow uses the cluster as it was."""
+    """Without grace periods a scheduler takes milliseconds, so the shadow uses the earlier cluster."""
     world = World(node("n1", 2), pod("low", 2, 1, node="n1"), pod("high", 2, 10))
     world.refuse("high", "n1")
     world.tell_to_go("low")
@@ -163,7 +163,7 @@ def test_a_pod_bound_before_its_plan_is_planned_for() -> None:
     world.bind("high", "n1")
     world.step()
     assert world.agreements == [Agreement.SAME]
-    # And is followed again.
+    # The pod is watched again.
     world.state.apply(pod("next", 2, 20))
     world.refuse("next")
     world.step()
@@ -172,7 +172,7 @@ def test_a_pod_bound_before_its_plan_is_planned_for() -> None:
 
 
 def test_one_after_the_other_in_no_time() -> None:
-    """The room that one was given is no more there for the next."""
+    """The room of one plan is not free for the next."""
     names = [f"high-{at}" for at in range(3)]
     lows = [pod(f"low-{at}", 2, 1, node=f"n{at}") for at in range(3)]
     world = World(*(node(f"n{at}", 2) for at in range(3)), *lows, *(pod(name, 2, 10) for name in names))
@@ -186,7 +186,7 @@ def test_one_after_the_other_in_no_time() -> None:
 
 
 def test_a_pod_that_stopped_waiting_is_dropped() -> None:
-    """More come and go than there are plans in the time."""
+    """More pods come and go than there are plans in the time."""
     names = [f"high-{at}" for at in range(40)]
     world = World(*CLUSTER, *(pod(name, 2, 10) for name in names))
     for name in names:
@@ -199,7 +199,7 @@ def test_a_pod_that_stopped_waiting_is_dropped() -> None:
 
 
 def test_a_plan_that_came_too_late() -> None:
-    """The victims had gone for the shadow too: the plan saw another cluster than the scheduler did."""
+    """The victims were gone for the shadow too: the plan saw another cluster than the scheduler did."""
     world = World(*CLUSTER, pod("high", 2, 10))
     world.tell_to_go("low")
     world.remove("low")
@@ -213,7 +213,7 @@ def test_a_plan_that_came_too_late() -> None:
 
 
 def test_a_pod_with_a_victims_name_is_seen_in_time() -> None:
-    """A pod has a victim's name while that victim still counts as running."""
+    """A new pod has a victim's name while that victim still counts as running."""
     world = World(*CLUSTER, pod("high", 2, 10))
     world.tell_to_go("low")
     world.remove("low")
@@ -242,7 +242,7 @@ def test_another_choice_among_equals_is_alike() -> None:
 
 
 def test_they_preempt_where_podium_would_not() -> None:
-    """A pod in kube-system is never a victim here; of such a plan there is only the preemptor."""
+    """A pod in kube-system is never a victim here, so the plan has only the preemptor."""
     low = builders.pod("low", {"cpu": 2}, namespace="kube-system", node="n1", priority=1)
     world = World(node("n1", 2), low, pod("high", 2, 10))
     world.refuse("high")
@@ -292,7 +292,7 @@ def test_a_pod_that_waited_before_the_shadow_is_planned_for() -> None:
 
 
 def test_an_entry_is_planned_for_once_until_it_waits_no_more() -> None:
-    """Every look of its scheduler says again that it finds no place."""
+    """Every attempt of its scheduler repeats that it is unschedulable."""
     world = World(*CLUSTER, pod("high", 2, 10))
     for _ in range(5):
         world.refuse("high")
@@ -308,7 +308,7 @@ def test_an_entry_is_planned_for_once_until_it_waits_no_more() -> None:
 
 
 def test_plans_are_made_at_a_pace() -> None:
-    """The shadow makes one plan in half a second, however many wait: it shares a loop with the scheduler."""
+    """The shadow makes one plan in half a second for any number of waiting pods: it shares a loop."""
     names = [f"high-{at}" for at in range(10)]
     world = World(*CLUSTER, *(pod(name, 2, 10) for name in names))
     for name in names:
@@ -323,7 +323,7 @@ def test_plans_are_made_at_a_pace() -> None:
 
 
 def test_a_group_is_planned_for_as_a_whole() -> None:
-    """Victims are a group too, of which members on other nodes than the nominated go as well."""
+    """The victims are a group too, whose members on other nodes are also evicted."""
     objects: list[Readable] = [
         *(node("n1", 1), node("n2", 1), node("n3", 1), group("low", 1, 3, whole=True), group("high", 10, 2)),
         *(pod(f"low-{at}", 1, 1, node=f"n{at + 1}", group="low") for at in range(3)),
@@ -381,7 +381,7 @@ OPERATIONS = st.tuples(
 
 
 def made(name: str) -> Schedulable:
-    """Make a pod of the random tests: a preemptor, a member of a preempting group, or one that runs."""
+    """Make a pod of the random tests: a preemptor, a member of a preempting group, or a running pod."""
     uid = uuid4().hex
     if name.startswith("g-"):
         return pod(name, 1, 8, group="g", uid=uid)
@@ -392,7 +392,7 @@ def made(name: str) -> Schedulable:
 
 @given(st.lists(OPERATIONS, max_size=40))
 def test_whatever_happens_it_follows(operations: list[tuple[str, str, str]]) -> None:
-    """When all is quiet its picture is the cluster's, nothing waits for ever, and its reports agree."""
+    """When all is quiet its state equals the cluster's, nothing waits for ever, and its reports agree."""
     world = World(node("n1", 2), node("n2", 2), group("g", 8, 2), *map(made, NAMES))
     for operation, name, where in operations:
         there = (NS, name) in world.state.pods

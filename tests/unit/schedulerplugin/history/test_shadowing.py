@@ -71,7 +71,7 @@ class Heard:
 
 
 class Scene:
-    """A shadowing at second 100, whose turns a test runs: `steps` are done, one a look."""
+    """A shadowing at second 100, whose turns a test runs: `steps` are done, one a turn."""
 
     def __init__(self) -> None:
         self.wanted = False
@@ -95,7 +95,7 @@ class Scene:
         self._steps: list[Callable[[], None]] = []
 
     async def run(self, *steps: Callable[[], None]) -> None:
-        """Let turns pass, each followed by one of the steps, to the end of them."""
+        """Run turns, each followed by one of the steps, to the last."""
         self._steps = list(steps)
         with pytest.raises(asyncio.CancelledError):
             await self.shadowing.run()
@@ -115,7 +115,7 @@ class Scene:
 
 
 async def test_it_is_there_while_it_is_wanted() -> None:
-    """Each start makes a new one, which receives changes only then."""
+    """Each start makes a new shadow, which receives changes only from then on."""
     scene = Scene()
 
     def change() -> None:
@@ -136,7 +136,7 @@ async def test_it_is_there_while_it_is_wanted() -> None:
 
 
 async def test_a_shadow_plan_is_recorded_and_counted_when_it_is_due() -> None:
-    """It gets no call before, and the next one as early as it wants."""
+    """It gets no call before, and the next one at its own time."""
     scene = Scene()
 
     def plan() -> None:
@@ -160,7 +160,7 @@ async def test_a_bug_ends_it_until_it_is_switched_on_anew() -> None:
         scene.planners[-1].dues = [0.0]
 
     def nothing() -> None:
-        """Let a turn pass."""
+        """Run one turn."""
 
     await scene.run(
         scene.switch(on=True),

@@ -1,4 +1,4 @@
-"""The totals of a history: each kind of plan by itself, nothing counted twice, cycles as they were."""
+"""The totals of a history: each kind of plan separately, nothing counted twice, cycles detected."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -29,7 +29,7 @@ def group(namespace: str, name: str, pods: int = 1, priority: int = 0, owner: st
 def by(
     at: int, preemptor: Party, *units: Party, mode: str = PlanMode.ENFORCED, **fields: Any
 ) -> RecordedPlan:
-    """Make a plan in which all that is counted fits together."""
+    """Make a plan whose counts are consistent."""
     pods = sum(unit.pods for unit in units)
     counted = {"unitCount": len(units), "podCount": pods, **fields}
     return plan(at, mode, preemptor=preemptor, units=units, **counted)
@@ -66,7 +66,7 @@ def test_modes_are_never_added_together() -> None:
 
 
 def test_a_failed_preemption_counts_the_pods_that_went() -> None:
-    """Their units are not known, nor the accelerators that they held."""
+    """Their units and the accelerators of these are unknown."""
     failed = by(
         1,
         HIGH,
@@ -94,7 +94,7 @@ def test_only_the_time_asked_for() -> None:
 
 
 def test_agreement() -> None:
-    """By word, in their usual order; what agrees or tells nothing is no difference."""
+    """Differences are sorted in their usual order; agreement and unknown are none."""
     made = [
         by(at, HIGH, group("a", "x", 2), mode=PlanMode.SHADOW, agreement=word, theirPods=3)
         for at, word in enumerate(
@@ -112,7 +112,7 @@ def test_agreement() -> None:
 
 
 def test_workloads_that_evict_each_other() -> None:
-    """The owners identify them, since their groups are recreated; each closing of the cycle is a round."""
+    """Owners identify them, because their groups are recreated; each closing of the cycle is a round."""
     first, second = group("a", "x", owner="jx"), group("b", "y", owner="jy")
     again = group("a", "x-2", owner="jx")
     summary = summed(by(1, first, second), by(60, second, first), by(120, again, second))
@@ -121,7 +121,7 @@ def test_workloads_that_evict_each_other() -> None:
 
 
 def test_no_circle() -> None:
-    """There is none in one direction, half an hour apart, or without an eviction."""
+    """There is no cycle in one direction, half an hour apart, or without an eviction."""
     first, second = group("a", "x"), group("b", "y")
     assert summed(by(1, first, second), by(60, first, second)).cycles == ()
     assert summed(by(1, first, second), by(1 + 1800, second, first)).cycles == ()
@@ -141,7 +141,7 @@ def test_no_circle() -> None:
     )
 )
 def test_sums_agree_with_each_other(rows: list[Any]) -> None:
-    """By mode, by namespace and by priority it is the same pods; in whatever order they were written."""
+    """The totals by mode, by namespace and by priority are of the same pods, in any order of writes."""
     plans = [
         by(at, HIGH, *(group(name, "x", pods, rank) for name, pods, rank in units), mode=mode, result=result)
         for at, mode, result, units in rows

@@ -1,4 +1,4 @@
-"""Writing in the background: at its own pace, fenced, quiet about what lasts, a little time at the end."""
+"""Writing in the background: at its own pace, fenced, quiet about lasting errors, bounded at the end."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -93,7 +93,7 @@ class Scene:
     async def running(self) -> AsyncIterator[None]:
         """Write in the background, until the end of the block."""
         task = asyncio.create_task(self.history.run())
-        # A task that is cancelled before it begins does nothing at all.
+        # A task that is cancelled before its start does nothing.
         await asyncio.sleep(0)
         try:
             yield
@@ -128,7 +128,7 @@ async def test_many_plans_are_one_write(scene: Scene) -> None:
 
 
 async def test_without_the_custom_resource_it_is_said_once(scene: Scene) -> None:
-    """The kept plans are written when it is there."""
+    """The kept plans are written when it exists."""
     scene.api.failures = [NOT_SERVED] * 6
     async with scene.running():
         scene.history.append(plan(0))
@@ -220,7 +220,7 @@ async def test_a_process_without_the_lease_writes_nothing(scene: Scene) -> None:
 
 
 async def test_queued_plans_are_written_at_the_end(scene: Scene) -> None:
-    """All of it, whatever the pace is."""
+    """All of it is written, at any pace."""
     async with scene.running():
         for at in range(250):
             scene.history.append(plan(at))
@@ -267,7 +267,7 @@ async def test_an_unreadable_past_delays_no_start(
 
 @pytest.mark.parametrize("failure", [None, ZeroDivisionError()], ids=["told to stop", "one fails"])
 async def test_the_recorded_end_of_a_plan_is_written(failure: Exception | None, scene: Scene) -> None:
-    """That holds for any end, and though it takes them a while."""
+    """The process ends, for any end, even if that takes the writer some time."""
     works, end = asyncio.Event(), asyncio.Event()
 
     async def evicting() -> None:
@@ -295,7 +295,7 @@ async def test_the_recorded_end_of_a_plan_is_written(failure: Exception | None, 
 
 
 async def test_the_process_ends_with_its_writer(scene: Scene) -> None:
-    """A process that can do only half of its work had better end."""
+    """A process that can do only half of its work must end."""
     others: list[str] = []
 
     async def broken() -> None:

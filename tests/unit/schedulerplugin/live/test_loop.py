@@ -47,7 +47,7 @@ EVICT = Evict(
 
 
 class Recorder:
-    """Statuses, a history and metrics: each call is noted with its arguments."""
+    """Records each call of statuses, history and metrics with its arguments."""
 
     def __init__(self) -> None:
         self.calls: list[tuple[str, tuple[Any, ...]]] = []
@@ -61,7 +61,7 @@ class Recorder:
 
 
 def recorder() -> Any:
-    """Return a recorder in place of any of the three."""
+    """Return a recorder that replaces any of the three."""
     return Recorder()
 
 
@@ -103,7 +103,7 @@ class Scene:
 
 
 def world() -> World:
-    """Return a full node with a pod that is lower than one that waits."""
+    """Return a full node with a pod of lower priority than a waiting one."""
     return World(node("n1", 1), running("low"))
 
 
@@ -168,7 +168,7 @@ async def test_marks_that_no_preemption_needs_are_withdrawn() -> None:
 async def test_marks_of_an_earlier_process_are_withdrawn_before_anything_is_planned(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A pod that is chosen again gets its new mark after that."""
+    """A pod that is chosen again gets its new mark afterwards."""
     scene = Scene(World(node("n1", 1), running("low"), pod("high", 1, 10)))
     scheduler = scene.world.scheduler
     initialize = scheduler.initialize
@@ -193,7 +193,7 @@ async def test_a_mark_that_is_not_withdrawn_is_queued_for_later() -> None:
 
 
 async def test_a_preemption_marks_and_deletes_its_victims() -> None:
-    """Its record has the victims that were deleted, and the statuses learn of both ends."""
+    """Its record has the deleted victims, and the statuses get both results."""
     scene = Scene(World(node("n1", 1), running("low"), pod("high", 1, 10)))
     await scene.until(lambda: bool(scene.recorder.named("evicted")))
     assert Write("delete", "low") in scene.writes.done

@@ -142,7 +142,7 @@ def test_a_pod_without_labels_is_in_no_budget() -> None:
     [(None, [1, 1, 1]), (-1, [1, 1, 1]), (0, [1, 1, 1]), (1, [0, 1, 1]), (2, [0, 0, 1]), (3, [0, 0, 0])],
 )
 def test_the_most_important_pods_use_up_a_budget(allowed: int | None, violating: list[int]) -> None:
-    """A budget without a status allows nothing, and so does one below zero, which is named."""
+    """A budget without a status allows nothing, and so does a negative one, which is named."""
     scene = Scene().run("a", "b", "c").put(budget(allowed=allowed))
     assert scene.violations() == violating
     assert [problem.field for problem in scene.index.problems()] == (
@@ -181,7 +181,7 @@ def test_two_budgets_charge_one_pod_and_it_violates_either() -> None:
 
 CHARGES = [
     (Charge.EVERY, [1, 1, 1]),
-    # The first violates `a` and leaves `b` alone, so the second, which is in `b` only, may go.
+    # The first violates `a` and leaves `b` unchanged, so the second, which is in `b` only, may be evicted.
     (Charge.POD_STOPS, [1, 0, 1]),
 ]
 

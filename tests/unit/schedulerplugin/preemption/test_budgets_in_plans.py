@@ -97,7 +97,7 @@ def test_violations_are_counted_by_pod() -> None:
     assert victims(plan) == ["one"]
 
 
-# Strict.
+# Strict budgets.
 
 
 def strict(*objects: Any, **kwargs: Any) -> Any:

@@ -67,13 +67,16 @@ def on_two(first: Any, second: Any, **settings: Any) -> Plan:
     ],
 )
 def test_the_steps_of_kube_scheduler(first: list[Any], second: list[Any], semantics: Semantics) -> None:
-    """All but the sixth. In each, n2 is better, although n1 is the smaller name."""
+    """All steps but the sixth.
+
+    In each, n2 is better, although n1 is the smaller name.
+    """
     assert placed(on_two(first, second, semantics=semantics)) == {"high": "n2"}
 
 
 @pytest.mark.parametrize("semantics", Semantics)
 def test_6_the_smallest_name_of_equal_nodes_is_chosen(semantics: Semantics) -> None:
-    """kube-scheduler takes any of them; here the answer is always the same."""
+    """kube-scheduler chooses any of them; the engine's answer is always the same."""
     cluster = [node("n2"), node("n1"), low("b", "n2"), low("a", "n1"), pod("high", 4, 5)]
     assert placed(planned(cluster, semantics=semantics)) == {"high": "n1"}
     _, ties = cost_of(cluster, semantics=semantics)
@@ -105,7 +108,7 @@ def test_one_group_is_less_harm_than_two_units_of_its_priority() -> None:
     assert cost == Harm(0, (Level(1, 0, 1, 4),), -(SECONDS - 60))
 
 
-# The seventh: among equals, the plan whose victims, made again, would preempt least.
+# The seventh step: among equals, the plan whose victims, recreated, would preempt least.
 
 
 def cascade(first: dict[str, Any], second: dict[str, Any], beyond: Any, **settings: Any) -> Plan:
@@ -184,7 +187,7 @@ def test_7_comes_after_the_first_five() -> None:
 def test_the_choice_equals_the_best_of_the_plans_of_all_nodes(
     case: tuple[Cluster, str], semantics: Semantics
 ) -> None:
-    """Sums and bounds find the same least cost, and nodes that have it, as a plan for each node."""
+    """Sums and bounds find the same least cost, and a node with it, as a plan for each node."""
     cluster, _ = case
     engine = Engine(state_of(objects(cluster)), Settings(semantics=semantics))
     snapshot = engine.snapshot

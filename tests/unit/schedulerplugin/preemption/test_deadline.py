@@ -51,7 +51,7 @@ def interrupted(engine: Engine, ask: Ask) -> tuple[int, Any]:
     engine.units(for_group=False, now=SECONDS)
     before = kept(engine)
     for checks in range(MANY):
-        # Without this what was decided, and what was worked out of the pods, would be known the next time.
+        # The caches are cleared, so that the next attempt starts without them.
         engine.apply(None, priority_class("other", 0))
         try:
             return checks, ask(after(checks))

@@ -107,7 +107,7 @@ def answer(ask: Any) -> Plan | str:
 
 
 class Following(RuleBasedStateMachine):
-    """Changes a cluster as an API server might, and compares both engines."""
+    """Changes a cluster as an API server does, and compares both engines."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -219,7 +219,7 @@ class Following(RuleBasedStateMachine):
 
     @rule(changes=st.integers(1, 5))
     def look_away(self, changes: int) -> None:
-        """Let several changes happen before the next comparison."""
+        """Make several changes before the next comparison."""
         self.unseen = changes
 
     @invariant()
@@ -227,7 +227,7 @@ class Following(RuleBasedStateMachine):
         if self.unseen:
             self.unseen -= 1
             return
-        # One after the other; what was missed once is so for long.
+        # One after the other; a missed change stays missed for long.
         self.asked += 1
         self.compare(PREEMPTORS[self.asked % len(PREEMPTORS)])
 
@@ -237,7 +237,7 @@ class Following(RuleBasedStateMachine):
         anew = answer(lambda: self.made_anew().plan(preemptor, self.now))
         assert kept == anew, preemptor
 
-    def uid(self, name: str, *, uid: str, **_: Any) -> str:  # noqa: ARG002 - others make it of the name
+    def uid(self, name: str, *, uid: str, **_: Any) -> str:  # noqa: ARG002 - overrides use the name
         """Return a pod's UID; if many pods share one, names must decide."""
         return uid
 

@@ -203,7 +203,7 @@ def test_a_change_of_each_input_changes_the_plan(
                 node("n1"),
                 pod("none", 2, 1, node="n1", uid="b"),
                 pod("soon", 2, 1, node="n1", ago=-60, uid="c"),
-                # The other node is the better one if `none` is not taken for the less important then.
+                # The other node is the better one unless `none` counts as less important then.
                 node("n2"),
                 pod("peer", 2, 9, node="n2"),
                 pod("later", 2, 1, node="n2", ago=-90),

@@ -63,7 +63,7 @@ CASES: dict[str, tuple[list[Any], PlanHarm]] = {
 def test_harm_of_a_plan(objects: list[Any], expected: PlanHarm, semantics: Semantics) -> None:
     plan = planned(NODE, *objects, semantics=semantics)
     if semantics is Semantics.PODS or semantics is Semantics.V1_36:
-        # These rules know no unit but a pod for a lone preemptor.
+        # Under these rules a lone preemptor's only units are pods.
         expected = PlanHarm(
             expected.violations,
             tuple(HarmLevel(each.priority, each.pods, each.pods) for each in expected.levels),

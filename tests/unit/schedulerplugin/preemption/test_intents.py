@@ -151,7 +151,7 @@ def test_a_pod_without_a_nomination_has_no_reserved_node() -> None:
 
 
 def test_a_divergent_groups_nomination_counts_at_most_with_its_pods_priority() -> None:
-    """Otherwise a high class on the group alone would hold nodes against pods of that priority."""
+    """Otherwise a high class on the group alone would reserve nodes against pods of that priority."""
     objects = node("n1"), group("high", 7), gang("high", [None], 3, priority=1), pod("next", 3, 5)
     _, engine = live(*objects, divergence=DivergencePolicy.NO_PREEMPTION)
     engine.nominate((NS, "high-0"), "n1")
@@ -166,7 +166,7 @@ def test_a_nomination_follows_its_groups_priority() -> None:
     assert where(engine, "next") == "n1"
 
 
-# --- pods that leave --------------------------------------------------------------------------------------
+# --- terminating pods ----------------------------------------------------------------------------------
 
 
 def test_a_marked_victim_is_leaving_before_the_server_shows_it() -> None:
@@ -263,7 +263,7 @@ def test_an_assumed_pod_that_is_being_deleted_keeps_its_room() -> None:
     assert engine.decide((NS, "high"), NOW).outcome is Outcome.DOES_NOT_FIT
 
 
-# --- what could help --------------------------------------------------------------------------------------
+# --- events that could help ----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -391,7 +391,7 @@ def test_lone_pods_are_placed_together_as_one_by_one(
     assert together == one_by_one
 
 
-# --- pods that are alike ----------------------------------------------------------------------------------
+# --- equal pods ----------------------------------------------------------------------------------------
 
 TWINS = ("twin-0", "twin-1")
 
@@ -468,7 +468,7 @@ def test_a_decision_is_cached_for_one_second() -> None:
     assert engine.decide((NS, "twin-1"), NOW + timedelta(seconds=1)).refusals is not before.refusals
 
 
-# --- whatever happens -------------------------------------------------------------------------------------
+# --- random changes ------------------------------------------------------------------------------------
 
 
 class Living(Following):
@@ -495,7 +495,7 @@ class Living(Following):
 
     @rule(name=st.sampled_from(["lone", "high-0", "ours-0", *NAMES]), where=st.sampled_from(NODES))
     def assume(self, name: str, where: str) -> None:
-        """Begin to bind a pod; it fails if its bind is in flight already."""
+        """Start binding a pod; it fails if its bind is in flight already."""
         snapshot = self.engine.snapshot
         pod_row, node_row = snapshot.pod_row.get((NS, name)), snapshot.row.get(where)
         if pod_row is None or node_row is None or snapshot.home.item(pod_row) >= 0:

@@ -21,7 +21,7 @@ from tests.support.preemption.scene import (
 
 from podium.schedulerplugin.preemption.outcome import Outcome, Semantics
 
-# The spec's rule, and the releases that know groups as victims and preemptors.
+# The spec's rule, and the releases with groups as victims and preemptors.
 AWARE = [Semantics.KEP, Semantics.V1_36, Semantics.V1_37]
 
 
@@ -129,7 +129,7 @@ def test_the_node_with_the_least_secondary_preemption_is_chosen() -> None:
     assert victims(plan) == ["bound"]
 
 
-# Delayed preemption: what is planned when a preemption is under way.
+# Delayed preemption: planning during a preemption.
 
 
 @pytest.mark.parametrize("leaving", [{"terminating": True}, {"status": marked_for_deletion()}])

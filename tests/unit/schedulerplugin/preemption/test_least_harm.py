@@ -243,7 +243,7 @@ def test_members_of_too_many_sizes_are_placed_in_their_order() -> None:
     assert (len(placed(full)), victims(full)) == (len(sizes), ["low"])
 
 
-# More than resources decides: one pod a host, and pods that repel the preemptor.
+# More constraints than resources: one pod a host, and pods that repel the preemptor.
 
 APART = {
     "podAntiAffinity": {

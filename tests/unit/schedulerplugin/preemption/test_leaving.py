@@ -1,4 +1,4 @@
-"""Leaving pods hold their room until they are gone, and a plan counts on that room at no cost.
+"""Leaving pods keep their room until they are gone, and a plan uses that room at no cost.
 
 A pod is leaving if it is being deleted for any cause, or if a preemption has marked it.
 """

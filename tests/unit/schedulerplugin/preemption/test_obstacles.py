@@ -21,7 +21,7 @@ from podium.schedulerplugin.preemption.decision import STRICT_BUDGETS
 from podium.schedulerplugin.preemption.outcome import Plan, Semantics, TenantNames
 from podium.schedulerplugin.settings import Budgets, DivergencePolicy
 
-# The sentences around the reasons.
+# The text around the reasons.
 EVEN_SO = "even without all that may be preempted: 0/"
 SAME_NODE = "even without all that may be preempted on the same node: 0/"
 APART = "node(s) didn't match pod anti-affinity rules"

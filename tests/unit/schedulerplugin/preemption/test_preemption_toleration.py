@@ -236,7 +236,7 @@ def test_a_system_class_counts_without_its_object() -> None:
     assert plan.findings == ()
 
 
-# Groups: the extension, for the plugin knows none.
+# Groups: the extension, because the plugin knows none.
 
 
 def group_of_two(

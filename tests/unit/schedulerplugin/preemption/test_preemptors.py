@@ -88,7 +88,7 @@ def test_never_takes_free_room_and_room_that_is_about_to_be_free(semantics: Sema
 
 
 def test_a_gated_pod_is_no_preemptor() -> None:
-    """Not even for free room: Kueue and others hold it on purpose."""
+    """A gated pod gets not even free room: Kueue and others hold it on purpose."""
     plan = planned(node("n1"), pod("high", 2, 5, schedulingGates=[{"name": "kueue.x-k8s.io/admission"}]))
     assert plan.outcome is Outcome.NOT_ELIGIBLE
     assert plan.message == "it is held by scheduling gates: kueue.x-k8s.io/admission (waiting for Kueue)"
@@ -253,7 +253,7 @@ def test_under_no_preemption_a_divergent_group_is_protected_at_the_lowest_intege
     assert plan.minimalPriority == 1
 
 
-# The preemptors that a query may name.
+# The possible preemptors of a query.
 
 
 @pytest.mark.parametrize(

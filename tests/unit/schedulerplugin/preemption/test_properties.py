@@ -43,7 +43,7 @@ def left(case: Case, answer: Plan, *, but: UnitVerdict | None = None) -> dict[st
     return {name: at for name, at in holding.items() if name not in gone}
 
 
-# The better ones first.
+# The best first.
 OUTCOMES = (Outcome.FITS, Outcome.FITS_AFTER_PREEMPTION, Outcome.DOES_NOT_FIT, Outcome.NOT_ELIGIBLE)
 
 

@@ -95,7 +95,7 @@ def _clusters(draw: st.DrawFn) -> list[Any]:
         objects.append(node(f"n{at}", draw(st.integers(2, 7)), labels=labels, room={"memory": 6}))
     objects += [group("first", 0, whole=True), group("second", 1, whole=True), group("gang", 5)]
     kinds = draw(st.lists(_others, min_size=1, max_size=3))
-    # Many are moved at once in another way than few.
+    # The thresholds, because bulk moves are a different path.
     for at in range(draw(st.sampled_from([1, 3, 6, 9, 12, 24]))):
         kind = draw(st.sampled_from(kinds))
         fields = {
@@ -119,7 +119,7 @@ def _made(name: str, priority: int, kind: dict[str, Any], **fields: Any) -> Any:
 
 
 def _in_turn(engine: Engine, dry_run: DryRun, leads: list[int], placed: dict[int, int]) -> list[int]:
-    """Put units back one by one, and place all members again for each."""
+    """Return units one by one, and place all members again for each."""
     snapshot, units = engine.snapshot, dry_run.units
     back = []
     for lead in leads:

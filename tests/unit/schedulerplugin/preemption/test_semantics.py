@@ -190,7 +190,7 @@ def test_a_group_with_pods_of_another_priority() -> None:
 
 @pytest.mark.parametrize("semantics", [V36, V37, PODS])
 def test_a_lone_pod_waits_while_a_victim_is_leaving_its_nominated_node(semantics: Semantics) -> None:
-    """If the victim is marked and is being deleted; otherwise the releases look for new victims."""
+    """A terminating marked victim counts as leaving; otherwise the releases look for new victims."""
     nominated = pod("high", 4, 5, status={"nominatedNodeName": "n1"})
     others = [node("n1"), node("n2"), pod("low", 4, 1, node="n2", ago=60)]
     going = pod("going", 4, 1, node="n1", terminating=True, status=marked_for_deletion())

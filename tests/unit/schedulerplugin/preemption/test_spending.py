@@ -1,4 +1,4 @@
-"""A budget grants a disruption once, even if its status shows it late."""
+"""A budget grants a disruption once, even if its status is late."""
 
 from collections.abc import Callable
 from datetime import timedelta

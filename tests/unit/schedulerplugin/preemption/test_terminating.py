@@ -49,7 +49,7 @@ def leaving(name: str, *, left: int, grace: int | None = 30, cpu: int = 4, **kwa
 def test_the_second_until_which_the_room_counts_as_free(
     left: int, grace: int | None, seconds: int, status: dict[str, Any] | None
 ) -> None:
-    """For any cause of the deletion."""
+    """The result is the same for any cause of the deletion."""
     assert free_until(leaving("going", left=left, grace=grace, status=status)) == SECONDS + seconds
 
 

@@ -1,4 +1,4 @@
-"""Preemption toleration, step by step as the plugin judges it."""
+"""Preemption toleration, step by step as in the plugin."""
 
 from datetime import UTC, datetime
 from typing import Any

@@ -100,7 +100,7 @@ def test_the_start_of_a_group_is_that_of_its_earliest_member() -> None:
 
 
 def test_a_start_in_the_future_counts_as_now() -> None:
-    """It counts like no start: UID decides."""
+    """It counts like a missing start: the UID decides."""
     plan = one_of(alone("stays", ago=None, uid="a"), alone("goes", ago=-60, uid="b"))
     assert victims(plan) == ["goes"]
 
@@ -186,7 +186,7 @@ def test_a_group_with_protected_members_only_is_protected() -> None:
 
 
 def test_a_protected_member_does_not_count_for_its_group() -> None:
-    """Its size, start and toleration do not count for its group, so the smaller or younger group goes."""
+    """Its size, start and toleration do not count for its group, so the smaller or younger one is evicted."""
     plan = one_of(
         whole("goes", ago=60, schedulerName=OURS),
         [pod(f"goes-{at}", 0, node="n2", group="goes", ago=600, **OTHERS) for at in (1, 2)],
@@ -204,7 +204,7 @@ def test_a_protected_member_does_not_count_for_its_group() -> None:
 
 
 def test_a_member_that_loses_its_protection_joins_its_unit() -> None:
-    """And one that is no longer protected, because its class was recreated."""
+    """So does a member that is no longer protected, because its class was recreated."""
     state = state_of(
         [
             node("n1"),
@@ -224,7 +224,10 @@ def test_a_member_that_loses_its_protection_joins_its_unit() -> None:
 @pytest.mark.parametrize("amount", ["lots", "-1", "10P"])
 @pytest.mark.parametrize("name", ["cpu", "example.com/unknown"])
 def test_a_member_with_an_unusable_request_is_evicted_with_its_group(name: str, amount: str) -> None:
-    """It protects neither the others nor itself. Once it is gone, the node's room counts."""
+    """It protects neither the others nor itself.
+
+    Once it is gone, the node's room counts.
+    """
     plan = planned(
         [node("n1"), node("n2")],
         group("g", 0, 2, whole=True),
@@ -297,7 +300,7 @@ def test_finished_and_pending_members_are_not_in_a_unit() -> None:
     assert victims(plan) == ["unit-0"]
 
 
-# The preemption priority of a group, apart from that for scheduling.
+# The preemption priority of a group, which differs from its scheduling priority.
 
 
 @pytest.mark.parametrize(

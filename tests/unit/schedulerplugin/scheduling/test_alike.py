@@ -1,6 +1,6 @@
-"""Preemptors that are alike are decided about one after the other without a look at all nodes.
+"""Equal preemptors are decided one after the other without another search of all nodes.
 
-That is for speed alone: victims and nodes must be those of a look at each preemptor by itself.
+That is for speed alone: victims and nodes must be those of a search for each preemptor by itself.
 """
 
 from typing import Any, NamedTuple
@@ -46,7 +46,7 @@ class Scene(NamedTuple):
 
 
 def low(draw: st.DrawFn) -> Low:
-    """Draw a running pod."""
+    """Return a random running pod."""
     return Low(
         draw(st.sampled_from([1, 1, 2, 3])),
         draw(st.sampled_from([0, 0, 0, 1, 2])),
@@ -57,7 +57,7 @@ def low(draw: st.DrawFn) -> Low:
 
 @st.composite
 def scenes(draw: st.DrawFn) -> Scene:
-    """Draw scenes in which many nodes look the same."""
+    """Return random scenes with many equal nodes."""
     nodes = []
     for _ in range(draw(st.integers(1, 3))):
         lows = tuple(low(draw) for _ in range(draw(st.integers(0, 4))))
@@ -75,7 +75,7 @@ def scenes(draw: st.DrawFn) -> Scene:
 
 
 def decided(scene: Scene, most: int, *, linger: bool) -> tuple[list[Evict], dict[str, str]]:
-    """Return the preemptions of a scene in order, and where all pods are in the end."""
+    """Return the preemptions of a scene in order, and the final nodes of all pods."""
     objects: list[Any] = [group("whole", whole=True)] if scene.whole else []
     if scene.allowed is not None:
         objects.append(_budget(scene.allowed))
@@ -117,7 +117,7 @@ def _budget(allowed: int) -> PodDisruptionBudget:
 
 @example(Scene(((4, (Low(1), Low(1), Low(1), Low(1)), 4),), ((3, 5),) * 5), True)
 @example(Scene(((4, (Low(4),), 3),), ((1, 5),) * 5), True)
-# A leaving pod still takes room.
+# A leaving pod still occupies room.
 @example(
     Scene(
         ((3, (Low(2), Low(1)), 1), (4, (Low(1, 10, "a", leaving=True), Low(2), Low(1)), 1)),
@@ -142,7 +142,7 @@ def test_decisions_for_alike_preemptors_equal_single_decisions(scene: Scene, lin
 def test_all_nodes_are_looked_at_once(
     cpu: int, looks: int, domains: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Five equal preemptors need one look at all nodes, if none changes anything for the others."""
+    """Five equal preemptors need one search of all nodes, if nothing changes for the others."""
     decide = create_autospec(LiveEngine.decide, side_effect=LiveEngine.decide)
     monkeypatch.setattr(LiveEngine, "decide", decide)
     world = World(node(f"n{at}") for at in range(6))

@@ -50,7 +50,7 @@ def test_a_lone_victim_is_marked_first_if_its_controller_may_read_it(by: str) ->
 
 
 def test_a_victim_with_a_long_grace_period_is_marked_first() -> None:
-    """Beyond ten minutes only the mark of a preemption says that its room is waited for."""
+    """After ten minutes only the mark of a preemption shows that its room is awaited."""
     victim = running("low", "n1", terminationGracePeriodSeconds=3600)
     first, evict = announced(node(cpu=1), victim, pod("high", 1, 10))
     assert first.marks == evict.victims
@@ -75,7 +75,7 @@ VICTIMS = st.lists(st.tuples(st.integers(1, 4), st.integers(0, 3)), min_size=1, 
 def test_a_new_leader_evicts_no_more_than_the_plan_of_the_one_before(
     nodes: list[list[tuple[int, int]]], cpu: int, data: st.DataObject
 ) -> None:
-    """That holds for a lone pod over lone pods, whichever victims went first, and without a record."""
+    """The plan is the same for a lone pod over lone pods, whichever victims went first, without a record."""
     objects = {
         (at, index): running(f"v-{at}-{index}", f"n{at}", cpu=size, priority=priority)
         for at, pods in enumerate(nodes)

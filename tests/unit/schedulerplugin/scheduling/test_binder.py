@@ -1,4 +1,4 @@
-"""Binding: all pods of a decision at the same time, and each tells how it went."""
+"""Binding: all pods of a decision at the same time, each with its own result."""
 
 import asyncio
 
@@ -30,7 +30,7 @@ async def test_all_at_the_same_time_and_each_is_told() -> None:
 
 
 async def test_each_bind_is_reported_before_the_others_end() -> None:
-    """A gang of a thousand takes a second; what failed is wanted again at once."""
+    """A gang of a thousand takes a second; a failed bind is retried at once."""
     writes = Recorded(limit=2)
     story: list[str] = []
     writes.watch = lambda: story.append(f"bind {writes.begun[-1].pod}")
@@ -52,7 +52,7 @@ async def test_cancelled_no_more_is_begun() -> None:
 
 
 async def test_an_unexpected_exception_is_a_bug() -> None:
-    """It ends the work and is not swallowed."""
+    """The exception ends the work and is not suppressed."""
     writes = Recorded({Write("bind", "p1", "n1"): KeyError("bug")})
 
     def done(_ref: PodRef, _node: str, _error: PodiumError | None) -> None:

@@ -13,7 +13,7 @@ NOWHERE = "--kubeconfig=/dev/null"
 
 
 def run(*arguments: str) -> Result:
-    """Run the command; a PodiumError is left for the test to see."""
+    """Run the command; a PodiumError reaches the test."""
     return CliRunner().invoke(command, arguments, terminal_width=200)
 
 

@@ -74,14 +74,14 @@ def test_a_pod_says_why_it_waits() -> None:
     ids=str,
 )
 def test_a_condition_keeps_the_time_of_its_flip(status: str, moment: str) -> None:
-    """Another reason or sentence is no flip."""
+    """Another reason or message does not change the transition time."""
     stored = Condition("PodScheduled", status, "SchedulingGated", "gates", BEFORE)
     assert unscheduled_condition(SCHEDULER_ERROR, "no", pod_of(stored), NOW).lastTransitionTime == moment
 
 
 @pytest.mark.parametrize("kind", ["pod", "podgroup"])
 def test_the_condition_of_a_victim_names_the_preemptor(kind: str) -> None:
-    """The UID names it: the preemptor's name may be of another tenant."""
+    """The message has the UID: the preemptor's name may be of another tenant."""
     condition = target_condition(
         "podium-scheduler", Preemptor(kind, "secret", "name", "1-2", 7), pod_of(), NOW
     )
@@ -107,7 +107,7 @@ def test_a_pod_that_stays_is_no_disruption_target() -> None:
 
 
 def test_only_what_is_said_counts() -> None:
-    """Neither the time of a condition counts, nor the generation seen."""
+    """The time of a condition and its observed generation do not count."""
     stored = Condition("PodScheduled", "False", UNSCHEDULABLE, "full", BEFORE, 1)
     assert same_condition(stored, unscheduled_condition(UNSCHEDULABLE, "full", pod_of(stored), NOW))
     assert not same_condition(stored, unscheduled_condition(UNSCHEDULABLE, "fuller", pod_of(stored), NOW))
@@ -116,7 +116,7 @@ def test_only_what_is_said_counts() -> None:
 
 
 class Case(NamedTuple):
-    """A group's stored conditions, the news about it, and the expected conditions without their times."""
+    """A group's stored conditions, the new events, and the expected conditions without their times."""
 
     stored: tuple[Condition, ...] = ()
     attempt: Attempt | None = None
@@ -163,7 +163,7 @@ CASES = {
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
 def test_a_group_has_all_its_conditions(case: Case) -> None:
-    """An apply that left one out would take it away."""
+    """An apply that leaves one out would remove it."""
     found = group_conditions(group_with(), case.stored, NOW, attempt=case.attempt, target=case.target)
     assert tuple((each.type, each.status, each.reason, each.message) for each in found) == case.want
     before = {each.type: each for each in case.stored}
@@ -207,7 +207,7 @@ def test_no_message_is_too_long_for_an_api_server(text: str, times: int) -> None
 
 
 def test_a_unit_is_found_by_its_uid() -> None:
-    """Native or ours; a later group of the same name is another, and a lone pod is none."""
+    """The group is native or ours; a later group of the same name is another, and a lone pod has none."""
     state = ClusterState(native_served=True)
     assert group_of(state, unit()) is None
     for version, other in ((OURS, "uid-ours"), (NATIVE_137, "uid-train")):
@@ -221,5 +221,5 @@ def test_a_unit_is_found_by_its_uid() -> None:
 
 
 def unit() -> Unit:
-    """A whole group that goes."""
+    """A whole group that is evicted."""
     return Unit("PodGroup", "team", "train", "uid-train", 5, (PodRef("team", "a", "uid-a"),))

@@ -28,7 +28,7 @@ ENGINE = USUAL.engine
 
 
 def written(folder: Path, **fields: Any) -> str:
-    """Write a file that says these."""
+    """Write a file with these fields."""
     path = folder / "scheduler.yaml"
     path.write_text(json.dumps({**KINDS, **fields}), encoding="utf-8")
     return str(path)
@@ -91,7 +91,7 @@ def test_a_field(fields: dict[str, Any], settings: LiveSettings, tmp_path: Path)
 
 
 def test_without_a_file() -> None:
-    """Evictions are carried out, without a limit, on our own pods only; a divergent group evicts no pod."""
+    """By default evictions are executed, without a limit, on our own pods; a divergent group evicts none."""
     assert source(None).read() == USUAL
     assert USUAL.mode is PreemptionMode.ENFORCE
     assert USUAL.evictions_a_minute is None
@@ -99,7 +99,7 @@ def test_without_a_file() -> None:
 
 
 def test_off_as_a_person_writes_it(tmp_path: Path) -> None:
-    """A YAML reader makes a boolean of it; of all words, this one has to work."""
+    """A YAML reader makes a boolean of `off`, which must work too."""
     path = tmp_path / "scheduler.yaml"
     lines = [f"{name}: {value}" for name, value in KINDS.items()]
     path.write_text("\n".join([*lines, "preemption: off", ""]), encoding="utf-8")
@@ -146,13 +146,13 @@ def test_the_flag_prevails_over_the_file(flag: Any, rate: int | None, tmp_path: 
 
 
 def test_each_field_is_told_by_its_name(tmp_path: Path) -> None:
-    """Every field that a file may have is among those that are compared, by the name it has there."""
+    """Every field of the file is compared, by its name in the file."""
     for logged, settings in FIELDS.values():
         assert differences(USUAL, settings) == tuple(name for name in logged if settings != USUAL)
 
 
 class Watched:
-    """A switch on a file, read by hand."""
+    """A switch on a file that the test reads."""
 
     def __init__(self, folder: Path, **fields: Any) -> None:
         self.folder = folder
@@ -164,7 +164,7 @@ class Watched:
         )
 
     def write(self, **fields: Any) -> LiveSettings:
-        """Change the file and look."""
+        """Change the file and read it."""
         written(self.folder, **fields)
         self.switch.look()
         return self.switch.now
@@ -201,7 +201,7 @@ def test_a_setting_that_needs_a_restart_is_reported_and_ignored(tmp_path: Path) 
 
 
 def test_a_bad_file_changes_nothing(tmp_path: Path) -> None:
-    """The log has one line; a missing file changes nothing either, and the next good one counts."""
+    """The log has one line; a missing file changes nothing either, and the next valid one counts."""
     watched = Watched(tmp_path, preemption="off")
     assert watched.write(preemption="of").mode is PreemptionMode.OFF
     watched.switch.look()
@@ -214,7 +214,7 @@ def test_a_bad_file_changes_nothing(tmp_path: Path) -> None:
 
 
 def test_a_file_that_a_link_swaps(tmp_path: Path) -> None:
-    """A kubelet does so with a ConfigMap: a folder with the new file, and a link to it that is renamed."""
+    """A kubelet updates a ConfigMap so: a folder with the new file, and a link that is renamed."""
     for name, mode in (("one", "enforce"), ("two", "observe")):
         (tmp_path / name).mkdir()
         written(tmp_path / name, preemption=mode)

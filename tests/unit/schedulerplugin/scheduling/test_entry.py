@@ -37,7 +37,7 @@ def test_the_diagram_in_the_documentation_is_the_table_in_the_code() -> None:
 
 
 def test_every_event_leads_to_one_phase() -> None:
-    """So an event that the table excludes has a phase to go to."""
+    """An event that the table excludes then has a defined phase."""
     for event in EntryEvent:
         assert len({target for (_, each), target in TRANSITIONS.items() if each is event}) == 1
 

@@ -1,4 +1,4 @@
-"""KEP-4832's order: announcements first, then all victims but one go, then that one; a failure ends it."""
+"""KEP-4832's order: announcements first, then all victims but one, then that one; a failure stops it."""
 
 import asyncio
 
@@ -53,7 +53,7 @@ CONDITIONS = Conditions(
 
 
 def everything(evict: Evict) -> Announcements:
-    """Announce all, each pod by itself, as kube-scheduler does."""
+    """Announce all victims, each pod by itself, as kube-scheduler does."""
     return Announcements(evict.nominations, evict.victims, ())
 
 
@@ -103,7 +103,7 @@ GROUPS = Announcements((), (pod("v3"),), EVICT.units[:1])
 
 
 def _group_marks(writes: Recorded, *, taken: bool) -> Conditions:
-    """Note in the story when a group is marked, and whether the API server took it."""
+    """Record when a group is marked, and whether the API server accepted it."""
 
     async def group(unit: Unit) -> bool:
         writes.story.append(("group", unit.name))
@@ -143,7 +143,7 @@ async def test_the_pods_of_a_group_that_cannot_be_marked_are() -> None:
 
 
 async def test_without_any_mark_there_is_no_delete() -> None:
-    """A record that neither the group nor its pods take is none."""
+    """If neither the group nor its pods can be marked, the preemption does not start."""
     writes = Recorded({MARKS[1]: NO})
     marks = _group_marks(writes, taken=False)
     carried = await carry_out(EVICT, GROUPS, writes, marks, still=_yes)
@@ -173,7 +173,7 @@ async def test_a_mark_that_stands_is_not_written_again() -> None:
 
 @pytest.mark.parametrize("failing", [*ANNOUNCED, *DELETES], ids=lambda each: f"{each.what} {each.pod}")
 async def test_the_first_error_ends_it(failing: Write) -> None:
-    """At every step, the next one does not begin, and the condition of a staying pod is withdrawn."""
+    """After a failure at any step the next one does not start, and the mark of a staying pod is withdrawn."""
     writes = Recorded({failing: NO})
     carried = await carry_out(EVICT, everything(EVICT), writes, CONDITIONS, still=_yes)
     deleted = [each for each in DELETES if each in writes.done]
@@ -190,7 +190,7 @@ async def test_the_first_error_ends_it(failing: Write) -> None:
 
 
 class Away(Recorded):
-    """A server that is away for so many deletes."""
+    """A server that is down for this many deletes."""
 
     def __init__(self, times: int, error: PodiumError) -> None:
         super().__init__()
@@ -210,7 +210,7 @@ class Away(Recorded):
     ids=["no answer", "503"],
 )
 async def test_a_server_that_is_away_is_asked_until_it_is_back(error: PodiumError) -> None:
-    """No other pods need go in place of those already deleted; but the retries end."""
+    """No other pods are evicted instead of those already deleted; but the retries end."""
     writes = Away(15, error)
     assert await carry_out(EVICT, everything(EVICT), writes, CONDITIONS, still=_yes) == Carried(EVICT.victims)
     carried = await carry_out(EVICT, everything(EVICT), Away(10_000, error), CONDITIONS, still=_yes)
@@ -237,7 +237,7 @@ async def test_deletes_are_not_sent_again_after_the_lease_expired() -> None:
 async def test_a_delete_without_an_answer_may_have_been_done(
     failing: Write, code: int, unsure: tuple[bool, bool], again: bool
 ) -> None:
-    """It may still be done if a resumed preemption fails before a repeat; a repeat settles it."""
+    """The delete may still arrive if a resumed preemption fails before a repeat; a repeat settles it."""
     writes = Recorded({failing: RefusedError("https://api", "DELETE", code, "Reason", "no")})
     carried = await carry_out(EVICT._replace(again=again), everything(EVICT), writes, CONDITIONS, still=_yes)
     assert carried.unsure == unsure[again]
@@ -245,7 +245,7 @@ async def test_a_delete_without_an_answer_may_have_been_done(
 
 @pytest.mark.parametrize("gone", [*CLEARS, *MARKS], ids=lambda each: f"{each.what} {each.pod}")
 async def test_a_victim_that_is_gone_counts_as_deleted(gone: Write) -> None:
-    """A victim that went by itself needs no delete; the last of those that are left is the last."""
+    """A victim that ended by itself needs no delete; the last of the remaining ones is deleted last."""
     writes = Recorded({gone: GoneError("gone")})
     carried = await carry_out(EVICT, everything(EVICT), writes, CONDITIONS, still=_yes)
     left = [name for name in VICTIMS if name != gone.pod]
@@ -268,7 +268,7 @@ async def test_nothing_is_evicted_for_a_pod_that_is_no_more() -> None:
 
 @pytest.mark.parametrize("number", range(len(ANNOUNCED) + len(DELETES)))
 async def test_cancelled_it_leaves_the_record(number: int) -> None:
-    """At every write, no other begins and no mark is withdrawn: the next leader reads them."""
+    """After a lost lease no other write starts and no mark is withdrawn: the next leader reads them."""
     writes = Recorded(limit=1)
     work = asyncio.create_task(carry_out(EVICT, everything(EVICT), writes, CONDITIONS, still=_yes))
     writes.at(number + 1, work.cancel)
@@ -278,7 +278,7 @@ async def test_cancelled_it_leaves_the_record(number: int) -> None:
 
 
 async def test_pods_with_marks_that_cannot_be_withdrawn_are_returned() -> None:
-    """The preemptor does not wait until a server that is away was asked about each."""
+    """The preemptor does not wait until a failing server was asked about each."""
     writes = Recorded({SPARES[0]: GoneError("gone"), SPARES[1]: NO}, limit=1)
     carried = await carry_out(EVICT, everything(EVICT), writes, CONDITIONS, still=_because("unwanted"))
     assert carried.still_marked == (pod("v2"), pod("v3"))
@@ -291,7 +291,7 @@ async def test_pods_with_marks_that_cannot_be_withdrawn_are_returned() -> None:
     limit=st.integers(1, 8),
 )
 def test_whatever_fails(ends: dict[Write, str], limit: int, *, unwanted: bool) -> None:
-    """No delete before all announcements, none of the last before the others, no mark on a staying pod."""
+    """No delete is before all announcements, none of the last before the others, no staying pod is marked."""
     errors = {
         write: GoneError("gone") if end == "gone" and write.what != "delete" else NO
         for write, end in ends.items()

@@ -1,4 +1,4 @@
-"""A gang that waits holds free room for a bounded time; pods of its priority wait, higher ones do not."""
+"""A waiting gang holds free room for a bounded time; pods of its priority wait, higher ones do not."""
 
 from itertools import pairwise
 from typing import Any
@@ -21,7 +21,7 @@ GANG = GroupKey(True, NS, "big")
 
 
 def full(nodes: int = 3, *, hold: int = HOLD, priority: int = 5, **settings: Any) -> World:
-    """Make a world of nodes of 1 cpu, full of pods of priority 5, where a gang of one pod a node waits."""
+    """Make nodes of 1 cpu, full of pods of priority 5, and a waiting gang with one pod a node."""
     world = World(
         [node(f"n{at}", 1) for at in range(nodes)],
         [running(f"small-{at}", f"n{at}", 1, 5) for at in range(nodes)],
@@ -39,7 +39,7 @@ def held(world: World, size: int = 3, name: str = "big") -> list[str]:
 
 @pytest.mark.parametrize(("hold", "bound"), [(0, False), (HOLD, True)])
 def test_a_stream_of_small_pods_starves_a_gang_that_holds_nothing(hold: int, *, bound: bool) -> None:
-    """As each small pod ends, the next one waits already."""
+    """As each small pod ends, the next one is waiting already."""
     world = full(hold=hold)
     for round_ in range(9):
         at = round_ % 3
@@ -85,7 +85,7 @@ def test_an_entry_of_no_higher_priority_waits_and_says_why(priority: int) -> Non
 
 
 def test_a_hold_that_runs_out_gives_the_room_back_and_pauses() -> None:
-    """The small pod takes the room, and for as long as the hold lasted no gang holds any."""
+    """The small pod takes the room, and for the length of the hold no gang holds any."""
     world = full()
     world.die("small-0")
     world.run(pod("late", 1, 5))
@@ -148,7 +148,7 @@ def test_a_lone_pod_and_a_gang_that_needs_one_pod_hold_nothing() -> None:
 
 
 def test_a_gang_with_pods_of_higher_priority_holds_nothing() -> None:
-    """In doubt it counts as its lowest pod; a nomination of its highest would delay what is in between."""
+    """A divergent gang counts as its lowest pod; a nomination of its highest would delay those in between."""
     world = full(hold=0, priority=5)
     world.live = world.live._replace(gang_hold_seconds=HOLD)
     members = [pod(f"mixed-{at}", 1, at, group="mixed") for at in (0, 5)]
@@ -205,7 +205,7 @@ def test_room_that_another_scheduler_takes_is_held_no_more() -> None:
 
 
 def leave(world: World, name: str) -> None:
-    """Let a pod be deleted, with a grace period of 30 s."""
+    """Delete a pod with a grace period of 30 s."""
     found = world.state.pods[NS, name]
     metadata = msgspec.structs.replace(
         found.metadata, deletionTimestamp=time_of(SECONDS + 30), deletionGracePeriodSeconds=30
@@ -216,7 +216,7 @@ def leave(world: World, name: str) -> None:
 
 @pytest.mark.parametrize("priority", [5, 4])
 def test_room_that_a_terminating_pod_will_free_is_for_the_gang(priority: int) -> None:
-    """A small pod would otherwise reserve it while the pod terminates, each time."""
+    """Otherwise a small pod would reserve the room while each pod terminates."""
     world = full()
     world.run(pod("late", 1, priority))
     for at in range(3):
@@ -308,7 +308,7 @@ def test_a_hold_ends_when_its_gang_may_preempt_after_all() -> None:
 
 
 def test_a_plan_that_is_not_carried_out_leaves_the_hold_alone() -> None:
-    """If it gave way, that would wake the higher pod, which would plan again, for ever at one instant."""
+    """If the hold ended, the higher pod would wake up and plan again, for ever at one instant."""
     world = full(mode=PreemptionMode.OFF)
     world.run(node("wide", 2), running("small", "wide", 1, 5))
     assert held(world) == ["wide"]
@@ -317,7 +317,7 @@ def test_a_plan_that_is_not_carried_out_leaves_the_hold_alone() -> None:
 
 
 def test_no_write_clears_what_a_gang_held() -> None:
-    """A preemptor of higher priority takes the node; the API server never heard of the nomination."""
+    """A preemptor of higher priority takes the node, whose nomination the API server never received."""
     world = World(
         [node(f"n{at}", 2) for at in range(2)],
         *(running("low", "n0", 1, 0), running("small-1", "n1", 2, 5)),

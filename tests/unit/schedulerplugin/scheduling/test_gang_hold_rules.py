@@ -1,4 +1,4 @@
-"""Whatever happens, a gang that holds room delays no entry of higher priority, and no entry for ever."""
+"""A gang that holds room delays no entry of higher priority, and no entry for ever."""
 
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -17,7 +17,7 @@ HOLD = 30
 
 
 class Holding(Overtaking):
-    """The events of Overtaking, while gangs that wait hold room."""
+    """The events of Overtaking, while waiting gangs hold room."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -30,7 +30,7 @@ class Holding(Overtaking):
 
     @initialize(mode=st.sampled_from([PreemptionMode.ENFORCE, PreemptionMode.OFF]), busy=st.integers(0, 3))
     def a_gang_waits(self, mode: PreemptionMode, busy: int) -> None:
-        """It holds what is free of three nodes, if that is too little for it."""
+        """It holds the free room of three nodes, if that is too little for it."""
         self.world.live = self.world.live._replace(mode=mode)
         for at in range(1, 4):
             self.world.apply(node(f"n{at}", 1))
@@ -63,7 +63,7 @@ class Holding(Overtaking):
         self.world.run()
 
     def judged(self, moment: Moment) -> list[Effect]:
-        """Judge what the step binds, and that holds begin only after a pause."""
+        """Check the step's binds, and that a hold starts only after a pause."""
         hold = self.world.scheduler.gang_hold
         before = hold.holder
         effects = super().judged(moment)
@@ -80,7 +80,7 @@ class Holding(Overtaking):
         return holder is None or key == holder or self.priority(key) > self.priority(holder)
 
     def free(self) -> dict[str, float]:
-        """Return the free cpus of each node, as the API server has it."""
+        """Return the free cpus of each node by the API server's objects."""
         free = {
             name: float(str((each.status.allocatable or {})["cpu"])) if each.status is not None else 0.0
             for name, each in self.world.state.nodes.items()
@@ -118,7 +118,7 @@ class Holding(Overtaking):
 
     @invariant()
     def no_higher_entry_that_fits_waits_for_a_change(self) -> None:
-        """An entry that would fit but for the hold is not parked until the hold ends."""
+        """An entry that would fit without the hold is not parked until the hold ends."""
         scheduler, holder = self.world.scheduler, self.world.scheduler.gang_hold.holder
         if holder is None or scheduler.has_work(self.world.seconds):
             return
@@ -127,7 +127,7 @@ class Holding(Overtaking):
         assert not [key for key in higher if self.fits(key)]
 
     def teardown(self) -> None:
-        """Without a hold every entry that fits is placed: none was forgotten."""
+        """Without a hold every entry that fits is placed."""
         self.world.live = self.world.live._replace(gang_hold_seconds=0)
         self.world.scheduler.switched()
         self.world.later(20)

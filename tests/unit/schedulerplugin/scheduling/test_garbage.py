@@ -1,4 +1,4 @@
-"""Objects that survived a full collection are exempt from the next, so a large cluster is visited once."""
+"""Objects that survived a full collection are exempt from the next, so a large cluster is scanned once."""
 
 import gc
 
@@ -6,7 +6,7 @@ from podium.runtime.garbagecollector import short_collections
 
 
 def test_a_full_collection_visits_only_what_is_new() -> None:
-    """The objects of before are in none of the collector's generations any more."""
+    """The earlier objects are in none of the collector's generations."""
     kept = [[number] for number in range(1000)]
     with short_collections():
         gc.collect()

@@ -1,4 +1,4 @@
-"""The changes that can help entries without a node: which entry each change wakes, and which not."""
+"""The changes that can help entries without a node: which entry each change wakes."""
 
 from collections.abc import Callable
 from typing import Any
@@ -26,7 +26,7 @@ CLAIMS = SMALL._replace(missing=("the claim data, which does not exist",))
 
 
 def pod(namespace: str = "team-a", *, apart: str = "", **labels: str) -> Schedulable:
-    """Return a pod with labels, which keeps others out of its domain of a topology key."""
+    """Return a pod with labels that excludes others from its domain of a topology key."""
     term = {"topologyKey": apart, "labelSelector": {}}
     affinity = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
     document: dict[str, Any] = {
@@ -218,7 +218,7 @@ def test_the_changes_that_help_an_entry(
 
 
 def test_awaited_pods() -> None:
-    """An entry is ready with the last of the pods that it awaits, and once."""
+    """An entry is ready once, with the last of the pods that it awaits."""
     hints = Hints()
     hints.wait(A, waiting(awaited=frozenset({"u", "v"})))
     hints.wait(B, waiting(awaited=frozenset({"v"})))
@@ -235,7 +235,7 @@ def test_awaited_pods() -> None:
 
 
 def test_an_entry_that_waits_no_more_is_not_helped() -> None:
-    """The objects that an entry waited for are forgotten when it is dropped or waits for something else."""
+    """The awaited objects are dropped when the entry is dropped or waits for something else."""
     hints = Hints()
     hints.wait(A, waiting(awaited=frozenset({"u"})))
     hints.wait(A, waiting(LARGE, awaited=frozenset({"v"})))
@@ -250,7 +250,7 @@ def test_an_entry_that_waits_no_more_is_not_helped() -> None:
 
 
 def test_changes_count_once() -> None:
-    """A change that was looked at helps no entry that comes later."""
+    """A change that was processed helps no later entry."""
     hints = Hints()
     hints.note_node(1)
     hints.helped(SUITABLE)
@@ -260,7 +260,7 @@ def test_changes_count_once() -> None:
 
 
 def test_pods_that_are_alike_are_asked_about_once() -> None:
-    """A thousand copies cost as many questions as one, whatever nodes are reserved elsewhere."""
+    """A thousand copies cost as many queries as one, whatever nodes are reserved elsewhere."""
     hints, ground = Hints(), Ground()
     for number in range(1000):
         place = Place(number, SMALL, 100 + number)
@@ -272,7 +272,7 @@ def test_pods_that_are_alike_are_asked_about_once() -> None:
 
 
 def test_a_flood_of_changes_is_asked_about_at_once() -> None:
-    """A single question excludes those of a thousand nodes without room; many others will do."""
+    """A single query excludes a thousand nodes without room; many others remain."""
     crowd = {(SMALL, row): 9 for row in range(1000)}
     few = Ground(room=dict(list(crowd.items())[:5]), suitable_for=set(crowd))
     many = Ground(room=crowd, suitable_for=set(crowd))
@@ -290,7 +290,7 @@ def test_a_flood_of_changes_is_asked_about_at_once() -> None:
 
 
 def test_a_gang_lands_when_each_of_its_nodes_has_room() -> None:
-    """Room on one of the nodes that are reserved for it is not enough, though for another it would be."""
+    """Room on one of its reserved nodes is not enough, although it would be for another entry."""
     places = (Place(7, SMALL, 1), Place(8, LARGE, 2))
     entry = Waiting((SMALL, LARGE), 5, may_preempt=True, awaited=frozenset({"u"}), reserved=places)
     ground = Ground({(SMALL, 1), (LARGE, 2)}, {(SMALL, 1): 0}, {7: 1, 8: 2})
@@ -310,10 +310,10 @@ def holding(size: int) -> tuple[Ground, Hints]:
 
 
 @given(st.lists(st.tuples(st.integers(0, 4), st.booleans(), st.booleans()), max_size=20))
-# It has landed; it no longer waits for the node that was full once.
+# It was placed, and no longer waits for the node that was full once.
 @example([(0, True, True), *((row, True, row == 4) for row in range(1, 5)), (0, True, True)])
 def test_a_gang_lands_whatever_was_full_before(happened: list[tuple[int, bool, bool]]) -> None:
-    """Rooms come, are looked at, and go again: it lands when a look finds room on all, and some of it new."""
+    """It is placed when a query finds room on all nodes, some of it new; rooms come and go."""
     ground, hints = holding(5)
     new = False
     for row, room, looks in happened:
@@ -341,7 +341,7 @@ def test_a_gang_costs_a_few_questions_for_each_freed_node(order: range) -> None:
 
 
 def test_many_neighbours_stand_for_all() -> None:
-    """If too many pods changed to tell them apart, every entry that looks at other pods is woken."""
+    """If too many pods changed to distinguish them, every entry with terms on other pods is woken."""
     hints = Hints()
     hints.wait(A, waiting(SPREAD))
     hints.wait(B, waiting())
@@ -378,7 +378,7 @@ grounds = st.builds(
 
 
 def helps(change: Any, entry: Waiting, ground: Ground) -> bool:
-    """Return whether one change may help an entry, one question after the other."""
+    """Return whether one change may help an entry, one query after the other."""
     match change:
         case "node", row:
             return any(
@@ -404,10 +404,10 @@ def helps(change: Any, entry: Waiting, ground: Ground) -> bool:
 def test_agrees_with_asking_about_each_change(
     keyed: dict[int, Waiting], happened: list[Any], looks: int, ground: Ground
 ) -> None:
-    """However changes are gathered between looks, the entries helped are those that one of them helps.
+    """However changes are batched, the helped entries are those that one of them helps.
 
-    If several pods leave room on one node between two looks, the one of the highest priority represents all.
-    So room that is enough by itself is asked about as room for the entries it suits.
+    If several pods leave room on one node in one batch, the one of the highest priority represents all. So
+    room that is enough by itself is queried as room for the entries it suits.
     """
     hints = Hints()
     waits = {("team-a", str(number)): entry for number, entry in keyed.items()}
@@ -440,7 +440,7 @@ def test_agrees_with_asking_about_each_change(
 
 
 def test_entries_with_changed_shapes_are_examined_once() -> None:
-    """The shapes that they wait with lack labels that a selector names by now."""
+    """The shapes that they wait with lack labels that a selector now names."""
     hints, unrelated = Hints(), pod("team-c", app="web")
     hints.wait(A, waiting())
     found = []

@@ -1,4 +1,4 @@
-"""The transform of cached objects: all that a decision reads is kept, and equal values are kept once."""
+"""The transform of cached objects keeps all that a decision reads, and shares equal values."""
 
 from typing import Any
 
@@ -55,7 +55,7 @@ def pod(name: str = "p", **fields: Any) -> Schedulable:
 
 
 def kept(read: Schedulable) -> Schedulable:
-    """Return the kept parts of a pod, which is left as it is."""
+    """Return the kept parts of a pod, which stays unchanged."""
     found = transform(msgspec.convert(msgspec.to_builtins(read), Schedulable))
     assert isinstance(found, Schedulable)
     return found
@@ -139,7 +139,7 @@ def test_fields_that_no_decision_reads_are_not_kept() -> None:
 
 
 def test_of_annotations_only_the_start_of_those_that_are_read_is_kept() -> None:
-    """A tenant may write 256 KiB in each pod and group, which the process would hold for all of them."""
+    """A tenant may write 256 KiB in each pod and group, which the process would otherwise store."""
     long = "2026-01-01T00:00:00Z" + "x" * 200_000
     running = msgspec.to_builtins(pod())
     running["metadata"]["annotations"] = {CHECKPOINT: long, MIRROR: long, "team": long}
@@ -152,7 +152,7 @@ def test_of_annotations_only_the_start_of_those_that_are_read_is_kept() -> None:
 
 
 def test_very_long_parts_are_not_shared() -> None:
-    """Pods of a megabyte each would otherwise stay in the cache when they are gone, up to gigabytes."""
+    """Otherwise deleted pods of a megabyte each would stay in the cache, up to gigabytes."""
     for text in ("x" * keep._LONGEST, "x" * (keep._LONGEST + 1)):
         before = keep._first_equal.cache_info().currsize, keep._first_text.cache_info().currsize
         keep._shared([text])

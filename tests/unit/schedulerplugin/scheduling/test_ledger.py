@@ -1,4 +1,4 @@
-"""The ledger finds violations: a node that holds more than it has, a victim that was not marked."""
+"""The checker finds violations: a node over its capacity, a victim that was not marked."""
 
 from typing import Any
 
@@ -19,7 +19,7 @@ def node(version: int, cpu: str = "4") -> Seen:
 def pod(
     version: int, name: str, cpu: str = "2", *, what: str = "MODIFIED", on: str = "n", **fields: Any
 ) -> Seen:
-    """Return a version of a pod; `fields` are of its status, `going` says that it is being deleted."""
+    """Return a version of a pod; `fields` are of its status, `going` means that it is being deleted."""
     owner = {"kind": "Job", "name": "job", "controller": True}
     metadata: dict[str, Any] = {"name": name, "uid": name, "namespace": "ns", "ownerReferences": [owner]}
     if fields.pop("going", False):

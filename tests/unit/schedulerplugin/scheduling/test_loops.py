@@ -54,14 +54,14 @@ def test_circles(
     of: Identity,
     circle: tuple[Identity, ...],
 ) -> None:
-    """An eviction closes a cycle if within half an hour it went the whole way round."""
+    """An eviction closes a cycle if the whole cycle took at most half an hour."""
     found = noted(*evictions)
     assert found.closes(by, of, 0.0) == circle
     assert (found.wait(by, of, 0.0) > 0) == bool(circle)
 
 
 def test_each_round_takes_longer() -> None:
-    """The wait counts from the first question, doubles with each round, and ends at half an hour."""
+    """The wait counts from the first query, doubles with each round, and ends at half an hour."""
     found, now = noted((A, B, 0.0)), 10.0
     waits = []
     by, of = B, A
@@ -76,7 +76,7 @@ def test_each_round_takes_longer() -> None:
 
 
 def test_the_count_of_a_cycle_restarts_after_a_pause() -> None:
-    """After half an hour without evictions or questions a cycle starts with a minute again."""
+    """After half an hour without evictions or queries a cycle starts with a minute again."""
     found = noted((A, B, 0.0))
     found.wait(B, A, 0.0)
     found.record(B, A, 100.0)
@@ -94,7 +94,7 @@ def test_a_circle_holds_up_no_other() -> None:
 
 
 def test_memory_is_bounded() -> None:
-    """However many workloads evict each other, only the latest are remembered, up to a limit."""
+    """Only the latest evictions are stored, up to a limit, for any number of workloads."""
     found = Evictions()
     crowd = [Identity("Job", "team-a", str(number)) for number in range(12_000)]
     for number, (one, other) in enumerate(itertools.pairwise(crowd)):
@@ -112,7 +112,7 @@ def test_memory_is_bounded() -> None:
     st.sampled_from([A, B, C, D]),
 )
 def test_a_circle_is_one(pairs: list[tuple[Identity, Identity]], by: Identity, of: Identity) -> None:
-    """A cycle is found if and only if evictions lead from the one to the other, and each step is one."""
+    """A cycle is found if and only if evictions lead from one to the other, and each step is one."""
     found = noted(*((one, other, float(at)) for at, (one, other) in enumerate(pairs)))
     reached = {other for one, other in pairs if one == of}
     for _ in range(4):
@@ -137,7 +137,7 @@ JOB = {"apiVersion": "batch/v1", "kind": "Job", "name": "train", "uid": "u-1", "
 
 
 def test_identities() -> None:
-    """A workload is what outlives its pods: their group, what controls them, else their name."""
+    """A workload is the object that outlives its pods: their group, their controller, else their name."""
     assert identity_of(pod(name="p", uid="1"), None) == Identity("Pod", "team-a", "p")
     assert identity_of(pod(name="p"), None) == identity_of(pod(name="p", uid="2"), None)
     assert identity_of(pod(name="p", ownerReferences=[JOB]), None) == Identity(

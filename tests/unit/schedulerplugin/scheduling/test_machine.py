@@ -1,9 +1,9 @@
 """The scheduler under any events in any order: the invariants of each effect, and the final state.
 
-The cluster is in memory (`rig`), and everything that takes time in a real one may be held, fail, or be lost
-with its process. Each bind and each eviction is judged when it is decided (`judged`). Whenever the scheduler
-rests, no entry waits that it could help. Once nothing is held any more, every entry that fits must be bound
-without waiting for the queue's last resort.
+The cluster is in memory (`rig`), and every slow operation of a real one may be held, fail, or be lost with
+its process. Each bind and each eviction is checked when it is decided (`judged`). Whenever the scheduler is
+idle, no entry waits that it could help. Once nothing is held, every entry that fits must be bound without the
+queue's periodic retry.
 """
 
 from collections.abc import Callable
@@ -34,7 +34,7 @@ from podium.schedulerplugin.settings import PreemptionMode
 NODES = ("n1", "n2")
 GROUPS = ("g", "h")
 PODS = tuple(f"p{at}" for at in range(12))
-# The last resort of the queue comes after 300 s, and the longest backoff is 10 s.
+# The queue's periodic retry comes after 300 s, and the longest backoff is 10 s.
 SETTLED_SECONDS = 25.0
 
 _names = st.sampled_from(PODS)
@@ -55,7 +55,7 @@ _fields = st.fixed_dictionaries(
 
 
 class Whatever(RuleBasedStateMachine):
-    """Things happen to a cluster and to the scheduler's effects."""
+    """Random events of a cluster and of the scheduler's effects."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -63,7 +63,7 @@ class Whatever(RuleBasedStateMachine):
 
     @initialize(sizes=st.lists(st.integers(2, 3), min_size=len(NODES), max_size=len(NODES)), grouped=_seldom)
     def begin(self, sizes: list[int], grouped: bool) -> None:
-        """Begin with nodes that are full of pods of ours of priority 0."""
+        """Start with nodes that are full of our pods of priority 0."""
         self.world = Judged(
             *(node(name, size) for name, size in zip(NODES, sizes, strict=True)),
             *(priority_class("plain", 0), priority_class("patient", 0, minimum=100, seconds=-1)),
@@ -74,7 +74,7 @@ class Whatever(RuleBasedStateMachine):
 
     @rule(name=_names, fields=_fields, slow=_slow)
     def create(self, name: str, fields: dict[str, Any], slow: str = "") -> None:
-        """A pod is made, perhaps in the place of one of its name."""
+        """Create a pod, perhaps in place of one of its name."""
         self.hold(slow)
         self.gone((fields.get("namespace", NS), name))
         self.uids += 1
@@ -88,7 +88,7 @@ class Whatever(RuleBasedStateMachine):
         slow=_slow,
     )
     def create_gang(self, key: str, members: set[str], size: int, priority: int, slow: str) -> None:
-        """A gang comes at once, all of one priority; those of h go as a whole."""
+        """Create a gang of one priority; gangs of h are evicted as a whole."""
         self.hold(slow)
         for each in list(self.world.state.members(key_of(group(key))).values()):
             self.world.state.remove(each)
@@ -106,7 +106,7 @@ class Whatever(RuleBasedStateMachine):
         priority=st.sampled_from([0, 5, 10]),
     )
     def another_schedulers_pod_runs(self, name: str, size: int, where: str, priority: int) -> None:
-        """Run another scheduler's pod, on room that is free for all observers."""
+        """Run another scheduler's pod on room that is free."""
         state = self.world.state
         if (NS, name) in state.pods or where not in state.nodes or self.world.free(where) < size:
             return
@@ -116,21 +116,21 @@ class Whatever(RuleBasedStateMachine):
 
     @rule(which=_which)
     def ungate(self, which: int) -> None:
-        """The gates of a pod are removed."""
+        """Remove the gates of a pod."""
         for found in self.one(which, lambda each: bool(each.spec.schedulingGates)):
             spec = msgspec.structs.replace(found.spec, schedulingGates=None)
             self.world.run(msgspec.structs.replace(found, spec=spec))
 
     @rule(which=_which, pending=st.booleans())
     def delete(self, which: int, pending: bool) -> None:
-        """A pod is gone at once: one that waits, or one that runs."""
+        """Remove a pod at once: a pending or a running one."""
         for found in self.one(which, lambda each: bool(each.spec.nodeName) != pending):
             self.world.state.remove(found)
             self.world.run()
 
     @rule(which=_which)
     def finish(self, which: int) -> None:
-        """A pod runs to its end."""
+        """End a pod."""
         for found in self.one(which, lambda each: bool(each.spec.nodeName) and not each.finished):
             status = msgspec.convert({"phase": "Succeeded"}, type(found.status))
             self.world.run(msgspec.structs.replace(found, status=status))
@@ -168,7 +168,7 @@ class Whatever(RuleBasedStateMachine):
 
     @rule(name=st.sampled_from(NODES), size=st.integers(2, 4), closed=_seldom)
     def put_node(self, name: str, size: int, closed: bool) -> None:
-        """A node comes (without pods), grows, or is cordoned."""
+        """Add a node (without pods), enlarge it, or cordon it."""
         state, world = self.world.state, self.world
         if name not in state.nodes:
             if any(where == name for each in world.held if isinstance(each, Bind) for _, where in each.pods):
@@ -181,7 +181,7 @@ class Whatever(RuleBasedStateMachine):
 
     @rule(name=st.sampled_from(NODES))
     def delete_node(self, name: str) -> None:
-        """A node goes, and with it its pods."""
+        """Remove a node with its pods."""
         state = self.world.state
         if name in state.nodes:
             state.remove(state.nodes[name])
@@ -195,7 +195,7 @@ class Whatever(RuleBasedStateMachine):
 
     @rule(which=_which)
     def die(self, which: int) -> None:
-        """A victim's grace ends."""
+        """End a victim's grace period."""
         for found in self.one(which, lambda each: each.metadata.deletionTimestamp is not None):
             self.world.state.remove(found)
             self.world.run()
@@ -212,7 +212,7 @@ class Whatever(RuleBasedStateMachine):
     @precondition(lambda self: self.world.held or self.world.lingering)
     @rule()
     def restart(self) -> None:
-        """End the process with all that it had in flight, and start another."""
+        """Kill the process with all effects in flight, and start another."""
         self.world.restart()
         self.world.run()
 
@@ -222,7 +222,7 @@ class Whatever(RuleBasedStateMachine):
 
     @rule()
     def all_comes_to_rest(self) -> None:
-        """No entry that fits waits, and none that may evict for its place, once nothing is in flight."""
+        """Once nothing is in flight, no entry waits that fits, or that may evict."""
         world = self.world
         world.lingering = False
         world.release()
@@ -245,13 +245,13 @@ class Whatever(RuleBasedStateMachine):
                 assert self.held_back(key), f"{key} could preempt and was not tried"
 
     def hold(self, slow: str) -> None:
-        """Let effects of a kind take time from now on, until all are released."""
+        """Hold effects of a kind from now on, until all are released."""
         self.world.hold_binds |= slow == "binds"
         self.world.hold_evictions |= slow == "evictions"
         self.world.lingering |= slow == "victims"
 
     def one(self, which: int, wanted: Callable[[Schedulable], bool]) -> list[Schedulable]:
-        """Return one of the pods that are wanted, if there are any."""
+        """Return one of these pods, if there are any."""
         pods = [each for each in self.world.state.pods.values() if isinstance(each, Schedulable)]
         found = sorted(filter(wanted, pods), key=lambda each: each.metadata.uid or "")
         return found[which % len(found) :][:1] if found else []
@@ -263,7 +263,7 @@ class Whatever(RuleBasedStateMachine):
             self.world.state.remove(found)
 
     def held_back(self, key: Key) -> bool:
-        """Return whether the entry's last message says that it may not evict yet, whatever the room."""
+        """Return whether the entry's last message forbids an eviction for now, whatever the room."""
         reports = (
             each
             for each in reversed(self.world.effects)
@@ -273,7 +273,7 @@ class Whatever(RuleBasedStateMachine):
         return "backing off" in message or "rate of" in message
 
     def members(self, key: Key) -> list[Name]:
-        """Name the pods of an entry."""
+        """Return the names of the pods of an entry."""
         if not isinstance(key, GroupKey):
             return [key]
         return [(key.namespace, name) for name in self.world.state.members(key)]
@@ -291,7 +291,7 @@ class Whatever(RuleBasedStateMachine):
         return list(found)
 
     def size(self, name: str) -> int:
-        """Return the cpus of a node, 0 if there is none."""
+        """Return the cpus of a node, 0 if it does not exist."""
         found = self.world.state.nodes.get(name)
         return int(str((found.status.allocatable or {})["cpu"])) if found is not None and found.status else 0
 
@@ -303,13 +303,13 @@ class Whatever(RuleBasedStateMachine):
 
     @invariant()
     def no_entry_waits_that_a_change_helped(self) -> None:
-        """An entry without a place would find none now either: hints woke each entry that a change helped."""
+        """An entry without a place would not fit now either: hints woke each entry that a change helped."""
         if not hasattr(self, "world"):
             return
         world = self.world
         for key in world.scheduler.queue.keys(EntryPhase.UNSCHEDULABLE):
             if any(world.state.pods[each].metadata.uid in world.binding for each in self.members(key)):
-                # Its node went while its bind was under way, and how that ends is waited for.
+                # Its node was removed during its bind, whose result is awaited.
                 continue
             decision = world.scheduler.engine.decide(key, world.moment.now)
             assert decision.outcome is not Outcome.FITS, f"{key} fits and was not woken"
@@ -326,7 +326,7 @@ class Whatever(RuleBasedStateMachine):
 
     @invariant()
     def nothing_is_overcommitted(self) -> None:
-        """No node that exists has more than it can hold."""
+        """No existing node is over its capacity."""
         if hasattr(self, "world"):
             assert not [name for name in self.world.overcommitted() if name in self.world.state.nodes]
 

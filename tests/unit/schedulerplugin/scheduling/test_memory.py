@@ -1,4 +1,4 @@
-"""Deleted objects leave nothing: a scheduler that runs for months is as large as its cluster."""
+"""Deleted objects leave nothing, so the memory of a long-running scheduler is that of its cluster."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ from podium.api.membership import key_of
 
 
 def size(obj: Any, seen: set[int]) -> int:
-    """Count what all containers hold that are reached through objects of ours."""
+    """Return the number of items in all containers that are reached through our objects."""
     if id(obj) in seen:
         return 0
     seen.add(id(obj))
@@ -25,13 +25,13 @@ def size(obj: Any, seen: set[int]) -> int:
 
 
 def kept(world: World) -> int:
-    """Return the sizes of what a scheduler keeps, without the cluster and without bounded caches."""
+    """Return the sizes of a scheduler's data, without the cluster and without bounded caches."""
     world.effects.clear()
     return size(world.scheduler, {id(world.state), id(world.scheduler.engine.placer)})
 
 
 def churn(world: World, rounds: range) -> None:
-    """Let pods and gangs come, find places or not, fail, and go while other work is in flight."""
+    """Create pods and gangs, which fit or not, fail, and are deleted while other work is in flight."""
     for at in rounds:
         world.lingering, world.hold_binds, world.hold_evictions = at % 3 == 0, at % 5 == 0, at % 7 == 0
         world.run(
@@ -51,7 +51,7 @@ def churn(world: World, rounds: range) -> None:
 
 
 def test_nothing_of_what_is_gone_is_kept() -> None:
-    """That holds whatever was in flight when it went."""
+    """The sizes are equal, whatever was in flight at the deletion."""
     world = World(node("n1", 2), node("n2", 2), evictions_a_minute=3)
     churn(world, range(60))
     world.later(4000)

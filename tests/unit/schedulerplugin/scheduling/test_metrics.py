@@ -1,4 +1,4 @@
-"""Metrics: kube-scheduler's names after our prefix, counted from what was decided."""
+"""Metrics: kube-scheduler's names after our prefix, counted from the decisions."""
 
 from collections.abc import Mapping
 from typing import NamedTuple
@@ -42,7 +42,7 @@ def bind(key: tuple[str, str] | GroupKey, *pods: PodRef) -> Bind:
 
 
 def evict(key: tuple[str, str] | GroupKey, *pods: PodRef, violations: int = 0) -> Evict:
-    """Five pods in two units go for some."""
+    """Make a preemption of five pods in two units."""
     kind = "podgroup" if isinstance(key, GroupKey) else "pod"
     preemptor = Preemptor(kind, "team", key[-1], "uid", 9)
     nominations = tuple((pod, "node-1") for pod in pods)
@@ -90,7 +90,7 @@ def plan(kind: str, result: str) -> dict[str, float]:
 
 
 def attempts(result: str, pods: int) -> dict[str, float]:
-    """Return the counts of one attempt at pods that did not end in a binding."""
+    """Return the counts of one attempt at pods without a binding."""
     return {
         f"schedule_attempts_total{{result={result}}}": pods,
         f"scheduling_attempt_duration_seconds_count{{result={result}}}": 1,
@@ -190,7 +190,7 @@ def test_the_metrics_of_a_step(case: Case) -> None:
 
 
 def test_counting_begins_no_series() -> None:
-    """All are there from the start, or a rate would miss the first of each."""
+    """All series exist from the start, or a rate would miss the first increment of each."""
     registry = new_registry()
     metrics = SchedulerMetrics(registry)
     begun = series(registry)
@@ -311,7 +311,7 @@ def test_values_of_other_objects_are_read() -> None:
 
 
 def _quiet(registry: CollectorRegistry, *, leads: bool) -> SchedulerMetrics:
-    """Return the metrics of a process that has nothing to tell but whether it leads."""
+    """Return the metrics of an idle process."""
     metrics = SchedulerMetrics(registry)
     register_scraped(
         registry,
@@ -326,7 +326,7 @@ def _quiet(registry: CollectorRegistry, *, leads: bool) -> SchedulerMetrics:
 
 
 def test_a_standby_has_no_limit_and_no_nomination() -> None:
-    """No limit is no sample either: a 0 would say that nothing may go."""
+    """Without a limit there is no sample: a 0 would mean that no eviction is allowed."""
     registry = new_registry()
     _quiet(registry, leads=False)
     assert not {name for name, *_ in series(registry) if "evictions" in name or "nominated" in name}

@@ -1,7 +1,7 @@
-"""No entry is placed on room that an entry of higher priority in backoff could have taken at that moment.
+"""No entry is placed on room that an entry of higher priority in backoff could have used at that moment.
 
-Before each step an engine of its own, built from the cluster as it is, decides which entries in backoff fit.
-If the step then binds pods of an entry of lower priority, that is a violation.
+Before each step a separate engine on the current cluster decides which entries in backoff fit. If the step
+then binds pods of an entry of lower priority, that is a violation.
 """
 
 from hypothesis import settings
@@ -21,7 +21,7 @@ _priorities = st.sampled_from([0, 5, 5, 10])
 
 
 class Overtaking(RuleBasedStateMachine):
-    """Pods and gangs of three priorities, on nodes that come, fill up and empty; seconds pass or do not."""
+    """Pods and gangs of three priorities, on changing nodes, with or without a pause."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -45,7 +45,7 @@ class Overtaking(RuleBasedStateMachine):
         return effects
 
     def counts(self, key: Key) -> bool:
-        """Return whether nothing but room may keep an entry waiting."""
+        """Return whether only room may keep an entry waiting."""
         del key
         return True
 
@@ -59,7 +59,7 @@ class Overtaking(RuleBasedStateMachine):
         return [key for pool in QUEUED for key in self.keys(pool)]
 
     def keys(self, pool: EntryPhase) -> list[Key]:
-        """Return the entries of a pool, except for lone pods that are gone since."""
+        """Return the entries of a pool, except for deleted lone pods."""
         keys = self.world.scheduler.queue.keys(pool)
         return [key for key in keys if isinstance(key, GroupKey) or key in self.world.state.pods]
 
@@ -104,7 +104,7 @@ class Overtaking(RuleBasedStateMachine):
 
     @invariant()
     def no_entry_that_fits_waits_when_the_scheduler_rests(self) -> None:
-        """If nothing is ACTIVE, an entry in backoff is tried at once."""
+        """If no entry is ACTIVE, an entry in backoff is tried at once."""
         scheduler = self.world.scheduler
         if not scheduler.has_work(self.world.seconds):
             waiting = filter(self.counts, self.keys(EntryPhase.BACKOFF))

@@ -1,4 +1,4 @@
-"""The configuration that docs/scheduler.md shows is whole, and the default."""
+"""The configuration in docs/scheduler.md is complete, and the default."""
 
 import re
 from pathlib import Path
@@ -13,7 +13,7 @@ PAGE = Path(__file__).parents[4].joinpath("docs", "scheduler.md").read_text(enco
 
 def test_the_configuration_is_complete_and_the_default() -> None:
     (block,) = re.findall(r"```yaml\n(apiVersion: config\.podium\.dev/v1\n.*?)```", PAGE, re.DOTALL)
-    # A YAML 1.1 reader would make booleans of no value that stands there.
+    # A YAML 1.1 reader makes booleans of no value in it.
     document = yaml.safe_load(block)
     assert set(document) == set(SchedulerModel.model_fields)
     assert set(document) - {"apiVersion", "kind"} == set(FIELDS)

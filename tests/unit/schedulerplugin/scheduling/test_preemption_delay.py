@@ -1,4 +1,4 @@
-"""The window for an autoscaler: how long a preemptor waits for new nodes before any eviction."""
+"""The window for an autoscaler: the wait of a preemptor for new nodes before any eviction."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -17,7 +17,7 @@ BAD = "is no duration of at most 24h, such as 90s, 5m or 1h30m."
 
 
 def seconds(*texts: str | None) -> tuple[float, str]:
-    """Return the delay of a group and a class with such annotations; None is of an object without."""
+    """Return the delay of a group and a class with such annotations; None means no annotation."""
     gang, found_class = group("g"), priority_class("c", 5)
     for metadata, text in zip((gang.metadata, found_class.metadata), texts, strict=True):
         if text is not None:
@@ -46,7 +46,7 @@ def seconds(*texts: str | None) -> tuple[float, str]:
     ],
 )
 def test_delay(of_group: str | None, of_class: str | None, length: float, problem: str) -> None:
-    """The longer one counts; a text that cannot be read is logged, and counts as absent."""
+    """The longer one counts; a text that cannot be parsed is logged, and counts as absent."""
     found, note = seconds(of_group, of_class)
     assert found == length
     assert note == (problem and f"The annotation scheduling.podium.dev/preemption-delay {problem}")
@@ -66,6 +66,6 @@ def test_a_lone_pod_waits_as_its_class_says() -> None:
 
 
 def test_deadline() -> None:
-    """The window begins with the first attempt in vain."""
+    """The window starts with the first failed attempt."""
     assert window_end(SINCE, timedelta(minutes=5)) == SINCE + timedelta(minutes=5)
     assert window_end(SINCE, timedelta(0)) is None

@@ -1,4 +1,4 @@
-"""The queue: the next key, and the next attempt of a key without a node: no key and no event is lost."""
+"""The queue: the next key, and the next attempt of a key without a node; no key and no event is lost."""
 
 from dataclasses import dataclass
 
@@ -21,14 +21,14 @@ class Scene:
             self.queue.enqueue(key, 5, 0.0)
 
     def order(self, now: float = 0.0) -> list[Key]:
-        """Take all that is ACTIVE."""
+        """Pop all ACTIVE keys."""
         found = []
         while (key := self.queue.pop(now)) is not None:
             found.append(key)
         return found
 
     def fail(self, key: Key, now: float, times: int = 1) -> None:
-        """Try a key so often, in vain each time."""
+        """Try a key this many times, without success."""
         for _ in range(times):
             self.queue.activate(key)
             assert self.queue.pop(now) == key
@@ -60,7 +60,7 @@ def test_order(puts: list[tuple[Key, int, float]], order: list[Key]) -> None:
 
 
 def test_an_entry_with_a_failed_bind_is_first_in_its_priority_once() -> None:
-    """`first` is before all of the same priority and behind higher ones, and ends with the next attempt."""
+    """A key with `first` is before all of its priority and behind higher ones, until its next attempt."""
     scene = Scene(A, B, C)
     scene.queue.enqueue(GANG, 6, 0.0)
     scene.queue.activate(C, first=True)
@@ -72,7 +72,7 @@ def test_an_entry_with_a_failed_bind_is_first_in_its_priority_once() -> None:
 
 
 def test_an_entry_that_is_given_back_counts_as_never_tried() -> None:
-    """A key that was popped and not tried is where it was, with as many attempts."""
+    """A key that was popped and not tried returns to its place, with as many attempts."""
     scene = Scene(A, B)
     scene.queue.activate(B, first=True)
     assert scene.queue.pop(0.0) == B
@@ -112,7 +112,7 @@ def test_backoff(attempts: int, seconds: float) -> None:
 def test_a_woken_key_is_tried_before_lower_ones(
     woken: dict[str, int], active: dict[str, int], order: list[str]
 ) -> None:
-    """Within its backoff, however often it has failed."""
+    """An early attempt is within its backoff, however often it has failed."""
     scene = Scene()
     for attempts, (name, priority) in enumerate(woken.items(), 5):
         scene.queue.enqueue(("team-a", name), priority, 0.0)
@@ -124,7 +124,7 @@ def test_a_woken_key_is_tried_before_lower_ones(
 
 
 def test_a_key_that_failed_with_an_error_is_not_tried_early() -> None:
-    """A write that failed would fail again; a wake does not change that."""
+    """A failed write would fail again; a wake does not change that."""
     scene = Scene(A)
     assert scene.queue.pop(0.0) == A
     scene.queue.back_off(A, 0.0)
@@ -135,7 +135,7 @@ def test_a_key_that_failed_with_an_error_is_not_tried_early() -> None:
 
 
 def test_an_early_attempt_needs_a_wake_of_its_own() -> None:
-    """A key that fails early waits until something happens again."""
+    """A key that fails early waits until the next event."""
     scene = Scene(A)
     scene.fail(A, 0.0)
     scene.queue.wake([A], 0.0)
@@ -145,7 +145,7 @@ def test_an_early_attempt_needs_a_wake_of_its_own() -> None:
 
 
 def test_early_attempts_use_a_quarter_of_the_time() -> None:
-    """That begins after a burst of a second; meanwhile lower keys are tried. Other attempts cost nothing."""
+    """Early attempts are limited after a burst of a second; meanwhile lower keys are tried."""
     scene = Scene(A)
     now, attempts = 0.0, []
     scene.fail(A, now)
@@ -189,7 +189,7 @@ def test_a_backoff_that_has_passed_is_none() -> None:
 
 
 def test_an_attempt_that_failed_with_an_error_backs_off() -> None:
-    """It waits from the moment it failed, whatever changes could help; a new key waits, too."""
+    """It waits from the moment it failed, whatever changes could help; a new key waits too."""
     scene = Scene(A, B)
     assert scene.queue.pop(0.0) == A
     scene.queue.back_off(A, 7.0)
@@ -219,7 +219,7 @@ def test_parked_keys_come_back_by_themselves(at: float | None, due: float) -> No
 
 
 def test_gated_entries_wait_until_they_are_opened() -> None:
-    """A gate outlasts wakes, is no attempt, and is checked again after 5 minutes."""
+    """A gate survives wakes, is no attempt, and is checked again after 5 minutes."""
     scene = Scene(A, B)
     scene.queue.gate(A, 0.0)
     scene.queue.gate(A, 200.0)

@@ -1,4 +1,4 @@
-"""The queue in any history, against one that keeps no heaps and looks at every key each time.
+"""The queue in any history, compared with a plain queue that keeps no heaps and scans every key.
 
 Phases, backoffs and changes during an attempt are simple for one key at a time; the queue's part is to handle
 all of them fast. A transition that the table does not list raises.
@@ -33,7 +33,7 @@ class Plain:
     missed: bool = False
     woken: bool = False
     early: bool = False
-    # PREEMPTING: whether a change happened that may help.
+    # PREEMPTING: whether a change has happened that may help.
     heard: bool = False
 
     def backoff_ends(self) -> float:
@@ -48,7 +48,7 @@ keys = st.sampled_from(KEYS)
 
 
 class Interleavings(RuleBasedStateMachine):
-    """The queue against one that keeps no heaps and looks at every key each time."""
+    """The queue compared with a plain queue that keeps no heaps and scans every key."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -90,7 +90,7 @@ class Interleavings(RuleBasedStateMachine):
 
     @rule(key=keys)
     def drop(self, key: Key) -> None:
-        """None of its pods waits any more; a key in flight is dropped after its attempt."""
+        """None of its pods is pending any more; a key in flight is dropped after its attempt."""
         found = self.plain.get(key)
         if found is not None and found.phase is EntryPhase.PREEMPTING:
             return
@@ -201,7 +201,7 @@ class Interleavings(RuleBasedStateMachine):
 
     @rule(row=st.integers(0, 3))
     def note(self, row: int) -> None:
-        """Note a change that may help keys in flight that find no place."""
+        """Record a change that may help keys in flight without a place."""
         self.hints.note_node(row)
         for found in self.plain.values():
             found.missed = found.phase is EntryPhase.IN_FLIGHT
@@ -209,7 +209,7 @@ class Interleavings(RuleBasedStateMachine):
     @precondition(lambda self: self.plain)
     @rule()
     def after_five_minutes_all_are_tried(self) -> None:
-        """In any history, no key is forgotten: each one without an attempt or a preemption is tried."""
+        """In any history no key is lost: each one without an attempt or a preemption is tried."""
         self.now += 300.0
         self.settled()
         assert self.queue.first(self.now) == self.settled()
@@ -218,7 +218,7 @@ class Interleavings(RuleBasedStateMachine):
         assert sorted(map(str, self.queue.keys(EntryPhase.ACTIVE))) == sorted(map(str, waiting))
 
     def settled(self) -> Key | None:
-        """Move the due keys to ACTIVE, and return the first by looking at all."""
+        """Move the due keys to ACTIVE, and return the first by a scan of all."""
         for found in self.plain.values():
             if found.due <= self.now:
                 self.active(found)
@@ -254,7 +254,7 @@ class Interleavings(RuleBasedStateMachine):
 
     @invariant()
     def same_due(self) -> None:
-        """The next time at which something happens by itself is known."""
+        """The next time of a timed transition is known."""
         due = min((found.due for found in self.plain.values()), default=float("inf"))
         if any(found.woken for found in self.plain.values()) and not self.keys_in(EntryPhase.ACTIVE):
             due = min(due, self.early)

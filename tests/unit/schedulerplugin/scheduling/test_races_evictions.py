@@ -1,4 +1,4 @@
-"""Evictions that are needless, that a rule forbids by then, or that come too often.
+"""Evictions that are needless, that a rule forbids by then, or that exceed the rate.
 
 The reasons for a preemption may change while it is in flight, and a tenant may cause that. Each test is a way
 in which a user could lose pods for nothing.
@@ -32,7 +32,7 @@ def begun(*objects: Any, **settings: Any) -> World:
 
 @pytest.mark.parametrize("priority", [0, 10])
 def test_not_for_a_pod_that_took_the_preemptors_name(priority: int) -> None:
-    """It is another, of whatever priority."""
+    """It is another pod, of any priority."""
     world = begun(node(cpu=1), running("low"), pod("high", 1, 10))
     world.die("high")
     world.run(pod("high", 1, priority, uid="another"))
@@ -72,7 +72,7 @@ def _risen(world: World) -> None:
 
 @pytest.mark.parametrize("happens", [_lower, _never, _tolerated, _unknown, _risen])
 def test_not_by_rules_that_changed_on_the_way(happens: Callable[[World], None]) -> None:
-    """The preemptor counts less or may not preempt; the victim's class or group protects it."""
+    """The preemptor has lost priority or may not preempt, or the victim's class or group protects it."""
     world = begun(
         *(node(cpu=2), priority_class("c", 0), group("v", 5, 1, priority_class_name="c")),
         *(running("v-0", cpu=2, priority=20, group="v"), group("g", 10, 2), gang("g", size=2, priority=10)),
@@ -85,7 +85,7 @@ def test_not_by_rules_that_changed_on_the_way(happens: Callable[[World], None]) 
 
 @pytest.mark.parametrize("budgets", Budgets)
 def test_not_against_a_strict_budget_that_came_on_the_way(budgets: Budgets) -> None:
-    """A budget that is not strict gives way, as it does in a plan."""
+    """A budget that is not strict is violated, as in a plan."""
     victim = running("low", labels={"app": "a"})
     world = begun(node(cpu=1), victim, pod("high", 1, 10), engine=Settings(budgets=budgets))
     world.run(budget())
@@ -95,7 +95,7 @@ def test_not_against_a_strict_budget_that_came_on_the_way(budgets: Budgets) -> N
 
 
 def test_only_one_preemption_however_long_it_takes() -> None:
-    """While one is in flight, not even the queue's last resort tries the preemptor again."""
+    """During a preemption, not even the queue's periodic retry tries the preemptor again."""
     world = begun(
         node("n1", 1), node("n2", 1), running("low"), running("other", "n2", 1, 1), pod("high", 1, 10)
     )
@@ -124,7 +124,7 @@ def test_a_preemptor_that_joins_a_group_on_the_way_evicts_once() -> None:
 
 
 def test_a_strict_budget_is_not_spent_twice() -> None:
-    """The budget allows one disruption; another plan is made before its status shows that it is used up."""
+    """The budget allows one disruption; another plan is made before its status is updated."""
     budget = msgspec.convert(
         {
             "metadata": {"name": "b", "namespace": NS, "uid": "b"},
@@ -142,7 +142,7 @@ def test_a_strict_budget_is_not_spent_twice() -> None:
 
 
 def test_a_victim_that_cannot_be_deleted_stops_further_evictions_for_a_while() -> None:
-    """A policy keeps one victim; those that go beside it come back, and are not evicted again and again."""
+    """A policy keeps one victim; the other victims come back, and are not evicted repeatedly."""
     world = World(node("n1", 2), running("kept"), running("b0"), pod("high", 2, 10))
     gone: list[str] = []
 
@@ -160,7 +160,7 @@ def test_a_victim_that_cannot_be_deleted_stops_further_evictions_for_a_while() -
 
 
 def test_small_plans_do_not_starve_a_large_one_of_the_rate() -> None:
-    """Otherwise a preemptor that needs no more would take each unit that the rate allows."""
+    """Otherwise a preemptor that needs no more would evict each unit that the rate allows."""
     nodes = [node(f"n{at}", 1) for at in range(30)]
     world = World(nodes, [running(f"low-{at}", f"n{at}") for at in range(30)], evictions_a_minute=2)
     world.run(pod("mid", 1, 5))

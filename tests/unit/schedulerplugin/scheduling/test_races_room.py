@@ -1,7 +1,7 @@
-"""Room held for no pod or for too much, and lost entries, in any order of events.
+"""Room that is held for no pod or for too much, and lost entries, in any order of events.
 
-A bind or a preemption in flight holds room. The objects behind it may go, come back, be recreated or be
-written by a tenant meanwhile.
+A bind or a preemption in flight holds room. The objects behind it may meanwhile be deleted, recreated or
+written by a tenant.
 """
 
 from typing import Any
@@ -23,19 +23,19 @@ def change(world: World, name: str, **metadata: Any) -> None:
 
 
 def being_deleted(world: World, name: str) -> None:
-    """Delete a pod that a finalizer keeps."""
+    """Delete a pod with a finalizer."""
     change(world, name, deletionTimestamp="2026-01-01T12:00:00Z")
 
 
 def nominated_by_hand(world: World, name: str, where: str) -> None:
-    """Write a pod's status by hand."""
+    """Write a pod's status directly."""
     found = world.state.pods[NS, name]
     status = msgspec.convert({"phase": "Pending", "nominatedNodeName": where}, type(found.status))
     world.run(msgspec.structs.replace(found, status=status))
 
 
 def held_bind(world: World) -> Bind:
-    """Let the scheduler work until a bind is in flight; return the bind."""
+    """Run the scheduler until a bind is in flight; return the bind."""
     world.hold_binds = True
     world.run()
     (bind,) = world.held
@@ -45,7 +45,7 @@ def held_bind(world: World) -> Bind:
 
 
 def test_nominations_of_another_scheduler_are_not_cleared() -> None:
-    """A higher pod of ours may take the room, but clears nothing, and the nomination counts on."""
+    """A higher pod of ours may take the room, but clears nothing, and the nomination still counts."""
     foreign = pod("foreign", 1, 0, schedulerName="default-scheduler", status={"nominatedNodeName": "n1"})
     world = World(node(cpu=1), running("low"), foreign, pod("high", 1, 10))
     world.hold_evictions = True
@@ -56,7 +56,7 @@ def test_nominations_of_another_scheduler_are_not_cleared() -> None:
 
 
 def test_a_divergent_group_reserves_no_more_than_its_pods_are_worth() -> None:
-    """A group's integer is no way around the quota of its pods' classes."""
+    """A group's integer cannot bypass the quota of its pods' classes."""
     world = World(node(cpu=1), running("old", terminating=True), group("g", 100, 1), gang("g", size=1))
     world.run()
     assert world.nominated("g-0") == "n1"
@@ -94,7 +94,7 @@ def test_a_pod_that_is_deleted_while_its_bind_is_under_way_holds_no_node() -> No
 
 @pytest.mark.parametrize("requests", [{"cpu": 5}, {"nodeSelector": {"no": "where"}}])
 def test_a_nomination_that_a_tenant_writes_holds_no_room(requests: dict[str, Any]) -> None:
-    """The scheduler reads it, and withdraws it where the pod does not fit."""
+    """The scheduler reads the nomination, and withdraws it if the pod does not fit."""
     world = World(node(cpu=1), pod("a", **requests))
     world.run()
     nominated_by_hand(world, "a", "n1")
@@ -111,7 +111,7 @@ FIRST: dict[str, tuple[list[Any], set[str]]] = {
 
 
 def test_a_bind_that_was_overtaken_takes_nothing_back() -> None:
-    """Its node went, there is another, and only then the first one fails: until then none is sent."""
+    """Its node is removed, another is added, and only then the first bind fails: until then none is sent."""
     world = World(node("n1", 1), node("n2", 0), pod("a"))
     first = held_bind(world)
     world.state.remove(world.state.nodes["n1"])
@@ -187,7 +187,7 @@ def test_of_a_gang_one_bind_fails_before_another_succeeds() -> None:
 
 
 def test_a_pod_is_recreated_right_after_its_bind_failed() -> None:
-    """The state of the first pod counts no more, and no other pod is lost over it."""
+    """The state of the first pod no longer counts, and no other pod is lost for it."""
     world = World(node(cpu=2), pod("a"))
     bind = held_bind(world)
     world.hold_binds = False
@@ -200,7 +200,7 @@ def test_a_pod_is_recreated_right_after_its_bind_failed() -> None:
 
 
 def test_a_victims_group_that_loses_priority_wakes_waiting_entries() -> None:
-    """A changed class has that effect."""
+    """A changed class has this effect."""
     world = World(node(cpu=1), group("v", 20, 1), running("v-0", priority=20, group="v"), pod("high", 1, 10))
     world.run()
     assert not world.evictions()

@@ -26,7 +26,7 @@ LIMIT = 5
     ],
 )
 def test_wait(taken: list[tuple[int, float]], units: int, now: float, seconds: float) -> None:
-    """A plan waits until what counts leaves room for it."""
+    """A plan waits until the counted evictions leave room for it."""
     rate = EvictionRate()
     for number, at in taken:
         rate.charge(LIMIT, number, at)
@@ -41,7 +41,7 @@ def test_wait(taken: list[tuple[int, float]], units: int, now: float, seconds: f
     st.booleans(),
 )
 def test_left_is_what_may_go_at_once(taken: list[tuple[int, float]], limit: int, closed: bool) -> None:
-    """No more units than that need no wait, and one more does."""
+    """Units within the limit need no wait, and one more does."""
     rate, now = EvictionRate(), 0.0
     if closed:
         rate.close(now)
@@ -77,7 +77,7 @@ def test_a_limit_that_is_set_later_counts_what_went_before() -> None:
 def test_no_pod_is_evicted_for_a_minute_after_unknown_evictions(
     taken: list[tuple[int, float]], units: int, now: float, seconds: float
 ) -> None:
-    """That holds for any limit, also if it is set, or raised, only then."""
+    """The limit holds also if it is set, or raised, only then."""
     rate = EvictionRate()
     rate.close(100.0)
     for number, at in taken:
@@ -89,7 +89,7 @@ def test_no_pod_is_evicted_for_a_minute_after_unknown_evictions(
 
 
 class _Crashed(NamedTuple):
-    """A process of a crash loop: when it begins after the last, and the plans that it tries after pauses."""
+    """A process of a crash loop: its delay after the last one, and the plans that it tries after pauses."""
 
     pause: float
     plans: list[tuple[int, float]]
@@ -106,7 +106,7 @@ class _Crashed(NamedTuple):
     )
 )
 def test_never_more_in_any_minute_of_a_crash_loop(processes: list[_Crashed]) -> None:
-    """That holds though no eviction is ever recorded."""
+    """The limit holds even if no eviction is ever recorded."""
     now = 0.0
     taken: list[tuple[float, int]] = []
     for process in processes:

@@ -1,6 +1,6 @@
 """The scheduler without a cluster: its effects for a few objects, and after a failed bind.
 
-Each case has a few objects and all of their effects, so that wrong ones are seen too.
+Each case has a few objects and all of their effects, so wrong ones are seen too.
 """
 
 from dataclasses import dataclass, field
@@ -20,7 +20,7 @@ from podium.schedulerplugin.settings import DivergencePolicy, Settings
 
 @dataclass
 class Case:
-    """Objects that are there, and what becomes of them."""
+    """The existing objects, and the expected effects."""
 
     objects: list[Any]
     bound: dict[str, str] = field(default_factory=dict)
@@ -134,7 +134,7 @@ CASES = {
 
 @pytest.mark.parametrize("name", CASES)
 def test_effects_of_a_scene(name: str) -> None:
-    """Each case as its name says."""
+    """Each case has the effects that its name describes."""
     case = CASES[name]
     world = World(case.objects)
     world.run()
@@ -146,7 +146,7 @@ def test_effects_of_a_scene(name: str) -> None:
 
 
 def test_no_bind_before_all_members_are_assumed() -> None:
-    """A gang is one effect, which names all members that it needs."""
+    """A gang is one effect with all members that it needs."""
     world = World(node(cpu=3), group("g", least=3), gang("g", size=3))
     binds = [effect for effect in world.run() if isinstance(effect, Bind)]
     assert [[pod.name for pod, _ in bind.pods] for bind in binds] == [["g-0", "g-1", "g-2"]]
@@ -161,7 +161,7 @@ def test_pods_that_join_late_are_bound_beside_those_that_run() -> None:
 
 
 def test_a_bind_that_fails_is_repeated_on_the_same_node() -> None:
-    """The pod keeps its node meanwhile, against others of its priority, and is tried first."""
+    """The pod keeps its node meanwhile against others of its priority, and is tried first."""
     world = World(node("n1", 1), pod("a", priority=5))
     world.hold_binds = True
     world.run()
@@ -216,7 +216,7 @@ def test_a_pod_that_a_kubelet_rejects_is_counted_and_its_group_planned_anew() ->
 
 
 def test_a_node_that_rejected_a_pod_is_avoided_by_the_next_one_for_some_minutes() -> None:
-    """A pod is made again by its Job, and n1 is the better node by far, but its kubelet rejects all."""
+    """A Job recreates the pod, and n1 is by far the better node, but its kubelet rejects all."""
     world = World(node("n1", 64), node("n2", 2))
     for attempt in range(4):
         world.run(pod(f"train-{attempt}"))
@@ -242,7 +242,7 @@ def test_members_that_come_one_by_one_are_looked_at_together() -> None:
 
 
 def test_use_group_priority_lets_a_divergent_group_preempt() -> None:
-    """With that setting the group's integer rules."""
+    """With that setting the group's integer decides."""
     settings = Settings(divergence=DivergencePolicy.USE_GROUP_PRIORITY, evict_only="podium-scheduler")
     world = World(
         node(cpu=1), running("low", "n1"), group("g", 10, 1), gang("g", size=1, priority=5), engine=settings
@@ -255,7 +255,7 @@ def test_use_group_priority_lets_a_divergent_group_preempt() -> None:
 def test_a_gang_is_scheduled_when_as_many_as_it_needs_have_a_node(
     needs: int, size: int, satisfied: bool
 ) -> None:
-    """The group's condition then is final; another of its members waits, and one has failed."""
+    """The group's condition is then final; another member waits, and one has failed."""
     made = group("g", 10, needs)
     failed = running("g-failed", group="g", status={"phase": "Failed"})
     here = [running(f"g-{at}", priority=10, group="g") for at in range(size)]
@@ -265,7 +265,7 @@ def test_a_gang_is_scheduled_when_as_many_as_it_needs_have_a_node(
 
 
 def test_a_gang_with_a_failed_bind_is_not_scheduled() -> None:
-    """Members on the way to a node count until then."""
+    """Members with a bind in flight count until then."""
     world = World(node(cpu=2), group("g", 10, 2), gang("g", size=2, priority=10))
     world.hold_binds = True
     world.run()

@@ -1,4 +1,4 @@
-"""Preemptions that another process had begun when it died: its conditions are hints and authorise nothing.
+"""Preemptions that another process had started before it was killed: its conditions are hints only.
 
 A tenant can write them too, so every rule of an eviction is checked again before any delete.
 """
@@ -20,7 +20,7 @@ from podium.schedulerplugin.settings import Budgets, PreemptionMode, Settings
 
 
 def marked_for_deletion(by: str = "team-a-high", scheduler: str = "podium-scheduler") -> dict[str, Any]:
-    """Return the status of a victim of a preemption whose process died."""
+    """Return the status of a victim of a killed process."""
     message = f"{scheduler}: preempting to accommodate a higher priority pod (UID {by})"
     condition = {
         "type": "DisruptionTarget",
@@ -33,7 +33,7 @@ def marked_for_deletion(by: str = "team-a-high", scheduler: str = "podium-schedu
 
 @dataclass
 class Begun:
-    """The objects an earlier process left, the pods the next process evicts, and the victims it unmarks."""
+    """The objects of an earlier process, the pods the next process evicts, and the victims it unmarks."""
 
     objects: list[Any]
     evicted: list[str] = field(default_factory=list)
@@ -134,7 +134,7 @@ BEGUN = {
 
 @pytest.mark.parametrize("name", BEGUN)
 def test_preemptions_of_an_earlier_process_are_resumed_or_withdrawn(name: str) -> None:
-    """Its conditions are hints: every rule is asked again, and what would not be done is withdrawn."""
+    """Its conditions are hints: every rule is checked again, and a mark without a preemption is withdrawn."""
     case = BEGUN[name]
     world = World(case.objects, **case.settings)
     world.run()
@@ -146,7 +146,7 @@ def test_preemptions_of_an_earlier_process_are_resumed_or_withdrawn(name: str) -
 
 
 def marked(name: str, *, by: str = "team-a-high", priority: int = 0) -> Any:
-    """Make a group that goes as a whole, with the mark of a process that died, or of a tenant."""
+    """Make a group that is evicted as a whole, with the mark of a killed process, or of a tenant."""
     condition = msgspec.convert(marked_for_deletion(by)["conditions"][0], Condition)
     return group(name, priority, whole=True, conditions=(condition,))
 
@@ -194,7 +194,7 @@ GROUPS = {
 
 @pytest.mark.parametrize("name", GROUPS)
 def test_the_mark_of_a_group_authorises_nothing(name: str) -> None:
-    """It is a hint as those of pods are; a needless one is withdrawn from the group."""
+    """It is a hint like those of pods; a needless one is withdrawn from the group."""
     objects, evicted, withdrawn = GROUPS[name]
     world = World(objects)
     world.run()

@@ -1,4 +1,4 @@
-"""The condition PodsNotMatchingPriority in the loop: it withholds preemption, and grants none."""
+"""The condition PodsNotMatchingPriority in the loop: it forbids preemption, and permits none."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ from podium.schedulerplugin.scheduling.effects import Disagreed
 
 
 def told(status: str, reason: str = "", **fields: Any) -> PodGroup:
-    """Make a group of priority 10 that has the condition, of no status if empty."""
+    """Make a group of priority 10 with the condition; empty for no status."""
     condition = Condition("PodsNotMatchingPriority", status, reason)
     return group("g", 10, 1, conditions=(condition,) if status else (), **fields)
 
@@ -24,7 +24,7 @@ def full() -> World:
 
 @pytest.mark.parametrize("status, reason", [("True", "PriorityMismatch"), ("Unknown", "GroupUnresolved")])
 def test_it_withholds_preemption_until_it_is_gone(status: str, reason: str) -> None:
-    """It does so from the moment it is seen; the pods have the group's priority all the time."""
+    """The condition applies from the moment it is seen; the pods have the group's priority all the time."""
     world = full()
     world.run(told(status, reason), pod("g-0", 1, 10, group="g"))
     world.later(60)
@@ -35,7 +35,7 @@ def test_it_withholds_preemption_until_it_is_gone(status: str, reason: str) -> N
 
 
 def test_it_stops_a_preemption_before_the_first_delete() -> None:
-    """The plan is made, the announcements are on the way, and then the condition comes."""
+    """The plan is made and the announcements are in flight when the condition arrives."""
     world = full()
     world.hold_evictions = True
     world.run(told(""), pod("g-0", 1, 10, group="g"))

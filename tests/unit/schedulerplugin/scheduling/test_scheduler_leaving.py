@@ -12,7 +12,7 @@ YEARS = 315_360_000
 
 
 def deleted(world: World, name: str, grace: int) -> None:
-    """Let the owner of a pod delete it at the start of the clock."""
+    """Delete a pod as its owner does at the start of the clock."""
     found = world.state.pods[NS, name]
     metadata = msgspec.structs.replace(
         found.metadata, deletionTimestamp=time_of(SECONDS + grace), deletionGracePeriodSeconds=grace
@@ -62,7 +62,7 @@ def test_no_pod_is_evicted_for_room_that_a_terminating_pod_frees_in_time() -> No
 
 
 def test_a_victim_of_ones_own_that_does_not_leave_is_given_up() -> None:
-    """Preemptions follow one another instead of starting all at once: the scheduler waits for each."""
+    """Preemptions follow one another: the scheduler waits for each."""
     world = World(node("n1", 1), node("n2", 1), running("low-1", "n1"), running("low-2", "n2"))
     world.lingering, world.grace = True, YEARS
     world.run(pod("high", 1, 10))

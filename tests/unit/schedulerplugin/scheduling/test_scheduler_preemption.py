@@ -1,6 +1,6 @@
-"""A preemption in its course: the events while its victims are marked, and while they end.
+"""A preemption in progress: the events while its victims are marked, and while they end.
 
-Of KEP-4832's races four are here with their names in the KEP.
+Four of KEP-4832's races are here with their names in the KEP.
 """
 
 import pytest
@@ -15,7 +15,7 @@ from podium.schedulerplugin.settings import Settings
 
 
 def test_a_nominated_preemptor_waits_while_its_victims_die() -> None:
-    """No new preemption begins, however often it is tried, and it is bound when they are gone."""
+    """No new preemption starts, however often it is tried, and it is bound when they are gone."""
     world = World(node(cpu=1), running("low", "n1"), pod("high", 1, 10))
     world.lingering, world.grace = True, 600
     world.run()
@@ -29,7 +29,7 @@ def test_a_nominated_preemptor_waits_while_its_victims_die() -> None:
 @pytest.mark.parametrize("semantics", Semantics)
 @pytest.mark.parametrize("evict_only", ["podium-scheduler", None])
 def test_pods_of_kube_system_are_never_victims(semantics: Semantics, evict_only: str | None) -> None:
-    """That holds under both semantics, whatever other pods may go."""
+    """No other pod is evicted, under both semantics."""
     low = running("low", "n1", namespace="kube-system")
     engine = Settings(semantics=semantics, evict_only=evict_only)
     world = World(node(cpu=1), low, pod("high", 1, 10), engine=engine)
@@ -57,7 +57,7 @@ def test_a_group_is_evicted_and_recorded_without_the_member_that_may_not_be() ->
 
 
 def test_reservations_are_counted_by_scheduler() -> None:
-    """Those of other schedulers hold room, too; one on a node that is gone holds none."""
+    """Victims of other schedulers hold room too; one on a deleted node holds none."""
     foreign = [
         pod(name, 1, 20, schedulerName="default-scheduler", status={"nominatedNodeName": where})
         for name, where in (("theirs", "n2"), ("lost", "n9"))
@@ -72,7 +72,7 @@ def test_reservations_are_counted_by_scheduler() -> None:
 
 
 def test_a_better_place_may_be_taken_while_victims_die() -> None:
-    """A node that comes meanwhile is taken, and the reservation ends."""
+    """A new node is used meanwhile, and the reservation ends."""
     world = World(node(cpu=1), running("low", "n1"), pod("high", 1, 10))
     world.lingering = True
     world.run()
@@ -83,7 +83,7 @@ def test_a_better_place_may_be_taken_while_victims_die() -> None:
 
 
 def test_planning_starts_afresh_when_the_nomination_is_of_no_use() -> None:
-    """The reserved node is freed; pods that end elsewhere still count, and only the rest is evicted."""
+    """The reserved node is freed; pods that end elsewhere still count, and only the others are evicted."""
     world = World(
         node("n1", 1),
         node("n2", 1),
@@ -115,7 +115,7 @@ def test_a_failed_preemption_gives_everything_back() -> None:
 
 
 def failed(world: World, *done: str, deleted: tuple[PodRef, ...] = ()) -> None:
-    """Let the preemption in flight fail: of `done` only the server knows that they were deleted."""
+    """Fail the preemption in flight: only the server knows that those in `done` were deleted."""
     (evict,) = world.held
     assert isinstance(evict, Evict)
     world.held, world.hold_evictions = [], False
@@ -130,7 +130,10 @@ def failed(world: World, *done: str, deleted: tuple[PodRef, ...] = ()) -> None:
 
 
 def test_planning_starts_with_victims_of_unanswered_deletes() -> None:
-    """Deletes got no answer. Meanwhile others could go at a lower cost, but that would be one more."""
+    """Deletes got no answer.
+
+    Meanwhile other victims would cost less, but that would be one more.
+    """
     world = World(node("n1", 2), running("a"), running("b"), pod("high", 2, 10))
     world.hold_evictions = True
     world.run()
@@ -143,7 +146,7 @@ def test_planning_starts_with_victims_of_unanswered_deletes() -> None:
 
 
 def test_going_on_waits_for_no_pause_after_a_failure() -> None:
-    """A plan of others would have to, for some went for this one."""
+    """A plan with other victims must not be made, because some were deleted for this one."""
     world = World(node("n1", 3), running("a"), running("b"), running("c"), pod("high", 3, 10))
     world.hold_evictions = True
     world.run()
@@ -182,7 +185,7 @@ def test_a_victim_that_a_rule_protects_by_then_is_not_marked_again() -> None:
 
 
 def test_a_preemptor_that_fits_meanwhile_evicts_no_pod() -> None:
-    """Some may be going already."""
+    """Some may be terminating already."""
     world = World(node("n1", 1), running("a"), pod("high", 1, 10))
     world.hold_evictions = True
     world.run()
@@ -194,7 +197,7 @@ def test_a_preemptor_that_fits_meanwhile_evicts_no_pod() -> None:
 
 
 def test_the_preemptor_is_gated_while_its_victims_are_told() -> None:
-    """Whatever happens meanwhile, it is not tried before that has ended."""
+    """It is not tried before that has ended, whatever happens meanwhile."""
     world = World(node("n1", 1), running("low", "n1"), pod("high", 1, 10))
     world.hold_evictions = True
     world.run()
@@ -205,7 +208,7 @@ def test_the_preemptor_is_gated_while_its_victims_are_told() -> None:
 
 
 def test_a_victim_that_is_gone_already_frees_its_room_at_once() -> None:
-    """The end of the task finds nothing to wait for."""
+    """When the task ends there is nothing to wait for."""
     world = World(node(cpu=1), running("low", "n1"), pod("high", 1, 10))
     world.hold_evictions = True
     world.run()
@@ -218,7 +221,7 @@ def test_a_victim_that_is_gone_already_frees_its_room_at_once() -> None:
 
 @pytest.mark.parametrize("other", [5, 10])
 def test_the_pod2s_scheduling_is_successful_pod2_is_equal_or_lower_priority_than_pod1(other: int) -> None:
-    """A pod of no higher priority does not take the room that is being made for pod1."""
+    """A pod of equal or lower priority does not take the room for pod1."""
     world = World(node("n1", 1), running("low", "n1"), pod("pod1", 1, 10))
     world.hold_evictions = True
     world.run()
@@ -249,7 +252,7 @@ def test_the_pod2s_scheduling_is_successful_pod2_is_higher_priority_than_pod1() 
 
 @pytest.mark.parametrize("other", [5, 10])
 def test_the_pod2s_scheduling_is_failed_and_starts_the_preemption_pod2_is_equal_or_lower(other: int) -> None:
-    """Its plan counts pod1 where that is nominated: room is made for both."""
+    """Its plan counts pod1 on its nominated node: room is made for both."""
     world = World(node("n1", 2), running("low-1", "n1"), running("low-2", "n1"), pod("pod1", 1, 10))
     world.hold_evictions = True
     world.run()
@@ -261,7 +264,7 @@ def test_the_pod2s_scheduling_is_failed_and_starts_the_preemption_pod2_is_equal_
 
 
 def test_the_pod2s_scheduling_is_failed_and_starts_the_preemption_pod2_is_higher_priority() -> None:
-    """It ignores pod1's nomination; no pod is marked twice, and pod1 looks elsewhere."""
+    """It ignores pod1's nomination; no pod is marked twice, and pod1 is planned elsewhere."""
     world = World(
         node("n1", 1),
         node("n2", 1),

@@ -1,6 +1,6 @@
 """Preemptors that may not evict yet or at all: because of the mode, the rate, a window, or a toleration.
 
-The message of an entry that waits names the moment or the switch, and the entry needs nothing else to go on.
+The message of a waiting entry has the time or the switch, and the entry needs no other event.
 """
 
 from typing import Any
@@ -54,7 +54,7 @@ def test_switching_off_stops_a_preemption_under_way() -> None:
 
 
 def test_evictions_have_a_rate() -> None:
-    """With two units a minute the others wait, and their message says for what."""
+    """With two units a minute the others wait, and their message has the reason."""
     pods = [running(f"low-{at}", f"n{at}") for at in range(4)]
     nodes = [node(f"n{at}", 1) for at in range(4)]
     highs = [pod(f"high-{at}", 1, 10) for at in range(4)]
@@ -71,7 +71,7 @@ def test_evictions_have_a_rate() -> None:
 
 
 def once_in_vain(world: World, deleted: int = 0) -> None:
-    """End the next preemption after so many deletes, because the server does not answer."""
+    """End the next preemption after this many deletes, because the server does not answer."""
     well = world._evict
 
     def evict(each: Evict, _failed: str) -> None:
@@ -88,7 +88,7 @@ def once_in_vain(world: World, deleted: int = 0) -> None:
     "later", [LiveSettings(evictions_a_minute=2), LiveSettings()], ids=["2", "unlimited"]
 )
 def test_a_preemption_that_goes_on_counts_once(deleted: int, later: LiveSettings) -> None:
-    """It need not wait for itself; pods deleted at first count from then, the others from now."""
+    """It need not wait for itself; the first deleted pods count from then, the others from now."""
     world = World(node(cpu=2), running("low-1"), running("low-2"), evictions_a_minute=2)
     once_in_vain(world, deleted)
     world.run(pod("high", 2, 10))
@@ -105,7 +105,7 @@ def test_a_preemption_that_goes_on_counts_once(deleted: int, later: LiveSettings
 
 
 def test_a_preemption_that_goes_on_waits_for_what_went_meanwhile() -> None:
-    """The limit covers every minute, and the minute in which its victims go is unknown."""
+    """The limit covers every minute, and the minute of its evictions is unknown."""
     world = World(node(cpu=2), running("low-1"), running("low-2"), evictions_a_minute=2)
     once_in_vain(world)
     world.run(pod("high", 2, 10))
@@ -117,7 +117,7 @@ def test_a_preemption_that_goes_on_waits_for_what_went_meanwhile() -> None:
 
 
 def test_a_preemption_that_goes_on_is_no_other_round_of_a_circle() -> None:
-    """It had waited for that before it began."""
+    """It had waited for that before it started."""
     world = World(node(cpu=1), running("low"))
     world.run(pod("high", 1, 10))
     world.die("high")
@@ -139,7 +139,7 @@ def _slow() -> Any:
 
 
 def test_another_process_does_not_restart_the_window() -> None:
-    """Since when a pod finds no room is in its condition."""
+    """The condition has the time since which a pod does not fit."""
     condition = {
         "type": "PodScheduled",
         "status": "False",

@@ -1,4 +1,4 @@
-"""A scheduler whose arrays are out of step with the cluster logs that and builds its engine again."""
+"""A scheduler whose arrays differ from the cluster logs that and builds its engine again."""
 
 import asyncio
 import io
@@ -27,7 +27,7 @@ from podium.schedulerplugin.settings import LiveSettings
 
 
 class Scene:
-    """A self-check of a world with two nodes and a pod; it ends after some steps, or when it finds a bug."""
+    """A self-check of a world with two nodes and a pod; it ends after some steps, or at the first bug."""
 
     def __init__(self) -> None:
         self.world = World(node("n1"), node("n2"), running("p", "n1"))
@@ -45,7 +45,7 @@ class Scene:
         self.check.watch(self.world.scheduler)
 
     async def run(self, steps: int) -> bool:
-        """Check so often; return whether the engine is to be built again."""
+        """Check this many times; return whether the engine must be built again."""
         self._steps = steps
         try:
             await self.check.run()
@@ -56,13 +56,13 @@ class Scene:
         raise AssertionError("it ended by itself")
 
     def corrupt(self) -> None:
-        """Count more on a node than its pods ask for."""
+        """Corrupt a node's used amount."""
         snapshot = self.world.scheduler.engine.snapshot
         snapshot.used[snapshot.resource["cpu"]][snapshot.row["n1"]] += 1
 
     @property
     def differences(self) -> float:
-        """The metric."""
+        """Return the metric."""
         text = exposition(self.registry, "text/plain")[0].decode()
         (line,) = [each for each in text.splitlines() if each.startswith("podium_scheduler_cache_diff")]
         return float(line.rpartition(" ")[2])
@@ -76,7 +76,7 @@ class Scene:
 
 
 async def test_arrays_that_are_right_are_no_news() -> None:
-    """That holds however often they are compared."""
+    """Arrays without differences are never reported, however often they are compared."""
     scene = Scene()
     assert not await scene.run(20)
     assert (scene.logged, scene.differences) == ([], 0)
@@ -161,7 +161,7 @@ async def test_a_process_builds_its_engine_again(tmp_path: Path, monkeypatch: py
         assert snapshot.allocatable[snapshot.resource["cpu"]][snapshot.row["n1"]] == 4000
         await resources["/api/v1/nodes"].tell("ADDED", _node("n2", 11))
         async with asyncio.timeout(PATIENCE_SECONDS):
-            while "n2" not in snapshot.row:  # noqa: ASYNC110 - nothing tells
+            while "n2" not in snapshot.row:  # noqa: ASYNC110 - no event is set
                 await asyncio.sleep(0)
         assert "n2" not in made[0].engine.snapshot.row
         task.cancel()

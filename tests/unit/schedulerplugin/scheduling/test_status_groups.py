@@ -1,6 +1,6 @@
 """The conditions written to groups: one apply has all of our conditions, whatever the state shows yet.
 
-An apply removes the conditions it does not name, so each apply repeats those written before.
+An apply removes the conditions it does not name, so each apply repeats the earlier ones.
 """
 
 import asyncio
@@ -28,8 +28,8 @@ from podium.schedulerplugin.scheduling.messages import SCHEDULER_ERROR, UNSCHEDU
 from podium.schedulerplugin.scheduling.preemptions import Announcements
 
 
-def whole(group: PodGroup = group_with()) -> Unit:  # noqa: B008 - a value that nothing changes
-    """The unit that a group is."""
+def whole(group: PodGroup = group_with()) -> Unit:  # noqa: B008 - an immutable value
+    """Return the unit of a group."""
     return Unit("PodGroup", "team", "train", group.metadata.uid or "", 5, (ref("v1"), ref("v2")))
 
 
@@ -62,7 +62,7 @@ async def test_a_group_that_cannot_be_judged() -> None:
 
 
 async def test_a_group_that_was_scheduled_stays_so() -> None:
-    """That holds for every message before the write, and whether or not the state shows it yet."""
+    """Each message is written, whether or not the state shows the earlier one yet."""
     async with at_work() as scene:
         scene.state.apply(group_with())
         scene.statuses.placed(KEY, "all of them")
@@ -74,7 +74,7 @@ async def test_a_group_that_was_scheduled_stays_so() -> None:
 
 
 async def test_a_group_that_is_evicted_is_a_target_until_it_is_scheduled_anew() -> None:
-    """Each apply has all of our conditions, though the state shows none of them yet."""
+    """Each apply has all of our conditions, although the state shows none of them yet."""
     async with at_work() as scene:
         scene.state.apply(group_with())
         scene.statuses.placed(KEY, "all of them")
@@ -91,7 +91,7 @@ async def test_a_group_that_is_evicted_is_a_target_until_it_is_scheduled_anew() 
 
 
 async def test_a_group_is_no_target_after_its_preemption_was_given_up() -> None:
-    """A group that lost a pod already stays one."""
+    """A group that lost a pod already stays scheduled."""
     async with at_work() as scene:
         scene.state.apply(group_with())
         scene.statuses.began(eviction(whole()), everything(eviction(whole())))
@@ -132,7 +132,7 @@ async def test_a_group_that_is_gone_is_not_told() -> None:
 
 
 async def test_a_group_is_told_again_after_trouble_what_it_is_then() -> None:
-    """News of both attempts go together."""
+    """The results of both attempts are written together."""
     async with at_work(refused(500)) as scene:
         scene.state.apply(group_with())
         scene.statuses.placed(KEY, "all of them")
@@ -155,7 +155,7 @@ async def test_a_stored_group_condition_is_ours_after_a_restart() -> None:
 
 
 async def test_a_group_is_told_at_once_what_must_be_known_before_the_first_delete() -> None:
-    """The group has that condition at once though hot writes are in flight; it is written once."""
+    """The group has that condition at once, although hot writes are in flight; it is written once."""
     async with at_work() as scene:
         scene.state.apply(group_with())
         scene.api.busy = True
@@ -171,7 +171,7 @@ async def test_a_group_is_told_at_once_what_must_be_known_before_the_first_delet
 
 
 async def test_two_writes_to_a_group_do_not_overtake_each_other() -> None:
-    """An apply that leaves a condition out takes it away, so it waits for the one before."""
+    """An apply that leaves a condition out removes it, so it waits for the one before."""
     async with at_work() as scene:
         scene.state.apply(group_with())
         scene.api.held = asyncio.Event()
@@ -190,7 +190,7 @@ async def test_two_writes_to_a_group_do_not_overtake_each_other() -> None:
 
 @pytest.mark.parametrize("code", [403, 500])
 async def test_a_group_that_cannot_be_told_is_said_so(code: int) -> None:
-    """The evictor marks its pods then."""
+    """The evictor then marks its pods."""
     async with at_work(refused(code)) as scene:
         scene.state.apply(group_with())
         assert not await scene.statuses.target(eviction(whole()), whole())

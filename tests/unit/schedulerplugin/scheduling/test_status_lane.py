@@ -1,7 +1,6 @@
-"""The lane of pod conditions delays nothing: no bind, no server, and no write behind a failure.
+"""The queue of pod conditions delays nothing: no bind, no server, and no write behind a failure.
 
-A full cluster has ten thousand pods whose condition says that they wait, at the moment when room is being
-made.
+A full cluster has ten thousand pods with waiting conditions at the moment when room is made.
 """
 
 import asyncio
@@ -28,7 +27,7 @@ from podium.schedulerplugin.scheduling.effects import Unit
 
 
 async def test_hot_writes_go_first() -> None:
-    """While they last a trickle of others passes; then all of them."""
+    """During hot writes a few others are sent; afterwards all of them."""
     async with at_work() as scene:
         names = [f"pod-{number}" for number in range(20)]
         for name in names:
@@ -84,7 +83,7 @@ async def test_a_pod_that_is_gone_on_the_server_is_no_error() -> None:
 
 @pytest.mark.parametrize("code", [403, 422])
 async def test_a_forbidden_write_is_logged_once_and_dropped(code: int) -> None:
-    """The next attempt at the pod asks again."""
+    """The next attempt at the pod writes it again."""
     async with at_work(refused(code), refused(code), refused(code)) as scene:
         for name in ("a", "b"):
             scene.state.apply(pod(name))
@@ -127,7 +126,7 @@ AWAY = (refused(500), PodiumError("no answer"), refused(503))
 
 
 async def test_victims_that_stay_are_unmarked_when_the_server_is_back() -> None:
-    """The write uses the version of the pod that is known by then."""
+    """The write uses the version of the pod at that time."""
     async with at_work(*AWAY, ChangedError("it has changed")) as scene:
         scene.state.apply(pod("a", bound="node-1", version="1"))
         scene.statuses.unmark([ref("a")])

@@ -1,6 +1,6 @@
 """The conditions written to pods: the last message, once, and no message without effect.
 
-Every failed attempt ends in a report, and most of them repeat the pod's condition. Writing that again would
+Every failed attempt ends in a report, and most of them repeat the pod's condition. Writing it again would
 take requests from the API server that a bind could have used.
 """
 
@@ -31,7 +31,7 @@ VICTIM = Unit("Pod", "team", "v", "uid-v", 1, (ref("v"),))
 
 
 async def test_each_condition_is_written_once() -> None:
-    """The message is in a condition and an event; it is not repeated, whether the state shows it or not."""
+    """The message is in a condition and an event, once, whether the state shows it or not."""
     async with at_work() as scene:
         for name in ("a", "b"):
             scene.state.apply(pod(name))
@@ -109,7 +109,7 @@ MOOT = {
 @pytest.mark.parametrize("late", [False, True], ids=["at once", "while it waits"])
 @pytest.mark.parametrize("after", MOOT.values(), ids=MOOT.keys())
 async def test_a_pointless_message_is_not_written(after: Schedulable | None, late: bool) -> None:
-    """It costs nothing of the rate, so the others wait no longer for it."""
+    """It costs nothing of the rate, so the others do not wait longer."""
     async with at_work() as scene:
         scene.api.busy = late
         scene.state.apply(pod("a"))
@@ -155,7 +155,7 @@ async def test_a_node_that_is_not_reserved_any_more_is_no_failure_to_tell_of() -
 
 
 async def test_no_older_report_undoes_what_an_evictor_writes() -> None:
-    """It reserves a node for `a` and takes one from `b`, and writes both itself."""
+    """The preemption reserves a node for `a` and takes one from `b`, and writes both itself."""
     async with at_work() as scene:
         scene.api.busy = True
         for each in (pod("a"), pod("b", FULL, "node-1")):
@@ -172,7 +172,7 @@ async def test_no_older_report_undoes_what_an_evictor_writes() -> None:
 
 
 async def test_a_preemption_that_failed_gives_its_nodes_back() -> None:
-    """The state may not show yet that they had been reserved."""
+    """The state may not show yet that they were reserved."""
     async with at_work() as scene:
         scene.state.apply(pod("a"))
         scene.statuses.began(eviction(), everything(eviction()))
@@ -182,7 +182,7 @@ async def test_a_preemption_that_failed_gives_its_nodes_back() -> None:
 
 
 async def test_a_preemption_that_is_over_soon_is_not_told_of() -> None:
-    """Neither the pod that was bound meanwhile gets a message, nor the victims that are gone."""
+    """Neither the pod that was bound meanwhile nor deleted victims get a message."""
     async with at_work() as scene:
         scene.state.apply(pod("a"))
         scene.state.apply(pod("v", bound="node-1"))
@@ -197,7 +197,7 @@ async def test_a_preemption_that_is_over_soon_is_not_told_of() -> None:
 
 
 async def test_a_preemption_that_lasts_is_told_of() -> None:
-    """Autoscalers read the reserved node, and people why a victim goes."""
+    """Autoscalers read the reserved node, and users the reason of an eviction."""
     async with at_work() as scene:
         scene.state.apply(pod("a"))
         scene.state.apply(pod("v", bound="node-1"))
@@ -241,7 +241,7 @@ STEPS = st.one_of(
 async def test_in_the_end_every_pod_has_its_last_message(
     steps: list[tuple[str, ...]], outcomes: list[PodiumError | None]
 ) -> None:
-    """That holds however late writes end and the state shows them, and whatever fails on the way."""
+    """The result is right however late writes end and the state shows them, and whatever fails."""
     async with at_work(*outcomes) as scene:
         last: dict[PodRef, tuple[str, str]] = {}
         for name in NAMES:
@@ -263,7 +263,7 @@ async def test_in_the_end_every_pod_has_its_last_message(
         if scene.api.held is not None:
             scene.api.held.set()
             scene.api.held = None
-        # A change may wait 5 s for the next one, and a write that failed is made again.
+        # A change may wait 5 s for the next one, and a failed write is repeated.
         for _ in range(15):
             await scene.advance(1.0)
         assert scene.api.told == last

@@ -1,4 +1,4 @@
-"""A bug about one pod, and a server that refuses one write, affect that pod alone."""
+"""An exception for one pod, and a server that refuses one write, affect that pod alone."""
 
 import asyncio
 import threading
@@ -26,7 +26,7 @@ class BugError(Exception):
 
 
 def buggy(world: World, poison: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Make every question about one pod fail, and step the scheduler as the loop does it."""
+    """Make every decision on one pod fail, and step the scheduler as the loop does."""
     scheduler, engine = world.scheduler, world.scheduler.engine
     step, decide, place = scheduler.step, engine.decide, engine.place_lone
 
@@ -52,7 +52,7 @@ def buggy(world: World, poison: str, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_bug_about_one_pod_keeps_no_other_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Lone pods are placed many at a time; one that cannot be is left to itself."""
+    """Lone pods are placed in batches; a failing one is tried by itself."""
     world = World(node("n1", 10))
     buggy(world, "b", monkeypatch)
     world.run(pod("a"), pod("b"), pod("c"))
@@ -63,7 +63,7 @@ def test_a_bug_about_one_pod_keeps_no_other_out(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_effects_that_precede_an_error_are_carried_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Those placed in the same step are bound, for they count as such."""
+    """Pods placed in the same step are bound, because they count as placed."""
     world = World(node("n1", 10))
     place = world.scheduler.engine.place_lone
     buggy(world, "b", monkeypatch)
@@ -74,13 +74,13 @@ def test_effects_that_precede_an_error_are_carried_out(monkeypatch: pytest.Monke
 
 
 class Recorder:
-    """Statuses, a history, metrics: whatever is called on it is noted."""
+    """Records each call of statuses, history and metrics."""
 
     def __init__(self) -> None:
         self.reports: list[ReportPending] = []
 
     def submit(self, report: ReportPending) -> None:
-        """Take a pod's report."""
+        """Record a pod's report."""
         self.reports.append(report)
 
     def __getattr__(self, name: str) -> Callable[..., None]:
@@ -110,7 +110,7 @@ async def looped(
     )
     task = asyncio.create_task(loop.run())
     async with asyncio.timeout(PATIENCE_SECONDS):
-        while not until(recorder):  # noqa: ASYNC110 - what is noted sets no event
+        while not until(recorder):  # noqa: ASYNC110 - a call of the recorder sets no event
             await asyncio.sleep(0)
     task.cancel()
     with suppress(asyncio.CancelledError):
@@ -120,12 +120,12 @@ async def looped(
 
 
 def refused(what: str, name: str) -> RefusedError:
-    """Return the error of a server that forbids a request, in its own words."""
+    """Return the error of a server that forbids a request, with its own message."""
     return RefusedError("https://api", f"{what} /x/pods/{name}", 403, "Forbidden", f"pod {name} is kept")
 
 
 async def test_the_message_of_a_preemptor_has_no_names_of_victims() -> None:
-    """The server's own words about a write that it refused are for the log."""
+    """The server's message on a refused write is in the log."""
     writes = Recorded({Write("delete", "secret"): refused("DELETE", "secret")})
     world = World(node(cpu=1), running("secret", namespace="other"), pod("high", 1, 10))
     recorder = await looped(world, writes, lambda recorder: bool(recorder.reports))
@@ -143,7 +143,7 @@ async def test_a_pod_that_the_server_does_not_take_is_told_so() -> None:
 
 
 async def test_a_bug_at_the_start_keeps_no_other_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A process that ended over one pod would end each time it begins."""
+    """A process that ended because of one pod would end at each start."""
     world = World(node(cpu=2))
     wanted = world.scheduler.entry_pods.wanted
 
@@ -162,13 +162,13 @@ async def test_a_bug_at_the_start_keeps_no_other_out(monkeypatch: pytest.MonkeyP
 class Away(Recorded):
     """An API server that answers binds only."""
 
-    async def mark(self, pod: PodRef, condition: Condition, version: str | None = None) -> None:  # noqa: ARG002 - as a Writes
+    async def mark(self, pod: PodRef, condition: Condition, version: str | None = None) -> None:  # noqa: ARG002 - the signature of Writes
         self.begun.append(Write("mark", pod.name, condition.status or ""))
         await asyncio.get_running_loop().create_future()
 
 
 async def test_a_preemption_of_thousands_of_pods_keeps_no_bind_waiting() -> None:
-    """It has only so many writes in flight at a time, and others go on meanwhile."""
+    """It has a limited number of writes in flight, and other work continues."""
     victims = [running(f"v{number}", "n1") for number in range(3000)]
     world = World(node("n1", 3000, room={"pods": 4000}), victims, pod("high", 3000, 10), pod("other", 1))
     world.apply(node("n2", 1))
@@ -210,7 +210,7 @@ async def test_a_bug_at_the_end_of_a_preemption_keeps_no_other_out(monkeypatch: 
 
 
 async def test_a_slow_step_names_its_entry_and_takes_it_back(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The event loop goes on while the step lasts; the name is for the next leader."""
+    """The event loop runs during the step; the next leader reads the name."""
     world = World(node("n1", 1), pod("slow"))
     named, reported = threading.Event(), list[list[Key]]()
     place = world.scheduler.engine.place_lone

@@ -1,4 +1,4 @@
-"""Decisions that exceed their time budget: the entry waits behind all others, which go on, with a message."""
+"""Decisions that exceed their time budget: the entry waits behind all others with a message."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -25,7 +25,7 @@ from podium.schedulerplugin.scheduling.entry import EntryPhase
 
 
 class Slow(World):
-    """A world where the decisions about some pods take longer than any budget."""
+    """A world where decisions on some pods take longer than any budget."""
 
     def __init__(self, *names: str) -> None:
         self.slow = set(names)
@@ -33,7 +33,7 @@ class Slow(World):
         super().__init__(node("n1", 10))
 
     def restart(self, *args: object, **kwargs: object) -> None:
-        """Start a process whose engine is slow, too."""
+        """Start a process whose engine is slow too."""
         super().restart(*args, **kwargs)  # type: ignore[arg-type]
         engine = self.scheduler.engine
         decide, place = engine.decide, engine.place_lone
@@ -84,7 +84,7 @@ def test_an_entry_over_budget_says_so_and_keeps_no_other_out(slow: list[object],
 
 
 def test_it_is_tried_again_and_bound_once_it_is_quick() -> None:
-    """It backs off as any entry that failed does, and the timeout leaves nothing behind."""
+    """It backs off like any failed entry, and the timeout leaves nothing behind."""
     world = Slow("slow")
     world.run(pod("slow"))
     world.later(60)
@@ -97,7 +97,7 @@ def test_it_is_tried_again_and_bound_once_it_is_quick() -> None:
 
 
 def test_it_is_tried_after_entries_of_any_priority() -> None:
-    """Those that came later and are worth less do not wait for it a second time."""
+    """Later entries of lower priority do not wait for it a second time."""
     world = Slow("slow")
     world.run(pod("slow", priority=100))
     world.asked.clear()
@@ -109,7 +109,7 @@ def test_it_is_tried_after_entries_of_any_priority() -> None:
 
 
 def test_one_slow_pod_among_many_is_found() -> None:
-    """Lone pods are placed many at a time; the run gets shorter until the slow one is by itself."""
+    """Lone pods are placed in batches; the batch gets shorter until the slow one is by itself."""
     world = Slow("p3")
     world.run(*(pod(f"p{number}") for number in range(8)))
     assert sorted(world.bound()) == [f"p{number}" for number in range(8) if number != 3]
@@ -117,7 +117,7 @@ def test_one_slow_pod_among_many_is_found() -> None:
 
 
 def test_a_preemption_that_followed_another_is_planned_for_itself() -> None:
-    """The quick way to plan for one like the last may exceed the budget; the last one counts all the same."""
+    """The fast path for an equal preemptor may exceed the budget; the last decision still counts."""
     world = World(node("n1", 1), node("n2", 1), running("v1", "n1"), running("v2", "n2"))
 
     def never(*_args: object, **_kwargs: object) -> None:
@@ -130,7 +130,7 @@ def test_a_preemption_that_followed_another_is_planned_for_itself() -> None:
 
 
 def test_a_suspect_is_tried_last_and_alone() -> None:
-    """The leader before lost its lease while it decided for this entry, and this one may lose it, too."""
+    """The former leader lost its lease while it decided this entry, and this one may lose it too."""
     world = World(node("n1", 10))
     world.state._observers.clear()
     world.apply(pod("high", priority=100), pod("low"), pod("lower", priority=-1))
@@ -146,7 +146,7 @@ def test_a_suspect_is_tried_last_and_alone() -> None:
 
 
 def test_a_preemption_begun_for_a_suspect_is_not_resumed() -> None:
-    """Its victims are unmarked; the suspect is decided about after all others."""
+    """Its victims are unmarked; the suspect is decided after all others."""
     world = World(node("n1", 1), running("victim"))
     world.hold_evictions = True
     world.run(pod("high", 1, 10))

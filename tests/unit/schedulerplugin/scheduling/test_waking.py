@@ -1,4 +1,4 @@
-"""Any entry that a change can help is tried soon, without the queue's last resort after 5 minutes."""
+"""Any entry that a change can help is tried soon, without the queue's periodic retry after 5 minutes."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -25,12 +25,12 @@ SOON = 11.0
 
 
 def running(name: str, cpu: int = 1, priority: int = 0, **kwargs: Any) -> Any:
-    """Make a pod of ours that runs on n1."""
+    """Make our pod that runs on n1."""
     return pod(name, cpu, priority, node="n1", **kwargs)
 
 
 def held(binds: bool = False, evictions: bool = False, lingering: bool = False) -> Callable[[World], None]:
-    """Make effects take time."""
+    """Hold effects."""
 
     def begin(world: World) -> None:
         world.hold_binds, world.hold_evictions, world.lingering = binds, evictions, lingering
@@ -44,7 +44,7 @@ def gone(*names: str) -> Callable[[World], None]:
 
 
 def gone_unbound(name: str) -> Callable[[World], None]:
-    """Delete a pod, and have its bind fail."""
+    """Delete a pod, and fail its bind."""
 
     def end(world: World) -> None:
         world.die(name)
@@ -60,7 +60,7 @@ def comes(*objects: Any) -> Callable[[World], None]:
 
 @dataclass
 class Case:
-    """Objects, changes with the scheduler at work after each, and the entries that wait until the last."""
+    """Objects, changes with the scheduler running after each, and the entries that wait until the last."""
 
     objects: list[Any]
     steps: list[Callable[[World], None]]
@@ -79,7 +79,7 @@ def on(name: str) -> dict[str, Any]:
 
 
 def apart(name: str, **selector: Any) -> Any:
-    """Make a pod that keeps away from pods with the label app=a on its node."""
+    """Make a pod with anti-affinity to pods with the label app=a on its node."""
     return pod(name, 1, 0, **dynamic_cases.anti_affinity(dynamic_cases.term("a", HOST, **selector)))
 
 
@@ -192,7 +192,7 @@ CASES = {
 
 @pytest.mark.parametrize("name", CASES)
 def test_an_entry_that_a_change_helps_is_tried_soon(name: str) -> None:
-    """Each case as its name says: the last thing that happens helps, and nothing before."""
+    """In each case the last event helps, and none before."""
     case = CASES[name]
     world = World(case.objects, **case.settings)
     world.run()
@@ -210,7 +210,7 @@ def test_an_entry_that_a_change_helps_is_tried_soon(name: str) -> None:
 
 
 def test_the_higher_of_two_that_wait_gets_the_node_that_comes() -> None:
-    """It does so at once, though the backoff of the lower one ends first; no pod is evicted for it later."""
+    """It is tried at once, although the backoff of the lower one ends first; no pod is evicted for it."""
     world = World()
     world.run(pod("lower", 1, 3))
     world.later(0.5)
@@ -233,7 +233,7 @@ def test_a_pod_in_backoff_takes_the_node_that_comes_before_a_lower_pod() -> None
 
 
 def test_a_gang_in_backoff_is_placed_when_its_last_node_comes() -> None:
-    """Six nodes come one by one, and each raised its backoff."""
+    """Six nodes are added one by one, and each raised its backoff."""
     members = [pod(f"g-{at}", 1, 10, group="g") for at in range(6)]
     world = World(group("g", 10, 6), members)
     for at in range(6):
@@ -261,7 +261,7 @@ def test_attempts_that_take_long_leave_time_for_lower_pods(slow: bool) -> None:
 
 
 def test_a_gang_below_its_quorum_stays_gated_when_it_is_looked_at_again() -> None:
-    """After five minutes it is decided once, and not again and again."""
+    """After five minutes it is decided once, and not repeatedly."""
     world = World(node("n1"), group("g", 0, 2), pod("g-0", group="g"))
     world.run()
     world.later(310)
@@ -271,7 +271,7 @@ def test_a_gang_below_its_quorum_stays_gated_when_it_is_looked_at_again() -> Non
 
 
 def test_a_bind_on_its_reserved_node_wakes_no_entry() -> None:
-    """A reservation that becomes a place leaves no room, so preemptors that wait elsewhere are let alone."""
+    """A reservation that becomes a bind frees no room, so preemptors elsewhere are not woken."""
     nodes = [node(f"n{at}", 1) for at in (1, 2)]
     lows = [pod(f"low-{at}", 1, node=f"n{at}") for at in (1, 2)]
     world = World(nodes, lows)
@@ -286,7 +286,7 @@ def test_a_bind_on_its_reserved_node_wakes_no_entry() -> None:
 
 
 def test_a_gang_that_is_bound_may_be_evicted_by_its_lowest_member() -> None:
-    """While its binds are in flight it is no victim; a preemptor of higher priority waits only for that."""
+    """While its binds are in flight it is no victim; a preemptor of higher priority waits for them only."""
     gang = [pod("g-0", 1, 0, group="g"), pod("g-1", 1, 5, group="g")]
     world = World(node("n1", 2), group("g", 5, 2, whole=True))
     world.hold_binds = True
@@ -300,7 +300,7 @@ def test_a_gang_that_is_bound_may_be_evicted_by_its_lowest_member() -> None:
 
 @pytest.mark.parametrize("waits", [False, True])
 def test_members_that_go_are_looked_at_where_others_wait(waits: bool) -> None:
-    """A running group that loses pods is no work by itself; its other pods may be too few now."""
+    """A running group that loses pods needs no attempt by itself; its other pods may be too few now."""
     members = [pod(f"g-{at}", 1, node="n1", group="g") for at in range(2)]
     world = World(node("n1", 2), group("g", 0, 2), members, [pod("g-2", 1, group="g")] if waits else [])
     world.run()
@@ -326,7 +326,7 @@ def test_an_entry_is_planned_again_when_pods_it_counted_on_stay() -> None:
 
 
 def test_an_entry_that_loses_reserved_room_to_a_bind_is_planned_again() -> None:
-    """Its victim dies in vain now, and the preemptor does not wait for that."""
+    """Its victim is evicted in vain now, and the preemptor does not wait for it."""
     world = World(node("n1", 3), node("n2", 3), running("low", 2), pod("low-2", 3, 1, node="n2"))
     world.lingering = True
     world.run(pod("a", 3, 5))
@@ -338,7 +338,7 @@ def test_an_entry_that_loses_reserved_room_to_a_bind_is_planned_again() -> None:
 
 
 def test_a_preemptor_hears_at_the_end_what_happened_meanwhile() -> None:
-    """Room came while its victims were marked: it takes that, however long they take to end."""
+    """Room appears while its victims are marked: it uses that, however long they take to end."""
     world = World(node("n1", 2), node("n2", 2), running("low", 2), pod("high", 2, 9, node="n2"))
     world.hold_evictions = world.lingering = True
     world.run(pod("a", 2, 5))
@@ -349,7 +349,7 @@ def test_a_preemptor_hears_at_the_end_what_happened_meanwhile() -> None:
 
 
 def test_a_member_that_waits_may_make_its_group_a_victim() -> None:
-    """A divergent group withstands no more than its lowest member, whether that runs or not."""
+    """A divergent group is protected at its lowest member's priority, whether that runs or not."""
     world = World(node("n1", 1), group("h", 5, whole=True), running("h-0", 1, 5, group="h"))
     world.run(pod("a", 1, 5))
     assert not world.evicted()
@@ -359,7 +359,7 @@ def test_a_member_that_waits_may_make_its_group_a_victim() -> None:
 
 
 def test_an_entry_that_a_change_helps_during_its_preemption_is_tried_at_its_end() -> None:
-    """That holds although the queue's last resort came in between."""
+    """It is tried although the queue's periodic retry came in between."""
     world = World(node("n1"), node("n2"), running("low", 4), pod("other", 4, 9, node="n2"))
     world.hold_evictions = world.lingering = True
     world.run(pod("high", 4, 5))
@@ -373,7 +373,7 @@ def test_an_entry_that_a_change_helps_during_its_preemption_is_tried_at_its_end(
 
 @pytest.mark.parametrize("policy", [None, "Never"])
 def test_an_entry_of_higher_priority_takes_the_room_of_a_failed_bind(policy: str | None) -> None:
-    """The node stays reserved for the pod, but that counts against no higher priority."""
+    """The node stays reserved for the pod, but not against a higher priority."""
     world = World(node("n1", 1), pod("a", 1, 5))
     world.hold_binds = True
     world.run()
@@ -385,7 +385,7 @@ def test_an_entry_of_higher_priority_takes_the_room_of_a_failed_bind(policy: str
 
 
 def test_a_pod_that_stays_counts_toward_its_group_again() -> None:
-    """While its members were to go, a group had too few for one more."""
+    """While its members were leaving, a group had too few for one more."""
     members = [running(f"g-{at}", group="g") for at in (0, 1)]
     world = World(node("n1", 3), group("g", 0, 3, whole=True), members)
     world.hold_evictions = True
@@ -403,7 +403,7 @@ def test_a_pod_that_stays_counts_toward_its_group_again() -> None:
     ids=["evicted", "deleted"],
 )
 def test_a_pod_marked_for_deletion_leaves_room_before_it_is_gone(size: int, goes: Any) -> None:
-    """A preemptor that could not evict the leaving pod evicts another at once and waits for no end."""
+    """A preemptor that could not evict the leaving pod evicts another at once and does not wait."""
     world = World(node("n1", 4), running("low"), running("mid", 3, 5))
     world.lingering = True
     world.run(pod("b", size, 5))

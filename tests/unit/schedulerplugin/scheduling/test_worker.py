@@ -1,4 +1,4 @@
-"""The worker: the event loop goes on while its thread computes, and nothing changes what the thread reads."""
+"""The worker: the event loop runs while its thread computes, and nothing changes what the thread reads."""
 
 import asyncio
 import threading
@@ -18,7 +18,7 @@ def worker() -> Iterator[Worker]:
 
 
 class Held:
-    """Work that begins, and ends when it is let go."""
+    """Work that starts, and ends when the test releases it."""
 
     def __init__(self, error: Exception | None = None) -> None:
         self.begun = threading.Event()
@@ -34,7 +34,7 @@ class Held:
 
 
 async def begun(work: Held) -> None:
-    """Wait, without holding up the event loop, until work has begun."""
+    """Wait, without blocking the event loop, until work has started."""
     assert await asyncio.to_thread(work.begun.wait, PATIENCE_SECONDS)
 
 
@@ -50,7 +50,7 @@ async def test_the_event_loop_goes_on_while_the_thread_works(worker: Worker) -> 
 
 
 async def test_a_change_waits_for_the_work(worker: Worker) -> None:
-    """The caller of run continues first: it may use what the work found before anything changes."""
+    """The caller of run continues first: it may use the result before anything changes."""
     order: list[str] = []
     work = Held()
 
@@ -114,7 +114,7 @@ async def test_a_cancelled_caller_leaves_no_thread_behind(worker: Worker, error:
 
 
 async def test_values_of_the_worker_thread_are_read_between_its_jobs(worker: Worker) -> None:
-    """A scrape of the metrics meanwhile gives the last reading."""
+    """A scrape of the metrics meanwhile returns the last values."""
     values = [1, 2, 3]
     reading = worker.between(lambda: values.pop(0))
     assert reading() == 2

@@ -40,7 +40,7 @@ Say = Callable[[], web.StreamResponse] | None
 
 
 class Sent(NamedTuple):
-    """A request as the server saw it."""
+    """A request as the server received it."""
 
     method: str
     path: str
@@ -50,18 +50,18 @@ class Sent(NamedTuple):
 
 
 class Api:
-    """A server that says one thing after another, the last for ever."""
+    """A server with answers in turn, the last one for ever."""
 
     def __init__(self) -> None:
         self.fake = Fake()
         self.sent: list[Sent] = []
         self.says: Iterator[Say] = iter(())
-        # While it is clear, no request gets an answer.
+        # While it is not set, no request gets an answer.
         self.open = asyncio.Event()
         self.open.set()
         self.waiting = 0
         self.most = 0
-        # As many wait as may write at a time.
+        # As many requests wait as may be in flight.
         self.full = asyncio.Event()
         for path in (PATH, f"{PATH}/binding", f"{PATH}/status", f"{GROUP_PATH}/status"):
             self.fake.answers[path] = self._take
@@ -109,7 +109,7 @@ class World(NamedTuple):
 
 @pytest.fixture
 async def world(tmp_path: Path) -> AsyncIterator[World]:
-    """Yield a server that is well, a lease without end, and three writes at a time."""
+    """Yield a healthy server, a lease without end, and three writes at a time."""
     api, counted, waits, lease = Api(), list[tuple[str, str]](), list[float](), [inf]
 
     async def sleep(seconds: float) -> None:
@@ -364,7 +364,7 @@ ANSWERS: list[tuple[str, Work, list[Say], type[Exception] | None, str, str, list
 async def test_answers_have_the_documented_meaning(
     world: World, case: tuple[str, Work, list[Say], type[Exception] | None, str, str, list[float]]
 ) -> None:
-    """A pod that is gone or bound is no failure; an unknown outcome is read again for a while."""
+    """A pod that is gone or bound is no failure; an unknown result is read again for a while."""
     _, work, says, error, how, asked, waits = case
     world.api.says = iter(says)
     outcome = await world.outcome(work)
@@ -382,7 +382,7 @@ async def test_a_taken_pod_says_where_it_is(world: World) -> None:
 
 
 async def test_a_delete_with_a_lost_answer_is_repeated(world: World) -> None:
-    """Twice is harmless: it names the UID, and the time to end has begun with the first."""
+    """A second delete is harmless: it names the UID, and the grace period began with the first."""
     world.api.says = iter([None, None, None, NOT_FOUND])
     assert await world.outcome(_delete) is None
     assert set(world.api.methods.split()) == {"DELETE"}
@@ -397,7 +397,7 @@ async def test_nothing_is_sent_when_the_lease_is_over(world: World) -> None:
 
 
 async def test_nothing_is_asked_again_when_the_lease_is_over(world: World) -> None:
-    """It may end while a busy server is left alone, or before the result of a write is read."""
+    """The lease may end during a pause for a busy server, or before the result of a write is read."""
     world.lease[:] = [inf, 0.0]
     world.api.says = iter([LATER])
     assert isinstance(await world.outcome(_mark), LeaseOverError)
@@ -408,7 +408,7 @@ async def test_nothing_is_asked_again_when_the_lease_is_over(world: World) -> No
 
 
 async def test_a_request_ends_with_the_lease(world: World) -> None:
-    """Whatever its result, no step follows from it."""
+    """No step follows from it, whatever its result."""
     world.lease[:] = [0.05, 0.0]
     world.api.open.clear()
     assert isinstance(await world.outcome(_delete), LeaseOverError)

@@ -18,12 +18,12 @@ def _scheduled(name: str, folder: Path) -> Iterator[World]:
 
 @pytest.fixture(scope="module")
 def worlds(kept: Kept, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], World]:
-    """Return the world of one of PLACES with one scheduler for all tests; made when first asked for."""
+    """Return the world of one of PLACES with one scheduler for all tests; created at its first use."""
     return lambda name: kept.once(name, lambda: _scheduled(name, tmp_path_factory.mktemp("world")))
 
 
 @pytest.fixture(params=PLACES)
 def yard(request: pytest.FixtureRequest, worlds: Callable[[str], World]) -> Iterator[Yard]:
-    """Yield a namespace and nodes of the test's own, in each world."""
+    """Yield a namespace and nodes for one test, in each world."""
     with worlds(request.param).yard() as made:
         yield made

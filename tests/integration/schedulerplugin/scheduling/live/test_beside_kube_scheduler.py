@@ -1,4 +1,4 @@
-"""Podium and kube-scheduler on one cluster: each its own nodes, or, where that is so, the same ones."""
+"""Podium and kube-scheduler on one cluster, with separate nodes or with the same ones."""
 
 from collections.abc import Callable, Iterator
 
@@ -27,7 +27,7 @@ def both(worlds: Callable[[str], World]) -> Iterator[World]:
 
 @pytest.fixture
 def shared(both: World) -> Iterator[Yard]:
-    """Yield a yard whose nodes are open to every scheduler."""
+    """Yield a sandbox whose nodes are open to every scheduler."""
     with both.yard() as made:
         yield made
 
@@ -39,7 +39,7 @@ def reserve(yard: Yard, name: str) -> None:
 
 
 def test_reserved_nodes_are_podiums_and_are_never_over_committed(both: World) -> None:
-    """A flood of pods of both; each goes to its own nodes, preemptors of ours evict none of the others'."""
+    """Among many pods of both, each goes to its own nodes, and our preemptors evict none of the others'."""
     with (
         both.scheduling(schedulerName=RESERVING, reservedNodes=RESERVED),
         both.yard(RESERVING) as yard,
@@ -80,7 +80,7 @@ def test_room_that_the_other_has_taken_is_not_free(shared: Yard) -> None:
 
 
 def test_pods_that_the_other_has_nominated_are_counted(shared: Yard) -> None:
-    """Its preemptor waits for a pod that takes its time; room that goes with it is spoken for."""
+    """The preemptor waits for a slow victim; the room of a terminating pod is not free for others."""
     shared.node("n0", 4)
     shared.pod("low", 2, 1, node="n0", schedulerName=OTHER)
     shared.pod("slow", 2, 1, node="n0", schedulerName=OTHER, metadata={"finalizers": ["example.com/stays"]})

@@ -1,7 +1,7 @@
-"""A cluster that never rests: random changes for a while, with the invariants checked all the time.
+"""A cluster under continuous random changes, with the invariants checked all the time.
 
-Half a minute in `make test`, an hour in `make soak`. The seed is PODIUM_SEED. Now and then everything comes
-to rest. Then every pod is on a node or waits with a reason, and no pod waits that would just fit.
+Half a minute in `make test`, an hour in `make soak`. The seed is PODIUM_SEED. From time to time the changes
+pause. Then every pod is on a node or waits with a reason, and no waiting pod would fit.
 """
 
 import contextlib
@@ -36,7 +36,7 @@ from podium.schedulerplugin.settings import DivergencePolicy, Settings
 pytestmark = pytest.mark.server
 
 SECONDS = 3600 if FULL else 30
-# How long until everything comes to rest, and is looked at.
+# The interval between the pauses, in which the cluster is checked.
 BETWEEN_SECONDS = 60 if FULL else 15
 NODES = 12
 MOST_PODS = 70
@@ -50,7 +50,7 @@ FAULTS: list[Fault] = [
     Cut(answered=True),
     Delay(0.3),
 ]
-# Memory may not grow by more than this from the first rest to the last, in MiB.
+# The maximum growth of memory from the first pause to the last, in MiB.
 FLAT_MIB = 40.0
 _UID = re.compile(r"\(UID ([0-9a-f-]{36})\)")
 
@@ -63,7 +63,7 @@ def ours(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
 
 @contextlib.contextmanager
 def trouble(chance: random.Random, scheduler: Scheduler, proxy: Proxy) -> Iterator[None]:
-    """Make one in three of some requests fail; seldom kill the process, or cut its watches."""
+    """Fail one in three of some requests; rarely kill the process, or cut its watches."""
     what = chance.random()
     if what < 0.03:
         scheduler.kill()
@@ -79,13 +79,13 @@ def trouble(chance: random.Random, scheduler: Scheduler, proxy: Proxy) -> Iterat
 
 
 class Churn:
-    """Makes changes one after the other, by a seed; their effects depend on the scheduler, too."""
+    """Makes changes one after the other, by a seed; their effects also depend on the scheduler."""
 
     def __init__(self, yard: Yard, scheduler: Scheduler, seed: int) -> None:
         self.random = random.Random(seed)
         self._yard = yard
         self._scheduler = scheduler
-        # Names of pods that were deleted, which a preemption may have been about to do.
+        # Names of pods that were deleted here, perhaps during their preemption.
         self.removed: set[str] = set()
         self._count = 0
         self._cordoned: set[str] = set()
@@ -117,7 +117,7 @@ class Churn:
         change()
 
     def calm(self) -> None:
-        """Remove all that keeps pods from their nodes, and all victims that wait for the test."""
+        """Remove all that keeps pods from their nodes, and all finalizers of victims."""
         for node in sorted(self._cordoned):
             self._set_cordoned(node, cordoned=False)
         for node in sorted(self._gone):
@@ -215,7 +215,7 @@ class Churn:
             self._cordoned.discard(node)
 
     def _remove_node(self) -> None:
-        """Its pods are gone with it, as a controller would see to."""
+        """The group's pods are deleted with it, as by a controller."""
         if len(self._gone) < 2 and (node := self._random_node()):
             self._yard.remove_node(node)
             self._gone.add(node)
@@ -253,7 +253,7 @@ class Churn:
         self._patch(f"/api/v1/nodes/{self._yard.full(node)}", {"spec": {"unschedulable": cordoned or None}})
 
     def _patch(self, path: str, body: dict[str, Any]) -> None:
-        """Change an object that may be gone by now; one being deleted accepts no new finalizer (422)."""
+        """Change an object that may be gone; an object being deleted accepts no new finalizer (422)."""
         code, answer = self._yard.server.request("PATCH", path, body, MERGE)
         assert code in (200, 404, 409) or (code == 422 and "no new finalizers" in answer["message"]), answer
 
@@ -268,7 +268,10 @@ class Judge:
         self.evicted: set[str] = set()
 
     def problems(self, removed: set[str]) -> list[str]:
-        """Return the violations and forget them. `removed` names pods that other clients have deleted."""
+        """Return the violations since the last check.
+
+        `removed` names pods that other clients have deleted.
+        """
         self._world.ledger.catch_up()
         calls = [call for call in self._yard.calls("DELETE") if call.code == 200]
         uids = {deleted(call) for call in calls}
@@ -280,7 +283,7 @@ class Judge:
         return found
 
     def _unjust(self, uids: set[str]) -> list[str]:
-        """Name victims of another scheduler, or of a priority that is not lower than their preemptor's."""
+        """Return the victims of another scheduler, or of a priority not below their preemptor's."""
         pods = {each.uid: each.object for each in self._world.ledger.pods.seen}
         priorities = dict(self._yard.priorities)
         priorities |= {uid: pod["spec"]["priority"] for uid, pod in pods.items()}
@@ -301,7 +304,7 @@ class Judge:
 
 
 def resting(yard: Yard) -> list[str]:
-    """Name the pods that are neither on a node nor say why not, and those that are leaving."""
+    """Return the pods that are neither on a node nor have a message, and those that are terminating."""
     return [
         name
         for name, pod in yard.pods().items()
@@ -314,7 +317,7 @@ def resting(yard: Yard) -> list[str]:
 
 
 def forgotten(yard: Yard) -> list[str]:
-    """Return the pods that wait and would just fit, by another engine with a fresh read of the cluster."""
+    """Return the waiting pods that would fit, by another engine with a new read of the cluster."""
     options = KubeOptions(str(yard.server.kubeconfig), None, all_namespaces=True)
     state = load_live(options, SCHEDULING_READS).state
     settings = Settings(divergence=DivergencePolicy.NO_PREEMPTION)
@@ -335,7 +338,7 @@ def forgotten(yard: Yard) -> list[str]:
 
 @pytest.mark.timeout(SECONDS + 300)
 def test_no_state_is_wrong_and_no_pod_is_forgotten(ours: World) -> None:
-    """That holds also while requests fail, watches break and the scheduler is killed."""
+    """The invariants hold while requests fail, watches break and the scheduler is killed."""
     seed = int(os.environ.get("PODIUM_SEED", "7"))
     sizes: list[float] = []
     with ours.scheduling() as scheduler, ours.yard() as yard:
@@ -353,7 +356,7 @@ def test_no_state_is_wrong_and_no_pod_is_forgotten(ours: World) -> None:
                 assert judge.problems(churn.removed) == [], f"seed {seed}{ours.log}"
             churn.calm()
             yard.until(lambda: resting(yard) == [], "everything comes to rest")
-            # Pods in flight are not forgotten: a backoff may have to end first.
+            # No pod in flight is lost: a backoff may have to end first.
             yard.until(lambda: forgotten(yard) == [], f"nothing waits that would fit (seed {seed})")
             sizes.append(resident(scheduler.process.pid))
         if FULL:

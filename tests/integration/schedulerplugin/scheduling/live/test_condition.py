@@ -15,7 +15,7 @@ DIVIDED = "not all of its pods have its priority, and the divergence policy is N
 
 
 def write(yard: Yard, group: str, status: str) -> None:
-    """Set the condition of a group by hand."""
+    """Set the condition of a group directly."""
     condition = {
         "type": "PodsNotMatchingPriority",
         "status": status,
@@ -32,13 +32,13 @@ def status_of(yard: Yard, group: str) -> str:
 
 
 def test_the_condition_early_late_forged_and_stale(worlds: Callable[[str], World], tmp_path: Path) -> None:
-    """It withholds preemption while it is True or the pods differ, and a reconciler puts it right."""
+    """The group does not preempt while its condition is True or its pods differ; a reconciler corrects it."""
     world = worlds("podium")
     with world.scheduling(schedulerName=NAME) as scheduler, world.yard(NAME) as yard:
         yard.nodes(3)
         for at in range(3):
             yard.pod(f"low-{at}", 4, 1, node=f"n{at}")
-        # Early: True before there is a pod. Late: no condition yet. Forged: False though the pods differ.
+        # Early: True before a pod exists. Late: no condition yet. Forged: False although the pods differ.
         for group, status, priority in (("early", "True", 5), ("late", "", 3), ("forged", "False", 3)):
             yard.group(group, 5, 1)
             if status:
@@ -57,7 +57,7 @@ def test_the_condition_early_late_forged_and_stale(worlds: Callable[[str], World
                 yard.until(lambda g=group, s=status: status_of(yard, g) == s, f"{group} is {status}")
             yard.witness()
             assert len(yard.evicted()) == 1
-        # Stale: the reconciler is away while the pods are put right.
+        # Stale: the reconciler is down while the pods are corrected.
         yard.end("late-0")
         yard.pod("late-1", 4, 5, group="late")
         yard.until_message("late-1", DIVERGES)

@@ -1,4 +1,4 @@
-"""Gangs on real servers: all that they need or nothing, and late members join."""
+"""Gangs on real servers: at least minCount pods or none, and late members join."""
 
 from typing import Any
 
@@ -19,7 +19,7 @@ def test_a_gang_that_fits_is_bound_and_no_other_pod_changes(yard: Yard) -> None:
 
 
 def test_a_gang_takes_free_room_and_freed_room_at_once(yard: Yard) -> None:
-    """No bind is sent before the last of the room is free, though some always was."""
+    """No bind is sent before the last of the room is free, although some room always was."""
     yard.nodes(3)
     yard.pod("low-1", 4, 1, node="n1")
     yard.pod("low-2", 4, 1, node="n2")
@@ -37,7 +37,7 @@ def test_a_gang_takes_free_room_and_freed_room_at_once(yard: Yard) -> None:
 
 
 def test_a_gang_that_never_fits_evicts_no_pod(yard: Yard) -> None:
-    """Two of its three would fit if the lows went, which does not make the gang fit."""
+    """Two of its three pods would fit after preemption, which is not enough for the gang."""
     yard.nodes(2)
     yard.running_gang("low", ["n0", "n1"], 4, 1, whole=False)
     names = yard.gang("gang", 3)
@@ -68,7 +68,7 @@ def test_pods_are_made_before_their_group(yard: Yard) -> None:
 
 
 def test_pods_that_join_late(yard: Yard) -> None:
-    """The first late member takes free room; the next evicts no pod until the group asks for all members."""
+    """The first late member uses free room; the next evicts no pod until minCount is all members."""
     yard.nodes(3)
     names = yard.gang("gang", 1, least=1)
     yard.until_bound(names)
@@ -85,7 +85,7 @@ def test_pods_that_join_late(yard: Yard) -> None:
 
 
 def test_more_members_than_minCount_are_bound_as_far_as_they_fit(yard: Yard) -> None:  # noqa: N802 - a field
-    """The gang's minimum is bound first; the third waits, says why, and is bound when there is room."""
+    """The gang's minimum is bound first; the third waits with a message, and is bound when there is room."""
     yard.nodes(2)
     names = yard.gang("gang", 3, least=2)
     yard.until(lambda: sum(bool(yard.where(pod)) for pod in yard.pods().values()) == 2, "two are bound")
@@ -96,7 +96,7 @@ def test_more_members_than_minCount_are_bound_as_far_as_they_fit(yard: Yard) -> 
 
 
 def test_a_higher_gang_is_placed_before_a_lower_one(yard: Yard) -> None:
-    """Both wait for the node that comes; the higher one gets it."""
+    """Both wait for a new node; the one of higher priority gets it."""
     lower, higher = yard.gang("lower", 1, priority=3), yard.gang("higher", 1, priority=7)
     for name in (*lower, *higher):
         yard.until_message(name, "nodes available to schedule pods")
@@ -117,7 +117,7 @@ WAITING: dict[str, tuple[dict[str, Any], str]] = {
 
 @pytest.mark.parametrize("why", WAITING)
 def test_gated_and_unreadable_pods_stay_pending(why: str, yard: Yard) -> None:
-    """A gated pod is not ours to schedule; a pod that we cannot judge has a message, and is never bound."""
+    """A gated pod is not scheduled; a pod with an unsupported field has a message, and is never bound."""
     fields, reason = WAITING[why]
     yard.nodes(1)
     yard.pod("waits", 1, 5, **fields)
@@ -150,7 +150,7 @@ def test_a_divergent_group_takes_free_room_and_evicts_no_pod(yard: Yard) -> None
 
 
 def test_every_bind_is_held_to_the_pod_that_was_judged(yard: Yard) -> None:
-    """The bind has its UID: a later pod of the same name is another pod."""
+    """The bind has its UID: a later pod of the same name is not bound by it."""
     yard.nodes(1)
     yard.pod("one", 1, 5)
     yard.until_bound(["one"])
@@ -161,7 +161,7 @@ def test_every_bind_is_held_to_the_pod_that_was_judged(yard: Yard) -> None:
 
 
 def test_a_member_with_a_failed_bind_keeps_its_place(yard: Yard) -> None:
-    """The other stays bound, and no pod of its priority takes the room until the bind's result arrives."""
+    """The other pod stays bound, and no pod of its priority uses the room until the bind's result arrives."""
     yard.nodes(2)
     where = Where(rf"/namespaces/{yard.name}/pods/gang-1/binding$")
     with yard.world.proxy.fault(where, Refuse(500, "InternalError")) as refused:
@@ -176,14 +176,14 @@ def test_a_member_with_a_failed_bind_keeps_its_place(yard: Yard) -> None:
 
 
 def reject(yard: Yard, name: str, reason: str) -> None:
-    """Let a pod's node reject it for want of room, as a kubelet does."""
+    """Let a pod's node reject it for lack of room, as a kubelet does."""
     message = "Pod was rejected: Node didn't have enough resource: cpu"
     yard.patch(name, {"status": {"phase": "Failed", "reason": reason, "message": message}}, "/status")
 
 
 @pytest.mark.parametrize("reason", ["OutOfcpu", "OutOfnvidia.com/gpu"])
 def test_a_gang_is_planned_anew_when_a_member_is_rejected(reason: str, yard: Yard) -> None:
-    """Its room counts as free again; what its owner makes in its place joins those that run."""
+    """Its room counts as free again; the pod that its owner creates instead joins the running ones."""
     yard.nodes(2)
     names = yard.gang("gang", 2)
     nodes = yard.until_bound(names)

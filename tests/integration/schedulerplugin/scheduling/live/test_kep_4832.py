@@ -1,6 +1,6 @@
-"""KEP-4832: its four race scenarios, live, while the preemption for pod1 is held up on its way.
+"""KEP-4832: its four race scenarios, live, while the preemption for pod1 is delayed.
 
-The names of the tests are the headings of the spec. node1 is where pod1 makes its room.
+The names of the tests are the headings of the spec. pod1 frees its room on node1.
 """
 
 import contextlib
@@ -34,7 +34,7 @@ def preempting(yard: Yard, cpu: int) -> Iterator[None]:
 def test_the_pod2s_scheduling_is_successful_pod2_is_equal_or_lower_priority_than_pod1(
     priority: int, yard: Yard
 ) -> None:
-    """pod2 does not rob pod1 of its place on node1, although half of node1 is empty: it goes to node2."""
+    """pod2 does not take pod1's place on node1, although half of node1 is empty: it goes to node2."""
     yard.node("node1")
     with preempting(yard, 3):
         yard.node("node2", 2)
@@ -45,7 +45,7 @@ def test_the_pod2s_scheduling_is_successful_pod2_is_equal_or_lower_priority_than
 
 
 def test_the_pod2s_scheduling_is_successful_pod2_is_higher_priority_than_pod1(yard: Yard) -> None:
-    """pod2 takes the room on node1; pod1 then may not be able to land there, and says so."""
+    """pod2 takes the room on node1; pod1 may then not fit there, and its message reports it."""
     yard.node("node1")
     with preempting(yard, 3):
         yard.pod("pod2", 2, PRIORITY + 2)
@@ -76,7 +76,7 @@ def test_the_pod2s_scheduling_is_failed_and_starts_the_preemption_pod2_is_equal_
 def test_the_pod2s_scheduling_is_failed_and_starts_the_preemption_pod2_is_higher_priority_than_pod1(
     yard: Yard,
 ) -> None:
-    """pod2 ignores pod1's nomination and takes what was freed for it; no victim is taken twice."""
+    """pod2 ignores pod1's nomination and uses the room freed for it; no victim is evicted twice."""
     yard.node("node1")
     with preempting(yard, 3):
         yard.pod("pod2", 3, PRIORITY + 2)

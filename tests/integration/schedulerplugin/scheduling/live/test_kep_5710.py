@@ -22,7 +22,7 @@ def preemptor(yard: Yard, *, group: bool) -> str:
 
 @pytest.mark.parametrize("group", [True, False], ids=["group", "pod"])
 def test_pods_of_a_group_in_mode_pod_can_be_preempted_individually(group: bool, yard: Yard) -> None:
-    """By the higher priority PodGroup, and by the higher priority individual pod."""
+    """The preemptor is a PodGroup of higher priority, or an individual pod."""
     low = running(yard, whole=False)
     high = preemptor(yard, group=group)
     yard.until_bound([high])
@@ -32,7 +32,7 @@ def test_pods_of_a_group_in_mode_pod_can_be_preempted_individually(group: bool, 
 
 @pytest.mark.parametrize("group", [True, False], ids=["group", "pod"])
 def test_pods_of_a_group_in_mode_podgroup_are_preempted_all_together(group: bool, yard: Yard) -> None:
-    """Even when preempting a single pod would be enough: for the PodGroup and for the individual pod."""
+    """The whole group is evicted even if one of its pods would be enough, for a PodGroup and for a pod."""
     low = running(yard, whole=True)
     high = preemptor(yard, group=group)
     yard.until_bound([high])

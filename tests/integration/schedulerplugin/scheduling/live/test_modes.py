@@ -1,4 +1,4 @@
-"""Settings that an administrator may switch, on a real server: preemption itself, and evictions a minute."""
+"""Settings that an administrator may change, on a real server: preemption itself, and evictions a minute."""
 
 from collections.abc import Callable
 
@@ -59,7 +59,7 @@ def test_off_is_off(plain: World) -> None:
 
 
 def test_a_window_leaves_an_autoscaler_the_time(plain: World) -> None:
-    """No eviction is announced until the window ends or its annotation is removed."""
+    """No eviction starts until the window ends or its annotation is removed."""
     name, annotation = "podium-patient", "scheduling.podium.dev/preemption-delay"
     with plain.scheduling(schedulerName=name), plain.yard(name) as yard:
         full(yard)
@@ -76,7 +76,7 @@ def test_a_window_leaves_an_autoscaler_the_time(plain: World) -> None:
 
 def test_a_rate_is_kept(plain: World) -> None:
     """With one unit a minute, the second preemptor waits for its turn and evicts nothing before."""
-    # Without a lease the first would have to wait, too.
+    # Without a lease the first preemptor would have to wait too.
     lease = plain.server.new_namespace("lease-"), "slow"
     with (
         plain.scheduling(lease=lease, schedulerName="podium-slow", evictionsPerMinute=1) as scheduler,
@@ -95,7 +95,7 @@ def test_a_rate_is_kept(plain: World) -> None:
 
 
 def test_it_is_switched_off_in_mid_preemption(plain: World) -> None:
-    """Before the first delete there is none, and marked victims are unmarked."""
+    """Before the first delete no pod is evicted, and marked victims are unmarked."""
     name = "podium-switched"
     with plain.scheduling(schedulerName=name) as scheduler, plain.yard(name) as yard:
         full(yard)
@@ -116,7 +116,7 @@ def test_it_is_switched_off_in_mid_preemption(plain: World) -> None:
 
 @pytest.mark.parametrize("seconds", [0, 3600])
 def test_a_gang_holds_room_against_a_stream_of_small_pods(seconds: int, plain: World) -> None:
-    """Each small pod that ends has a successor of the same priority that waits already."""
+    """Each small pod that ends has a waiting successor of the same priority."""
     name = f"podium-hold-{seconds}"
     with (
         plain.scheduling(schedulerName=name, gangHoldSeconds=seconds) as scheduler,

@@ -1,4 +1,4 @@
-"""Preemption by the hundred, again and again: every preemptor is bound every time.
+"""Hundreds of preemptions, repeated: every preemptor is bound every time.
 
 200 nodes of 4 cpus hold four pods of 900m each, and 200 preemptors of 3 cpus come at once; each evicts three.
 kube-scheduler 1.37.0 leaves preemptors pending for more than 90 s in half of such rounds. Nodes have no
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.server
 ROUNDS = 100 if FULL else 5
 NODES = 200
 MAKERS = 4
-# Nothing is late here; where upstream got stuck it took minutes.
+# No round takes this long; upstream's delays take minutes.
 PATIENCE_SECONDS = 90.0
 
 
@@ -57,10 +57,10 @@ def _together(some: Callable[[int], None]) -> None:
         thread.join()
 
 
-# A busy machine takes as long to make the pods of a round, and to have them gone.
+# A busy machine may need as long to create and delete the pods of a round.
 @pytest.mark.timeout(3 * ROUNDS * PATIENCE_SECONDS)
 def test_all_preemptors_are_bound_every_time(quick: World) -> None:
-    """Only three pods a preemptor are evicted; no node ever holds more than it has."""
+    """Only three pods a preemptor are evicted; no node is ever overcommitted."""
     with quick.yard() as yard:
         yard.nodes(NODES)
         lows = [(f"low-{node}-{index}", f"n{node}") for node in range(NODES) for index in range(4)]

@@ -14,13 +14,13 @@ pytestmark = pytest.mark.server
 
 
 def scheduled_type(yard: Yard) -> str:
-    """Return the name of the condition in the version that is stored."""
+    """Return the name of the condition in the stored version."""
     older = yard.world.place.api == f"{NATIVE_GROUP}/v1alpha2"
     return "PodGroupScheduled" if older else "PodGroupInitiallyScheduled"
 
 
 def group_says(yard: Yard, name: str, kind: str, status: str, reason: str, *, text: str = "") -> str:
-    """Wait until a group's condition is so, with a text in its message; return that."""
+    """Wait until a group's condition has a status and a text in its message; return the condition."""
     found = ""
 
     def reached() -> bool:
@@ -39,12 +39,12 @@ def events(yard: Yard, reason: str) -> list[dict[str, Any]]:
 
 
 def test_a_group_says_how_it_fares(yard: Yard) -> None:
-    """Its condition is false with the pods' message, then true for good; and it is marked as a target."""
+    """The condition is false with the pods' message, then permanently true; later it is a target."""
     kind = scheduled_type(yard)
     yard.nodes(1)
     yard.group("low", 3, 2, whole=True)
     names = yard.members("low", 2, 4, 3)
-    # While its members come one by one it says that there are too few.
+    # While its members are created one by one, the message reports too few.
     group_says(yard, "low", kind, "False", "Unschedulable", text="0/1 nodes are available")
     yard.node("n1")
     yard.until_bound(names)

@@ -1,4 +1,4 @@
-"""The choice of victims, its time and its reason while the cluster goes on changing: on real servers."""
+"""The choice of victims, its time and its reason in a changing cluster, on real servers."""
 
 from datetime import datetime
 from typing import Any
@@ -47,14 +47,14 @@ def test_the_nomination_is_in_the_status_while_the_victims_go(yard: Yard) -> Non
 
 
 def test_a_victim_that_takes_its_time(yard: Yard) -> None:
-    """Its room is reserved and no other pod is evicted, though others exist; later preemptors wait."""
+    """The room is reserved and no other pod is evicted; later preemptors wait."""
     yard.nodes(2)
     yard.pod("low-0", 4, 1, node="n0", metadata=STAYS)
     yard.pod("mid", 4, 3, node="n1", metadata=STAYS)
     yard.pod("high", 4, 5)
     yard.until_nominated("high", "n0")
     yard.until(lambda: yard.evicted() == ["low-0"], "low-0 is deleted")
-    # A change that could help: the pod is decided again, and the preemption in flight is good enough.
+    # After a change that could help, the pod is decided again, and the preemption in flight is sufficient.
     yard.node("n2", 3)
     yard.pod("small", 3, 5)
     yard.until_bound(["small"])
@@ -68,7 +68,7 @@ def test_a_victim_that_takes_its_time(yard: Yard) -> None:
 
 
 def test_room_elsewhere_is_taken_while_the_victim_goes(yard: Yard) -> None:
-    """Delayed preemption: a better placement may be taken, and the nomination ends."""
+    """With delayed preemption, a better placement may be used, and the nomination ends."""
     yard.nodes(1)
     yard.pod("low", 4, 1, node="n0", metadata=STAYS)
     yard.pod("high", 4, 5)
@@ -92,7 +92,7 @@ def test_a_gang_waits_for_the_slowest_of_its_victims(yard: Yard) -> None:
 
 
 def test_a_gang_goes_without_a_pod_of_another_scheduler(yard: Yard) -> None:
-    """It joined the gang when it was made, and may not be evicted: it protects only itself."""
+    """It was created as a member of the gang, and may not be evicted: it protects only itself."""
     yard.nodes(1, 5)
     low = yard.running_gang("low", ["n0", "n0"], 2, 1, whole=True)
     yard.pod("helper", 1, 1, node="n0", group="low", schedulerName="default-scheduler")
@@ -103,7 +103,7 @@ def test_a_gang_goes_without_a_pod_of_another_scheduler(yard: Yard) -> None:
 
 
 def test_a_pod_of_a_daemon_set_stays_and_one_that_claims_to_be_goes(yard: Yard) -> None:
-    """The latter is evicted although it has the higher priority."""
+    """The gang is evicted although it has the higher priority."""
     yard.nodes(2)
     labels = {"app": "agent"}
     pod = {"containers": [{"name": "main", "image": "none"}], "nodeSelector": {"none": "none"}}
@@ -136,7 +136,7 @@ def test_a_pod_of_a_daemon_set_stays_and_one_that_claims_to_be_goes(yard: Yard) 
 
 
 def test_budgets_choose_the_node(yard: Yard) -> None:
-    """No budget is violated where there is another way (a controller writes its status, here the test)."""
+    """No budget is violated if there is another plan (the test writes the budget's status)."""
     yard.nodes(2)
     yard.pod("guarded", 4, 1, node="n0", metadata={"labels": {"app": "guarded"}})
     yard.pod("open", 4, 3, node="n1")
@@ -152,7 +152,7 @@ def test_budgets_choose_the_node(yard: Yard) -> None:
 
 
 def test_a_toleration_that_expires(yard: Yard) -> None:
-    """The victim is safe for three seconds from when it was scheduled, and then not, without a request."""
+    """The victim is protected for three seconds after it was scheduled, and then evicted without an event."""
     name = f"{yard.name}-patient"
     tolerant_class(yard.server, name, 1, minimum=8, seconds=3)
     yard.nodes(1)
@@ -191,7 +191,7 @@ def test_a_priority_below_the_minimum_never_preempts_and_one_above_does_at_once(
 
 
 def test_a_class_that_is_made_anew(yard: Yard) -> None:
-    """The toleration is the class's as it is now; pods keep the integer that they were admitted with."""
+    """The toleration is that of the current class; pods keep the integer of their admission."""
     name = f"{yard.name}-class"
     tolerant_class(yard.server, name, 1, minimum=8, seconds=-1)
     yard.nodes(1)
@@ -209,7 +209,7 @@ def test_a_class_that_is_made_anew(yard: Yard) -> None:
 @pytest.mark.parametrize("gone", ["cordoned", "deleted"])
 @pytest.mark.parametrize("at", ["marks", "deletes"])
 def test_a_node_goes_in_mid_preemption(gone: str, at: str, yard: Yard) -> None:
-    """The preemption is planned again elsewhere; if no victim was deleted yet, none is, and marks go."""
+    """The preemption is planned elsewhere; victims that are not deleted yet stay, and their marks go."""
     yard.nodes(2)
     yard.pod("low-0", 4, 1, node="n0", metadata=OF_A_JOB)
     yard.pod("mid-1", 4, 3, node="n1", metadata=OF_A_JOB)
@@ -230,7 +230,7 @@ def test_a_node_goes_in_mid_preemption(gone: str, at: str, yard: Yard) -> None:
 
 
 def test_a_preemptor_that_is_deleted_in_mid_preemption(yard: Yard) -> None:
-    """The preemptor goes before its first victim is deleted: then no victim is."""
+    """If the preemptor is deleted before its first victim, no victim is deleted."""
     yard.nodes(1)
     yard.pod("low", 4, 1, node="n0", metadata=OF_A_JOB)
     with yard.world.proxy.fault(yard.marks, Hold(), times=1) as held:
@@ -246,7 +246,7 @@ def test_a_preemptor_that_is_deleted_in_mid_preemption(yard: Yard) -> None:
 
 
 def test_a_mark_that_a_tenant_wrote_frees_no_room_and_evicts_no_pod(yard: Yard) -> None:
-    """The condition is a hint: the right to write pod status neither evicts with it nor makes room."""
+    """A forged condition neither evicts the pod nor frees room."""
     yard.nodes(2)
     yard.pod("equal", 4, 5, node="n0")
     yard.pod("low", 4, 1, node="n1")
@@ -298,7 +298,7 @@ def _placed(yard: Yard, name: str, class_name: str) -> bool:
 
 
 def _since(pod: dict[str, Any]) -> str:
-    """Return when a pod was scheduled; empty while it is not."""
+    """Return when a pod was scheduled; empty before that."""
     found: str = next(
         (
             each["lastTransitionTime"]

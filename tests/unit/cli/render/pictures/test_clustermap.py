@@ -1,4 +1,4 @@
-"""The map of a cluster: which cells have which style, the level of detail, and the bounds of its size."""
+"""The map of a cluster: the styles of cells, the level of detail, and the bounds of its size."""
 
 import re
 from collections import Counter
@@ -16,7 +16,7 @@ from podium.cli.render.pictures.drawing import WIDTH, Box, Parts, Spot, Style
 from podium.cli.render.pictures.sections import map_section
 from podium.cluster.state import ClusterState
 
-# The limit of the whole section, for any cluster.
+# The size limit of the whole section, for any cluster.
 BYTES = 200_000
 HIGH = PriorityClass(metadata=ObjectMeta(name="high"), value=1000)
 A, B = Style.BAND_1, Style.BAND_2
@@ -153,7 +153,7 @@ def test_names_are_in_the_order_of_their_numbers() -> None:
     ("nodes", "racks"), [(24, 0), (256, 0), (256, 20), (257, 0), (5000, 0), (5000, 47), (5000, 500)]
 )
 def test_the_picture_of_any_cluster_is_small(nodes: int, racks: int, gpus: int) -> None:
-    """Also if each name is long and grows by escaping."""
+    """The limit holds even if each name is long and grows by escaping."""
     evil = '"' * 200
     section = map_section(cluster_map(large(nodes, gpus=gpus, racks=racks, name=lambda name: evil + name)))
     assert len(section.encode()) < BYTES
@@ -169,7 +169,7 @@ def test_the_picture_of_any_cluster_is_small(nodes: int, racks: int, gpus: int) 
     seed=st.integers(0, 1000),
 )
 def test_nothing_is_lost_or_outside(nodes: int, gpus: int, racks: int, seed: int) -> None:
-    """Amounts sum up to the allocatable, and each shape is within its drawing, beside its neighbours."""
+    """Amounts add up to the allocatable, and shapes are within their drawing without overlap."""
     made = drawn(large(nodes, gpus=gpus, racks=racks, seed=seed))
     assert made.total.total() == nodes * (gpus or 96_000)
     for panel in panels(made):

@@ -83,7 +83,7 @@ def test_room_of_terminating_pods_is_taken_by_placed_ones() -> None:
 
 
 def test_many_equal_nodes_are_one_row() -> None:
-    """The row of most nodes is first, the rest is cut with a word, and the picture is small."""
+    """The row with most nodes is first, the others are cut with a note, and the picture is small."""
     number = 1000
     nodes = [node(f"n{at}", 8) for at in range(number)]
     kept = [pod(f"kept-{at}", f"n{at}", at, gpu=1) for at in range(30)]

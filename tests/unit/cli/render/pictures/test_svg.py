@@ -1,4 +1,4 @@
-"""The markup of pictures: accessible, in the colours of the page, and closed to hostile names."""
+"""The markup of pictures is accessible, uses the page's colours, and escapes hostile names."""
 
 import re
 from pathlib import Path
@@ -49,7 +49,7 @@ def contrast(theme: dict[str, str], one: str, other: str) -> float:
 
 @pytest.mark.parametrize("theme", THEMES)
 def test_letters_and_outlines_can_be_read(theme: str) -> None:
-    """Letters have WCAG's contrast of text, outlines that of graphics."""
+    """Text and outlines have WCAG's minimum contrast."""
     colours = THEMES[theme]
     for band in "abcde":
         assert contrast(colours, f"on-{band}", band) >= 4.5, band
@@ -64,7 +64,7 @@ def test_letters_and_outlines_can_be_read(theme: str) -> None:
 
 
 def test_each_style_has_a_colour_and_most_a_letter() -> None:
-    """Free is the only empty box; bars of a timeline have their lane."""
+    """Only the style `free` is an empty box; bars of a timeline have their lane."""
     for style in Style:
         assert f".picture .{style}" in STYLE
     assert set(Style) - set(LETTERS) == {Style.FREE, Style.EVENT, Style.LINE}
@@ -80,7 +80,7 @@ def test_a_picture_is_an_image_with_words_and_without_script() -> None:
 
 
 def test_a_stretched_picture_has_places_in_per_cent() -> None:
-    """Its text keeps its size in any window."""
+    """The text of a picture keeps its size in any window."""
     labels = [Label("end", 100, 10, Anchor.END)]
     drawing = Drawing("T", "D", 20, [Box(Style.EVENT, 50, 0, 2.5, 15)], (), labels, stretched=True)
     root = ET.fromstring(svg(drawing))
@@ -96,7 +96,7 @@ texts = st.text(st.one_of(st.sampled_from("<>&\"'\x00\x1b\u202e]"), st.character
 
 @given(words=texts)
 def test_no_text_gets_out_of_its_place(words: str) -> None:
-    """The markup is well-formed with our tags alone, and the text is what was given, made visible."""
+    """The markup is well-formed with our tags only, and the text is the given one, with escapes."""
     drawing = Drawing(words, words, 9, [], [Spot(words, 0, 0, 1, 1)], [Label(words, 0, 0)])
     root = ET.fromstring(svg(drawing).encode("utf-8", "backslashreplace"))
     assert {each.tag for each in root.iter()} <= TAGS

@@ -1,4 +1,4 @@
-"""Preemptions on a timeline: lanes by mode, spans of a round length, and any time that a record may hold."""
+"""Preemptions on a timeline: lanes by mode, round spans, and any time that a record may hold."""
 
 import pytest
 from hypothesis import given
@@ -31,7 +31,7 @@ def test_without_a_time_there_is_no_timeline(times: list[str]) -> None:
 
 
 def test_each_mode_has_a_lane_on_one_scale() -> None:
-    """A failed plan is in a lane of its own, and visible without pods; an unknown mode is not lost."""
+    """A failed plan has a lane of its own, visible without pods; an unknown mode is shown."""
     made = drawn(
         plan("2026-11-16T09:00:00Z", pods=8),
         plan("2026-11-16T09:00:30Z", pods=4),
