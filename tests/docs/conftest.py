@@ -4,15 +4,15 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.support.docs.pagerun import PageRun
 from tests.support.docs.pages import commands, pages
-from tests.support.docs.play import Play
 
 
 @pytest.fixture
-def play(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Play]:
+def page_run(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[PageRun]:
     """Yield the page named by the test; at the end all of its commands must have run."""
     page = pages()[request.node.originalname.removeprefix("test_")]
-    playing = Play(tmp_path, *commands(page))
-    yield playing
-    playing.given("podium cluster down")
-    assert not playing.left
+    run = PageRun(tmp_path, *commands(page))
+    yield run
+    run.given("podium cluster down")
+    assert not run.left

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.support.docs.play import Play
+from tests.support.docs.pagerun import PageRun
 from tests.support.install.scene import GROUPS, patch, podium, route, stored, webhook
 from tests.support.servers import Server, exclusive
 from tests.support.waiting import until
@@ -77,14 +77,16 @@ def _open(server: Server, number: int) -> None:
     until(lambda: _group(server, f"group-{number}")[0] == 201, "groups are taken")
 
 
-def test_emergency(play: Play, cluster: Server, tmp_path: Path) -> None:
+def test_emergency(page_run: PageRun, cluster: Server, tmp_path: Path) -> None:
     """Each command resolves its own emergency and changes nothing else."""
-    play.at(cluster)
+    page_run.at(cluster)
     with webhook(cluster, tmp_path / "first"):
         podium(cluster, "install", "--mode=scheduler")
-    play.given("kubectl apply -f manifests/policies/twin/policies.yaml -f manifests/policies/class-use.yaml")
+    page_run.given(
+        "kubectl apply -f manifests/policies/twin/policies.yaml -f manifests/policies/class-use.yaml"
+    )
     _closed(cluster)
-    play.next()
+    page_run.next()
     _open(cluster, 1)
     assert _replicas(cluster) == {0}
     assert {each["metadata"]["name"] for each in stored(cluster, _POLICIES)["items"]} == {
@@ -95,38 +97,38 @@ def test_emergency(play: Play, cluster: Server, tmp_path: Path) -> None:
 
     # The same with podium installed locally.
     with webhook(cluster, tmp_path / "second"):
-        play.given("kubectl -n podium-system scale deployment --all --replicas=2")
+        page_run.given("kubectl -n podium-system scale deployment --all --replicas=2")
         podium(cluster, "install", "--mode=scheduler")
     _closed(cluster)
-    play.next()
+    page_run.next()
     _open(cluster, 2)
     assert cluster.request("GET", _DEPLOYMENTS)[1]["items"] == []
 
     # In v1beta1 groups can be read without the processes; then the processes return, and the rules apply
     # again.
-    play.until("kubectl -n podium-system scale")
+    page_run.until("kubectl -n podium-system scale")
     with webhook(cluster, tmp_path / "third") as webhooks:
         podium(cluster, "install", "--mode=scheduler")
-        play.given("kubectl -n podium-system scale deployment --all --replicas=0")
-        play.until("kubectl patch mutatingwebhookconfiguration")
+        page_run.given("kubectl -n podium-system scale deployment --all --replicas=0")
+        page_run.until("kubectl patch mutatingwebhookconfiguration")
         assert _replicas(cluster) == {2}
         route(cluster, webhooks[0].url)
         until(lambda: "no PriorityClass" in _group(cluster, "wrong", "missing")[1], "a rule holds")
 
     # One process alone: the webhook is down, so groups are refused until no webhook is called.
     until(lambda: "failed calling webhook" in _group(cluster, "probe")[1], "groups are refused")
-    play.next()
+    page_run.next()
     _open(cluster, 3)
-    play.until("kubectl -n podium-system scale deployment podium-controller")
+    page_run.until("kubectl -n podium-system scale deployment podium-controller")
     assert not stored(cluster, MUTATING)["items"]
     assert _group(cluster, "train", finalizers=[FINALIZER])[0] == 201
     assert cluster.request("DELETE", f"{GROUPS}/train")[0] == 200
-    play.until("kubectl -n podium-system get configmap")
+    page_run.until("kubectl -n podium-system get configmap")
     until(lambda: cluster.request("GET", f"{GROUPS}/train")[0] == 404, "the group is let go")
-    play.next()
+    page_run.next()
     file = tmp_path / "scheduler.yaml"
     made = stored(cluster, "/api/v1/namespaces/podium-system/configmaps/podium-scheduler")
     file.write_text(made["data"]["scheduler.yaml"], "utf-8")
     assert source(str(file)).read().mode is PreemptionMode.OFF
-    play.rest()
+    page_run.rest()
     assert stored(cluster, f"{_DEPLOYMENTS}/podium-scheduler")["spec"]["replicas"] == 0

@@ -23,7 +23,7 @@ _LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 def test_a_page_with_commands_has_a_test_that_plays_it(name: str) -> None:
     """Each page has a test, which fails if it leaves a command out."""
     if commands(pages()[name]):
-        assert re.search(rf"^def test_{name}\(\s*play: Play", _TESTS, re.MULTILINE), f"no test_{name}"
+        assert re.search(rf"^def test_{name}\(\s*page_run: PageRun", _TESTS, re.MULTILINE), f"no test_{name}"
 
 
 @pytest.mark.parametrize("name", pages())

@@ -5,9 +5,9 @@ from collections.abc import Iterator
 import pytest
 from tests.support.controllers.running import Place
 from tests.support.faults.contenders import FEW, Pair, Storm, stormy
-from tests.support.faults.scheduling import WORTH, full_yard
+from tests.support.faults.scheduling import WORTH, full_sandbox
 from tests.support.folders import Kept
-from tests.support.scheduling.world import Scheduler, World, Yard, world
+from tests.support.scheduling.world import Sandbox, Scheduler, World, world
 from tests.support.servers import ENOUGH
 
 
@@ -48,7 +48,7 @@ def scheduler(ours: World) -> Iterator[Scheduler]:
 
 
 @pytest.fixture
-def yard(ours: World) -> Iterator[Yard]:
+def sandbox(ours: World) -> Iterator[Sandbox]:
     """Make four full nodes; two have the cheaper pods, and one more important pod each."""
-    with full_yard(ours, WORTH) as made:
+    with full_sandbox(ours, WORTH) as made:
         yield made

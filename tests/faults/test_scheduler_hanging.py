@@ -22,22 +22,22 @@ def test_the_leader_is_killed_inside_a_decision(ours: World) -> None:
     def is_noted() -> bool:
         return entry in str(lease()["metadata"].get("annotations"))
 
-    with ours.scheduling(way=0, **options) as leader, ours.yard() as yard:
+    with ours.scheduling(way=0, **options) as leader, ours.sandbox() as sandbox:
         until(lambda: leader.leads, "the first leads")
         with ours.scheduling(way=1, **options) as heir:
-            yard.node("n0", 8)
-            entry = f"{yard.name}/endless"
-            yard.pod("endless", priority=9)
+            sandbox.node("n0", 8)
+            entry = f"{sandbox.name}/endless"
+            sandbox.pod("endless", priority=9)
             until(is_noted, f"the leader says what it decides:{ours.log}")
             renewed = lease()["spec"]["renewTime"]
             for name in others:
-                yard.pod(name, priority=1)
+                sandbox.pod(name, priority=1)
             until(lambda: lease()["spec"]["renewTime"] != renewed, "the lease is renewed")
             assert leader.leads
-            assert not any(map(yard.where, yard.pods().values()))
+            assert not any(map(sandbox.where, sandbox.pods().values()))
             leader.kill()
-            yard.until_bound(others)
+            sandbox.until_bound(others)
             assert heir.leads
             until(is_noted, f"the heir tries it at last:{ours.log}")
-            yard.end("endless")
+            sandbox.end("endless")
             heir.kill()

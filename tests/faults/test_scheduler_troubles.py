@@ -9,10 +9,10 @@ from collections.abc import Iterator
 
 import pytest
 from tests.support.controlplane_faults import compact, without_api_server
-from tests.support.faults.scheduling import full_yard
+from tests.support.faults.scheduling import full_sandbox
 from tests.support.proxy import Cut, Delay, Fault, Half, Refuse, Where
 from tests.support.scheduling.ledger import is_marked
-from tests.support.scheduling.world import Scheduler, World, Yard
+from tests.support.scheduling.world import Sandbox, Scheduler, World
 
 pytestmark = pytest.mark.server
 
@@ -22,24 +22,24 @@ ATTEMPTS = 5
 
 
 @pytest.fixture
-def yard(ours: World) -> Iterator[Yard]:
+def sandbox(ours: World) -> Iterator[Sandbox]:
     """Make nodes that are full of pods of low priority."""
-    with full_yard(ours, [[1] * 4] * NODES) as made:
+    with full_sandbox(ours, [[1] * 4] * NODES) as made:
         yield made
 
 
-def preempt(yard: Yard) -> list[str]:
+def preempt(sandbox: Sandbox) -> list[str]:
     """Make pods and a gang that need a node each."""
     for index in range(LONE):
-        yard.pod(f"lone-{index}", 3, 7)
-    return [*(f"lone-{index}" for index in range(LONE)), *yard.gang("gang", GANG, 3, 5)]
+        sandbox.pod(f"lone-{index}", 3, 7)
+    return [*(f"lone-{index}" for index in range(LONE)), *sandbox.gang("gang", GANG, 3, 5)]
 
 
-def all_is_well(yard: Yard, names: list[str], scheduler: Scheduler) -> None:
+def all_is_well(sandbox: Sandbox, names: list[str], scheduler: Scheduler) -> None:
     """Wait until all are bound; then check the victims."""
-    nodes = yard.until_bound(names)
+    nodes = sandbox.until_bound(names)
     assert len({*nodes.values()}) == len(names)
-    assert len({*yard.evicted_uids()}) == 3 * len(names), f"{sorted(yard.evicted())}{yard.world.log}"
+    assert len({*sandbox.evicted_uids()}) == 3 * len(names), f"{sorted(sandbox.evicted())}{sandbox.world.log}"
     assert not scheduler.ended
 
 
@@ -63,22 +63,22 @@ TROUBLES: dict[str, tuple[str, Fault, int]] = {
 
 
 @pytest.mark.parametrize("trouble", TROUBLES)
-def test_trouble_with_writes(trouble: str, yard: Yard, scheduler: Scheduler) -> None:
+def test_trouble_with_writes(trouble: str, sandbox: Sandbox, scheduler: Scheduler) -> None:
     """The fault recurs while all preemptors preempt."""
     kind, fault, times = TROUBLES[trouble]
-    where: Where = getattr(yard, kind)
-    with yard.world.proxy.fault(where, fault, times=times) as rule:
-        names = preempt(yard)
-        all_is_well(yard, names, scheduler)
+    where: Where = getattr(sandbox, kind)
+    with sandbox.world.proxy.fault(where, fault, times=times) as rule:
+        names = preempt(sandbox)
+        all_is_well(sandbox, names, scheduler)
     assert rule.hits > 0
 
 
-def test_nominations_that_do_not_arrive(yard: Yard, scheduler: Scheduler) -> None:
+def test_nominations_that_do_not_arrive(sandbox: Sandbox, scheduler: Scheduler) -> None:
     """Conditions are written during a long preemption, so deletes take a second here."""
-    late = yard.world.proxy.fault(yard.deletes, Delay(1.0), times=12)
-    with late, yard.world.proxy.fault(yard.nominations, Cut(answered=False), times=5) as rule:
-        names = preempt(yard)
-        all_is_well(yard, names, scheduler)
+    late = sandbox.world.proxy.fault(sandbox.deletes, Delay(1.0), times=12)
+    with late, sandbox.world.proxy.fault(sandbox.nominations, Cut(answered=False), times=5) as rule:
+        names = preempt(sandbox)
+        all_is_well(sandbox, names, scheduler)
     assert rule.hits > 0
 
 
@@ -91,23 +91,23 @@ WATCHES: dict[str, tuple[str, Fault]] = {
 
 
 @pytest.mark.parametrize("trouble", WATCHES)
-def test_trouble_with_watches(trouble: str, yard: Yard, scheduler: Scheduler) -> None:
+def test_trouble_with_watches(trouble: str, sandbox: Sandbox, scheduler: Scheduler) -> None:
     """The writes are cut in flight, and fail three times more."""
     path, fault = WATCHES[trouble]
     where = Where(path, watch=True)
-    with yard.world.proxy.fault(where, fault, times=3):
-        names = preempt(yard)
-        yard.world.proxy.drop(where)
-        all_is_well(yard, names, scheduler)
+    with sandbox.world.proxy.fault(where, fault, times=3):
+        names = preempt(sandbox)
+        sandbox.world.proxy.drop(where)
+        all_is_well(sandbox, names, scheduler)
 
 
-def test_a_delete_with_a_lost_answer_is_done_once(yard: Yard, scheduler: Scheduler) -> None:
+def test_a_delete_with_a_lost_answer_is_done_once(sandbox: Sandbox, scheduler: Scheduler) -> None:
     """The delete is repeated for the same pod, which is gone or terminating; no other pod is deleted."""
-    with yard.world.proxy.fault(yard.deletes, Cut(answered=True), times=6) as rule:
-        yard.pod("high", 3, 5)
-        yard.until_bound(["high"])
+    with sandbox.world.proxy.fault(sandbox.deletes, Cut(answered=True), times=6) as rule:
+        sandbox.pod("high", 3, 5)
+        sandbox.until_bound(["high"])
     assert rule.hits >= 3
-    assert len({*yard.evicted_uids()}) == 3
+    assert len({*sandbox.evicted_uids()}) == 3
 
 
 @pytest.mark.parametrize(
@@ -117,41 +117,43 @@ def test_a_delete_with_a_lost_answer_is_done_once(yard: Yard, scheduler: Schedul
 )
 def test_rejected_deletes_cost_no_other_pod(fault: Fault, ours: World, scheduler: Scheduler) -> None:
     """Two of three deletes fail at every attempt; meanwhile other victims would be cheaper."""
-    with full_yard(ours, [[3] * 4]) as yard:
-        with yard.world.proxy.fault(yard.deletes, fault, times=2 * ATTEMPTS) as rule:
-            yard.pod("high", 3, 7)
-            yard.until(lambda: rule.hits >= 1, "a delete is under way")
-            yard.node("cheap", 4)
+    with full_sandbox(ours, [[3] * 4]) as sandbox:
+        with sandbox.world.proxy.fault(sandbox.deletes, fault, times=2 * ATTEMPTS) as rule:
+            sandbox.pod("high", 3, 7)
+            sandbox.until(lambda: rule.hits >= 1, "a delete is under way")
+            sandbox.node("cheap", 4)
             for index in range(4):
-                yard.pod(f"cheap-{index}", "900m", 1, node="cheap")
-            yard.until(lambda: rule.hits == 2 * ATTEMPTS, "none is left")
-        assert yard.until_bound(["high"])["high"] == "n0"
-        assert len({*yard.evicted_uids()}) == 3
-        assert all(name.startswith("low-0-") for name in yard.evicted())
+                sandbox.pod(f"cheap-{index}", "900m", 1, node="cheap")
+            sandbox.until(lambda: rule.hits == 2 * ATTEMPTS, "none is left")
+        assert sandbox.until_bound(["high"])["high"] == "n0"
+        assert len({*sandbox.evicted_uids()}) == 3
+        assert all(name.startswith("low-0-") for name in sandbox.evicted())
     assert not scheduler.ended
 
 
-def test_victims_that_stay_are_unmarked_when_the_server_is_back(yard: Yard, scheduler: Scheduler) -> None:
+def test_victims_that_stay_are_unmarked_when_the_server_is_back(
+    sandbox: Sandbox, scheduler: Scheduler
+) -> None:
     """Victims for a deleted group are unmarked, although the first such write failed."""
-    spares = yard.pods_where(method="PATCH", end="/status", body="The preemption was given up")
-    with yard.world.proxy.fault(spares, Refuse(500, "InternalError")) as away:
-        with yard.world.proxy.fault(yard.deletes, Refuse(403, "Forbidden")):
-            (high,) = yard.gang("high", 1, 3, 7)
-            yard.until(lambda: away.hits >= ATTEMPTS, "victims were to be told that they stay")
-            yard.end(high)
-            yard.witness()
-        assert any(map(is_marked, yard.pods().values()))
-    yard.until(lambda: not any(map(is_marked, yard.pods().values())), "victims are marked")
-    assert yard.evicted() == []
+    spares = sandbox.pods_where(method="PATCH", end="/status", body="The preemption was given up")
+    with sandbox.world.proxy.fault(spares, Refuse(500, "InternalError")) as away:
+        with sandbox.world.proxy.fault(sandbox.deletes, Refuse(403, "Forbidden")):
+            (high,) = sandbox.gang("high", 1, 3, 7)
+            sandbox.until(lambda: away.hits >= ATTEMPTS, "victims were to be told that they stay")
+            sandbox.end(high)
+            sandbox.wait_for_decisions()
+        assert any(map(is_marked, sandbox.pods().values()))
+    sandbox.until(lambda: not any(map(is_marked, sandbox.pods().values())), "victims are marked")
+    assert sandbox.evicted() == []
     assert not scheduler.ended
 
 
 @pytest.mark.parametrize("forgets", [False, True], ids=["restarted", "restarted and compacted"])
-def test_the_api_server_is_restarted(forgets: bool, yard: Yard, scheduler: Scheduler) -> None:
+def test_the_api_server_is_restarted(forgets: bool, sandbox: Sandbox, scheduler: Scheduler) -> None:
     """The API server restarts during a preemption, and etcd has compacted the known versions (a real 410)."""
-    names = preempt(yard)
-    yard.until(lambda: len(yard.evicted()) >= 3, "it has begun")
-    with without_api_server(yard.server):
+    names = preempt(sandbox)
+    sandbox.until(lambda: len(sandbox.evicted()) >= 3, "it has begun")
+    with without_api_server(sandbox.server):
         if forgets:
-            compact(yard.server)
-    all_is_well(yard, names, scheduler)
+            compact(sandbox.server)
+    all_is_well(sandbox, names, scheduler)

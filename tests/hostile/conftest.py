@@ -1,14 +1,16 @@
-"""The test bed of all modules here: an API server, Podium as installed, an honest and a hostile tenant."""
+"""The attacked cluster of all modules here: an API server, Podium, an honest and a hostile tenant."""
 
 import pytest
 from tests.support.folders import Kept
-from tests.support.hostile.bed import Bed
-from tests.support.hostile.bed import bed as made_bed
+from tests.support.hostile.attacked import AttackedCluster
+from tests.support.hostile.attacked import attacked as attack
 from tests.support.servers import ENOUGH
 
 
 @pytest.fixture(scope="module", params=ENOUGH)
-def bed(request: pytest.FixtureRequest, kept: Kept, tmp_path_factory: pytest.TempPathFactory) -> Bed:
-    """Return the test bed of a minor."""
+def attacked(
+    request: pytest.FixtureRequest, kept: Kept, tmp_path_factory: pytest.TempPathFactory
+) -> AttackedCluster:
+    """Return the attacked cluster of a minor."""
     minor: str = request.param
-    return kept.once(minor, lambda: made_bed(minor, tmp_path_factory.mktemp("bed")))
+    return kept.once(minor, lambda: attack(minor, tmp_path_factory.mktemp("attacked")))

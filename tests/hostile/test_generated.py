@@ -5,7 +5,7 @@ import itertools
 import pytest
 from hypothesis import HealthCheck, Phase, assume, given, settings
 from tests.support.hostile import generated
-from tests.support.hostile.bed import Bed
+from tests.support.hostile.attacked import AttackedCluster
 from tests.support.hostile.tenant import Tenant
 from tests.support.servers import FULL
 
@@ -23,7 +23,9 @@ _numbers = itertools.count()
     suppress_health_check=list(HealthCheck),
 )
 @given(example=generated.generated())
-def test_podium_works_during_and_after_a_generated_object(bed: Bed, example: generated.Generated) -> None:
+def test_podium_works_during_and_after_a_generated_object(
+    attacked: AttackedCluster, example: generated.Generated
+) -> None:
     """Podium works as before while the objects exist, and after their deletion."""
     accepted = 0
 
@@ -31,5 +33,5 @@ def test_podium_works_during_and_after_a_generated_object(bed: Bed, example: gen
         nonlocal accepted
         accepted = generated.write(tenant, example)
 
-    bed.endures(write, f"generated-{next(_numbers)}")
+    attacked.endures(write, f"generated-{next(_numbers)}")
     assume(accepted)

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 from tests.support.hostile import tenant
-from tests.support.hostile.bed import Bed
+from tests.support.hostile.attacked import AttackedCluster
 from tests.support.hostile.rows import sizes
 from tests.support.hostile.tenant import PODS, Tenant
 
@@ -23,13 +23,13 @@ SHAPES: dict[str, Callable[[Tenant, str], str]] = {
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-def test_the_group_label_of_a_pod_stays(bed: Bed, shape: str) -> None:
+def test_the_group_label_of_a_pod_stays(attacked: AttackedCluster, shape: str) -> None:
     """The API server refuses a change of the member, by the webhook or by a policy."""
-    with bed.tenant(f"judged-{list(SHAPES).index(shape)}") as somebody:
+    with attacked.tenant(f"judged-{list(SHAPES).index(shape)}") as somebody:
         try:
             name = SHAPES[shape](somebody, somebody.group(2))
             change = {"metadata": {"labels": {GROUP_LABEL: "another"}}}
             answer = somebody.tried("PATCH", f"{PODS}/{name}", change)
             assert answer.code in (403, 422), answer.body[:500]
         finally:
-            tenant.clear(bed.server, somebody.collections)
+            tenant.clear(attacked.server, somebody.collections)

@@ -4,7 +4,7 @@ from collections.abc import Collection
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from tests.support.hostile.bed import Bed
+from tests.support.hostile.attacked import AttackedCluster
 from tests.support.hostile.rows.everything import ROWS
 from tests.support.hostile.table import Row
 from tests.support.hostile.tenant import Tenant
@@ -36,20 +36,20 @@ def _written(rows: Collection[Row], tenant: Tenant) -> None:
         list(pool.map(write, rows))
 
 
-def test_all_rows_together(bed: Bed) -> None:
+def test_all_rows_together(attacked: AttackedCluster) -> None:
     """Podium works as before while all rows exist."""
-    bed.endures(lambda tenant: _written(ROWS, tenant), "all")
+    attacked.endures(lambda tenant: _written(ROWS, tenant), "all")
 
 
-def test_memory_is_returned(bed: Bed) -> None:
+def test_memory_is_returned(attacked: AttackedCluster) -> None:
     """Repeating the same attack adds no memory, and leaves room for another attack."""
     rows = [each for each in ROWS if each.name in _LARGEST]
     assert len(rows) == len(_LARGEST)
-    processes = bed.podium.processes
-    bed.endures(lambda tenant: _written(rows, tenant), "largest")
+    processes = attacked.podium.processes
+    attacked.endures(lambda tenant: _written(rows, tenant), "largest")
     most = {name: each.peak for name, each in processes.items()}
     for _ in range(_TIMES - 1):
-        bed.endures(lambda tenant: _written(rows, tenant), "largest")
+        attacked.endures(lambda tenant: _written(rows, tenant), "largest")
     added = {name: each.resident - most[name] for name, each in processes.items()}
     assert max(added.values()) <= _ADDED, f"bytes beyond the most of the first time: {added}"
     assert all(each.resident <= each.limit // 2 for each in processes.values())

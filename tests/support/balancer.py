@@ -12,7 +12,7 @@ import itertools
 from concurrent.futures import Future
 from typing import NamedTuple
 
-from tests.support.aside import Aside
+from tests.support.loopthread import LoopThread
 
 _ADDRESS = "127.0.0.1"
 _POLL_SECONDS = 0.1
@@ -37,7 +37,7 @@ class Link(enum.Enum):
     CUT = enum.auto()  # connections are reset, new ones too
 
 
-class Balancer(Aside):
+class Balancer(LoopThread):
     """Listens on `port`; all methods may be called from any thread."""
 
     def __init__(self) -> None:

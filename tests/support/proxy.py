@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 import aiohttp
 from aiohttp import web
-from tests.support.aside import Aside
+from tests.support.loopthread import LoopThread
 from tests.support.servers import Server
 from yarl import URL
 
@@ -150,7 +150,7 @@ class Rule:
         return True
 
 
-class Proxy(Aside):
+class Proxy(LoopThread):
     """Listens on `port` for one API server; all public methods may be called from any thread."""
 
     def __init__(self, server: Server) -> None:

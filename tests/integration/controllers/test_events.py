@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, cast
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.support.informer.living import Time
+from tests.support.informer.changing import Time
 from tests.support.servers import Server
 from tests.support.waiting import PATIENCE_SECONDS
 

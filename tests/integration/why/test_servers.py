@@ -13,7 +13,7 @@ from click.testing import CliRunner
 from tests.support.calling import Podium
 from tests.support.connection.cluster import kubeconfig_of
 from tests.support.docs.pages import ROOT, commands, pages
-from tests.support.scheduling.world import World, Yard, world
+from tests.support.scheduling.world import Sandbox, World, world
 from tests.support.servers import Server
 from tests.support.why.objects import podium
 
@@ -47,8 +47,8 @@ def both(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
 
 
 @pytest.fixture
-def yard(both: World) -> Iterator[Yard]:
-    with both.yard() as made:
+def sandbox(both: World) -> Iterator[Sandbox]:
+    with both.sandbox() as made:
         made.until(lambda: made.server.request("GET", RECORDS)[0] == 200, "records are served")
         yield made
 
@@ -72,76 +72,76 @@ def compared(podium: Podium, server: Server, kind: str, name: str) -> Any:
     return account
 
 
-def marked(yard: Yard, name: str) -> bool:
+def marked(sandbox: Sandbox, name: str) -> bool:
     """Return whether a pod is a DisruptionTarget, and being deleted."""
-    pod = yard.pods()[name]
+    pod = sandbox.pods()[name]
     kinds = [each["type"] for each in pod["status"].get("conditions", ()) if each["status"] == "True"]
     return "DisruptionTarget" in kinds and "deletionTimestamp" in pod["metadata"]
 
 
-def preempted(yard: Yard, scheduler: str) -> str:
+def preempted(sandbox: Sandbox, scheduler: str) -> str:
     """Let a pod `low` with a finalizer be preempted for `high`; return the node."""
-    node = yard.node("n0")
-    yard.pod("low", 4, 1, node="n0", metadata=KEPT, schedulerName=scheduler)
-    yard.pod("high", 4, 5, schedulerName=scheduler)
-    yard.until(lambda: marked(yard, "low"), "low has to go")
+    node = sandbox.node("n0")
+    sandbox.pod("low", 4, 1, node="n0", metadata=KEPT, schedulerName=scheduler)
+    sandbox.pod("high", 4, 5, schedulerName=scheduler)
+    sandbox.until(lambda: marked(sandbox, "low"), "low has to go")
     return node
 
 
-def events(yard: Yard) -> list[str]:
-    path = f"/api/v1/namespaces/{yard.name}/events"
-    return [each["reason"] for each in yard.ask("GET", path)["items"]]
+def events(sandbox: Sandbox) -> list[str]:
+    path = f"/api/v1/namespaces/{sandbox.name}/events"
+    return [each["reason"] for each in sandbox.ask("GET", path)["items"]]
 
 
-def recorded(yard: Yard) -> bool:
+def recorded(sandbox: Sandbox) -> bool:
     return any(
-        unit["namespace"] == yard.name
-        for record in yard.ask("GET", RECORDS)["items"]
+        unit["namespace"] == sandbox.name
+        for record in sandbox.ask("GET", RECORDS)["items"]
         for each in record["plans"]
         for unit in each["units"]
     )
 
 
 @pytest.mark.parametrize(("scheduler", "by"), [("podium-scheduler", "Podium"), (OTHER, "KubeScheduler")])
-def test_preempted_by_a_scheduler(podium: Podium, yard: Yard, scheduler: str, by: str) -> None:
+def test_preempted_by_a_scheduler(podium: Podium, sandbox: Sandbox, scheduler: str, by: str) -> None:
     """The preemptor is named while the victim is terminating, and after it has gone."""
-    node = preempted(yard, scheduler)
-    yard.until(lambda: "Preempted" in events(yard), "the preemption is recorded")
+    node = preempted(sandbox, scheduler)
+    sandbox.until(lambda: "Preempted" in events(sandbox), "the preemption is recorded")
     sources = ["condition", "event"]
     if by == "Podium":
-        yard.until(lambda: recorded(yard), "the preemption is recorded")
+        sandbox.until(lambda: recorded(sandbox), "the preemption is recorded")
         sources.append("record")
-    account = compared(podium, yard.server, "pod", f"{yard.name}/low")
+    account = compared(podium, sandbox.server, "pod", f"{sandbox.name}/low")
     (departure,) = account["departures"]
     assert (account["state"], departure["by"], departure["told"]) == ("Leaving", by, sources)
     assert (departure["preemptor"]["name"], departure["node"]) == ("high", node)
-    yard.free("low")
-    yard.until(lambda: "low" not in yard.pods(), "low has gone")
-    account = compared(podium, yard.server, "pod", f"{yard.name}/low")
+    sandbox.free("low")
+    sandbox.until(lambda: "low" not in sandbox.pods(), "low has gone")
+    account = compared(podium, sandbox.server, "pod", f"{sandbox.name}/low")
     (departure,) = account["departures"]
     assert (account["state"], departure["by"]) == ("Gone", by)
     assert departure["preemptor"]["name"] == "high"
 
 
-def test_evicted_through_the_api(podium: Podium, yard: Yard) -> None:
-    yard.node("n0")
-    yard.pod("low", 1, 1, node="n0", metadata=KEPT)
+def test_evicted_through_the_api(podium: Podium, sandbox: Sandbox) -> None:
+    sandbox.node("n0")
+    sandbox.pod("low", 1, 1, node="n0", metadata=KEPT)
     body = {
         "apiVersion": "policy/v1",
         "kind": "Eviction",
-        "metadata": {"name": "low", "namespace": yard.name},
+        "metadata": {"name": "low", "namespace": sandbox.name},
     }
-    yard.ask("POST", f"{yard.pods_path('low')}/eviction", body, code=201)
-    yard.until(lambda: marked(yard, "low"), "low has to go")
-    account = told(podium, yard.server, "pod", f"{yard.name}/low")
+    sandbox.ask("POST", f"{sandbox.pods_path('low')}/eviction", body, code=201)
+    sandbox.until(lambda: marked(sandbox, "low"), "low has to go")
+    account = told(podium, sandbox.server, "pod", f"{sandbox.name}/low")
     assert [each["by"] for each in account["departures"]] == ["EvictionAPI"]
 
 
-def test_ended_by_a_kubelet(podium: Podium, yard: Yard) -> None:
+def test_ended_by_a_kubelet(podium: Podium, sandbox: Sandbox) -> None:
     """The status is that of a kubelet that admits a critical pod."""
-    yard.node("n0")
-    yard.pod("low", 1, 1, node="n0")
-    yard.until(lambda: yard.pods()["low"]["status"]["phase"] == "Running", "it runs")
+    sandbox.node("n0")
+    sandbox.pod("low", 1, 1, node="n0")
+    sandbox.until(lambda: sandbox.pods()["low"]["status"]["phase"] == "Running", "it runs")
     message = "Pod was preempted by Kubelet to accommodate a critical pod."
     target = {
         "type": "DisruptionTarget",
@@ -150,50 +150,54 @@ def test_ended_by_a_kubelet(podium: Podium, yard: Yard) -> None:
         "message": message,
     }
     status = {"phase": "Failed", "reason": "Preempting", "conditions": [target]}
-    yard.patch("low", {"status": status}, "/status")
-    account = told(podium, yard.server, "pod", f"{yard.name}/low")
+    sandbox.patch("low", {"status": status}, "/status")
+    account = told(podium, sandbox.server, "pod", f"{sandbox.name}/low")
     assert account["state"] == "Finished"
     assert [each["by"] for each in account["departures"]] == ["KubeletCriticalPod"]
 
 
-def test_a_gang_waits_for_its_pods(podium: Podium, yard: Yard) -> None:
+def test_a_gang_waits_for_its_pods(podium: Podium, sandbox: Sandbox) -> None:
     """A tenant gets the same answer as an administrator: only the namespace must be readable."""
-    yard.nodes(1)
-    yard.group("ring", 5, 3)
-    yard.members("ring", 2, 1, 5)
-    account = compared(podium, yard.server, "group", f"{yard.name}/ring")
+    sandbox.nodes(1)
+    sandbox.group("ring", 5, 3)
+    sandbox.members("ring", 2, 1, 5)
+    account = compared(podium, sandbox.server, "group", f"{sandbox.name}/ring")
     assert account["waiting"][0]["cause"] == "TooFew"
     assert "minCount is 3" in account["summary"]
     assert account["priority"]["placed"] == 5
 
 
 @pytest.mark.parametrize("scheduler", ["podium-scheduler", OTHER])
-def test_a_dump_gives_the_same_answer_for_a_waiting_pod(podium: Podium, yard: Yard, scheduler: str) -> None:
+def test_a_dump_gives_the_same_answer_for_a_waiting_pod(
+    podium: Podium, sandbox: Sandbox, scheduler: str
+) -> None:
     """The answer has the scheduler's message, and the outcome of a plan.
 
     In a dump, only a group shows that its cluster serves the Workload API, and so which rules decide.
     """
-    yard.group("ring", 5, 3)
-    yard.node("n0")
-    yard.pod("late", 40, 1, schedulerName=scheduler)
-    yard.until_message("late", "nodes are available")
-    account = compared(podium, yard.server, "pod", f"{yard.name}/late")
+    sandbox.group("ring", 5, 3)
+    sandbox.node("n0")
+    sandbox.pod("late", 40, 1, schedulerName=scheduler)
+    sandbox.until_message("late", "nodes are available")
+    account = compared(podium, sandbox.server, "pod", f"{sandbox.name}/late")
     assert account["waiting"][0]["cause"] == "SchedulerSays"
     assert account["prospect"]["outcome"] == "DoesNotFit"
 
 
-def test_a_tenant_is_told_no_name_of_others(podium: Podium, both: World, yard: Yard, tmp_path: Path) -> None:
+def test_a_tenant_is_told_no_name_of_others(
+    podium: Podium, both: World, sandbox: Sandbox, tmp_path: Path
+) -> None:
     """The answer has the UID alone, and the missing rights; an administrator reads the name."""
-    with both.yard() as theirs:
-        yard.node("n0")
-        yard.pod("low", 4, 1, node="n0", metadata=KEPT)
-        made = theirs.pod("secret", 4, 5, nodeSelector={"yard": yard.name})
-        yard.until(lambda: marked(yard, "low"), "low has to go")
-        yard.until(lambda: recorded(yard), "the preemption is recorded")
-        yard.pod("late", 4, 1)
-        yard.until_message("late", "0/1 nodes are available")
-        tenant = kubeconfig_of(yard.server, yard.name, OWN, tmp_path, everywhere=False)
-        run = podium("pod", f"{yard.name}/low", "--kubeconfig", str(tenant), "-o", "json")
+    with both.sandbox() as theirs:
+        sandbox.node("n0")
+        sandbox.pod("low", 4, 1, node="n0", metadata=KEPT)
+        made = theirs.pod("secret", 4, 5, nodeSelector={"sandbox": sandbox.name})
+        sandbox.until(lambda: marked(sandbox, "low"), "low has to go")
+        sandbox.until(lambda: recorded(sandbox), "the preemption is recorded")
+        sandbox.pod("late", 4, 1)
+        sandbox.until_message("late", "0/1 nodes are available")
+        tenant = kubeconfig_of(sandbox.server, sandbox.name, OWN, tmp_path, everywhere=False)
+        run = podium("pod", f"{sandbox.name}/low", "--kubeconfig", str(tenant), "-o", "json")
         (departure,) = run.json["departures"]
         assert departure["by"] == "Podium"
         assert (departure["preemptor"]["name"], departure["preemptor"]["uid"]) == (
@@ -203,7 +207,7 @@ def test_a_tenant_is_told_no_name_of_others(podium: Podium, both: World, yard: Y
         assert theirs.name not in run.stdout + run.stderr
         assert any("missing permission: list preemptionrecords" in each for each in run.json["unknown"])
         # By a bare name: the context has the namespace.
-        late = told(podium, yard.server, "pod", "late", tenant)
+        late = told(podium, sandbox.server, "pod", "late", tenant)
         assert [each["cause"] for each in late["waiting"]] == ["SchedulerSays"]
         assert any("missing permission: list nodes" in each for each in late["unknown"])
         elsewhere = podium("pod", f"{theirs.name}/secret", "--kubeconfig", str(tenant))
@@ -213,25 +217,27 @@ def test_a_tenant_is_told_no_name_of_others(podium: Podium, both: World, yard: Y
             f"pods of namespace {theirs.name} cannot be read: missing permission: {refused}"
             in elsewhere.stderr
         )
-        admin = told(podium, yard.server, "pod", f"{yard.name}/low")
+        admin = told(podium, sandbox.server, "pod", f"{sandbox.name}/low")
         assert admin["departures"][0]["preemptor"]["name"] == "secret"
-        assert told(podium, yard.server, "pod", f"{yard.name}/late")["prospect"]["outcome"] == "DoesNotFit"
+        assert (
+            told(podium, sandbox.server, "pod", f"{sandbox.name}/late")["prospect"]["outcome"] == "DoesNotFit"
+        )
 
 
-def test_the_commands_of_the_documentation(podium: Podium, yard: Yard, tmp_path: Path) -> None:
+def test_the_commands_of_the_documentation(podium: Podium, sandbox: Sandbox, tmp_path: Path) -> None:
     """The examples run live with their namespace, and on kubectl's output, events included."""
-    node = preempted(yard, OTHER)
-    yard.until(lambda: "Preempted" in events(yard), "the preemption is recorded")
-    yard.group("train", 5, 2)
-    yard.pod("train-0", 1, 5, group="train")
+    node = preempted(sandbox, OTHER)
+    sandbox.until(lambda: "Preempted" in events(sandbox), "the preemption is recorded")
+    sandbox.group("train", 5, 2)
+    sandbox.pod("train-0", 1, 5, group="train")
     lines = [
-        each.text.replace("team-a", yard.name).replace(" examples/", f" {ROOT}/examples/")
+        each.text.replace("team-a", sandbox.name).replace(" examples/", f" {ROOT}/examples/")
         for each in commands(pages()["why"])
     ]
-    config = ("--kubeconfig", str(yard.server.kubeconfig))
+    config = ("--kubeconfig", str(sandbox.server.kubeconfig))
     (written,) = (line for line in lines if line.startswith("kubectl "))
     command, _, name = written.removeprefix("kubectl ").partition(" > ")
-    Path(name).write_text(yard.server.kubectl(*command.split()), "utf-8")
+    Path(name).write_text(sandbox.server.kubectl(*command.split()), "utf-8")
     (whole,) = (shlex.split(line, comments=True)[2:] for line in lines if line.startswith("podium dump "))
     assert CliRunner().invoke(dump, [*whole, *config]).exit_code == 0
     questions = [line for line in lines if line.startswith("podium why ")]
@@ -239,7 +245,7 @@ def test_the_commands_of_the_documentation(podium: Podium, yard: Yard, tmp_path:
     for line in questions:
         run = podium(*shlex.split(line, comments=True)[2:], *(() if " -f " in line else config))
         assert run.code == 0, f"{line}: {run.stderr}"
-    (departure,) = podium("pod", f"{yard.name}/low", "-f", name, "-o", "json").json["departures"]
+    (departure,) = podium("pod", f"{sandbox.name}/low", "-f", name, "-o", "json").json["departures"]
     assert (departure["by"], departure["node"], departure["told"]) == (
         "KubeScheduler",
         node,

@@ -7,7 +7,7 @@ and their number are known in advance, even if a plan is interrupted and resumed
 import contextlib
 from collections.abc import Iterator, Sequence
 
-from tests.support.scheduling.world import World, Yard
+from tests.support.scheduling.world import Sandbox, World
 
 MEMBERS = 2
 # For a gang of this size the cheapest plan is to evict a node's three pods of priority 1 for each member.
@@ -16,9 +16,9 @@ CHEAPEST = [f"low-{node}-{index}" for node in range(MEMBERS) for index in range(
 
 
 @contextlib.contextmanager
-def full_yard(world: World, worth: Sequence[Sequence[int]]) -> Iterator[Yard]:
+def full_sandbox(world: World, worth: Sequence[Sequence[int]]) -> Iterator[Sandbox]:
     """Yield a cluster with a node for each row, full of pods `low-ROW-COLUMN` of these priorities."""
-    with world.yard() as made:
+    with world.sandbox() as made:
         made.nodes(len(worth))
         for node, priorities in enumerate(worth):
             for index, priority in enumerate(priorities):
@@ -26,6 +26,6 @@ def full_yard(world: World, worth: Sequence[Sequence[int]]) -> Iterator[Yard]:
         yield made
 
 
-def incoming_gang(yard: Yard) -> list[str]:
+def incoming_gang(sandbox: Sandbox) -> list[str]:
     """Create the gang that preempts the pods in CHEAPEST; return its members' names."""
-    return yard.gang("gang", MEMBERS, 3, 5)
+    return sandbox.gang("gang", MEMBERS, 3, 5)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from hypothesis import strategies as st
-from tests.support.hostile.bed import WIDE
+from tests.support.hostile.attacked import WIDE
 from tests.support.hostile.honest import HOST, LOW, NODES, ZONE
 from tests.support.hostile.tenant import PODS, Tenant, container
 

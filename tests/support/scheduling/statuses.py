@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from typing import Any, cast
 
-from tests.support.informer.living import Time
+from tests.support.informer.changing import Time
 
 from podium.api.eventdraft import EventDraft
 from podium.api.findings import ObjectRef

@@ -165,9 +165,9 @@ class World:
             proxy.calls.clear()
 
     @contextlib.contextmanager
-    def yard(self, scheduler: str = NAME) -> Iterator["Yard"]:
+    def sandbox(self, scheduler: str = NAME) -> Iterator["Sandbox"]:
         """Yield a sandbox to a test; fail on violations after the test has passed."""
-        made = Yard(self, scheduler)
+        made = Sandbox(self, scheduler)
         try:
             yield made
             problems = self.ledger.problems(made.calls("DELETE"), made.name)
@@ -191,13 +191,13 @@ def world(name: str, folder: Path, *, ways: int = 1, kubelets: bool = True) -> I
         yield World(where, proxies, ledger, folder)
 
 
-class Yard:
+class Sandbox:
     """A test's own namespace and nodes, and short methods for their objects."""
 
     def __init__(self, world: World, scheduler: str) -> None:
         self.world = world
         self.server: Server = world.server
-        self.name = world.server.new_namespace("yard-")
+        self.name = world.server.new_namespace("sandbox-")
         self.priorities: dict[str, int] = {}  # by the UID of the group
         self._scheduler = scheduler
         self._nodes: list[str] = []
@@ -208,7 +208,7 @@ class Yard:
         """Make a node that only the sandbox's pods may use; return its real name."""
         full = self.full(name)
         room = {"cpu": str(cpu), "memory": "64Gi", "pods": "110"}
-        labels = {"yard": self.name, "kubernetes.io/hostname": full}
+        labels = {"sandbox": self.name, "kubernetes.io/hostname": full}
         body = {
             "metadata": {"name": full, "labels": labels},
             "spec": spec,
@@ -282,7 +282,7 @@ class Yard:
         fields: dict[str, Any] = {
             "schedulerName": self._scheduler,
             "priorityClassName": f"p{priority}",
-            "nodeSelector": {"yard": self.name},
+            "nodeSelector": {"sandbox": self.name},
             "terminationGracePeriodSeconds": 1,
             "containers": [{"name": "main", "image": "none", "resources": {"requests": {"cpu": str(cpu)}}}],
             **spec,
@@ -415,9 +415,9 @@ class Yard:
             f"{name} is nominated to {node!r}",
         )
 
-    def witness(self) -> None:
+    def wait_for_decisions(self) -> None:
         """Wait until a new pod is scheduled, so that all earlier decisions have been made."""
-        name = f"witness-{len(self._nodes)}"
+        name = f"last-{len(self._nodes)}"
         self.node(name, 1)
         self.pod(name, 1, 9, nodeSelector={"kubernetes.io/hostname": self.full(name)})
         self.until_bound([name])

@@ -16,7 +16,7 @@ import msgspec
 from hypothesis import given
 from prometheus_client import CollectorRegistry
 from tests.support.audit.builders import NS, pod, pod_group
-from tests.support.informer.living import Time
+from tests.support.informer.changing import Time
 from tests.unit.controllers.test_queue import settled
 
 from podium.api.core import Namespace, Pod

@@ -8,7 +8,7 @@ from typing import Any
 import hypothesis.strategies as st
 import pytest
 from hypothesis import given
-from tests.support.informer.living import Time
+from tests.support.informer.changing import Time
 
 from podium.errors import PodiumError
 from podium.runtime.workqueue import Workqueue

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 from tests.support.rules.scene import Document, group, pod, profile
 from tests.support.webhooks.client import Answer, Peer, Served, post, restored_logs, serving
+from tests.support.webhooks.isolated import Still
 from tests.support.webhooks.reviews import asked
-from tests.support.webhooks.rude import Still
 
 from podium.api.groups import GROUP_LABEL
 from podium.rules.policy import Allowance, Policy

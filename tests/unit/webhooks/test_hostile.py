@@ -22,8 +22,8 @@ import pytest
 from tests.support.rules.scene import pod
 from tests.support.waiting import PATIENCE_SECONDS
 from tests.support.webhooks.client import ADDRESS, Peer, client_context, post
+from tests.support.webhooks.isolated import LIMITS
 from tests.support.webhooks.reviews import asked
-from tests.support.webhooks.rude import LIMITS
 
 from podium.webhooks.handlers import ADMISSION
 from podium.webhooks.review import DETAILS_BYTES
@@ -68,7 +68,7 @@ def peak(process: "subprocess.Popen[str]") -> int:
 def victim() -> Iterator[Victim]:
     """Yield one process for all cases, so that later cases run after the effects of earlier ones."""
     with subprocess.Popen(
-        [sys.executable, "-m", "tests.support.webhooks.rude"],
+        [sys.executable, "-m", "tests.support.webhooks.isolated"],
         cwd=Path(__file__).parents[3],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,

@@ -10,7 +10,7 @@ import pytest
 from playwright.sync_api import Browser, expect
 from tests.support.browser import CONTRAST
 from tests.support.ui.running import PREEMPTION, TRAINING, serving
-from tests.support.ui.visits import enter, site_of
+from tests.support.ui.tabs import enter, site_of
 
 pytestmark = pytest.mark.browser
 

@@ -10,7 +10,7 @@ from playwright.sync_api import Browser, expect
 from tests.support.connection.cluster import READ_ONLY, create, create_class, kubeconfig_of
 from tests.support.servers import Server, exclusive
 from tests.support.ui.running import serving
-from tests.support.ui.visits import enter, site_of
+from tests.support.ui.tabs import enter, site_of
 from tests.support.waiting import until
 
 from podium.api.records import RECORD_VERSION

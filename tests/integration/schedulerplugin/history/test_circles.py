@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 from tests.integration.schedulerplugin.history.test_live import RECORDS
-from tests.support.scheduling.world import Scheduler, World, Yard, world
+from tests.support.scheduling.world import Sandbox, Scheduler, World, world
 from tests.support.waiting import until
 from tests.unit.schedulerplugin.history.test_report import run
 
@@ -32,42 +32,44 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
         yield made
 
 
-def held_back(yard: Yard, name: str) -> int:
+def held_back(sandbox: Sandbox, name: str) -> int:
     """Wait until a pod's message has a delay; return the seconds."""
-    found = _HELD.search(yard.until_message(name, "which evicted it"))
+    found = _HELD.search(sandbox.until_message(name, "which evicted it"))
     assert found is not None
     return int(found[1])
 
 
-def circles(yard: Yard, scheduler: Scheduler, times: int) -> None:
+def circles(sandbox: Sandbox, scheduler: Scheduler, times: int) -> None:
     """Wait until this many cycles are counted; each is logged once."""
-    yard.until(lambda: scheduler.metric("eviction_cycles_total") == times, f"{times} are counted")
+    sandbox.until(lambda: scheduler.metric("eviction_cycles_total") == times, f"{times} are counted")
     assert scheduler.log.count("workloads evict each other") == times
 
 
 def test_workloads_that_evict_each_other_are_slowed_down(recorded: World) -> None:
     """The first cycle delays a minute, the next one two; the delay ends, because its reason may be gone."""
     records = recorded.server.new_namespace("records-")
-    with recorded.scheduling(recordsNamespace=records) as scheduler, recorded.yard() as yard:
-        yard.node("n0")
-        yard.pod("a", 4, 1)
-        yard.until_bound(["a"])
-        yard.pod("b", 4, 3)
-        yard.until_bound(["b"])
+    with recorded.scheduling(recordsNamespace=records) as scheduler, recorded.sandbox() as sandbox:
+        sandbox.node("n0")
+        sandbox.pod("a", 4, 1)
+        sandbox.until_bound(["a"])
+        sandbox.pod("b", 4, 3)
+        sandbox.until_bound(["b"])
         assert scheduler.metric("eviction_cycles_total") == 0
-        first, again = yard.evicted_uids(), yard.pod("a", 4, 5)["metadata"]["uid"]
-        assert 30 < held_back(yard, "a") <= 60
-        yard.witness()
-        circles(yard, scheduler, 1)
-        assert yard.evicted_uids() == first
-        yard.until(lambda: yard.pods().get("a", {}).get("spec", {}).get("nodeName"), "the minute has passed")
-        assert yard.pods()["a"]["metadata"]["uid"] == again
-        assert yard.evicted() == ["a", "b"]
-        yard.pod("b", 4, 7)
-        assert 60 < held_back(yard, "b") <= 120
-        circles(yard, scheduler, 2)
+        first, again = sandbox.evicted_uids(), sandbox.pod("a", 4, 5)["metadata"]["uid"]
+        assert 30 < held_back(sandbox, "a") <= 60
+        sandbox.wait_for_decisions()
+        circles(sandbox, scheduler, 1)
+        assert sandbox.evicted_uids() == first
+        sandbox.until(
+            lambda: sandbox.pods().get("a", {}).get("spec", {}).get("nodeName"), "the minute has passed"
+        )
+        assert sandbox.pods()["a"]["metadata"]["uid"] == again
+        assert sandbox.evicted() == ["a", "b"]
+        sandbox.pod("b", 4, 7)
+        assert 60 < held_back(sandbox, "b") <= 120
+        circles(sandbox, scheduler, 2)
         report = run("--kubeconfig", recorded.server.kubeconfig, "--namespace", records)
         assert report.exit_code == 3
         assert "Workloads evicted each other in 1 cycle." in report.stdout
-        line = next(line for line in report.stdout.splitlines() if f"Pod {yard.name}/a" in line)
-        assert f"Pod {yard.name}/b" in line
+        line = next(line for line in report.stdout.splitlines() if f"Pod {sandbox.name}/a" in line)
+        assert f"Pod {sandbox.name}/b" in line

@@ -7,7 +7,7 @@ import msgspec
 import pytest
 from bench.kubescheduler import scheduling
 from click.testing import CliRunner
-from tests.support.scheduling.world import NAME, World, Yard, world
+from tests.support.scheduling.world import NAME, Sandbox, World, world
 from tests.support.waiting import until
 
 from podium.api.records import RECORD_VERSION, Agreement, PreemptionRecord, RecordedPlan
@@ -41,65 +41,65 @@ def records_namespace(both: World) -> Iterator[str]:
 
 
 @pytest.fixture
-def yard(both: World, records_namespace: str) -> Iterator[Yard]:
+def sandbox(both: World, records_namespace: str) -> Iterator[Sandbox]:
     """Yield a sandbox for one test, under that scheduler."""
-    with both.yard() as made:
+    with both.sandbox() as made:
         yield made
 
 
-def plans(yard: Yard) -> list[RecordedPlan]:
+def plans(sandbox: Sandbox) -> list[RecordedPlan]:
     """Return the recorded plans of a sandbox."""
-    code, read = yard.server.request("GET", RECORDS)
+    code, read = sandbox.server.request("GET", RECORDS)
     assert code == 200, read
     records = msgspec.convert(read["items"], list[PreemptionRecord])
-    return [plan for record in records for plan in record.plans if plan.preemptor.namespace == yard.name]
+    return [plan for record in records for plan in record.plans if plan.preemptor.namespace == sandbox.name]
 
 
-def written(yard: Yard, reached: Callable[[RecordedPlan], bool]) -> RecordedPlan:
+def written(sandbox: Sandbox, reached: Callable[[RecordedPlan], bool]) -> RecordedPlan:
     """Wait for a plan that meets a condition; return it."""
-    until(lambda: any(map(reached, plans(yard))), "it is written down")
-    return next(plan for plan in plans(yard) if reached(plan))
+    until(lambda: any(map(reached, plans(sandbox))), "it is written down")
+    return next(plan for plan in plans(sandbox) if reached(plan))
 
 
-def test_a_preemption_of_our_own(yard: Yard) -> None:
+def test_a_preemption_of_our_own(sandbox: Sandbox) -> None:
     """A gang needs a whole group's room: one plan records its preemptor and its victims."""
-    yard.nodes(2)
-    yard.running_gang("low", ["n0", "n1"], 4, 1, whole=True)
-    yard.until_bound(yard.gang("high", 2, 4, 5))
-    plan = written(yard, lambda plan: plan.mode == "Enforced")
+    sandbox.nodes(2)
+    sandbox.running_gang("low", ["n0", "n1"], 4, 1, whole=True)
+    sandbox.until_bound(sandbox.gang("high", 2, 4, 5))
+    plan = written(sandbox, lambda plan: plan.mode == "Enforced")
     assert (plan.result, plan.domain, plan.unitCount, plan.podCount) == ("Evicted", "cluster", 1, 2)
     assert (plan.preemptor.kind, plan.preemptor.name, plan.preemptor.priority) == ("PodGroup", "high", 5)
     (unit,) = plan.units
     assert (unit.kind, unit.name, unit.priority, unit.pods) == ("PodGroup", "low", 1, 2)
 
 
-def test_kube_scheduler_preempts_and_the_shadow_agrees(yard: Yard) -> None:
+def test_kube_scheduler_preempts_and_the_shadow_agrees(sandbox: Sandbox) -> None:
     """There is only one plan, and kube-scheduler is fast: the shadow plans on the earlier cluster."""
-    yard.nodes(2)
-    yard.pod("low", 4, 1, schedulerName=OTHER)
-    yard.pod("middle", 4, 5, schedulerName=OTHER)
-    yard.until_bound(["low", "middle"])
-    yard.pod("high", 4, 9, schedulerName=OTHER)
-    yard.until_bound(["high"])
-    plan = written(yard, lambda plan: plan.mode == "Shadow")
+    sandbox.nodes(2)
+    sandbox.pod("low", 4, 1, schedulerName=OTHER)
+    sandbox.pod("middle", 4, 5, schedulerName=OTHER)
+    sandbox.until_bound(["low", "middle"])
+    sandbox.pod("high", 4, 9, schedulerName=OTHER)
+    sandbox.until_bound(["high"])
+    plan = written(sandbox, lambda plan: plan.mode == "Shadow")
     assert (plan.agreement, plan.theirPods) == (Agreement.SAME, 1)
     assert (plan.preemptor.name, [unit.name for unit in plan.units]) == ("high", ["low"])
-    assert yard.touched() == [], f"{NAME} itself does nothing about it"
+    assert sandbox.touched() == [], f"{NAME} itself does nothing about it"
 
 
 def test_whatif_and_the_loop_agree_on_the_harm_of_a_gang(both: World) -> None:
     """The observed plan of the loop equals that of `whatif` for the same second of the same cluster."""
     name, namespace = "podium-observed", both.server.new_namespace("records-")
     observing = both.scheduling(schedulerName=name, preemption="observe", recordsNamespace=namespace)
-    with observing, both.yard(name) as yard:
-        yard.nodes(4)
-        yard.running_gang("low", ["n0", "n1"], 2, 1, whole=True)
+    with observing, both.sandbox(name) as sandbox:
+        sandbox.nodes(4)
+        sandbox.running_gang("low", ["n0", "n1"], 2, 1, whole=True)
         for index, node in enumerate(("n0", "n1", "n2", "n2", "n3")):
-            yard.pod(f"lone-{index}", 2, 1 if node == "n2" else 3, node=node)
-        yard.pod("high", 2, 9, node="n3")
-        yard.gang("gang", 2, 4, 5)
-        recorded = written(yard, lambda plan: plan.mode == "Observed")
-        line = ["whatif", "--group", f"{yard.name}/gang", "--semantics", "kep", "--now", recorded.time]
+            sandbox.pod(f"lone-{index}", 2, 1 if node == "n2" else 3, node=node)
+        sandbox.pod("high", 2, 9, node="n3")
+        sandbox.gang("gang", 2, 4, 5)
+        recorded = written(sandbox, lambda plan: plan.mode == "Observed")
+        line = ["whatif", "--group", f"{sandbox.name}/gang", "--semantics", "kep", "--now", recorded.time]
         answer = CliRunner().invoke(
             command, [*line, "-o", "json", "--kubeconfig", str(both.server.kubeconfig)]
         )

@@ -48,14 +48,14 @@ def test_one_plan(recorded: World, killed: bool) -> None:
     options: dict[str, Any] = {"schedulerName": name, "recordsNamespace": namespace, **rate}
     with (
         recorded.scheduling(lease=(namespace, "heir"), **options) as scheduler,
-        recorded.yard(name) as yard,
+        recorded.sandbox(name) as sandbox,
     ):
-        yard.nodes(1)
+        sandbox.nodes(1)
         for index in range(VICTIMS):
-            yard.pod(f"low-{index}", "1300m", 1, node="n0")
-        with recorded.proxy.fault(yard.deletes, Hold(lost=True)) as held:
-            yard.pod("first", 4, 5)
-            yard.until(lambda: held.hits > 0, "the deletes are under way")
+            sandbox.pod(f"low-{index}", "1300m", 1, node="n0")
+        with recorded.proxy.fault(sandbox.deletes, Hold(lost=True)) as held:
+            sandbox.pod("first", 4, 5)
+            sandbox.until(lambda: held.hits > 0, "the deletes are under way")
             if killed:
                 scheduler.kill()
             else:
@@ -64,11 +64,11 @@ def test_one_plan(recorded: World, killed: bool) -> None:
                     ("Failed", 0)
                 ]
         scheduler.again()
-        yard.until_bound(["first"])
+        sandbox.until_bound(["first"])
         until(
             lambda: [each["result"] for each in plans(recorded, namespace)] == ["Evicted"],
             "it is written down",
         )
         (plan,) = plans(recorded, namespace)
         assert (plan["unitCount"], plan["podCount"]) == (VICTIMS, VICTIMS)
-        assert len(yard.evicted()) == VICTIMS
+        assert len(sandbox.evicted()) == VICTIMS

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from tests.support.scheduling.world import World, Yard, world
+from tests.support.scheduling.world import Sandbox, World, world
 
 from podium.controlplane.releases import NEWEST
 
@@ -25,11 +25,11 @@ def plain(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
         yield made
 
 
-def full(yard: Yard, size: int) -> None:
+def full(sandbox: Sandbox, size: int) -> None:
     """Create nodes with a pod each that may be evicted."""
-    yard.nodes(size)
+    sandbox.nodes(size)
     for index in range(size):
-        yard.pod(f"low-{index}", 4, 1, node=f"n{index}")
+        sandbox.pod(f"low-{index}", 4, 1, node=f"n{index}")
 
 
 def test_the_successor_of_a_killed_leader_evicts_no_pod_for_a_minute(plain: World) -> None:
@@ -40,28 +40,28 @@ def test_the_successor_of_a_killed_leader_evicts_no_pod_for_a_minute(plain: Worl
     name, lease = "podium-heir", (plain.server.new_namespace("lease-"), "heir")
     with (
         plain.scheduling(lease=lease, schedulerName=name, evictionsPerMinute=5) as scheduler,
-        plain.yard(name) as yard,
+        plain.sandbox(name) as sandbox,
     ):
-        full(yard, 2)
+        full(sandbox, 2)
         assert scheduler.process.stop() == 0
         scheduler.again()
-        yard.pod("first", 4, 5)
-        yard.until_bound(["first"])
+        sandbox.pod("first", 4, 5)
+        sandbox.until_bound(["first"])
         assert PAUSED not in scheduler.log
         scheduler.kill()
         scheduler.again()
-        yard.pod("second", 4, 5)
-        yard.until_message("second", WAITS)
-        yard.witness()
-        assert len(yard.evicted()) == 1
+        sandbox.pod("second", 4, 5)
+        sandbox.until_message("second", WAITS)
+        sandbox.wait_for_decisions()
+        assert len(sandbox.evicted()) == 1
         assert scheduler.log.count(PAUSED) == 1
         assert "the previous leader did not release its lease" in scheduler.log
         assert scheduler.process.stop() == 0
         scheduler.again()
-        yard.until(lambda: scheduler.log.count(PAUSED) == 2, "it is in doubt, too")
-        yard.until_message("second", WAITS)
-        yard.witness()
-        assert len(yard.evicted()) == 1
+        sandbox.until(lambda: scheduler.log.count(PAUSED) == 2, "it is in doubt, too")
+        sandbox.until_message("second", WAITS)
+        sandbox.wait_for_decisions()
+        assert len(sandbox.evicted()) == 1
 
 
 @pytest.mark.parametrize("what", ["emptied", "deleted"])
@@ -72,22 +72,22 @@ def test_a_lease_taken_from_a_leader_was_not_released(what: str, plain: World) -
     options: dict[str, Any] = {"lease": (namespace, lease), "schedulerName": name, "evictionsPerMinute": 5}
     with (
         plain.scheduling(**options) as leader,
-        plain.yard(name) as yard,
+        plain.sandbox(name) as sandbox,
     ):
-        full(yard, 1)
-        yard.until(lambda: leader.leads, "one leads")
+        full(sandbox, 1)
+        sandbox.until(lambda: leader.leads, "one leads")
         with plain.scheduling(**options) as heir:
-            yard.until(lambda: "another leads" in heir.log, "the other waits")
+            sandbox.until(lambda: "another leads" in heir.log, "the other waits")
             if what == "deleted":
-                yard.ask("DELETE", path)
+                sandbox.ask("DELETE", path)
             else:
-                yard.ask("PATCH", path, {"spec": {"holderIdentity": ""}})
-            yard.until(lambda: leader.ended, "the former leader ends")
-            yard.until(lambda: heir.leads, "the other leads")
-            yard.pod("first", 4, 5)
-            yard.until_message("first", WAITS)
-            yard.witness()
-            assert yard.evicted() == []
+                sandbox.ask("PATCH", path, {"spec": {"holderIdentity": ""}})
+            sandbox.until(lambda: leader.ended, "the former leader ends")
+            sandbox.until(lambda: heir.leads, "the other leads")
+            sandbox.pod("first", 4, 5)
+            sandbox.until_message("first", WAITS)
+            sandbox.wait_for_decisions()
+            assert sandbox.evicted() == []
             assert heir.log.count(PAUSED) == 1
             assert "the lease was not released" in heir.log
 
@@ -97,18 +97,18 @@ def test_a_leader_with_unrecorded_evictions_does_not_release_the_lease(plain: Wo
     name, lease = "podium-mute", (plain.server.new_namespace("lease-"), "mute")
     with (
         plain.scheduling(lease=lease, schedulerName=name, evictionsPerMinute=5) as scheduler,
-        plain.yard(name) as yard,
+        plain.sandbox(name) as sandbox,
     ):
-        full(yard, 2)
-        yard.pod("first", 4, 5)
-        yard.until_bound(["first"])
+        full(sandbox, 2)
+        sandbox.pod("first", 4, 5)
+        sandbox.until_bound(["first"])
         assert PAUSED not in scheduler.log
         assert scheduler.process.stop() == 0
         scheduler.again()
-        yard.pod("second", 4, 5)
-        yard.until_message("second", WAITS)
-        yard.witness()
-        assert len(yard.evicted()) == 1
+        sandbox.pod("second", 4, 5)
+        sandbox.until_message("second", WAITS)
+        sandbox.wait_for_decisions()
+        assert len(sandbox.evicted()) == 1
         assert scheduler.log.count(PAUSED) == 1
 
 
@@ -117,16 +117,16 @@ def test_without_a_lease_the_end_of_the_previous_process_is_unknown(plain: World
     name = "podium-alone"
     with (
         plain.scheduling(schedulerName=name, evictionsPerMinute=5) as scheduler,
-        plain.yard(name) as yard,
+        plain.sandbox(name) as sandbox,
     ):
-        full(yard, 1)
-        yard.pod("first", 4, 5)
-        yard.until_message("first", WAITS)
-        yard.witness()
-        assert yard.evicted() == []
+        full(sandbox, 1)
+        sandbox.pod("first", 4, 5)
+        sandbox.until_message("first", WAITS)
+        sandbox.wait_for_decisions()
+        assert sandbox.evicted() == []
         assert scheduler.log.count(PAUSED) == 1
         assert scheduler.process.stop() == 0
         scheduler.configure(schedulerName=name)
         scheduler.again()
-        yard.until_bound(["first"])
+        sandbox.until_bound(["first"])
         assert scheduler.log.count(PAUSED) == 1

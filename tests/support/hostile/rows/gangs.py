@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from tests.support.hostile.bed import WIDE, WIDE_NODES
+from tests.support.hostile.attacked import WIDE, WIDE_NODES
 from tests.support.hostile.honest import CPU, HOST, LOW, NODES, ZONE
 from tests.support.hostile.rows.amounts import asking
 from tests.support.hostile.rows.sizes import ESCAPED

@@ -1,6 +1,6 @@
 """Replays a recorded case on the engine, and reports how its answer differs from kube-scheduler's.
 
-The random choices of kube-scheduler are arranged (`chance`) as its answer shows them. Then the engine must
+The random choices of kube-scheduler are arranged (`ties`) as its answer shows them. Then the engine must
 give the same outcome, victims and nodes. For a lone pod the answer shows all choices. For a group it shows
 only some, so other orders are tried too. A case is *open* if the answer depends on the order, and no order
 that was tried gave kube-scheduler's answer.
@@ -12,10 +12,10 @@ from datetime import datetime
 from typing import NamedTuple
 
 import msgspec
-from tests.support.preemption.differential.chance import Chance, chances
 from tests.support.preemption.differential.explained import EXPLAINED
 from tests.support.preemption.differential.generator import Object
 from tests.support.preemption.differential.recording import Header, Recorded
+from tests.support.preemption.differential.ties import TieOrder, chances
 
 from podium.api.core import Namespace
 from podium.api.membership import GroupKey
@@ -131,11 +131,11 @@ def _among(header: Header, recorded: Recorded, objects: Sequence[Object], server
 
 
 def _tried(
-    header: Header, recorded: Recorded, objects: Sequence[Object], server: Seen, some: Sequence[Chance]
+    header: Header, recorded: Recorded, objects: Sequence[Object], server: Seen, some: Sequence[TieOrder]
 ) -> Iterator[Seen]:
     """Return our answers for these orders, up to the one that equals the server's."""
-    for chance in some:
-        made = _ours(header, recorded, objects, chance)
+    for order in some:
+        made = _ours(header, recorded, objects, order)
         if not server.nodes:
             made = made._replace(nodes=())
         yield made
@@ -143,27 +143,27 @@ def _tried(
             return
 
 
-def _ours(header: Header, recorded: Recorded, objects: Sequence[Object], chance: Chance) -> Seen:
+def _ours(header: Header, recorded: Recorded, objects: Sequence[Object], order: TieOrder) -> Seen:
     """Return the engine's answer for an order, in the names of the recording."""
     kind, name = recorded.preemptor
     key = (recorded.namespace, name)
     target = key if kind == "Pod" else GroupKey(True, *key)
-    state = _state(recorded.namespace, chance.written(objects))
+    state = _state(recorded.namespace, order.written(objects))
     made = plan(
         state, target, datetime.fromisoformat(recorded.now), _settings(header), minor=int(header.minor[2:])
     )
     gone = {each["metadata"]["name"] for each in objects if "deletionTimestamp" in each["metadata"]}
     victims = {pod.name.rpartition("/")[2] for unit in made.victims for pod in unit.pods}
     return Seen(
-        _ENDS.get(made.outcome, "waits"), tuple(sorted(_nodes(made, chance))), tuple(sorted(victims - gone))
+        _ENDS.get(made.outcome, "waits"), tuple(sorted(_nodes(made, order))), tuple(sorted(victims - gone))
     )
 
 
-def _nodes(made: Plan, chance: Chance) -> Iterator[str]:
+def _nodes(made: Plan, order: TieOrder) -> Iterator[str]:
     """Return the nodes of a plan in the names of the recording."""
     if made.outcome in _ENDS:
         for each in made.placements:
-            yield chance.nodes[int(each.node.rpartition("-")[2])]
+            yield order.nodes[int(each.node.rpartition("-")[2])]
 
 
 def _settings(header: Header) -> Settings:

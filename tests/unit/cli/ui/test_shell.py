@@ -8,7 +8,7 @@ from urllib.parse import urlencode
 
 import pytest
 import structlog
-from tests.support.ui.asking import Clock, visiting
+from tests.support.ui.client import Clock, visiting
 from tests.support.ui.clusters import NOW, Objects, desk, mixed
 
 from podium.cli.ui import planning, threatened

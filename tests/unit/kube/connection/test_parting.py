@@ -23,7 +23,7 @@ BEGUN = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\n{}\n\r\n"
 
 
 @contextlib.contextmanager
-def rude(folder: Path, says: bytes | None) -> Iterator[tuple[str, threading.Event]]:
+def unresponsive(folder: Path, says: bytes | None) -> Iterator[tuple[str, threading.Event]]:
     """Serve one request with this and without close_notify: a kubeconfig, and the event of its arrival.
 
     None serves no handshake, and the event is then the connection.
@@ -105,7 +105,7 @@ def test_a_request_given_up_leaves_no_connection_open(
 
     with warnings.catch_warnings(record=True) as seen:
         warnings.simplefilter("always", ResourceWarning)
-        with rude(tmp_path, says) as (kubeconfig, requested):
+        with unresponsive(tmp_path, says) as (kubeconfig, requested):
             with asyncio.Runner(loop_factory=loop) as runner:
                 runner.run(give_up(kubeconfig, requested))
             gc.collect()

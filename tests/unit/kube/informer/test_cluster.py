@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 from tests.support.connection.fake import Fake, status
-from tests.support.informer.living import Resource, following
+from tests.support.informer.changing import Resource, following
 from tests.support.informer.scripted import priority_class
 
 from podium.api.groups import NATIVE_GROUP, PODIUM_GROUP

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from aiohttp import web
 from tests.support.connection.fake import Fake, serving, status
+from tests.support.informer.changing import Resource, following
 from tests.support.informer.history import bookmark
 from tests.support.informer.hostile import CASES, pod
-from tests.support.informer.living import Resource, following
 
 from podium.api.reads import Kind
 from podium.kube.connection import LONGEST_ANSWER, TooLargeError, connect

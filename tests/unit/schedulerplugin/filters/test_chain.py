@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tests.support.filters import builders, dynamic_cases, picture
 from tests.support.filters.builders import claim, node, pod, volume
 from tests.support.filters.dynamic_scene import NAMESPACES, SAYS
-from tests.support.filters.town import SCENES, Town
+from tests.support.filters.mixed import SCENES, MixedCluster
 from tests.unit.schedulerplugin.filters.test_dynamic_filters import PLACES
 
 from podium.api.core import Namespace
@@ -222,67 +222,67 @@ def test_namespaces_are_read_again_after_forget() -> None:
     assert chain.reasons(shape, snapshot.row["m"]) == (SAYS["existing"],)
 
 
-def _check(town: Town, chain: Chain) -> None:
+def _check(mixed: MixedCluster, chain: Chain) -> None:
     """Assert that the three forms agree with each other and the oracles, for every pod and node."""
-    snapshot = town.snapshot
-    for name in town.pods:
-        if town.place(name) is not None:
+    snapshot = mixed.snapshot
+    for name in mixed.pods:
+        if mixed.place(name) is not None:
             continue
-        shape = town.shape(name)
+        shape = mixed.shape(name)
         mask = chain.feasible(shape)
         counts: Counter[str] = Counter()
-        for node_name in town.nodes:
+        for node_name in mixed.nodes:
             row = snapshot.row[node_name]
             why = chain.reasons(shape, row)
             counts.update(why)
-            assert chain.fits(shape, row) == bool(mask[row]) == (not why) == town.allows(name, node_name)
+            assert chain.fits(shape, row) == bool(mask[row]) == (not why) == mixed.allows(name, node_name)
             if not chain.static(shape)[row]:
                 assert why
-        assert mask.sum() <= len(town.nodes)
+        assert mask.sum() <= len(mixed.nodes)
         refusals = chain.refusals(shape)
         assert {reason: count for reason, count, _ in refusals.reasons} == counts
-        assert refusals.nodes == len(town.nodes)
+        assert refusals.nodes == len(mixed.nodes)
 
 
 @given(scene=SCENES, moves=MOVES)
 def test_mask_fits_and_why_agree_with_the_oracles(scene: Mapping[str, Any], moves: Any) -> None:
     """The answers agree with the pods in place, in a trial with moved pods, and after it."""
-    town = Town(**scene)
-    chain = Chain(town.snapshot, NAMESPACES)
-    _check(town, chain)
-    before = picture.nodes(town.snapshot, ("zone",)), picture.pods(town.snapshot)
-    with town.snapshot.trial():
-        _move(town, moves)
-        _check(town, chain)
-    assert (picture.nodes(town.snapshot, ("zone",)), picture.pods(town.snapshot)) == before
-    _check(town, chain)
+    mixed = MixedCluster(**scene)
+    chain = Chain(mixed.snapshot, NAMESPACES)
+    _check(mixed, chain)
+    before = picture.nodes(mixed.snapshot, ("zone",)), picture.pods(mixed.snapshot)
+    with mixed.snapshot.trial():
+        _move(mixed, moves)
+        _check(mixed, chain)
+    assert (picture.nodes(mixed.snapshot, ("zone",)), picture.pods(mixed.snapshot)) == before
+    _check(mixed, chain)
 
 
 @given(scene=SCENES, moves=MOVES)
 def test_for_a_plain_shape_other_pods_change_only_room(scene: Mapping[str, Any], moves: Any) -> None:
     """With any pods lifted or placed, the shape fits on feasible nodes with enough room."""
-    town = Town(**scene)
-    chain = Chain(town.snapshot, NAMESPACES)
-    chain.announce([*town.snapshot.shapes])
-    plain = [shape for shape in town.snapshot.shapes.values() if chain.resources_only(shape)]
+    mixed = MixedCluster(**scene)
+    chain = Chain(mixed.snapshot, NAMESPACES)
+    chain.announce([*mixed.snapshot.shapes])
+    plain = [shape for shape in mixed.snapshot.shapes.values() if chain.resources_only(shape)]
     static = [chain.static(shape) for shape in plain]
-    with town.snapshot.trial():
-        _move(town, moves)
+    with mixed.snapshot.trial():
+        _move(mixed, moves)
         for shape, suits in zip(plain, static, strict=True):
             assert chain.resources_only(shape)
             assert (chain.static(shape) == suits).all()
             assert (chain.feasible(shape) == (suits & chain.resources.mask(shape))).all()
 
 
-def _move(town: Town, moves: list[tuple[int, str | None]]) -> None:
+def _move(mixed: MixedCluster, moves: list[tuple[int, str | None]]) -> None:
     for number, place in moves:
-        row = town.row.get(f"pod-{number}")
+        row = mixed.row.get(f"pod-{number}")
         if row is None:
             continue
-        if place in town.nodes:
-            town.snapshot.assume(row, town.snapshot.row[place])
+        if place in mixed.nodes:
+            mixed.snapshot.assume(row, mixed.snapshot.row[place])
         else:
-            town.snapshot.remove(row)
+            mixed.snapshot.remove(row)
 
 
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"

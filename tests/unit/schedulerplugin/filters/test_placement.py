@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.support.filters import builders, dynamic_cases, picture
 from tests.support.filters.builders import node, pod
 from tests.support.filters.dynamic_scene import NAMESPACES
-from tests.support.filters.town import SCENES, Town
+from tests.support.filters.mixed import SCENES, MixedCluster
 
 from podium.schedulerplugin import placement
 from podium.schedulerplugin.arrays import Bools
@@ -257,31 +257,35 @@ def test_a_changed_namespace_is_read_again() -> None:
 
 
 def _one_by_one(
-    town: Town, names: Sequence[str], strategy: Strategy, within: frozenset[str]
+    mixed: MixedCluster, names: Sequence[str], strategy: Strategy, within: frozenset[str]
 ) -> dict[str, str]:
     """Place pods one at a time where the oracles allow it, by uncached scores."""
-    snapshot, got = town.snapshot, dict[str, str]()
+    snapshot, got = mixed.snapshot, dict[str, str]()
     for name in names:
-        rows = [snapshot.row[each] for each in sorted(within & set(town.nodes)) if town.allows(name, each)]
+        rows = [snapshot.row[each] for each in sorted(within & set(mixed.nodes)) if mixed.allows(name, each)]
         if not rows:
             continue
         choice, counters = np.array(rows, np.intp), SelectorCounters(snapshot)
         near = PodScores(counters, NAMESPACES, NodeAffinityFilter(snapshot), TaintTolerationFilter(snapshot))
-        shape, scores = town.shape(name), Scores(snapshot, strategy)
+        shape, scores = mixed.shape(name), Scores(snapshot, strategy)
         total = scores.allocation(shape, choice) + scores.preferences(shape, choice)
         total += near.total(shape, choice)
         best = rows[total.tolist().index(max(total.tolist()))]
-        snapshot.assume(town.row[name], best)
+        snapshot.assume(mixed.row[name], best)
         got[name] = snapshot.names[best] or ""
     return got
 
 
 def _batch(
-    town: Town, names: Sequence[str], strategy: Strategy, within: frozenset[str], enough: int | None = None
+    mixed: MixedCluster,
+    names: Sequence[str],
+    strategy: Strategy,
+    within: frozenset[str],
+    enough: int | None = None,
 ) -> dict[str, str]:
-    snapshot = town.snapshot
+    snapshot = mixed.snapshot
     mask = np.array([name in within for name in snapshot.names])
-    rows = {town.row[name]: name for name in names}
+    rows = {mixed.row[name]: name for name in names}
     got = Placer(snapshot, NAMESPACES, strategy).place_many(list(rows), mask, enough)
     return {rows[pod_row]: snapshot.names[node_row] or "" for pod_row, node_row in got.items()}
 
@@ -386,20 +390,20 @@ def test_a_batch_is_placed_as_its_pods_one_by_one(
         patch.setattr(placement, "_MANY", many)
         patch.setattr(placement, "_RUN", run)
         patch.setattr(placement, "_KEPT", kept)
-        town, other = Town(**scene), Town(**scene, backwards=True)
-        names = [name for name in town.pods if town.place(name) is None]
+        mixed, other = MixedCluster(**scene), MixedCluster(**scene, backwards=True)
+        names = [name for name in mixed.pods if mixed.place(name) is None]
         shuffle.shuffle(names)
-        before = picture.nodes(town.snapshot, ()), picture.pods(town.snapshot)
-        with town.snapshot.trial() as trial:
-            want = _one_by_one(town, names, strategy, within)
+        before = picture.nodes(mixed.snapshot, ()), picture.pods(mixed.snapshot)
+        with mixed.snapshot.trial() as trial:
+            want = _one_by_one(mixed, names, strategy, within)
             trial.undo()
-            assert _batch(town, names, strategy, within) == want
+            assert _batch(mixed, names, strategy, within) == want
             for enough in range(len(names) + 1):
                 trial.undo()
-                got = _batch(town, names, strategy, within, enough)
+                got = _batch(mixed, names, strategy, within, enough)
                 assert got.items() <= want.items()
                 assert len(got) == enough if enough <= len(want) else len(got) < enough
-        assert (picture.nodes(town.snapshot, ()), picture.pods(town.snapshot)) == before
+        assert (picture.nodes(mixed.snapshot, ()), picture.pods(mixed.snapshot)) == before
         with other.snapshot.trial():
             assert _batch(other, names, strategy, within) == want
 

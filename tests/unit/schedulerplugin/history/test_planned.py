@@ -63,7 +63,7 @@ def test_pods_and_what_they_hold() -> None:
 
 
 def test_groups_are_named_with_what_makes_them() -> None:
-    """A member that is evicted alone is named with its group; a preemptor that waits as a group by the group."""
+    """A member that is evicted alone is named with its group; a preemptor that is a group by the group."""
     owned = group("owned", 0, 2, whole=True)
     owned.metadata.ownerReferences = [JOB]
     members = [pod(name, node="n1", group=name[:-2]) for name in ("owned-0", "owned-1", "free-0")]

@@ -53,8 +53,8 @@ def answers(engine: Engine, state: ClusterState, later: int = 0) -> tuple[Plan, 
     return engine.plan((NS, "high"), now), plan(state, (NS, "high"), now, engine.settings)
 
 
-def following(town: list[Any], settings: Settings | None = None) -> tuple[ClusterState, Engine]:
-    state = state_of(town)
+def following(objects: list[Any], settings: Settings | None = None) -> tuple[ClusterState, Engine]:
+    state = state_of(objects)
     engine = Engine(state, settings)
     state.observe(engine.apply)
     return state, engine
@@ -65,7 +65,7 @@ PAIR = [node("n1"), node("n2"), pod("b", 2, 1, node="n1", ago=60, uid="b"), *LOW
 
 
 @pytest.mark.parametrize(
-    ("town", "change", "before", "after"),
+    ("objects", "change", "before", "after"),
     [
         pytest.param(FULL, drop(B), ["b"], [], id="a pod goes"),
         pytest.param([*FULL[:4], HIGH], put(pod("b", 2, 1, node="n1", ago=60)), [], ["b"], id="a pod comes"),
@@ -183,9 +183,9 @@ PAIR = [node("n1"), node("n2"), pod("b", 2, 1, node="n1", ago=60, uid="b"), *LOW
     ],
 )
 def test_a_change_of_each_input_changes_the_plan(
-    town: list[Any], change: Change, before: list[str], after: list[str]
+    objects: list[Any], change: Change, before: list[str], after: list[str]
 ) -> None:
-    state, engine = following(town)
+    state, engine = following(objects)
     kept, anew = answers(engine, state)
     assert kept == anew
     assert victims(kept) == before
@@ -196,7 +196,7 @@ def test_a_change_of_each_input_changes_the_plan(
 
 
 @pytest.mark.parametrize(
-    ("town", "later", "before", "after"),
+    ("objects", "later", "before", "after"),
     [
         pytest.param(
             [
@@ -230,9 +230,9 @@ def test_a_change_of_each_input_changes_the_plan(
     ],
 )  # fmt: skip
 def test_a_change_of_time_changes_the_plan_forwards_and_backwards(
-    town: list[Any], later: int, before: list[str], after: list[str]
+    objects: list[Any], later: int, before: list[str], after: list[str]
 ) -> None:
-    state, engine = following(town)
+    state, engine = following(objects)
     for seconds, expected in ((0, before), (later, after), (0, before)):
         kept, anew = answers(engine, state, seconds)
         assert victims(kept) == expected

@@ -20,7 +20,7 @@ from podium.schedulerplugin.preemption.outcome import Outcome, Plan
 from podium.schedulerplugin.preemption.target import PREEMPT_FOR_ALL
 
 
-def town(*lows: int) -> list[Any]:
+def full_nodes(*lows: int) -> list[Any]:
     """Return nodes n1, n2... of 4 cpus, each with a pod of priority 1 that takes that many."""
     nodes = [node(f"n{at}") for at in range(1, len(lows) + 1)]
     return [
@@ -35,54 +35,54 @@ def want(members: int, least: int | None, *more: Any, cpu: int = 4, **settings: 
 
 
 def test_room_is_made_for_exactly_min_count() -> None:
-    plan = want(3, 2, town(4, 4, 4))
+    plan = want(3, 2, full_nodes(4, 4, 4))
     assert len(victims(plan)) == len(placed(plan)) == 2
     assert plan.message == "2 of 3 pending pods fit after preempting 2 pods"
 
 
 def test_further_members_take_free_room() -> None:
     """One member preempts, and one more takes free room; no unit is evicted for the third."""
-    plan = want(3, 2, town(4, 0, 4))
+    plan = want(3, 2, full_nodes(4, 0, 4))
     assert len(victims(plan)) == 1
     assert len(placed(plan)) == 2
-    both = want(3, 2, town(4, 0, 0, 4))
+    both = want(3, 2, full_nodes(4, 0, 0, 4))
     assert (both.outcome, victims(both), len(placed(both))) == (Outcome.FITS, [], 2)
 
 
 def test_further_members_take_room_that_victims_leave_over() -> None:
     """The pod on n1 is evicted for one member of 2 cpus; another member fits beside it."""
-    plan = want(2, 1, town(4), cpu=2)
+    plan = want(2, 1, full_nodes(4), cpu=2)
     assert victims(plan) == ["low-1"]
     assert placed(plan) == {"high-0": "n1", "high-1": "n1"}
 
 
 def test_running_members_count_toward_min_count() -> None:
     runs = [pod(f"runs-{at}", 4, 5, node="n9", group="high") for at in range(2)]
-    plan = want(2, 3, town(4, 4), node("n9", 8), runs)
+    plan = want(2, 3, full_nodes(4, 4), node("n9", 8), runs)
     assert len(victims(plan)) == len(placed(plan)) == 1
 
 
 @pytest.mark.parametrize("leaving", [{"terminating": True}, {"status": marked_for_deletion()}])
 def test_members_that_are_leaving_do_not_count(leaving: dict[str, Any]) -> None:
     goes = pod("goes", 1, 5, node="n9", group="high", **leaving)
-    plan = want(2, 2, town(4, 4), node("n9", 1), goes)
+    plan = want(2, 2, full_nodes(4, 4), node("n9", 1), goes)
     assert len(victims(plan)) == len(placed(plan)) == 2
 
 
 def test_finished_members_do_not_count() -> None:
     done = pod("done", 1, 5, node="n9", group="high", phase="Succeeded")
-    plan = want(1, 2, town(4), node("n9", 1), done)
+    plan = want(1, 2, full_nodes(4), node("n9", 1), done)
     assert plan.outcome is Outcome.NOT_ELIGIBLE
     assert plan.message == "waiting for minCount pods: 1 pod can be placed and 0 run, minCount is 2"
 
 
 def test_a_basic_group_preempts_for_all_its_pods_at_once() -> None:
-    plan = want(3, None, town(4, 4, 4))
+    plan = want(3, None, full_nodes(4, 4, 4))
     assert len(victims(plan)) == len(placed(plan)) == 3
 
 
 def test_a_basic_group_needs_one_pod() -> None:
-    plan = want(3, None, town(4))
+    plan = want(3, None, full_nodes(4))
     assert len(victims(plan)) == len(placed(plan)) == 1
 
 
@@ -90,7 +90,7 @@ RUNS = [pod(f"runs-{at}", 4, 5, node="n9", group="high") for at in range(2)]
 
 
 def test_no_unit_is_evicted_for_members_beyond_min_count() -> None:
-    plan = want(2, 1, town(4, 4), node("n9", 8), RUNS)
+    plan = want(2, 1, full_nodes(4, 4), node("n9", 8), RUNS)
     assert (plan.outcome, victims(plan)) == (Outcome.NOT_ELIGIBLE, [])
     reason = "2 pods run and minCount is 1, so no pod goes for one more member"
     assert plan.message.startswith(reason)
@@ -106,12 +106,12 @@ def test_an_annotation_lets_a_group_preempt_for_all_members(size: int, taken: in
     """If there is no room for all of them, units are evicted for what minCount needs."""
     annotated = group("high", 5, 1, annotations={PREEMPT_FOR_ALL: "true"})
     members = gang("high", [None] * size, 4, priority=5)
-    plan = planned(annotated, members, town(4, 4), by=of("high"))
+    plan = planned(annotated, members, full_nodes(4, 4), by=of("high"))
     assert len(victims(plan)) == len(placed(plan)) == taken
 
 
 def test_no_unit_is_evicted_for_a_group_that_cannot_reach_min_count() -> None:
-    plan = want(3, 3, town(4, 4))
+    plan = want(3, 3, full_nodes(4, 4))
     assert (plan.outcome, victims(plan), placed(plan)) == (Outcome.DOES_NOT_FIT, [], {})
     assert plan.message.startswith("even without all that may be preempted: 0/2 nodes are available")
 
@@ -148,7 +148,7 @@ def test_members_of_several_shapes_are_placed_each_where_it_fits() -> None:
 def test_a_podium_group_is_placed_like_a_native_one() -> None:
     label: dict[str, Any] = {"labels": {"scheduling.podium.dev/pod-group": "ours"}}
     plan = planned(
-        town(4, 4),
+        full_nodes(4, 4),
         group("ours", 5, 2, native=False),
         [pod(f"ours-{at}", 4, 5, **label) for at in range(2)],
         by=of("ours", native=False),

@@ -7,7 +7,7 @@ import msgspec
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from tests.support.scheduling.ground import Ground
+from tests.support.scheduling.fixedrooms import Ground
 
 from podium.api.schedulable import Schedulable
 from podium.api.selectors import Requirement, Selector

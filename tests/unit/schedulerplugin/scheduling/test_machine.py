@@ -1,7 +1,7 @@
 """The scheduler under any events in any order: the invariants of each effect, and the final state.
 
 The cluster is in memory (`rig`), and every slow operation of a real one may be held, fail, or be lost with
-its process. Each bind and each eviction is checked when it is decided (`judged`). Whenever the scheduler is
+its process. Each bind and each eviction is checked when it is decided (`checked`). Whenever the scheduler is
 idle, no entry waits that it could help. Once nothing is held, every entry that fits must be bound without the
 queue's periodic retry.
 """
@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from tests.support.preemption.clusters import NS
 from tests.support.preemption.scene import group, node, priority_class
-from tests.support.scheduling.judged import Judged
+from tests.support.scheduling.checked import CheckedWorld
 from tests.support.scheduling.rig import pod
 
 from podium.api.core import PODIUM_SCHEDULER
@@ -64,7 +64,7 @@ class Whatever(RuleBasedStateMachine):
     @initialize(sizes=st.lists(st.integers(2, 3), min_size=len(NODES), max_size=len(NODES)), grouped=_seldom)
     def begin(self, sizes: list[int], grouped: bool) -> None:
         """Start with nodes that are full of our pods of priority 0."""
-        self.world = Judged(
+        self.world = CheckedWorld(
             *(node(name, size) for name, size in zip(NODES, sizes, strict=True)),
             *(priority_class("plain", 0), priority_class("patient", 0, minimum=100, seconds=-1)),
             *(group("g", 0, 2, whole=True), group("h", 10, 2)),

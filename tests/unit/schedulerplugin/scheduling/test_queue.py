@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 import pytest
-from tests.support.scheduling.ground import GANG, PODIUM_GANG, ROOM, A, B, C, Ground, waits
+from tests.support.scheduling.fixedrooms import GANG, PODIUM_GANG, ROOM, A, B, C, Ground, waits
 
 from podium.schedulerplugin.scheduling.effects import Key
 from podium.schedulerplugin.scheduling.entry import EntryPhase

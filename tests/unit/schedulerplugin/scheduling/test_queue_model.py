@@ -9,7 +9,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
-from tests.support.scheduling.ground import GANG, PODIUM_GANG, ROOM, A, B, C, waits
+from tests.support.scheduling.fixedrooms import GANG, PODIUM_GANG, ROOM, A, B, C, waits
 
 from podium.api.membership import GroupKey
 from podium.schedulerplugin.scheduling.effects import Key

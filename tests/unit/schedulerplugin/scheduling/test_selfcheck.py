@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import structlog
 from tests.support.connection.fake import RESOURCES, Fake, serving
-from tests.support.informer.living import Resource
+from tests.support.informer.changing import Resource
 from tests.support.preemption.scene import node
 from tests.support.scheduling.objects import running
 from tests.support.scheduling.rig import World

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from tests.support.controllers.running import PLACES
 from tests.support.folders import Kept
-from tests.support.scheduling.world import World, Yard, world
+from tests.support.scheduling.world import Sandbox, World, world
 
 
 @contextmanager
@@ -23,7 +23,7 @@ def worlds(kept: Kept, tmp_path_factory: pytest.TempPathFactory) -> Callable[[st
 
 
 @pytest.fixture(params=PLACES)
-def yard(request: pytest.FixtureRequest, worlds: Callable[[str], World]) -> Iterator[Yard]:
+def sandbox(request: pytest.FixtureRequest, worlds: Callable[[str], World]) -> Iterator[Sandbox]:
     """Yield a namespace and nodes for one test, in each world."""
-    with worlds(request.param).yard() as made:
+    with worlds(request.param).sandbox() as made:
         yield made

@@ -19,7 +19,7 @@ from tests.support.controllers.history import group_of
 from tests.support.controllers.running import MERGE
 from tests.support.proxy import Cut, Delay, Fault, Proxy, Refuse, Where
 from tests.support.scheduling.ledger import deleted, over_commits, unannounced
-from tests.support.scheduling.world import NAME, PRIORITIES, Scheduler, World, Yard, world
+from tests.support.scheduling.world import NAME, PRIORITIES, Sandbox, Scheduler, World, world
 from tests.support.servers import FULL
 
 from podium.api.membership import GroupKey
@@ -81,9 +81,9 @@ def trouble(chance: random.Random, scheduler: Scheduler, proxy: Proxy) -> Iterat
 class Churn:
     """Makes changes one after the other, by a seed; their effects also depend on the scheduler."""
 
-    def __init__(self, yard: Yard, scheduler: Scheduler, seed: int) -> None:
+    def __init__(self, sandbox: Sandbox, scheduler: Scheduler, seed: int) -> None:
         self.random = random.Random(seed)
-        self._yard = yard
+        self._sandbox = sandbox
         self._scheduler = scheduler
         # Names of pods that were deleted here, perhaps during their preemption.
         self.removed: set[str] = set()
@@ -112,7 +112,7 @@ class Churn:
         """Make one change."""
         changes = list(self._changes)
         (change,) = self.random.choices(changes, list(self._changes.values()))
-        if change in (self._add_pod, self._add_gang, self._join) and len(self._yard.pods()) > MOST_PODS:
+        if change in (self._add_pod, self._add_gang, self._join) and len(self._sandbox.pods()) > MOST_PODS:
             change = self._remove_pod
         change()
 
@@ -121,12 +121,12 @@ class Churn:
         for node in sorted(self._cordoned):
             self._set_cordoned(node, cordoned=False)
         for node in sorted(self._gone):
-            self._yard.node(node)
+            self._sandbox.node(node)
         self._cordoned.clear()
         self._gone.clear()
-        for name, pod in self._yard.pods().items():
+        for name, pod in self._sandbox.pods().items():
             if "finalizers" in pod["metadata"]:
-                self._yard.free(name)
+                self._sandbox.free(name)
 
     def _name(self, stem: str) -> str:
         self._count += 1
@@ -136,7 +136,7 @@ class Churn:
         """Return a pod of ours; `bound` and `held` restrict the choice, None is any."""
         there = [
             name
-            for name, pod in sorted(self._yard.pods().items())
+            for name, pod in sorted(self._sandbox.pods().items())
             if pod["spec"]["schedulerName"] == NAME
             and bound in (None, bool(pod["spec"].get("nodeName")))
             and held in (None, "finalizers" in pod["metadata"])
@@ -146,22 +146,22 @@ class Churn:
     def _add_pod(self) -> None:
         name, labels = self._name("pod"), {"app": self.random.choice("ab")}
         cpu, priority = self.random.choice(CPUS), self.random.choice(PRIORITIES)
-        self._yard.pod(name, cpu, priority, metadata={"labels": labels})
+        self._sandbox.pod(name, cpu, priority, metadata={"labels": labels})
 
     def _add_gang(self) -> None:
         name, count = self._name("gang"), self.random.randint(2, 4)
         priority, cpu = self.random.choice(PRIORITIES), self.random.choice(CPUS)
         least = self.random.choice([None, count, count - 1])
-        self._yard.group(name, priority, least, whole=least is not None and self.random.random() < 0.5)
-        self._yard.members(name, count, cpu, priority)
+        self._sandbox.group(name, priority, least, whole=least is not None and self.random.random() < 0.5)
+        self._sandbox.members(name, count, cpu, priority)
 
     def _join(self) -> None:
         groups = self._groups()
         if groups:
             group = self.random.choice(groups)
             name = group["metadata"]["name"]
-            priority = self._yard.priorities[group["metadata"]["uid"]]
-            self._yard.pod(self._name(f"{name}-late"), self.random.choice(CPUS), priority, group=name)
+            priority = self._sandbox.priorities[group["metadata"]["uid"]]
+            self._sandbox.pod(self._name(f"{name}-late"), self.random.choice(CPUS), priority, group=name)
 
     def _remove_pod(self) -> None:
         name = self._one()
@@ -170,38 +170,38 @@ class Churn:
 
     def _delete(self, name: str, how: str = "") -> None:
         self.removed.add(name)
-        self._yard.server.request("DELETE", f"{self._yard.pods_path(name)}{how}")
+        self._sandbox.server.request("DELETE", f"{self._sandbox.pods_path(name)}{how}")
 
     def _remove_gang(self) -> None:
         groups = self._groups()
         if groups:
             name = self.random.choice(groups)["metadata"]["name"]
-            for pod in self._yard.pods():
+            for pod in self._sandbox.pods():
                 if pod.startswith(f"{name}-"):
                     self._delete(pod)
-            self._yard.server.request("DELETE", self._yard.groups_path(name))
-            self._patch(self._yard.groups_path(name), {"metadata": {"finalizers": None}})
+            self._sandbox.server.request("DELETE", self._sandbox.groups_path(name))
+            self._patch(self._sandbox.groups_path(name), {"metadata": {"finalizers": None}})
 
     def _finish(self) -> None:
         name = self._one(bound=True)
         if name is not None:
-            self._patch(f"{self._yard.pods_path(name)}/status", {"status": {"phase": "Succeeded"}})
+            self._patch(f"{self._sandbox.pods_path(name)}/status", {"status": {"phase": "Succeeded"}})
 
     def _reject(self) -> None:
         name = self._one(bound=True)
         if name is not None:
             status = {"phase": "Failed", "reason": "OutOfcpu", "message": "Node didn't have enough cpu"}
-            self._patch(f"{self._yard.pods_path(name)}/status", {"status": status})
+            self._patch(f"{self._sandbox.pods_path(name)}/status", {"status": status})
 
     def _hold(self) -> None:
         name = self._one(bound=True, held=False)
         if name is not None:
-            self._patch(self._yard.pods_path(name), {"metadata": {"finalizers": ["example.com/stays"]}})
+            self._patch(self._sandbox.pods_path(name), {"metadata": {"finalizers": ["example.com/stays"]}})
 
     def _release(self) -> None:
         name = self._one(held=True)
         if name is not None:
-            self._patch(self._yard.pods_path(name), {"metadata": {"finalizers": None}})
+            self._patch(self._sandbox.pods_path(name), {"metadata": {"finalizers": None}})
 
     def _cordon(self) -> None:
         if len(self._cordoned) < NODES // 3 and (node := self._random_node()):
@@ -217,53 +217,55 @@ class Churn:
     def _remove_node(self) -> None:
         """The group's pods are deleted with it, as by a controller."""
         if len(self._gone) < 2 and (node := self._random_node()):
-            self._yard.remove_node(node)
+            self._sandbox.remove_node(node)
             self._gone.add(node)
             self._cordoned.discard(node)
-            for name, pod in self._yard.pods().items():
-                if self._yard.where(pod) == node:
+            for name, pod in self._sandbox.pods().items():
+                if self._sandbox.where(pod) == node:
                     self._delete(name, "?gracePeriodSeconds=0")
 
     def _return_node(self) -> None:
         if self._gone:
-            self._yard.node(self._gone.pop())
+            self._sandbox.node(self._gone.pop())
 
     def _add_budget(self) -> None:
-        path = f"/apis/policy/v1/namespaces/{self._yard.name}/poddisruptionbudgets"
+        path = f"/apis/policy/v1/namespaces/{self._sandbox.name}/poddisruptionbudgets"
         spec = {"minAvailable": 1, "selector": {"matchLabels": {"app": self.random.choice("ab")}}}
         name = self._name("budget")
-        self._yard.ask("POST", path, {"metadata": {"name": name}, "spec": spec}, code=201)
+        self._sandbox.ask("POST", path, {"metadata": {"name": name}, "spec": spec}, code=201)
         status = {"currentHealthy": 1, "desiredHealthy": 1, "expectedPods": 1}
         allowed = {"disruptionsAllowed": self.random.randint(0, 2)}
         self._patch(f"{path}/{name}/status", {"status": {**status, **allowed}})
 
     def _remove_budget(self) -> None:
-        path = f"/apis/policy/v1/namespaces/{self._yard.name}/poddisruptionbudgets"
-        self._yard.server.request("DELETE", path)
+        path = f"/apis/policy/v1/namespaces/{self._sandbox.name}/poddisruptionbudgets"
+        self._sandbox.server.request("DELETE", path)
 
     def _random_node(self) -> str:
         there = [f"n{index}" for index in range(NODES) if f"n{index}" not in self._gone]
         return self.random.choice(there)
 
     def _groups(self) -> list[dict[str, Any]]:
-        found: list[dict[str, Any]] = self._yard.ask("GET", self._yard.groups_path())["items"]
+        found: list[dict[str, Any]] = self._sandbox.ask("GET", self._sandbox.groups_path())["items"]
         return [group for group in found if "deletionTimestamp" not in group["metadata"]]
 
     def _set_cordoned(self, node: str, *, cordoned: bool) -> None:
-        self._patch(f"/api/v1/nodes/{self._yard.full(node)}", {"spec": {"unschedulable": cordoned or None}})
+        self._patch(
+            f"/api/v1/nodes/{self._sandbox.full(node)}", {"spec": {"unschedulable": cordoned or None}}
+        )
 
     def _patch(self, path: str, body: dict[str, Any]) -> None:
         """Change an object that may be gone; an object being deleted accepts no new finalizer (422)."""
-        code, answer = self._yard.server.request("PATCH", path, body, MERGE)
+        code, answer = self._sandbox.server.request("PATCH", path, body, MERGE)
         assert code in (200, 404, 409) or (code == 422 and "no new finalizers" in answer["message"]), answer
 
 
 class Judge:
     """Checks the changes since its last check."""
 
-    def __init__(self, world: World, yard: Yard) -> None:
+    def __init__(self, world: World, sandbox: Sandbox) -> None:
         self._world = world
-        self._yard = yard
+        self._sandbox = sandbox
         # Evicted pods, whose answer may have been lost and whose delete was repeated.
         self.evicted: set[str] = set()
 
@@ -273,7 +275,7 @@ class Judge:
         `removed` names pods that other clients have deleted.
         """
         self._world.ledger.catch_up()
-        calls = [call for call in self._yard.calls("DELETE") if call.code == 200]
+        calls = [call for call in self._sandbox.calls("DELETE") if call.code == 200]
         uids = {deleted(call) for call in calls}
         found = over_commits(list(self._world.ledger.pods.seen), list(self._world.ledger.nodes.seen))
         found += unannounced(list(self._world.ledger.pods.seen), uids, removed)
@@ -285,7 +287,7 @@ class Judge:
     def _unjust(self, uids: set[str]) -> list[str]:
         """Return the victims of another scheduler, or of a priority not below their preemptor's."""
         pods = {each.uid: each.object for each in self._world.ledger.pods.seen}
-        priorities = dict(self._yard.priorities)
+        priorities = dict(self._sandbox.priorities)
         priorities |= {uid: pod["spec"]["priority"] for uid, pod in pods.items()}
         found = []
         for uid in uids & pods.keys():
@@ -303,30 +305,30 @@ class Judge:
         return found
 
 
-def resting(yard: Yard) -> list[str]:
+def resting(sandbox: Sandbox) -> list[str]:
     """Return the pods that are neither on a node nor have a message, and those that are terminating."""
     return [
         name
-        for name, pod in yard.pods().items()
+        for name, pod in sandbox.pods().items()
         if "deletionTimestamp" in pod["metadata"]
         or (
             pod["status"].get("phase") not in ("Succeeded", "Failed")
-            and not (yard.where(pod) or yard.message(pod))
+            and not (sandbox.where(pod) or sandbox.message(pod))
         )
     ]
 
 
-def forgotten(yard: Yard) -> list[str]:
+def forgotten(sandbox: Sandbox) -> list[str]:
     """Return the waiting pods that would fit, by another engine with a new read of the cluster."""
-    options = KubeOptions(str(yard.server.kubeconfig), None, all_namespaces=True)
+    options = KubeOptions(str(sandbox.server.kubeconfig), None, all_namespaces=True)
     state = load_live(options, SCHEDULING_READS).state
     settings = Settings(divergence=DivergencePolicy.NO_PREEMPTION)
     waiting: dict[Name | GroupKey, None] = {}
-    for name, pod in yard.pods().items():
-        if not yard.where(pod) and pod["status"]["phase"] == "Pending":
+    for name, pod in sandbox.pods().items():
+        if not sandbox.where(pod) and pod["status"]["phase"] == "Pending":
             group = group_of(pod)
-            native = yard.world.place.native
-            waiting[GroupKey(native, yard.name, group) if group else (yard.name, name)] = None
+            native = sandbox.world.place.native
+            waiting[GroupKey(native, sandbox.name, group) if group else (sandbox.name, name)] = None
     found = []
     for key in waiting:
         # A pod was bound or deleted meanwhile.
@@ -341,11 +343,11 @@ def test_no_state_is_wrong_and_no_pod_is_forgotten(ours: World) -> None:
     """The invariants hold while requests fail, watches break and the scheduler is killed."""
     seed = int(os.environ.get("PODIUM_SEED", "7"))
     sizes: list[float] = []
-    with ours.scheduling() as scheduler, ours.yard() as yard:
-        churn, judge = Churn(yard, scheduler, seed), Judge(ours, yard)
-        yard.nodes(NODES)
+    with ours.scheduling() as scheduler, ours.sandbox() as sandbox:
+        churn, judge = Churn(sandbox, scheduler, seed), Judge(ours, sandbox)
+        sandbox.nodes(NODES)
         for index in range(3):
-            yard.pod(f"foreign-{index}", 1, 1, node=f"n{index}", schedulerName=OTHER)
+            sandbox.pod(f"foreign-{index}", 1, 1, node=f"n{index}", schedulerName=OTHER)
         end = time.monotonic() + SECONDS
         while time.monotonic() < end:
             rest = min(end, time.monotonic() + BETWEEN_SECONDS)
@@ -355,9 +357,9 @@ def test_no_state_is_wrong_and_no_pod_is_forgotten(ours: World) -> None:
                         churn.change()
                 assert judge.problems(churn.removed) == [], f"seed {seed}{ours.log}"
             churn.calm()
-            yard.until(lambda: resting(yard) == [], "everything comes to rest")
+            sandbox.until(lambda: resting(sandbox) == [], "everything comes to rest")
             # No pod in flight is lost: a backoff may have to end first.
-            yard.until(lambda: forgotten(yard) == [], f"nothing waits that would fit (seed {seed})")
+            sandbox.until(lambda: forgotten(sandbox) == [], f"nothing waits that would fit (seed {seed})")
             sizes.append(resident(scheduler.process.pid))
         if FULL:
             assert max(sizes) - sizes[0] < FLAT_MIB, sizes

@@ -6,7 +6,7 @@ import pytest
 from tests.integration.schedulerplugin.scheduling.live.test_victims import OF_A_JOB
 from tests.support.proxy import Hold
 from tests.support.scheduling.ledger import is_marked
-from tests.support.scheduling.world import World, Yard
+from tests.support.scheduling.world import Sandbox, World
 
 from podium.controlplane.releases import NEWEST
 
@@ -21,57 +21,57 @@ def plain(worlds: Callable[[str], World]) -> World:
     return worlds(NEWEST.minor)
 
 
-def full(yard: Yard) -> None:
+def full(sandbox: Sandbox) -> None:
     """Create two nodes, each full of a pod whose mark is written before its delete."""
-    yard.nodes(2)
+    sandbox.nodes(2)
     for index in range(2):
-        yard.pod(f"low-{index}", 4, 1, node=f"n{index}", metadata=OF_A_JOB)
+        sandbox.pod(f"low-{index}", 4, 1, node=f"n{index}", metadata=OF_A_JOB)
 
 
 def test_observe_plans_and_deletes_nothing_and_is_switched_while_it_runs(plain: World) -> None:
     """Plans are counted and no pod is marked; with enforce the waiting pod preempts at once."""
     with (
         plain.scheduling(schedulerName=OBSERVER, preemption="observe") as scheduler,
-        plain.yard(OBSERVER) as yard,
+        plain.sandbox(OBSERVER) as sandbox,
     ):
-        full(yard)
-        yard.pod("high", 4, 5)
-        yard.until_message("high", "nodes are available")
-        yard.until(lambda: scheduler.metric("observed_preemptions_total") >= 1, "the plan is counted")
-        yard.witness()
-        assert yard.touched() == []
-        assert "nominatedNodeName" not in yard.pods()["high"]["status"]
+        full(sandbox)
+        sandbox.pod("high", 4, 5)
+        sandbox.until_message("high", "nodes are available")
+        sandbox.until(lambda: scheduler.metric("observed_preemptions_total") >= 1, "the plan is counted")
+        sandbox.wait_for_decisions()
+        assert sandbox.touched() == []
+        assert "nominatedNodeName" not in sandbox.pods()["high"]["status"]
         scheduler.configure(schedulerName=OBSERVER, preemption="enforce")
-        yard.until_bound(["high"])
-        assert len(yard.evicted()) == 1
+        sandbox.until_bound(["high"])
+        assert len(sandbox.evicted()) == 1
 
 
 def test_off_is_off(plain: World) -> None:
     with (
         plain.scheduling(schedulerName="podium-off", preemption="off"),
-        plain.yard("podium-off") as yard,
+        plain.sandbox("podium-off") as sandbox,
     ):
-        full(yard)
-        yard.pod("high", 4, 5)
-        yard.until_message("high", "nodes are available")
-        yard.witness()
-        assert yard.touched() == []
+        full(sandbox)
+        sandbox.pod("high", 4, 5)
+        sandbox.until_message("high", "nodes are available")
+        sandbox.wait_for_decisions()
+        assert sandbox.touched() == []
 
 
 def test_a_window_leaves_an_autoscaler_the_time(plain: World) -> None:
     """No eviction starts until the window ends or its annotation is removed."""
     name, annotation = "podium-patient", "scheduling.podium.dev/preemption-delay"
-    with plain.scheduling(schedulerName=name), plain.yard(name) as yard:
-        full(yard)
-        yard.group("gang", 5, 2, annotations={annotation: "1h"})
-        members = yard.members("gang", 2, 4, 5)
+    with plain.scheduling(schedulerName=name), plain.sandbox(name) as sandbox:
+        full(sandbox)
+        sandbox.group("gang", 5, 2, annotations={annotation: "1h"})
+        members = sandbox.members("gang", 2, 4, 5)
         for member in members:
-            yard.until_message(member, "for new nodes before anything is evicted")
-        yard.witness()
-        assert yard.touched() == []
-        yard.ask("PATCH", yard.groups_path("gang"), {"metadata": {"annotations": {annotation: None}}})
-        yard.until_bound(members)
-        assert len(yard.evicted()) == 2
+            sandbox.until_message(member, "for new nodes before anything is evicted")
+        sandbox.wait_for_decisions()
+        assert sandbox.touched() == []
+        sandbox.ask("PATCH", sandbox.groups_path("gang"), {"metadata": {"annotations": {annotation: None}}})
+        sandbox.until_bound(members)
+        assert len(sandbox.evicted()) == 2
 
 
 def test_a_rate_is_kept(plain: World) -> None:
@@ -80,38 +80,39 @@ def test_a_rate_is_kept(plain: World) -> None:
     lease = plain.server.new_namespace("lease-"), "slow"
     with (
         plain.scheduling(lease=lease, schedulerName="podium-slow", evictionsPerMinute=1) as scheduler,
-        plain.yard("podium-slow") as yard,
+        plain.sandbox("podium-slow") as sandbox,
     ):
-        full(yard)
-        yard.pod("first", 4, 5)
-        yard.until_bound(["first"])
-        yard.pod("second", 4, 5)
-        yard.until_message("second", "the rate of 1 units a minute")
-        yard.until(lambda: scheduler.metric("rate_limited_total") >= 1, "it is counted")
-        yard.witness()
-        assert len(yard.evicted()) == 1
+        full(sandbox)
+        sandbox.pod("first", 4, 5)
+        sandbox.until_bound(["first"])
+        sandbox.pod("second", 4, 5)
+        sandbox.until_message("second", "the rate of 1 units a minute")
+        sandbox.until(lambda: scheduler.metric("rate_limited_total") >= 1, "it is counted")
+        sandbox.wait_for_decisions()
+        assert len(sandbox.evicted()) == 1
         scheduler.configure(schedulerName="podium-slow", evictionsPerMinute=None)
-        yard.until_bound(["second"])
+        sandbox.until_bound(["second"])
 
 
 def test_it_is_switched_off_in_mid_preemption(plain: World) -> None:
     """Before the first delete no pod is evicted, and marked victims are unmarked."""
     name = "podium-switched"
-    with plain.scheduling(schedulerName=name) as scheduler, plain.yard(name) as yard:
-        full(yard)
-        with plain.proxy.fault(yard.marks, Hold(), times=1) as held:
-            yard.pod("high", 4, 5)
-            yard.until(lambda: held.hits == 1, "the victim is marked")
+    with plain.scheduling(schedulerName=name) as scheduler, plain.sandbox(name) as sandbox:
+        full(sandbox)
+        with plain.proxy.fault(sandbox.marks, Hold(), times=1) as held:
+            sandbox.pod("high", 4, 5)
+            sandbox.until(lambda: held.hits == 1, "the victim is marked")
             scheduler.configure(schedulerName=name, preemption="off")
-            yard.until(lambda: "configuration changed" in scheduler.log, "it is off")
-        yard.until(
+            sandbox.until(lambda: "configuration changed" in scheduler.log, "it is off")
+        sandbox.until(
             lambda: (
-                len(plain.proxy.writes(yard.marks)) == 2 and not any(map(is_marked, yard.pods().values()))
+                len(plain.proxy.writes(sandbox.marks)) == 2
+                and not any(map(is_marked, sandbox.pods().values()))
             ),
             "the mark is withdrawn",
         )
-        yard.witness()
-        assert yard.evicted() == []
+        sandbox.wait_for_decisions()
+        assert sandbox.evicted() == []
 
 
 @pytest.mark.parametrize("seconds", [0, 3600])
@@ -120,29 +121,29 @@ def test_a_gang_holds_room_against_a_stream_of_small_pods(seconds: int, plain: W
     name = f"podium-hold-{seconds}"
     with (
         plain.scheduling(schedulerName=name, gangHoldSeconds=seconds) as scheduler,
-        plain.yard(name) as yard,
+        plain.sandbox(name) as sandbox,
     ):
-        yard.nodes(2)
+        sandbox.nodes(2)
         for index in range(2):
-            yard.pod(f"small-{index}", 4, 5, node=f"n{index}")
-        gang = yard.gang("gang", 2, 4, 5)
-        yard.until_message(gang[0], "This gang holds room" if seconds else "nodes are available")
+            sandbox.pod(f"small-{index}", 4, 5, node=f"n{index}")
+        gang = sandbox.gang("gang", 2, 4, 5)
+        sandbox.until_message(gang[0], "This gang holds room" if seconds else "nodes are available")
         for index in range(2):
-            yard.pod(f"next-{index}", 4, 5)
-            yard.until_message(f"next-{index}", "nodes are available")
-        yard.end("small-0")
+            sandbox.pod(f"next-{index}", 4, 5)
+            sandbox.until_message(f"next-{index}", "nodes are available")
+        sandbox.end("small-0")
         if not seconds:
-            yard.until(lambda: bound_of(yard, "next-"), "the next small pod takes the node")
-        yard.end("small-1")
+            sandbox.until(lambda: bound_of(sandbox, "next-"), "the next small pod takes the node")
+        sandbox.end("small-1")
         if seconds:
-            yard.until_bound(gang)
-            yard.until(lambda: scheduler.metric("gang_holds_total", result="scheduled") == 1, "it counts")
+            sandbox.until_bound(gang)
+            sandbox.until(lambda: scheduler.metric("gang_holds_total", result="scheduled") == 1, "it counts")
         else:
-            yard.until_bound(["next-0", "next-1"])
-        assert len(bound_of(yard, "")) == 2
-        assert yard.evicted() == []
+            sandbox.until_bound(["next-0", "next-1"])
+        assert len(bound_of(sandbox, "")) == 2
+        assert sandbox.evicted() == []
 
 
-def bound_of(yard: Yard, prefix: str) -> list[str]:
+def bound_of(sandbox: Sandbox, prefix: str) -> list[str]:
     """Return the names of the pods with a prefix that have a node."""
-    return [name for name, pod in yard.pods().items() if name.startswith(prefix) and yard.where(pod)]
+    return [name for name, pod in sandbox.pods().items() if name.startswith(prefix) and sandbox.where(pod)]

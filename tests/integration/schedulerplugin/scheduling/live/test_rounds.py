@@ -11,7 +11,7 @@ from contextlib import closing
 from typing import Any
 
 import pytest
-from tests.support.scheduling.world import World, Yard, world
+from tests.support.scheduling.world import Sandbox, World, world
 from tests.support.servers import FULL
 
 from podium.controlplane.releases import NEWEST
@@ -33,15 +33,15 @@ def quick(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
         yield made
 
 
-def make(yard: Yard, bodies: Iterable[dict[str, Any]]) -> None:
+def make(sandbox: Sandbox, bodies: Iterable[dict[str, Any]]) -> None:
     """Make many pods, some at a time."""
     waiting = list(bodies)
     refused: list[Any] = []
 
     def some(number: int) -> None:
-        with closing(yard.server.access.client()) as client:
+        with closing(sandbox.server.access.client()) as client:
             for body in waiting[number::MAKERS]:
-                code, answer = client.request("POST", yard.pods_path(), body)
+                code, answer = client.request("POST", sandbox.pods_path(), body)
                 if code != 201:
                     refused.append(answer)
 
@@ -61,18 +61,18 @@ def _together(some: Callable[[int], None]) -> None:
 @pytest.mark.timeout(3 * ROUNDS * PATIENCE_SECONDS)
 def test_all_preemptors_are_bound_every_time(quick: World) -> None:
     """Only three pods a preemptor are evicted; no node is ever overcommitted."""
-    with quick.yard() as yard:
-        yard.nodes(NODES)
+    with quick.sandbox() as sandbox:
+        sandbox.nodes(NODES)
         lows = [(f"low-{node}-{index}", f"n{node}") for node in range(NODES) for index in range(4)]
         highs = [f"high-{index}" for index in range(NODES)]
         quickly: dict[str, Any] = {"terminationGracePeriodSeconds": 0}
         for _ in range(ROUNDS):
-            make(yard, (yard.pod_body(name, "900m", 1, node=node, **quickly) for name, node in lows))
-            make(yard, (yard.pod_body(name, 3, 5, **quickly) for name in highs))
-            nodes = yard.until_bound(highs, PATIENCE_SECONDS)
+            make(sandbox, (sandbox.pod_body(name, "900m", 1, node=node, **quickly) for name, node in lows))
+            make(sandbox, (sandbox.pod_body(name, 3, 5, **quickly) for name in highs))
+            nodes = sandbox.until_bound(highs, PATIENCE_SECONDS)
             assert len({*nodes.values()}) == NODES
-            assert len(yard.pods()) == 2 * NODES
+            assert len(sandbox.pods()) == 2 * NODES
             assert quick.ledger.problems() == []
-            yard.ask("DELETE", f"{yard.pods_path()}?gracePeriodSeconds=0")
-            yard.until(lambda: not quick.ledger.pods.now(), "the yard is empty")
+            sandbox.ask("DELETE", f"{sandbox.pods_path()}?gracePeriodSeconds=0")
+            sandbox.until(lambda: not quick.ledger.pods.now(), "the sandbox is empty")
             quick.forget()

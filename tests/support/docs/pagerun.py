@@ -29,7 +29,7 @@ _PORTS = {"webhook": 9090, "controller": 9091, "scheduler": 9092}
 _FINE = (0, 3)
 
 
-class Play:
+class PageRun:
     """The run of a page in one folder; `environ` is added to the environment of its shell."""
 
     def __init__(self, folder: Path, *of: Command) -> None:
@@ -47,7 +47,7 @@ class Play:
         for name in _GIVEN:
             (folder / name).symlink_to(ROOT / name)
 
-    def at(self, server: Server) -> "Play":
+    def at(self, server: Server) -> "PageRun":
         """Add a server and its kubectl to the reader's environment."""
         config = self.folder / ".kube" / "config"
         config.parent.mkdir(exist_ok=True)

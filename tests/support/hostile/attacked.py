@@ -26,7 +26,7 @@ _APISERVER = ("--delete-collection-workers=8",)
 _LED = ("scheduler", "controller")
 
 
-class Bed:
+class AttackedCluster:
     """The cluster, and the state of each process before the tenant's writes."""
 
     def __init__(self, server: Server, podium: Installation, token: str) -> None:
@@ -109,14 +109,14 @@ class Bed:
 
 
 @contextlib.contextmanager
-def bed(minor: str, folder: Path) -> Iterator[Bed]:
+def attacked(minor: str, folder: Path) -> Iterator[AttackedCluster]:
     """Yield the cluster of a minor of Kubernetes, with an idle installation."""
     with (
         exclusive(RELEASES[minor], apiserver=_APISERVER) as server,
         kubelets(server, folder),
         installation(server, folder) as podium,
     ):
-        made = Bed(server, podium, tenant.settle(server))
+        made = AttackedCluster(server, podium, tenant.settle(server))
         made.honest.settle()
         made.widen()
         yield made

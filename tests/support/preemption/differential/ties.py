@@ -21,7 +21,7 @@ from tests.support.preemption.differential.recording import Recorded
 _TRIES = 24
 
 
-class Chance(NamedTuple):
+class TieOrder(NamedTuple):
     """The order in which equal nodes, and equal pending members of a group, are taken."""
 
     nodes: Sequence[str]
@@ -35,24 +35,24 @@ class Chance(NamedTuple):
         return sorted(written, key=lambda each: each.get("spec", {}).get("nodeName", ""))
 
 
-def chances(recorded: Recorded, objects: Sequence[Object]) -> tuple[list[Chance], list[Chance]]:
+def chances(recorded: Recorded, objects: Sequence[Object]) -> tuple[list[TieOrder], list[TieOrder]]:
     """Return the orders that the answer shows, and for a group other orders, because it shows only some."""
     took = {**recorded.answer.bound, **recorded.answer.nominated}
     nodes = [each["metadata"]["name"] for each in objects if each["kind"] == "Node"]
     if recorded.preemptor[0] == "Pod":
-        return [Chance(_first(list(took.values()), nodes), ())], []
+        return [TieOrder(_first(list(took.values()), nodes), ())], []
     conditions = [
-        Chance(_first([took[name] for name in order if name in took], nodes), order)
+        TieOrder(_first([took[name] for name in order if name in took], nodes), order)
         for order in _orders(objects)
     ]
-    others = [Chance([*reversed(conditions[0].nodes)], conditions[0].members)]
+    others = [TieOrder([*reversed(conditions[0].nodes)], conditions[0].members)]
     used, dice = len(set(took.values())), random.Random(recorded.namespace)
     for number in range(_TRIES):
-        chance = conditions[number % len(conditions)]
-        first, rest = [*chance.nodes[:used]], [*chance.nodes[used:]]
+        order = conditions[number % len(conditions)]
+        first, rest = [*order.nodes[:used]], [*order.nodes[used:]]
         dice.shuffle(first)
         dice.shuffle(rest)
-        others.append(Chance([*first, *rest], chance.members))
+        others.append(TieOrder([*first, *rest], order.members))
     return conditions, others
 
 

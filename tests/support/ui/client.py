@@ -23,7 +23,7 @@ class Response(NamedTuple):
     text: str
 
 
-class Visitor:
+class UiClient:
     """A client with our cookie, unless `cookie` is given."""
 
     def __init__(self, port: int) -> None:
@@ -69,11 +69,11 @@ class Clock:
 
 
 @asynccontextmanager
-async def visiting(source: ClusterSource, clock: Clock | None = None) -> AsyncIterator[Visitor]:
+async def visiting(source: ClusterSource, clock: Clock | None = None) -> AsyncIterator[UiClient]:
     """Serve a source and yield a client."""
     server, guard = await Site(source, clock or Clock(), "0.1.0").serve(0, SECRETS)
     try:
         assert guard.link.endswith("?token=token")
-        yield Visitor(server.port)
+        yield UiClient(server.port)
     finally:
         await server.close()

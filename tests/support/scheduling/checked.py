@@ -23,7 +23,7 @@ def cpu(each: Schedulable) -> int:
     return int(str((resources.requests or {}).get("cpu", 0))) if resources is not None else 0
 
 
-class Judged(World):
+class CheckedWorld(World):
     """A cluster in memory that checks every effect when it is decided."""
 
     def restart(self, *units: float, unfinished: Mapping[str, Unfinished] | None = None) -> None:
@@ -33,12 +33,12 @@ class Judged(World):
 
     def _perform(self, effect: Effect) -> None:
         if isinstance(effect, Bind):
-            self.judge_bind(effect)
+            self.check_bind(effect)
         elif isinstance(effect, Evict):
-            self.judge_evict(effect)
+            self.check_evict(effect)
         super()._perform(effect)
 
-    def judge_bind(self, bind: Bind) -> None:
+    def check_bind(self, bind: Bind) -> None:
         """Assert that a bind is of our pending pods, once each, on existing nodes, of a gang minCount."""
         for ref, where in bind.pods:
             found = self._live(ref)
@@ -60,7 +60,7 @@ class Judged(World):
             least = self.state.groups[bind.key].min_count or 1
             assert len(running | coming) >= least
 
-    def judge_evict(self, evict: Evict) -> None:
+    def check_evict(self, evict: Evict) -> None:
         """Assert that victims are ours, not critical, of lower priority, not tolerated, and marked once."""
         assert self.live.mode is PreemptionMode.ENFORCE
         assert evict.victims

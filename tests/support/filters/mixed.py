@@ -80,7 +80,7 @@ SCENES = st.fixed_dictionaries(
 )
 
 
-class Town:
+class MixedCluster:
     """A snapshot, the objects that it was made of, and the oracles."""
 
     def __init__(
