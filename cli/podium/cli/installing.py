@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from podium.api import durations
-from podium.cli import inputs
+from podium.cli import kubeoptions, options
 from podium.cli.main import EXIT_FINDINGS
 from podium.cli.render.output import Output, deliver
 from podium.cli.render.text import visible
@@ -58,18 +58,18 @@ _OPTIONS = (
     click.option("--force-conflicts", is_flag=True, help="Overwrite fields that another field manager owns."),
     click.option(
         "--timeout",
-        type=inputs.Parsed("DURATION", _duration),
+        type=options.Parsed("DURATION", _duration),
         default="5m",
         show_default=True,
         help="Time limit of the whole command.",
     ),
-    *inputs.SERVER_OPTIONS,
+    *kubeoptions.SERVER_OPTIONS,
 )
 
 
 def install_options(function: Callable[..., Any]) -> Callable[..., Any]:
     """Add all options, from --image to --context, as one parameter `options`: Options."""
-    return inputs.gathered(function, _OPTIONS, "options", InstallOptions)
+    return options.gathered(function, _OPTIONS, "options", InstallOptions)
 
 
 class Command(NamedTuple):

@@ -16,7 +16,7 @@ from podium.documents.load import NOT_SERVED, ClusterInfo, Loaded, Loader, Scope
 from podium.errors import PodiumError
 
 if TYPE_CHECKING:
-    from podium.cli.inputs import KubeOptions
+    from podium.cli.kubeoptions import KubeOptions
     from podium.kube.connection import Connection
     from podium.kube.discovery import Discovery
     from podium.kube.listing import Collector, Page, Progress, ReadProgress

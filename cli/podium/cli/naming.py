@@ -4,11 +4,11 @@ from typing import NamedTuple
 
 import click
 
-from podium.cli import inputs
+from podium.cli import kubeoptions, options
 from podium.cluster.reader import Name
 
 # Separate from the flags that select a cluster, because files have namespaces too.
-within_option = inputs.namespace_option(
+within_option = kubeoptions.namespace_option(
     "Namespace of a NAME without one.  [default: the context's]", "within"
 )
 
@@ -25,7 +25,7 @@ def _kind(text: str) -> str:
     return _KINDS.get(text.lower().partition(".")[0], text)
 
 
-class KindChoice(inputs.AliasChoice):
+class KindChoice(options.AliasChoice):
     """The kind `pod` or `group`, by kubectl's names; KIND/NAME stays one value if `with_name`."""
 
     def __init__(self, *, with_name: bool = False) -> None:
@@ -50,7 +50,7 @@ class Naming(NamedTuple):
 
     within: str | None
     tenant: str | None
-    kube: inputs.KubeOptions
+    kube: kubeoptions.KubeOptions
     live: bool
 
     def full(self, option: str, text: str) -> Name:

@@ -17,7 +17,7 @@ from podium.errors import PodiumError
 from podium.runtime.signals import stopping
 
 if TYPE_CHECKING:
-    from podium.cli.inputs import KubeOptions
+    from podium.cli.kubeoptions import KubeOptions
     from podium.kube.connection import Connection
 
 # The minimum pause between readings in seconds, and the multiple of the duration of a reading.

@@ -7,7 +7,7 @@ therefore comes with a text that tells its source.
 import re
 from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime
-from typing import NamedTuple, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import click
 import msgspec
@@ -34,6 +34,10 @@ from podium.documents.load import NOT_IN_INPUT, NOT_SERVED, Loaded, Scope
 from podium.errors import PodiumError, PodiumUsageError
 from podium.schedulerplugin.preemption.outcome import Semantics
 from podium.text import some
+
+if TYPE_CHECKING:
+    from podium.documents.split import Document
+    from podium.ops.expand import Expansion
 
 T = TypeVar("T")
 
@@ -189,7 +193,7 @@ def assume(
 ) -> Assumptions:
     """Return the assumptions for a target; `given` settings and `semantics` override its scheduler's."""
     rules = choose_rules(semantics, target, loaded, live=live)
-    chosen = choose_settings(rules, scheduler(target, loaded.state), loaded, given)
+    chosen = choose_settings(rules.semantics, scheduler(target, loaded.state), loaded, given)
     return Assumptions(moment, rules, chosen)
 
 
@@ -341,3 +345,15 @@ def not_known(loaded: Loaded, kinds: Iterable[Kind] = _PLANNED_WITH) -> list[str
     """Return the kinds that an answer lacks (by default those of a plan), each with the reason."""
     unread = loaded.state.unread
     return [f"{kind}: {unread[kind]}" for kind in kinds if unread.get(kind, NOT_SERVED) != NOT_SERVED]
+
+
+def expanded(
+    documents: "Iterable[Document]", loaded: Loaded, moment: PlanTime, *, strict: bool = False
+) -> "Expansion":
+    """Return what documents would add to the cluster, after its own admission. Raises PodiumError."""
+    from podium.ops.expand import expand  # noqa: PLC0415 - few plans add objects
+    from podium.rules.admission import Profile  # noqa: PLC0415 - as above
+
+    minor, _ = server_minor(loaded)
+    profile = Profile(kubernetes=f"1.{minor}", rules="podium", workload_api=loaded.state.native_served)
+    return expand(documents, loaded.state, moment.text, profile, loaded.labels, strict=strict)

@@ -14,7 +14,7 @@ from podium.api.inputnotes import InputNotes
 from podium.api.reads import Kind, Reads
 from podium.api.records import RECORD_READS, PreemptionRecord
 from podium.api.schedulable import SCHEDULING_READS
-from podium.cli import inputs, whatifinput
+from podium.cli import inputs, kubeoptions, whatifinput
 from podium.cli.live import LiveLoader, ask_live
 from podium.documents.load import (
     CLUSTER_INFO,
@@ -140,7 +140,7 @@ def from_files(files: InputFiles, scope: Scope = WHOLE) -> WhyData:
     return _with_whole(read, loaded)
 
 
-def from_cluster(kube: inputs.KubeOptions, asks: Asks) -> WhyData:
+def from_cluster(kube: kubeoptions.KubeOptions, asks: Asks) -> WhyData:
     """Return the data of a live cluster, read by get and list only. Raises PodiumError."""
 
     async def ask(connection: "Connection", scope: Scope, watcher: "ReadProgress") -> WhyData:

@@ -13,7 +13,8 @@ import pytest
 from click.testing import CliRunner
 
 from podium.api.inputnotes import InputNotes
-from podium.cli.inputs import KubeOptions, file_options, kube_options, load
+from podium.cli.inputs import file_options, load
+from podium.cli.kubeoptions import KubeOptions, kube_options
 from podium.cli.render.output import Output, output_options
 from podium.documents.load import load_state
 from podium.documents.sources import InputFiles, read_documents

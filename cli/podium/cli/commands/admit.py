@@ -12,7 +12,7 @@ from podium.api.groups import NATIVE_GROUP
 from podium.api.inputnotes import InputNotes
 from podium.api.minors import PLANNED, WORKLOAD_VERSIONS, minor_of, nearest, proven_minor
 from podium.api.reads import FOLLOWED
-from podium.cli import inputs
+from podium.cli import inputs, kubeoptions, options
 from podium.cli.admission import NAMESPACE, Admission, ExistingObjects, reference
 from podium.cli.admission_report import admission_document, admission_table
 from podium.cli.config.webhookoptions import policy_of
@@ -74,7 +74,7 @@ def _gates(text: str) -> dict[str, bool]:
 @click.option("--old", metavar="FILE", help="Stored objects before an UPDATE.")
 @click.option(
     "--kubernetes",
-    type=inputs.minor_choice(MINORS),
+    type=options.minor_choice(MINORS),
     help="Kubernetes minor.  [default: the cluster's, else that of v1alpha2 objects, else 1.37]",
 )
 @click.option(
@@ -100,12 +100,12 @@ def _gates(text: str) -> dict[str, bool]:
 @click.option(
     "--feature-gates",
     "gates",
-    type=inputs.Parsed("GATE=true,...", _gates),
+    type=options.Parsed("GATE=true,...", _gates),
     default="",
     help=f"Feature gates of the API server, and of JobSet's controller: {', '.join(_GATES)}.",
 )
 @click.option("--config", metavar="FILE", help="File with an AdmissionPolicy (rule levels, allowed classes).")
-@inputs.kube_options
+@kubeoptions.kube_options
 @output_options("table", "json", "yaml")
 def command(
     *,
@@ -119,7 +119,7 @@ def command(
     fail_on: str,
     gates: dict[str, bool],
     config: str | None,
-    kube: inputs.KubeOptions,
+    kube: kubeoptions.KubeOptions,
     output: Output,
 ) -> None:
     """Show for each object whether admission allows it, which fields change, and why it is refused.
@@ -198,7 +198,7 @@ def _named(document: Document) -> ObjectRef | None:
     return reference(value) if isinstance(metadata, dict) and metadata.get("name") else None
 
 
-def _cluster(existing: str | None, kube: inputs.KubeOptions) -> ExistingObjects:
+def _cluster(existing: str | None, kube: kubeoptions.KubeOptions) -> ExistingObjects:
     if existing is None:
         return ExistingObjects()
     with collector_paused():

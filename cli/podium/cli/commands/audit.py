@@ -23,7 +23,7 @@ from podium.api.times import written
 from podium.audit.baseline import Triage, baseline_of
 from podium.audit.report import API_VERSION, AuditReport, AuditSummary
 from podium.audit.run import MINORS, audit, choose_minor
-from podium.cli import inputs
+from podium.cli import inputs, kubeoptions, options
 from podium.cli.config.foundfile import choose_config
 from podium.cli.main import EXIT_FINDINGS, examples
 from podium.cli.render.context import Context, FindingLocation
@@ -52,7 +52,7 @@ from podium.version import VERSION
     )
 )
 @inputs.file_options
-@inputs.kube_options
+@kubeoptions.kube_options
 @output_options(*FORMATS)
 @click.option(
     "--fail-on",
@@ -80,12 +80,12 @@ from podium.version import VERSION
     "--watch", is_flag=True, help="Read the live cluster until Ctrl-C, and print each report that differs."
 )
 @click.option(
-    "--kubernetes", type=inputs.minor_choice(MINORS), help="Kubernetes minor.  [default: the server's]"
+    "--kubernetes", type=options.minor_choice(MINORS), help="Kubernetes minor.  [default: the server's]"
 )
 def command(
     *,
     files: inputs.InputFiles,
-    kube: inputs.KubeOptions,
+    kube: kubeoptions.KubeOptions,
     output: Output,
     fail_on: str,
     select: tuple[str, ...],

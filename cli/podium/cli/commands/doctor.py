@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from podium.cli.inputs import KubeOptions, server_options
+from podium.cli.kubeoptions import KubeOptions, server_options
 from podium.cli.main import EXIT_FINDINGS, examples
 from podium.cli.render.data import document
 from podium.cli.render.output import Output, output_options

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 
-from podium.cli.inputs import KubeOptions, kube_options
+from podium.cli.kubeoptions import KubeOptions, kube_options
 from podium.cli.live import check_read, read_live
 from podium.cli.main import examples
 from podium.cli.render.output import to_stdout

@@ -13,7 +13,7 @@ import msgspec
 
 from podium.api.reads import Kind
 from podium.audit.run import MINORS, choose_minor
-from podium.cli import inputs
+from podium.cli import inputs, kubeoptions
 from podium.cli.live import ask_live
 from podium.cli.main import EXIT_FINDINGS, examples
 from podium.cli.render.data import document
@@ -43,7 +43,7 @@ _NEEDED_TO_WRITE = (*_NEEDED, Kind.WORKLOAD, Kind.OWNER)
     )
 )
 @inputs.file_options
-@inputs.kube_options
+@kubeoptions.kube_options
 @click.option("--to", required=True, type=click.Choice([str(api) for api in Api]), help="Target API.")
 @click.option(
     "--apply", "applies", is_flag=True, help="Carry out the migration. Without it nothing is written."
@@ -58,7 +58,7 @@ _NEEDED_TO_WRITE = (*_NEEDED, Kind.WORKLOAD, Kind.OWNER)
 def command(
     *,
     files: inputs.InputFiles,
-    kube: inputs.KubeOptions,
+    kube: kubeoptions.KubeOptions,
     to: str,
     applies: bool,
     output_dir: str | None,
@@ -120,7 +120,7 @@ def _is_absent(kind: Kind, why: str) -> bool:
     return kind is not Kind.POD and why == NOT_SERVED
 
 
-def _carry_out(kube: inputs.KubeOptions, migration: Migration) -> "dict[ObjectRef, Done]":
+def _carry_out(kube: kubeoptions.KubeOptions, migration: Migration) -> "dict[ObjectRef, Done]":
     """Write the changes of a plan. Raises PodiumError if the server does not answer."""
 
     async def run(connection: "Connection", _: "Scope", watcher: "ReadProgress") -> "dict[ObjectRef, Done]":

@@ -13,7 +13,7 @@ from podium.api import v1alpha1
 from podium.api.minors import minor_of, planned_note
 from podium.api.reads import Kind
 from podium.audit.run import MINORS, choose_minor
-from podium.cli import inputs
+from podium.cli import inputs, kubeoptions, options
 from podium.cli.main import EXIT_FINDINGS, examples
 from podium.cli.render.data import document
 from podium.cli.render.output import Output, output_options, write_manifests
@@ -34,18 +34,18 @@ TARGETS = ("1.37", "1.38")
     )
 )
 @inputs.file_options
-@inputs.kube_options
+@kubeoptions.kube_options
 @click.option(
     "--to",
     "target",
     required=True,
-    type=inputs.minor_choice(TARGETS),
+    type=options.minor_choice(TARGETS),
     help="Kubernetes minor after the upgrade.",
 )
 @click.option(
     "--from",
     "current",
-    type=inputs.minor_choice(MINORS),
+    type=options.minor_choice(MINORS),
     help="Kubernetes minor before the upgrade.  [default: the server's]",
 )
 @click.option(
@@ -58,7 +58,7 @@ TARGETS = ("1.37", "1.38")
 def command(
     *,
     files: inputs.InputFiles,
-    kube: inputs.KubeOptions,
+    kube: kubeoptions.KubeOptions,
     target: str,
     current: str | None,
     output_dir: str | None,

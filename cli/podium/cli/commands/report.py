@@ -16,7 +16,7 @@ from podium.api.durations import seconds
 from podium.api.inputnotes import InputNotes
 from podium.api.reads import Kind
 from podium.api.records import RECORD_KIND, RECORD_PLURAL, RECORD_READS, RECORD_VERSION, PreemptionRecord
-from podium.cli import inputs
+from podium.cli import inputs, kubeoptions, options
 from podium.cli.live import read_live
 from podium.cli.main import EXIT_FINDINGS, examples
 from podium.cli.render.data import as_builtins, document
@@ -48,7 +48,7 @@ def _span(text: str) -> timedelta:
         raise ValueError(f"{text!r} is too long.") from None
 
 
-SPAN = inputs.Parsed("duration", _span)
+SPAN = options.Parsed("duration", _span)
 
 
 @click.command(
@@ -58,7 +58,7 @@ SPAN = inputs.Parsed("duration", _span)
     )
 )
 @inputs.file_options
-@inputs.scope_options("Namespace of the PreemptionRecords. By default all.")
+@kubeoptions.scope_options("Namespace of the PreemptionRecords. By default all.")
 @click.option(
     "--since",
     type=SPAN,
@@ -68,7 +68,9 @@ SPAN = inputs.Parsed("duration", _span)
     help="Age of the oldest preemption, such as 7d or 36h.",
 )
 @output_options("table", "json", "yaml")
-def command(*, files: inputs.InputFiles, kube: inputs.KubeOptions, since: timedelta, output: Output) -> None:
+def command(
+    *, files: inputs.InputFiles, kube: kubeoptions.KubeOptions, since: timedelta, output: Output
+) -> None:
     """Summarize recent preemptions: carried out, observed only, and planned by a shadow.
 
     Reads PreemptionRecords from files (-f) or the live cluster.
@@ -88,7 +90,7 @@ def command(*, files: inputs.InputFiles, kube: inputs.KubeOptions, since: timede
         sys.exit(EXIT_FINDINGS)
 
 
-def _from_files(files: inputs.InputFiles, kube: inputs.KubeOptions) -> list[PreemptionRecord]:
+def _from_files(files: inputs.InputFiles, kube: kubeoptions.KubeOptions) -> list[PreemptionRecord]:
     """Return the records in files; other kinds are ignored, or refused if strict. Raises PodiumError."""
     chosen = ScopeFilter(kube.scope_of_files())
     notes = InputNotes()
@@ -122,7 +124,7 @@ class _Records:
         self.records += [each.read(PreemptionRecord) for each in page.documents]
 
 
-def _live(kube: inputs.KubeOptions) -> list[PreemptionRecord]:
+def _live(kube: kubeoptions.KubeOptions) -> list[PreemptionRecord]:
     """Return the records of a live cluster. Raises PodiumError."""
     found, info = read_live(kube.everything, _Records, RECORD_READS)
     why = info.unread.get(Kind.PREEMPTION_RECORD)

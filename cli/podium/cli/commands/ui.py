@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from podium.cli import inputs
+from podium.cli import inputs, kubeoptions
 from podium.cli.live import ask_live
 from podium.cli.main import examples
 from podium.version import VERSION
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     )
 )
 @inputs.file_options
-@inputs.scope_options("Namespace to read. By default all.")
+@kubeoptions.scope_options("Namespace to read. By default all.")
 @click.option(
     "--port",
     type=click.IntRange(0, 65535),
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     help="Port to listen on; 0 for any free port.",
 )
 @click.option("--open/--no-open", "opens", default=False, help="Open the browser.  [default: no-open]")
-def command(*, files: inputs.InputFiles, kube: inputs.KubeOptions, port: int, opens: bool) -> None:
+def command(*, files: inputs.InputFiles, kube: kubeoptions.KubeOptions, port: int, opens: bool) -> None:
     """Serve pages on loopback until Ctrl-C: groups, divergences, preemption history, what-if plans.
 
     Reads files (-f) or, at each page request, the live cluster, with get and list requests only. The printed

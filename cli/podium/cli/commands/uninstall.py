@@ -4,7 +4,7 @@ import sys
 
 import click
 
-from podium.cli import inputs
+from podium.cli import kubeoptions
 from podium.cli.installing import echo
 from podium.cli.main import EXIT_FINDINGS, examples
 
@@ -19,8 +19,8 @@ from podium.cli.main import EXIT_FINDINGS, examples
     "--delete-groups", is_flag=True, help="Also delete Podium's groups, Workloads and PreemptionRecords."
 )
 @click.option("--yes", is_flag=True, help="Skip the confirmation prompt.")
-@inputs.server_options()
-def command(*, delete_groups: bool, yes: bool, kube: inputs.KubeOptions) -> None:
+@kubeoptions.server_options()
+def command(*, delete_groups: bool, yes: bool, kube: kubeoptions.KubeOptions) -> None:
     """Remove Podium from the cluster, with the namespace podium-system and everything in it.
 
     The webhook registration goes first, so no write is refused meanwhile. Custom resources are kept unless

@@ -14,8 +14,8 @@ from podium.cli.config.processoptions import (
     process_options,
 )
 from podium.cli.config.webhookoptions import policy_of, policy_options
-from podium.cli.inputs import Parsed
 from podium.cli.main import examples
+from podium.cli.options import Parsed
 
 
 def _url(text: str) -> str:

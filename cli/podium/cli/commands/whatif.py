@@ -6,7 +6,7 @@ would happen in that cluster. This module only reads, chooses defaults, and show
 
 import functools
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -17,7 +17,7 @@ from podium.api.findings import ObjectRef
 from podium.api.membership import GroupKey
 from podium.api.schedulable import SCHEDULING_READS
 from podium.api.times import written
-from podium.cli import inputs, naming, whatifinput
+from podium.cli import inputs, kubeoptions, naming, options, whatifinput
 from podium.cli.config.schedulersettings import of_file
 from podium.cli.main import EXIT_FINDINGS, EXIT_NOT_JUDGED, examples
 from podium.cli.render.data import whatif_document
@@ -97,12 +97,14 @@ _OPTIONS = (
     click.option(
         "--victim", metavar="[NS/]NAME", help="Running pod or PodGroup; shows which priority preempts it."
     ),
-    inputs.namespace_option(
+    kubeoptions.namespace_option(
         "Namespace of a NAME without one (default: the context's), or of the pending pods to plan for.",
         "within",
     ),
-    inputs.everywhere_option("Plan for all pending pods and groups.", "everywhere"),
-    inputs.selector_option("Plan for the pending pods with these labels, and for their groups.", "labels"),
+    kubeoptions.everywhere_option("Plan for all pending pods and groups.", "everywhere"),
+    kubeoptions.selector_option(
+        "Plan for the pending pods with these labels, and for their groups.", "labels"
+    ),
     click.option(
         "--kind",
         type=naming.KindChoice(),
@@ -146,7 +148,7 @@ _OPTIONS = (
 
 def whatif_options(function: Callable[..., Any]) -> Callable[..., Any]:
     """Add the options of the query as one parameter, `options`."""
-    return inputs.gathered(function, _OPTIONS, "options", WhatIfOptions)
+    return options.gathered(function, _OPTIONS, "options", WhatIfOptions)
 
 
 class WhatIfQuery(NamedTuple):
@@ -190,13 +192,13 @@ class WhatIfAnswer(NamedTuple):
     )
 )
 @inputs.file_options
-@inputs.server_options()
+@kubeoptions.server_options()
 @whatif_options
 @output_options("table", "json", "yaml", "html", "name")
 def command(
     *,
     files: inputs.InputFiles,
-    kube: inputs.KubeOptions,
+    kube: kubeoptions.KubeOptions,
     options: WhatIfOptions,
     output: Output,
 ) -> None:
@@ -322,7 +324,7 @@ def _add(question: WhatIfQuery, loaded: Loaded, moment: PlanTime) -> AddedFile:
     replicas = options.replicas if most is None else max(1, most.with_preemption)
     if replicas is not None:
         documents = scaled(documents, replicas)
-    expansion = brought(documents, loaded, moment, strict=question.files.strict)
+    expansion = whatifinput.expanded(documents, loaded, moment, strict=question.files.strict)
     for note in expansion.notes:
         click.echo(f"podium: {note}", err=True)
     if not (expansion.targets or question.pod or question.group or question.victim):
@@ -356,7 +358,7 @@ def _most(question: WhatIfQuery, documents: Sequence[Document], loaded: Loaded, 
     from podium.ops.scaling import scaled  # noqa: PLC0415 - as above
 
     def expand(replicas: int) -> "Expansion":
-        return brought(scaled(documents, replicas), loaded, moment)
+        return whatifinput.expanded(scaled(documents, replicas), loaded, moment)
 
     pods = sum(isinstance(each, Pod) for each in expand(1).objects)
     loaded = loaded._replace(state=loaded.state.copy())
@@ -364,15 +366,3 @@ def _most(question: WhatIfQuery, documents: Sequence[Document], loaded: Loaded, 
         loaded.state, functools.partial(_assumptions, question, loaded, moment)
     )
     return most(PlanInput(loaded.state, moment.at, assumed_of), expand, MOST_PODS // max(pods, 1))
-
-
-def brought(
-    documents: Iterable[Document], loaded: Loaded, moment: PlanTime, *, strict: bool = False
-) -> "Expansion":
-    """Return what documents would add to the cluster, after its own admission. Raises PodiumError."""
-    from podium.ops.expand import expand  # noqa: PLC0415 - few plans add objects
-    from podium.rules.admission import Profile  # noqa: PLC0415 - as above
-
-    minor, _ = whatifinput.server_minor(loaded)
-    profile = Profile(kubernetes=f"1.{minor}", rules="podium", workload_api=loaded.state.native_served)
-    return expand(documents, loaded.state, moment.text, profile, loaded.labels, strict=strict)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from podium.cli.inputs import Parsed, gathered
+from podium.cli.options import Parsed, gathered
 from podium.rules.names import dns_label, dns_subdomain
 
 if TYPE_CHECKING:

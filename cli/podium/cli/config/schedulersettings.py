@@ -13,7 +13,7 @@ from podium.documents.load import Loaded
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from podium.cli.whatifinput import ChosenSemantics
+    from podium.schedulerplugin.preemption.outcome import Semantics
     from podium.schedulerplugin.scores import Weights
     from podium.schedulerplugin.settings import LiveSettings, Settings
 
@@ -76,16 +76,16 @@ def of_file(config: str | None) -> OverridingSettings | None:
 
 
 def choose_settings(
-    rules: "ChosenSemantics", scheduler: str, loaded: Loaded, given: OverridingSettings | None
+    semantics: "Semantics", scheduler: str, loaded: Loaded, given: OverridingSettings | None
 ) -> ChosenSettings:
     """Return the settings for a pod or group of that scheduler. Raises PodiumError."""
     from podium.schedulerplugin.settings import Settings  # noqa: PLC0415 - numpy takes 0.1 s to import
 
     found = of_scheduler(scheduler, loaded)
-    if found is not None and found.live.engine.semantics is rules.semantics:
+    if found is not None and found.live.engine.semantics is semantics:
         settings, source, mode = found.live.engine, found.source, f"preemption {found.live.mode}, "
     else:
-        settings, source, mode = Settings(semantics=rules.semantics), "", ""
+        settings, source, mode = Settings(semantics=semantics), "", ""
     if given is not None:
         settings, source = given.over(settings), f"{given.source}; else {source}" if source else given.source
     return ChosenSettings(settings, f"Settings: {mode}{words(settings)} ({source})." if source else "")

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from podium.cli.inputs import Parsed
+from podium.cli.options import Parsed
 
 if TYPE_CHECKING:
     from podium.rules.policy import Policy

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import click
 
-from podium.cli.inputs import gathered
+from podium.cli.options import gathered
 from podium.cli.render.data import as_text
 from podium.cli.render.text import IN_JSON, Layout
 from podium.documents import files

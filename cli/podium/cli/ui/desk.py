@@ -20,7 +20,6 @@ from podium.api.schedulable import Schedulable
 from podium.audit.report import AuditReport
 from podium.audit.run import audit, choose_minor
 from podium.cli import whatifinput
-from podium.cli.commands import whatif, why
 from podium.cli.config.schedulersettings import OverridingSettings
 from podium.cli.naming import full_name
 from podium.cli.render.pictures.clustermap import ClusterMap, cluster_map
@@ -32,6 +31,14 @@ from podium.cli.ui.one import Kin, Member
 from podium.cli.ui.planning import Form, PlanAnswer
 from podium.cli.whatifinput import Assumptions, PlanTime, assume, by_scheduler
 from podium.cli.whatifplan import PlanInput, report, report_of
+from podium.cli.whyanswer import (
+    ProspectPlan,
+    WhyAnswer,
+    WhyQuery,
+    account_input,
+    explain_query,
+    not_found_message,
+)
 from podium.cli.whyinput import WhyData
 from podium.cluster.reader import ClusterReader, Name, Target
 from podium.cluster.state import ClusterState as Index
@@ -134,10 +141,10 @@ class Desk:
         part = self.read._replace(
             near=self.read.near._replace(state=self._part(target)), past=Past(), whole=None
         )
-        account = explain_target(target, why.reading(question, part, self._rules_of(target)))
+        account = explain_target(target, account_input(question, part, self._rules_of(target)))
         return account.waiting[0] if account is not None and account.waiting else None
 
-    def explain(self, kind: str, name: Name, clock: datetime) -> why.WhyAnswer:
+    def explain(self, kind: str, name: Name, clock: datetime) -> WhyAnswer:
         """Return the account of an object, with a plan if it waits for room.
 
         Raises PodiumError if there is no such object.
@@ -148,12 +155,12 @@ class Desk:
             read = read._replace(past=read.past._replace(events=events), unknown=(*read.unknown, *missing))
         question = self._question(kind, name)
         with collector_paused(), read.near.origins.placed():
-            found = why.explain_query(question, read, clock, self._engine)
+            found = explain_query(question, read, clock, self._engine)
         if found.account is None:
-            raise PodiumError(why.not_found_message(question, read))
+            raise PodiumError(not_found_message(question, read))
         return found
 
-    def report(self, planned: why.ProspectPlan) -> WhatIf:
+    def report(self, planned: ProspectPlan) -> WhatIf:
         """Return the plan of an account with the additional data of `podium whatif`."""
         basis = planned.assumed.basis(self.source, self.read.near)
         return report_of(planned.plan, planned.target, self.state, basis)
@@ -190,7 +197,7 @@ class Desk:
         with collector_paused(), loaded.origins.placed():
             if form.manifest.strip():
                 documents = split(form.manifest.encode(errors="replace"), "the manifest")
-                expansion = whatif.brought(documents, loaded, moment)
+                expansion = whatifinput.expanded(documents, loaded, moment)
                 loaded = loaded._replace(state=loaded.state.copy())
                 for each in expansion.objects:
                     loaded.state.apply(each)
@@ -247,8 +254,8 @@ class Desk:
         pod, group = (name, None) if is_pod else (None, name)
         return whatifinput.choose_targets(pod, group, (), loaded.state, None)
 
-    def _question(self, kind: str, name: Name) -> why.WhyQuery:
-        return why.WhyQuery(kind, name, None, None, live=self.live)
+    def _question(self, kind: str, name: Name) -> WhyQuery:
+        return WhyQuery(kind, name, None, None, live=self.live)
 
     def _engine(self, view: ClusterReader, settings: Settings, minor: int) -> Engine:
         """Return an engine for a view; the last few of this reading are cached."""

@@ -10,7 +10,7 @@ from podium.api.groups import DisruptionMode
 from podium.api.membership import GroupKey
 from podium.api.reads import READS, Reads
 from podium.api.schedulable import SCHEDULING_READS
-from podium.cli.inputs import KubeOptions
+from podium.cli.kubeoptions import KubeOptions
 from podium.cli.live import load_live
 from podium.errors import PodiumError
 from podium.kube import paging

@@ -20,7 +20,7 @@ from tests.support.webhooks.running import Running, ending
 from tests.support.webhooks.running import running as judging
 
 from podium.api.core import PODIUM_SCHEDULER
-from podium.cli.inputs import KubeOptions
+from podium.cli.kubeoptions import KubeOptions
 from podium.cli.live import load_live
 from podium.controlplane.releases import RELEASES
 

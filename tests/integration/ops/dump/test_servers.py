@@ -21,7 +21,7 @@ from tests.support.servers import Server, exclusive
 from podium.api.schedulable import SCHEDULING_READS
 from podium.cli.commands.audit import command as audit
 from podium.cli.commands.dump import command as dump
-from podium.cli.inputs import KubeOptions
+from podium.cli.kubeoptions import KubeOptions
 from podium.cli.live import load_live
 from podium.controlplane.releases import RELEASES
 from podium.documents.load import load_state

@@ -16,7 +16,8 @@ from tests.support.servers import Server, exclusive
 
 from podium.api.reads import Kind
 from podium.cli.commands.migrate import command
-from podium.cli.inputs import KubeOptions, Scope
+from podium.cli.inputs import Scope
+from podium.cli.kubeoptions import KubeOptions
 from podium.cli.live import ask_live, load_live
 from podium.controlplane.releases import RELEASES
 from podium.documents.packagedata import folder

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from tests.support.connection.fake import Fake, serving
 
-from podium.cli.inputs import KubeOptions
+from podium.cli.kubeoptions import KubeOptions
 from podium.cli.live import load_live
 from podium.errors import PodiumError
 from podium.kube.kubeconfig import chosen, namespace

@@ -11,7 +11,8 @@ from tests.support.connection.fake import Fake, page, pods, serving, status
 
 from podium.api.reads import READS, Reads
 from podium.api.schedulable import SCHEDULING_READS
-from podium.cli.inputs import KubeOptions, Loaded
+from podium.cli.inputs import Loaded
+from podium.cli.kubeoptions import KubeOptions
 from podium.cli.live import load_live
 from podium.documents.schedulerfile import PATH
 from podium.errors import PodiumError

@@ -13,7 +13,7 @@ from tests.support.doctor.scene import leaf, well
 from tests.unit.ops.doctor.test_checks import CASES
 
 from podium.cli.commands import doctor
-from podium.cli.inputs import KubeOptions
+from podium.cli.kubeoptions import KubeOptions
 from podium.cli.render.text import Layout
 from podium.kube.discovery import ServerVersion
 from podium.ops.doctor.diagnosis import diagnose

@@ -27,7 +27,7 @@ from podium.api.reads import READS
 from podium.api.schedulable import SCHEDULING_READS
 from podium.cli.commands.audit import command as audit
 from podium.cli.commands.dump import command as dump
-from podium.cli.inputs import KubeOptions
+from podium.cli.kubeoptions import KubeOptions
 from podium.cli.live import read_live
 from podium.errors import PodiumError
 from podium.ops.dump import MOST_EVENTS, DumpRecorder, write

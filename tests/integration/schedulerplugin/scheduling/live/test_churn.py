@@ -24,7 +24,7 @@ from tests.support.servers import FULL
 
 from podium.api.membership import GroupKey
 from podium.api.schedulable import SCHEDULING_READS
-from podium.cli.inputs import KubeOptions
+from podium.cli.kubeoptions import KubeOptions
 from podium.cli.live import load_live
 from podium.cluster.reader import Name
 from podium.controlplane.releases import NEWEST

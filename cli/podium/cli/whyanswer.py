@@ -1,0 +1,167 @@
+"""The answer of `podium why` from the data that was read, shared by the command and the UI.
+
+podium.why computes an account from values. This module chooses the semantics as `podium whatif` does, and
+adds a plan if the object waits for room.
+"""
+
+from collections.abc import Iterator
+from datetime import datetime
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, NamedTuple
+
+import msgspec
+
+from podium.api.membership import GroupKey
+from podium.api.reads import Kind
+from podium.cli import whatifinput
+from podium.cli.config.schedulersettings import choose_settings, of_file
+from podium.cli.whatifinput import Assumptions, ChosenSemantics, assume
+from podium.cluster.reader import ClusterReader, Name, Target
+from podium.errors import PodiumError
+from podium.text import some
+
+if TYPE_CHECKING:
+    from podium.cli.whyinput import WhyData
+    from podium.schedulerplugin.preemption.outcome import Plan
+    from podium.why.explain import Begin, WhyInput
+    from podium.why.model import Account
+
+# The kinds that an account needs beside pods; a plan needs more.
+_FACTS = (Kind.POD_GROUP, Kind.PRIORITY_CLASS)
+# Maximum number of suggested names in an error.
+_OFFERED = 3
+
+
+class WhyQuery(NamedTuple):
+    """The queried pod or group, and the options; `tenant` is a namespace, None for all names."""
+
+    kind: str
+    name: Name
+    config: str | None
+    tenant: str | None
+    live: bool
+
+
+class ProspectPlan(NamedTuple):
+    """A plan with its target and assumptions."""
+
+    plan: "Plan"
+    target: Target
+    assumed: Assumptions
+
+
+class WhyAnswer(NamedTuple):
+    """The account of one pod or group, None if nothing is known, and the plan behind its prospect."""
+
+    account: "Account | None"
+    planned: ProspectPlan | None = None
+
+
+def draft_account(question: WhyQuery, read: "WhyData", begin: "Begin | None" = None) -> "Account | None":
+    """Return the account from the data read so far."""
+    from podium.why import explain  # noqa: PLC0415 - numpy takes 0.1 s to import
+
+    target = _target(question, read.near.state)
+    rules = whatifinput.choose_rules(None, target, read.near, live=question.live)
+    found = account_input(question, read, rules)
+    found = found if begin is None else found._replace(engine=begin)
+    return explain.explain_target(target, found)
+
+
+def explain_query(
+    question: WhyQuery, read: "WhyData", clock: datetime, begin: "Begin | None" = None
+) -> WhyAnswer:
+    """Return the account from all data, with a plan if that adds information.
+
+    `begin` makes engines; without it they are created here. Raises PodiumError.
+    """
+    from podium.schedulerplugin.engine import Engine  # noqa: PLC0415 - numpy takes 0.1 s to import
+    from podium.schedulerplugin.preemption.outcome import TenantNames, full_name  # noqa: PLC0415 - numpy takes 0.1 s to import
+    from podium.why import explain  # noqa: PLC0415 - numpy takes 0.1 s to import
+
+    account = draft_account(question, read, begin)
+    if account is None or not explain.wants_room(account):
+        return WhyAnswer(account)
+    if read.whole is None:
+        return WhyAnswer(_without_plan(account, read.why_not))
+    state = read.whole.state
+    namer = TenantNames(state, question.tenant).name if question.tenant is not None else full_name
+    moment = whatifinput.moment(None, state, clock, live=question.live)
+    target = _target(question, state)
+    assumed = assume(target, read.whole, moment, of_file(question.config), live=question.live)
+    try:
+        engine = (begin or Engine)(state, assumed.chosen.settings, assumed.rules.minor)
+        made = engine.plan(target, moment.at, namer)
+    except PodiumError as error:
+        # Between two readings of a live cluster the pod was bound, or deleted.
+        return WhyAnswer(_without_plan(account, str(error)))
+    basis = assumed.basis("", read.whole)
+    foreign = (basis.approximation,) if basis.approximation else ()
+    unknown = dict.fromkeys((*foreign, *account.unknown, *basis.unknown))
+    account = msgspec.structs.replace(account, prospect=explain.prospect(made), unknown=tuple(unknown))
+    return WhyAnswer(account, ProspectPlan(made, target, assumed))
+
+
+def _without_plan(account: "Account", why_not: str) -> "Account":
+    unknown = (*account.unknown, f"plan not made: {why_not}")
+    return msgspec.structs.replace(account, unknown=unknown)
+
+
+def account_input(question: WhyQuery, read: "WhyData", rules: ChosenSemantics) -> "WhyInput":
+    """Return the input of an account."""
+    from podium.groups.messages import ServerInfo  # noqa: PLC0415 - numpy takes 0.1 s to import
+    from podium.why.effectivepriority import Law  # noqa: PLC0415 - numpy takes 0.1 s to import
+    from podium.why.explain import WhyInput, names  # noqa: PLC0415 - numpy takes 0.1 s to import
+
+    state, tenant = read.near.state, question.tenant
+    classes = None if Kind.PRIORITY_CLASS in state.unread else state.classes
+    server = ServerInfo(rules.minor, f"1.{rules.minor}")
+    scheduler = whatifinput.scheduler(_target(question, state), state)
+    chosen = choose_settings(rules.semantics, scheduler, read.near, of_file(question.config))
+    views = [state] if read.whole is None or read.whole is read.near else [state, read.whole.state]
+    return WhyInput(
+        view=state,
+        unread=frozenset(kind for kind in Kind if whatifinput.not_known(read.near, (kind,))),
+        past=read.past,
+        known=read.known if tenant is None else tenant.__eq__,
+        name_of=names(views),
+        unknown=(*read.unknown, *whatifinput.not_known(read.near, _FACTS)),
+        law=Law(chosen.settings, server, classes),
+        settings=chosen.sentence,
+        minor=rules.minor,
+        owners_read=not question.live or bool(state.owners),
+    )
+
+
+def _target(question: WhyQuery, view: ClusterReader) -> Target:
+    """Return the queried object; a missing group is assumed to be a Podium group."""
+    if question.kind == "pod":
+        return question.name
+    return whatifinput.find_group(view, question.name) or GroupKey(False, *question.name)
+
+
+def not_found_message(question: WhyQuery, read: "WhyData") -> str:
+    """Return an error for an unknown name, with similar names and the data that could not be read."""
+    what = {"pod": "pod", "group": "PodGroup"}
+    wanted = "/".join(question.name)
+    message = f"{what[question.kind]} {wanted} not found, and no record of it"
+    unknown = (*read.unknown, *whatifinput.not_known(read.near, _FACTS))
+    unread = f" ({'; '.join(unknown)})" if unknown else ""
+    hints = list(_hints(question, read.near.state))
+    return f"{message}{unread}{'; ' if hints else ''}{'; '.join(hints)}"
+
+
+def _hints(question: WhyQuery, view: ClusterReader) -> Iterator[str]:
+    namespace, name = question.name
+    pods = set(view.pods)
+    groups = {(key.namespace, key.name) for key in (*view.groups, *view.referenced_groups())}
+    own, other = (pods, groups) if question.kind == "pod" else (groups, pods)
+    if question.name in other:
+        kind, what = ("group", "PodGroup") if question.kind == "pod" else ("pod", "pod")
+        yield f"a {what} has this name: podium why {kind} {namespace}/{name}"
+    near = get_close_matches(name, [each for where, each in own if where == namespace], n=_OFFERED)
+    if near:
+        yield f"did you mean {some(near, _OFFERED)}?"
+    elsewhere = sorted(where for where, each in own if each == name)
+    if elsewhere and question.tenant is None:
+        yield f"found in {some(elsewhere, _OFFERED)}"
