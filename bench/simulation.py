@@ -35,7 +35,8 @@ from podium.cluster.reader import Name
 from podium.cluster.state import ClusterState
 from podium.errors import PodiumError
 from podium.schedulerplugin.engine import Engine
-from podium.schedulerplugin.preemption.outcome import Outcome, Semantics
+from podium.schedulerplugin.preemption.outcome import Outcome
+from podium.schedulerplugin.semantics import Semantics
 from podium.schedulerplugin.settings import Settings
 
 NS, GPU, PER_NODE = builders.NS, "nvidia.com/gpu", 8

@@ -32,7 +32,7 @@ from podium.cli.render.whatif_words import Basis, approximation_line, target_wor
 from podium.cluster.reader import ClusterReader, Name, Target
 from podium.documents.load import NOT_IN_INPUT, NOT_SERVED, Loaded, Scope
 from podium.errors import PodiumError, PodiumUsageError
-from podium.schedulerplugin.preemption.outcome import Semantics
+from podium.schedulerplugin.semantics import Semantics
 from podium.text import some
 
 if TYPE_CHECKING:

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from podium.schedulerplugin.engine import Engine, plan
-    from podium.schedulerplugin.preemption.outcome import Outcome, Plan, Semantics
+    from podium.schedulerplugin.preemption.outcome import Outcome, Plan
     from podium.schedulerplugin.preemption.protection import can_tolerate_preemption
+    from podium.schedulerplugin.semantics import Semantics
     from podium.schedulerplugin.settings import Settings
 
 __all__ = ["Engine", "Outcome", "Plan", "Semantics", "Settings", "can_tolerate_preemption", "plan"]
@@ -23,7 +24,7 @@ _HOMES = {
     "plan": "engine",
     "Outcome": "preemption.outcome",
     "Plan": "preemption.outcome",
-    "Semantics": "preemption.outcome",
+    "Semantics": "semantics",
     "Settings": "settings",
     "can_tolerate_preemption": "preemption.protection",
 }

@@ -11,8 +11,8 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from podium.api.core import PODIUM_SCHEDULER
-from podium.schedulerplugin.preemption.outcome import Semantics
 from podium.schedulerplugin.scores import Strategy, Weights
+from podium.schedulerplugin.semantics import Semantics
 
 
 class Budgets(StrEnum):

@@ -14,7 +14,7 @@ from tests.support.oracle import clusters
 from tests.support.oracle.compare import Compared, compared, regret
 
 from podium.schedulerplugin.preemption import leastharm
-from podium.schedulerplugin.preemption.outcome import Semantics
+from podium.schedulerplugin.semantics import Semantics
 
 SEEDS, SAMPLE = 1_000, 100
 # kube-scheduler 1.36 is closest to the least harm, so it tests the oracle best.

@@ -20,7 +20,8 @@ from tests.support.preemption.clusters import NOW
 
 from podium.schedulerplugin.engine import Engine
 from podium.schedulerplugin.preemption.decision import Decision
-from podium.schedulerplugin.preemption.outcome import Outcome, Semantics
+from podium.schedulerplugin.preemption.outcome import Outcome
+from podium.schedulerplugin.semantics import Semantics
 from podium.schedulerplugin.settings import Settings
 
 _PLACED = (Outcome.FITS, Outcome.FITS_AFTER_PREEMPTION)

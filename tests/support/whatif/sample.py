@@ -13,11 +13,11 @@ from podium.schedulerplugin.preemption.outcome import (
     Placed,
     Plan,
     PlanHarm,
-    Semantics,
     UnitPod,
     UnitVerdict,
     WorkloadPlan,
 )
+from podium.schedulerplugin.semantics import Semantics
 
 
 def group(name: str, pods: int, *, namespace: str = "team-b", violates: bool = False) -> UnitVerdict:

@@ -23,7 +23,8 @@ from podium.cluster.reader import Target
 from podium.cluster.state import ClusterState
 from podium.schedulerplugin import series
 from podium.schedulerplugin.engine import Engine
-from podium.schedulerplugin.preemption.outcome import HarmLevel, Outcome, Semantics, WorkloadPlan
+from podium.schedulerplugin.preemption.outcome import HarmLevel, Outcome, WorkloadPlan
+from podium.schedulerplugin.semantics import Semantics
 from podium.schedulerplugin.series import Step, by_workload, plan_series, sum_of_harm, summed, undone
 from podium.schedulerplugin.settings import Budgets, Settings
 

@@ -32,7 +32,8 @@ from podium.cluster.reader import Name, Target
 from podium.documents.load import Loaded, Scope, collector_paused
 from podium.documents.split import Document
 from podium.errors import PodiumUsageError
-from podium.schedulerplugin.preemption.outcome import Outcome, Semantics, TenantNames, full_name
+from podium.schedulerplugin.preemption.outcome import Outcome, TenantNames, full_name
+from podium.schedulerplugin.semantics import Semantics
 from podium.text import count, some
 from podium.version import VERSION
 
@@ -281,7 +282,7 @@ def _threat(question: WhatIfQuery, victim: Name, loaded: Loaded, moment: PlanTim
     """Return what threatens the named victim. Raises PodiumError."""
     from podium.cli.render import threat as faces  # noqa: PLC0415 - as above
     from podium.schedulerplugin.engine import Engine  # noqa: PLC0415 - as above
-    from podium.schedulerplugin.preemption.threat import threat  # noqa: PLC0415 - as above
+    from podium.schedulerplugin.threat import threat  # noqa: PLC0415 - as above
 
     target = whatifinput.find_victim(victim, question.options.kind, loaded.state)
     assumed = _assumed(question, loaded, moment, target)

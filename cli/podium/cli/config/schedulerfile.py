@@ -18,8 +18,8 @@ from podium.cli.config.resourceweights import DEFAULT, ResourceWeights, weights_
 from podium.documents.sources import STDIN_NAME
 from podium.rules.names import dns_label
 from podium.schedulerplugin.live.switch import SettingsSource
-from podium.schedulerplugin.preemption.outcome import Semantics
 from podium.schedulerplugin.scores import Strategy
+from podium.schedulerplugin.semantics import Semantics
 from podium.schedulerplugin.settings import Budgets, DivergencePolicy, LiveSettings, PreemptionMode, Settings
 
 # What --evictions-per-minute may say beside a number.

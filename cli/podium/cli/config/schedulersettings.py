@@ -13,8 +13,8 @@ from podium.documents.load import Loaded
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from podium.schedulerplugin.preemption.outcome import Semantics
     from podium.schedulerplugin.scores import Weights
+    from podium.schedulerplugin.semantics import Semantics
     from podium.schedulerplugin.settings import LiveSettings, Settings
 
 

@@ -16,11 +16,11 @@ from podium.schedulerplugin.preemption.outcome import (
     Outcome,
     Plan,
     PlanHarm,
-    Semantics,
     UnitPod,
     UnitVerdict,
     WorkloadPlan,
 )
+from podium.schedulerplugin.semantics import Semantics
 from podium.text import accelerator_time, count, listed, some
 
 # Maximum number of priorities in the harm line; lower ones are added up.

@@ -49,8 +49,8 @@ from podium.rules.audit.survey import topmost_owners
 from podium.schedulerplugin.engine import Engine
 from podium.schedulerplugin.history.records import moment_of
 from podium.schedulerplugin.history.summary import Summary, summarize
-from podium.schedulerplugin.preemption.threat import Threat, threat
 from podium.schedulerplugin.settings import Settings
+from podium.schedulerplugin.threat import Threat, threat
 from podium.schedulerplugin.volumes import claims_of
 from podium.why.disruptions import Past
 from podium.why.explain import explain_target, state_of

@@ -21,8 +21,8 @@ from podium.schedulerplugin.preemption.domain import SHIFT, DomainPlan, DomainPl
 from podium.schedulerplugin.preemption.dryrun import CLUSTER, Domain, PreemptorPods
 from podium.schedulerplugin.preemption.harm import Harm
 from podium.schedulerplugin.preemption.nodes import NOT_ENOUGH, NodeTable, VictimLists, VictimSums
-from podium.schedulerplugin.preemption.outcome import Semantics
 from podium.schedulerplugin.preemption.unitarrays import NO_UNIT
+from podium.schedulerplugin.semantics import Semantics
 from podium.schedulerplugin.shapes import Shape
 
 # The number of equal plans that are compared by the pods that their victims would preempt in turn.

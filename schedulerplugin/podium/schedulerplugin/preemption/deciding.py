@@ -16,7 +16,6 @@ The engine has begun a trial of the snapshot, in which nominated pods count on t
 """
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -36,14 +35,12 @@ from podium.schedulerplugin.preemption.decision import (
 from podium.schedulerplugin.preemption.domain import DomainPlan
 from podium.schedulerplugin.preemption.dryrun import CLUSTER, Domain, PreemptorPods
 from podium.schedulerplugin.preemption.intents import is_preempted
-from podium.schedulerplugin.preemption.outcome import Outcome, Semantics
+from podium.schedulerplugin.preemption.outcome import Outcome
+from podium.schedulerplugin.preemption.planningstate import PlanningState
 from podium.schedulerplugin.preemption.target import PlacementTarget
 from podium.schedulerplugin.preemption.units import Units
+from podium.schedulerplugin.semantics import Semantics
 from podium.schedulerplugin.settings import Budgets
-
-if TYPE_CHECKING:
-    # The engine imports this module. Decisions only need the values that it keeps.
-    from podium.schedulerplugin.engine import Engine
 
 # kube-scheduler's words.
 TERMINATING_ON_NODE = "not eligible due to a terminating pod on the nominated node."
@@ -54,7 +51,7 @@ _PLACED = (Outcome.FITS, Outcome.FITS_AFTER_PREEMPTION)
 class Decider:
     """Decides for the pods of a group, or a lone pod, at `now` (seconds); `units` may be victims."""
 
-    def __init__(self, engine: "Engine", units: Units, now: int, deadline: Deadline) -> None:
+    def __init__(self, engine: PlanningState, units: Units, now: int, deadline: Deadline) -> None:
         self._engine = engine
         self._deadline = deadline
         self._units = units

@@ -16,8 +16,8 @@ from podium.schedulerplugin.preemption.budgets import BudgetIndex, Charge
 from podium.schedulerplugin.preemption.dryrun import Domain, DryRun, NodeDryRun
 from podium.schedulerplugin.preemption.harm import Harm, harm
 from podium.schedulerplugin.preemption.leastharm import least_harm
-from podium.schedulerplugin.preemption.outcome import Semantics
 from podium.schedulerplugin.preemption.search import EFFORT, NODE_EFFORT
+from podium.schedulerplugin.semantics import Semantics
 from podium.schedulerplugin.settings import Budgets, Settings
 
 # Added to every priority in the sum over victims, so that more victims are worse even below zero.

@@ -21,8 +21,8 @@ from podium.schedulerplugin.overlay import Trial
 from podium.schedulerplugin.placement import Placer
 from podium.schedulerplugin.preemption.capacity import PodKinds, PodUsage, asked, kinds_of, place_packed
 from podium.schedulerplugin.preemption.neighbours import Neighbours
-from podium.schedulerplugin.preemption.outcome import Semantics
 from podium.schedulerplugin.preemption.units import Units
+from podium.schedulerplugin.semantics import Semantics
 from podium.schedulerplugin.snapshot import Snapshot
 
 # The room of a resource that no pod of the preemptor requests on a node: more than all pods there can take.

@@ -8,7 +8,7 @@ preemptor beside a victim is evaluated again, in a trial of the engine.
 from collections import Counter
 from collections.abc import Iterator
 from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -31,6 +31,7 @@ from podium.schedulerplugin.preemption.outcome import (
     UnitPod,
     UnitVerdict,
 )
+from podium.schedulerplugin.preemption.planningstate import PlanningState
 from podium.schedulerplugin.preemption.protection import (
     FOREVER,
     class_findings,
@@ -42,10 +43,6 @@ from podium.schedulerplugin.preemption.target import PlacementTarget
 from podium.schedulerplugin.preemption.unitarrays import NO_UNIT
 from podium.schedulerplugin.snapshot import Problem
 from podium.text import count, listed, some
-
-if TYPE_CHECKING:
-    # The engine imports this module. The values that it keeps are all that explanations need.
-    from podium.schedulerplugin.engine import Engine
 
 # The most units that are reported as spared: those on the preemptor's nodes, the most important first.
 _MAX_SPARED = 1000
@@ -64,7 +61,7 @@ class _Refusal(NamedTuple):
 class Explainer:
     """Explains one decision, made at `now` (seconds) by an engine that has not changed since."""
 
-    def __init__(self, engine: "Engine", decision: Decision, now: int, namer: ObjectNamer) -> None:
+    def __init__(self, engine: PlanningState, decision: Decision, now: int, namer: ObjectNamer) -> None:
         self._engine = engine
         self._snapshot = engine.snapshot
         self._decision = decision

@@ -19,6 +19,7 @@ from podium.api.findings import Finding, ObjectRef
 from podium.api.groups import PodGroup
 from podium.api.membership import GroupKey
 from podium.cluster.reader import ClusterReader
+from podium.schedulerplugin.semantics import Semantics
 
 API_VERSION = "cli.podium.dev/v1"
 
@@ -33,15 +34,6 @@ class Outcome(StrEnum):
     NOT_ELIGIBLE = "NotEligible"
     # It asks for something that the engine does not support, so it may fit or not.
     NOT_JUDGED = "NotJudged"
-
-
-class Semantics(StrEnum):
-    """The rules in force: the spec's, a kube-scheduler release's, or plain pod preemption (gates off)."""
-
-    KEP = "kep"
-    V1_36 = "1.36"
-    V1_37 = "1.37"
-    PODS = "pods"
 
 
 class Placed(msgspec.Struct, frozen=True):

@@ -36,7 +36,7 @@ from podium.cluster.reader import ClusterReader
 from podium.rules.audit.classes import CLASS_MISSING, class_ref
 from podium.rules.audit.commands import create_class
 from podium.rules.audit.tolerations import unreadable
-from podium.schedulerplugin.preemption.outcome import Semantics
+from podium.schedulerplugin.semantics import Semantics
 from podium.schedulerplugin.settings import Settings
 from podium.schedulerplugin.snapshot import Problem
 from podium.text import listed

@@ -17,7 +17,8 @@ from podium.api.schedulable import Schedulable
 from podium.cluster.reader import ClusterReader, Name, name_of
 from podium.errors import PodiumError
 from podium.groups.divergence import Divergence, disagreement, doubt, measure_divergence
-from podium.schedulerplugin.preemption.outcome import ObjectNamer, Semantics
+from podium.schedulerplugin.preemption.outcome import ObjectNamer
+from podium.schedulerplugin.semantics import Semantics
 from podium.schedulerplugin.settings import DivergencePolicy, Settings
 from podium.schedulerplugin.snapshot import Snapshot
 from podium.text import count, listed, some

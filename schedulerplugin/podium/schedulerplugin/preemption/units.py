@@ -29,7 +29,7 @@ from podium.groups.divergence import measure_divergence
 from podium.schedulerplugin.arrays import Bools, Rows
 from podium.schedulerplugin.deadline import NEVER, Deadline
 from podium.schedulerplugin.preemption.intents import free_until
-from podium.schedulerplugin.preemption.outcome import ObjectNamer, Semantics
+from podium.schedulerplugin.preemption.outcome import ObjectNamer
 from podium.schedulerplugin.preemption.protection import (
     Exemption,
     exemption,
@@ -39,6 +39,7 @@ from podium.schedulerplugin.preemption.protection import (
 )
 from podium.schedulerplugin.preemption.unitarrays import NO_UNIT, UnitArrays
 from podium.schedulerplugin.progress import NO_CHECKPOINT, checkpoint
+from podium.schedulerplugin.semantics import Semantics
 from podium.schedulerplugin.settings import DivergencePolicy, Settings
 from podium.schedulerplugin.snapshot import Snapshot
 

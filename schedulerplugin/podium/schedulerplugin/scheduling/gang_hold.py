@@ -24,7 +24,6 @@ import numpy as np
 from podium.api.times import written
 from podium.schedulerplugin.arrays import Bools
 from podium.schedulerplugin.deadline import Deadline, DecisionTimeoutError
-from podium.schedulerplugin.preemption.outcome import Semantics
 from podium.schedulerplugin.preemption.target import PlacementTarget
 from podium.schedulerplugin.scheduling.binds import Reservations
 from podium.schedulerplugin.scheduling.effects import Key, Moment, PodRef
@@ -32,6 +31,7 @@ from podium.schedulerplugin.scheduling.entry import Entries
 from podium.schedulerplugin.scheduling.entrypods import EntryPods
 from podium.schedulerplugin.scheduling.live_engine import LiveEngine
 from podium.schedulerplugin.scheduling.plans import placements, ref_at
+from podium.schedulerplugin.semantics import Semantics
 from podium.schedulerplugin.settings import LiveSettings
 
 # A gang that fails again and again pauses for at most 2 ** 5 times the length of a hold.

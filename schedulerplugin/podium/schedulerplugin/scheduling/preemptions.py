@@ -44,7 +44,6 @@ from podium.schedulerplugin.preemption.intents import (
     is_preempted,
     preempts,
 )
-from podium.schedulerplugin.preemption.outcome import Semantics
 from podium.schedulerplugin.preemption.target import PlacementTarget, Unplaceable
 from podium.schedulerplugin.preemption.unitarrays import NO_UNIT
 from podium.schedulerplugin.scheduling.binds import Reservations
@@ -57,6 +56,7 @@ from podium.schedulerplugin.scheduling.live_engine import LiveEngine
 from podium.schedulerplugin.scheduling.messages import group_of
 from podium.schedulerplugin.scheduling.plans import ref_at, waiting
 from podium.schedulerplugin.scheduling.queue import Queue
+from podium.schedulerplugin.semantics import Semantics
 from podium.schedulerplugin.settings import PreemptionMode
 
 # The API groups of controllers that read no condition of a pod but Ready: ReplicaSet, StatefulSet, DaemonSet

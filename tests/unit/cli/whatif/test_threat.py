@@ -14,9 +14,9 @@ from podium.api.core import PodDisruptionBudget
 from podium.cli.render.threat import shield_line
 from podium.errors import PodiumError
 from podium.schedulerplugin.engine import Engine
-from podium.schedulerplugin.preemption.outcome import Semantics
-from podium.schedulerplugin.preemption.threat import BudgetCharge, ExemptPod, Threat, threat
+from podium.schedulerplugin.semantics import Semantics
 from podium.schedulerplugin.settings import Budgets, Settings
+from podium.schedulerplugin.threat import BudgetCharge, ExemptPod, Threat, threat
 
 HOST = "kubernetes.io/hostname"
 

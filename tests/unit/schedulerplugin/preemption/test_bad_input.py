@@ -20,7 +20,8 @@ from tests.support.preemption.scene import (
 from tests.unit.schedulerplugin.preemption.test_budgets import budget
 
 from podium.api.podrequests import pod_requests
-from podium.schedulerplugin.preemption.outcome import Outcome, Plan, Semantics
+from podium.schedulerplugin.preemption.outcome import Outcome, Plan
+from podium.schedulerplugin.semantics import Semantics
 
 FAR = 10**30
 LOW = pod("low", 4, 0, node="n1", ago=60)

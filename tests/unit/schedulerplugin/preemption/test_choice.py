@@ -15,7 +15,8 @@ from podium.schedulerplugin.preemption.choice import Chooser
 from podium.schedulerplugin.preemption.domain import SHIFT, Cost, DomainPlan
 from podium.schedulerplugin.preemption.dryrun import Domain, PreemptorPods
 from podium.schedulerplugin.preemption.harm import Harm, Level
-from podium.schedulerplugin.preemption.outcome import Outcome, Plan, Semantics
+from podium.schedulerplugin.preemption.outcome import Outcome, Plan
+from podium.schedulerplugin.semantics import Semantics
 from podium.schedulerplugin.settings import Settings
 
 LEAST = -(2**31)

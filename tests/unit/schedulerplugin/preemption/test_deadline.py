@@ -17,8 +17,8 @@ from tests.support.preemption.scene import HOST, node, pod, priority_class
 from podium.errors import PodiumError
 from podium.schedulerplugin.deadline import NEVER, Deadline, DecisionTimeoutError
 from podium.schedulerplugin.engine import Engine
-from podium.schedulerplugin.preemption.outcome import Semantics
 from podium.schedulerplugin.scheduling.live_engine import LiveEngine
+from podium.schedulerplugin.semantics import Semantics
 from podium.schedulerplugin.settings import Settings
 
 # More checks than any decision on a cluster of these tests makes.

@@ -8,9 +8,10 @@ from tests.support.preemption.clusters import NOW, time_of
 from tests.support.preemption.scene import SECONDS, engine_of, gang, group, node, of, planned, pod
 from tests.unit.schedulerplugin.preemption.test_budgets import budget
 
-from podium.schedulerplugin.preemption.outcome import HarmLevel, Outcome, PlanHarm, Semantics
+from podium.schedulerplugin.preemption.outcome import HarmLevel, Outcome, PlanHarm
 from podium.schedulerplugin.progress import CHECKPOINT
 from podium.schedulerplugin.scheduling.plans import eviction
+from podium.schedulerplugin.semantics import Semantics
 
 GPU = "nvidia.com/gpu"
 APP = {"app": "a"}

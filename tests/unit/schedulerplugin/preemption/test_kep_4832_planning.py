@@ -18,7 +18,8 @@ from tests.support.preemption.scene import (
     victims,
 )
 
-from podium.schedulerplugin.preemption.outcome import Outcome, Semantics
+from podium.schedulerplugin.preemption.outcome import Outcome
+from podium.schedulerplugin.semantics import Semantics
 
 # Plans count a marked victim as gone, and its room belongs to the first preemptor.
 LEAVING: list[dict[str, Any]] = [{"terminating": True}, {"status": marked_for_deletion()}]

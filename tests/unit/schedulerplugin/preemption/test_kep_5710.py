@@ -19,7 +19,8 @@ from tests.support.preemption.scene import (
     victims,
 )
 
-from podium.schedulerplugin.preemption.outcome import Outcome, Semantics
+from podium.schedulerplugin.preemption.outcome import Outcome
+from podium.schedulerplugin.semantics import Semantics
 
 # The spec's rule, and the releases with groups as victims and preemptors.
 AWARE = [Semantics.KEP, Semantics.V1_36, Semantics.V1_37]

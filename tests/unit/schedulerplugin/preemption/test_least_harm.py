@@ -9,9 +9,10 @@ from tests.support.preemption.scene import HOST, group, node, of, placed, planne
 from tests.unit.schedulerplugin.preemption.test_budgets import budget
 
 from podium.schedulerplugin.preemption.capacity import MOST_KINDS
-from podium.schedulerplugin.preemption.outcome import Outcome, Semantics
+from podium.schedulerplugin.preemption.outcome import Outcome
 from podium.schedulerplugin.preemption.units import SHRINK
 from podium.schedulerplugin.progress import CHECKPOINT
+from podium.schedulerplugin.semantics import Semantics
 from podium.schedulerplugin.settings import Budgets
 
 GPU = "nvidia.com/gpu"

@@ -13,7 +13,8 @@ from tests.support.preemption.scene import ZONE, gang, group, node, of, placed, 
 from tests.unit.schedulerplugin.preemption.test_budgets import budget
 
 from podium.schedulerplugin.engine import Engine
-from podium.schedulerplugin.preemption.outcome import Outcome, Plan, Semantics
+from podium.schedulerplugin.preemption.outcome import Outcome, Plan
+from podium.schedulerplugin.semantics import Semantics
 
 # A node where nothing fits, and a pod there with anti-affinity to the preemptor's app. It excludes no node,
 # but the preemptor then needs more checks than resources.

@@ -6,7 +6,8 @@ import pytest
 from tests.support.filters.dynamic_cases import affinity, spread, term
 from tests.support.preemption.scene import HOST, ZONE, node, placed, planned, pod
 
-from podium.schedulerplugin.preemption.outcome import Outcome, Semantics
+from podium.schedulerplugin.preemption.outcome import Outcome
+from podium.schedulerplugin.semantics import Semantics
 
 A: dict[str, Any] = {"labels": {"app": "a"}}
 ZONES = [node("n1", labels={ZONE: "1"}), node("n2", labels={ZONE: "2"})]

@@ -18,7 +18,8 @@ from tests.unit.schedulerplugin.preemption.test_priority_1_9 import apart, app, 
 from podium.api.schedulable import Schedulable
 from podium.schedulerplugin import Outcome, Settings, plan
 from podium.schedulerplugin.preemption.decision import STRICT_BUDGETS
-from podium.schedulerplugin.preemption.outcome import Plan, Semantics, TenantNames
+from podium.schedulerplugin.preemption.outcome import Plan, TenantNames
+from podium.schedulerplugin.semantics import Semantics
 from podium.schedulerplugin.settings import Budgets, DivergencePolicy
 
 # The text around the reasons.

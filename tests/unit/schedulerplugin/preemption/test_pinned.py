@@ -14,9 +14,9 @@ from podium.api.schedulable import Affinity, Schedulable, SchedulableNode
 from podium.cluster.state import ClusterState
 from podium.schedulerplugin.engine import Engine
 from podium.schedulerplugin.live.keep import transform
-from podium.schedulerplugin.preemption.outcome import Semantics
 from podium.schedulerplugin.preemption.protection import DAEMON_SET, is_mirror
 from podium.schedulerplugin.preemption.protection import of_daemon_set as is_of_daemon_set
+from podium.schedulerplugin.semantics import Semantics
 from podium.schedulerplugin.settings import Settings
 
 MIRROR = {"kubernetes.io/config.mirror": "hash"}

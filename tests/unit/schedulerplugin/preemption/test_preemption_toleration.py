@@ -26,7 +26,8 @@ from tests.support.preemption.scene import (
 from podium.api.core import PriorityClass
 from podium.api.meta import Condition
 from podium.api.priority import TOLERATION_PREFIX
-from podium.schedulerplugin.preemption.outcome import Outcome, Plan, Semantics
+from podium.schedulerplugin.preemption.outcome import Outcome, Plan
+from podium.schedulerplugin.semantics import Semantics
 
 # The classes of the proposal's use cases.
 CRITICAL, HIGH, LOW = 10_000, 9_000, 8_000

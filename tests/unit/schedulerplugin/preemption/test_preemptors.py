@@ -18,7 +18,8 @@ from tests.support.preemption.scene import (
 
 from podium.api.meta import Condition
 from podium.errors import PodiumError
-from podium.schedulerplugin.preemption.outcome import Outcome, Plan, Semantics
+from podium.schedulerplugin.preemption.outcome import Outcome, Plan
+from podium.schedulerplugin.semantics import Semantics
 from podium.schedulerplugin.settings import DivergencePolicy
 
 FULL = [node("n1"), pod("low", 4, 0, node="n1", ago=60)]

@@ -10,7 +10,8 @@ from tests.support.preemption.scene import HOST, ZONE, node, placed, planned, po
 from tests.unit.schedulerplugin.preemption.test_budgets import budget
 
 from podium.api.schedulable import Schedulable
-from podium.schedulerplugin.preemption.outcome import Outcome, Semantics
+from podium.schedulerplugin.preemption.outcome import Outcome
+from podium.schedulerplugin.semantics import Semantics
 
 pytestmark = pytest.mark.parametrize("semantics", Semantics)
 

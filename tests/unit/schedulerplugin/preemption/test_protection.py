@@ -9,8 +9,8 @@ from podium.api.priority import TOLERATION_PREFIXES
 from podium.api.schedulable import Schedulable
 from podium.cluster.state import ClusterState
 from podium.rules.audit.tolerations import unreadable
-from podium.schedulerplugin.preemption.outcome import Semantics
 from podium.schedulerplugin.preemption.protection import class_findings, protected
+from podium.schedulerplugin.semantics import Semantics
 from podium.schedulerplugin.settings import Settings
 
 GOLD = PriorityClass(metadata=ObjectMeta(name="gold"), value=100)

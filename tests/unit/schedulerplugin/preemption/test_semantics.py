@@ -22,7 +22,8 @@ from tests.support.preemption.scene import (
 )
 from tests.unit.schedulerplugin.preemption.test_budgets import budget
 
-from podium.schedulerplugin.preemption.outcome import Outcome, Semantics
+from podium.schedulerplugin.preemption.outcome import Outcome
+from podium.schedulerplugin.semantics import Semantics
 
 KEP, V36, V37, PODS = Semantics.KEP, Semantics.V1_36, Semantics.V1_37, Semantics.PODS
 # The victims on n1 of a pod of priority 5 that needs 2 cpus; empty for none.

@@ -21,8 +21,9 @@ from tests.support.preemption.scene import (
 
 from podium.api.schedulable import Schedulable
 from podium.schedulerplugin.preemption.intents import LATE_SECONDS, LONGEST_GRACE_SECONDS, free_until
-from podium.schedulerplugin.preemption.outcome import Outcome, Plan, Semantics
+from podium.schedulerplugin.preemption.outcome import Outcome, Plan
 from podium.schedulerplugin.preemption.protection import FOREVER
+from podium.schedulerplugin.semantics import Semantics
 
 YEARS = 315_360_000
 

@@ -21,7 +21,8 @@ from tests.support.preemption.scene import (
 
 from podium.api.schedulable import Schedulable
 from podium.schedulerplugin.engine import Engine
-from podium.schedulerplugin.preemption.outcome import Outcome, Plan, Semantics
+from podium.schedulerplugin.preemption.outcome import Outcome, Plan
+from podium.schedulerplugin.semantics import Semantics
 from podium.schedulerplugin.settings import Settings
 
 LOW = 1

@@ -11,8 +11,8 @@ import pytest
 from podium.cli.config.schedulerfile import source
 from podium.errors import PodiumError
 from podium.schedulerplugin.live.switch import Switch
-from podium.schedulerplugin.preemption.outcome import Semantics
 from podium.schedulerplugin.scores import Strategy, Weights
+from podium.schedulerplugin.semantics import Semantics
 from podium.schedulerplugin.settings import (
     Budgets,
     DivergencePolicy,

@@ -11,9 +11,9 @@ from tests.support.scheduling.objects import gang, running
 from tests.support.scheduling.rig import World, pod
 
 from podium.api.membership import GroupKey
-from podium.schedulerplugin.preemption.outcome import Semantics
 from podium.schedulerplugin.scheduling.effects import ReportPending
 from podium.schedulerplugin.scheduling.gang_hold import HoldEnd
+from podium.schedulerplugin.semantics import Semantics
 from podium.schedulerplugin.settings import PreemptionMode, Settings
 
 HOLD = 600

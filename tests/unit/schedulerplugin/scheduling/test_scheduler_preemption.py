@@ -9,8 +9,8 @@ from tests.support.preemption.scene import group, node, priority_class
 from tests.support.scheduling.objects import running
 from tests.support.scheduling.rig import World, pod
 
-from podium.schedulerplugin.preemption.outcome import Semantics
 from podium.schedulerplugin.scheduling.effects import Evict, PodRef
+from podium.schedulerplugin.semantics import Semantics
 from podium.schedulerplugin.settings import Settings
 
 

@@ -23,10 +23,11 @@ from podium.errors import PodiumError
 from podium.schedulerplugin.arrays import Bools, Int64s, Rows
 from podium.schedulerplugin.engine import Engine
 from podium.schedulerplugin.preemption.domain import charge
-from podium.schedulerplugin.preemption.outcome import Semantics, UnitPod, full_name
+from podium.schedulerplugin.preemption.outcome import UnitPod, full_name
 from podium.schedulerplugin.preemption.protection import scheduled_at, unknown_grant
 from podium.schedulerplugin.preemption.unitarrays import NO_UNIT
 from podium.schedulerplugin.preemption.units import Units
+from podium.schedulerplugin.semantics import Semantics
 from podium.schedulerplugin.settings import Budgets
 
 # No integer is above it, so a unit with this priority is never preempted.

@@ -1,0 +1,299 @@
+"""The data of an engine: the tables that every decision reads, updated by the events of one cluster.
+
+A decision tries pods and units on the snapshot, inside a trial that is undone. `engine` makes the decisions,
+and this package computes them from these tables.
+"""
+
+from collections.abc import Collection, Iterable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from itertools import islice
+
+import numpy as np
+
+from podium.api.core import Namespace, PodDisruptionBudget, PriorityClass
+from podium.api.foreign import PodOwner
+from podium.api.groups import PodGroup
+from podium.api.membership import GroupKey, key_of, membership
+from podium.api.podrequests import LATEST
+from podium.api.schedulable import Schedulable
+from podium.cluster.reader import ClusterReader, Name, name_of
+from podium.schedulerplugin.arrays import Int32s, Rows
+from podium.schedulerplugin.deadline import NEVER, Deadline
+from podium.schedulerplugin.placement import Placer
+from podium.schedulerplugin.preemption.budgets import BudgetIndex
+from podium.schedulerplugin.preemption.choice import Chooser, Chosen
+from podium.schedulerplugin.preemption.decision import DecisionCache
+from podium.schedulerplugin.preemption.domain import DomainPlanner
+from podium.schedulerplugin.preemption.dryrun import DryRun, PreemptorPods
+from podium.schedulerplugin.preemption.harm import Harm, harm
+from podium.schedulerplugin.preemption.intents import Intents, is_leaving, stored_nomination
+from podium.schedulerplugin.preemption.nodes import NodeTable
+from podium.schedulerplugin.preemption.nominations import Nominations
+from podium.schedulerplugin.preemption.protection import daemon_set
+from podium.schedulerplugin.preemption.search import EFFORT
+from podium.schedulerplugin.preemption.units import GroupIndex, UnitRule, Units, unit_rule
+from podium.schedulerplugin.scores import UPSTREAM
+from podium.schedulerplugin.semantics import Semantics
+from podium.schedulerplugin.settings import Budgets, DivergencePolicy, Settings
+from podium.schedulerplugin.snapshot import Snapshot
+
+
+class PlanningState:
+    """Follows a State (pass `apply` to State.observe); `minor` is the arithmetic of requests.
+
+    `intents` are a live scheduler's own decisions, which take precedence over statuses; other engines have
+    none.
+    """
+
+    def __init__(
+        self,
+        view: ClusterReader,
+        settings: Settings | None = None,
+        minor: int = LATEST,
+        intents: Intents | None = None,
+    ) -> None:
+        self.view = view
+        self.settings = settings or Settings()
+        self.snapshot = Snapshot(minor)
+        own = self.settings.semantics is Semantics.KEP
+        self.placer = Placer(
+            self.snapshot,
+            view.namespaces,
+            self.settings.strategy,
+            self.settings.reserved,
+            self.settings.weights if own else UPSTREAM,
+            by_hash=own,
+        )
+        self.budgets = BudgetIndex(self.snapshot, None if intents is None else intents.disruptions)
+        self._groups = GroupIndex[GroupKey]()
+        # By the UID of the DaemonSet that pods name as their controller.
+        self._daemons = GroupIndex[str]()
+        self._grouped = unit_rule(self.settings.semantics, for_group=False).member_priority
+        self._native = view.native_served
+        self._units: dict[UnitRule, tuple[Units, NodeTable]] = {}
+        self._intents = intents
+        self._leaving = is_leaving if intents is None else intents.leaving
+        nominated_node = stored_nomination if intents is None else intents.nomination
+        self._nominated = Nominations(self.snapshot, nominated_node, self.priority_of)
+        self._cache = DecisionCache()
+        self._planning = False
+        self.snapshot.observe(self._moved, many=self._moved_many)
+        for obj in _objects(view):
+            self.apply(None, obj)
+        self.snapshot.distinguish_labels()
+
+    def apply(self, before: object, after: object) -> None:
+        """Apply one change of an object."""
+        changed = before if after is None else after
+        if isinstance(changed, Schedulable):
+            self._apply_pod(changed, before, after)
+            return
+        if isinstance(changed, PodOwner):
+            self._apply_owner(_uid(before), _uid(after))
+            return
+        self._cache.clear()
+        self.snapshot.apply(before, after)
+        match changed:
+            case PodGroup() as group:
+                key = key_of(group)
+                rows = self._groups.rows.get(key, ())
+                self._touch(rows)
+                for row in rows:
+                    self._nominated.update(row)
+            case PodDisruptionBudget():
+                self.budgets.apply(_budget(before), _budget(after))
+            case PriorityClass():
+                for units, _ in self._units.values():
+                    units.mark_all_changed()
+            case Namespace():
+                self.placer.reload_namespaces()
+            case _:
+                pass
+
+    @property
+    def nominations(self) -> Nominations:
+        """The pending pods that hold room on a node."""
+        return self._nominated
+
+    def nomination(self, row: int) -> str:
+        """Return the node reserved for a pod; empty for none, and for a pod that is assumed on a node."""
+        return self._nominated.node_of(row)
+
+    def nominated_on(self, node_row: int) -> list[int]:
+        """Return the pending pods for which a node is reserved, by row."""
+        return [row for row in self._nominated.on(node_row) if self.snapshot.node.item(row) < 0]
+
+    def priority_of(self, row: int) -> int:
+        """Return the priority of a pending pod: its group's if the rules know groups, or its own.
+
+        If a group in doubt may not preempt, its pods hold no node at a higher priority than their own.
+        """
+        key = self._groups.group_of.get(row)
+        own = self.snapshot.pod_at(row).spec.priority or 0
+        group = self.view.groups.get(key) if key is not None and self._grouped else None
+        if group is None:
+            return own
+        priority = group.priority or 0
+        in_doubt = self.settings.divergence is DivergencePolicy.NO_PREEMPTION
+        return min(priority, own) if in_doubt else priority
+
+    def units(self, *, for_group: bool, now: int, deadline: Deadline = NEVER) -> tuple[Units, NodeTable]:
+        """Return the units of victims for a preemptor (pod or group), and the table of their nodes.
+
+        Results from before a passed deadline are kept: the next call continues from there.
+        """
+        self.snapshot.distinguish_labels()
+        rule = unit_rule(self.settings.semantics, for_group=for_group)
+        found = self._units.get(rule)
+        if found is None:
+            units = Units(self.view, self.snapshot, self._groups, rule, self.settings, self._leaving)
+            found = self._units[rule] = (units, NodeTable(units))
+        if self._intents is not None:
+            self._intents.disruptions.expire(now)
+        units, table = found
+        table.refresh(units.refresh(deadline), now)
+        return found
+
+    def chooser(
+        self, preemptor: PreemptorPods, now: int, deadline: Deadline = NEVER, effort: int = EFFORT
+    ) -> Chooser:
+        """Return the chooser of a domain for a preemptor, on the snapshot as it is at the moment.
+
+        `effort` is that of the search for the least harm.
+        """
+        rule = unit_rule(self.settings.semantics, for_group=preemptor.group)
+        units, table = self._units[rule]
+        dry_run = DryRun(self.placer, units, preemptor, self.settings.semantics, deadline)
+        planner = DomainPlanner(dry_run, self.budgets, self.settings, now, effort)
+        # The pods that victims would preempt in turn are an estimate.
+        recreated = partial(self.chooser, now=now, deadline=deadline, effort=0)
+        return Chooser(planner, self.placer, table, self.budgets, recreated=recreated)
+
+    def harm(self, chosen: Chosen, units: Units, now: int) -> Harm:
+        """Return the harm of a preemption decided at `now` (seconds), whatever the semantics.
+
+        `units` are those it was decided with; no object may have changed since.
+        """
+        found = chosen.found
+        if isinstance(found.cost, Harm):
+            return found.cost
+        return harm(units, found.victims, self.violations(units, found.victims), now)
+
+    def violations(self, units: Units, leads: Rows) -> int:
+        """Return how many pods of units (by lead) exceed their budgets if all of the units are evicted."""
+        numbers = np.repeat(np.arange(len(leads)), units.size[leads])
+        return int(self.budgets.violations(units.all_members(leads), numbers).sum())
+
+    def charges(self, pods: Iterable[Name]) -> dict[Name, int]:
+        """Return how many disruptions an eviction of these pods takes from each budget, by name.
+
+        Budgets count a pod that is being deleted already.
+        """
+        rows = np.array([self.snapshot.pod_row[pod] for pod in pods], np.intp)
+        return self.budgets.charges(rows[~self.snapshot.terminating[rows]])
+
+    def forbids(self, units: Units, leads: Rows) -> bool:
+        """Return whether budgets are strict, and one forbids evicting all of these units (by lead)."""
+        return self.settings.budgets is Budgets.STRICT and self.violations(units, leads) > 0
+
+    @contextmanager
+    def _trying(self) -> Iterator[None]:
+        """Undo at its end the moves in this block; the units are not notified of them."""
+        self._planning = True
+        self.placer.drop_idle()
+        try:
+            with self.snapshot.trial():
+                yield
+        finally:
+            self._planning = False
+            self.placer.chain.nominated.clear()
+
+    def _nominate(self, priority: int, rows: Collection[int]) -> None:
+        """Count pods of no lower priority, except `rows`, on the nodes that are reserved for them."""
+        pods, nodes = self._nominated.holding(priority, rows)
+        self._assume_nominated(pods, nodes)
+
+    def _assume_nominated(self, pods: Rows, nodes: Int32s) -> None:
+        """Count nominated pods on nodes during a trial."""
+        if len(pods):
+            self.snapshot.assume_many(pods, nodes)
+            self.placer.chain.nominated.assume_all(pods)
+
+    def _apply_pod(self, pod: Schedulable, before: object, after: object) -> None:
+        """Apply a change of a pod."""
+        snapshot = self.snapshot
+        had = snapshot.pod_row.get(name_of(pod))
+        concerned = self._concerns(had)
+        snapshot.apply(before, after)
+        if self._intents is not None:
+            self._intents.follow(_pod(before), _pod(after))
+        row = snapshot.pod_row.get(name_of(pod))
+        if row is not None:
+            self._daemons.set_group(row, daemon_set(pod))
+            self._regroup(row, membership(pod, native_served=self._native))
+            self._nominated.update(row)
+        elif had is not None:
+            self._nominated.update(had)
+            self._daemons.set_group(had, None)
+            self._regroup(had, None)
+        # Decisions on other pods do not depend on a pod that only waits.
+        if concerned or self._concerns(row):
+            self._cache.clear()
+
+    def _apply_owner(self, before: str, after: str) -> None:
+        """Apply a change of an owner of pods, by UID (empty for none): only its existence matters."""
+        if before != after:
+            self._cache.clear()
+            for uid in (before, after):
+                self._touch(self._daemons.rows.get(uid, ()))
+
+    def _concerns(self, row: int | None) -> bool:
+        """Return whether a pod counts in decisions on others: on a node, as a member, or by a nomination."""
+        if row is None:
+            return False
+        return (
+            self.snapshot.node.item(row) >= 0
+            or row in self._groups.group_of
+            or bool(self._nominated.node_of(row))
+        )
+
+    def _regroup(self, row: int, key: GroupKey | None) -> None:
+        """Record a pod's group, and mark its unit and its former unit as changed."""
+        left = self._groups.group_of.get(row)
+        self._groups.set_group(row, key)
+        # One remaining member is enough, because a group is computed as a whole.
+        others = self._groups.rows.get(left, ()) if left is not None and left != key else ()
+        self._touch((row, *islice(others, 1)))
+
+    def _touch(self, rows: Iterable[int]) -> None:
+        for units, _ in self._units.values():
+            units.mark_changed(rows)
+
+    def _moved(self, pod_row: int, _shape_id: int, _node_row: int, _sign: int) -> None:
+        if not self._planning:
+            self._cache.clear()
+            self._touch((pod_row,))
+
+    def _moved_many(self, pod_rows: Rows, _shape_ids: Int32s, _node_rows: Int32s, _sign: int) -> None:
+        if not self._planning:
+            self._cache.clear()
+            self._touch(pod_rows.tolist())
+
+
+def _objects(view: ClusterReader) -> Iterator[object]:
+    """Yield the objects of a snapshot; objects that others refer to come first."""
+    for index in (view.volumes, view.claims, view.nodes, view.pods, view.budgets):
+        yield from index.values()
+
+
+def _pod(obj: object) -> Schedulable | None:
+    return obj if isinstance(obj, Schedulable) else None
+
+
+def _uid(owner: object) -> str:
+    return (owner.metadata.uid or "") if isinstance(owner, PodOwner) else ""
+
+
+def _budget(obj: object) -> PodDisruptionBudget | None:
+    return obj if isinstance(obj, PodDisruptionBudget) else None

@@ -1,0 +1,12 @@
+"""The sets of preemption rules: a setting of the administrator, and the subject of `docs/preemption.md`."""
+
+from enum import StrEnum
+
+
+class Semantics(StrEnum):
+    """The rules in force: the spec's, a kube-scheduler release's, or plain pod preemption (gates off)."""
+
+    KEP = "kep"
+    V1_36 = "1.36"
+    V1_37 = "1.37"
+    PODS = "pods"
