@@ -30,7 +30,7 @@ class ControllerGroup(NamedTuple):
     document: dict[str, Any]
 
 
-class _Asked(NamedTuple):
+class _RequestedGroup(NamedTuple):
     """A group that a field asks for: its name, the pods, and the value of the field."""
 
     path: str
@@ -55,10 +55,10 @@ def scheduling_groups(added: Added, made: Made) -> Iterator[ControllerGroup]:
         yield ControllerGroup(asked.path, asked.batches, key, document)
 
 
-def _asked(owner: OwnerObject, added: Added, made: Made) -> Iterator[_Asked]:
+def _asked(owner: OwnerObject, added: Added, made: Made) -> Iterator[_RequestedGroup]:
     spec, name = added.value["spec"], added.ref.name
     if not isinstance(owner, JobSet):
-        yield _Asked("spec.scheduling", name, made.batches, spec["scheduling"], default="basic")
+        yield _RequestedGroup("spec.scheduling", name, made.batches, spec["scheduling"], default="basic")
         return
     if spec.get("scheduling") is not None:
         yield from _of_jobset(owner, name, made, spec["scheduling"])
@@ -68,10 +68,12 @@ def _asked(owner: OwnerObject, added: Added, made: Made) -> Iterator[_Asked]:
         if scheduling is not None:
             path = f"spec.replicatedJobs[{index}].template.spec.scheduling"
             for batch in _of_roles(made, [role.get("name")]):
-                yield _Asked(path, batch.controller.name, [batch], scheduling, default="basic")
+                yield _RequestedGroup(path, batch.controller.name, [batch], scheduling, default="basic")
 
 
-def _of_jobset(owner: JobSet, name: str, made: Made, scheduling: Mapping[str, Any]) -> Iterator[_Asked]:
+def _of_jobset(
+    owner: JobSet, name: str, made: Made, scheduling: Mapping[str, Any]
+) -> Iterator[_RequestedGroup]:
     """Yield the groups of a JobSet's own field: its pods start together, role by role, or Job by Job."""
     assert owner.spec is not None
     entries = scheduling.get("replicatedJobs") or ()
@@ -81,18 +83,20 @@ def _of_jobset(owner: JobSet, name: str, made: Made, scheduling: Mapping[str, An
         batches = _of_roles(made, names)
         if entry.get("job") is not None:
             for batch in batches:
-                yield _Asked(f"{path}.job", batch.controller.name, [batch], entry["job"])
+                yield _RequestedGroup(f"{path}.job", batch.controller.name, [batch], entry["job"])
         else:
-            yield _Asked(path, "-".join((name, *names)), batches, entry)
+            yield _RequestedGroup(path, "-".join((name, *names)), batches, entry)
     if entries:
         return
     roles = owner.spec.replicatedJobs or ()
     if len(owner.spec.initial_roles()) == sum(1 for role in roles if role.size()):
-        yield _Asked("spec.scheduling", name, made.batches, scheduling)
+        yield _RequestedGroup("spec.scheduling", name, made.batches, scheduling)
         return
     # A group of roles that wait for each other would never have all its pods.
     for role in roles:
-        yield _Asked("spec.scheduling", f"{name}-{role.name}", _of_roles(made, [role.name]), scheduling)
+        yield _RequestedGroup(
+            "spec.scheduling", f"{name}-{role.name}", _of_roles(made, [role.name]), scheduling
+        )
 
 
 def _of_roles(made: Made, names: Sequence[str | None]) -> list[Batch]:

@@ -64,7 +64,7 @@ class Rules(NamedTuple):
     writers: int = 16
 
 
-class _Record(msgspec.Struct):
+class _GroupRecord(msgspec.Struct):
     """Data about a group outside of the state: times by our clock, and the last result.
 
     `wrote` is the time of the last write of its conditions, `acted` of any write. `expected` is the
@@ -110,7 +110,7 @@ class Manager:
         self._clock = clock
         self._now = now
         self._log_event = log_event
-        self._records: dict[GroupKey, _Record] = {}
+        self._records: dict[GroupKey, _GroupRecord] = {}
         self._queue: Workqueue[GroupKey] | None = None
         self._logged: set[tuple[type[Action], str, int]] = set()
         cluster.state.observe(self._observe)
@@ -158,7 +158,7 @@ class Manager:
         for key in keys:
             record = self._records.get(key)
             if record is None:
-                self._records[key] = _Record(now)
+                self._records[key] = _GroupRecord(now)
             else:
                 record.changed = now
             self._queue.add(key)
@@ -178,7 +178,7 @@ class Manager:
                 queue.add(key, decision.again)
         self._metrics.reconciles.observe(self._clock() - began)
 
-    def _decide(self, key: GroupKey, record: _Record) -> Reconciliation:
+    def _decide(self, key: GroupKey, record: _GroupRecord) -> Reconciliation:
         """Ask the reconcilers in order, and return the first decision with actions."""
         state, rules = self._cluster.state, self._rules
         group, members = state.groups.get(key), state.members(key).values()
@@ -212,7 +212,7 @@ class Manager:
         )
 
     async def _perform(
-        self, queue: Workqueue[GroupKey], key: GroupKey, record: _Record, action: Action
+        self, queue: Workqueue[GroupKey], key: GroupKey, record: _GroupRecord, action: Action
     ) -> None:
         record.rate.record(self._clock())
         try:

@@ -36,10 +36,10 @@ async def run(options: ManagerOptions, rules: Rules, log: FilteringBoundLogger) 
         stop = stack.enter_context(stopping())
         connection = await stack.enter_async_context(connect(options.kubeconfig, options.context))
         replica = ReplicaManager(connection, CONTROLLER_MANAGER, options, log)
-        await _Process(connection, replica, rules).serve(stop)
+        await _ControllerProcess(connection, replica, rules).serve(stop)
 
 
-class _Process:
+class _ControllerProcess:
     """The parts of the process, one of each."""
 
     def __init__(self, connection: Connection, replica: ReplicaManager, rules: Rules) -> None:

@@ -33,12 +33,12 @@ WRITES = frozenset(_WHAT.values())
 RESULTS = ("written", "gone", "conflict", "failed")
 
 
-class _Meta(msgspec.Struct):
+class _WrittenMetadata(msgspec.Struct):
     resourceVersion: str = "0"
 
 
 class _Answer(msgspec.Struct):
-    metadata: _Meta
+    metadata: _WrittenMetadata
 
 
 class Writer:

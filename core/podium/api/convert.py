@@ -152,7 +152,7 @@ def _route(source: str, target: str) -> Iterable[str]:
 def _step(document: Fields, target: str, notes: list[ConversionNote]) -> Fields:
     source = document["apiVersion"]
     kept: Fields | None = {} if {group_of(source), group_of(target)} == {PODIUM_GROUP} else None
-    writer = _Writer(document, source, target, notes, kept)
+    writer = _SpecWriter(document, source, target, notes, kept)
     result = {**document, "apiVersion": target}
     if _recreated(source, target) and document.get("metadata") is not None:
         result["metadata"] = _new_metadata(document["metadata"], source, target, document["kind"], notes)
@@ -171,7 +171,7 @@ def _recreated(source: str, target: str) -> bool:
     return not same or (group_of(source) == NATIVE_GROUP and VERSIONS[source].newer != VERSIONS[target].newer)
 
 
-class _Writer:
+class _SpecWriter:
     """Writes one object's spec in the form of another version."""
 
     def __init__(

@@ -143,7 +143,7 @@ class MadePods(msgspec.Struct, gc=False):
         return POD_MAKERS[self.apiVersion, self.kind]
 
 
-class _Found(NamedTuple):
+class _FoundValue(NamedTuple):
     """A value in a document: its path, the keys that stood for `*`, and the value."""
 
     path: str
@@ -151,11 +151,11 @@ class _Found(NamedTuple):
     value: Mapping[str, Any]
 
 
-def _places(value: Any, steps: Path, keys: Path, path: str = "") -> Iterator[_Found]:
+def _places(value: Any, steps: Path, keys: Path, path: str = "") -> Iterator[_FoundValue]:
     """Yield the mappings at a path with `*` steps."""
     if not steps:
         if isinstance(value, dict):
-            yield _Found(path, keys, value)
+            yield _FoundValue(path, keys, value)
         return
     step, rest = steps[0], steps[1:]
     if step != _EACH:
@@ -181,7 +181,7 @@ def _value(document: Any, steps: Path, keys: Path = ()) -> Any:
     return document
 
 
-def _found(document: Mapping[str, Any], role: Role, found: _Found) -> FoundRole:
+def _found(document: Mapping[str, Any], role: Role, found: _FoundValue) -> FoundRole:
     named = _value(document, parse_path(role.name), found.keys) if role.name else None
     if not isinstance(named, str):
         named = next((key for key in found.keys if isinstance(key, str)), role.default_name)

@@ -43,7 +43,7 @@ class _Format(StrEnum):
     DECIMAL_EXPONENT = "DecimalExponent"
 
 
-class _Number(NamedTuple):
+class _ScaledNumber(NamedTuple):
     """mantissa * 10^exponent, exponent >= -9; `kept` is the text that upstream would print unchanged."""
 
     mantissa: int
@@ -83,7 +83,7 @@ def canonical(value: RawQuantity, scale: Scale = Scale.NANO) -> str:
     number = _read(_text(value))
     if number.exponent < scale:
         # Even a value that needs no rounding is formatted again here.
-        number = _Number(_scaled(number.mantissa, number.exponent - scale), scale, number.format)
+        number = _ScaledNumber(_scaled(number.mantissa, number.exponent - scale), scale, number.format)
     if number.kept:
         return number.kept
     if number.mantissa == 0:
@@ -108,7 +108,7 @@ def _text(value: RawQuantity) -> str:
     return value.strip(" ") if isinstance(value, str) else repr(value)
 
 
-def _read(text: str) -> _Number:
+def _read(text: str) -> _ScaledNumber:
     """Return a text parsed as by upstream's scanner: a missing number is zero (`m`), a lone sign too."""
     match = _SYNTAX.fullmatch(text) if 0 < len(text) <= MAX_TEXT else None
     if match is None:
@@ -125,7 +125,7 @@ def _read(text: str) -> _Number:
         power, form = _exponent(text, suffix)
         exponent = power - len(fraction)
         quick = len(digits) <= _INT64_DIGITS and exponent >= _FINEST
-        number = _rounded(_Number(int(digits), exponent, form))
+        number = _rounded(_ScaledNumber(int(digits), exponent, form))
         keep = exponent % 3 == 0 and not digits.endswith("000") and digits[0] != "0"
     if not quick and not whole and not fraction:
         raise _refusal(text)
@@ -144,15 +144,15 @@ def _exponent(text: str, suffix: str) -> tuple[int, _Format]:
     return power, _Format.DECIMAL_EXPONENT
 
 
-def _binary(digits: int, exponent: int, power: int) -> _Number:
-    number = _rounded(_Number(digits << power, exponent, _Format.BINARY_SI))
+def _binary(digits: int, exponent: int, power: int) -> _ScaledNumber:
+    number = _rounded(_ScaledNumber(digits << power, exponent, _Format.BINARY_SI))
     one = 10**-number.exponent
     if number.mantissa > MAX_UNITS * one:
-        return _Number(MAX_UNITS, 0, _Format.BINARY_SI)
+        return _ScaledNumber(MAX_UNITS, 0, _Format.BINARY_SI)
     return number._replace(format=_Format.DECIMAL_SI) if 0 < number.mantissa < one else number
 
 
-def _rounded(number: _Number) -> _Number:
+def _rounded(number: _ScaledNumber) -> _ScaledNumber:
     if number.exponent >= _FINEST:
         return number
     return number._replace(mantissa=_scaled(number.mantissa, number.exponent - _FINEST), exponent=_FINEST)

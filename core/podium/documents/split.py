@@ -116,7 +116,7 @@ class TemplateError(ReadError):
 Skip = Callable[[NoObjectError], None]
 
 
-class _Place(msgspec.Struct, frozen=True, gc=False):
+class _DocumentPlace(msgspec.Struct, frozen=True, gc=False):
     """A document of a file: the data that its objects share, for errors and lines.
 
     `found` says that the file was found in a folder, not named by the user.
@@ -154,7 +154,7 @@ class Document(msgspec.Struct, gc=False):
 
     apiVersion: str
     kind: str
-    place: _Place
+    place: _DocumentPlace
     items: tuple[int, ...]
     body: msgspec.Raw | dict[str, Any]
     inherits: bool
@@ -281,7 +281,9 @@ def split(data: bytes | bytearray | memoryview, file: str, skip: Skip | None = N
         if section.yaml:
             yield from _yaml_objects(file, text, section, skip)
         else:
-            yield from _json_objects(_Place(file, text, section.number, skip is not None), section, skip)
+            yield from _json_objects(
+                _DocumentPlace(file, text, section.number, skip is not None), section, skip
+            )
 
 
 def _tolerant(documents: Iterator[Document], skip: Skip | None) -> Iterator[Document]:
@@ -294,7 +296,7 @@ def _tolerant(documents: Iterator[Document], skip: Skip | None) -> Iterator[Docu
         skip(error)
 
 
-def _json_objects(place: _Place, section: textfile.Section, skip: Skip | None) -> Iterator[Document]:
+def _json_objects(place: _DocumentPlace, section: textfile.Section, skip: Skip | None) -> Iterator[Document]:
     view = place.text[section.start :]
     try:
         head, length = _json_head(view)
@@ -312,7 +314,7 @@ def _yaml_objects(
     try:
         for value in yamldoc.load_all(bytes(text[section.start :])):
             if value is not None:
-                place = _Place(file, text, number, skip is not None)
+                place = _DocumentPlace(file, text, number, skip is not None)
                 yield from _tolerant(_flatten(place, (), value, _value_head(value), None), skip)
             number += 1
     except yamldoc.YamlError as error:
@@ -323,7 +325,7 @@ def _yaml_objects(
 
 
 def _flatten(
-    place: _Place, items: tuple[int, ...], node: Any, head: _Head, inherited: tuple[str, str] | None
+    place: _DocumentPlace, items: tuple[int, ...], node: Any, head: _Head, inherited: tuple[str, str] | None
 ) -> Iterator[Document]:
     """Yield the object at a node, or the objects in it if it is a List."""
     if head.type != "object":
@@ -349,7 +351,7 @@ def _flatten(
         yield from _flatten(place, here, item, _head(place, here, item), element)
 
 
-def _head(place: _Place, items: tuple[int, ...], node: Any) -> _Head:
+def _head(place: _DocumentPlace, items: tuple[int, ...], node: Any) -> _Head:
     if not isinstance(node, msgspec.Raw):
         return _value_head(node)
     found = _HEADER.match(node)

@@ -89,13 +89,13 @@ class ServerVersion(msgspec.Struct):
         return f"1.{self.emulationMinor} (emulated by {self.gitVersion})"
 
 
-class _GroupVersion(msgspec.Struct):
+class _ListedVersion(msgspec.Struct):
     version: str
 
 
 class _Group(msgspec.Struct):
     name: str
-    versions: list[_GroupVersion] = []
+    versions: list[_ListedVersion] = []
 
 
 class _Groups(msgspec.Struct):

@@ -55,7 +55,7 @@ class ListMeta(msgspec.Struct):
     remainingItemCount: int | None = None
 
 
-class _List(msgspec.Struct):
+class _KindList(msgspec.Struct):
     """The head of a typed List. `items` is required: an answer without it is not a list."""
 
     kind: str
@@ -222,9 +222,9 @@ def _is_deep(body: bytes, frames: int = _FRAMES) -> bool:
     return False
 
 
-def _head(connection: Connection, path: str, served: Served, body: bytes) -> _List:
+def _head(connection: Connection, path: str, served: Served, body: bytes) -> _KindList:
     try:
-        head = msgspec.json.decode(body, type=_List)
+        head = msgspec.json.decode(body, type=_KindList)
     except msgspec.DecodeError as error:
         raise PodiumError(f"{connection.server}: GET {path}: the answer is not a List ({error})") from None
     if head.kind != f"{served.kind}List":

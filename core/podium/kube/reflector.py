@@ -39,7 +39,7 @@ def whole(obj: Readable) -> Readable:
     return obj
 
 
-class _Page(msgspec.Struct):
+class _ListPage(msgspec.Struct):
     items: list[msgspec.Raw] | None
     metadata: ListMeta = msgspec.field(default_factory=ListMeta)
 
@@ -133,7 +133,7 @@ class Reflector:
         Raises WatchError for an answer that is not a List.
         """
         assert self._coming is not None
-        page: _Page = decode(body, _Page)
+        page: _ListPage = decode(body, _ListPage)
         for raw in page.items or ():
             self._come(self._reader.read(raw))
         if not page.metadata.continue_:

@@ -55,13 +55,13 @@ class ObservedLease(NamedTuple):
     torn: bool = False
 
 
-class _Metadata(msgspec.Struct):
+class _LeaseMetadata(msgspec.Struct):
     resourceVersion: str
     uid: str
 
 
 class _Lease(msgspec.Struct):
-    metadata: _Metadata
+    metadata: _LeaseMetadata
     spec: Record | None = None
 
 

@@ -92,7 +92,7 @@ class Placer:
             return self._place_nominated(pod_rows, within, nominated, deadline)
         shape_of, shapes, placed = self.snapshot.shape, self.snapshot.shapes, dict[int, int]()
         placeable = [row for row in pod_rows if not shapes[shape_of.item(row)].missing]
-        batch, done = _Batch(self, within, deadline), 0
+        batch, done = _PlacementBatch(self, within, deadline), 0
         while done < len(placeable):
             left = len(placeable) - done
             if enough is not None:
@@ -288,7 +288,7 @@ class _NodeChoice:
         return at if len(equal) == 1 else equal.item(ties.first(pod_row, rows[equal]))
 
 
-class _Batch:
+class _PlacementBatch:
     """The data kept while pods are placed one after the other; only their own placements change anything."""
 
     def __init__(self, placer: Placer, within: Bools | None, deadline: Deadline) -> None:

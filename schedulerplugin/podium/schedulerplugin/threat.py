@@ -101,7 +101,7 @@ class Threat(msgspec.Struct, frozen=True, kw_only=True):
     classes: tuple[tuple[str, int], ...]
 
 
-class _Victim(NamedTuple):
+class _ThreatenedUnit(NamedTuple):
     """The unit in question, by its lead.
 
     `one_by_one` is the number of units that its group is cut into, 0 if it is evicted as a whole.
@@ -149,7 +149,7 @@ def threat(engine: Engine, victim: Name | GroupKey, now: datetime) -> Threat:
     )
 
 
-def _victim(engine: Engine, units: Units, victim: Name | GroupKey, now: int) -> _Victim:
+def _victim(engine: Engine, units: Units, victim: Name | GroupKey, now: int) -> _ThreatenedUnit:
     snapshot = engine.snapshot
     if isinstance(victim, GroupKey):
         words = f"pod group {victim.namespace}/{victim.name}"
@@ -169,7 +169,7 @@ def _victim(engine: Engine, units: Units, victim: Name | GroupKey, now: int) -> 
         why = "is leaving already" if leaving else "runs on no node that is known"
         raise PodiumError(f"{words} {why}, so nothing can preempt it")
     ordered = units.ordered(np.array(sorted(leads), np.intp), now)
-    return _Victim(int(ordered[-1]), len(leads) if len(leads) > 1 or above else 0)
+    return _ThreatenedUnit(int(ordered[-1]), len(leads) if len(leads) > 1 or above else 0)
 
 
 def _protection(engine: Engine, priority: int, budgets: Iterable[BudgetCharge]) -> str:

@@ -43,25 +43,25 @@ class BindingRequest(msgspec.Struct, frozen=True):
     pod: str
 
 
-class _Identity(msgspec.Struct):
+class _PodIdentity(msgspec.Struct):
     uid: str = ""
 
 
 class _Binding(msgspec.Struct):
-    metadata: _Identity = msgspec.field(default_factory=_Identity)
+    metadata: _PodIdentity = msgspec.field(default_factory=_PodIdentity)
 
 
-class _Spec(msgspec.Struct):
+class _BoundSpec(msgspec.Struct):
     schedulerName: str = ""
 
 
-class _Pod(msgspec.Struct):
-    metadata: _Identity = msgspec.field(default_factory=_Identity)
-    spec: _Spec = msgspec.field(default_factory=_Spec)
+class _BoundPod(msgspec.Struct):
+    metadata: _PodIdentity = msgspec.field(default_factory=_PodIdentity)
+    spec: _BoundSpec = msgspec.field(default_factory=_BoundSpec)
 
 
 _bindings = msgspec.json.Decoder(_Binding)
-_pods = msgspec.json.Decoder(_Pod)
+_pods = msgspec.json.Decoder(_BoundPod)
 
 
 def decode(body: bytes | bytearray) -> BindingRequest:

@@ -33,23 +33,23 @@ _ANNOTATIONS_BYTES = 6 * (256 << 10)
 _SHORT = 256 << 10
 
 
-class _Request(msgspec.Struct, gc=False):
+class _ConversionRequest(msgspec.Struct, gc=False):
     uid: str
     desiredAPIVersion: str = ""
     objects: Raw = Raw(b"null")
 
 
-class _Review(msgspec.Struct, gc=False):
+class _ConversionReview(msgspec.Struct, gc=False):
     apiVersion: str
     kind: str
-    request: _Request
+    request: _ConversionRequest
 
 
 class _Name(msgspec.Struct, gc=False):
     name: str | None = None
 
 
-class _Metadata(msgspec.Struct, gc=False):
+class _ConvertedMetadata(msgspec.Struct, gc=False):
     annotations: Raw = Raw(b"null")
     labels: Raw = Raw(b"")
     managedFields: Raw = Raw(b"")
@@ -65,10 +65,10 @@ class _Header(msgspec.Struct, gc=False):
     status: Raw = Raw(b"null")
 
 
-_reviews = msgspec.json.Decoder(_Review)
+_reviews = msgspec.json.Decoder(_ConversionReview)
 _listed = msgspec.json.Decoder(list[Raw] | None)
 _headers = msgspec.json.Decoder(_Header)
-_metadata = msgspec.json.Decoder(_Metadata | None)
+_metadata = msgspec.json.Decoder(_ConvertedMetadata | None)
 _names = msgspec.json.Decoder(_Name | None)
 _parts = msgspec.json.Decoder(dict[str, Raw])
 _annotations = msgspec.json.Decoder(dict[str, str] | None)
@@ -108,7 +108,7 @@ def convert_review(body: bytes | bytearray) -> bytearray:
     return answer
 
 
-def _all_converted(request: _Request) -> Iterator[bytes | memoryview]:
+def _all_converted(request: _ConversionRequest) -> Iterator[bytes | memoryview]:
     target = request.desiredAPIVersion
     if target not in VERSIONS or group_of(target) != PODIUM_GROUP:
         raise _FailedError(f"cannot convert to {target}: not a version of {PODIUM_GROUP}")

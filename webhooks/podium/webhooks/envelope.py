@@ -61,13 +61,13 @@ class Asked(msgspec.Struct, gc=False):
     oldObject: Raw = Raw(b"null")
 
 
-class _Review(msgspec.Struct, gc=False):
+class _ReviewEnvelope(msgspec.Struct, gc=False):
     apiVersion: str
     kind: str
     request: Asked
 
 
-_reviews = msgspec.json.Decoder(_Review)
+_reviews = msgspec.json.Decoder(_ReviewEnvelope)
 _encoder = msgspec.json.Encoder()
 
 

@@ -116,12 +116,12 @@ async def run(settings: WebhookSettings, log: FilteringBoundLogger) -> None:
     async with AsyncExitStack() as stack:
         stop = stack.enter_context(stopping())
         connection = await stack.enter_async_context(connect(settings.kubeconfig, settings.context))
-        process = _Process(settings, connection, log)
+        process = _WebhookProcess(settings, connection, log)
         stack.push_async_callback(process.close)
         await process.serve(await process.start(), stop)
 
 
-class _Process:
+class _WebhookProcess:
     """The parts of the process, one of each."""
 
     def __init__(self, settings: WebhookSettings, connection: Connection, log: FilteringBoundLogger) -> None:

@@ -76,7 +76,7 @@ class _Annotations(msgspec.Struct, gc=False):
     kept: str | UnsetType | None = msgspec.field(default=UNSET, name=KEPT)
 
 
-class _Metadata(msgspec.Struct, gc=False):
+class _RequestMetadata(msgspec.Struct, gc=False):
     name: str | UnsetType | None = UNSET
     generateName: str | UnsetType | None = UNSET
     namespace: str | UnsetType | None = UNSET
@@ -85,21 +85,21 @@ class _Metadata(msgspec.Struct, gc=False):
     annotations: _Annotations | UnsetType | None = UNSET
 
 
-class _GroupingMetadata(_Metadata, gc=False):
+class _GroupingMetadata(_RequestMetadata, gc=False):
     """The metadata of a group or Workload. For pods, the API server checks the finalizers itself."""
 
     finalizers: list[str] | UnsetType | None = UNSET
 
 
-class _SchedulingGroup(msgspec.Struct, gc=False):
+class _ReviewedSchedulingGroup(msgspec.Struct, gc=False):
     podGroupName: str | UnsetType | None = UNSET
 
 
-class _PodSpec(msgspec.Struct, gc=False):
+class _ReviewedPodSpec(msgspec.Struct, gc=False):
     priorityClassName: str | UnsetType | None = UNSET
     priority: int | UnsetType | None = UNSET
     preemptionPolicy: str | UnsetType | None = UNSET
-    schedulingGroup: _SchedulingGroup | UnsetType | None = UNSET
+    schedulingGroup: _ReviewedSchedulingGroup | UnsetType | None = UNSET
 
 
 class _Reviewed(msgspec.Struct, Generic[M, S], gc=False):
@@ -111,20 +111,20 @@ class _Reviewed(msgspec.Struct, Generic[M, S], gc=False):
     spec: S
 
 
-class _Toleration(msgspec.Struct, gc=False):
+class _ReviewedToleration(msgspec.Struct, gc=False):
     key: str | UnsetType | None = UNSET
     operator: str | UnsetType | None = UNSET
     effect: str | UnsetType | None = UNSET
 
 
-class _MutatedSpec(_PodSpec, gc=False):
+class _MutatedSpec(_ReviewedPodSpec, gc=False):
     """The fields for mutation of a pod: those of validation, its scheduler and its tolerations."""
 
     schedulerName: str | UnsetType | None = UNSET
-    tolerations: list[_Toleration] | UnsetType | None = UNSET
+    tolerations: list[_ReviewedToleration] | UnsetType | None = UNSET
 
 
-class _Owner(msgspec.Struct, gc=False):
+class _ReviewedOwner(msgspec.Struct, gc=False):
     apiVersion: str | UnsetType | None = UNSET
     kind: str | UnsetType | None = UNSET
     name: str | UnsetType | None = UNSET
@@ -146,12 +146,12 @@ class _AskingMetadata(msgspec.Struct, gc=False):
     generateName: str | UnsetType | None = UNSET
     namespace: str | UnsetType | None = UNSET
     labels: _AskingLabels | UnsetType | None = UNSET
-    ownerReferences: list[_Owner] | UnsetType | None = UNSET
+    ownerReferences: list[_ReviewedOwner] | UnsetType | None = UNSET
 
 
 class _AskingSpec(msgspec.Struct, gc=False):
     schedulerName: str | UnsetType | None = UNSET
-    schedulingGroup: _SchedulingGroup | UnsetType | None = UNSET
+    schedulingGroup: _ReviewedSchedulingGroup | UnsetType | None = UNSET
 
 
 class _Grouping(msgspec.Struct, gc=False):
@@ -190,8 +190,8 @@ _grouping = msgspec.json.Decoder(_Grouping)
 _asking = msgspec.json.Decoder(_Reviewed[_AskingMetadata, _AskingSpec])
 # The decoder of a pod depends on the phase.
 _pods: dict[AdmissionPhase, msgspec.json.Decoder[Any]] = {
-    AdmissionPhase.MUTATE: msgspec.json.Decoder(_Reviewed[_Metadata, _MutatedSpec]),
-    AdmissionPhase.VALIDATE: msgspec.json.Decoder(_Reviewed[_Metadata, _PodSpec]),
+    AdmissionPhase.MUTATE: msgspec.json.Decoder(_Reviewed[_RequestMetadata, _MutatedSpec]),
+    AdmissionPhase.VALIDATE: msgspec.json.Decoder(_Reviewed[_RequestMetadata, _ReviewedPodSpec]),
     AdmissionPhase.GANG: _asking,
     AdmissionPhase.SCHEDULED_GANG: _asking,
 }

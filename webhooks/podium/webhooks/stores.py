@@ -103,7 +103,7 @@ class SecretStore:
         body = await get_or_none(self._connection, f"{self._path}/{self._name}")
         if body is None:
             return Found(None, "")
-        secret = msgspec.json.decode(body, type=_Secret)
+        secret = msgspec.json.decode(body, type=_StoredSecret)
         if secret.data and _STATE not in secret.data:
             raise PodiumError(f"{self._where}: contains data that is not Podium's. Name another Secret")
         state = secret.data.get(_STATE) if secret.data else None
@@ -140,12 +140,12 @@ class SecretStore:
         return True
 
 
-class _Metadata(msgspec.Struct):
+class _SecretMetadata(msgspec.Struct):
     resourceVersion: str
 
 
-class _Secret(msgspec.Struct):
-    metadata: _Metadata
+class _StoredSecret(msgspec.Struct):
+    metadata: _SecretMetadata
     data: dict[str, str] | None = None
 
 

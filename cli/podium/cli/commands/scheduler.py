@@ -15,7 +15,7 @@ from podium.cli.config.processoptions import (
 from podium.cli.main import examples
 
 
-class _Rate(click.ParamType[int | Literal["unlimited"]]):
+class _RateType(click.ParamType[int | Literal["unlimited"]]):
     """A number from 1, or unlimited."""
 
     name = "N|unlimited"
@@ -47,7 +47,7 @@ class _Rate(click.ParamType[int | Literal["unlimited"]]):
 )
 @click.option(
     "--evictions-per-minute",
-    type=_Rate(),
+    type=_RateType(),
     help="Maximum number of units evicted in any minute; overrides the file.  [default: unlimited]",
 )
 @log_options

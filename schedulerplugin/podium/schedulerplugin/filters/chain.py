@@ -71,7 +71,7 @@ class Refusals(NamedTuple):
         return f"0/{self.nodes} nodes are available: {refusal}."
 
 
-class _Filter(Protocol):
+class _NodeFilter(Protocol):
     def mask(self, shape: Shape) -> Bools: ...
     def reason(self, shape: Shape, row: int) -> str | None: ...
 
@@ -82,7 +82,7 @@ class _ShapeFilters(NamedTuple):
     shape: Shape
     static: Bools
     has_room: Callable[[int], bool]
-    neighbours: tuple[_Filter, ...]
+    neighbours: tuple[_NodeFilter, ...]
 
 
 class Chain:
@@ -110,9 +110,9 @@ class Chain:
         self._existing = ExistingAntiAffinityFilter(snapshot, namespaces)
         self._anti_affinity_terms = ExistingTerms(snapshot, namespaces, lambda shape: shape.pod_anti_affinity)
         labels, features = TopologyLabelsFilter(snapshot), DeclaredFeaturesFilter(snapshot)
-        self._static: tuple[_Filter, ...] = (*nodes, *volumes, labels, features)
+        self._static: tuple[_NodeFilter, ...] = (*nodes, *volumes, labels, features)
         affinity = (self.pod_affinity, self._pod_anti_affinity, self._existing)
-        self._ordered: tuple[_Filter, ...] = (
+        self._ordered: tuple[_NodeFilter, ...] = (
             *nodes, self._ports, self.resources, *volumes, self.spread, labels, *affinity,
             features,
         )  # fmt: skip
@@ -280,7 +280,7 @@ class Chain:
             suiting &= each.mask(shape)
         return suiting
 
-    def _neighbour_filters(self, shape: Shape) -> Iterator[_Filter]:
+    def _neighbour_filters(self, shape: Shape) -> Iterator[_NodeFilter]:
         if shape.ports:
             yield self._ports
         if shape.spread:

@@ -54,7 +54,7 @@ class Draft(NamedTuple):
         }
 
 
-class _Page:
+class _RingObject:
     """An object of the ring: its plans, their sizes, its number of changes, and that number when written."""
 
     def __init__(self, number: int, sequence: int) -> None:
@@ -86,7 +86,7 @@ class Ring:
         self._name = name
         self._names = [f"{name}-{number:02d}" for number in range(OBJECTS)]
         # The last page is being filled; those before it wait to be written.
-        self._pages = [_Page(0, 1)]
+        self._pages = [_RingObject(0, 1)]
         self._versions: dict[int, str] = {}
         self._recorded: dict[tuple[object, ...], None] = {}
         # Earlier parts of preemptions that are merged into another plan now.
@@ -107,7 +107,7 @@ class Ring:
                 newest = (record.sequence, number, record)
         if newest is not None:
             sequence, number, record = newest
-            page = _Page(number, sequence)
+            page = _RingObject(number, sequence)
             for plan in record.plans:
                 page.append(plan, _size(plan))
             page.saved = page.changes
@@ -189,7 +189,7 @@ class Ring:
         if not page.takes(size):
             if page.saved == page.changes:
                 self._pages.remove(page)
-            page = _Page((page.number + 1) % OBJECTS, page.sequence + 1)
+            page = _RingObject((page.number + 1) % OBJECTS, page.sequence + 1)
             self._pages.append(page)
             if len(self._pages) > KEPT:
                 self.dropped += len(self._pages.pop(0).plans)
@@ -211,7 +211,7 @@ class Ring:
         name = record.metadata.name or ""
         return self._names.index(name) if name in self._names else None
 
-    def _page(self, draft: Draft) -> _Page | None:
+    def _page(self, draft: Draft) -> _RingObject | None:
         return next((page for page in self._pages if page.sequence == draft.sequence), None)
 
 

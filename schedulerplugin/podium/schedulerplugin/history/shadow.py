@@ -44,7 +44,7 @@ _PATIENCE_SECONDS = 60.0
 _MARKS = 8192
 
 
-class _Mark(NamedTuple):
+class _VictimMark(NamedTuple):
     """A pod that another scheduler marked for deletion."""
 
     name: Name
@@ -53,7 +53,7 @@ class _Mark(NamedTuple):
     priority: int
 
 
-class _Made(NamedTuple):
+class _PendingComparison(NamedTuple):
     """A plan that waits for the other scheduler; `victims` are UIDs, `known` those that were gone before."""
 
     plan: RecordedPlan
@@ -86,13 +86,13 @@ class Shadow:
         self._own = own
         self._next = float("-inf")
         self._waiting: dict[Key, None] = {}
-        self._made: dict[Key, _Made] = {}
+        self._made: dict[Key, _PendingComparison] = {}
         self._nodes: dict[Key, set[str]] = {}
         # Entries that were planned for, or are of no interest, until they wait no more.
         self._done: set[Key] = set()
         # Entries that wait no more, and whether they are gone.
         self._over: dict[Key, bool] = {}
-        self._marks: dict[str, _Mark] = {}
+        self._marks: dict[str, _VictimMark] = {}
         # Pods that stay as they were (victims, and pods still to be planned for): their present state, and
         # until when they stay. `_known` are the UIDs of victims for which this is over.
         self._held: dict[Name, Schedulable | None] = {}
@@ -184,7 +184,7 @@ class Shadow:
         if decision.target is None:
             return
         evict = self._evict(key, decision, seconds(moment.now))
-        self._made[key] = _Made(
+        self._made[key] = _PendingComparison(
             planned(evict, self._state, moment.now, PlanMode.SHADOW),
             frozenset(pod.uid for pod in evict.victims),
             frozenset(self._known),
@@ -214,7 +214,7 @@ class Shadow:
             return []
         return [msgspec.structs.replace(made.plan, agreement=agreement, theirPods=len(theirs))]
 
-    def _attributed(self, key: Key, priority: int) -> dict[str, _Mark]:
+    def _attributed(self, key: Key, priority: int) -> dict[str, _VictimMark]:
         """Return the victims of an entry: marked pods on its nominated nodes, with their whole groups."""
         nodes = self._nodes.get(key, ())
         lower = {uid: mark for uid, mark in self._marks.items() if mark.priority < priority}
@@ -256,7 +256,7 @@ class Shadow:
         key = self._key(pod)
         group = self._view.groups.get(key) if isinstance(key, GroupKey) else None
         priority = group.priority if group is not None else pod.spec.priority
-        self._marks[pod.metadata.uid or ""] = _Mark(
+        self._marks[pod.metadata.uid or ""] = _VictimMark(
             name_of(pod), pod.spec.nodeName or "", key if isinstance(key, GroupKey) else None, priority or 0
         )
         if len(self._marks) > _MARKS:
@@ -266,7 +266,9 @@ class Shadow:
         return membership(pod, native_served=self._view.native_served) or name_of(pod)
 
 
-def _agreement(made: _Made, theirs: Mapping[str, _Mark], *, gone: bool) -> Agreement | None:
+def _agreement(
+    made: _PendingComparison, theirs: Mapping[str, _VictimMark], *, gone: bool
+) -> Agreement | None:
     """Return the agreement of a plan with the other scheduler; None if neither preempts."""
     if not made.victims and not theirs:
         return None

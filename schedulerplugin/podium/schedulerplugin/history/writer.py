@@ -30,16 +30,16 @@ _LAST_SECONDS = 2.0
 T = TypeVar("T")
 
 
-class _List(msgspec.Struct):
+class _RecordList(msgspec.Struct):
     items: list[PreemptionRecord]
 
 
-class _Meta(msgspec.Struct):
+class _RecordMetadata(msgspec.Struct):
     resourceVersion: str = ""
 
 
-class _Stored(msgspec.Struct):
-    metadata: _Meta
+class _StoredRecord(msgspec.Struct):
+    metadata: _RecordMetadata
 
 
 class History:
@@ -127,7 +127,7 @@ class History:
         except StaleError as error:
             await self._meet(draft, error)
             return True
-        self._ring.saved(draft, msgspec.json.decode(body, type=_Stored).metadata.resourceVersion)
+        self._ring.saved(draft, msgspec.json.decode(body, type=_StoredRecord).metadata.resourceVersion)
         self._backoff.reset()
         self._logged = ""
         return self._ring.draft() is not None
@@ -162,7 +162,7 @@ class History:
                 f"{self._connection.server} does not serve PreemptionRecords, so there is no history; "
                 "apply what `podium manifests crds` prints"
             ) from None
-        records = _decoded(body, _List).items
+        records = _decoded(body, _RecordList).items
         self._ring.restore(records)
         self._restored = True
         return records

@@ -71,10 +71,10 @@ async def carry_out(
     Nominations and the marks of groups stay in every case; the caller removes them. If it is cancelled, the
     record stays for the next leader.
     """
-    return await _Preemption(evict, first, writes, conditions).carry_out(still)
+    return await _PreemptionTask(evict, first, writes, conditions).carry_out(still)
 
 
-class _Preemption:
+class _PreemptionTask:
     def __init__(self, evict: Evict, first: Announcements, writes: Writes, conditions: Conditions) -> None:
         self._evict = evict
         self._first = first

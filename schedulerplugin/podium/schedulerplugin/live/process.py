@@ -90,10 +90,10 @@ async def run(options: ManagerOptions, source: SettingsSource, log: FilteringBou
         worker = stack.enter_context(Worker())
         connection = await stack.enter_async_context(connect(options.kubeconfig, options.context))
         replica = ReplicaManager(connection, COMPONENT, options, log)
-        await _Process(connection, replica, switch, worker).serve(stop)
+        await _SchedulerProcess(connection, replica, switch, worker).serve(stop)
 
 
-class _Process:
+class _SchedulerProcess:
     """The parts that every replica has, each created once."""
 
     def __init__(

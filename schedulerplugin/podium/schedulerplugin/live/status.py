@@ -84,7 +84,7 @@ class _GroupNews(NamedTuple):
         return _GroupNews(attempt, self.target if later.target is None else later.target)
 
 
-class _Mark(NamedTuple):
+class _PodMark(NamedTuple):
     """A pod that is being evicted and whose status does not name the preemptor."""
 
     pod: PodRef
@@ -123,7 +123,7 @@ class Statuses:
         self._rate = Rate(_BURST, _SECONDS)
         self._wanted: dict[Name, WrittenPodStatus] = {}
         self._unmarked: dict[Name, PodRef] = {}
-        self._marks: dict[Name, _Mark] = {}
+        self._marks: dict[Name, _PodMark] = {}
         self._news: dict[GroupKey, _GroupNews] = {}
         self._known = KnownStatus(view, clock)
         self._logged_codes: set[int] = set()
@@ -198,7 +198,7 @@ class Statuses:
         announced = {pod for unit in first.groups for pod in unit.pods}.union(first.marks)
         for pod in deleted:
             if pod not in announced and len(self._marks) < _ROOM:
-                self._marks[pod.key] = _Mark(pod, evict.preemptor)
+                self._marks[pod.key] = _PodMark(pod, evict.preemptor)
                 self._queue.add(pod.key, LASTING_SECONDS)
 
     def gave_up(self, evict: Evict, deleted: Collection[PodRef]) -> None:

@@ -66,18 +66,18 @@ class ChangedError(PodiumError):
     """The pod has changed since this was decided."""
 
 
-class _Meta(msgspec.Struct):
+class _StoredMetadata(msgspec.Struct):
     uid: str = ""
     deletionTimestamp: str | None = None
 
 
-class _Spec(msgspec.Struct):
+class _StoredSpec(msgspec.Struct):
     nodeName: str | None = None
 
 
-class _Pod(msgspec.Struct):
-    metadata: _Meta
-    spec: _Spec
+class _StoredPod(msgspec.Struct):
+    metadata: _StoredMetadata
+    spec: _StoredSpec
 
 
 class Writes:
@@ -276,7 +276,7 @@ class Writes:
     async def _stands(self, pod: PodRef, node: str) -> bool:
         """Return whether a pod is bound to a node, as stored now. Raises GoneError and TakenError."""
         body = await fenced(self._remaining, lambda: self._connection.get(_path(pod)))
-        stored: _Pod = decode(body, _Pod)
+        stored: _StoredPod = decode(body, _StoredPod)
         if stored.metadata.uid != pod.uid or stored.metadata.deletionTimestamp is not None:
             raise GoneError(f"pod {pod.namespace}/{pod.name} (UID {pod.uid}) is gone or goes")
         bound = stored.spec.nodeName or ""

@@ -302,7 +302,7 @@ def beside(left: list[int], wanted: Sequence[int]) -> list[int] | None:
     return None if any(have < 0 < want for have, want in zip(less, wanted, strict=True)) else less
 
 
-class _Unit(NamedTuple):
+class _CheckedUnit(NamedTuple):
     """A unit to check: its number, its room on the preemptor's nodes, and its pods that count."""
 
     number: int
@@ -358,7 +358,7 @@ def _units_to_check(  # noqa: PLR0917 - arrays by pod
     owners: Int64s,
     near: Bools,
     counted: Bools,
-) -> Iterator[_Unit]:
+) -> Iterator[_CheckedUnit]:
     """Yield the units with a pod that is `near` or `counted`, in order."""
     checked = np.flatnonzero(near | counted)
     amounts = (snapshot.requests[at][rows[checked]].tolist() for at in room.resources)
@@ -370,4 +370,4 @@ def _units_to_check(  # noqa: PLR0917 - arrays by pod
         at = checked[start : start + len(members)]
         start += len(members)
         at = at[counted[at]]
-        yield _Unit(number, [taken for _, here, taken in members if here], rows[at], nodes[at])
+        yield _CheckedUnit(number, [taken for _, here, taken in members if here], rows[at], nodes[at])

@@ -51,7 +51,7 @@ _MAX_CHECKED = 16
 _BY_BUDGET = (UnitResult.BUDGET, UnitResult.STRICT)
 
 
-class _Refusal(NamedTuple):
+class _ExplainedRefusal(NamedTuple):
     """Why a pod is refused, and whether the reason is room: resources, or places for pods."""
 
     why: str
@@ -184,7 +184,7 @@ class Explainer:
         return not all(chain.resources_only(snapshot.shapes[each]) for each in shapes)
 
     @cached_property
-    def _refusal_beside(self) -> dict[int, _Refusal]:
+    def _refusal_beside(self) -> dict[int, _ExplainedRefusal]:
         """The refusal of a preemptor's pod if one victim stays, by lead; none if several victims cause it."""
         snapshot, units, chosen = self._snapshot, self._units, self._decision.chosen
         assert chosen is not None
@@ -205,11 +205,11 @@ class Explainer:
                     found[lead] = refused
         return found
 
-    def _refused(self, shape_id: int, node: int) -> _Refusal:
+    def _refused(self, shape_id: int, node: int) -> _ExplainedRefusal:
         """Return the refusal of a pod of a shape on a node."""
         chain, shape = self._engine.placer.chain, self._snapshot.shapes[shape_id]
         why = chain.reasons(shape, node)
-        return _Refusal(", ".join(why), why == chain.resources.reasons(shape, node))
+        return _ExplainedRefusal(", ".join(why), why == chain.resources.reasons(shape, node))
 
     @cached_property
     def _lacking(self) -> dict[int, set[str]]:

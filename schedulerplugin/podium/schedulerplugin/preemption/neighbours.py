@@ -23,7 +23,7 @@ from podium.schedulerplugin.filters.spread import SpreadLimit
 from podium.schedulerplugin.shapes import PodTerm, Shape
 
 
-class _SpreadLimit(NamedTuple):
+class _GroupSpreadLimit(NamedTuple):
     """A spread constraint of some members: where pods count, and how many more a domain may hold.
 
     `before` gives by domain the most members that are counted there when one of these is placed. `hosts` are
@@ -120,7 +120,7 @@ class Neighbours:
             known = None if allowed is None else known
         return known
 
-    def _allows(self, spread: _SpreadLimit, rows: Rows, nodes: Int32s) -> bool | None:
+    def _allows(self, spread: _GroupSpreadLimit, rows: Rows, nodes: Int32s) -> bool | None:
         """Return whether one constraint allows them; None if the emptiest domain may be another one."""
         limit, counter = spread.limit, spread.limit.counter
         shapes, shape_of = self._snapshot.shapes, self._snapshot.shape
@@ -144,7 +144,7 @@ class Neighbours:
             return within
         return None
 
-    def _stays_emptiest(self, spread: _SpreadLimit, more: Mapping[int, int]) -> bool:
+    def _stays_emptiest(self, spread: _GroupSpreadLimit, more: Mapping[int, int]) -> bool:
         """Return whether a domain without members and without these pods is, and stays, the emptiest."""
         counter = spread.limit.counter
         least = counter.least(spread.limit.min_domains)
@@ -166,21 +166,21 @@ class Neighbours:
                 snapshot.assume(row, node)
         return True
 
-    def _counts(self, spread: _SpreadLimit, rows: Rows, nodes: Int32s) -> Bools:
+    def _counts(self, spread: _GroupSpreadLimit, rows: Rows, nodes: Int32s) -> Bools:
         """Return which matching pods a constraint counts on these nodes: none that is terminating."""
         counts: Bools = ~self._snapshot.terminating[rows] & (spread.column[nodes] >= 0)
         return counts
 
-    def _spread_limits(self) -> list[_SpreadLimit]:
+    def _spread_limits(self) -> list[_GroupSpreadLimit]:
         """Return the constraints of the members; equal constraints of several members occur once."""
-        found: dict[tuple[object, ...], _SpreadLimit] = {}
+        found: dict[tuple[object, ...], _GroupSpreadLimit] = {}
         for shape in self._shapes.values():
             for limit in self._chain.spread.limits(shape):
                 if _key(limit) not in found:
                     found[_key(limit)] = self._spread_limit(limit)
         return list(found.values())
 
-    def _spread_limit(self, limit: SpreadLimit) -> _SpreadLimit:
+    def _spread_limit(self, limit: SpreadLimit) -> _GroupSpreadLimit:
         snapshot = self._snapshot
         limit.counter.refresh(snapshot.node_revision)
         column, own = limit.counter.domains.column(), snapshot.columns.column(limit.key)
@@ -196,7 +196,7 @@ class Neighbours:
             if counts and column.item(node) >= 0:
                 members[domain] += 1
         hosts = frozenset(domain for domain, number in members.items() if number)
-        return _SpreadLimit(limit, column, before, hosts)
+        return _GroupSpreadLimit(limit, column, before, hosts)
 
     def _anti_affinity_terms(self) -> dict[PodTerm, list[int]]:
         """Return the anti-affinity terms of the members, with the nodes of the members that have them."""

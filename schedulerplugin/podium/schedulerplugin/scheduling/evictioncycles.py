@@ -37,7 +37,7 @@ class Identity(NamedTuple):
     uid: str = ""
 
 
-class _Hold(NamedTuple):
+class _CycleHold(NamedTuple):
     """The number of repeats of a cycle, and until when it is held; None if it was not asked about since.
 
     `at` is the time of its last change.
@@ -60,7 +60,7 @@ class Evictions:
         # The latest time of each (by, of), oldest first; and the same by the workload that evicted.
         self._times: dict[tuple[Identity, Identity], float] = {}
         self._evicted: dict[Identity, dict[Identity, None]] = {}
-        self._holds: dict[frozenset[Identity], _Hold] = {}
+        self._holds: dict[frozenset[Identity], _CycleHold] = {}
 
     def record(self, by: Identity, of: Identity, now: float) -> None:
         """Record that one workload evicted another."""
@@ -72,7 +72,7 @@ class Evictions:
             self._drop(*next(iter(self._times)))
         for circle, hold in list(self._holds.items()):
             if by in circle and of in circle:
-                self._hold(circle, _Hold(hold.rounds + 1, None, now))
+                self._hold(circle, _CycleHold(hold.rounds + 1, None, now))
 
     def closes(self, by: Identity, of: Identity, now: float) -> tuple[Identity, ...]:
         """Return the shortest cycle that an eviction would close; empty if there is none.
@@ -105,11 +105,11 @@ class Evictions:
             return 0.0
         hold = self._holds.get(circle)
         if hold is None or hold.over(now):
-            hold = _Hold(0, None, now)
+            hold = _CycleHold(0, None, now)
         until = hold.until
         if until is None:
             until = now + min(_FIRST_HOLD_SECONDS * 2.0 ** min(hold.rounds, 10), _LAST_HOLD_SECONDS)
-        self._hold(circle, _Hold(hold.rounds, until, now))
+        self._hold(circle, _CycleHold(hold.rounds, until, now))
         return max(0.0, until - now)
 
     def _newly(self, by: Identity, evicted_by: dict[Identity, Identity]) -> Iterator[Identity]:
@@ -119,7 +119,7 @@ class Evictions:
                 evicted_by[each] = by
                 yield each
 
-    def _hold(self, circle: frozenset[Identity], hold: _Hold) -> None:
+    def _hold(self, circle: frozenset[Identity], hold: _CycleHold) -> None:
         self._holds.pop(circle, None)
         self._holds[circle] = hold
         if len(self._holds) > _MOST_HOLDS:

@@ -67,7 +67,7 @@ class Helped(NamedTuple):
     helped: list[Key]
 
 
-class _Wait:
+class _WaitingEntry:
     """The changes that one entry waits for."""
 
     __slots__ = ("_full", "_own", "left", "waiting")
@@ -99,7 +99,7 @@ class Hints:
 
     def __init__(self) -> None:
         """Start with no waiting entry and no change."""
-        self._waiting: dict[Key, _Wait] = {}
+        self._waiting: dict[Key, _WaitingEntry] = {}
         # The keys by kind, by the UID of an awaited pod, and by the row of a reserved node.
         self._kinds: dict[PodRequirements, dict[Key, None]] = {}
         self._awaiting: dict[str, dict[Key, None]] = {}
@@ -120,7 +120,7 @@ class Hints:
     def wait(self, key: Key, waiting: Waiting) -> None:
         """Record the changes that an entry waits for."""
         self.drop(key)
-        self._waiting[key] = _Wait(waiting)
+        self._waiting[key] = _WaitingEntry(waiting)
         for kind in _kinds(waiting):
             self._kinds.setdefault(kind, {})[key] = None
         for place in waiting.reserved:

@@ -41,7 +41,7 @@ class _Sum(NamedTuple):
     pods: int = 0
 
 
-class _Axis(NamedTuple):
+class _TimeAxis(NamedTuple):
     """The start of the first span, the length of each (both in seconds), and their number."""
 
     start: int
@@ -69,12 +69,12 @@ def timeline(plans: Iterable[RecordedPlan]) -> Drawing | None:
     return _drawing({lane: sums for lane, sums in lanes.items() if sums}, axis)
 
 
-def _axis(first: int, last: int) -> _Axis:
+def _axis(first: int, last: int) -> _TimeAxis:
     """Return at most SPANS spans of a round length that hold both times."""
     week = _LENGTHS[-1]
     length = next((each for each in _LENGTHS if last // each - first // each < SPANS), 0)
     length = length or -(-(last - first) // week // (SPANS - 1)) * week + week
-    return _Axis(first // length * length, length, last // length - first // length + 1)
+    return _TimeAxis(first // length * length, length, last // length - first // length + 1)
 
 
 def _lane(plan: RecordedPlan) -> str:
@@ -83,7 +83,7 @@ def _lane(plan: RecordedPlan) -> str:
     return _LANES.get(plan.mode, _OTHER)
 
 
-def _drawing(lanes: Mapping[str, Mapping[int, _Sum]], axis: _Axis) -> Drawing:
+def _drawing(lanes: Mapping[str, Mapping[int, _Sum]], axis: _TimeAxis) -> Drawing:
     most = max(each.pods for sums in lanes.values() for each in sums.values())
     width = round(100 / axis.spans, 2)
     boxes: list[Box] = []
