@@ -1,7 +1,12 @@
-"""The specs of a manifest that the generated tables of fields describe, and look-ups in these tables."""
+"""The specs of a manifest that the generated tables of fields describe, and look-ups in these tables.
+
+`make podfields` generates the tables (podfields.json) from recorded servers. Each minor also has the entries of
+its predecessor.
+"""
 
 import functools
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import msgspec
@@ -9,9 +14,17 @@ import msgspec
 from podium.api.fieldpath import at, parse_path
 from podium.api.foreign import MANIFEST_OWNERS, OWNERS, OwnerObject
 from podium.api.podmakers import POD_MAKERS, MadePods
-from podium.rules.podfields import FIELDS, REQUIRED
 
 POD = ("v1", "Pod")
+
+
+class FieldTables(msgspec.Struct, frozen=True):
+    """The tables, each by the first supported minor (the number) that has an entry."""
+
+    fields: dict[int, dict[str, str]]
+    """By type: its fields, each as `name`, or `name:Type` if it has fields of its own."""
+    required: dict[int, dict[str, str]]
+    """By `Type.field`: the server's message on its absence; empty if it counts as an empty object."""
 
 
 class Spec(NamedTuple):
@@ -26,11 +39,17 @@ class Spec(NamedTuple):
     own: frozenset[str] = frozenset()
 
 
+@functools.cache
+def _tables() -> FieldTables:
+    return msgspec.json.decode(Path(__file__).with_name("podfields.json").read_bytes(), type=FieldTables)
+
+
 def specs(document: Mapping[str, Any]) -> Iterator[Spec]:
     """Yield the spec of a Pod or of an owner of pods that decodes; of a custom resource those of its pods."""
+    fields = _tables().fields
     kind = (document["apiVersion"], document["kind"])
     of_kind = f"{document['kind']}Spec"
-    if kind == POD or (kind in OWNERS and of_kind in FIELDS[min(FIELDS)]):
+    if kind == POD or (kind in OWNERS and of_kind in fields[min(fields)]):
         yield Spec("spec", of_kind, document.get("spec"))
     elif kind in MANIFEST_OWNERS:
         yield from _pod_specs(msgspec.convert(document, MANIFEST_OWNERS[kind].type), document)
@@ -60,7 +79,7 @@ def _pod_specs(owner: OwnerObject, document: Mapping[str, Any]) -> Iterator[Spec
 @functools.cache
 def fields_of(kind: str, minor: int) -> dict[str, str]:
     """Return the fields of a type with their types, empty for a value without fields of its own."""
-    known = [types.get(kind, "") for first, types in FIELDS.items() if first <= minor]
+    known = [types.get(kind, "") for first, types in _tables().fields.items() if first <= minor]
     pairs = (word.partition(":") for words in known for word in words.split())
     return {name: to for name, _, to in pairs}
 
@@ -69,5 +88,8 @@ def fields_of(kind: str, minor: int) -> dict[str, str]:
 def required_of(minor: int) -> dict[str, str]:
     """Return the server's words on the absence of each required field, by `Type.field`."""
     return {
-        name: said for first, said_of in REQUIRED.items() if first <= minor for name, said in said_of.items()
+        name: message
+        for first, messages in _tables().required.items()
+        if first <= minor
+        for name, message in messages.items()
     }
