@@ -1,7 +1,7 @@
 """The specs of a manifest that the generated tables of fields describe, and look-ups in these tables.
 
-`make podfields` generates the tables (podfields.json) from recorded servers. Each minor also has the entries of
-its predecessor.
+`make podfields` generates the tables (podfields.json) from recorded servers. Each minor also has the entries
+of its predecessor.
 """
 
 import functools
