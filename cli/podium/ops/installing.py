@@ -38,7 +38,7 @@ from podium.ops.install import (
 )
 from podium.ops.restoring import restoring
 from podium.ops.rolling import NO_ROLLOUT, RolloutReport, evidence, read_rollout
-from podium.ops.rollout import Limits, Rollout
+from podium.ops.rollout import CauseLimits, Rollout
 
 _GLANCE_SECONDS = 0.5
 # The kind and the name of the Deployment that writes the caBundles.
@@ -177,7 +177,7 @@ class Installer:
 
     async def _await(self, wanted: Await) -> None:
         """Wait for a condition. Raises PodiumError at the deadline, or if a cause is permanent before."""
-        shown, limits = "", Limits()
+        shown, limits = "", CauseLimits()
         while True:
             document = await read(self._connection, wanted.key.path)
             what = lacking(document, wanted.until)

@@ -106,7 +106,7 @@ class Rollout(NamedTuple):
         return f"{self.causes[0]} (and {count(others, 'other cause')})" if others else str(self.causes[0])
 
 
-class Limits:
+class CauseLimits:
     """Tells which causes are permanent, because their kind has lasted longer than its limit."""
 
     def __init__(self) -> None:

@@ -177,11 +177,11 @@ def test_podiums_kinds(write: Write, rules: str, code: int) -> None:
 
 
 def test_the_minor_decides_what_is_served(write: Write) -> None:
-    """The default is 1.37; a dump has the version of its server."""
+    """The default is the minor that serves the input, and a dump has the version of its server."""
     document = group(GANG, "v1alpha2")
     info = {"apiVersion": "cli.podium.dev/v1", "kind": "ClusterInfo", "server": "v1.36.3"}
-    assert report("-f", write(document))[0]["code"] == 404
-    assert report("-f", write(document), "--kubernetes", "1.36")[0]["code"] == 201
+    assert report("-f", write(document))[0]["code"] == 201
+    assert report("-f", write(document), "--kubernetes", "1.37")[0]["code"] == 404
     assert report("-f", write(document), "--existing", write(info, name="old.yaml"))[0]["code"] == 201
 
 

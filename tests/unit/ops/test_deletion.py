@@ -60,7 +60,7 @@ def _true(kind: str, message: str, status: str = "True") -> Document:
         ),
     ],
 )
-def test_what_a_deleted_object_waits_for(
+def test_the_reasons_that_keep_a_deleted_object(
     metadata: Document, conditions: list[Document], pods: list[Document], want: str
 ) -> None:
     assert remaining({"metadata": metadata, "status": {"conditions": conditions}}, pods) == want

@@ -128,7 +128,7 @@ async def test_without_a_cause_the_logs_of_running_pods_are_shown(tmp_path: Path
     assert lines == [f"{_TITLE}, last lines:", "  certificates not kept"]
 
 
-async def test_what_cannot_be_read_is_listed(tmp_path: Path) -> None:
+async def test_unread_lists_are_listed(tmp_path: Path) -> None:
     """The rollout is followed without it."""
     fake = _cluster(pod(crashing(2)))
     for path in list(fake.answers)[1:]:

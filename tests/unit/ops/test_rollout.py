@@ -25,7 +25,7 @@ from tests.support.rollout.objects import (
     waiting,
 )
 
-from podium.ops.rollout import LIMITS, Cause, CauseKind, ContainerLog, Limits, Rollout, lacking, rollout
+from podium.ops.rollout import LIMITS, Cause, CauseKind, CauseLimits, ContainerLog, Rollout, lacking, rollout
 
 _NO_NODE = (
     "0/3 nodes are available: 3 Insufficient cpu. preemption: 0/3 nodes are available: 3 No preemption "
@@ -309,7 +309,7 @@ def test_the_rules_are_those_of_kubectl_rollout_status(status: dict[str, Any], w
 
 def _seconds(kind: CauseKind, *, pause: tuple[int, int] = (-1, -1)) -> int | None:
     """Return the second at which a lasting cause becomes permanent; it is absent during the pause."""
-    limits, cause = Limits(), Cause(kind, "Pod a", "any")
+    limits, cause = CauseLimits(), Cause(kind, "Pod a", "any")
     for second in range(600):
         present = [] if pause[0] <= second < pause[1] else [cause._replace(object=f"Pod {second}")]
         if limits.permanent(present, 1000.0 + second):
@@ -332,7 +332,7 @@ def test_the_limit_starts_again_after_an_improvement() -> None:
 
 def test_kinds_have_limits_of_their_own() -> None:
     """A pull that follows a refusal has its whole time."""
-    limits = Limits()
+    limits = CauseLimits()
     refusal, pull = (Cause(kind, "Pod a", "any") for kind in (CauseKind.REFUSED, CauseKind.PULL))
     assert limits.permanent([refusal], 0.0) == []
     assert limits.permanent([pull], 29.0) == []

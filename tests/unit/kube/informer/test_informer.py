@@ -306,7 +306,7 @@ EXPIRED = Stream((failure(410, "Expired"),))
     ],
     ids=["429", "410"],
 )
-async def test_what_mends_itself_is_a_warning_only_if_it_repeats(
+async def test_an_error_that_ends_by_itself_is_a_warning_only_if_repeated(
     tmp_path: Path, answers: tuple[Answer, ...], event: str, times: int
 ) -> None:
     """A new custom resource answers 429 for seconds, and a changed one ends its watches with 410."""
