@@ -11,6 +11,7 @@ turns off xdist while it records. The import graph is computed in two seconds fr
 
 import argparse
 import ast
+import functools
 import os
 import subprocess
 import sys
@@ -69,15 +70,21 @@ def changed(since: str) -> list[str]:
     return sorted({*_git("diff", "--name-only", base), *_git("ls-files", "--others", "--exclude-standard")})
 
 
+@functools.cache
+def importers() -> Mapping[str, set[str]]:
+    """Return the modules that import each module."""
+    known, found = modules(), dict[str, set[str]]()
+    for name, path in known.items():
+        for each in imports(path, known):
+            found.setdefault(each, set()).add(name)
+    return found
+
+
 def affected(paths: Iterable[str]) -> list[str]:
     """Return the test files that a change of these paths affects, the nearest first."""
     known = modules()
     tests = {name: path for name, path in known.items() if path.name.startswith("test_")}
     paths = list(paths)
-    importers: dict[str, set[str]] = {}
-    for name, path in known.items():
-        for each in imports(path, known):
-            importers.setdefault(each, set()).add(name)
     by_path = {path.relative_to(ROOT).as_posix(): name for name, path in known.items()}
     distance = {by_path[path]: 0 for path in paths if path in by_path}
     if any(path in EVERYTHING for path in paths):
@@ -93,7 +100,7 @@ def affected(paths: Iterable[str]) -> list[str]:
     queue = deque(sorted(distance, key=distance.__getitem__))
     while queue:
         name = queue.popleft()
-        for each in importers.get(name, ()):
+        for each in importers().get(name, ()):
             if each not in distance:
                 distance[each] = distance[name] + 1
                 queue.append(each)
