@@ -1,7 +1,7 @@
-"""Show a live cluster again and again, for `podium audit --watch`.
+"""Show a live cluster repeatedly, for `podium audit --watch`.
 
-The cluster is read anew each time, with the rights and in the scope of a single reading. Informers would need
-the right to watch, which readers of a cluster often lack, and hold whole lists of objects in memory.
+The cluster is read in full each time, with the rights and in the scope of a single reading. Informers would
+need the right to watch, which readers of a cluster often lack, and hold whole lists of objects in memory.
 """
 
 import asyncio

@@ -2,7 +2,7 @@
 
 Budgets, affinity between pods and spreading read labels of pods (and of namespaces). A label that no object
 in a cluster selects by can be left out. If a pod that is added to the dump later selects by such a label, its
-matches are unknown and the user must be told.
+matches are unknown, and the report says so.
 """
 
 from collections.abc import Iterable, Iterator

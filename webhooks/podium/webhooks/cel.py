@@ -102,11 +102,10 @@ def may_use(patterns: Sequence[str]) -> str:
     return f'{CLASS} == "" || {matches(CLASS, patterns)}'
 
 
-def classes_allowed(allow: Sequence[Allowance], *, pods: bool) -> str:
-    """Return CEL that tests whether an object's class is allowed in its namespace."""
+def classes_allowed(allow: Sequence[Allowance]) -> str:
+    """Return CEL that tests whether a pod's class is allowed in its namespace."""
     chain = []
     for each in allow:
-        patterns = each.pods if pods else each.groups
-        allowed = "true" if patterns is None else f"({may_use(patterns)})"
+        allowed = "true" if each.pods is None else f"({may_use(each.pods)})"
         chain.append(f"{matches('request.namespace', each.namespaces)} ? {allowed}")
     return " : ".join((*chain, "true"))

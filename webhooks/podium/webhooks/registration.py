@@ -273,7 +273,7 @@ def _conditions(policy: Policy, family: Family, phase: AdmissionPhase) -> list[d
 def _concern(policy: Policy, rule: OwnRule, target: WriteTarget) -> str:
     """Return the CEL condition of the pods about which a rule may report something."""
     if rule is podiumrules.CLASS_ALLOWED:
-        return f"!({cel.classes_allowed(policy.allow, pods=True)})"
+        return f"!({cel.classes_allowed(policy.allow)})"
     if target.operation is Operation.UPDATE:
         return f"({cel.LABEL_CHANGES})"
     return f"({cel.MEMBER})" if target.members else "true"

@@ -109,7 +109,7 @@ def status() -> None:
 @command.command()
 @kubernetes_option
 def build(kubernetes: str | None) -> None:
-    """Build a cluster's programs, for every minor unless told, and print the folder they are in."""
+    """Build a cluster's programs, by default for every minor, and print their folder."""
     for release in [RELEASES[kubernetes]] if kubernetes else RELEASES.values():
         found = programs.find(release, PROGRAMS, os.environ, sys.stderr)
         click.echo(found["kube-apiserver"].parent)

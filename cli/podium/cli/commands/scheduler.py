@@ -1,4 +1,4 @@
-"""`podium scheduler`: schedule gangs and preempt as workloads, beside kube-scheduler, until told to stop."""
+"""`podium scheduler`: schedule gangs and preempt as workloads, beside kube-scheduler, until stopped."""
 
 from typing import Literal
 

@@ -1,4 +1,4 @@
-"""`podium webhook`: serve admission and conversion to an API server until told to stop."""
+"""`podium webhook`: serve admission and conversion to an API server until stopped."""
 
 from collections.abc import Sequence
 from pathlib import Path

@@ -1,7 +1,7 @@
 """Find `.podium.yaml`, the configuration that a repository brings along, without an option.
 
 The file only hides findings or changes their severity, and runs nothing. Still, a user must not get it from
-somebody else's folder: /tmp is the parent of many folders, and everyone writes there.
+another user's folder: /tmp is the parent of many folders, and every user may write there.
 """
 
 import os

@@ -76,7 +76,7 @@ def _placements(layout: Layout, placements: Sequence[Placed]) -> None:
     def row(node: str) -> tuple[str | int, ...]:
         return node, len(nodes[node]), some(nodes[node])
 
-    layout.listing("Where it goes", ("NODE", "PODS", "NAMES"), list(nodes), row, limit=PLACED)
+    layout.listing("Placement", ("NODE", "PODS", "NAMES"), list(nodes), row, limit=PLACED)
 
 
 def _units(layout: Layout, title: str, units: Sequence[UnitVerdict], limit: int) -> None:

@@ -209,7 +209,7 @@ class SchedulerMetrics:
         )
         self._durations = self._histogram(
             "scheduling_attempt_duration_seconds",
-            "Time of an attempt, of one that went well until the pod was bound.",
+            "Time of an attempt; of a successful one, until the pod was bound.",
             _ATTEMPT,
             result=_RESULTS,
         )
@@ -270,7 +270,7 @@ class SchedulerMetrics:
         )
         self._execution = self._histogram(
             "preemption_execution_duration_seconds",
-            "Time to tell victims to go; nothing else waits for it.",
+            "Time of the deletes of victims; nothing else waits for it.",
             _PREEMPTION,
             preemptor=_PREEMPTORS,
             result=_ENDS,
@@ -287,7 +287,7 @@ class SchedulerMetrics:
 
     def _add_ours(self) -> None:
         self._observed = self._counter(
-            "observed_preemptions", "Preemptions that were planned and, as configured, only told of."
+            "observed_preemptions", "Preemptions that were planned and, as configured, not carried out."
         )
         self._limited = self._counter(
             "rate_limited", "Times that a preemption had to wait for the rate of evictions."

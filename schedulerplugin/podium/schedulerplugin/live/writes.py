@@ -278,7 +278,7 @@ class Writes:
         body = await fenced(self._remaining, lambda: self._connection.get(_path(pod)))
         stored: _StoredPod = decode(body, _StoredPod)
         if stored.metadata.uid != pod.uid or stored.metadata.deletionTimestamp is not None:
-            raise GoneError(f"pod {pod.namespace}/{pod.name} (UID {pod.uid}) is gone or goes")
+            raise GoneError(f"pod {pod.namespace}/{pod.name} (UID {pod.uid}) is gone or terminating")
         bound = stored.spec.nodeName or ""
         if bound not in ("", node):
             raise TakenError(pod, bound)

@@ -174,7 +174,7 @@ class Explainer:
         beside = self._refusal_beside.get(lead) if self._constrained or not held else None
         if held and (beside is None or beside.room):
             return f"its {listed(sorted(held))} on {some(nodes)} {'is' if len(held) == 1 else 'are'} needed"
-        return "the preemptor cannot stand beside it" + ("" if beside is None else f": {beside.why}")
+        return "the preemptor cannot run beside it" + ("" if beside is None else f": {beside.why}")
 
     @cached_property
     def _constrained(self) -> bool:

@@ -263,7 +263,7 @@ def _by_resources(
 def _by_leaving(dry_run: DryRun, domain: Domain, ordered: Rows, first: Rows) -> LeastHarmPlan | None:
     """Have units leave in order, those of `first` before all others, until the preemptor is placed.
 
-    Then they return, the most important first, where they do not stand in its way.
+    Then they return, the most important first, if they do not block it.
     """
     leaving = np.concatenate([first, ordered[~np.isin(ordered, first)][::-1]])
     enough = _units_to_remove(dry_run, domain, leaving, len(first))

@@ -152,7 +152,7 @@ class WorkloadPlan(msgspec.Struct, frozen=True, kw_only=True):
 ObjectNamer = Callable[[str, str, str], str]
 
 NO_UID = "(no UID)"
-_HIDDEN = "Something of it cannot be taken as it stands."
+_HIDDEN = "The object has an invalid or unsupported value."
 
 _Named = Pod | PodGroup | PodDisruptionBudget
 

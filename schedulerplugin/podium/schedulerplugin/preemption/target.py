@@ -54,7 +54,7 @@ class PlacementTarget(NamedTuple):
 
 
 class Blocker(StrEnum):
-    """The causes that keep it from being placed at all, by the person who has to act."""
+    """The causes that keep it from being placed at all; each has its own remedy."""
 
     GROUP_MISSING = "GroupMissing"
     LEAVING = "Leaving"
@@ -173,8 +173,9 @@ def _group(
     # Pods of a basic group need each other no more than lone pods do.
     for_all = group.min_count is None or (group.metadata.annotations or {}).get(PREEMPT_FOR_ALL) == "true"
     if not for_all and running >= max(min_count, 1) and settings.semantics is Semantics.KEP:
+        runs = count(running, "pod")
         preemption_barred = (
-            f"{count(running, 'pod')} run and minCount is {min_count}, so no pod goes for one more member"
+            f"{runs} run and minCount is {min_count}, so no pod is evicted for one more member"
         )
     if _forbids(group, ready, view.classes):
         preemption_barred = POLICY_NEVER

@@ -195,7 +195,7 @@ def behind(until: str) -> str:
 
 def not_for_held_room(until: str) -> str:
     """Return why no pod is evicted for an entry that would fit without the room that a gang holds."""
-    return f"no pod goes, for the room is free and a waiting gang holds it until {until}"
+    return f"no pod is evicted: the room is free, and a waiting gang holds it until {until}"
 
 
 FAILED: Final = "FailedScheduling"

@@ -102,7 +102,7 @@ def test_lists_have_the_workloads_and_reasons() -> None:
 def test_nothing_to_list_lists_nothing() -> None:
     """A pod that fits has its place and no empty sections."""
     headings = [line for line in written(sample.fits()) if line and line.upper() == line and "  " not in line]
-    assert headings == ["WHERE IT GOES"]
+    assert headings == ["PLACEMENT"]
 
 
 def test_lists_are_bounded_and_say_so() -> None:

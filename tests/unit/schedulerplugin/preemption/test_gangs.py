@@ -92,7 +92,7 @@ RUNS = [pod(f"runs-{at}", 4, 5, node="n9", group="high") for at in range(2)]
 def test_no_unit_is_evicted_for_members_beyond_min_count() -> None:
     plan = want(2, 1, full_nodes(4, 4), node("n9", 8), RUNS)
     assert (plan.outcome, victims(plan)) == (Outcome.NOT_ELIGIBLE, [])
-    reason = "2 pods run and minCount is 1, so no pod goes for one more member"
+    reason = "2 pods run and minCount is 1, so no pod is evicted for one more member"
     assert plan.message.startswith(reason)
 
 

@@ -248,7 +248,7 @@ def test_a_victims_reason_names_the_filter_that_refuses_the_preemptor_beside_it(
     victim: Schedulable, preemptor: Schedulable, reason: str, semantics: Semantics
 ) -> None:
     answer = planned([node("n1"), node("n2", 0, taints=[])], victim, preemptor, by="p", semantics=semantics)
-    assert [each.reason for each in answer.victims] == [f"the preemptor cannot stand beside it: {reason}"]
+    assert [each.reason for each in answer.victims] == [f"the preemptor cannot run beside it: {reason}"]
 
 
 def test_a_victims_reason_is_room_only_if_room_refuses_the_preemptor() -> None:
@@ -263,7 +263,7 @@ def test_a_victims_reason_is_room_only_if_room_refuses_the_preemptor() -> None:
     assert {each.name: each.reason for each in answer.victims} == {
         "big": "its cpu on n1 is needed",
         "small": (
-            "the preemptor cannot stand beside it: node(s) didn't have free ports for the requested pod ports"
+            "the preemptor cannot run beside it: node(s) didn't have free ports for the requested pod ports"
         ),
     }
 
@@ -274,7 +274,7 @@ def test_an_explanation_leaves_the_engine_as_it_was() -> None:
         node("n1"), with_port("v", 1, node="n1", ago=60), [with_port(name, 9) for name in ("p", "twin")]
     )
     decision = engine.decide((NS, "p"), NOW)
-    assert engine.explain(decision, NOW).victims[0].reason.startswith("the preemptor cannot stand beside it:")
+    assert engine.explain(decision, NOW).victims[0].reason.startswith("the preemptor cannot run beside it:")
     again = engine.decide((NS, "twin"), NOW)
     assert again.chosen is not None
     assert decision.chosen is not None

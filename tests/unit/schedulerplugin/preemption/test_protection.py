@@ -36,7 +36,7 @@ NOTHING = ClusterState(native_served=False)
             id="another scheduler",
         ),
         pytest.param(pod(schedulerName="podium-scheduler"), OURS, None, id="the scheduler's own"),
-        pytest.param(pod(schedulerName="other"), Settings(), None, id="any scheduler, unless told"),
+        pytest.param(pod(schedulerName="other"), Settings(), None, id="any scheduler by default"),
     ],
 )
 def test_pods_that_are_protected(victim: Schedulable, settings: Settings, why: str | None) -> None:

@@ -185,7 +185,7 @@ def test_no_pod_goes_for_an_entry_that_would_fit_but_for_the_hold() -> None:
     world.die("small-0")
     world.run(pod("late", 1, 5))
     assert (world.evicted(), held(world)) == ([], ["n0"])
-    assert "no pod goes, for the room is free and a waiting gang holds it until" in world.message("late")
+    assert "no pod is evicted: the room is free, and a waiting gang holds it until" in world.message("late")
     world.run(pod("next", 2, 5))
     world.later(HOLD)
     assert (world.evicted(), world.bound()["late"]) == ([], "n0")

@@ -81,7 +81,7 @@ def test_pods_that_join_late(sandbox: Sandbox) -> None:
     free = {"n0", "n1", "n2"} - {sandbox.where(pod) for pod in sandbox.pods().values()}
     sandbox.pod("low", 4, 1, node=free.pop())
     (late,) = sandbox.members("gang", 1, 4, 5, first=2)
-    sandbox.until_message(late, "no pod goes for one more member")
+    sandbox.until_message(late, "no pod is evicted for one more member")
     assert sandbox.touched() == []
     sandbox.ask(
         "PATCH", sandbox.groups_path("gang"), {"metadata": {"annotations": {PREEMPT_FOR_ALL: "true"}}}
