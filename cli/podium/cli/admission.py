@@ -11,6 +11,7 @@ import msgspec
 from podium.api.convert import VERSIONS, convert
 from podium.api.findings import ObjectRef
 from podium.api.inputnotes import InputNotes
+from podium.api.podmakers import CLUSTER_MAKERS
 from podium.api.reads import FOLLOWED, MANIFEST_READS, READS, Kind
 from podium.cli.admission_report import AdmissionResult
 from podium.cluster.state import ClusterState
@@ -223,7 +224,7 @@ def _unreadable(ref: ObjectRef, verdict: Verdict, problem: str) -> Verdict:
 def reference(document: Mapping[str, Any]) -> ObjectRef:
     """Return the identity of an object; one without a name has its generateName."""
     meta = document.get("metadata") or {}
-    cluster_scoped = document["kind"] in ("PriorityClass", "Namespace")
+    cluster_scoped = document["kind"] in ("PriorityClass", "Namespace", *CLUSTER_MAKERS)
     namespace = "" if cluster_scoped else meta.get("namespace") or "default"
     name = meta.get("name") or meta.get("generateName") or ""
     return ObjectRef(document["apiVersion"], document["kind"], str(namespace), str(name))

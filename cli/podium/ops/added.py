@@ -19,6 +19,7 @@ from podium.api.schedulable import SCHEDULING_READS
 from podium.documents.load import CLUSTER_INFO, CLUSTER_SCOPED, Identity, identity_of, note_duplicate
 from podium.documents.split import Document, ReadError
 from podium.ops.makers import MOST_PODS, generated, size_of, uid_of
+from podium.ops.trainjobs import with_jobsets
 
 T = TypeVar("T")
 # The API groups of Kubernetes itself, without the suffix `.k8s.io`; all of their kinds with pods are read.
@@ -77,7 +78,7 @@ def read_added(
     found: dict[Identity, Added] = {}
     others: Counter[tuple[str, str]] = Counter()
     notes = InputNotes()
-    for document in documents:
+    for document in with_jobsets(documents):
         read = _READS.get((document.apiVersion, document.kind))
         if read is None or read.kind is Kind.COMPOSITE_GROUP:
             if (document.apiVersion, document.kind) != CLUSTER_INFO and not document.kind.endswith("List"):

@@ -252,7 +252,7 @@ def _unplanned(owner: MadePods) -> str:
     """Return why the pods of an object cannot be planned, or an empty text."""
     maker = POD_MAKERS[owner.apiVersion, owner.kind]
     if maker.elsewhere:
-        return f"{maker.elsewhere}. Add the JobSet or the pods that it creates"
+        return f"{maker.elsewhere}. Add the runtime to the file"
     if any(role.number is None for role in owner.roles()):
         return f"the number of pods of a {owner.kind} depends on its steps. Add the pods themselves"
     return ""

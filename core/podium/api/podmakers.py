@@ -320,6 +320,7 @@ _SPARK_FIELDS = (
 _MEMORY = re.compile(r"(\d{1,12})([kmgt]?)(?:i?b)?")
 # The scheduler that Volcano's webhook gives to a Job without one.
 _VOLCANO = "volcano"
+_RUNTIME_ROLES = "spec.template.spec.replicatedJobs.*"
 _CLIQUES = "spec.template.cliques.*"
 _TASKS = "spec.tasks.*"
 _MIN_SCALE = "spec.template.metadata.annotations[autoscaling.knative.dev/min-scale]"
@@ -337,6 +338,8 @@ _KUBEFLOW = {
     "JAXJob": _replicas("jaxReplicaSpecs"),
 }
 
+# The kinds among them without a namespace.
+CLUSTER_MAKERS = frozenset(("ClusterTrainingRuntime",))
 # By (apiVersion, kind).
 POD_MAKERS: dict[tuple[str, str], PodMaker] = {
     **{
@@ -353,6 +356,12 @@ POD_MAKERS: dict[tuple[str, str], PodMaker] = {
     ("trainer.kubeflow.org/v1alpha1", "TrainJob"): PodMaker(
         suspend="spec.suspend", elsewhere="its pods are described in the runtime of spec.runtimeRef"
     ),
+    **{
+        ("trainer.kubeflow.org/v1alpha1", kind): PodMaker(
+            (Role(f"{_RUNTIME_ROLES}.template.spec.template", name=f"{_RUNTIME_ROLES}.name"),)
+        )
+        for kind in ("TrainingRuntime", "ClusterTrainingRuntime")
+    },
     ("batch.volcano.sh/v1alpha1", "Job"): PodMaker(
         (
             Role(

@@ -18,6 +18,7 @@ from podium.api.events import PAST_READS
 from podium.api.findings import ObjectError, ObjectRef, group_of
 from podium.api.inputnotes import DuplicateInput, InputNotes
 from podium.api.meta import ObjectMeta
+from podium.api.podmakers import CLUSTER_MAKERS
 from podium.api.reads import MANIFEST_READS, READS, Kind, Reads
 from podium.api.schedulable import SCHEDULING_READS
 from podium.api.selectors import parse_selector
@@ -247,7 +248,7 @@ class Loader:
         metadata = value.metadata
         if not metadata.name:
             metadata.name = self._name(document, metadata.generateName)
-        if read.kind in CLUSTER_SCOPED:
+        if read.kind in CLUSTER_SCOPED or document.kind in CLUSTER_MAKERS:
             metadata.namespace = None
         elif not metadata.namespace:
             metadata.namespace = "default"

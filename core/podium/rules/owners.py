@@ -12,6 +12,7 @@ import msgspec
 from podium.api.findings import Finding, ObjectRef
 from podium.api.foreign import JOBSET_GATE, MANIFEST_OWNERS, neutral_owner, template_documents
 from podium.api.minors import named
+from podium.api.podmakers import CLUSTER_MAKERS
 from podium.cluster.reader import ClusterReader
 from podium.rules import names
 from podium.rules.admission import Operation, Profile, Request, Verdict, review
@@ -32,7 +33,8 @@ def review_owner(request: Request, view: ClusterReader, profile: Profile) -> Ver
     meta = {**document.get("metadata", {})}
     meta.setdefault("namespace", "default")
     name = meta.get("name") or meta.get("generateName") or ""
-    ref = ObjectRef(document["apiVersion"], document["kind"], meta["namespace"], name)
+    namespace = "" if document["kind"] in CLUSTER_MAKERS else meta["namespace"]
+    ref = ObjectRef(document["apiVersion"], document["kind"], namespace, name)
     owner = msgspec.convert(document, MANIFEST_OWNERS[document["apiVersion"], document["kind"]].type)
     neutral = neutral_owner(owner)
     warnings: list[str] = []

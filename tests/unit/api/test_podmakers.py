@@ -85,6 +85,18 @@ CASES = [
             ("JAXJob", "jaxReplicaSpecs"),
         )
     ),
+    Case(
+        "the number of pods of a runtime is that of its TrainJobs",
+        ("trainer.kubeflow.org/v1alpha1", "TrainingRuntime"),
+        {
+            "template": {
+                "spec": {
+                    "replicatedJobs": [{"name": "node", "template": {"spec": {"template": pods("high")}}}]
+                }
+            }
+        },
+        {"spec.template.spec.replicatedJobs[0].template.spec.template": ("high", None, None)},
+    ),
     Case("its runtime has the pods", ("trainer.kubeflow.org/v1alpha1", "TrainJob"), {"runtimeRef": {}}, {}),
     Case(
         "tasks",
