@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from podium.controlplane import build
-from podium.controlplane.releases import RELEASES
+from podium.controlplane import build, cached, gobuild
+from podium.controlplane.releases import RELEASES, Release
 from podium.errors import PodiumError
 
 RELEASE = RELEASES["1.37"]
@@ -134,7 +134,7 @@ def test_a_second_builder_waits_says_so_and_builds_nothing(tmp_path: Path, envir
     ],
 )
 def test_a_digest_differs_for_different_parts(other: list[bytes]) -> None:
-    assert build.digest(other) != build.digest([b"machine", b"go.mod", b"go.sum"])
+    assert cached.digest(other) != cached.digest([b"machine", b"go.mod", b"go.sum"])
 
 
 def test_the_minors_have_stamps_of_their_own(tmp_path: Path) -> None:
@@ -143,8 +143,11 @@ def test_the_minors_have_stamps_of_their_own(tmp_path: Path) -> None:
     (module / "etcd").mkdir(parents=True)
     for name in ("go.mod", "go.sum", "etcd/main.go"):
         (module / name).write_text(name, encoding="ascii")
-    stamps = {build.stamp_of(build.BuildPlan(release, module, tmp_path)) for release in RELEASES.values()}
-    before = build.stamp_of(build.BuildPlan(RELEASE, module, tmp_path))
+
+    def stamp(release: Release) -> str:
+        return gobuild.stamp_of(build.plan_of(release, module, tmp_path))
+
+    before = stamp(RELEASE)
+    assert len({stamp(release) for release in RELEASES.values()}) == 2
     (module / "go.sum").write_text("changed", encoding="ascii")
-    assert len(stamps) == 2
-    assert build.stamp_of(build.BuildPlan(RELEASE, module, tmp_path)) != before
+    assert stamp(RELEASE) != before
