@@ -11,7 +11,7 @@ DEV := .venv/.dev
 
 .PHONY: help
 help: ## List the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 $(RUNTIME): requirements.lock pyproject.toml tools/venv
 	@tools/venv requirements.lock
@@ -65,6 +65,10 @@ test: $(DEV) ## All tests, with real servers (built while the unit tests run) an
 .PHONY: test-versions
 test-versions: $(DEV) ## Network tests on the lowest and the newest versions that pyproject.toml allows
 	@tools/test-versions
+
+.PHONY: e2e
+e2e: $(DEV) ## Podium's image in clusters of real nodes, with real Jobs (needs root on Debian or Ubuntu)
+	$(BIN)/python -m pytest -m e2e tests/e2e --durations 20 -q
 
 .PHONY: soak
 soak: $(DEV) ## All tests at length: differentials in full, Hypothesis, 100 rounds, an hour of churn

@@ -174,6 +174,10 @@ def test_monitoring(page_run: PageRun, installed: Server) -> None:
     page_run.at(installed).rest()
 
 
+def test_real_nodes(page_run: PageRun) -> None:
+    page_run.rest()
+
+
 def test_reconciler(page_run: PageRun, team: Server, tmp_path: Path) -> None:
     """The Job gets a group of its size and class, and the pod that differs is reported.
 

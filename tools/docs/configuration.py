@@ -20,6 +20,7 @@ from podium.cli.config.policyfile import AllowanceModel, PolicyModel
 from podium.cli.config.schedulerfile import SchedulerModel
 from podium.cli.config.whatiffile import WhatIfModel
 from podium.cli.main import command as podium
+from podium.realnode import network
 
 ENVELOPE = ("apiVersion", "kind")
 PROCESSES = ("webhook", "controller", "scheduler")
@@ -58,7 +59,12 @@ ENVIRONMENT = {
 KEY = re.compile(r"[a-z0-9-]+(\.[a-z0-9-]+)+/(?!v\d+((alpha|beta)\d+)?$)[A-Za-z0-9._-]*")
 OWN = ".podium.dev/"
 # Texts that are no key of a label or annotation, or that no user may set.
-OTHERS = ("kubectl.kubernetes.io/last-applied-configuration", "k8s.io/initial-events-end")
+OTHERS = (
+    "kubectl.kubernetes.io/last-applied-configuration",
+    "k8s.io/initial-events-end",
+    network.PODS,
+    network.SERVICES,
+)
 
 
 def reference() -> str:

@@ -46,7 +46,8 @@ class WantedCluster(NamedTuple):
 
     kubernetes: str | None = None
     workload_api: bool | None = None
-    nodes: int | None = None
+    nodes: int | None = None  # Fake nodes.
+    real_nodes: int | None = 0
     controllers: bool = True
     apiserver: tuple[str, ...] = ()  # Further arguments of kube-apiserver, for a new cluster.
 
@@ -70,7 +71,7 @@ def up(
     are stopped again and the logs stay.
     """
     folder.parent.mkdir(parents=True, exist_ok=True)
-    with _alone(folder, progress):
+    with locked(folder, progress):
         state = load(folder)
         is_new = state is None
         if state is None:
@@ -91,7 +92,7 @@ def down(folder: Path, progress: IO[str]) -> bool:
     """Stop every process of the cluster in `folder` and remove the folder; return False if there is none."""
     if not folder.is_dir():
         return False
-    with _alone(folder, progress):
+    with locked(folder, progress):
         state = load(folder)
         if state is not None:
             _stop(state, state.components)
@@ -101,6 +102,7 @@ def down(folder: Path, progress: IO[str]) -> bool:
 
 def status(state: ControlPlaneState, now: float) -> list[ProcessRow]:
     """Return the components in starting order; `now` is in seconds since 1970."""
+    started = names(controllers=state.settings.controllers)
     return [
         ProcessRow(
             name,
@@ -108,7 +110,7 @@ def status(state: ControlPlaneState, now: float) -> list[ProcessRow]:
             running.version,
             max(0.0, now - running.since) if alive(running.process) else None,
         )
-        for name in names(controllers=state.settings.controllers)
+        for name in (state.components if state.settings.real_nodes else started)
         if (running := state.components.get(name)) is not None
     ]
 
@@ -117,6 +119,7 @@ def check_same(settings: ClusterSettings, wanted: WantedCluster) -> None:
     """Raise PodiumError if the existing cluster cannot be the wanted one."""
     asked = (
         ("Kubernetes", settings.kubernetes, wanted.kubernetes),
+        ("real nodes", settings.real_nodes, wanted.real_nodes),
         ("the Workload API", settings.workload_api, wanted.workload_api),
         ("controllers", settings.controllers, wanted.controllers),
     )
@@ -132,7 +135,8 @@ def _word(value: object) -> str:
     return ("off", "on")[value] if isinstance(value, bool) else str(value)
 
 
-def _alone(folder: Path, progress: IO[str]) -> contextlib.AbstractContextManager[None]:
+def locked(folder: Path, progress: IO[str]) -> contextlib.AbstractContextManager[None]:
+    """Return the lock of the cluster in `folder`, for one command at a time."""
     # The lock is beside the folder, because the folder is removed while the lock is held.
     waiting = f"waiting for another command on cluster {folder.name} to end"
     return alone(folder.with_name(f".{folder.name}.lock"), lambda: print(waiting, file=progress, flush=True))
@@ -169,7 +173,7 @@ def _start(folder: Path, state: ControlPlaneState, paths: Mapping[str, Path]) ->
                 if name in ("etcd", "kube-apiserver"):
                     readiness.wait_for(folder, state, name)
                 if name == "kube-apiserver":
-                    _write_credentials(folder, state.settings)
+                    write_credentials(folder, state.settings)
             for name in listening(controllers=state.settings.controllers):
                 readiness.wait_for(folder, state, name)
         except BaseException:
@@ -202,10 +206,10 @@ def _stop(state: ControlPlaneState, components: Iterable[str]) -> None:
     process.stop(etcd, grace=_GRACE_SECONDS)
 
 
-def _write_credentials(folder: Path, settings: ClusterSettings) -> None:
+def write_credentials(folder: Path, settings: ClusterSettings) -> None:
     """Write the CA, and a kubeconfig for the administrator and each component.
 
-    The server has just created the CA.
+    The CA is the last certificate of the server's own chain.
     """
     reach = access(folder, settings)
     authority = credentials.last_certificate((folder / SERVER_CERTIFICATE).read_text(encoding="ascii"))

@@ -38,6 +38,7 @@ class ClusterSettings(msgspec.Struct, frozen=True, kw_only=True):
     # True: kube-controller-manager, kube-scheduler and kwok run too. False: the API server alone.
     controllers: bool
     ports: dict[str, int]  # by component
+    real_nodes: int = 0  # Nodes with a kubelet each; 0 if kwok's fake nodes are the nodes.
     apiserver: tuple[str, ...] = ()  # Further arguments of kube-apiserver, for tests that need an audit log.
 
     @property

@@ -6,14 +6,19 @@ and the key that signs service account tokens. Only the owner can read these fil
 
 import base64
 import secrets
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 
 from podium.controlplane.components import SERVICE_ACCOUNT_KEY, TOKENS
 from podium.documents import files
 
 ADMIN = "admin"
+# User and groups by the name of an identity.
+Identities = Mapping[str, tuple[str, tuple[str, ...]]]
+
 # User and groups by component; RBAC's bootstrap policy has the two system users, as on any cluster.
-_IDENTITIES = {
+_IDENTITIES: Identities = {
     ADMIN: ("podium:admin", ("system:masters",)),
     "kube-controller-manager": ("system:kube-controller-manager", ()),
     "kube-scheduler": ("system:kube-scheduler", ()),
@@ -21,8 +26,8 @@ _IDENTITIES = {
 }
 
 
-def write(folder: Path) -> None:
-    """Create the tokens and the service account key of a new cluster."""
+def write(folder: Path, more: Identities = MappingProxyType({})) -> None:
+    """Create the tokens and the service account key of a new cluster; `more` are further identities."""
     from cryptography.hazmat.primitives.asymmetric import ec  # noqa: PLC0415 - only for a new cluster
     from cryptography.hazmat.primitives.serialization import (  # noqa: PLC0415 - as above
         Encoding,
@@ -32,7 +37,7 @@ def write(folder: Path) -> None:
 
     lines = [
         ",".join((secrets.token_urlsafe(32), user, name, *groups)) + "\n"
-        for name, (user, groups) in _IDENTITIES.items()
+        for name, (user, groups) in {**_IDENTITIES, **more}.items()
     ]
     write_private(folder / TOKENS, "".join(lines))
     key = ec.generate_private_key(ec.SECP256R1())

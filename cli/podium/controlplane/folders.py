@@ -14,6 +14,11 @@ def cache(environ: Mapping[str, str] = os.environ) -> Path:
     return _base(environ, "XDG_CACHE_HOME", ".cache") / "podium" / "controlplane"
 
 
+def nodes_cache(environ: Mapping[str, str] = os.environ) -> Path:
+    """Return the folder of what real nodes run: `$XDG_CACHE_HOME/podium/realnode`."""
+    return cache(environ).with_name("realnode")
+
+
 def clusters(environ: Mapping[str, str] = os.environ) -> Path:
     """Return the folder of running clusters, one folder each: `$XDG_STATE_HOME/podium/clusters`."""
     return _base(environ, "XDG_STATE_HOME", ".local/state") / "podium" / "clusters"

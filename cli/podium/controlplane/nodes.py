@@ -15,9 +15,14 @@ _ALLOCATABLE = {
 _NOT_SET = ("bootID", "kernelVersion", "kubeProxyVersion", "machineID", "osImage", "systemUUID")
 
 
+def node_name(index: int) -> str:
+    """Return the name of node number `index` (from 0), fake or real."""
+    return f"node-{index}"
+
+
 def node(index: int, *, version: str) -> dict[str, Any]:
     """Return node number `index` (from 0) as it is created; `version` is the kubelet's, e.g. "1.37.0"."""
-    name = f"node-{index}"
+    name = node_name(index)
     return {
         "apiVersion": "v1",
         "kind": "Node",

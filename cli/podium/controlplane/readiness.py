@@ -31,18 +31,22 @@ def wait_for(folder: Path, state: ControlPlaneState, component: str) -> None:
     wait_while_alive(folder, state, component, _probe(folder, state, component))
 
 
-def wait_for_pods(folder: Path, state: ControlPlaneState) -> None:
-    """Wait until the default namespace admits pods and every existing node can take them."""
+def wait_for_pods(folder: Path, state: ControlPlaneState, count: int = 0, keeper: str = "kwok") -> None:
+    """Wait until the default namespace admits pods and every node can take them, `count` nodes at least.
+
+    `keeper` is the component that makes nodes ready.
+    """
     with contextlib.closing(access(folder, state.settings).client()) as client:
 
         def account_exists() -> bool:
             return client.request("GET", "/api/v1/namespaces/default/serviceaccounts/default")[0] == 200
 
         def nodes_are_ready() -> bool:
-            return not nodes.unready(client.request("GET", "/api/v1/nodes")[1]["items"])
+            existing = client.request("GET", "/api/v1/nodes")[1]["items"]
+            return len(existing) >= count and not nodes.unready(existing)
 
         wait_while_alive(folder, state, "kube-controller-manager", account_exists)
-        wait_while_alive(folder, state, "kwok", nodes_are_ready)
+        wait_while_alive(folder, state, keeper, nodes_are_ready)
 
 
 def wait_while_alive(

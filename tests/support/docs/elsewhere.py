@@ -22,8 +22,8 @@ def elsewhere(line: str) -> Elsewhere | None:
 
 
 def _is_a_target(line: str) -> None:
-    targets = re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE)
-    found = re.match(r"make ([a-z-]+)", line)
+    targets = re.findall(r"^([a-z0-9-]+):", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE)
+    found = re.match(r"make ([a-z0-9-]+)", line)
     assert found is not None
     assert found[1] in targets
 
@@ -54,6 +54,10 @@ def _is_run_by_its_own_test(line: str) -> None:
     assert any(f"\n$ {line}" in page.read_text("utf-8") for page in pages)
 
 
+def _is_on_the_page_of_real_nodes(line: str) -> None:
+    assert f"\n$ {line}" in (ROOT / "docs" / "real-nodes.md").read_text("utf-8")
+
+
 ELSEWHERE = (
     Elsewhere(
         r"podium ui\b",
@@ -65,6 +69,11 @@ ELSEWHERE = (
         "sets up or tests this checkout, as integration/repository/test_make.py and .ci/run do; or needs "
         "Docker and kind, whose steps tests/unit/manifests/test_kind.py writes down",
         _is_a_target,
+    ),
+    Elsewhere(
+        r"podium cluster (up --real|run )",
+        "needs root and a kubelet's kernel; tests/e2e/test_page.py runs each",
+        _is_on_the_page_of_real_nodes,
     ),
     Elsewhere(
         r"helm ",

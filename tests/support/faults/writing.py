@@ -197,8 +197,9 @@ def group(name: str, class_name: str = CLASS) -> dict[str, Any]:
 
 
 def member(name: str) -> dict[str, Any]:
-    """Return a pod that is a member of the group of its name."""
+    """Return a pod that is a member of the group of its name; no scheduler places it on a node."""
     spec = {
+        "schedulerName": "none",
         "priorityClassName": CLASS,
         "terminationGracePeriodSeconds": 0,
         "containers": [{"name": "main", "image": "example.com/none"}],

@@ -6,6 +6,7 @@ other output of `up` goes to stderr.
 
 import os
 import re
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -17,7 +18,11 @@ from podium.cli.render.text import Layout
 from podium.controlplane import cluster, folders, programs
 from podium.controlplane.build import PROGRAMS
 from podium.controlplane.releases import NEWEST, RELEASES
-from podium.controlplane.state import access, load
+from podium.controlplane.state import ControlPlaneState, access, load
+from podium.errors import PodiumError, PodiumUsageError
+from podium.realnode import cluster as real
+from podium.realnode import entry, requirements
+from podium.realnode import programs as node_programs
 
 DEFAULT_NAME = "podium"
 _NOT_ALL_RUN = 3
@@ -42,14 +47,14 @@ kubernetes_option = click.option(
     context_settings={"help_option_names": ["-h", "--help"]},
     epilog=examples(
         ("Start a control plane of Kubernetes 1.36", "podium cluster up --kubernetes 1.36"),
-        ("Stop it and remove its data", "podium cluster down"),
+        ("Start a cluster whose nodes run containers", "podium cluster up --real --nodes 2"),
     ),
 )
 def command() -> None:
     """Start and stop a real control plane on this machine.
 
     A cluster is etcd and the released kube-apiserver, kube-controller-manager and kube-scheduler, on
-    loopback, with fake nodes run by kwok.
+    loopback, with fake nodes run by kwok. With --real, its nodes run containers.
     """
 
 
@@ -59,22 +64,35 @@ def command() -> None:
 @click.option(
     "--nodes",
     type=click.IntRange(0),
-    help=f"Minimum number of fake nodes.  [default: {cluster.DEFAULT_NODES} for a new cluster]",
+    help="Minimum number of fake nodes, or number of real nodes."
+    f"  [default: {cluster.DEFAULT_NODES} fake or {real.DEFAULT_NODES} real nodes for a new cluster]",
+)
+@click.option(
+    "--real", "is_real", is_flag=True, help="Run kubelet and containerd on each node (Linux, root)."
 )
 @click.option(
     "--workload-api/--no-workload-api",
     default=None,
     help="Enable the feature gates of Workload and PodGroup.  [default: on]",
 )
-def up(name: str, kubernetes: str | None, nodes: int | None, workload_api: bool | None) -> None:
+def up(
+    name: str, kubernetes: str | None, nodes: int | None, is_real: bool, workload_api: bool | None
+) -> None:
     """Start a cluster and print the path of its kubeconfig.
 
     Its programs are built first, which takes minutes, unless KUBEBUILDER_ASSETS names a folder that has them.
+    With --real, the programs of nodes are built too, and nothing is changed on the machine outside of the
+    cluster's namespaces and cgroups.
     """
     folder = folders.clusters() / name
     before = time.monotonic()
-    wanted = cluster.WantedCluster(kubernetes=kubernetes, nodes=nodes, workload_api=workload_api)
-    state, started = cluster.up(folder, wanted, os.environ, sys.stderr)
+    wanted = cluster.WantedCluster(kubernetes=kubernetes, workload_api=workload_api)
+    if is_real:
+        if nodes is not None and not 1 <= nodes <= real.MOST_NODES:
+            raise PodiumUsageError(f"--nodes with --real is 1 to {real.MOST_NODES}")
+        state, started = real.up(folder, wanted._replace(real_nodes=nodes), os.environ, sys.stderr)
+    else:
+        state, started = cluster.up(folder, wanted._replace(nodes=nodes), os.environ, sys.stderr)
     what = f"cluster {name}: Kubernetes {state.settings.release.version}"
     without = "" if state.settings.workload_api else " without the Workload API"
     how = f"is ready after {time.monotonic() - before:.0f} s" if started else "is already running"
@@ -86,7 +104,8 @@ def up(name: str, kubernetes: str | None, nodes: int | None, workload_api: bool 
 @name_option
 def down(name: str) -> None:
     """Stop a cluster and remove all of its data."""
-    gone = cluster.down(folders.clusters() / name, sys.stderr)
+    folder = folders.clusters() / name
+    gone = (real if real.is_real(folder) else cluster).down(folder, sys.stderr)
     click.echo(
         f"cluster {name} is stopped and removed" if gone else f"cluster {name} does not exist", err=True
     )
@@ -108,11 +127,56 @@ def status() -> None:
 
 @command.command()
 @kubernetes_option
-def build(kubernetes: str | None) -> None:
+@click.option("--real", "is_real", is_flag=True, help="Also build the programs of real nodes (Linux, root).")
+def build(kubernetes: str | None, is_real: bool) -> None:
     """Build a cluster's programs, by default for every minor, and print their folder."""
     for release in [RELEASES[kubernetes]] if kubernetes else RELEASES.values():
         found = programs.find(release, PROGRAMS, os.environ, sys.stderr)
         click.echo(found["kube-apiserver"].parent)
+        if is_real:
+            requirements.check()
+            click.echo(node_programs.find(release, os.environ, sys.stderr).kubernetes)
+
+
+@command.command("load")
+@name_option
+@click.argument(
+    "archives", nargs=-1, required=True, type=click.Path(exists=True, dir_okay=False, path_type=Path)
+)
+def load_images(name: str, archives: tuple[Path, ...]) -> None:
+    """Import image archives into every real node, such as those of `docker save`."""
+    _, state = _real(name)
+    for archive in archives:
+        entry.load(state, archive)
+    click.echo(f"cluster {name}: {len(archives)} archives imported into each node", err=True)
+
+
+@command.command(context_settings={"ignore_unknown_options": True})
+@name_option
+@click.option("--node", help="Node in which to run it, with the node's files.  [default: the network alone]")
+@click.argument("arguments", nargs=-1, required=True, type=click.UNPROCESSED)
+def run(name: str, node: str | None, arguments: tuple[str, ...]) -> None:
+    """Run a command in the network of a cluster with real nodes, where Services and pods can be reached.
+
+    KUBECONFIG is set for the command, and kubectl is on its PATH. Its exit code is the exit code.
+    """
+    folder, state = _real(name)
+    if node is None:
+        begin, variables = entry.network_command(folder, state)
+        kubectl = programs.find(state.settings.release, ["kubectl"], os.environ, sys.stderr)["kubectl"]
+        variables["PATH"] = f"{kubectl.parent}:{os.environ['PATH']}"
+    else:
+        begin, variables = entry.node_command(state, node), {}
+    done = subprocess.run([*begin, *arguments], env={**os.environ, **variables}, check=False)  # noqa: S603
+    sys.exit(done.returncode)
+
+
+def _real(name: str) -> tuple[Path, ControlPlaneState]:
+    folder = folders.clusters() / name
+    state = load(folder)
+    if state is None or not state.settings.real_nodes:
+        raise PodiumError(f"cluster {name} has no real nodes. To start one: `podium cluster up --real`")
+    return folder, state
 
 
 def _folders() -> list[Path]:

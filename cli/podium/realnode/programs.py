@@ -1,0 +1,84 @@
+"""The programs of real nodes in the cache: built from Go modules, a Debian root, and the sandbox image."""
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import IO
+
+from podium.controlplane import build, folders, gobuild
+from podium.controlplane.gobuild import GoBuild
+from podium.controlplane.releases import Release
+from podium.documents import packagedata
+from podium.realnode import archive, debian
+from podium.realnode.filesystem import Programs
+from podium.realnode.nodefiles import SANDBOX_IMAGE
+
+_CONTAINERD = "github.com/containerd/containerd/v2"
+CONTAINERD_VERSION = "2.4.2"  # as tools/realnode/modules/containerd/go.mod requires
+# Snapshotters and exporters that these nodes do not use.
+_CONTAINERD_TAGS = "no_btrfs no_devmapper no_zfs no_tracing"
+
+
+def builds(release: Release, modules: Path, cache: Path) -> dict[str, GoBuild]:
+    """Return the Go programs of a node, by the field of Programs."""
+    return {
+        "kubernetes": GoBuild(
+            title=f"kubelet {release.version}",
+            module=modules / f"v{release.minor}",
+            files=("go.mod", "go.sum"),
+            arguments=gobuild.arguments(
+                build.version_flags(release),
+                ("k8s.io/kubernetes/cmd/kubelet", "k8s.io/kubernetes/cmd/kube-proxy"),
+            ),
+            place=cache / f"kubernetes-{release.version}",
+            notice=(f"building kubelet and kube-proxy {release.version}, once: several minutes",),
+        ),
+        "containerd": GoBuild(
+            title=f"containerd {CONTAINERD_VERSION}",
+            module=modules / "containerd",
+            files=("go.mod", "go.sum"),
+            arguments=gobuild.arguments(
+                f"-X {_CONTAINERD}/version.Version=v{CONTAINERD_VERSION}",
+                tuple(
+                    f"{_CONTAINERD}/cmd/{name}" for name in ("containerd", "containerd-shim-runc-v2", "ctr")
+                ),
+                tags=_CONTAINERD_TAGS,
+            ),
+            place=cache / f"containerd-{CONTAINERD_VERSION}",
+            notice=(f"building containerd {CONTAINERD_VERSION}, once: several minutes",),
+        ),
+        "toolbox": GoBuild(
+            title="toolbox",
+            module=modules / "toolbox",
+            files=("go.mod", "main.go"),
+            arguments=gobuild.arguments("", (".",)),
+            place=cache / "toolbox",
+            notice=(),
+        ),
+    }
+
+
+def find(release: Release, environ: Mapping[str, str], progress: IO[str]) -> Programs:
+    """Return what a node of a release runs; missing parts are made first.
+
+    Raises PodiumError if that fails.
+    """
+    cache = folders.nodes_cache(environ)
+    modules = packagedata.folder("realnode")
+    root = debian.root(cache, "node-root", debian.NODE, progress)
+    built = {
+        name: gobuild.ensure(plan, environ, progress)
+        for name, plan in builds(release, modules, cache).items()
+    }
+    toolbox = built["toolbox"] / "toolbox"
+    return Programs(root, built["kubernetes"], built["containerd"], toolbox, _sandbox(toolbox))
+
+
+def _sandbox(toolbox: Path) -> Path:
+    """Return the archive of the sandbox image, written if missing: a new build has a new folder."""
+    place = toolbox.with_name("toolbox.tar")
+    if not place.exists():
+        draft = place.with_name(f"{place.name}.{os.getpid()}")
+        archive.write(draft, toolbox, SANDBOX_IMAGE)
+        draft.replace(place)
+    return place

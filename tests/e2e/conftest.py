@@ -1,0 +1,75 @@
+"""The clusters of real nodes that the tests here share, one after the other, and Podium installed in each.
+
+The tests run if they are asked for by `-m e2e`, as `make e2e` does: they need root on Linux and minutes.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+from tests.support.e2e.cluster import GANG_NODE, NAMESPACE, Nodes, running, wait_ready
+from tests.support.faults.writing import new_class
+from tests.support.install.scene import MERGE, podium, settled
+from tools.realnode import image
+
+from podium.api.groups import RESERVED
+from podium.controlplane.releases import RELEASES
+
+# A kubelet takes a minute or more to bring a changed ConfigMap into a pod.
+_SCHEDULER = """\
+apiVersion: config.podium.dev/v1
+kind: SchedulerConfiguration
+preemption: enforce
+reservedNodes: scheduling.podium.dev/reserved
+"""
+IMAGE, NEXT_IMAGE = "podium:dev", "podium:next"
+
+
+class Installed(NamedTuple):
+    """A cluster with Podium, and its objects before that."""
+
+    nodes: Nodes
+    before: dict[str, Any]
+
+
+def pytest_ignore_collect(config: pytest.Config) -> bool | None:
+    """Leave this folder out of every run that does not ask for it."""
+    return None if "e2e" in config.option.markexpr else True
+
+
+@pytest.fixture(scope="session")
+def images() -> list[Path]:
+    """Return the archives of this checkout's image, under two names."""
+    return [image.build(tag=IMAGE), image.build(tag=NEXT_IMAGE)]
+
+
+@pytest.fixture(scope="session", params=RELEASES)
+def nodes(request: pytest.FixtureRequest, images: list[Path]) -> Iterator[Nodes]:
+    """Yield a cluster of each release in turn, with the image in every node."""
+    with running(RELEASES[request.param]) as cluster:
+        for archive in images:
+            cluster.load(archive)
+        yield cluster
+
+
+@pytest.fixture(scope="session")
+def installed(nodes: Nodes) -> Installed:
+    """Install Podium with its scheduler, let it preempt, and reserve a node for gangs."""
+    before = settled(nodes.server)
+    podium(nodes.server, "install", "--mode=scheduler", f"--image={IMAGE}")
+    path = f"/api/v1/namespaces/{NAMESPACE}/configmaps/podium-scheduler"
+    changed = {"data": {"scheduler.yaml": _SCHEDULER}}
+    assert nodes.server.request("PATCH", path, changed, MERGE)[0] == 200
+    nodes.server.kubectl("label", "node", GANG_NODE, f"{RESERVED}=yes")
+    nodes.server.kubectl("taint", "node", GANG_NODE, f"{RESERVED}=yes:NoSchedule")
+    nodes.server.kubectl("-n", NAMESPACE, "rollout", "restart", "deployment")
+    wait_ready(nodes)
+    return Installed(nodes, before)
+
+
+@pytest.fixture(scope="session")
+def podium_nodes(installed: Installed) -> Nodes:
+    """Return the cluster with Podium, and the class of the writers."""
+    new_class(installed.nodes.server)
+    return installed.nodes

@@ -1,0 +1,118 @@
+"""A cluster of real nodes for tests: three, of which the last is for gangs, and Podium's image in each."""
+
+import contextlib
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tests.support.servers import Server
+from tests.support.waiting import until
+
+from podium.controlplane import folders
+from podium.controlplane.cluster import WantedCluster
+from podium.controlplane.releases import Release
+from podium.controlplane.state import ControlPlaneState, access
+from podium.realnode import cluster, entry
+
+NAMESPACE = "podium-system"
+# For gangs alone; the others have Podium's own pods.
+GANG_NODE = "node-2"
+_NODES = 3
+# The file systems of nodes need a disk, which a temporary folder may not be on.
+_FOLDER = "e2e"
+
+
+@dataclass(frozen=True)
+class Nodes:
+    """A running cluster of real nodes; `server` is its API server."""
+
+    server: Server
+    state: ControlPlaneState
+    folder: Path
+
+    def on(self, node: str, *argv: str) -> str:
+        """Run a command in a node and return its output; a failure fails the test."""
+        return _output([*entry.node_command(self.state, node), *argv])
+
+    def inside(self, *argv: str) -> str:
+        """Run a command in the cluster's network and return its output; a failure fails the test."""
+        begin, variables = entry.network_command(self.folder, self.state)
+        return _output([*begin, *argv], variables)
+
+    def load(self, archive: Path) -> None:
+        """Import an image archive into every node."""
+        entry.load(self.state, archive)
+
+    def pods(self, selector: str, namespace: str = NAMESPACE) -> list[dict[str, Any]]:
+        """Return the pods with some labels that are not being deleted."""
+        path = f"/api/v1/namespaces/{namespace}/pods?labelSelector={selector}"
+        code, answer = self.server.request("GET", path)
+        assert code == 200, answer
+        return [pod for pod in answer["items"] if "deletionTimestamp" not in pod["metadata"]]
+
+    def signal(self, pod: dict[str, Any], name: str) -> None:
+        """Send a signal to the first process of a pod's only container, as the kernel of its node would."""
+        (status,) = pod["status"]["containerStatuses"]
+        container = status["containerID"].removeprefix("containerd://")
+        kill = ("ctr", "--namespace=k8s.io", "tasks", "kill", "--signal", name, container)
+        self.on(pod["spec"]["nodeName"], *kill)
+
+
+@contextlib.contextmanager
+def running(release: Release) -> Iterator[Nodes]:
+    """Yield a new cluster of a release; nothing of it is left at the end."""
+    folder = folders.nodes_cache() / _FOLDER / f"e2e-{release.minor}"
+    cluster.down(folder, sys.stderr)  # left by a run that was killed
+    try:
+        wanted = WantedCluster(kubernetes=release.minor, real_nodes=_NODES)
+        state, _ = cluster.up(folder, wanted, os.environ, sys.stderr)
+        reach = access(folder, state.settings)
+        with contextlib.closing(reach.client()) as client:
+            yield Nodes(Server(reach, state.settings, folder, client), state, folder)
+    finally:
+        cluster.down(folder, sys.stderr)
+
+
+def ready(nodes: Nodes, deployment: str) -> bool:
+    """Return whether a Deployment of Podium has all of its pods, of its newest template."""
+    path = f"/apis/apps/v1/namespaces/{NAMESPACE}/deployments/{deployment}"
+    code, found = nodes.server.request("GET", path)
+    if code != 200:
+        return False
+    status, wanted = found["status"], found["spec"]["replicas"]
+    counts = (status.get(each, 0) for each in ("replicas", "updatedReplicas", "availableReplicas"))
+    is_observed = status.get("observedGeneration") == found["metadata"]["generation"]
+    return is_observed and all(count == wanted for count in counts)
+
+
+def wait_ready(nodes: Nodes) -> None:
+    """Wait until every Deployment of Podium has all of its pods."""
+    for process in ("webhook", "controller", "scheduler"):
+        until(lambda name=f"podium-{process}": ready(nodes, name), f"{process} is ready")  # type: ignore[misc]
+
+
+def leader(nodes: Nodes, process: str) -> str:
+    """Return the pod that leads, empty without one."""
+    path = f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases/podium-{process}"
+    code, lease = nodes.server.request("GET", path)
+    holder: str = lease["spec"].get("holderIdentity") or "" if code == 200 else ""
+    names = [pod["metadata"]["name"] for pod in nodes.pods(f"app.kubernetes.io/component={process}")]
+    return next((name for name in names if name in holder), "")
+
+
+def _output(argv: list[str], variables: dict[str, str] | None = None) -> str:
+    done = subprocess.run(
+        argv,
+        env={**os.environ, **(variables or {})},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, f"{json.dumps(argv)}: {done.stdout}{done.stderr}"
+    return done.stdout

@@ -1,0 +1,145 @@
+"""Build Podium's image from the unchanged Dockerfile, without Docker and without a registry.
+
+buildah runs in the file system of a node, in a mount namespace of its own and in the machine's network, and
+isolates by chroot alone. The base image is made from Debian packages: the same release of Debian and of
+Python as python:3.13-slim. Layers and images are kept in the cache.
+
+`python -m tools.realnode.image [--tag TAG]` prints the path of the archive.
+"""
+
+import argparse
+import resource
+import sys
+from pathlib import Path
+
+import msgspec
+
+from podium.controlplane import folders
+from podium.errors import PodiumError
+from podium.realnode import debian, namespaces, requirements
+from podium.realnode.network import line
+
+ROOT = Path(__file__).parents[2]
+TAG = "podium:dev"
+_BASE = "docker.io/library/python:3.13-slim"
+_BASE_PACKAGES = ("apt", "ca-certificates", "netbase", "python3", "python3-venv", "tzdata")
+_BASE_PATH = "/usr/local/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+# Settings of the machine for pip, which are no part of the image.
+_PIP_CONFIGURATION = Path("/etc/pip.conf")
+_AUTHORITIES = Path("/etc/ssl/certs/ca-certificates.crt")
+
+
+def build(checkout: Path = ROOT, tag: str = TAG) -> Path:
+    """Return the archive of an image of a checkout. Raises PodiumError if it cannot be built."""
+    requirements.check()
+    cache = folders.nodes_cache()
+    node = debian.root(cache, "node-root", debian.NODE, sys.stderr)
+    base = debian.root(cache, "python-root", _BASE_PACKAGES, sys.stderr)
+    archive = cache / "images" / f"{tag.replace(':', '-').replace('/', '-')}.tar"
+    for folder in (archive.parent, cache / "buildah", cache / "buildroot"):
+        folder.mkdir(parents=True, exist_ok=True)
+    archive.unlink(missing_ok=True)
+    alone = ["unshare", "--mount", "--pid", "--fork", "--kill-child", "--propagation", "private"]
+    plan = [
+        *mounts(cache, {"base": base, "src": checkout}, node),
+        *settings(cache / "buildroot" / "root"),
+        line("cd", str(cache / "buildroot" / "root")),
+        line("exec", "chroot", ".", "/bin/sh", "-ec", "\n".join(commands(tag, archive.name))),
+    ]
+    namespaces.run(alone, plan, f"building the image {tag}")
+    return archive
+
+
+def mounts(cache: Path, sources: dict[str, Path], node: Path) -> list[str]:
+    """Return the commands that make buildah's file system from a node's, with `sources` in it."""
+    place = cache / "buildroot"
+    root = place / "root"
+    bound = {**sources, "images": cache / "images", "var/lib/containers": cache / "buildah"}
+    return [
+        line("mount", "-t", "tmpfs", "tmpfs", str(place)),
+        line("mkdir", *(str(place / each) for each in ("upper", "work", "root"))),
+        line(
+            *("mount", "-t", "overlay", "overlay", "-o"),
+            f"lowerdir={node},upperdir={place}/upper,workdir={place}/work",
+            str(root),
+        ),
+        *(
+            command
+            for target, source in bound.items()
+            for command in (
+                line("mkdir", "-p", f"{root}/{target}"),
+                line("mount", "--bind", str(source), f"{root}/{target}"),
+            )
+        ),
+        line("mount", "--rbind", "/dev", f"{root}/dev"),
+        line("mount", "--rbind", "/sys", f"{root}/sys"),
+        line("mount", "-t", "proc", "proc", f"{root}/proc"),
+    ]
+
+
+def settings(root: Path) -> list[str]:
+    """Return the commands that configure buildah, and bring the machine's settings of pip."""
+    # Without CAP_SYS_RESOURCE, buildah cannot raise a limit to its defaults.
+    limits = [
+        f"{name}={soft}:{hard}"
+        for name, (soft, hard) in {
+            "nofile": resource.getrlimit(resource.RLIMIT_NOFILE),
+            "nproc": resource.getrlimit(resource.RLIMIT_NPROC),
+        }.items()
+    ]
+    files = {
+        "containers.conf": f"[containers]\ndefault_ulimits = {msgspec.json.encode(limits).decode()}\n",
+        "policy.json": '{"default": [{"type": "insecureAcceptAnything"}]}\n',
+        "registries.conf": 'unqualified-search-registries = ["docker.io"]\n',
+        "storage.conf": '[storage]\ndriver = "overlay"\nrunroot = "/run/containers"\n'
+        'graphroot = "/var/lib/containers/storage"\n',
+    }
+    pip = line("cp", "-L", str(_PIP_CONFIGURATION), f"{root}/machine/pip.conf")
+    return [
+        line("mkdir", "-p", f"{root}/machine", f"{root}/etc/containers"),
+        line("cp", "-L", "/etc/resolv.conf", "/etc/hosts", f"{root}/etc/"),
+        line("cp", "-L", str(_AUTHORITIES), f"{root}/machine/authorities.crt"),
+        pip if _PIP_CONFIGURATION.exists() else line("touch", f"{root}/machine/pip.conf"),
+        *(f"{line('printf', '%s', text)} > {root}/etc/containers/{name}" for name, text in files.items()),
+    ]
+
+
+def commands(tag: str, archive: str) -> list[str]:
+    """Return the commands that make the base image if it is missing, then the image and its archive."""
+    mounted = {
+        "/machine/pip.conf": _PIP_CONFIGURATION,
+        "/machine/authorities.crt": _AUTHORITIES,
+    }
+    return [
+        "export BUILDAH_ISOLATION=chroot",
+        f"if ! buildah inspect --type image {_BASE} >/dev/null 2>&1; then",
+        "container=$(buildah from scratch)",
+        "place=$(buildah mount $container)",
+        "cp -a /base/. $place/",
+        # What the Dockerfile uses: `python` and `pip`.
+        "ln -sf python3 $place/usr/bin/python",
+        f"buildah config --env PATH={_BASE_PATH} --env LANG=C.UTF-8 --cmd python3 $container",
+        "buildah umount $container >/dev/null",
+        f"buildah commit -q --rm $container {_BASE} >/dev/null",
+        "fi",
+        line(
+            *("buildah", "build", "--quiet", "--pull=never", "--network=host", "--layers"),
+            *(f"--volume={source}:{target}:ro" for source, target in mounted.items()),
+            *("--tag", tag, "/src"),
+        )
+        + " >/dev/null",
+        line("buildah", "push", "--quiet", tag, f"docker-archive:/images/{archive}:docker.io/library/{tag}"),
+    ]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m tools.realnode.image", description="Build the image.")
+    parser.add_argument("--tag", default=TAG, help="name of the image")
+    try:
+        print(build(tag=parser.parse_args().tag))
+    except PodiumError as error:
+        sys.exit(f"{parser.prog}: {error}")
+
+
+if __name__ == "__main__":
+    main()
