@@ -17,6 +17,7 @@ from podium.documents.split import Document
 _TRAINER = "trainer.kubeflow.org/v1alpha1"
 _JOBSET = "jobset.x-k8s.io/v1alpha2"
 _CLUSTER, _NAMESPACED = "ClusterTrainingRuntime", "TrainingRuntime"
+# The label of a runtime's Job with the step that it runs.
 _STEP = "trainer.kubeflow.org/trainjob-ancestor-step"
 # The name of a role, and of the container in it, that spec.trainer changes.
 _NODE = "node"
@@ -28,7 +29,7 @@ def with_jobsets(documents: Iterable[Document]) -> list[Document]:
     """Return documents without runtimes, and with a JobSet in place of each TrainJob of one of them."""
     listed = list(documents)
     runtimes = {
-        _key(each.kind, _map(each.value(), "metadata")): each.value()
+        _runtime_id(each.kind, _map(each.value(), "metadata")): each.value()
         for each in listed
         if _is(each, _CLUSTER, _NAMESPACED)
     }
@@ -45,7 +46,7 @@ def _is(document: Document, *kinds: str) -> bool:
     return document.apiVersion == _TRAINER and document.kind in kinds
 
 
-def _key(kind: str, metadata: Mapping[str, Any]) -> tuple[str, str, str]:
+def _runtime_id(kind: str, metadata: Mapping[str, Any]) -> tuple[str, str, str]:
     namespace = "" if kind == _CLUSTER else metadata.get("namespace") or "default"
     return kind, namespace, metadata.get("name") or ""
 
@@ -53,7 +54,7 @@ def _key(kind: str, metadata: Mapping[str, Any]) -> tuple[str, str, str]:
 def _runtime_key(trainjob: _Value) -> tuple[str, str, str]:
     ref = _map(trainjob, "spec", "runtimeRef")
     named = {**_map(trainjob, "metadata"), "name": ref.get("name")}
-    return _key(ref.get("kind") or _CLUSTER, named)
+    return _runtime_id(ref.get("kind") or _CLUSTER, named)
 
 
 def _jobset(document: Document, runtime: _Value) -> Document:

@@ -41,7 +41,7 @@ def node_command(state: ControlPlaneState, node: str) -> list[str]:
 
     Raises PodiumError if there is no such node.
     """
-    known = network.names(state.settings.real_nodes)
+    known = network.node_names(state.settings.real_nodes)
     if node not in known:
         raise PodiumError(
             f"node {node} not found in cluster {state.settings.name}. Its nodes: {', '.join(known)}"
@@ -52,7 +52,8 @@ def node_command(state: ControlPlaneState, node: str) -> list[str]:
 def load(state: ControlPlaneState, archive: Path, nodes: Iterable[str] = ()) -> None:
     """Import an image archive into nodes, all unless named. Raises PodiumError with the first refusal."""
     imports = {
-        node: _importing(state, node, archive) for node in nodes or network.names(state.settings.real_nodes)
+        node: _importing(state, node, archive)
+        for node in nodes or network.node_names(state.settings.real_nodes)
     }
     messages = {node: started.communicate()[1] for node, started in imports.items()}
     for node, started in imports.items():

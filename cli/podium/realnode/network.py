@@ -75,7 +75,7 @@ def line(*argv: str) -> str:
     return shlex.join(argv)
 
 
-def names(nodes: int) -> list[str]:
+def node_names(nodes: int) -> list[str]:
     """Return the names of the nodes."""
     return [node_name(index) for index in range(nodes)]
 

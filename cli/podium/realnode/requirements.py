@@ -20,7 +20,7 @@ _PROGRAMS = {
 _BUILDERS = {"apt-get": "apt", "dpkg-deb": "dpkg", "perl": "perl"}
 
 
-class Probe(NamedTuple):
+class KernelFeature(NamedTuple):
     """A feature of the kernel, and the shell command that succeeds with it."""
 
     feature: str
@@ -29,12 +29,12 @@ class Probe(NamedTuple):
 
 _ALONE = "unshare --mount --net --pid --uts --ipc --cgroup --fork --propagation private"
 PROBES = (
-    Probe("namespaces", f"{_ALONE} true"),
-    Probe("network bridges", f"{_ALONE} ip link add probe type bridge"),
-    Probe("virtual cables (veth)", f"{_ALONE} ip link add probe type veth peer name other"),
-    Probe("overlay file systems", "grep -qw overlay /proc/filesystems || modprobe overlay"),
+    KernelFeature("namespaces", f"{_ALONE} true"),
+    KernelFeature("network bridges", f"{_ALONE} ip link add probe type bridge"),
+    KernelFeature("virtual cables (veth)", f"{_ALONE} ip link add probe type veth peer name other"),
+    KernelFeature("overlay file systems", "grep -qw overlay /proc/filesystems || modprobe overlay"),
     # kube-proxy needs it. As a module, it is loaded by its first user.
-    Probe("nf_tables", "grep -qs nf_tables /proc/kallsyms || modprobe nf_tables"),
+    KernelFeature("nf_tables", "grep -qs nf_tables /proc/kallsyms || modprobe nf_tables"),
 )
 
 

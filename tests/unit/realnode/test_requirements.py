@@ -7,7 +7,7 @@ import pytest
 
 from podium.errors import PodiumError
 from podium.realnode import requirements
-from podium.realnode.requirements import Probe
+from podium.realnode.requirements import KernelFeature
 
 
 def test_another_system_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -30,6 +30,6 @@ def test_missing_programs_are_named_with_their_packages() -> None:
 def test_a_refused_feature_is_named_with_the_kernel_s_words(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 0)
     monkeypatch.setattr(requirements, "_PROGRAMS", {"sh": "dash"})
-    monkeypatch.setattr(requirements, "PROBES", (Probe("magic", "echo refused >&2; exit 1"),))
+    monkeypatch.setattr(requirements, "PROBES", (KernelFeature("magic", "echo refused >&2; exit 1"),))
     with pytest.raises(PodiumError, match=r"real nodes need magic, .*: refused$"):
         requirements.check()
