@@ -13,12 +13,11 @@ from typing import Any
 import msgspec
 
 from podium.documents.split import Document
+from podium.groups.inferred import TRAINJOB_STEP
 
 _TRAINER = "trainer.kubeflow.org/v1alpha1"
 _JOBSET = "jobset.x-k8s.io/v1alpha2"
 _CLUSTER, _NAMESPACED = "ClusterTrainingRuntime", "TrainingRuntime"
-# The label of a runtime's Job with the step that it runs.
-_STEP = "trainer.kubeflow.org/trainjob-ancestor-step"
 # The name of a role, and of the container in it, that spec.trainer changes.
 _NODE = "node"
 
@@ -77,7 +76,7 @@ def _jobset(document: Document, runtime: _Value) -> Document:
 
 
 def _step(role: _Value) -> str:
-    return str(_map(role, "template", "metadata", "labels").get(_STEP, ""))
+    return str(_map(role, "template", "metadata", "labels").get(TRAINJOB_STEP, ""))
 
 
 def _after(role: _Value, ended: list[Any]) -> _Value:
