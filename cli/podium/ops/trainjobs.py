@@ -20,6 +20,8 @@ _JOBSET = "jobset.x-k8s.io/v1alpha2"
 _CLUSTER, _NAMESPACED = "ClusterTrainingRuntime", "TrainingRuntime"
 # The name of a role, and of the container in it, that spec.trainer changes.
 _NODE = "node"
+# Patches of containers change no request.
+_CONTAINERS = ("containers", "initContainers")
 
 _Value = dict[str, Any]
 
@@ -47,31 +49,27 @@ def _is(document: Document, *kinds: str) -> bool:
 
 def _runtime_id(kind: str, metadata: Mapping[str, Any]) -> tuple[str, str, str]:
     namespace = "" if kind == _CLUSTER else metadata.get("namespace") or "default"
-    return kind, namespace, metadata.get("name") or ""
+    return kind, str(namespace), str(metadata.get("name") or "")
 
 
 def _runtime_key(trainjob: _Value) -> tuple[str, str, str]:
     ref = _map(trainjob, "spec", "runtimeRef")
     named = {**_map(trainjob, "metadata"), "name": ref.get("name")}
-    return _runtime_id(ref.get("kind") or _CLUSTER, named)
+    return _runtime_id(str(ref.get("kind") or _CLUSTER), named)
 
 
 def _jobset(document: Document, runtime: _Value) -> Document:
     """Return the JobSet of a TrainJob, which has its name and labels."""
     trainjob = document.value()
     spec = {**_map(runtime, "spec", "template", "spec")}
-    roles = [each for each in spec.get("replicatedJobs") or () if isinstance(each, dict)]
+    roles = _maps(spec.get("replicatedJobs"))
     first = [each.get("name") for each in roles if _step(each).endswith("-initializer")]
     rest = [each for each in roles if each.get("name") not in first]
     spec["replicatedJobs"] = [_role(_after(each, first), trainjob, runtime) for each in rest]
     if (suspend := _map(trainjob, "spec").get("suspend")) is not None:
         spec["suspend"] = suspend
-    value = {
-        "apiVersion": _JOBSET,
-        "kind": "JobSet",
-        "metadata": _map(trainjob, "metadata"),
-        "spec": spec,
-    }
+    meta = _map(trainjob, "metadata")
+    value = {"apiVersion": _JOBSET, "kind": "JobSet", "metadata": meta, "spec": spec}
     return msgspec.structs.replace(document, apiVersion=_JOBSET, kind="JobSet", body=value, inherits=False)
 
 
@@ -81,7 +79,7 @@ def _step(role: _Value) -> str:
 
 def _after(role: _Value, ended: list[Any]) -> _Value:
     """Return a role that no longer waits for roles that have ended."""
-    waits = [each for each in role.get("dependsOn") or () if _map(each).get("name") not in ended]
+    waits = [each for each in _maps(role.get("dependsOn")) if each.get("name") not in ended]
     return {**role, "dependsOn": waits}
 
 
@@ -98,8 +96,7 @@ def _role(role: _Value, trainjob: _Value, runtime: _Value) -> _Value:
         if resources := trainer.get("resourcesPerNode"):
             pod_spec["containers"] = [
                 {**each, "resources": resources} if each.get("name") == _NODE else each
-                for each in pod_spec.get("containers") or ()
-                if isinstance(each, dict)
+                for each in _maps(pod_spec.get("containers"))
             ]
     if "volcano" in _map(runtime, "spec", "podGroupPolicy"):
         pod_spec.setdefault("schedulerName", "volcano")
@@ -107,10 +104,6 @@ def _role(role: _Value, trainjob: _Value, runtime: _Value) -> _Value:
         pod_spec |= {key: each for key, each in _map(patch, "spec").items() if key not in _CONTAINERS}
     spec["template"] = {**pods, "spec": pod_spec}
     return {**role, "template": {**job, "spec": spec}}
-
-
-# Patches of containers change no request.
-_CONTAINERS = ("containers", "initContainers")
 
 
 def _nodes(role: _Value, trainer: _Value, runtime: _Value, *, trains: bool) -> Any:
@@ -129,15 +122,18 @@ def _patches(role: Any, trainjob: _Value) -> list[_Value]:
     """Return the patches of the pod template of a role, in the present and the former field."""
     spec = _map(trainjob, "spec")
     found = []
-    for patch in spec.get("runtimePatches") or ():
-        roles = _map(patch, "trainingRuntimeSpec", "template", "spec").get("replicatedJobs") or ()
-        named = (each for each in roles if isinstance(each, dict) and each.get("name") == role)
-        found += [_map(each, "template", "spec", "template") for each in named]
-    for patch in spec.get("podTemplateOverrides") or ():
-        targets = patch.get("targetJobs") if isinstance(patch, dict) else None
-        if any(isinstance(each, dict) and each.get("name") == role for each in targets or ()):
+    for patch in _maps(spec.get("runtimePatches")):
+        roles = _maps(_map(patch, "trainingRuntimeSpec", "template", "spec").get("replicatedJobs"))
+        found += [_map(each, "template", "spec", "template") for each in roles if each.get("name") == role]
+    for patch in _maps(spec.get("podTemplateOverrides")):
+        if any(each.get("name") == role for each in _maps(patch.get("targetJobs"))):
             found.append(patch)
     return found
+
+
+def _maps(value: Any) -> list[_Value]:
+    """Return the mappings in a list; empty for other types."""
+    return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
 
 
 def _map(value: Any, *path: str) -> _Value:

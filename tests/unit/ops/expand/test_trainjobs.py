@@ -1,12 +1,22 @@
 """TrainJobs with their runtimes: the JobSets that kubeflow/trainer creates, and so their pods."""
 
+import contextlib
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from tests.support.expand.files import Document, add, cluster, made, pods, template
+
+from podium.errors import PodiumError
 
 TRAINER = "trainer.kubeflow.org/v1alpha1"
 STEP = "trainer.kubeflow.org/trainjob-ancestor-step"
+FIELDS = (
+    *("template", "spec", "replicatedJobs", "mlPolicy", "mpi", "numNodes", "name", "trainer", "containers"),
+    *("runtimePatches", "podTemplateOverrides", "trainingRuntimeSpec", "targetJobs", "dependsOn", "metadata"),
+    *("labels", "resourcesPerNode", "suspend", "podGroupPolicy", "volcano", STEP),
+)
 TORCH: dict[str, Any] = {"numNodes": 3, "torch": {}}
 
 
@@ -94,3 +104,22 @@ def test_a_suspended_trainjob_has_no_pods() -> None:
     assert [text.partition(": ")[2] for text in expansion.unplanned.values()] == [
         "spec.suspend: it is suspended and has no pods. Remove the field to plan for them"
     ]
+
+
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers(-1, 3) | st.sampled_from(["node", "trainer", "torch"]),
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.sampled_from(FIELDS), inner, max_size=3),
+    max_leaves=12,
+)
+
+
+@given(VALUES, VALUES)
+def test_any_trainjob_is_planned_or_is_an_error(runtime: Any, trainjob: Any) -> None:
+    ref = {"runtimeRef": {"name": "torch"}}
+    spec = {**trainjob, **ref} if isinstance(trainjob, dict) else ref
+    documents = (
+        made(TRAINER, "ClusterTrainingRuntime", "torch", runtime),
+        made(TRAINER, "TrainJob", "t", spec),
+    )
+    with contextlib.suppress(PodiumError):
+        assert isinstance(add(cluster(), *documents).targets, dict)
