@@ -68,12 +68,12 @@ def measure() -> Section:
                 for served, target in targets:
                     ca = folder / "ca.crt" if served.tls else None
                     costs[served].append(rig.timed(target, sent, ca, seconds=SECONDS).cost * 1e6)
-            rows += told(kind, {served: cost[1:] for served, cost in costs.items()})
+            rows += rows_of(kind, {served: cost[1:] for served, cost in costs.items()})
             rows += [Row(f"{kind}, alone: {what}", figure) for what, figure in alone(body)]
     return Section("Where a request's time goes", rows, _NOTE)
 
 
-def told(kind: str, costs: dict[Served, list[float]]) -> list[Row]:
+def rows_of(kind: str, costs: dict[Served, list[float]]) -> list[Row]:
     """Return the rows of one kind of request; differences and ratios are taken round by round."""
 
     def less(one: Served, other: Served) -> list[float]:

@@ -64,8 +64,8 @@ def measure() -> Section:
             rows += _beside(f"gang of {members}, {what}, {cluster}", target, "gang", kind, nodes, members)
     what = f"lone pod among whole gangs of {APART_GANG} that keep apart, {APART_NODES} nodes"
     rows += _beside(what, "; target under 100 ms", "lone", "apart", APART_NODES, APART_GANG)
-    for kind, said in (("none", "no outsider"), ("nowhere", "a key no node has"), ("host", "by host")):
-        what = f"gang of {OUTSIDER_GANG}, {OUTSIDER_NODES:,} nodes, outsider: {said}"
+    for kind, case in (("none", "no outsider"), ("nowhere", "a key no node has"), ("host", "by host")):
+        what = f"gang of {OUTSIDER_GANG}, {OUTSIDER_NODES:,} nodes, outsider: {case}"
         target = "" if kind == "none" else "; target 1.5 times that without"
         rows.append(_row(f"{what}{target}", _run("outsider", kind, OUTSIDER_NODES, OUTSIDER_GANG)))
     return Section("Preemptors with constraints", rows, _NOTE)

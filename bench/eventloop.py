@@ -59,21 +59,21 @@ class Log:
     """The log events of the process, for tasks that wait for them."""
 
     def __init__(self) -> None:
-        self.said = asyncio.Event()
+        self.changed = asyncio.Event()
         self.events: list[str] = []
 
     def __call__(self, _logger: Any, _method: str, event: MutableMapping[str, Any]) -> str:
         """Record an event, as structlog's last processor."""
         self.events.append(str(event["event"]))
-        self.said.set()
+        self.changed.set()
         return ""
 
     async def until(self, event: str) -> None:
         """Wait for its next log event."""
         async with asyncio.timeout(_PATIENCE_SECONDS):
             while event not in self.events:
-                self.said.clear()
-                await self.said.wait()
+                self.changed.clear()
+                await self.changed.wait()
 
 
 def measure() -> Section:

@@ -214,7 +214,7 @@ def run(module: str, case: str, *arguments: int | str) -> Any:
     with rig.on(rig.SERVER):
         done = subprocess.run(argv, capture_output=True, text=True, check=False)
     if done.returncode:
-        raise PodiumError(f"{module} {case}: {(done.stderr.splitlines() or ['it said nothing'])[-1]}")
+        raise PodiumError(f"{module} {case}: {(done.stderr.splitlines() or ['no output'])[-1]}")
     return json.loads(done.stdout)
 
 

@@ -53,7 +53,7 @@ class _Group(msgspec.Struct):
         return self.metadata.namespace, self.metadata.name
 
     @property
-    def told(self) -> str:
+    def priority_status(self) -> str:
         """Return the status of the condition, empty if the group has none."""
         return next((each.status for each in self.status.conditions if each.type == PRIORITY), "")
 
@@ -81,7 +81,7 @@ class _Pod(msgspec.Struct):
         return self.metadata.namespace, self.spec.schedulingGroup.podGroupName
 
     @property
-    def told(self) -> str:
+    def priority_status(self) -> str:
         """Return the status that its group's condition should have, for a divergent pod."""
         return "False" if self.status.phase == "Succeeded" else "True"
 
@@ -102,7 +102,7 @@ class Seen(Generic[T]):
     """The status of every group in a watch, and when (perf_counter) it arrived first."""
 
     def __init__(self, connection: Connection, path: str, read: type[T], **query: str) -> None:
-        self.told: dict[Name, str] = {}
+        self.statuses: dict[Name, str] = {}
         self.heard: dict[Name, float] = {}
         self._connection = connection
         self._path = path
@@ -142,11 +142,11 @@ class Seen(Generic[T]):
 
     def count(self, status: str) -> int:
         """Return the number of groups with this status (empty: without any)."""
-        return sum(told == status for told in self.told.values())
+        return sum(each == status for each in self.statuses.values())
 
     def _note(self, found: T) -> None:
-        if self.told.get(found.name) != found.told:
-            self.told[found.name] = found.told
+        if self.statuses.get(found.name) != found.priority_status:
+            self.statuses[found.name] = found.priority_status
             self.heard[found.name] = time.perf_counter()
             self._news.set()
 
@@ -202,10 +202,9 @@ class Storm:
                 due += self._rng.expovariate(RATE)
         took = time.perf_counter() - began
         for seen in (self._pods, self._groups):
-            told = seen.told
             await seen.until(
-                lambda told=told: all(told[name] == status for name, (status, _) in flips.items()),  # type: ignore[misc] # mypy cannot infer a lambda's default
-                "every flip to be told",
+                lambda seen=seen: all(seen.statuses[name] == status for name, (status, _) in flips.items()),  # type: ignore[misc] # mypy cannot infer a lambda's default
+                "every status change",
             )
         heard = self._groups.heard
         delays = sorted(heard[name] - self._pods.heard[name] for name in flips)

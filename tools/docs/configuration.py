@@ -124,10 +124,10 @@ def _options(name: str) -> str:
 
 
 def _option(option: click.Option) -> str:
-    told, said = option.get_help_record(click.Context(podium)) or ("", "")
-    default = re.search(r"\[default: ([^;\]]*)", said)
-    meaning = re.sub(r"\s*\[.*", "", said)
-    name = re.sub("(INTEGER|FLOAT) RANGE", "N", told).replace("|", "\\|")
+    usage, help_text = option.get_help_record(click.Context(podium)) or ("", "")
+    default = re.search(r"\[default: ([^;\]]*)", help_text)
+    meaning = re.sub(r"\s*\[.*", "", help_text)
+    name = re.sub("(INTEGER|FLOAT) RANGE", "N", usage).replace("|", "\\|")
     return f"| `{name}` | {default[1] if default else ''} | {meaning} |\n"
 
 

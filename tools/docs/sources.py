@@ -70,8 +70,8 @@ def _comment(lines: list[str], at: int) -> str:
     """Return the comment above a line; lines without a gap share the comment of the first."""
     while at and re.match(r"\w", lines[at - 1]):
         at -= 1
-    said: list[str] = []
+    lines_before: list[str] = []
     while at and lines[at - 1].startswith("# "):
         at -= 1
-        said.insert(0, lines[at].removeprefix("# "))
-    return " ".join(said)
+        lines_before.insert(0, lines[at].removeprefix("# "))
+    return " ".join(lines_before)

@@ -89,8 +89,8 @@ def _refusal(layout: Layout, result: AdmissionResult) -> None:
         if _drops(finding.rule):
             continue
         # The verdict has the message of one finding only.
-        said = "" if finding.message in result.verdict.message else f"{finding.message}. "
-        text = f"{said}{finding.fix}"
+        message = "" if finding.message in result.verdict.message else f"{finding.message}. "
+        text = f"{message}{finding.fix}"
         layout.paragraph(
             visible(f"{finding.field}: {text}" if finding.field else text), indent="  ", hang="  "
         )

@@ -110,7 +110,7 @@ def _without_plan(account: "Account", why_not: str) -> "Account":
 def account_input(question: WhyQuery, read: "WhyData", rules: ChosenSemantics) -> "WhyInput":
     """Return the input of an account."""
     from podium.groups.messages import ServerInfo  # noqa: PLC0415 - numpy takes 0.1 s to import
-    from podium.why.effectivepriority import Law  # noqa: PLC0415 - numpy takes 0.1 s to import
+    from podium.why.effectivepriority import PriorityRules  # noqa: PLC0415 - numpy takes 0.1 s to import
     from podium.why.explain import WhyInput, names  # noqa: PLC0415 - numpy takes 0.1 s to import
 
     state, tenant = read.near.state, question.tenant
@@ -126,7 +126,7 @@ def account_input(question: WhyQuery, read: "WhyData", rules: ChosenSemantics) -
         known=read.known if tenant is None else tenant.__eq__,
         name_of=names(views),
         unknown=(*read.unknown, *whatifinput.not_known(read.near, _FACTS)),
-        law=Law(chosen.settings, server, classes),
+        rules=PriorityRules(chosen.settings, server, classes),
         settings=chosen.sentence,
         minor=rules.minor,
         owners_read=not question.live or bool(state.owners),

@@ -66,7 +66,7 @@ class Expansion(NamedTuple):
     unplanned: Mapping[ObjectRef, str] = {}
 
 
-class _Mould(NamedTuple):
+class _AdmittedTemplate(NamedTuple):
     """An admitted pod of a template, from which its copies are made, and whether they join a gang."""
 
     spec: SchedulableSpec
@@ -122,7 +122,7 @@ class _Expander:
         self._origins: dict[Name, Document] = {}
         # The object of the file that brings a pod.
         self._sources: dict[Name, ObjectRef] = {}
-        self._moulds: dict[tuple[ObjectRef, str], _Mould] = {}
+        self._admitted: dict[tuple[ObjectRef, str], _AdmittedTemplate] = {}
         self._owners: dict[ObjectRef, PodOwner] = {}
         # Pods that joined the group of their gang, which does not exist yet.
         self._joined: dict[GroupKey, list[Schedulable]] = {}
@@ -249,14 +249,14 @@ class _Expander:
         """Add all pods of an owner, or none if a template is refused; `given` are the groups of batches."""
         batches = [(each, given.get(_batch_key(added.ref, each))) for each in made.batches if each.copies]
         for batch, group in batches:
-            self._mould(added, batch, group)
+            self._admit_template(added, batch, group)
         for batch, group in batches:
             self._add_copies(added, batch, group)
 
     def _add_copies(self, added: Added, batch: Batch, given: GroupKey | None) -> None:
         """Add the pods of one batch; `given` is the group that a Workload assigns to them."""
-        mould = self._mould(added, batch, given)
-        spec = mould.spec
+        template = self._admit_template(added, batch, given)
+        spec = template.spec
         if given is not None and given.native:
             spec = msgspec.structs.replace(spec, schedulingGroup=SchedulingGroup(given.name))
         label = {GROUP_LABEL: given.name} if given is not None and not given.native else {}
@@ -267,26 +267,26 @@ class _Expander:
                 namespace=namespace,
                 uid=uid_of("Pod", namespace, copy.name),
                 creationTimestamp=self._now,
-                labels={**mould.labels, **copy.labels, **label},
-                annotations=mould.annotations,
+                labels={**template.labels, **copy.labels, **label},
+                annotations=template.annotations,
                 ownerReferences=[batch.controller],
             )
             own = with_claims(spec, batch.claims, copy.name)
             pod = Schedulable(metadata=metadata, spec=own, status=SchedulableStatus(phase="Pending"))
-            self._add(added, pod, joins=mould.joins)
+            self._add(added, pod, joins=template.joins)
 
-    def _mould(self, added: Added, batch: Batch, given: GroupKey | None) -> _Mould:
+    def _admit_template(self, added: Added, batch: Batch, given: GroupKey | None) -> _AdmittedTemplate:
         """Return the admitted first copy of a template, for all copies: admission treats them alike."""
-        known = self._moulds.get((added.ref, batch.template))
+        known = self._admitted.get((added.ref, batch.template))
         if known is not None:
             return known
         value = self._first_pod(added, batch, given)
         pod, joins = self._admission.admit_pod(added.document, value, batch.template)
         own = {GROUP_LABEL, *batch.copies[0].labels} if joins else batch.copies[0].labels
         labels = {key: text for key, text in (pod.metadata.labels or {}).items() if key not in own}
-        mould = _Mould(pod.spec, labels, pod.metadata.annotations, joins)
-        self._moulds[added.ref, batch.template] = mould
-        return mould
+        template = _AdmittedTemplate(pod.spec, labels, pod.metadata.annotations, joins)
+        self._admitted[added.ref, batch.template] = template
+        return template
 
     def _first_pod(self, added: Added, batch: Batch, given: GroupKey | None) -> dict[str, Any]:
         """Return the first pod of a batch as its controller would send it."""

@@ -33,7 +33,7 @@ class JudgedGroup(NamedTuple):
     fix: str = ""
 
 
-class Law(NamedTuple):
+class PriorityRules(NamedTuple):
     """The rules in force: the engine's settings, the server, and the PriorityClasses (None: not read)."""
 
     settings: Settings
@@ -41,14 +41,14 @@ class Law(NamedTuple):
     classes: Mapping[str, PriorityClass] | None
 
 
-def of_pod(pod: Pod, judged: JudgedGroup | str, law: Law) -> Counted:
+def of_pod(pod: Pod, judged: JudgedGroup | str, rules: PriorityRules) -> Counted:
     """Return the effective priority of a pod; `judged` is its group, or the reason why there is none."""
-    return _counted(pod.spec.priority, pod.spec.priorityClassName or "", judged, law)
+    return _counted(pod.spec.priority, pod.spec.priorityClassName or "", judged, rules)
 
 
-def of_group(judged: JudgedGroup, law: Law) -> Counted:
+def of_group(judged: JudgedGroup, rules: PriorityRules) -> Counted:
     """Return the effective priority of a group."""
-    return _counted(judged.group.priority, judged.group.priority_class_name, judged, law)
+    return _counted(judged.group.priority, judged.group.priority_class_name, judged, rules)
 
 
 def counts(
@@ -65,17 +65,17 @@ def counts(
     return placed, (group.priority or 0) if rule.member_priority else own
 
 
-def _counted(own: int | None, name: str, found: JudgedGroup | str, law: Law) -> Counted:
+def _counted(own: int | None, name: str, found: JudgedGroup | str, rules: PriorityRules) -> Counted:
     judged = None if isinstance(found, str) else found
-    placed, victim = counts(own or 0, judged, law.settings, law.classes or {})
-    problems = tuple(_problems(judged, law)) if judged is not None else ()
+    placed, victim = counts(own or 0, judged, rules.settings, rules.classes or {})
+    problems = tuple(_problems(judged, rules)) if judged is not None else ()
     return Counted(
         placed=placed,
         victim=victim,
         own=own or 0,
         className=name,
-        rule=found if isinstance(found, str) else _rule(found, law.settings),
-        source=_source(own, name, law.classes),
+        rule=found if isinstance(found, str) else _rule(found, rules.settings),
+        source=_source(own, name, rules.classes),
         problems=problems,
         fix="" if isinstance(found, str) else found.fix,
     )
@@ -135,20 +135,20 @@ def _source(own: int | None, name: str, classes: Mapping[str, PriorityClass] | N
     return f"{origin}, a built-in class" if name in SYSTEM_CLASSES else origin
 
 
-def _problems(judged: JudgedGroup, law: Law) -> Iterator[str]:
+def _problems(judged: JudgedGroup, rules: PriorityRules) -> Iterator[str]:
     """Yield sentences on divergence: which members differ, why, and the consequence.
 
     The sentences are those of the audit and of the condition.
     """
     group, divergence, _ = judged
     # `_rule` states the effect on Podium's scheduler, and schedulers without groups are not affected.
-    theirs = law.settings.semantics in (Semantics.V1_36, Semantics.V1_37)
+    theirs = rules.settings.semantics in (Semantics.V1_36, Semantics.V1_37)
     if divergence.priority.divergent:
         yield f"{sentence(divergence, _VALUES)}."
         for each in divergence.causes:
             yield because(group, each, divergence)
         if theirs:
-            yield consequence(group, divergence, law.server)
+            yield consequence(group, divergence, rules.server)
     if divergence.policy.divergent:
         yield f"{policy_sentence(divergence, _VALUES)}."
-        yield policy_consequence(group, divergence, law.server)
+        yield policy_consequence(group, divergence, rules.server)

@@ -28,7 +28,7 @@ from podium.schedulerplugin.settings import Settings
 from podium.schedulerplugin.volumes import claims_of
 from podium.text import count, listed
 from podium.why.disruptions import STORED, Known, Past, Victim, departures, gains
-from podium.why.effectivepriority import JudgedGroup, Law, of_group, of_pod
+from podium.why.effectivepriority import JudgedGroup, PriorityRules, of_group, of_pod
 from podium.why.model import (
     Account,
     By,
@@ -56,8 +56,8 @@ class WhyInput(NamedTuple):
     `view` holds at least its namespace, except for the kinds in `unread`. `known` says for which namespaces
     names may be shown, and `name_of` finds a preemptor by its UID. `unknown` lists what could not be read,
     each with the reason. `minor` is the minor version of the engine's arithmetic; `engine` makes an engine
-    for a view. `settings` names the settings in `law` and their source. `owners_read` says whether `view` has
-    the owners of pods.
+    for a view. `settings` names the settings in `rules` and their source. `owners_read` says whether `view`
+    has the owners of pods.
     """
 
     view: ClusterReader
@@ -66,7 +66,7 @@ class WhyInput(NamedTuple):
     known: Known
     name_of: Callable[[str], EvictionPreemptor | None]
     unknown: tuple[str, ...]
-    law: Law
+    rules: PriorityRules
     minor: int
     engine: Begin = Engine
     settings: str = ""
@@ -171,7 +171,7 @@ def _of_pod(pod: Schedulable, reading: WhyInput) -> Account:
         uid=pod.metadata.uid or "",
         about=tuple(_about(pod, key, reading)),
     )
-    counted = of_pod(pod, judged or _groupless(key, reading), reading.law)
+    counted = of_pod(pod, judged or _groupless(key, reading), reading.rules)
     return _account(subject, state, counted, waiting, gone, victims, reading)
 
 
@@ -203,7 +203,7 @@ def _of_group(key: GroupKey, reading: WhyInput) -> Account | None:
         uid=uid,
         about=tuple(_about_group(group, by_state)),
     )
-    counted = of_group(judged, reading.law) if judged is not None else None
+    counted = of_group(judged, reading.rules) if judged is not None else None
     return _account(subject, state, counted, waiting, gone, victims, reading)
 
 
@@ -260,7 +260,7 @@ def _verdict(
     if isinstance(target, GroupKey) and target not in view.groups:
         named = f"{count(len(pods), 'pod')} name{'s' if len(pods) == 1 else ''} it"
         return Unplaceable(f"{named}, but the group does not exist", Blocker.GROUP_MISSING)
-    found = reading.engine(view, reading.law.settings, reading.minor).placement_target(target)
+    found = reading.engine(view, reading.rules.settings, reading.minor).placement_target(target)
     if (
         not isinstance(found, Unplaceable)
         or found.cause is not Blocker.NOT_JUDGED

@@ -186,7 +186,7 @@ def policy_sentence(divergence: Divergence, shown: int | None = None) -> str:
 def _axis(present: list[Pod], values: list[V], expected: V | None, unset: V) -> Axis[V]:
     """Return one axis; `values` are the members' in the same order. Without members nothing differs."""
     if expected is None:
-        expected = _commonest(present, values) if len(set(values)) > 1 else next(iter(values), unset)
+        expected = _most_common(present, values) if len(set(values)) > 1 else next(iter(values), unset)
     if values.count(expected) == len(values):
         return Axis(expected)
     live: dict[V, list[str]] = {}
@@ -203,7 +203,7 @@ def _axis(present: list[Pod], values: list[V], expected: V | None, unset: V) -> 
     return Axis(expected, tuple(differing))
 
 
-def _commonest(present: list[Pod], values: list[V]) -> V:
+def _most_common(present: list[Pod], values: list[V]) -> V:
     staying = [
         value for pod, value in zip(present, values, strict=True) if pod.metadata.deletionTimestamp is None
     ]
@@ -232,7 +232,7 @@ def _explain(
     group: PodGroup, present: list[Pod], classes: Mapping[str, PriorityClass]
 ) -> tuple[Explanation, ...]:
     expected = group.priority or 0
-    born = group.metadata.creationTimestamp or ""
+    created = group.metadata.creationTimestamp or ""
     found: dict[tuple[DivergenceCause, str], list[str]] = {}
     for pod in present:
         if (pod.spec.priority or 0) == expected or pod.metadata.deletionTimestamp is not None:
@@ -242,7 +242,7 @@ def _explain(
         cause = _cause(group, pod, class_name, classes)
         if cause is not None:
             found.setdefault((cause, class_name), []).append(name)
-        if (pod.metadata.creationTimestamp or born) < born:
+        if (pod.metadata.creationTimestamp or created) < created:
             found.setdefault((DivergenceCause.POD_OLDER, class_name), []).append(name)
     return tuple(sorted(Explanation(*which, tuple(sorted(names))) for which, names in found.items()))
 

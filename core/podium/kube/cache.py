@@ -175,7 +175,7 @@ class InformerCache:
                 failure = ""
                 backoff.reset()
                 await self._world.idle()
-                self._believe(now, self._tasks)
+                self._adopt(now, self._tasks)
                 await self._until_next_look()
 
     async def _look(self) -> Discovery:
@@ -196,7 +196,7 @@ class InformerCache:
                     raise
         return now
 
-    def _believe(self, now: Discovery, tasks: asyncio.TaskGroup) -> None:
+    def _adopt(self, now: Discovery, tasks: asyncio.TaskGroup) -> None:
         """Start an informer for each wanted resource that is served, and stop all others."""
         answering = {name for name, (informer, _) in self._informers.items() if not informer.is_unknown}
         self.discovery, self._missed = settle(self.discovery, now, self._missed, frozenset(answering))

@@ -166,8 +166,8 @@ def settle(
     absent = [served for served in (held.served if held is not None else ()) if served.resource not in seen]
     kept = [each for each in absent if each.resource not in missed or each.resource in answering]
     unread = {kind: why for kind, why in now.unread.items() if kind not in {each.read.kind for each in kept}}
-    believed = Discovery(now.server, _in_order([*now.served, *kept]), unread)
-    return believed, frozenset(served.resource for served in absent)
+    adopted = Discovery(now.server, _in_order([*now.served, *kept]), unread)
+    return adopted, frozenset(served.resource for served in absent)
 
 
 def newest_first(api_version: str) -> tuple[int, int, int]:

@@ -91,7 +91,7 @@ class Reader:
         if not whole:
             return Undecodable(identify(raw), f"more than {LONGEST_LINE >> 20} MiB of JSON")
         try:
-            return self._neutral(_mended(raw, self._decoder))
+            return self._neutral(_decode_sanitized(raw, self._decoder))
         except Exception as error:  # noqa: BLE001 - any failure concerns this object only
             return Undecodable(identify(raw), cut(one_line(str(error)), _LONGEST_WHY), bytes(raw))
 
@@ -140,7 +140,7 @@ def event(line: bytes) -> WatchEvent:
 def identify(raw: bytes | msgspec.Raw) -> ObjectIdentity:
     """Return the identity of an object, decoding as little as possible. Raises WatchError."""
     try:
-        thing: _Thing = _mended(raw, _THING)
+        thing: _Thing = _decode_sanitized(raw, _THING)
     except _REFUSALS:
         try:
             thing = lenient.decode(sanitize(bytes(raw)), _Thing)
@@ -151,12 +151,12 @@ def identify(raw: bytes | msgspec.Raw) -> ObjectIdentity:
 
 def _decode(raw: Any, decoder: msgspec.json.Decoder[Any]) -> Any:
     try:
-        return _mended(raw, decoder)
+        return _decode_sanitized(raw, decoder)
     except _REFUSALS as error:
         raise WatchError(f"unexpected answer of the API server ({error})") from None
 
 
-def _mended(raw: bytes | msgspec.Raw, decoder: msgspec.json.Decoder[Any]) -> Any:
+def _decode_sanitized(raw: bytes | msgspec.Raw, decoder: msgspec.json.Decoder[Any]) -> Any:
     """Return the decoded value; sanitize the text if msgspec refuses its nesting or encoding."""
     try:
         return decoder.decode(raw)

@@ -91,10 +91,10 @@ def _missing(value: Any, kind: str, path: str, minor: int) -> Iterator[FieldErro
     required = required_of(minor)
     # The server looks at a name first.
     for name, to in sorted(fields_of(kind, minor).items(), key=lambda field: field[0] != "name"):
-        inner, said = value.get(name), required.get(f"{kind}.{name}")
-        if said and inner in _EMPTY and inner is not False:
-            yield FieldError(MISSING, f"{path}.{name}", said)
-        elif to and (inner is not None or said is not None):
+        inner, message = value.get(name), required.get(f"{kind}.{name}")
+        if message and inner in _EMPTY and inner is not False:
+            yield FieldError(MISSING, f"{path}.{name}", message)
+        elif to and (inner is not None or message is not None):
             yield from _missing(inner, to, f"{path}.{name}", minor)
 
 

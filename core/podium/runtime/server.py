@@ -221,11 +221,11 @@ class HTTPServer:
         if len(self._handshakes) >= self.limits.connections:
             self.tally("handshakes")
             next(iter(self._handshakes)).cancel()
-        task = loop.create_task(self._greet(peer, loop))
+        task = loop.create_task(self._handshake(peer, loop))
         self._handshakes[task] = None
-        task.add_done_callback(partial(self._greeted, peer))
+        task.add_done_callback(partial(self._handshake_ended, peer))
 
-    async def _greet(self, peer: socket.socket, loop: asyncio.AbstractEventLoop) -> None:
+    async def _handshake(self, peer: socket.socket, loop: asyncio.AbstractEventLoop) -> None:
         secured = {
             "ssl_handshake_timeout": self.limits.handshake_seconds,
             "ssl_shutdown_timeout": _GOODBYE_SECONDS,
@@ -248,7 +248,7 @@ class HTTPServer:
             self.tally("handshake")
             _log.debug("handshake failed", error=str(error))
 
-    def _greeted(self, peer: socket.socket, task: asyncio.Task[None]) -> None:
+    def _handshake_ended(self, peer: socket.socket, task: asyncio.Task[None]) -> None:
         del self._handshakes[task]
         self._fewer.set()
         if task.cancelled():

@@ -160,7 +160,7 @@ TERMINATING = "unable to create new content in namespace team because it is bein
 class Case(NamedTuple):
     """The API server's answers to two notes in turn, the results of both, and the number of requests.
 
-    `said` is the number of log events.
+    `logged` is the number of log events.
     """
 
     outcomes: tuple[PodiumError | None, ...]
@@ -176,25 +176,25 @@ GONE = refused(404, "NotFound")
 TROUBLE = refused(500, "InternalError")
 
 CASES = {
-    "well": Case((), ("sent", "sent")),
-    "it is there already": Case((THERE,), ("sent", "sent")),
-    "the answer to what was done is lost": Case((LOST, THERE), ("sent", "sent"), requests=3),
-    "trouble for a while": Case((TROUBLE, LOST, refused(503, "")), ("sent", "sent"), requests=5),
-    "we may not": Case((NO, NO), ("refused", "refused"), logged=1),
-    "we may not at first": Case((NO,), ("refused", "sent"), logged=1),
-    "not valid, and we may not": Case((refused(422, "Invalid"), NO), ("refused", "refused"), logged=2),
+    "accepted": Case((), ("sent", "sent")),
+    "the event exists": Case((THERE,), ("sent", "sent")),
+    "the response to the create is lost": Case((LOST, THERE), ("sent", "sent"), requests=3),
+    "three failures, then success": Case((TROUBLE, LOST, refused(503, "")), ("sent", "sent"), requests=5),
+    "forbidden": Case((NO, NO), ("refused", "refused"), logged=1),
+    "forbidden at first": Case((NO,), ("refused", "sent"), logged=1),
+    "invalid, then forbidden": Case((refused(422, "Invalid"), NO), ("refused", "refused"), logged=2),
     "another conflict": Case((refused(409, "Conflict"),), ("refused", "sent"), logged=1),
-    "the namespace goes": Case((GOING, GOING), ("refused", "refused")),
-    "the namespace has gone": Case((GONE, GONE), ("refused", "refused")),
-    "no answer": Case((LOST,) * 8, ("refused", "sent"), requests=9, logged=1),
-    "no answer for long": Case((LOST,) * 16, ("refused", "refused"), requests=16, logged=1),
-    "trouble for long": Case((TROUBLE,) * 8, ("refused", "sent"), requests=9, logged=1),
+    "the namespace is terminating": Case((GOING, GOING), ("refused", "refused")),
+    "the namespace is deleted": Case((GONE, GONE), ("refused", "refused")),
+    "eight calls without a response": Case((LOST,) * 8, ("refused", "sent"), requests=9, logged=1),
+    "sixteen calls without a response": Case((LOST,) * 16, ("refused", "refused"), requests=16, logged=1),
+    "eight failures": Case((TROUBLE,) * 8, ("refused", "sent"), requests=9, logged=1),
 }
 
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
 async def test_the_outcomes_of_notes_are_logged(case: Case) -> None:
-    """A bug of ours is logged once; an expected failure is not."""
+    """An unexpected failure is logged once; an expected failure is not."""
     async with at_work(*case.outcomes) as scene:
         scene.recorder.emit(note(token="1"))
         scene.recorder.emit(note(token="2"))

@@ -140,7 +140,7 @@ CASES = {
         _group(FINALIZER, deleted=True), (_pod(), _namespace(deleted=True)), ()
     ),
     "a pod in a namespace that stays": Case(_group(FINALIZER, deleted=True), (_pod(), _namespace()), None),
-    "a pod whose native field says another group": Case(
+    "a pod whose native field names another group": Case(
         _group(FINALIZER, deleted=True), (_pod(native="other"),), (), native_served=True
     ),
     "a pod whose native field is dropped": Case(

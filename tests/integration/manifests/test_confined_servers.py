@@ -386,7 +386,7 @@ def test_it_makes_groups_for_gangs(scene: Scene, api_version: str, kind: str) ->
 
 
 NEW: dict[str, Document] = {
-    "nobody's": _new_group([]),
+    "without a scheduler": _new_group([]),
     "two owners'": _new_group([_owner(), _owner(name="p", uid="22", controller=False)]),
     "a Pod's": _new_group([_owner("v1", "Pod")]),
     "a Job's of another group": _new_group([_owner("example.com/v1", "Job")]),

@@ -189,7 +189,7 @@ CREATED: dict[str, tuple[Document, str]] = {
     "a class where the first allowance allows any": (pod({}, priorityClassName="high"), "team-b"),
     "a class where none is allowed": (pod({}, priorityClassName="low"), "none"),
     "no class where none is allowed": (pod({}), "none"),
-    "a class whose name is a pattern's": (pod({}, priorityClassName="a.b"), "team-a"),
+    "a class name that reads as a pattern": (pod({}, priorityClassName="a.b"), "team-a"),
 }
 
 

@@ -111,7 +111,7 @@ class Api:
 
     async def nominate(self, pod: PodRef, node: str | None, condition: Condition) -> None:
         """Record a condition and a node."""
-        assert node != "", "None is said for none"
+        assert node != "", "a pod without a node has None"
         await self._end("nominate", pod.name, condition.message or "", node or "")
         self.told[pod] = condition.message or "", node or ""
 

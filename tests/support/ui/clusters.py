@@ -1,4 +1,4 @@
-"""Small clusters for the pages, as documents, with their desks and pages' surroundings."""
+"""Small clusters for the pages as documents, and what the pages need around them."""
 
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
@@ -19,7 +19,7 @@ from tests.support.why.objects import (
 )
 
 from podium.cli import whyinput
-from podium.cli.ui.desk import Desk
+from podium.cli.ui.answers import Answers
 from podium.cli.ui.frame import PageContext
 from podium.documents.sources import InputFiles
 
@@ -79,8 +79,8 @@ def mixed(name: Callable[[str], str] = str) -> Objects:
     ]
 
 
-def desk(objects: Sequence[dict[str, Any]], folder: Path) -> Desk:
+def answers(objects: Sequence[dict[str, Any]], folder: Path) -> Answers:
     """Read a cluster from a file, as the command does."""
     path = folder / "cluster.json"
     path.write_bytes(msgspec.json.encode({"apiVersion": "v1", "kind": "List", "items": objects}))
-    return Desk(whyinput.from_files(InputFiles([str(path)])), NOW, "cluster.json", live=False)
+    return Answers(whyinput.from_files(InputFiles([str(path)])), NOW, "cluster.json", live=False)

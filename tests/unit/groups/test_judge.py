@@ -137,7 +137,7 @@ def test_a_group_without_a_policy_leaves_members_to_agree() -> None:
     assert measure_divergence(pod_group(), [pod("a", policy="Never"), pod("b")]).policy.divergent
 
 
-def test_without_a_group_the_commonest_integer_is_expected_and_the_larger_of_two() -> None:
+def test_without_a_group_the_most_common_integer_is_expected_and_the_larger_of_two() -> None:
     assert measure_divergence(None, [member("a", 1), member("b", 1), member("c", 9)]).priority.expected == 1
     assert measure_divergence(None, [member("a", 1), member("b", 9)]).priority.expected == 9
     leaving = [pod(f"old-{index}", priority=1, terminating=True) for index in range(3)]

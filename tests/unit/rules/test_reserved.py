@@ -40,7 +40,7 @@ CASES: dict[str, tuple[Document, list[Document] | None]] = {
     "any effect": (_pod(tolerations=[{"key": RESERVED, "operator": "Exists"}]), None),
     "any taint": (_pod(tolerations=[{"operator": "Exists"}]), None),
     "another scheduler's": (_pod(schedulerName="default-scheduler"), None),
-    "nobody's": (_pod(schedulerName=""), None),
+    "empty scheduler name": (_pod(schedulerName=""), None),
     "what is no list": (_pod(tolerations="x"), None),
 }
 

@@ -239,6 +239,6 @@ def test_a_list_of_controllers_is_not_shown_for_each_of_them() -> None:
         for number in range(100)
     ]
     found = [finding.message for finding in create(document).findings]
-    said = "Only one reference can have Controller set to true"
-    assert sum(said in message for message in found) == 20
+    expected = "Only one reference can have Controller set to true"
+    assert sum(expected in message for message in found) == 20
     assert "Node/n-0 and Node/n-1" in found[0]

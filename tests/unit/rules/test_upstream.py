@@ -60,8 +60,8 @@ def test_case(case: Case, minor: str) -> None:
     """The rules give the server's answer."""
     verdict = judge(case, minor)
     message = case.message.replace("{v}", VERSIONS[minor])
-    said = verdict.message.partition("\n")[0] if POD_FIXED in message else verdict.message
-    assert (verdict.code, said) == (case.code, message)
+    message_line = verdict.message.partition("\n")[0] if POD_FIXED in message else verdict.message
+    assert (verdict.code, message_line) == (case.code, message)
     assert verdict.allowed == (case.code < 300)
     assert (verdict.admitted is not None) == verdict.allowed
     if case.rule:

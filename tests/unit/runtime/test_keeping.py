@@ -49,7 +49,7 @@ _PASSING: dict[str, list[Outcome]] = {
     "the connection is lost after it was done": [Outcome(cut=True)],
     "no answer": [HUNG],
     "never arrives": [_GONE],
-    "arrives after we gave up": [Outcome(there=5.5)],
+    "stored after the timeout": [Outcome(there=5.5)],
     "slow each time": [Outcome(there=2.0, back=2.0)] * 5,
     "nonsense": [Outcome(body=b"nonsense"), Outcome(body=b"nonsense")],
     "forbidden for a while": [Outcome(code=403)] * 3,
@@ -120,7 +120,7 @@ _THEFTS = {
     "no spec": _Theft(lambda world: world.server.put({}), "emptied"),
     "deleted": _Theft(_delete, "deleted"),
     "recreated": _Theft(_recreate, "taken by other"),
-    "by one of our name": _Theft(
+    "by a replica of the same name": _Theft(
         lambda world: world.server.edit(acquireTime="2026-11-21T00:00:00.000000Z"), "changed by another"
     ),
     "shortened": _Theft(lambda world: world.server.edit(leaseDurationSeconds=1), "changed by another"),

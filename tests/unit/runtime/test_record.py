@@ -23,11 +23,11 @@ class _Free(NamedTuple):
 @pytest.mark.parametrize(
     "case",
     [
-        pytest.param(_Free(Record(), 0, 0), id="nothing is said"),
+        pytest.param(_Free(Record(), 0, 0), id="empty record"),
         pytest.param(_Free(Record("", 15), 0, 0), id="no holder"),
         pytest.param(_Free(Record("other", 15), 0, 15), id="just changed"),
         pytest.param(_Free(Record("other", 15), 14, 1), id="not yet"),
-        pytest.param(_Free(Record("other", 15), 15, 0), id="its time is over"),
+        pytest.param(_Free(Record("other", 15), 15, 0), id="expired"),
         pytest.param(_Free(Record("other", 60), 15, 45), id="the holder's own duration counts"),
         pytest.param(_Free(Record("other"), 5, 10), id="no duration is ours"),
         pytest.param(
@@ -64,11 +64,11 @@ _EMPTIED = {**_HELD, "holderIdentity": ""}
         pytest.param([None], False, id="there is none"),
         pytest.param([{}], False, id="a Lease that never had a holder"),
         pytest.param([_RELEASED], False, id="given back"),
-        pytest.param([_HELD, _RELEASED], False, id="given back before our eyes"),
+        pytest.param([_HELD, _RELEASED], False, id="released while observed"),
         pytest.param([_RELEASED, None], False, id="given back and then deleted"),
         pytest.param([_EMPTIED], True, id="emptied"),
         pytest.param([{**_EMPTIED, "holderIdentity": None}], True, id="emptied by null"),
-        pytest.param([_HELD, _EMPTIED], True, id="emptied before our eyes"),
+        pytest.param([_HELD, _EMPTIED], True, id="emptied while observed"),
         pytest.param([_HELD, {}], True, id="blanked"),
         pytest.param([_HELD, None], True, id="deleted"),
         pytest.param([_HELD, None, None], True, id="still deleted"),

@@ -146,7 +146,7 @@ def test_two_that_make_the_lease_at_once_are_one_leader() -> None:
         pytest.param(Outcome(cut=True), id="the connection was lost"),
         pytest.param(HUNG, id="no answer"),
         pytest.param(Outcome(body=b"oops"), id="an answer that is none"),
-        pytest.param(Outcome(there=7.0), id="it arrives long after we gave up"),
+        pytest.param(Outcome(there=7.0), id="it is stored long after the timeout"),
     ],
 )
 def test_an_acquisition_with_a_lost_answer_is_recognized(outcome: Outcome) -> None:

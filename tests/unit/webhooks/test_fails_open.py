@@ -35,13 +35,13 @@ CONVERT = {
 }
 
 
-class Desk:
+class ServedWebhook:
     """A server of the webhook, with its counts and its log."""
 
     def __init__(self, served: Served, metrics: Any, output: io.StringIO) -> None:
         self.served = served
         self._registry = metrics
-        self._said = output
+        self._output = output
 
     def counted(self, name: str, why: str) -> float:
         value = self._registry.get_sample_value(f"podium_admission_{name}_total", {"why": why})
@@ -50,11 +50,11 @@ class Desk:
 
     @property
     def log(self) -> list[Document]:
-        return [json.loads(line) for line in self._said.getvalue().splitlines()]
+        return [json.loads(line) for line in self._output.getvalue().splitlines()]
 
 
 @contextmanager
-def webhook(patience: float = 3_600, **limits: Any) -> Iterator[Desk]:
+def webhook(patience: float = 3_600, **limits: Any) -> Iterator[ServedWebhook]:
     """Serve without TLS, which changes only the cost; a request waits until the test ends."""
     registry, output = new_registry(), io.StringIO()
     with restored_logs():
@@ -65,7 +65,7 @@ def webhook(patience: float = 3_600, **limits: Any) -> Iterator[Desk]:
         with serving(
             handlers.routes(), Limits(linger_seconds=0.05, **limits), tls=False, tally=metrics.count_refusal
         ) as served:
-            yield Desk(served, registry, output)
+            yield ServedWebhook(served, registry, output)
         handlers.close()
 
 
@@ -99,7 +99,7 @@ MEMBER = review(pod({GROUP_LABEL: "g"}), namespace="prod")
 
 def test_a_padded_pod_is_judged() -> None:
     """1,250,000 `<` are a review of 7.5 MB."""
-    with webhook() as desk, desk.served.peer() as peer:
+    with webhook() as server, server.served.peer() as peer:
         for size in (0, 1_250_000, 3 * MIB):
             denied = response(sent(peer, "/validate", review(padded(size, **GOLD))))
             assert not denied["allowed"]
@@ -114,7 +114,7 @@ def test_a_label_changed_on_a_padded_pod(size: int) -> None:
     """An update holds the pod twice."""
     old, new = padded(size), padded(size)
     old["metadata"]["labels"], new["metadata"]["labels"] = {GROUP_LABEL: "a"}, {GROUP_LABEL: "other"}
-    with webhook() as desk, desk.served.peer() as peer:
+    with webhook() as server, server.served.peer() as peer:
         denied = response(sent(peer, "/validate", review(new, old)))
     assert "may not be changed" in denied["status"]["message"]
 
@@ -139,16 +139,16 @@ def test_a_refusal_for_size_or_load_denies(
     why: str, limits: dict[str, Any], missing: int, code: int, path: str
 ) -> None:
     """It has the uid at the beginning of the review; it is counted and logged with the namespace."""
-    with webhook(**limits) as desk, desk.served.peer() as used:
+    with webhook(**limits) as server, server.served.peer() as used:
         assert sent(used, "/validate", MEMBER).status == 200
-        with desk.served.peer() as peer:
+        with server.served.peer() as peer:
             denied = response(sent(peer, path, review(padded(9_000), namespace="evil"), missing))
         assert (denied["allowed"], denied["uid"]) == (False, asked(pod())["request"]["uid"])
         assert denied["status"]["code"] == code
         assert denied["status"]["message"].startswith("Podium did not judge this request: ")
         assert denied["status"].get("details") == (None if code == 413 else {"retryAfterSeconds": 1})
-        assert desk.counted("shed" if code == 429 else "errors", why) == 1
-        (line,) = desk.log
+        assert server.counted("shed" if code == 429 else "errors", why) == 1
+        (line,) = server.log
         assert (line["level"], line["event"], line["why"]) == ("warning", "not judged", why)
         assert (line["uid"], line["namespace"]) == (denied["uid"], "evil")
 
@@ -156,14 +156,14 @@ def test_a_refusal_for_size_or_load_denies(
 def test_the_largest_of_an_owner_makes_room() -> None:
     """If the byte budget is used up, the tenant with most bytes is denied; the others are reviewed."""
     large = review(padded(3 * MIB), padded(3 * MIB), namespace="evil")
-    with webhook() as desk, ExitStack() as stack:
-        evil = [stack.enter_context(desk.served.peer()) for _ in range(3)]
+    with webhook() as server, ExitStack() as stack:
+        evil = [stack.enter_context(server.served.peer()) for _ in range(3)]
         for peer in evil:
             peer.send(post("/validate", large[:-1], Content_Length=str(len(large))))
-        with desk.served.peer() as honest:
+        with server.served.peer() as honest:
             assert response(sent(honest, "/validate", MEMBER))["allowed"]
-        desk.served.until(lambda _: desk.counted("shed", "memory") > 0, "one is denied")
-        assert desk.counted("shed", "memory") == 1
+        server.served.until(lambda _: server.counted("shed", "memory") > 0, "one is denied")
+        assert server.counted("shed", "memory") == 1
         for peer in evil:
             peer.send(b"}")
         assert sorted(response(peer.answer())["allowed"] for peer in evil) == [False, True, True]
@@ -178,11 +178,11 @@ def test_the_largest_of_an_owner_makes_room() -> None:
 )
 def test_an_object_of_too_many_values_is_denied(part: Document) -> None:
     """The check comes before decoding: such a group cannot be stored, but arrives before schema checks."""
-    with webhook() as desk, desk.served.peer() as peer:
+    with webhook() as server, server.served.peer() as peer:
         denied = response(sent(peer, "/mutate", review(group({}, native=False) | part)))
         assert (denied["allowed"], denied["status"]["code"]) == (False, 413)
         assert "more than 100,000 values" in denied["status"]["message"]
-        assert desk.counted("errors", "large object") == 1
+        assert server.counted("errors", "large object") == 1
 
 
 @pytest.mark.parametrize(
@@ -193,45 +193,45 @@ def test_an_object_of_too_many_values_is_denied(part: Document) -> None:
     ],
 )
 def test_a_pod_of_too_many_values_that_rules_read(path: str, part: Document) -> None:
-    with webhook() as desk, desk.served.peer() as peer:
+    with webhook() as server, server.served.peer() as peer:
         assert response(sent(peer, path, review(pod() | part)))["status"]["code"] == 413
 
 
 def test_a_pod_of_many_values_is_judged() -> None:
     """Rules read none of them."""
     many = pod(tolerations=[{}] * 500_000, **GOLD)
-    with webhook() as desk, desk.served.peer() as peer:
+    with webhook() as server, server.served.peer() as peer:
         assert "may not use class" in response(sent(peer, "/validate", review(many)))["status"]["message"]
 
 
 def test_requests_that_wait_cost_others_nothing() -> None:
     """Of 130 requests of a tenant with an unknown class its share waits, the others are reviewed at once."""
     waiting = post("/mutate", review(UNKNOWN, namespace="evil"))
-    with webhook() as desk, ExitStack() as stack:
-        tenant = [stack.enter_context(desk.served.peer()) for _ in range(130)]
+    with webhook() as server, ExitStack() as stack:
+        tenant = [stack.enter_context(server.served.peer()) for _ in range(130)]
         for peer in tenant:
             peer.send(waiting)
         judged = len(tenant) - PLACES_OF_NAMESPACE
-        desk.served.until(
+        server.served.until(
             lambda served: served.server.load.in_flight == PLACES_OF_NAMESPACE, "the share waits"
         )
-        with desk.served.peer() as other:
+        with server.served.peer() as other:
             for _ in range(100):
                 assert response(sent(other, "/validate", MEMBER))["allowed"]
             other.send(post("/mutate", review(UNKNOWN, namespace="prod")))
-            desk.served.until(
+            server.served.until(
                 lambda served: served.server.load.in_flight == PLACES_OF_NAMESPACE + 1, "another tenant waits"
             )
-        assert sum("podgroups" in str(line) or line["event"] == "denied" for line in desk.log) == judged
-        assert desk.counted("shed", "waiting") == 0
+        assert sum("podgroups" in str(line) or line["event"] == "denied" for line in server.log) == judged
+        assert server.counted("shed", "waiting") == 0
 
 
 def test_a_waiting_request_holds_no_bytes() -> None:
     body = review(UNKNOWN | {"metadata": {**UNKNOWN["metadata"], "annotations": {"a": "x" * 20_000}}})
-    with webhook() as desk, desk.served.peer() as peer:
+    with webhook() as server, server.served.peer() as peer:
         peer.send(post("/mutate", body))
-        desk.served.until(lambda served: served.server.load.waiting.total() == 1, "it waits")
-        assert desk.served.server.load.held_bytes.total() == 0
+        server.served.until(lambda served: served.server.load.waiting.total() == 1, "it waits")
+        assert server.served.server.load.held_bytes.total() == 0
 
 
 def test_the_waiting_room() -> None:
@@ -247,37 +247,39 @@ def test_the_waiting_room() -> None:
 
 def test_conversions_prove_no_connection() -> None:
     """Clients that fill the port with conversions leave room for an API server's first call."""
-    with webhook(connections=20) as desk, ExitStack() as stack:
+    with webhook(connections=20) as server, ExitStack() as stack:
         for _ in range(20):
             assert (
-                sent(stack.enter_context(desk.served.peer()), "/convert", json.dumps(CONVERT).encode()).status
+                sent(
+                    stack.enter_context(server.served.peer()), "/convert", json.dumps(CONVERT).encode()
+                ).status
                 == 200
             )
         for _ in range(50):
-            with desk.served.peer() as new:
+            with server.served.peer() as new:
                 assert response(sent(new, "/validate", MEMBER))["allowed"]
         assert CONVERSION.connections < ADMISSION.connections
 
 
 def test_bodies_of_conversions_leave_admission_its_own() -> None:
     """Four clients that hold all but a byte of the greatest conversion."""
-    with webhook() as desk, ExitStack() as stack:
+    with webhook() as server, ExitStack() as stack:
         body = b" " * (CONVERSION_BYTES - 1)
         for _ in range(4):
-            stack.enter_context(desk.served.peer()).send(
+            stack.enter_context(server.served.peer()).send(
                 post("/convert", body, Content_Length=str(CONVERSION_BYTES))
             )
-        desk.served.until(lambda _: desk.counted("shed", "memory") == 2, "the largest make room")
-        with desk.served.peer() as api_server:
+        server.served.until(lambda _: server.counted("shed", "memory") == 2, "the largest make room")
+        with server.served.peer() as api_server:
             for _ in range(20):
                 assert response(sent(api_server, "/validate", MEMBER))["allowed"]
             assert sent(api_server, "/convert", json.dumps(CONVERT).encode()).status == 200
 
 
 def test_a_client_does_not_decide_how_much_is_logged() -> None:
-    with webhook() as desk, desk.served.peer() as peer:
+    with webhook() as server, server.served.peer() as peer:
         for _ in range(200):
             assert sent(peer, "/validate", b"{}").status == 400
-        lines = [line for line in desk.log if line["event"] == "unreadable"]
+        lines = [line for line in server.log if line["event"] == "unreadable"]
         assert len(lines) == 10
-        assert desk.counted("errors", "review") == 200
+        assert server.counted("errors", "review") == 200

@@ -71,7 +71,7 @@ class Live:
         self._moved.set()
 
 
-class Desk:
+class HandlersInMemory:
     """Handlers with their dependencies, and their results."""
 
     def __init__(
@@ -142,25 +142,25 @@ GANG = {"schedulingPolicy": {"gang": {"minCount": 2}}}
 
 async def test_an_answer_is_counted_and_logged() -> None:
     """The count has the deciding rule; the log has refusals at info, with the UID and no object's value."""
-    desk = Desk()
-    refused = desk.ask("/validate", podium_group(REFUSED))
+    webhook = HandlersInMemory()
+    refused = webhook.ask("/validate", podium_group(REFUSED))
     assert not refused["allowed"]
-    (labels,) = desk.counted("podium_admission_requests")
+    (labels,) = webhook.counted("podium_admission_requests")
     assert labels[:4] == ("validate", "PodGroup", "CREATE", "denied")
     assert labels[4] in refused["auditAnnotations"]["rules"]
-    (line,) = desk.log
+    (line,) = webhook.log
     assert list(line)[:3] == ["time", "level", "event"]
     assert (line["level"], line["event"], line["uid"]) == ("info", "denied", refused["uid"])
     assert line["rules"] == [labels[4]]
-    assert GOLD not in desk.logged.getvalue()
+    assert GOLD not in webhook.logged.getvalue()
 
 
 async def test_allowed_requests_are_logged_at_debug() -> None:
-    quiet, loud = Desk(), Desk(level="debug")
-    for desk in (quiet, loud):
-        assert desk.ask("/mutate", podium_group({**GANG, "priorityClassName": GOLD}))["patch"]
-        assert desk.ask("/validate", pod())["allowed"]
-        assert desk.counted("podium_admission_requests") == {
+    quiet, loud = HandlersInMemory(), HandlersInMemory(level="debug")
+    for webhook in (quiet, loud):
+        assert webhook.ask("/mutate", podium_group({**GANG, "priorityClassName": GOLD}))["patch"]
+        assert webhook.ask("/validate", pod())["allowed"]
+        assert webhook.counted("podium_admission_requests") == {
             ("mutate", "PodGroup", "CREATE", "patched", ""): 1,
             ("validate", "Pod", "CREATE", "allowed", ""): 1,
         }
@@ -169,51 +169,57 @@ async def test_allowed_requests_are_logged_at_debug() -> None:
 
 
 async def test_a_breach_that_is_let_through() -> None:
-    desk = Desk(by=profile(rules="podium", policy=Policy(levels={"group-unlike-template": RuleLevel.WARN})))
-    desk.live.apply(podium_group({**GANG, "priority": 5}))
+    webhook = HandlersInMemory(
+        by=profile(rules="podium", policy=Policy(levels={"group-unlike-template": RuleLevel.WARN}))
+    )
+    webhook.live.apply(podium_group({**GANG, "priority": 5}))
     member = pod({"scheduling.podium.dev/pod-group": "g"}, priority=7)
-    assert desk.ask("/validate", member)["warnings"]
-    ((labels, _),) = desk.counted("podium_admission_requests").items()
+    assert webhook.ask("/validate", member)["warnings"]
+    ((labels, _),) = webhook.counted("podium_admission_requests").items()
     assert labels[3] == "warned"
     assert labels[4]
-    assert [line["event"] for line in desk.log] == ["warned"]
+    assert [line["event"] for line in webhook.log] == ["warned"]
 
 
 async def test_a_stranger_makes_no_series() -> None:
-    desk = Desk()
+    webhook = HandlersInMemory()
     odd = asked({"apiVersion": "evil/v1", "kind": "X1", "metadata": {}}, operation="X2")
-    assert response(desk.start("/validate", json.dumps(odd).encode()))["allowed"]
-    assert list(desk.counted("podium_admission_requests")) == [("validate", "other", "other", "allowed", "")]
+    assert response(webhook.start("/validate", json.dumps(odd).encode()))["allowed"]
+    assert list(webhook.counted("podium_admission_requests")) == [
+        ("validate", "other", "other", "allowed", "")
+    ]
 
 
 async def test_a_class_that_comes_while_its_group_is_judged() -> None:
     """Other changes do not end the wait; the answer comes with the class, before the timeout."""
-    desk = Desk(patience=3_600)
-    waiting = asyncio.create_task(desk.ask_late(podium_group(LATE), seconds=7_200))
+    webhook = HandlersInMemory(patience=3_600)
+    waiting = asyncio.create_task(webhook.ask_late(podium_group(LATE), seconds=7_200))
     await asyncio.sleep(0)
-    desk.live.apply(priority_class("other", value=1))
+    webhook.live.apply(priority_class("other", value=1))
     await asyncio.sleep(0)
     assert not waiting.done()
-    desk.live.apply(priority_class("late", value=7))
+    webhook.live.apply(priority_class("late", value=7))
     assert (await waiting)["allowed"]
-    assert desk.counted("podium_admission_requests") == {("mutate", "PodGroup", "CREATE", "patched", ""): 1}
+    assert webhook.counted("podium_admission_requests") == {
+        ("mutate", "PodGroup", "CREATE", "patched", ""): 1
+    }
 
 
 async def test_a_class_that_another_replica_knows_better() -> None:
     """That replica stamped the group by the current class, which arrives here a moment later."""
-    desk = Desk(patience=3_600)
+    webhook = HandlersInMemory(patience=3_600)
     stamped = {**GANG, "priorityClassName": GOLD, "priority": 5, "preemptionPolicy": "PreemptLowerPriority"}
-    waiting = asyncio.create_task(desk.ask_late(podium_group(stamped), 7_200, "/validate"))
+    waiting = asyncio.create_task(webhook.ask_late(podium_group(stamped), 7_200, "/validate"))
     await asyncio.sleep(0)
-    desk.live.apply(priority_class(GOLD, value=5))
+    webhook.live.apply(priority_class(GOLD, value=5))
     assert (await waiting)["allowed"]
 
 
 async def test_a_change_before_the_waiting_began_is_seen() -> None:
     """The class came after the verdict and before the first read: nothing else will change."""
-    desk = Desk(patience=3_600)
-    reply = desk.start("/mutate", review_of(podium_group(LATE)), seconds=7_200)
-    desk.live.apply(priority_class("late", value=7))
+    webhook = HandlersInMemory(patience=3_600)
+    reply = webhook.start("/mutate", review_of(podium_group(LATE)), seconds=7_200)
+    webhook.live.apply(priority_class("late", value=7))
     assert not isinstance(reply, HTTPResponse)
     assert response(await reply)["allowed"]
 
@@ -223,23 +229,23 @@ async def test_a_change_before_the_waiting_began_is_seen() -> None:
     [pytest.param(3_600.0, 0.05, id="patience"), pytest.param(0.1, 3_600.0, id="half of its time")],
 )
 async def test_a_missing_class_is_refused_after_the_wait(seconds: float, patience: float) -> None:
-    refused = await Desk(patience=patience).ask_late(podium_group(LATE), seconds)
+    refused = await HandlersInMemory(patience=patience).ask_late(podium_group(LATE), seconds)
     assert refused["status"]["message"].endswith("no PriorityClass with name late was found")
 
 
 async def test_a_busy_cluster_is_not_looked_at_for_every_change() -> None:
     """Pauses grow: fifteen reads at most in the time of the test, for any number of changes."""
-    desk = Desk(patience=0.2)
-    waiting = asyncio.create_task(desk.ask_late(podium_group(LATE)))
+    webhook = HandlersInMemory(patience=0.2)
+    waiting = asyncio.create_task(webhook.ask_late(podium_group(LATE)))
     await asyncio.sleep(0)
-    looks_of_one = desk.live.state.looks
+    looks_of_one = webhook.live.state.looks
     changes = 0
     while not waiting.done():
-        desk.live.apply(priority_class(f"other-{changes % 9}", value=changes))
+        webhook.live.apply(priority_class(f"other-{changes % 9}", value=changes))
         changes += 1
         await asyncio.sleep(0)
     # A change is a read too: the index reads its classes to set one.
-    assert (desk.live.state.looks - changes) / looks_of_one < 15 < changes
+    assert (webhook.live.state.looks - changes) / looks_of_one < 15 < changes
 
 
 UNREADABLE = [
@@ -261,45 +267,45 @@ UNREADABLE = [
 @pytest.mark.parametrize("body", UNREADABLE)
 async def test_an_invalid_review_is_400(path: str, body: bytes) -> None:
     """A short line gives the reason, to the client and in the log."""
-    desk = Desk()
-    reply = desk.start(path, body)
+    webhook = HandlersInMemory()
+    reply = webhook.start(path, body)
     assert isinstance(reply, HTTPResponse)
     assert reply.status == 400
     assert 0 < len(reply.body) <= 1_000
-    assert desk.counted("podium_admission_errors") == {("review",): 1}
-    assert [line["event"] for line in desk.log] == ["unreadable"]
+    assert webhook.counted("podium_admission_errors") == {("review",): 1}
+    assert [line["event"] for line in webhook.log] == ["unreadable"]
 
 
 def test_only_conversion_is_open_without_a_client_certificate() -> None:
     """API servers show theirs to admission webhooks only."""
-    assert [path for path, route in Desk().routes.items() if route.anonymous] == ["/convert"]
+    assert [path for path, route in HandlersInMemory().routes.items() if route.anonymous] == ["/convert"]
 
 
 @pytest.mark.parametrize("later", [False, True], ids=["at once", "while waiting"])
 async def test_a_bug_is_500_and_never_a_denial(later: bool) -> None:
-    desk = Desk(patience=0.05)
-    reply = desk.start("/mutate", review_of(podium_group(LATE))) if later else None
-    desk.live.state.broken = True
-    reply = reply or desk.start("/mutate", review_of(podium_group(LATE)))
+    webhook = HandlersInMemory(patience=0.05)
+    reply = webhook.start("/mutate", review_of(podium_group(LATE))) if later else None
+    webhook.live.state.broken = True
+    reply = reply or webhook.start("/mutate", review_of(podium_group(LATE)))
     if not isinstance(reply, HTTPResponse):
         reply = await reply
     assert (reply.status, b"no such thing" in reply.body) == (500, False)
-    assert desk.counted("podium_admission_errors") == {("exception",): 1}
-    assert desk.counted("podium_admission_requests") == {}
-    (line,) = desk.log
+    assert webhook.counted("podium_admission_errors") == {("exception",): 1}
+    assert webhook.counted("podium_admission_requests") == {}
+    (line,) = webhook.log
     assert (line["level"], line["uid"]) == ("error", asked(pod())["request"]["uid"])
     assert "LookupError: no such thing" in line["exception"]
 
 
 async def test_nothing_is_judged_before_the_first_lists() -> None:
     """The API server must repeat the request; a conversion needs no cluster."""
-    desk = Desk()
-    desk.live.synced = False
-    reply = desk.start("/validate", review_of(pod()))
+    webhook = HandlersInMemory()
+    webhook.live.synced = False
+    reply = webhook.start("/validate", review_of(pod()))
     assert isinstance(reply, HTTPResponse)
     assert (reply.status, reply.headers["Retry-After"]) == (503, "1")
-    assert desk.counted("podium_admission_errors") == {("not synced",): 1}
-    assert response(desk.start("/convert", conversion(1)))["result"] == {"status": "Success"}
+    assert webhook.counted("podium_admission_errors") == {("not synced",): 1}
+    assert response(webhook.start("/convert", conversion(1)))["result"] == {"status": "Success"}
 
 
 def conversion(count: int) -> bytes:
@@ -311,21 +317,21 @@ def conversion(count: int) -> bytes:
 
 async def test_a_large_conversion_leaves_the_loop_to_others() -> None:
     """The work is in a thread: others are answered meanwhile."""
-    desk = Desk()
-    pending = desk.start("/convert", conversion(3_000))
+    webhook = HandlersInMemory()
+    pending = webhook.start("/convert", conversion(3_000))
     assert not isinstance(pending, HTTPResponse)
     converting = asyncio.ensure_future(pending)
     await asyncio.sleep(0)
-    assert desk.ask("/validate", pod())["allowed"]
+    assert webhook.ask("/validate", pod())["allowed"]
     assert not converting.done()
     assert len(response(await converting)["convertedObjects"]) == 3_000
-    assert desk.counted("podium_conversion_requests") == {(): 1}
-    desk.handlers.close()
+    assert webhook.counted("podium_conversion_requests") == {(): 1}
+    webhook.handlers.close()
 
 
 async def test_a_large_conversion_that_cannot_be_read() -> None:
-    desk = Desk()
-    pending = desk.start("/convert", conversion(3_000)[:-1])
+    webhook = HandlersInMemory()
+    pending = webhook.start("/convert", conversion(3_000)[:-1])
     assert not isinstance(pending, HTTPResponse)
     assert (await pending).status == 400
-    desk.handlers.close()
+    webhook.handlers.close()

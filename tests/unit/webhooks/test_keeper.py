@@ -50,7 +50,7 @@ class _Cluster:
 
 
 class _Replica:
-    """A keeper with a listener of its own; `said` are its events in order."""
+    """A keeper with a listener of its own; `logged` are its events in order."""
 
     def __init__(
         self,

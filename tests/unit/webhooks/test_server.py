@@ -30,7 +30,7 @@ APART, NARROW = RequestBudget("apart", SHARE, 1, 9), RequestBudget("narrow", SHA
 PIECE = 64 << 10
 
 
-class Desk:
+class ScriptedHandlers:
     """Handlers: one that echoes, one that waits for a signal, one that fails, one with a long answer."""
 
     def __init__(self) -> None:
@@ -103,18 +103,18 @@ def _own_logs() -> Iterator[None]:
 
 
 @pytest.fixture
-def desk() -> Desk:
-    return Desk()
+def handlers() -> ScriptedHandlers:
+    return ScriptedHandlers()
 
 
 @pytest.fixture(params=LOOPS)
-def serve(request: pytest.FixtureRequest, desk: Desk) -> Iterator[Serve]:
+def serve(request: pytest.FixtureRequest, handlers: ScriptedHandlers) -> Iterator[Serve]:
     """Start a server with the handlers; the arguments are limits, or of `serving`."""
     with ExitStack() as stack:
 
         def start(*, tls: bool = True, accepts: Any = None, **limits: Any) -> Served:
             context: AbstractContextManager[Served] = serving(
-                desk.routes(), Limits(**limits), loop=request.param, tls=tls, accepts=accepts
+                handlers.routes(), Limits(**limits), loop=request.param, tls=tls, accepts=accepts
             )
             return stack.enter_context(context)
 
@@ -130,7 +130,7 @@ def chunked(path: str) -> bytes:
     return post(path, b"", Content_Length="", Transfer_Encoding="chunked") + b"1\r\nx\r\n"
 
 
-def test_answers_and_keeps_the_connection(serve: Serve, desk: Desk) -> None:
+def test_answers_and_keeps_the_connection(serve: Serve, handlers: ScriptedHandlers) -> None:
     served = serve()
     with served.peer() as peer:
         first, second = peer.ask(post("/echo?timeout=3s", b"{1}")), peer.ask(post("/echo", b"{2}"))
@@ -138,9 +138,9 @@ def test_answers_and_keeps_the_connection(serve: Serve, desk: Desk) -> None:
     assert first.headers["Content-Type"] == JSON
     assert "Date" in first.headers
     assert "Connection" not in first.headers
-    assert [ask.path for ask in desk.asked] == ["/echo", "/echo"]
+    assert [ask.path for ask in handlers.asked] == ["/echo", "/echo"]
     # 3 s, and the default of 10 s.
-    assert 6 < desk.asked[1].deadline - desk.asked[0].deadline < 8
+    assert 6 < handlers.asked[1].deadline - handlers.asked[0].deadline < 8
 
 
 @pytest.mark.parametrize("size", [0, 1, 300, PIECE, LIMIT])
@@ -164,11 +164,11 @@ def test_requests_sent_ahead_are_answered_in_order(serve: Serve) -> None:
         assert [peer.answer().body for _ in bodies] == bodies
 
 
-def test_refusals_sent_ahead_are_answered_in_turn(serve: Serve, desk: Desk) -> None:
+def test_refusals_sent_ahead_are_answered_in_turn(serve: Serve, handlers: ScriptedHandlers) -> None:
     """A client that sends thousands at once does not block another for all of them."""
     served = serve()
     refused_before: list[int] = []
-    desk.hear = lambda: refused_before.append(len(served.refusals))
+    handlers.hear = lambda: refused_before.append(len(served.refusals))
     both_sent = threading.Event()
     with served.peer() as peer, served.peer() as other:
         served.soon(both_sent.wait)
@@ -183,16 +183,16 @@ def test_refusals_sent_ahead_are_answered_in_turn(serve: Serve, desk: Desk) -> N
     assert second == 1_000
 
 
-def test_requests_behind_one_that_waits(serve: Serve, desk: Desk) -> None:
+def test_requests_behind_one_that_waits(serve: Serve, handlers: ScriptedHandlers) -> None:
     """They are not started, and not lost; other connections do not wait."""
     served = serve()
     with served.peer() as peer, served.peer() as other:
         peer.send(post("/wait", b"first") + post("/echo", b"second")[:-3])
-        served.until(lambda _: bool(desk.waiting), "the first waits")
+        served.until(lambda _: bool(handlers.waiting), "the first waits")
         peer.send(b"ond" + post("/echo", b"third"))
         assert other.ask(post("/echo", b"other")).body == b"other"
-        assert [ask.body for ask in desk.asked] == [b"other"]
-        served.soon(desk.waiting[0])
+        assert [ask.body for ask in handlers.asked] == [b"other"]
+        served.soon(handlers.waiting[0])
         assert [peer.answer().body for _ in range(3)] == [b"first", b"second", b"third"]
 
 
@@ -285,7 +285,7 @@ def test_a_client_that_stops_writing_gets_an_error(serve: Serve, sent: bytes, wh
     assert served.refusals == [(408, why)]
 
 
-def test_silence_is_closed_late(serve: Serve, desk: Desk) -> None:
+def test_silence_is_closed_late(serve: Serve, handlers: ScriptedHandlers) -> None:
     """A connection that has just been used, or is in use, has its full time again."""
     served = serve(idle_seconds=0.2, header_seconds=0.01)
     with served.peer() as silent, served.peer() as used, served.peer() as busy:
@@ -293,21 +293,21 @@ def test_silence_is_closed_late(serve: Serve, desk: Desk) -> None:
         assert used.ask(post("/echo")).status == 200
         assert silent.closed
         assert used.closed
-        served.soon(desk.waiting[0])
+        served.soon(handlers.waiting[0])
         assert busy.answer().status == 200
     assert served.refusals == []
 
 
-def test_a_handler_later_than_the_deadline(serve: Serve, desk: Desk) -> None:
+def test_a_handler_later_than_the_deadline(serve: Serve, handlers: ScriptedHandlers) -> None:
     served = serve()
     with served.peer() as peer:
         assert peer.ask(post("/wait?timeout=20ms")).status == 504
         assert peer.ask(post("/echo")).status == 200
     assert served.refusals == [(504, "late")]
-    assert desk.cancelled.is_set()
+    assert handlers.cancelled.is_set()
 
 
-def test_no_deadline_is_longer_than_an_api_server_waits(serve: Serve, desk: Desk) -> None:
+def test_no_deadline_is_longer_than_an_api_server_waits(serve: Serve, handlers: ScriptedHandlers) -> None:
     served = serve(default_seconds=5, longest_seconds=0.02)
     with served.peer() as peer:
         assert peer.ask(post("/wait?timeout=10h")).status == 504
@@ -327,25 +327,25 @@ def test_a_bug_is_500(serve: Serve, path: str) -> None:
     assert "secret" in output.getvalue()
 
 
-def test_too_many_that_wait_are_shed(serve: Serve, desk: Desk) -> None:
+def test_too_many_that_wait_are_shed(serve: Serve, handlers: ScriptedHandlers) -> None:
     served = serve(waiting=2)
     with served.peer() as one, served.peer() as two, served.peer() as three:
         one.send(post("/wait"))
         two.send(post("/wait"))
-        served.until(lambda _: len(desk.waiting) == 2, "two wait")
+        served.until(lambda _: len(handlers.waiting) == 2, "two wait")
         # A request that need not wait is answered.
         assert three.ask(post("/echo")).status == 200
         shed = three.ask(post("/wait"))
         assert (shed.status, shed.headers["Retry-After"]) == (429, "1")
         assert served.refusals == [(429, "waiting")]
-        served.soon(desk.waiting[0])
+        served.soon(handlers.waiting[0])
         assert one.answer().status == 200
         assert three.ask(post("/echo")).status == 200
-        served.soon(desk.waiting[1])
+        served.soon(handlers.waiting[1])
         assert two.answer().status == 200
 
 
-def test_bodies_are_bounded_together(serve: Serve, desk: Desk) -> None:
+def test_bodies_are_bounded_together(serve: Serve, handlers: ScriptedHandlers) -> None:
     """Bodies under review count too; the largest unfinished one makes room for the others."""
     served = serve(held_bytes=150_000, linger_seconds=0.05)
     with served.peer() as judged, served.peer() as large, served.peer() as small:
@@ -356,21 +356,21 @@ def test_bodies_are_bounded_together(serve: Serve, desk: Desk) -> None:
         shed = large.answer()
         assert (shed.status, shed.headers["Retry-After"]) == (429, "1")
         assert served.refusals == [(429, "memory")]
-        served.soon(desk.waiting[0])
+        served.soon(handlers.waiting[0])
         assert judged.answer().status == 200
         served.until(lambda _: served.server.load.held_bytes[""] == 0, "nothing is held")
 
 
-def test_a_body_without_room_beside_those_that_are_judged(serve: Serve, desk: Desk) -> None:
+def test_a_body_without_room_beside_those_that_are_judged(serve: Serve, handlers: ScriptedHandlers) -> None:
     """They cannot make room, so the new one is refused, and the connection stays."""
     served = serve(held_bytes=60_000)
     with served.peer() as judged, served.peer() as new:
         judged.send(post("/wait", bytes(50_000)))
-        served.until(lambda _: bool(desk.waiting), "one is judged")
+        served.until(lambda _: bool(handlers.waiting), "one is judged")
         # In one TLS record, so that it arrives at once.
         assert new.ask(post("/echo", bytes(12_000))).status == 429
         assert new.ask(post("/echo", bytes(9_000))).status == 200
-        served.soon(desk.waiting[0])
+        served.soon(handlers.waiting[0])
         assert judged.answer().status == 200
 
 
@@ -401,7 +401,7 @@ def test_a_client_that_does_not_read_is_closed_to_make_room(serve: Serve) -> Non
     assert served.refusals == [(429, "memory")]
 
 
-def test_a_budget_is_of_its_routes_only(serve: Serve, desk: Desk) -> None:
+def test_a_budget_is_of_its_routes_only(serve: Serve, handlers: ScriptedHandlers) -> None:
     """Bytes, waiting requests and connections of one owner do not affect those of others."""
     served = serve(linger_seconds=0.05)
     with ExitStack() as stack:
@@ -412,15 +412,15 @@ def test_a_budget_is_of_its_routes_only(serve: Serve, desk: Desk) -> None:
         assert apart[1].ask(post("/apart", b"{}")).status == 200
         assert apart[0].answer().status == 429
         apart[1].send(post("/apart-wait"))
-        served.until(lambda _: bool(desk.waiting), "it waits")
+        served.until(lambda _: bool(handlers.waiting), "it waits")
         assert apart[2].ask(post("/apart-wait")).status == 429
         assert other.ask(post("/echo", bytes(LIMIT))).status == 200
         assert [why for _, why in served.refusals] == ["memory", "waiting"]
-        served.soon(desk.waiting[0])
+        served.soon(handlers.waiting[0])
         assert apart[1].answer().status == 200
 
 
-def test_connections_of_a_budget(serve: Serve, desk: Desk) -> None:
+def test_connections_of_a_budget(serve: Serve, handlers: ScriptedHandlers) -> None:
     """The oldest idle one makes room; if all are in use the new one is refused."""
     served = serve(linger_seconds=0.05)
     with ExitStack() as stack:
@@ -428,14 +428,14 @@ def test_connections_of_a_budget(serve: Serve, desk: Desk) -> None:
         assert old.ask(post("/narrow")).status == 200
         assert busy.ask(post("/narrow")).status == 200
         busy.send(post("/narrow-wait"))
-        served.until(lambda _: bool(desk.waiting), "it waits")
+        served.until(lambda _: bool(handlers.waiting), "it waits")
         third.send(post("/narrow", b"{", Content_Length="2"))
         assert old.closed
         assert fourth.ask(post("/narrow")).status == 429
         assert other.ask(post("/echo")).status == 200
         third.send(b"}")
         assert third.answer().status == 200
-        served.soon(desk.waiting[0])
+        served.soon(handlers.waiting[0])
         assert busy.answer().status == 200
     assert [why for _, why in served.refusals] == ["connections", "connections"]
 
@@ -544,22 +544,22 @@ def test_a_large_answer_arrives(serve: Serve) -> None:
         assert [len(peer.ask(get("/much")).body) for _ in range(2)] == [16 << 20] * 2
 
 
-def test_a_client_that_leaves_ends_its_request(serve: Serve, desk: Desk) -> None:
+def test_a_client_that_leaves_ends_its_request(serve: Serve, handlers: ScriptedHandlers) -> None:
     served = serve()
     with served.peer() as peer:
         peer.send(post("/wait"))
         served.until(lambda _: served.server.load.in_flight == 1, "it waits")
-    assert desk.cancelled.wait(10)
+    assert handlers.cancelled.wait(10)
     served.until(lambda _: served.server.load.in_flight == 0, "it is forgotten")
 
 
-def test_a_client_that_leaves_with_its_request(serve: Serve, desk: Desk) -> None:
+def test_a_client_that_leaves_with_its_request(serve: Serve, handlers: ScriptedHandlers) -> None:
     """The request and close_notify come together: the started handler is ended without an error."""
     served = serve(tls=False)
     for _ in range(20):
         with served.peer() as peer:
             peer.send(post("/wait"))
-    served.until(lambda _: desk.begun == 20 and served.server.connections == 0, "all came and left")
+    served.until(lambda _: handlers.begun == 20 and served.server.connections == 0, "all came and left")
     assert served.server.load.waiting[""] == 0
 
 
@@ -683,7 +683,7 @@ class TestDraining:
         drained.result(10)
         assert (idle_closed, slow_closed, served.refusals) == (True, True, [])
 
-    def test_requests_in_flight_end_first(self, serve: Serve, desk: Desk) -> None:
+    def test_requests_in_flight_end_first(self, serve: Serve, handlers: ScriptedHandlers) -> None:
         served = serve()
         with served.peer() as judged, served.peer() as half:
             judged.send(post("/wait"))
@@ -694,16 +694,16 @@ class TestDraining:
             half.send(b"lf")
             assert half.answer().body == b"half"
             assert half.closed
-            served.soon(desk.waiting[0])
+            served.soon(handlers.waiting[0])
             assert judged.answer().headers["Connection"] == "close"
             assert judged.closed
             drained.result(10)
 
-    def test_a_second_signal_closes_at_once(self, serve: Serve, desk: Desk) -> None:
+    def test_a_second_signal_closes_at_once(self, serve: Serve, handlers: ScriptedHandlers) -> None:
         served = serve()
         with served.peer() as judged:
             judged.send(post("/wait"))
-            served.until(lambda _: bool(desk.waiting), "it waits")
+            served.until(lambda _: bool(handlers.waiting), "it waits")
             drained = served.start(served.server.drain(3_600))
             served.until(lambda _: served.server.draining, "it drains")
             drained.cancel()

@@ -20,7 +20,7 @@ from podium.schedulerplugin.preemption.target import PlacementTarget
 from podium.schedulerplugin.preemption.units import PREEMPTION_CLASS
 from podium.schedulerplugin.semantics import Semantics
 from podium.schedulerplugin.settings import DivergencePolicy
-from podium.why.effectivepriority import JudgedGroup, Law, counts, of_group
+from podium.why.effectivepriority import JudgedGroup, PriorityRules, counts, of_group
 
 KEY = GroupKey(native=False, namespace="a", name="ring")
 INTEGERS = st.integers(-3, 3)
@@ -84,6 +84,6 @@ def test_the_condition_is_named_where_it_withholds_preemption() -> None:
     )
     judged = JudgedGroup(reported_pod, measure_divergence(reported_pod, state.members(KEY).values()))
     for policy in DivergencePolicy:
-        law = Law(Settings(divergence=policy), ServerInfo(37, "1.37"), {})
-        named = "its condition PodsNotMatchingPriority is True" in of_group(judged, law).rule
+        rules = PriorityRules(Settings(divergence=policy), ServerInfo(37, "1.37"), {})
+        named = "its condition PodsNotMatchingPriority is True" in of_group(judged, rules).rule
         assert named == (policy is DivergencePolicy.NO_PREEMPTION)

@@ -139,7 +139,7 @@ CASES: dict[str, Case] = {
         f"default-scheduler (Unschedulable): {NO_ROOM}",
         "podium whatif",
     ),
-    "no room, said of the group": (
+    "no room, reported on the group": (
         [
             group("ring", condition("PodGroupInitiallyScheduled", "False", "Unschedulable", NO_ROOM)),
             pod("x", group="ring", priority=5),

@@ -31,7 +31,7 @@ class Member(NamedTuple):
     priority: int
 
 
-class Kin(NamedTuple):
+class Related(NamedTuple):
     """Related objects: the group of a pod (namespace, name), if it is in one; the members of a group.
 
     `owners` are the topmost controllers of the pods, in words. `held` are the accelerators of running pods
@@ -46,7 +46,12 @@ class Kin(NamedTuple):
 
 
 def one(  # noqa: PLR0917 - the content, and its frame
-    account: Account, kin: Kin, report: WhatIf | None, now: datetime | None, here: Here, around: PageContext
+    account: Account,
+    related: Related,
+    report: WhatIf | None,
+    now: datetime | None,
+    here: Here,
+    around: PageContext,
 ) -> str:
     """Return the page; `report` is the plan, if one was made, and `now` None for the past of a file."""
     sections = [
@@ -55,21 +60,23 @@ def one(  # noqa: PLR0917 - the content, and its frame
         _priority(account.priority),
         _departures(account, now),
         _gains(account.gains, now),
-        _members(kin.members, here),
+        _members(related.members, here),
         _unknown(account.unknown),
     ]
-    return page(str(account.object), here, around, _header(account, kin), sections)
+    return page(str(account.object), here, around, _header(account, related), sections)
 
 
-def _header(account: Account, kin: Kin) -> str:
+def _header(account: Account, related: Related) -> str:
     subject = account.object
     about = f"<p>{text('; '.join(subject.about))}.</p>" if subject.about else ""
-    group = f"<p>Its group: {object_link('PodGroup', *kin.group)}.</p>" if kin.group is not None else ""
-    owners = "Owner" if len(kin.owners) == 1 else "Owners"
+    group = (
+        f"<p>Its group: {object_link('PodGroup', *related.group)}.</p>" if related.group is not None else ""
+    )
+    owners = "Owner" if len(related.owners) == 1 else "Owners"
     facts = (
-        (owners, some(kin.owners)),
-        ("Accelerators held", ", ".join(amounts(kin.held))),
-        ("Accelerators requested", ", ".join(amounts(kin.requested))),
+        (owners, some(related.owners)),
+        ("Accelerators held", ", ".join(amounts(related.held))),
+        ("Accelerators requested", ", ".join(amounts(related.requested))),
     )
     known = "".join(f"<p>{name}: {text(words)}.</p>" for name, words in facts if words)
     threat = f"<p>{_threat(subject)}</p>" if account.state is RunState.RUNNING else ""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Protocol
 from podium.api.events import EVENT_READS
 from podium.api.schedulable import SCHEDULING_READS
 from podium.cli import inputs, whyinput
-from podium.cli.ui.desk import Desk
+from podium.cli.ui.answers import Answers
 from podium.documents.load import WHOLE, Scope
 from podium.documents.sources import STDIN_NAME, InputFiles
 from podium.errors import PodiumError
@@ -35,10 +35,10 @@ class ClusterSource(Protocol):
     async def reach(self) -> None:
         """Raise PodiumError if there is nothing to read."""
 
-    async def read(self, clock: Clock) -> Desk:
+    async def read(self, clock: Clock) -> Answers:
         """Return a full reading. Raises PodiumError."""
 
-    async def add_events(self, desk: Desk, namespace: str) -> None:
+    async def add_events(self, answers: Answers, namespace: str) -> None:
         """Add the events of a namespace to a reading, once. Raises PodiumError."""
 
 
@@ -55,15 +55,15 @@ class Files:
     async def reach(self) -> None:
         """Do nothing: reading the files shows whether they are readable."""
 
-    async def read(self, clock: Clock) -> Desk:
+    async def read(self, clock: Clock) -> Answers:
         """Return the content of the files; standard input is read only once."""
         if self._begun and STDIN_NAME in self._files.names:
             raise PodiumError("standard input can be read only once. Restart podium ui to read again")
         self._begun = True
         read = whyinput.from_files(self._files, self._scope)
-        return Desk(read, clock(), inputs.source(self._files, read.near), live=False)
+        return Answers(read, clock(), inputs.source(self._files, read.near), live=False)
 
-    async def add_events(self, desk: Desk, namespace: str) -> None:
+    async def add_events(self, answers: Answers, namespace: str) -> None:
         """Do nothing: their events were read with the rest."""
 
 
@@ -85,17 +85,17 @@ class LiveSource:
         await check_namespace(self._connection, self._scope)
         await discover(self._connection, SCHEDULING_READS)
 
-    async def read(self, clock: Clock) -> Desk:
+    async def read(self, clock: Clock) -> Answers:
         """Return the listed objects."""
         read = await whyinput.whole_cluster(self._connection, self._scope, self._watcher)
-        return Desk(read, clock(), inputs.source(InputFiles(), read.near), live=True)
+        return Answers(read, clock(), inputs.source(InputFiles(), read.near), live=True)
 
-    async def add_events(self, desk: Desk, namespace: str) -> None:
+    async def add_events(self, answers: Answers, namespace: str) -> None:
         """Add the events of a namespace."""
-        if namespace not in desk.events:
+        if namespace not in answers.events:
             scope = Scope(namespace)
             past, missing = await whyinput.past_of(self._connection, scope, self._watcher, EVENT_READS)
-            desk.events[namespace] = past.events, missing
+            answers.events[namespace] = past.events, missing
 
 
 class SourceCache:
@@ -108,34 +108,34 @@ class SourceCache:
     def __init__(self, source: ClusterSource, clock: Clock) -> None:
         self.source = source
         self._clock = clock
-        self._desk: Desk | None = None
+        self._answers: Answers | None = None
         self._until = clock()
-        self._reading: asyncio.Task[Desk] | None = None
+        self._reading: asyncio.Task[Answers] | None = None
 
     async def check_source(self) -> None:
         """Check that there is something to read, before any request; files are read. Raises PodiumError."""
         await self.source.reach()
         if not self.source.live:
-            await self.desk()
+            await self.answers()
 
-    async def desk(self, *, again: bool = False) -> Desk:
+    async def answers(self, *, again: bool = False) -> Answers:
         """Return a recent reading; requests during a reading share it. Raises PodiumError."""
         if self._reading is None:
             good = not self.source.live or self._clock() < self._until
-            if self._desk is not None and not again and good:
-                return self._desk
+            if self._answers is not None and not again and good:
+                return self._answers
             self._reading = asyncio.create_task(self._read())
             self._reading.add_done_callback(self._ended)
         return await asyncio.shield(self._reading)
 
-    async def _read(self) -> Desk:
+    async def _read(self) -> Answers:
         began = self._clock()
-        desk = await self.source.read(self._clock)
-        self._until = desk.at + max((desk.at - began) * KEPT_TIMES, KEPT)
-        self._desk = desk
-        return desk
+        answers = await self.source.read(self._clock)
+        self._until = answers.at + max((answers.at - began) * KEPT_TIMES, KEPT)
+        self._answers = answers
+        return answers
 
-    def _ended(self, reading: asyncio.Task[Desk]) -> None:
+    def _ended(self, reading: asyncio.Task[Answers]) -> None:
         self._reading = None
         if not reading.cancelled():
             reading.exception()  # Marks the exception as retrieved; awaiting requests still get it.

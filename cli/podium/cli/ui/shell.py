@@ -1,6 +1,6 @@
 """`podium ui` as a process: a server on loopback that renders each page from a reading of the cluster.
 
-It listens on 127.0.0.1 alone and only reads. `guard` decides on access, the desk and the pages on content.
+It listens on 127.0.0.1 alone and only reads. `guard` decides on access, the answers and the pages on content.
 Any problem with the input becomes a page that says what, where and what to do.
 """
 
@@ -16,7 +16,7 @@ from podium.api.times import written
 from podium.cli.naming import full_name
 from podium.cli.render.html import content_security_policy
 from podium.cli.ui import frame, threatened
-from podium.cli.ui.desk import Desk
+from podium.cli.ui.answers import Answers
 from podium.cli.ui.diverging import diverging
 from podium.cli.ui.frame import Here, PageContext
 from podium.cli.ui.guard import HEADERS, Guard, Refusal
@@ -49,7 +49,7 @@ _FAILURES = {
     504: ("the cluster took too long to answer", "load this page again, or see one namespace: podium ui -n"),
 }
 
-Make = Callable[[Desk, Here, PageContext], Awaitable[str]]
+Make = Callable[[Answers, Here, PageContext], Awaitable[str]]
 
 
 class Secrets(NamedTuple):
@@ -137,7 +137,7 @@ class Site:
     async def _made(self, here: Here, make: Make) -> HTTPResponse:
         again = "again" in here.query
         try:
-            desk = await self._keeper.desk(again=again)
+            answers = await self._keeper.answers(again=again)
         except PodiumError as error:
             return _refusal_page(Refusal(502, str(error), "correct it, then reload this page"))
         if again:
@@ -147,59 +147,65 @@ class Site:
             return HTTPResponse(
                 303, b"", {**HEADERS, "Location": f"{here.path}?{query}" if query else here.path}
             )
-        around = self._around(desk)
+        around = self._around(answers)
         try:
-            return _page(await make(desk, here, around))
+            return _page(await make(answers, here, around))
         except (PodiumError, click.UsageError) as error:
             return _page(frame.problem(_error_text(error), here, around), 404)
 
-    def _around(self, desk: Desk) -> PageContext:
-        age = int((self._clock() - desk.at).total_seconds())
-        return PageContext(desk.source, written(desk.at), age, self._version, desk.live, desk.unknown)
+    def _around(self, answers: Answers) -> PageContext:
+        age = int((self._clock() - answers.at).total_seconds())
+        return PageContext(
+            answers.source, written(answers.at), age, self._version, answers.live, answers.unknown
+        )
 
     # Pages.
 
-    async def _overview(self, desk: Desk, here: Here, around: PageContext) -> str:
-        return overview(desk.census, desk.map, here, around, desk.reason)
+    async def _overview(self, answers: Answers, here: Here, around: PageContext) -> str:
+        return overview(answers.census, answers.map, here, around, answers.reason)
 
-    async def _divergences(self, desk: Desk, here: Here, around: PageContext) -> str:
-        return diverging(desk.divergences, here, around)
+    async def _divergences(self, answers: Answers, here: Here, around: PageContext) -> str:
+        return diverging(answers.divergences, here, around)
 
-    async def _history(self, desk: Desk, here: Here, around: PageContext) -> str:
-        missing = [each for each in desk.read.unknown if each.startswith("PreemptionRecord")]
+    async def _history(self, answers: Answers, here: Here, around: PageContext) -> str:
+        missing = [each for each in answers.read.unknown if each.startswith("PreemptionRecord")]
         around = around._replace(unknown=missing)
-        return history(desk.plans, desk.summary, desk.read.known, here, around)
+        return history(answers.plans, answers.summary, answers.read.known, here, around)
 
-    async def _one(self, kind: str, desk: Desk, here: Here, around: PageContext) -> str:
+    async def _one(self, kind: str, answers: Answers, here: Here, around: PageContext) -> str:
         name = full_name("name", here.query.get("name", ""))
-        await self._keeper.source.add_events(desk, name[0])
-        explained = desk.explain(kind, name, self._clock())
+        await self._keeper.source.add_events(answers, name[0])
+        explained = answers.explain(kind, name, self._clock())
         assert explained.account is not None, "a missing object is an error"
-        report = desk.report(explained.planned) if explained.planned is not None else None
-        now = self._clock() if desk.live else None
-        return one(explained.account, desk.kin(kind, name), report, now, here, around)
+        report = answers.report(explained.planned) if explained.planned is not None else None
+        now = self._clock() if answers.live else None
+        return one(explained.account, answers.related(kind, name), report, now, here, around)
 
-    async def _whatif(self, desk: Desk, here: Here, around: PageContext) -> str:
-        return await self._answered(entered(here.query), desk, here, around, asked=False)
+    async def _whatif(self, answers: Answers, here: Here, around: PageContext) -> str:
+        return await self._answered(entered(here.query), answers, here, around, asked=False)
 
-    async def _answered(self, form: Form, desk: Desk, here: Here, around: PageContext, *, asked: bool) -> str:
+    async def _answered(
+        self, form: Form, answers: Answers, here: Here, around: PageContext, *, asked: bool
+    ) -> str:
         answer = PlanAnswer(error=EMPTY if asked else "")
         if not form.empty:
             try:
                 validate_form(form)
-                answer = desk.plan(form, self._clock())
+                answer = answers.plan(form, self._clock())
             except (PodiumError, click.UsageError) as error:
                 answer = PlanAnswer(error=_error_text(error))
-        return planning(form, answer, desk.named(RunState.WAITING), here, around)
+        return planning(form, answer, answers.named(RunState.WAITING), here, around)
 
-    async def _threats(self, desk: Desk, here: Here, around: PageContext) -> str:
+    async def _threats(self, answers: Answers, here: Here, around: PageContext) -> str:
         answer = threatened.ThreatAnswer(error=threatened.EMPTY if "name" in here.query else "")
         if name := here.query.get("name", "").strip():
             try:
-                answer = threatened.ThreatAnswer(desk.threat(here.query.get("kind", ""), name, self._clock()))
+                answer = threatened.ThreatAnswer(
+                    answers.threat(here.query.get("kind", ""), name, self._clock())
+                )
             except (PodiumError, click.UsageError) as error:
                 answer = threatened.ThreatAnswer(error=_error_text(error))
-        return threatened.threatened(answer, desk.named(RunState.RUNNING), here, around)
+        return threatened.threatened(answer, answers.named(RunState.RUNNING), here, around)
 
 
 def _page(html: str, status: int = 200, headers: dict[str, str] | None = None) -> HTTPResponse:

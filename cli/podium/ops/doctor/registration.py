@@ -113,7 +113,7 @@ def trust(facts: ClusterFacts) -> Iterator[DoctorCheck]:
     pem, check = _served(facts)
     yield check
     if bundles:
-        yield from _vouching(facts, pem, bundles) if pem else _unvouched(facts, bundles)
+        yield from _trusting(facts, pem, bundles) if pem else _untrusting(facts, bundles)
 
 
 def _served(facts: ClusterFacts) -> tuple[bytes, DoctorCheck]:
@@ -152,7 +152,7 @@ def _leaf(facts: ClusterFacts, secret: str, leaf: Certificate) -> DoctorCheck:
     return ok("certificate", fact)
 
 
-def _vouching(facts: ClusterFacts, pem: bytes, bundles: Mapping[str, str]) -> Iterator[DoctorCheck]:
+def _trusting(facts: ClusterFacts, pem: bytes, bundles: Mapping[str, str]) -> Iterator[DoctorCheck]:
     """Yield checks of whether one of the API servers' CAs signed the served certificate."""
     fix = (
         f"{_logs(facts)}: the webhook writes the caBundle within seconds. If it does not, use "
@@ -180,7 +180,7 @@ def _vouching(facts: ClusterFacts, pem: bytes, bundles: Mapping[str, str]) -> It
             yield ok("ca-bundle", f"{len(bundles)} of {len(bundles)} trust the served certificate; {fact}")
 
 
-def _unvouched(facts: ClusterFacts, bundles: Mapping[str, str]) -> Iterator[DoctorCheck]:
+def _untrusting(facts: ClusterFacts, bundles: Mapping[str, str]) -> Iterator[DoctorCheck]:
     """Yield checks of the API servers' CAs alone, if the served certificate is unknown."""
     expired: list[str] = []
     for title, bundle in bundles.items():

@@ -54,17 +54,19 @@ MEMBERSHIP_CONFLICT = Rule(
 def pod_older_than_group(survey: Survey) -> Iterator[AuditFinding]:
     """Find groups with live members that were created before them."""
     for each in survey.groups:
-        born = each.group.metadata.creationTimestamp if each.group is not None else None
-        if born is None or each.oldest >= born:
+        created = each.group.metadata.creationTimestamp if each.group is not None else None
+        if created is None or each.oldest >= created:
             continue
         older = sorted(
-            pod.metadata.name or "" for pod in each.staying if (pod.metadata.creationTimestamp or born) < born
+            pod.metadata.name or ""
+            for pod in each.staying
+            if (pod.metadata.creationTimestamp or created) < created
         )
         yield AuditFinding(
             POD_OLDER_THAN_GROUP.finding(
                 each.ref,
                 "metadata.creationTimestamp",
-                f"{count(len(older), 'pod')} of {each.live} existed before the group ({born}): "
+                f"{count(len(older), 'pod')} of {each.live} existed before the group ({created}): "
                 f"{some(older)}.",
                 delete_pods(each.ref.namespace, older),
             )

@@ -1,8 +1,8 @@
 """Runs the scheduler: passes the time in, and makes each effect that comes out a task.
 
-Nothing is decided here, and only what must wait for a write waits for it. The scheduler continues as if its
-decisions were carried out, and is told when each write ends. The number of writes in flight is bounded, so a
-slow server slows the loop down instead of filling the memory.
+It makes no decisions; only steps that need a finished write wait for it. The scheduler continues as if its
+decisions were carried out, and receives the end of each write. The number of writes in flight is bounded, so
+a slow server slows the loop down instead of filling the memory.
 
 Each step of the scheduler runs on the worker's thread. A call to the scheduler meanwhile, such as for the end
 of a write, waits until the step has ended.

@@ -228,15 +228,15 @@ class Search:
         taken = self._victims()
         before = sorted(self._evicted.difference(group))
         self._effort += len(taken)
-        # Those that were to go return first, or only the dearest of them does before any of the set.
-        dearest = sorted(before, key=self._by_weight)[:1]
+        # Those that were to go return first, or only the costliest of them does before any of the set.
+        costliest = sorted(before, key=self._by_weight)[:1]
         by_use = [*sorted(before, key=self._by_use), *sorted(group, key=self._by_use)]
         attempts: list[tuple[list[int], list[int]]] = [
             ([], [*sorted(before, key=self._by_weight), *sorted(group, key=self._by_weight)]),
             ([], by_use),
         ]
         if len(group) > 1:
-            attempts.append(([], [*dearest, *sorted(group, key=self._by_use), *by_use]))
+            attempts.append(([], [*costliest, *sorted(group, key=self._by_use), *by_use]))
         if self._violations:
             attempts += [(before, by_use), (taken, by_use)]
         for first, order in attempts:

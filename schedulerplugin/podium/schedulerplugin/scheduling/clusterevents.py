@@ -58,7 +58,7 @@ class ClusterEvents:
     """The changes since the last look; recording one is O(1)."""
 
     __slots__ = (
-        "anyone",
+        "any_pod",
         "gone",
         "leaving",
         "neighbours",
@@ -82,9 +82,9 @@ class ClusterEvents:
         # The nodes with new pods that may be evicted, and the lowest priority among the pods.
         self.victims: dict[int, int] = {}
         self.gone: set[str] = set()
-        # Namespace and labels of pods that came, left or changed; `anyone` stands for any pods.
+        # Namespace and labels of pods that came, left or changed; `any_pod` stands for any pods.
         self.neighbours: set[tuple[str, _Labels]] = set()
-        self.anyone = False
+        self.any_pod = False
         # A pod is gone that kept others out of more than its node.
         self.repelled = False
         self.volumes = False
@@ -96,7 +96,7 @@ class ClusterEvents:
             labels = tuple(sorted((pod.metadata.labels or {}).items()))
             self.neighbours.add((pod.metadata.namespace or "", labels))
         else:
-            self.anyone = True
+            self.any_pod = True
         if left and _repels(pod):
             self.repelled = True
 
@@ -143,7 +143,7 @@ def _sees(shape: Shape, events: ClusterEvents) -> bool:
     """Return whether pods that came, left or changed match a term of a pod."""
     if not _looks_around(shape):
         return False
-    return events.anyone or any(
+    return events.any_pod or any(
         _sees_one(shape, namespace, dict(labels)) for namespace, labels in events.neighbours
     )
 

@@ -189,7 +189,7 @@ class Restraint:
         self._rate = EvictionRate()
         self._evictions = Evictions()
         # The entries that wait for the rate: the priority, and until when.
-        self._owed: dict[Key, tuple[int, float]] = {}
+        self._waiting_turns: dict[Key, tuple[int, float]] = {}
         # The unfinished preemptions of an earlier process, by the preemptor's UID.
         self._unfinished: Mapping[str, Unfinished] = {}
 
@@ -227,7 +227,7 @@ class Restraint:
     ) -> Hold | None:
         """Return why a preemption that was just planned must wait; None if it may be carried out now."""
         live, now = self._live(), moment.seconds
-        self._owed.pop(entry.key, None)
+        self._waiting_turns.pop(entry.key, None)
         if live.mode is PreemptionMode.OFF:
             return Hold(Why.OFF, "it is switched off")
         since = note_no_room(engine, entry, wanted, moment)
@@ -248,7 +248,7 @@ class Restraint:
             return hold
         pause = self._rated(entry, evict, wanted.priority, now)
         if pause > 0:
-            self._owed[entry.key] = wanted.priority, now + pause
+            self._waiting_turns[entry.key] = wanted.priority, now + pause
             why = (
                 f"{going} will be evicted when the rate of {live.evictions_a_minute} units a minute allows it"
             )
@@ -278,7 +278,7 @@ class Restraint:
 
     def done(self, key: Key) -> None:
         """Record that an entry waits no more."""
-        self._owed.pop(key, None)
+        self._waiting_turns.pop(key, None)
 
     def _regretted(
         self, engine: LiveEngine, entry: Entry, evict: Evict, wanted: PlacementTarget, now: float
@@ -311,7 +311,7 @@ class Restraint:
         counted = self._rate.withdraw(before[-units:])
         if limit is None:
             return 0.0
-        ahead = (until - now for other, until in self._owed.values() if other >= priority)
+        ahead = (until - now for other, until in self._waiting_turns.values() if other >= priority)
         pause = max(self._rate.wait(limit, units, now), *ahead, 0.0)
         if pause > 0:
             self._rate.restore(counted)

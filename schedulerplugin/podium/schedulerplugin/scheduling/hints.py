@@ -188,7 +188,7 @@ class Hints:
 
     def note_neighbours(self) -> None:
         """Record that any pod may have other neighbours now, because labels of a namespace changed."""
-        self._events.anyone = True
+        self._events.any_pod = True
         self.seen = self.seen._replace(neighbours=self.seen.neighbours + 1)
 
     def note_volumes(self) -> None:

@@ -196,11 +196,11 @@ def _may_go(engine: LiveEngine, entry_pods: EntryPods, evict: Evict, moment: Mom
     units, _ = engine.units(for_group=isinstance(evict.key, GroupKey), now=now)
     leads = np.unique(units.lead[rows])
     leads = leads[leads != NO_UNIT]
-    lawful = units.preemptable_by(evict.preemptor.priority, now)[leads].all() and not engine.forbids(
+    permitted = units.preemptable_by(evict.preemptor.priority, now)[leads].all() and not engine.forbids(
         units, leads
     )
     engine.mark_for_deletion(rows)
-    return bool(lawful)
+    return bool(permitted)
 
 
 class Announcements(NamedTuple):

@@ -426,7 +426,7 @@ BAD: dict[str, tuple[dict[str, str], list[str], int, str]] = {
         1,
         "budgets: Input should be 'best-effort' or 'strict'",
     ),
-    "--add of nothing to plan for": (
+    "--add of an object without pods": (
         {"c.yaml": NODE, "a.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: x}\n"},
         ["-f", "c.yaml", "--add", "a.yaml"],
         2,

@@ -75,7 +75,7 @@ ONE = pytest.mark.parametrize("where", [NEWEST.minor], indirect=True)
             Where(STATUS, "PATCH"), Refuse(409, "Conflict"), False, id="another client wrote in between"
         ),
         pytest.param(Where("/podgroups/gang$", "GET"), Refuse(404, "NotFound"), True, id="it vanished"),
-        pytest.param(Where(STATUS, "PATCH"), Refuse(404, "NotFound"), True, id="it vanished under our hands"),
+        pytest.param(Where(STATUS, "PATCH"), Refuse(404, "NotFound"), True, id="deleted during the write"),
     ],
 )
 def test_concurrent_changes_are_retried_or_done(

@@ -219,7 +219,7 @@ def test_evictions_without_a_lease_mean_that_it_was_deleted(
     server.request("DELETE", RECORDS)
     server.kubectl(*without_lease)
 
-    def said(run: str, work: Callable[[Controller], None]) -> str:
+    def message_after(run: str, work: Callable[[Controller], None]) -> str:
         arguments = (f"--lease={NAMESPACE}/{NAME}", "--evictions-per-minute=5")
         started = launch(kubeconfig, tmp_path / run, *arguments)
         with ending(started):
@@ -236,10 +236,10 @@ def test_evictions_without_a_lease_mean_that_it_was_deleted(
         started.until(gangs.runs("high"), "the higher gang runs")
         started.until(lambda: gangs.space.name in preemptors(server), "it is recorded")
 
-    first = said("first", preempt)
+    first = message_after("first", preempt)
     assert "nothing is evicted for a minute" not in first
     assert '"lease released"' in first
-    second = said("second", lambda _started: None)
+    second = message_after("second", lambda _started: None)
     assert "nothing is evicted for a minute" in second
     assert "the lease is missing, though an earlier leader evicted pods" in second
 

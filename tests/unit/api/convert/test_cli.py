@@ -137,8 +137,8 @@ def test_other_kinds_are_passed_through(api_version: str, kind: str, code: int) 
     result = run("-f", "-", "--to", NATIVE, "-o", "json", text=json.dumps(document))
     assert json.loads(result.stdout) == document
     assert result.exit_code == code
-    said = f"<stdin>, document 1, apiVersion: {api_version} {kind} cannot be converted and is unchanged\n"
-    assert result.stderr == (said if code else "")
+    expected = f"<stdin>, document 1, apiVersion: {api_version} {kind} cannot be converted and is unchanged\n"
+    assert result.stderr == (expected if code else "")
 
 
 def test_an_empty_list_of_groups_is_of_the_target() -> None:

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.support.ui.clusters import BY_SCHEDULER, desk, mixed
+from tests.support.ui.clusters import BY_SCHEDULER, answers, mixed
 from tests.support.why.objects import disrupted, group, node, pod
 
 from podium.cli.ui.census import CensusRow
@@ -112,7 +112,7 @@ GROUPS: dict[str, Case] = {
 def test_a_group_is_at(name: str, tmp_path: Path) -> None:
     """Each state of a group, by its pods and its own condition."""
     objects, state, preempted, differing, pods, held = GROUPS[name]
-    (row,) = desk([node(), *objects], tmp_path).census.rows
+    (row,) = answers([node(), *objects], tmp_path).census.rows
     assert (row.namespace, row.name, row.priority) == ("a", "ring", 5)
     assert (row.state, row.preempted, row.differing) == (state, preempted, differing)
     assert (dict(row.pods), dict(row.held), row.min_count) == (
@@ -124,14 +124,14 @@ def test_a_group_is_at(name: str, tmp_path: Path) -> None:
 
 def test_a_missing_group_has_the_priority_of_its_pods(tmp_path: Path) -> None:
     objects = [pod("x", group="ring", priority=3), pod("y", group="ring", priority=7)]
-    (row,) = desk(objects, tmp_path).census.rows
+    (row,) = answers(objects, tmp_path).census.rows
     assert (row.exists, row.priority, row.min_count) == (False, 7, None)
 
 
 def test_the_highest_priority_is_first_and_waiting_before_running(tmp_path: Path) -> None:
     """Groups and lone pods are in one order; members of groups have no rows."""
-    rows = desk(mixed(), tmp_path).census.rows
-    assert [said(row) for row in rows] == [
+    rows = answers(mixed(), tmp_path).census.rows
+    assert [sentence_of(row) for row in rows] == [
         "1000 group train Waiting",
         "100 group again Waiting",
         "100 group sweep Running",
@@ -142,13 +142,13 @@ def test_the_highest_priority_is_first_and_waiting_before_running(tmp_path: Path
     ]
 
 
-def said(row: CensusRow) -> str:
+def sentence_of(row: CensusRow) -> str:
     return f"{row.priority} {'group' if row.is_group else 'pod'} {row.name} {row.state}"
 
 
 def test_levels_add_up(tmp_path: Path) -> None:
     """By priority: the classes, groups by state, lone pods by state."""
-    levels = {level.priority: level for level in desk(mixed(), tmp_path).census.levels}
+    levels = {level.priority: level for level in answers(mixed(), tmp_path).census.levels}
     assert list(levels) == [1000, 100, 7, 5, 0]
     assert levels[1000].classes == ("high",)
     assert dict(levels[100].groups) == {RunState.WAITING: 1, RunState.RUNNING: 1}

@@ -9,10 +9,10 @@ from urllib.parse import urlencode
 import pytest
 import structlog
 from tests.support.ui.client import Clock, visiting
-from tests.support.ui.clusters import NOW, Objects, desk, mixed
+from tests.support.ui.clusters import NOW, Objects, answers, mixed
 
 from podium.cli.ui import planning, threatened
-from podium.cli.ui.desk import Desk
+from podium.cli.ui.answers import Answers
 from podium.cli.ui.reading import Clock as AnyClock
 from podium.cli.ui.reading import SourceCache
 from podium.cli.ui.shell import FORM_BYTES
@@ -34,15 +34,15 @@ class Tray:
     async def reach(self) -> None:
         """Return without an effect."""
 
-    async def read(self, clock: AnyClock) -> Desk:
+    async def read(self, clock: AnyClock) -> Answers:
         self.reads += 1
         if self.objects is None:
             raise PodiumError("pods of all namespaces cannot be read: missing permission: list pods")
-        made = desk(self.objects, self._folder)
+        made = answers(self.objects, self._folder)
         made.live, made.at = self.live, clock()
         return made
 
-    async def add_events(self, desk: Desk, namespace: str) -> None:  # noqa: ARG002 - the signature of Source
+    async def add_events(self, answers: Answers, namespace: str) -> None:  # noqa: ARG002 - the signature of Source
         self.heard.append(namespace)
 
 
@@ -229,17 +229,17 @@ async def test_a_reading_continues_when_its_client_has_gone(tmp_path: Path) -> N
     began, may_end = asyncio.Event(), asyncio.Event()
 
     class Slow(Tray):
-        async def read(self, clock: AnyClock) -> Desk:
+        async def read(self, clock: AnyClock) -> Answers:
             began.set()
             await may_end.wait()
             return await super().read(clock)
 
     tray = Slow(tmp_path, mixed(), live=True)
     keeper = SourceCache(tray, Clock())
-    first = asyncio.create_task(keeper.desk())
+    first = asyncio.create_task(keeper.answers())
     await began.wait()
     first.cancel()
-    second, third = asyncio.create_task(keeper.desk()), asyncio.create_task(keeper.desk(again=True))
+    second, third = asyncio.create_task(keeper.answers()), asyncio.create_task(keeper.answers(again=True))
     may_end.set()
     assert await second is await third
     assert first.cancelled()

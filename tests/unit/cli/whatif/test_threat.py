@@ -226,7 +226,7 @@ REFUSED: dict[str, tuple[list[Any], Any, str]] = {
     "a pod on a node that is gone": ([pod("low", node="gone")], "low", "runs on no node that is known"),
     "a pod that is leaving": ([pod("low", node="n1", terminating=True)], "low", "is leaving already"),
     "a group without pods": ([group("low")], of("low"), "pod group team-a/low runs on no node"),
-    "nobody": ([], "low", "pod team-a/low runs on no node"),
+    "no such node": ([], "low", "pod team-a/low runs on no node"),
 }
 
 

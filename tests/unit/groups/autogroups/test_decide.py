@@ -183,7 +183,7 @@ NOTHING: dict[str, Callable[[], tuple[Any, ...]]] = {
         member(of_job()),
         stored(count=9, uid="an-older-uid"),
     ),
-    "a group whose policy is none of ours": lambda: (
+    "a group with another policy": lambda: (
         namespace(),
         job(),
         member(of_job()),

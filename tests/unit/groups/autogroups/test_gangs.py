@@ -46,7 +46,7 @@ GANGS: dict[str, tuple[Document, str]] = {
     "a JobSet's pod": (of_jobset(), "JobSet train: train-jobset"),
     "another role of the JobSet": (of_jobset(role="driver", index=3), "JobSet train: train-jobset"),
     "a leader": (leader(), "LeaderWorkerSet serve: serve-0-lws"),
-    "a leader whose webhook comes after ours": (
+    "a leader whose webhook runs after Podium": (
         leader(index=12, labelled=False),
         "LeaderWorkerSet serve: serve-12-lws",
     ),

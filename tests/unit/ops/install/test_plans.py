@@ -332,7 +332,7 @@ _WAITS = {"type": "PodGroupScheduled", "status": "False"}
 _GOES = {"type": "DisruptionTarget", "status": "True"}
 
 
-def _said(*by: tuple[str, str, list[dict[str, str]]]) -> Document:
+def _group_with(*by: tuple[str, str, list[dict[str, str]]]) -> Document:
     """Return a group with conditions, each with the manager and the operation that wrote it."""
     fields = [
         {
@@ -361,25 +361,37 @@ def _key(condition: dict[str, str]) -> str:
     [
         pytest.param({"metadata": {}}, None, id="nothing"),
         pytest.param(
-            _said((CONTROLLER_MANAGER, "Apply", [_DIFFER])), (CONTROLLER_MANAGER, []), id="its pods differ"
-        ),
-        pytest.param(_said((SCHEDULER_MANAGER, "Apply", [_WAITS])), (SCHEDULER_MANAGER, []), id="it waits"),
-        pytest.param(_said((SCHEDULER_MANAGER, "Apply", [_WAS])), None, id="it was scheduled"),
-        pytest.param(
-            _said((SCHEDULER_MANAGER, "Apply", [_WAS, _GOES])),
-            (SCHEDULER_MANAGER, [_WAS]),
-            id="it was scheduled, and is to go",
-        ),
-        pytest.param(
-            _said((SCHEDULER_MANAGER, "Apply", [_GOES]), (CONTROLLER_MANAGER, "Apply", [_DIFFER])),
+            _group_with((CONTROLLER_MANAGER, "Apply", [_DIFFER])),
             (CONTROLLER_MANAGER, []),
-            id="two have said something: one after the other",
+            id="its pods differ",
         ),
-        pytest.param(_said(("kube-scheduler", "Update", [_WAITS, _GOES])), None, id="another has said it"),
-        pytest.param(_said((CONTROLLER_MANAGER, "Update", [_DIFFER])), None, id="by hand, in our name"),
+        pytest.param(
+            _group_with((SCHEDULER_MANAGER, "Apply", [_WAITS])), (SCHEDULER_MANAGER, []), id="it waits"
+        ),
+        pytest.param(_group_with((SCHEDULER_MANAGER, "Apply", [_WAS])), None, id="it was scheduled"),
+        pytest.param(
+            _group_with((SCHEDULER_MANAGER, "Apply", [_WAS, _GOES])),
+            (SCHEDULER_MANAGER, [_WAS]),
+            id="it was scheduled and is being evicted",
+        ),
+        pytest.param(
+            _group_with((SCHEDULER_MANAGER, "Apply", [_GOES]), (CONTROLLER_MANAGER, "Apply", [_DIFFER])),
+            (CONTROLLER_MANAGER, []),
+            id="conditions of two managers: one after the other",
+        ),
+        pytest.param(
+            _group_with(("kube-scheduler", "Update", [_WAITS, _GOES])),
+            None,
+            id="conditions of another manager",
+        ),
+        pytest.param(
+            _group_with((CONTROLLER_MANAGER, "Update", [_DIFFER])),
+            None,
+            id="an update under the manager name of Podium",
+        ),
         pytest.param(
             {
-                **_said(("kube-scheduler", "Update", [_WAITS])),
+                **_group_with(("kube-scheduler", "Update", [_WAITS])),
                 "metadata": {
                     "managedFields": [
                         {

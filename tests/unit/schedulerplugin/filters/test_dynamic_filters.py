@@ -54,15 +54,15 @@ def test_changed_namespace_labels_are_read_again() -> None:
         for name, spec in {"near": affinity(tested), "far": anti_affinity(tested), "plain": {}}.items()
     }
 
-    def said() -> dict[str, list[str]]:
+    def reasons() -> dict[str, list[str]]:
         return {name: filters.why(shape, "m") for name, shape in shapes.items()}
 
-    assert said() == {"near": [], "far": [SAYS["anti-affinity"]], "plain": []}
+    assert reasons() == {"near": [], "far": [SAYS["anti-affinity"]], "plain": []}
     namespaces["team-a"], namespaces["team-b"] = namespaces["team-b"], namespaces["team-a"]
     for each in filters.by_namespace:
         each.reload_namespaces()
     # Now the incoming pod's own namespace is selected: it may be the first of its kind.
-    assert said() == {"near": [SAYS["existing"]], "far": [SAYS["existing"]], "plain": [SAYS["existing"]]}
+    assert reasons() == {"near": [SAYS["existing"]], "far": [SAYS["existing"]], "plain": [SAYS["existing"]]}
 
 
 def test_the_emptiest_domain_is_followed_both_ways() -> None:

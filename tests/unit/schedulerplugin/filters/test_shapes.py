@@ -126,7 +126,7 @@ def test_an_empty_selector_selects_everything_and_an_absent_one_is_kept_apart() 
             {"matchLabels": {"a": "1"}},
         ),
     ],
-    ids=["order of labels", "labels as expressions", "order of values", "said twice"],
+    ids=["order of labels", "labels as expressions", "order of values", "repeated"],
 )
 def test_two_ways_to_write_a_selector_are_one(one: dict[str, Any], other: dict[str, Any]) -> None:
     assert selector(**one) == selector(**other)

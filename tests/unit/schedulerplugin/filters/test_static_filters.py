@@ -33,8 +33,8 @@ def asks(requests: Quantities | None = None, **spec: Any) -> Schedulable:
     return pod("p", requests, **spec)
 
 
-def has(allocatable: Quantities | None = None, **said: Any) -> SchedulableNode:
-    return node("n", {**ROOM, **(allocatable or {})}, **said)
+def has(allocatable: Quantities | None = None, **fields: Any) -> SchedulableNode:
+    return node("n", {**ROOM, **(allocatable or {})}, **fields)
 
 
 def required(*terms: Manifest) -> Manifest:
@@ -84,7 +84,7 @@ DEDICATED = {"key": "dedicated", "value": "gpu", "effect": "NoSchedule"}
 GPU = {"disk": "ssd", "size": "4", "odd": "x4"}
 
 CASES: dict[str, tuple[Schedulable, SchedulableNode, str | None]] = {
-    "nothing asked, nothing said": (asks(), has(), None),
+    "nothing requested, nothing set": (asks(), has(), None),
     "a cordoned node": (asks(), has(unschedulable=True), CORDONED),
     "a cordoned node, its taint tolerated": (
         asks(tolerations=[{"key": "node.kubernetes.io/unschedulable", "operator": "Exists"}]),

@@ -52,7 +52,7 @@ def unmark(_: ClusterState, engine: LiveEngine) -> None:
 @pytest.mark.parametrize(
     "changes",
     [
-        pytest.param([], id="told to go"),
+        pytest.param([], id="evicted"),
         pytest.param([delete], id="being deleted"),
         pytest.param([vanish], id="gone"),
         pytest.param([write(1)], id="written before it went"),

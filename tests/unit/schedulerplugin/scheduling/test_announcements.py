@@ -30,7 +30,7 @@ def announced(*objects: Any, semantics: Semantics = Semantics.KEP) -> tuple[Anno
 
 
 OWNED: dict[str, tuple[dict[str, Any], bool]] = {
-    "nobody": ({}, False),
+    "no gates": ({}, False),
     "a ReplicaSet": ({"ownerReferences": [REPLICAS]}, False),
     "a Job": ({"ownerReferences": [JOB]}, True),
     "a controller that is not known": ({"ownerReferences": [CUSTOM]}, True),

@@ -27,7 +27,7 @@ from podium.cli.render.whatif_words import Basis, WhatIf
 from podium.cli.ui.census import STATES, Census, CensusRow, census
 from podium.cli.ui.diverging import ABOUT
 from podium.cli.ui.history import newest_first
-from podium.cli.ui.one import Kin, Member
+from podium.cli.ui.one import Member, Related
 from podium.cli.ui.planning import Form, PlanAnswer
 from podium.cli.whatifinput import Assumptions, PlanTime, assume, by_scheduler
 from podium.cli.whatifplan import PlanInput, report, report_of
@@ -65,7 +65,7 @@ _CHOSEN = "set in the form"
 _EARLIEST = datetime.min.replace(tzinfo=UTC)
 
 
-class Desk:
+class Answers:
     """A reading of files, or of a cluster (`live`), at a time; `source` names it in words."""
 
     def __init__(self, read: WhyData, at: datetime, source: str, *, live: bool) -> None:
@@ -165,19 +165,19 @@ class Desk:
         basis = planned.assumed.basis(self.source, self.read.near)
         return report_of(planned.plan, planned.target, self.state, basis)
 
-    def kin(self, kind: str, name: Name) -> Kin:
+    def related(self, kind: str, name: Name) -> Related:
         """Return the group and the members of a pod or group."""
         native = self.state.native_served
         if kind == "pod":
             pod = self.state.pods.get(name)
             key = membership(pod, native_served=native) if pod is not None else None
-            kin = Kin(group=key[1:] if key is not None else None)
+            related = Related(group=key[1:] if key is not None else None)
             pods = [pod] if pod is not None else []
         else:
             found = whatifinput.find_group(self.state, name)
-            kin = Kin(members=sorted(self._members(found), key=_order) if found is not None else ())
+            related = Related(members=sorted(self._members(found), key=_order) if found is not None else ())
             pods = list(self.state.members(found).values()) if found is not None else []
-        return kin._replace(
+        return related._replace(
             owners=list(map(str, topmost_owners(self.state, pods))),
             held=devices(pod for pod in pods if pod.spec.nodeName and not pod.finished),
             requested=devices(pod for pod in pods if pod.pending),
