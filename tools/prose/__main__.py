@@ -4,37 +4,23 @@ Both are Go programs of tools/prose/go.mod, whose go.sum pins each module by has
 go.sum into podium's cache, which takes a minute and a half and needs a C compiler. A run takes a second.
 """
 
-import hashlib
-import os
-import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import click
+from tools.gotools import GoTools
 
 from podium.cli.main import COMMANDS
 from podium.cli.main import command as podium
-from podium.controlplane import folders, golang
-from podium.controlplane.folders import alone
 from podium.errors import PodiumError
 
 ROOT = Path(__file__).parents[2]
 FOLDER = Path(__file__).parent
 # The page name of the CLI's texts.
 CLI = ROOT / "out" / "prose" / "cli.md"
-PROGRAMS = ("vale", "actionlint")
-
-
-def programs() -> Path:
-    """Return the folder with the built programs. Raises PodiumError if they cannot be built."""
-    digest = hashlib.sha256((FOLDER / "go.sum").read_bytes()).hexdigest()[:16]
-    folder = folders.cache(os.environ) / f"prose-{digest}"
-    with alone(folder.with_suffix(".lock"), lambda: _echo("waiting for another build to end")):
-        if not all((folder / name).exists() for name in PROGRAMS):
-            _build(folder)
-    return folder
+PROSE = GoTools(FOLDER, ("vale", "actionlint"), minutes=2, needs_c=True)
 
 
 def pages() -> list[Path]:
@@ -71,28 +57,9 @@ def _paragraphs(text: str) -> str:
     return "\n\n".join(each for each in text.split("\n\n") if not each.lstrip().startswith("\b"))
 
 
-def _build(folder: Path) -> None:
-    if not any(shutil.which(each) for each in ("cc", "gcc", "clang")):
-        raise PodiumError("the prose linter needs a C compiler once (Debian and Ubuntu: apt install gcc)")
-    go = golang.find(FOLDER, os.environ, _echo)
-    _echo(f"building {' and '.join(PROGRAMS)} once, which takes two minutes ({folder})")
-    temporary = folder.with_suffix(".new")
-    environ = {**os.environ, "GOTOOLCHAIN": "local", "GOFLAGS": "-mod=readonly", "CGO_CFLAGS": "-w -O1"}
-    done = subprocess.run(
-        [go, "build", "-trimpath", "-o", f"{temporary}/", "tool"], cwd=FOLDER, env=environ, check=False
-    )
-    if done.returncode:
-        raise PodiumError("the prose linter did not build; the lines above are Go's")
-    temporary.replace(folder)
-
-
-def _echo(line: str) -> None:
-    sys.stderr.write(f"prose: {line}\n")
-
-
 def main() -> int:
     """Run both programs and return the exit code."""
-    folder = programs()
+    folder = PROSE.programs()
     CLI.parent.mkdir(parents=True, exist_ok=True)
     CLI.write_text(cli_texts(), encoding="utf-8")
     texts = (*pages(), CLI)
@@ -105,5 +72,4 @@ if __name__ == "__main__":
     try:
         sys.exit(main())
     except PodiumError as error:
-        _echo(f"{error}")
-        sys.exit(1)
+        sys.exit(f"prose: {error}")

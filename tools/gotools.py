@@ -1,0 +1,65 @@
+"""Go programs that the project's tools run, each built once from a module that go.sum pins by hash."""
+
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+from podium.controlplane import folders, golang
+from podium.controlplane.folders import alone
+from podium.errors import PodiumError
+
+
+class GoTools(NamedTuple):
+    """The tools of a go.mod: its folder, the programs that it builds, and the minutes that a build takes."""
+
+    module: Path
+    names: tuple[str, ...]
+    minutes: int
+    needs_c: bool = False
+
+    @property
+    def folder(self) -> Path:
+        """Return the folder in the cache, which a change of go.sum changes."""
+        digest = hashlib.sha256((self.module / "go.sum").read_bytes()).hexdigest()[:16]
+        return folders.cache(os.environ) / f"{self.module.name}-{digest}"
+
+    @property
+    def built(self) -> bool:
+        """Return whether all programs are in the cache."""
+        return all((self.folder / name).exists() for name in self.names)
+
+    def programs(self) -> Path:
+        """Return the folder with the programs, built if they are not. Raises PodiumError if a build fails."""
+        folder = self.folder
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with alone(folder.with_suffix(".lock"), lambda: self._echo("waiting for another build to end")):
+            if not self.built:
+                self._build(folder)
+        return folder
+
+    def _build(self, folder: Path) -> None:
+        if self.needs_c and not any(shutil.which(each) for each in ("cc", "gcc", "clang")):
+            raise PodiumError(
+                f"{self.module.name} needs a C compiler once (Debian and Ubuntu: apt install gcc)"
+            )
+        go = golang.find(self.module, os.environ, self._echo)
+        names = " and ".join(self.names)
+        self._echo(f"building {names} once, which takes {self.minutes} minutes ({folder})")
+        temporary = folder.with_suffix(".new")
+        environ = {**os.environ, "GOTOOLCHAIN": "local", "GOFLAGS": "-mod=readonly", "CGO_CFLAGS": "-w -O1"}
+        done = subprocess.run(
+            [go, "build", "-trimpath", "-o", f"{temporary}/", "tool"],
+            cwd=self.module,
+            env=environ,
+            check=False,
+        )
+        if done.returncode:
+            raise PodiumError(f"{names} did not build; the lines above are Go's")
+        temporary.replace(folder)
+
+    def _echo(self, line: str) -> None:
+        sys.stderr.write(f"{self.module.name}: {line}\n")
