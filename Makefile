@@ -98,7 +98,7 @@ kind: $(RUNTIME) ## Podium in a kind cluster; KUBERNETES=1.36, KIND_IMAGE=... (n
 	$(BIN)/python -m tools.kind $(if $(KUBERNETES),--kubernetes $(KUBERNETES)) $(if $(KIND_IMAGE),--image $(KIND_IMAGE))
 
 .PHONY: manifests
-manifests: $(DEV) ## Render manifests/rendered and the chart from kustomize (needs kubectl)
+manifests: $(DEV) ## Render manifests/rendered and the dashboard (needs kubectl)
 	$(BIN)/python -m tools.manifests.render
 
 .PHONY: podfields

@@ -1,7 +1,7 @@
-"""Write manifests/rendered and the chart: `python -m tools.manifests.render`.
+"""Write manifests/rendered and the dashboard: `python -m tools.manifests.render`.
 
-It needs kubectl on the PATH, or in KUBECTL. The checked-in files can be applied without kustomize, by kubectl
-and by Helm; a test builds them again and compares.
+It needs kubectl on the PATH, or in KUBECTL. `podium install` applies the rendered files, which are in the
+wheel, without kustomize; a test builds them again and compares.
 """
 
 import os
@@ -11,13 +11,21 @@ import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 
-from tools.manifests import chart, dashboard
-
-from podium.version import VERSION
+from tools.manifests import dashboard
 
 ROOT = Path(__file__).parents[2]
 MANIFESTS = ROOT / "manifests"
-MODES = ("admission", "scheduler", "kind")
+MODES = ("admission", "scheduler")
+# Each component of the chart's values, and its folder.
+COMPONENTS = {
+    "scheduler": "scheduler",
+    "certManager": "cert-manager",
+    "monitoring": "monitoring",
+    "dashboard": "dashboard",
+    "networkPolicy": "network-policy",
+    "policyTwin": "policy-twin",
+    "confinedBinds": "confined-binds",
+}
 _OVERLAY = (
     "apiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\nresources: [../../base]\ncomponents:\n"
 )
@@ -28,9 +36,9 @@ def overlay(kubectl: str, mode: str) -> str:
     return build(kubectl, MANIFESTS / "overlays" / mode)
 
 
-def combined(kubectl: str, toggles: Iterable[str]) -> str:
-    """Build the base with the components of some toggles of the chart."""
-    chosen = [chart.TOGGLES[toggle] for toggle in toggles]
+def combined(kubectl: str, components: Iterable[str]) -> str:
+    """Build the base with some components, by their names in the chart's values."""
+    chosen = [COMPONENTS[each] for each in components]
     if "cert-manager" not in chosen:
         chosen.insert(0, "self-signed")
     with tempfile.TemporaryDirectory() as parent:
@@ -45,20 +53,14 @@ def combined(kubectl: str, toggles: Iterable[str]) -> str:
 
 def files(kubectl: str) -> dict[str, str]:
     """Return the generated files that are checked in, by path below manifests/."""
-    schema = chart.read_schema((MANIFESTS / "chart" / "values.schema.json").read_text(encoding="utf-8"))
-    variants = {toggle: combined(kubectl, [toggle]) for toggle in chart.TOGGLES}
-    written = chart.templates(overlay(kubectl, "admission"), variants)
     return {
         dashboard.PATH: dashboard.text(),
         **{f"rendered/{mode}.yaml": overlay(kubectl, mode) for mode in MODES},
-        "chart/Chart.yaml": chart.chart(VERSION),
-        "chart/values.yaml": chart.values(schema),
-        **{f"chart/templates/{name}": text for name, text in written.items()},
     }
 
 
 def build(kubectl: str, folder: Path) -> str:
-    """Run `kubectl kustomize` on a folder; its warnings go to stderr."""
+    """Run `kubectl kustomize` on a folder; its complaints go to stderr."""
     done = subprocess.run([kubectl, "kustomize", str(folder)], stdout=subprocess.PIPE, text=True, check=True)
     return done.stdout
 

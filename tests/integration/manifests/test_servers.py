@@ -31,7 +31,7 @@ _SCHEDULER = "system:serviceaccount:podium-system:podium-scheduler"
 def server(request: pytest.FixtureRequest) -> Iterator[Server]:
     """Yield a server to which the modes were applied in turn, the scheduler's last."""
     with exclusive(RELEASES[request.param]) as made:
-        for mode in ("admission", "kind", "scheduler"):
+        for mode in ("admission", "scheduler"):
             made.kubectl("apply", "--server-side", "--filename", str(_file(mode)))
         yield made
 

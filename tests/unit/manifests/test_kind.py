@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from tests.unit.manifests.test_modes import configured, rendered
+from tests.unit.manifests.test_modes import configured
 from tools.kind import config
 
 from podium.api.groups import RESERVED
@@ -84,7 +84,7 @@ def test_the_cluster_has_the_gates_of_the_local_control_plane(minor: str) -> Non
 
 def test_a_node_is_reserved_for_the_scheduler_and_one_is_not() -> None:
     """The installed scheduler selects by that label; Podium's own pods need another node."""
-    made = configured("kind", "podium-scheduler")
+    made = configured("scheduler", "podium-scheduler")
     label = yaml.safe_load(made["scheduler.yaml"])["reservedNodes"]
     nodes = yaml.safe_load(config.configuration(NEWEST))["nodes"]
     workers = [label in each.get("labels", {}) for each in nodes if each["role"] == "worker"]
@@ -107,10 +107,8 @@ def test_a_new_cluster_is_made_and_awaited(tmp_path: Path) -> None:
         *_STATUS,
     ]
     assert machine.given == config.configuration(RELEASES["1.36"])
-    images = {
-        each["spec"]["template"]["spec"]["containers"][0]["image"] for each in rendered("kind", "Deployment")
-    }
-    assert images == {"podium:dev"}
+    overlay = yaml.safe_load((_OVERLAY / "kustomization.yaml").read_text(encoding="utf-8"))
+    assert overlay["images"] == [{"name": "podium", "newTag": "dev"}]
 
 
 def test_a_cluster_that_is_there_gets_the_new_image(tmp_path: Path) -> None:

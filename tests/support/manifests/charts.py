@@ -1,0 +1,89 @@
+"""Helm's output as objects by name, and the differences of a release from what kustomize builds.
+
+Tests that need Helm are skipped until it is in the cache, because its build takes minutes.
+"""
+
+import copy
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import pytest
+import yaml
+from tools.helm.program import HELM, template
+
+Objects = dict[tuple[str, str], dict[str, Any]]
+
+needs_helm = pytest.mark.skipif(not HELM.built, reason="Helm is not built: python -m tools.helm version")
+
+# Labels that only a release of Helm has, and the annotation that restarts pods for a changed configuration.
+HELM_LABELS = {
+    "app.kubernetes.io/instance": "podium",
+    "app.kubernetes.io/managed-by": "Helm",
+}
+_OF_A_VERSION = ("app.kubernetes.io/version", "helm.sh/chart")
+_CHECKSUM = "checksum/configuration"
+
+
+def objects(text: str) -> Objects:
+    """Return the documents of a YAML stream by kind and name."""
+    documents = [each for each in yaml.safe_load_all(text) if each is not None]
+    found = {(each["kind"], each["metadata"]["name"]): each for each in documents}
+    assert len(found) == len(documents)
+    return found
+
+
+def release(values: Mapping[str, Any]) -> Objects:
+    """Return the objects of a release with these values."""
+    done = template(yaml.safe_dump(dict(values)))
+    assert done.returncode == 0, done.stderr
+    return objects(done.stdout)
+
+
+def refusal(values: Mapping[str, Any]) -> str:
+    """Return Helm's message about values that the chart refuses."""
+    done = template(yaml.safe_dump(dict(values)))
+    assert done.returncode != 0, done.stdout
+    return done.stderr
+
+
+def as_kustomize(released: Objects) -> Objects:
+    """Return the objects of a release without what only Helm adds. Each object must have those labels."""
+    stripped = {}
+    for key, document in released.items():
+        metadata = document["metadata"] = dict(document["metadata"])
+        labels = dict(metadata["labels"])
+        assert {name: labels.pop(name) for name in HELM_LABELS} == HELM_LABELS, key
+        assert all(labels.pop(name) for name in _OF_A_VERSION), key
+        metadata["labels"] = labels
+        stripped[key] = normal(document)
+    return stripped
+
+
+def normal(document: dict[str, Any]) -> dict[str, Any]:
+    """Return an object without what has no meaning: empty labels, order of named lists, layout of a file."""
+    found = copy.deepcopy(document)
+    for field in ("labels", "annotations"):
+        if not found["metadata"].get(field):
+            found["metadata"].pop(field, None)
+    if found["kind"] == "ConfigMap" and found["metadata"]["name"] != "podium-dashboard":
+        found["data"] = {name: yaml.safe_load(text) for name, text in found["data"].items()}
+    if found["kind"] == "Deployment":
+        pod = found["spec"]["template"]
+        annotations = pod["metadata"].get("annotations", {})
+        annotations.pop(_CHECKSUM, None)
+        if not annotations:
+            pod["metadata"].pop("annotations", None)
+        (container,) = pod["spec"]["containers"]
+        for named in (
+            container["env"],
+            container["ports"],
+            container["volumeMounts"],
+            pod["spec"]["volumes"],
+        ):
+            named.sort(key=lambda each: each["name"])
+    return found
+
+
+def normalised(built: Iterable[dict[str, Any]]) -> Objects:
+    """Return kustomize's objects in the same form."""
+    return {(each["kind"], each["metadata"]["name"]): normal(each) for each in built}
