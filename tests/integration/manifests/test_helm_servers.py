@@ -7,13 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.support.manifests.charts import needs_helm
 from tests.support.servers import Server, exclusive
 from tools.helm.program import CHART, run
 
 from podium.controlplane.releases import NEWEST
 
-pytestmark = [pytest.mark.server, needs_helm]
+pytestmark = pytest.mark.server
 
 _NAMESPACE = "podium-system"
 

@@ -1,6 +1,6 @@
 """Helm's output as objects by name, and the differences of a release from what kustomize builds.
 
-Tests that need Helm are skipped until it is in the cache, because its build takes minutes.
+Tests that need Helm are marked as server tests, because they also need a program that Go builds.
 """
 
 import copy
@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 import yaml
-from tools.helm.program import HELM, template
+from tools.helm.program import template
 
 Objects = dict[tuple[str, str], dict[str, Any]]
 
-needs_helm = pytest.mark.skipif(not HELM.built, reason="Helm is not built: python -m tools.helm version")
+needs_helm = pytest.mark.server
 
 # Labels that only a release of Helm has, and the annotation that restarts pods for a changed configuration.
 HELM_LABELS = {
