@@ -297,7 +297,7 @@ class Columns:
     """
 
     def __init__(self) -> None:
-        # Grows when a label key comes to the nodes, or goes.
+        # Grows when a label key is new on the nodes, or is on none any more.
         self.key_revision = 0
         self.taints = Sets(_NO_TAINTS)
         # The features that a pod may require (see `features`).

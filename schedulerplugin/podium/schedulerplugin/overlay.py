@@ -82,7 +82,7 @@ class Overlay:
 
     @property
     def layout(self) -> int:
-        """Grows when a resource comes or goes, and when an array of amounts is replaced."""
+        """Grows when a resource is added or removed, and when an array of amounts is replaced."""
         return self._sums.layout
 
     @property

@@ -163,7 +163,7 @@ class WhatIfQuery(NamedTuple):
 
 
 class AddedFile(NamedTuple):
-    """What --add brings, or -n, -A and -l choose: the targets, each with its object; the answer to --max.
+    """The targets that --add, -n, -A or -l choose, each with its object; and the answer to --max.
 
     `unplanned` are objects of --add without a plan, each with the reason.
     """

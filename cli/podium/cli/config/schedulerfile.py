@@ -22,7 +22,7 @@ from podium.schedulerplugin.scores import Strategy
 from podium.schedulerplugin.semantics import Semantics
 from podium.schedulerplugin.settings import Budgets, DivergencePolicy, LiveSettings, PreemptionMode, Settings
 
-# What --evictions-per-minute may say beside a number.
+# The value of --evictions-per-minute that is not a number.
 UNLIMITED: Literal["unlimited"] = "unlimited"
 
 

@@ -74,7 +74,7 @@ class Shadow:
         *,
         deadline: Callable[[], Deadline],
     ) -> None:
-        """`settings` are Podium's, except for which pods may be evicted and where pods may go.
+        """`settings` are Podium's, except for the pods that may be evicted and the nodes that pods may use.
 
         `deadline` starts the time budget of one plan.
         """

@@ -77,7 +77,7 @@ class Shadowing:
         elif not self._broken:
             try:
                 return await self._step()
-            except Exception as error:  # noqa: BLE001 - any error: scheduling goes on without a shadow
+            except Exception as error:  # noqa: BLE001 - any error: scheduling continues without a shadow
                 self._shadow, self._broken = None, True
                 self._counters.failed()
                 trace = "".join(traceback.format_exception(error))

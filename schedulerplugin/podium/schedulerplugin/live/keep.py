@@ -104,7 +104,7 @@ def _condition(condition: Condition) -> Condition:
 
 
 def _binds(volume: Volume) -> bool:
-    """Return whether a volume may decide where its pod can go."""
+    """Return whether a volume may restrict the nodes of its pod."""
     return volume != Volume(name=volume.name)
 
 

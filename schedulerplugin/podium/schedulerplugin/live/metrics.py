@@ -252,7 +252,7 @@ class SchedulerMetrics:
         )
         self._disruptions = self._histogram(
             "preemption_workload_disruptions",
-            "Units that a preemption evicts: pods, or groups that go as one.",
+            "Units that a preemption evicts: pods, or groups that are evicted as a whole.",
             _PER_GROUP,
             preemptor=_PREEMPTORS,
         )

@@ -51,7 +51,7 @@ from podium.schedulerplugin.scheduling.scheduler import Scheduler
 from podium.schedulerplugin.settings import LiveSettings
 
 COMPONENT = "podium-scheduler"
-# The kinds that decide where a pod may go, and which pods may be evicted for it.
+# The kinds that restrict the nodes of a pod, and the pods that may be evicted for it.
 KINDS = (
     Kind.POD,
     Kind.NODE,

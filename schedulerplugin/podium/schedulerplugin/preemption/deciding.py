@@ -153,7 +153,7 @@ class Decider:
             return Decision(Outcome.DOES_NOT_FIT, found, {}, refusals=refusals, obstacles=obstacles)
         placed = self._place_rest(found, chosen)
         if not len(chosen.found.victims):
-            # Pods of several shapes found a place in another order, and no unit had to go.
+            # Pods of several shapes found a place in another order, without an eviction.
             return self._without_victims(found, placed, refusals)
         return Decision(Outcome.FITS_AFTER_PREEMPTION, found, placed, chosen, refusals=refusals)
 

@@ -108,7 +108,7 @@ def _reasons_without_own(chain: Chain, planner: DomainPlanner, row: int) -> tupl
 
 
 def _elsewhere(planner: DomainPlanner, leads: Rows, nodes: list[int]) -> Elsewhere | None:
-    """Return which units of other nodes have to go for the pod to fit on the first of these node rows."""
+    """Return the units of other nodes to evict for the pod to fit on the first of these node rows."""
     if not nodes:
         return None
     dry_run, units, node = planner.dry_run, planner.units, nodes[0]

@@ -112,7 +112,7 @@ class Explainer:
             gone = f"{count(len(names), 'pod')} that {'is' if len(names) == 1 else 'are'} leaving already"
             return f"{where} once {gone} {'has' if len(names) == 1 else 'have'} gone: {some(names)}"
         if decision.chosen is None:
-            return f"{where}; nothing has to go"
+            return f"{where}; no unit is evicted"
         victims = decision.chosen.found.victims
         pods = count(int(self._units.size[victims].sum()), "pod")
         units = [self._units.object_of(lead)[0] for lead in victims.tolist()]

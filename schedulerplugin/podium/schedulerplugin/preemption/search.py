@@ -228,7 +228,7 @@ class Search:
         taken = self._victims()
         before = sorted(self._evicted.difference(group))
         self._effort += len(taken)
-        # Those that were to go return first, or only the costliest of them does before any of the set.
+        # The units evicted before return first, or only the costliest of them returns before the set does.
         costliest = sorted(before, key=self._by_weight)[:1]
         by_use = [*sorted(before, key=self._by_use), *sorted(group, key=self._by_use)]
         attempts: list[tuple[list[int], list[int]]] = [

@@ -88,7 +88,7 @@ class UnitArrays:
         return self.all_members(leads), self.size[leads].astype(np.int64)
 
     def evicted_with(self, leads: Rows) -> tuple[Rows, Int64s]:
-        """Return the rows of all pods that go with each of these units, and how many those are."""
+        """Return the rows of all pods that are evicted with each of these units, and their number."""
         sizes = self.size[leads].astype(np.int64) + self.surplus_count[leads]
         rows, owners = self.all_members(leads), np.repeat(np.arange(len(leads)), self.size[leads])
         cores = np.flatnonzero(self.surplus_count[leads])

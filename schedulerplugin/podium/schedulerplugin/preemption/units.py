@@ -45,7 +45,7 @@ from podium.schedulerplugin.snapshot import Snapshot
 
 # An annotation on a Podium group names the class at whose priority it may be preempted.
 PREEMPTION_CLASS = f"{PODIUM_GROUP}/preemption-priority-class"
-# An annotation on a group of mode PodGroup: "true" lets its members above minCount go one by one.
+# An annotation on a group of mode PodGroup: "true" lets its members above minCount be evicted one by one.
 SHRINK = f"{PODIUM_GROUP}/shrink-to-min-count"
 # The `exempt_below` of a pod that tolerates no preemption.
 NEVER_EXEMPT = -(2**63)

@@ -130,12 +130,12 @@ def helps(events: ClusterEvents, kind: PodRequirements, ground: Ground) -> bool:
 
 
 def has_volumes(shape: Shape) -> bool:
-    """Return whether claims decide where a pod may go; a part in `missing` may be a claim."""
+    """Return whether claims restrict the nodes of a pod; a part in `missing` may be a claim."""
     return bool(shape.volumes or shape.zones or shape.missing)
 
 
 def _looks_around(shape: Shape) -> bool:
-    """Return whether other pods, by their labels, decide where a pod may go."""
+    """Return whether the labels of other pods restrict the nodes of a pod."""
     return bool(shape.spread or shape.pod_affinity or shape.pod_anti_affinity)
 
 

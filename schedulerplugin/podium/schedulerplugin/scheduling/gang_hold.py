@@ -100,7 +100,7 @@ class GangHold:
         return key == self.holder
 
     def grow(self, nodes: Collection[int], deadline: Deadline) -> bool:
-        """Hold what became free on these nodes (rows), and let go of what others took there.
+        """Hold what became free on these nodes (rows), and release the room that others took there.
 
         Return whether the gang holds room for all that it needs only now.
         """
@@ -110,7 +110,7 @@ class GangHold:
         return before < self._needed <= held
 
     def give_way(self, priority: int, nodes: Iterable[int]) -> None:
-        """Let go of room on nodes (rows) that an entry of this priority takes, if that is higher."""
+        """Release room on nodes (rows) that an entry of this priority takes, if that is higher."""
         if self.holder is None or priority <= self._priority:
             return
         nominated = (row for node in set(nodes) for row in self._engine.nominated_on(node))

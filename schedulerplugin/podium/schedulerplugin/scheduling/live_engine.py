@@ -128,9 +128,8 @@ class LiveEngine(Engine):
         """Return the decision for a lone pod like the pod of a decision that was just carried out.
 
         Nothing may have changed since. It is what `decide` returns, except for `refusals`, which are those of
-        `before`. None if it takes a look at all nodes. That is so if the plan before evicted more than single
-        pods without a budget. It is also so if other pods decide where these may go, or if the next plan
-        costs more.
+        `before`. None if the decision needs a search of all nodes: the last plan evicted a group or a pod with
+        a budget, other pods restrict the nodes of these pods, or the next plan costs more.
         """
         found, was, chosen = self._lone(target), before.target, before.chosen
         if found is None or was is None or chosen is None or not chosen.then:
