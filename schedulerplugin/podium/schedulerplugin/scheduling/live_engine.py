@@ -128,8 +128,8 @@ class LiveEngine(Engine):
         """Return the decision for a lone pod like the pod of a decision that was just carried out.
 
         Nothing may have changed since. It is what `decide` returns, except for `refusals`, which are those of
-        `before`. None if the decision needs a search of all nodes: the last plan evicted a group or a pod with
-        a budget, other pods restrict the nodes of these pods, or the next plan costs more.
+        `before`. None if the decision needs a search of all nodes: the last plan evicted a group or a pod
+        with a budget, other pods restrict the nodes of these pods, or the next plan costs more.
         """
         found, was, chosen = self._lone(target), before.target, before.chosen
         if found is None or was is None or chosen is None or not chosen.then:
