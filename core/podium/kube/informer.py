@@ -35,7 +35,7 @@ _LONGEST_DIAL_SECONDS = 3.0
 _PATIENCE = 5
 # The number of refusals within a minute that are normal for a new or a changed custom resource: its storage
 # is initialized within seconds, and its watches end when it changes.
-_NORMAL, _NORMAL_SECONDS = 5, 60.0
+_NORMAL, _NORMAL_SECONDS = 8, 60.0
 # Lines to process before other tasks may run.
 _BATCH = 100
 

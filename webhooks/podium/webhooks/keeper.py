@@ -45,7 +45,7 @@ _LEAVE_SECONDS = 2.0
 _NOT_KEPT = "certificates not kept"
 # The number of conflicts within a minute that are normal: replicas that start together, the API server and an
 # install all write to the same objects. After a conflict the next turn follows soon.
-_CONFLICTS, _CONFLICTS_SECONDS = 5, 60.0
+_CONFLICTS, _CONFLICTS_SECONDS = 8, 60.0
 _SOON_SECONDS = 1.0
 
 

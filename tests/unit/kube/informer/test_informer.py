@@ -297,7 +297,7 @@ STARTING = Refusal(429, "TooManyRequests", (("Retry-After", "1"),))
 EXPIRED = Stream((failure(410, "Expired"),))
 
 
-@pytest.mark.parametrize("times", [5, 6])
+@pytest.mark.parametrize("times", [8, 9])
 @pytest.mark.parametrize(
     ("answers", "event"),
     [
@@ -315,7 +315,7 @@ async def test_an_error_that_ends_by_itself_is_a_warning_only_if_repeated(
         told = [fields for what, fields in scene.logged if what == event]
         assert {what for what, _ in scene.logged} == {event, "watch resumed"}
         assert [("reason" in fields, "error" in fields) for fields in told[:1]] == [(True, False)]
-        assert sum("error" in fields for fields in told) == times - 5
+        assert sum("error" in fields for fields in told) == times - 8
 
 
 async def test_a_good_watch_is_followed_at_once(tmp_path: Path) -> None:
