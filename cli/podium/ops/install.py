@@ -267,7 +267,8 @@ def lacking(document: Document | None, until: Until) -> str:
         return "does not exist"
     match until:
         case Until.ESTABLISHED:
-            return "" if _is(document, "Established", "True") else f"is not served yet{_refusal(document)}"
+            established = any(conditions(document, "Established", "True"))
+            return "" if established else f"is not served yet{_refusal(document)}"
         case Until.AVAILABLE:
             return lacking_pods(document)
         case Until.TRUSTED:
@@ -279,10 +280,6 @@ def _refusal(definition: Document) -> str:
     """Return why a definition's names are not accepted; empty if they are."""
     refused = [each.get("message", "") for each in conditions(definition, "NamesAccepted", "False")]
     return f": {refused[0]}" if refused else ""
-
-
-def _is(document: Document, condition: str, status: str) -> bool:
-    return any(conditions(document, condition, status))
 
 
 def _clients(document: Document) -> list[Document]:
