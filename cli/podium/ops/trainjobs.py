@@ -30,7 +30,7 @@ def with_jobsets(documents: Iterable[Document]) -> list[Document]:
     """Return documents without runtimes, and with a JobSet in place of each TrainJob of one of them."""
     listed = list(documents)
     runtimes = {
-        _runtime_id(each.kind, _map(each.value(), "metadata")): each.value()
+        _identity(each.kind, _map(each.value(), "metadata")): each.value()
         for each in listed
         if _is(each, _CLUSTER, _NAMESPACED)
     }
@@ -38,7 +38,7 @@ def with_jobsets(documents: Iterable[Document]) -> list[Document]:
     for document in listed:
         if _is(document, _CLUSTER, _NAMESPACED):
             continue
-        runtime = runtimes.get(_runtime_key(document.value())) if _is(document, "TrainJob") else None
+        runtime = runtimes.get(_runtime_of(document.value())) if _is(document, "TrainJob") else None
         found.append(document if runtime is None else _jobset(document, runtime))
     return found
 
@@ -47,15 +47,15 @@ def _is(document: Document, *kinds: str) -> bool:
     return document.apiVersion == _TRAINER and document.kind in kinds
 
 
-def _runtime_id(kind: str, metadata: Mapping[str, Any]) -> tuple[str, str, str]:
+def _identity(kind: str, metadata: Mapping[str, Any]) -> tuple[str, str, str]:
     namespace = "" if kind == _CLUSTER else metadata.get("namespace") or "default"
     return kind, str(namespace), str(metadata.get("name") or "")
 
 
-def _runtime_key(trainjob: _Value) -> tuple[str, str, str]:
+def _runtime_of(trainjob: _Value) -> tuple[str, str, str]:
     ref = _map(trainjob, "spec", "runtimeRef")
     named = {**_map(trainjob, "metadata"), "name": ref.get("name")}
-    return _runtime_id(str(ref.get("kind") or _CLUSTER), named)
+    return _identity(str(ref.get("kind") or _CLUSTER), named)
 
 
 def _jobset(document: Document, runtime: _Value) -> Document:
