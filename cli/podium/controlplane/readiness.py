@@ -23,7 +23,9 @@ _LAST_LINES = 3
 _LINE_CHARACTERS = 300
 
 # The prefixes of important log lines in klog, cobra, the Go runtime and etcd.
-_GRAVE = re.compile(r'^(F\d{4} |E\d{4} |[Ee]rror: |panic: |fatal error: |\{"level":"(error|panic|fatal)")')
+_ERROR_LINE = re.compile(
+    r'^(F\d{4} |E\d{4} |[Ee]rror: |panic: |fatal error: |\{"level":"(error|panic|fatal)")'
+)
 
 
 def wait_for(folder: Path, state: ControlPlaneState, component: str) -> None:
@@ -70,7 +72,7 @@ def wait_while_alive(
 def grave_lines(lines: Iterable[str]) -> list[str]:
     """Return the last lines of a log that report an error, or just the last ones if none does."""
     filled = [line.strip()[:_LINE_CHARACTERS] for line in lines if line.strip()]
-    return ([line for line in filled if _GRAVE.match(line)] or filled)[-_LAST_LINES:]
+    return ([line for line in filled if _ERROR_LINE.match(line)] or filled)[-_LAST_LINES:]
 
 
 def _last_words(folder: Path, component: str) -> str:

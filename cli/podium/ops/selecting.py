@@ -47,9 +47,9 @@ def _terms(half: PodAffinity | None) -> Iterator[tuple[str, PodAffinityTerm]]:
         return
     for index, term in enumerate(half.requiredDuringSchedulingIgnoredDuringExecution or ()):
         yield f"requiredDuringSchedulingIgnoredDuringExecution[{index}]", term
-    for index, wish in enumerate(half.preferredDuringSchedulingIgnoredDuringExecution or ()):
-        if wish.podAffinityTerm is not None:
-            yield f"preferredDuringSchedulingIgnoredDuringExecution[{index}]", wish.podAffinityTerm
+    for index, preferred in enumerate(half.preferredDuringSchedulingIgnoredDuringExecution or ()):
+        if preferred.podAffinityTerm is not None:
+            yield f"preferredDuringSchedulingIgnoredDuringExecution[{index}]", preferred.podAffinityTerm
 
 
 def _keys(selector: LabelSelector | None) -> Iterator[str]:

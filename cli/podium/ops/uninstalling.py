@@ -182,7 +182,7 @@ async def _rewritten(connection: Connection, path: str, change: Callable[[Docume
         if document is not None:
             await connection.send("PUT", path, change(document), fieldManager=MANAGER)
 
-    await _insist(write)
+    await _write_with_retries(write)
 
 
 async def _retracted(connection: Connection, path: str) -> None:
@@ -204,10 +204,10 @@ async def _retracted(connection: Connection, path: str) -> None:
             }
             await connection.apply(f"{path}/status", document, manager=manager)
 
-    await _insist(write)
+    await _write_with_retries(write)
 
 
-async def _insist(write: Callable[[], Awaitable[None]]) -> None:
+async def _write_with_retries(write: Callable[[], Awaitable[None]]) -> None:
     """Write, with retries after conflicts; an object that is gone needs no write."""
     for attempt in range(1, _ATTEMPTS + 1):
         try:

@@ -25,12 +25,12 @@ WORDS: Mapping[By, str] = {
     By.DELETED: "it was deleted; its grace period is running",
 }
 _AGAIN = "its controller, if any, creates a replacement, which waits in the queue"
-_SHIELD = "podium whatif --victim shows which priority preempts it"
+_PRIORITY_HINT = "podium whatif --victim shows which priority preempts it"
 FIXES: Mapping[By, str] = {
-    By.PODIUM: f"{_AGAIN}; a higher class or a preemption toleration protects it: {_SHIELD}",
+    By.PODIUM: f"{_AGAIN}; a higher class or a preemption toleration protects it: {_PRIORITY_HINT}",
     By.PODIUM_OBSERVED: "no pod was deleted: the scheduler runs with `preemption: observe`",
-    By.KUBE_SCHEDULER: f"{_AGAIN}; a higher class protects it: {_SHIELD}",
-    By.SCHEDULER: f"{_AGAIN}; a higher class protects it: {_SHIELD}",
+    By.KUBE_SCHEDULER: f"{_AGAIN}; a higher class protects it: {_PRIORITY_HINT}",
+    By.SCHEDULER: f"{_AGAIN}; a higher class protects it: {_PRIORITY_HINT}",
     By.EVICTION_API: (
         "a client requested it (kubectl drain, an autoscaler, a descheduler): the API server's "
         "audit log names the client, and a PodDisruptionBudget limits the number at a time"

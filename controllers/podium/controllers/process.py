@@ -105,8 +105,8 @@ class _ControllerProcess:
     def _server_kind(self) -> ServerInfo:
         discovery = self._cluster.discovery
         minor = minor_of(discovery.server) if discovery is not None else None
-        spoken = max(WORKLOAD_VERSIONS) if minor is None else minor
-        return ServerInfo(spoken, f"1.{spoken}")
+        served_minor = max(WORKLOAD_VERSIONS) if minor is None else minor
+        return ServerInfo(served_minor, f"1.{served_minor}")
 
 
 def kinds(rules: Rules) -> set[Kind]:

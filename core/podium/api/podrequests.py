@@ -287,8 +287,8 @@ def _requested(resources: ResourceRequirements | None, path: str, unusable: _Unu
     if not resources.limits:
         return requests
     written = resources.requests or {}
-    unasked = {name: raw for name, raw in resources.limits.items() if name not in written}
-    return {**_read(unasked, f"{path}.resources.limits", unusable), **requests}
+    limits_only = {name: raw for name, raw in resources.limits.items() if name not in written}
+    return {**_read(limits_only, f"{path}.resources.limits", unusable), **requests}
 
 
 def _read(quantities: Mapping[str, RawQuantity] | None, path: str, unusable: _Unusables) -> _Milli:

@@ -65,7 +65,7 @@ def _is_blocked(survey: Survey, each: SurveyedGroup) -> bool:
         return True
     if not each.key.native or each.divergence is None:
         return False
-    if each.torn(survey.minor):
+    if each.is_split(survey.minor):
         return True
     return is_refused(each.group, each.divergence, survey.minor)
 

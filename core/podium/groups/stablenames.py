@@ -45,13 +45,13 @@ def _lasting(view: ClusterReader, ref: ObjectRef, deeper: int) -> str:
 
 def _made_by(ref: ObjectRef, kind: str, owner: str) -> str:
     """Return a name with `*` for the part that the owner's controller generated; the owner's name stays."""
-    mine = re.escape(owner)
+    name_pattern = re.escape(owner)
     if (kind, ref.kind) == ("CronJob", "Job"):
-        return re.sub(rf"\A{mine}-[0-9]+\Z", f"{owner}-{MADE_UP}", ref.name)
+        return re.sub(rf"\A{name_pattern}-[0-9]+\Z", f"{owner}-{MADE_UP}", ref.name)
     if ref.group == _KUEUE:
-        return re.sub(rf"({mine})-{_KUEUE_HASH}\Z", rf"\1-{MADE_UP}", ref.name)
+        return re.sub(rf"({name_pattern})-{_KUEUE_HASH}\Z", rf"\1-{MADE_UP}", ref.name)
     if ref.group == NATIVE_GROUP and kind == "Job":
-        whole = re.fullmatch(rf"{mine}-{_JOB_HASH}(?:(-.+)-{_JOB_HASH})?", ref.name)
+        whole = re.fullmatch(rf"{name_pattern}-{_JOB_HASH}(?:(-.+)-{_JOB_HASH})?", ref.name)
         if whole is not None:
             return f"{owner}-{MADE_UP}" + (f"{whole[1]}-{MADE_UP}" if whole[1] else "")
     return ref.name

@@ -218,9 +218,9 @@ class InformerCache:
         self._turn()
 
     def _start(self, served: Served, before: Reflector | None, tasks: asyncio.TaskGroup) -> None:
-        heirloom = before.known if before is not None else None
+        inherited = before.known if before is not None else None
         follower = Reflector(
-            served, self.state, self._world.log_event, transform=self._transform, heirloom=heirloom
+            served, self.state, self._world.log_event, transform=self._transform, inherited=inherited
         )
         informer = Informer(self._connection, served, follower, self._world)
         self._informers[served.resource] = informer, tasks.create_task(informer.run(), name=served.resource)

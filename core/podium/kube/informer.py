@@ -147,7 +147,7 @@ class Informer:
             had_list = self.follower.listed
             token = self.follower.take_page(body, _BATCH)
             await self._arrive()
-            self._hear(had_list=had_list)
+            self._note_response(had_list=had_list)
             if not token:
                 return
 
@@ -175,7 +175,7 @@ class Informer:
         had_list = self.follower.listed
         self.follower.take_line(line, _BATCH)
         await self._arrive()
-        self._hear(had_list=had_list)
+        self._note_response(had_list=had_list)
 
     async def _arrive(self) -> None:
         """Apply the rest of a list to the state, and let other tasks run in between."""
@@ -228,7 +228,7 @@ class Informer:
         self.last_response = self._world.clock()
         self.refused = ""
 
-    def _hear(self, *, had_list: bool) -> None:
+    def _note_response(self, *, had_list: bool) -> None:
         self._admit()
         if self.failure is not None:
             self.failure = None

@@ -95,7 +95,7 @@ class Reader:
         except Exception as error:  # noqa: BLE001 - any failure concerns this object only
             return Undecodable(identify(raw), cut(one_line(str(error)), _LONGEST_WHY), bytes(raw))
 
-    def salvage(self, found: Undecodable, known: Readable | None) -> Readable | None:
+    def recover(self, found: Undecodable, known: Readable | None) -> Readable | None:
         """Return the object to use instead of an undecodable one; `known` is its last known state.
 
         For most kinds this is `known`. For a pod it is the decodable part, with `known` for the other fields,

@@ -6,7 +6,7 @@ deleted meanwhile. While the list is read, readers keep the old objects. Its cha
 in batches if they are many.
 
 resourceVersions are decimal and grow with every write to a resource, so an event that is not newer than the
-known version was applied before. An undecodable object keeps its last known state (see Reader.salvage), is
+known version was applied before. An undecodable object keeps its last known state (see Reader.recover), is
 logged once and counted, and the other objects continue.
 """
 
@@ -60,11 +60,11 @@ class Reflector:
         log_event: EventLogger,
         *,
         transform: Keep = whole,
-        heirloom: Mapping[Name, Readable] | None = None,
+        inherited: Mapping[Name, Readable] | None = None,
     ) -> None:
         """`transform` returns the kept part of an object: at least name, namespace, uid and resourceVersion.
 
-        `heirloom` holds the objects that another served version of this resource left in the state.
+        `inherited` holds the objects that another served version of this resource left in the state.
         """
         self.version = 0
         self.listed = False
@@ -72,7 +72,7 @@ class Reflector:
         self._reader = Reader(served, transform)
         self._state = state
         self._log_event = log_event
-        self._known: dict[Name, Readable] = dict(heirloom or {})
+        self._known: dict[Name, Readable] = dict(inherited or {})
         self._coming: dict[Name, Readable] | None = None
         self.undecodable: dict[Name, Undecodable] = {}
         self.undecodable_reads = 0
@@ -238,7 +238,7 @@ class Reflector:
         known = self._known.get(key)
         if known is not None and known.metadata.uid != found.metadata.uid:
             known = None
-        return self._reader.salvage(found, known)
+        return self._reader.recover(found, known)
 
     def _come(self, found: Readable | Undecodable) -> None:
         """Add one object to the list in progress. An unchanged object keeps the known instance."""

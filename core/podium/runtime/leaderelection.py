@@ -226,7 +226,7 @@ class Elector:
                 if (seconds := free_in(seen, self._terms, self._clock())) > 0:
                     self._log_leader(before, seen, seconds)
                     return
-                self.expired = seen.torn or bool(seen.record.holderIdentity)
+                self.expired = seen.emptied or bool(seen.record.holderIdentity)
                 self.made = not seen.document
                 self.found = noted(seen.document) if self.expired else ""
                 self._term = acquire_record(seen, self._identity, self._terms, self._now(), self._term)
@@ -236,11 +236,11 @@ class Elector:
 
     def _log_leader(self, before: ObservedLease | None, seen: ObservedLease, seconds: float) -> None:
         """Log why the lease is not free, when that has changed."""
-        if seen.torn and (before is None or not before.torn):
+        if seen.emptied and (before is None or not before.emptied):
             self._log_event(
                 "the lease was not released", {"lease": self._where, "seconds": round(seconds, 1)}
             )
-        elif not seen.torn and (before is None or before.record.holderIdentity != self.leader):
+        elif not seen.emptied and (before is None or before.record.holderIdentity != self.leader):
             self._log_event("another leads", {"lease": self._where, "leader": self.leader})
 
     async def _renew(self) -> None:

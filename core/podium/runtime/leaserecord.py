@@ -44,15 +44,15 @@ class Record(msgspec.Struct, frozen=True):
 class ObservedLease(NamedTuple):
     """A Lease as last read: the object (empty if there is none), its version and record, and `since`.
 
-    `since` is the reader's own time when it first read this resourceVersion, or first found no Lease. `torn`
-    says that the lease has no holder, and the former holder did not release it.
+    `since` is the reader's own time when it first read this resourceVersion, or first found no Lease.
+    `emptied` says that the lease has no holder, and the former holder did not release it.
     """
 
     document: Mapping[str, Any]
     version: str
     record: Record
     since: float
-    torn: bool = False
+    emptied: bool = False
 
 
 class _LeaseMetadata(msgspec.Struct):
@@ -75,15 +75,15 @@ def observe(before: ObservedLease | None, document: Mapping[str, Any], now: floa
         lease = msgspec.convert(document, _Lease)
         version, record = lease.metadata.resourceVersion, lease.spec or record
     since = before.since if before is not None and before.version == version else now
-    return ObservedLease(document, version, record, since, _torn(before, record))
+    return ObservedLease(document, version, record, since, _was_emptied(before, record))
 
 
-def _torn(before: ObservedLease | None, record: Record) -> bool:
+def _was_emptied(before: ObservedLease | None, record: Record) -> bool:
     if record.holderIdentity or _given_back(record):
         return False
     if record.acquireTime is None and record.renewTime is None:
         # The Lease does not exist or never had a holder, unless an earlier read shows one.
-        return before is not None and (before.torn or bool(before.record.holderIdentity))
+        return before is not None and (before.emptied or bool(before.record.holderIdentity))
     return True
 
 
@@ -99,9 +99,11 @@ def free_in(seen: ObservedLease, terms: Terms, now: float) -> float:
     The duration in the record counts, because a newer release may have changed it. Ours counts if the record
     has none, or if another client edited the Lease, because the recorded duration may then never end.
     """
-    if not seen.record.holderIdentity and not seen.torn:
+    if not seen.record.holderIdentity and not seen.emptied:
         return 0.0
-    duration = terms.lease_seconds if seen.torn else seen.record.leaseDurationSeconds or terms.lease_seconds
+    duration = (
+        terms.lease_seconds if seen.emptied else seen.record.leaseDurationSeconds or terms.lease_seconds
+    )
     return max(0.0, seen.since + duration - now)
 
 

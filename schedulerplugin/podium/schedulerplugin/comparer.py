@@ -22,7 +22,7 @@ from podium.cluster.reader import Name
 from podium.schedulerplugin.arrays import ABSENT_VALUE, MOST, SCORED
 from podium.schedulerplugin.engine import Engine
 from podium.schedulerplugin.features import declared
-from podium.schedulerplugin.overlay import PENDING, STRANDED
+from podium.schedulerplugin.overlay import PENDING, UNKNOWN_NODE
 from podium.schedulerplugin.progress import start_of
 from podium.schedulerplugin.volumes import claims_of
 
@@ -159,7 +159,7 @@ def _of_pods(engine: Engine, row: int) -> Iterator[str]:
 
 def _of_place(engine: Engine, pod: Schedulable, row: int, bound_to: str | None) -> Iterator[str]:
     snapshot = engine.snapshot
-    home = snapshot.row.get(pod.spec.nodeName, STRANDED) if pod.spec.nodeName else PENDING
+    home = snapshot.row.get(pod.spec.nodeName, UNKNOWN_NODE) if pod.spec.nodeName else PENDING
     counts = snapshot.row.get(bound_to, PENDING) if home == PENDING and bound_to else home
     yield from _differ("home", snapshot.home.item(row), home)
     yield from _differ("node", snapshot.node.item(row), counts)

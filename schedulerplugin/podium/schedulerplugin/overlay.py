@@ -18,7 +18,7 @@ from podium.schedulerplugin.arrays import Bools, Int32s, Int64s, Needs, Resource
 
 # The place of a pod that counts on no node.
 PENDING = -1  # on none yet
-STRANDED = -2  # on an unknown node
+UNKNOWN_NODE = -2  # on an unknown node
 REMOVED = -3  # taken away in a trial
 NO_POD = -4  # the row is free
 NO_SHAPE = -1

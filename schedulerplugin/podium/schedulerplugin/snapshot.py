@@ -25,7 +25,7 @@ from podium.schedulerplugin.overlay import (
     NO_POD,
     NO_SHAPE,
     PENDING,
-    STRANDED,
+    UNKNOWN_NODE,
     Overlay,
     Reshaped,
 )
@@ -78,7 +78,7 @@ class Snapshot(Overlay):
         self._reshaped: list[Reshaped] = []
         self._free_nodes: list[int] = []
         self._free_pods: list[int] = []
-        self._stranded: dict[str, set[int]] = {}
+        self._on_unknown_nodes: dict[str, set[int]] = {}
         self._bad_nodes: dict[int, tuple[UnusableQuantity, ...]] = {}
         self._bad_starts: dict[int, str] = {}
 
@@ -182,7 +182,7 @@ class Snapshot(Overlay):
                 found += [Problem(self._pod_ref(row), *each) for each in self.shapes[shape_id].unusable]
         for row, why in self._bad_starts.items():
             found.append(Problem(self._pod_ref(row), "status.startTime", why))
-        for name, rows in self._stranded.items():
+        for name, rows in self._on_unknown_nodes.items():
             why = f"node {name} does not exist"
             found += [Problem(self._pod_ref(row), "spec.nodeName", why) for row in rows]
         return sorted(found)
@@ -207,7 +207,7 @@ class Snapshot(Overlay):
         if new or changed or self.unschedulable.item(row) != unschedulable:
             self.unschedulable[row] = unschedulable
             self._report_node_change(row)
-        for pod_row in self._stranded.pop(name, ()) if new else ():
+        for pod_row in self._on_unknown_nodes.pop(name, ()) if new else ():
             self.home[pod_row] = row
             self._move(pod_row, row)
 
@@ -220,8 +220,8 @@ class Snapshot(Overlay):
         self.revision += 1
         for pod_row in tuple(self._on[row]):
             if self.home.item(pod_row) == row:
-                self.home[pod_row] = STRANDED
-                self._stranded.setdefault(name, set()).add(pod_row)
+                self.home[pod_row] = UNKNOWN_NODE
+                self._on_unknown_nodes.setdefault(name, set()).add(pod_row)
             if self.node.item(pod_row) == row:
                 self._move(pod_row, self.home.item(pod_row))
         self._on[row].clear()
@@ -342,7 +342,7 @@ class Snapshot(Overlay):
             callback(row)
 
     def _home_of(self, pod: Schedulable) -> int:
-        return self.row.get(pod.spec.nodeName, STRANDED) if pod.spec.nodeName else PENDING
+        return self.row.get(pod.spec.nodeName, UNKNOWN_NODE) if pod.spec.nodeName else PENDING
 
     def _set_home(self, row: int, home: int) -> None:
         """Record a pod's node in the server, while the pod counts nowhere."""
@@ -372,16 +372,16 @@ class Snapshot(Overlay):
 
     def _link(self, row: int, pod: Schedulable) -> None:
         """Register a pod for the objects it waits for: its claims, and its node if that is unknown."""
-        if self.home.item(row) == STRANDED:
-            self._stranded.setdefault(pod.spec.nodeName or "", set()).add(row)
+        if self.home.item(row) == UNKNOWN_NODE:
+            self._on_unknown_nodes.setdefault(pod.spec.nodeName or "", set()).add(row)
         self.volumes.add_user(row, pod)
 
     def _unlink(self, row: int) -> None:
         pod = self.pods[row]
         if pod is None:
             return
-        if self.home.item(row) == STRANDED:
-            discard(self._stranded, pod.spec.nodeName or "", row)
+        if self.home.item(row) == UNKNOWN_NODE:
+            discard(self._on_unknown_nodes, pod.spec.nodeName or "", row)
         self.volumes.remove_user(row, pod)
 
     def _reshape(self, rows: Iterable[int]) -> None:

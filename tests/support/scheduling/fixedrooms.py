@@ -15,7 +15,7 @@ ROOM = Waiting((Shape(),), priority=5, may_preempt=True)
 
 
 @dataclass
-class Ground:
+class ClusterQueries:
     """The feasible nodes of each shape, and their room for each shape from a priority on.
 
     A key of `reserved` is a pod's row. The room that the pod reserves counts only for pods beside it.
@@ -45,7 +45,7 @@ class Ground:
         self.asked += 1
         return [row for row in node_rows if (shape, row) in self.suitable_for]
 
-    def roomy(self, shape: Shape, node_rows: Collection[int]) -> list[int]:
+    def with_room(self, shape: Shape, node_rows: Collection[int]) -> list[int]:
         """Return those of many nodes that have room, for any priority."""
         self.asked += 1
         return [row for row in node_rows if (shape, row) in self.room]

@@ -59,7 +59,7 @@ _EMPTIED = {**_HELD, "holderIdentity": ""}
 
 
 @pytest.mark.parametrize(
-    ("looks", "torn"),
+    ("looks", "emptied"),
     [
         pytest.param([None], False, id="there is none"),
         pytest.param([{}], False, id="a Lease that never had a holder"),
@@ -77,7 +77,7 @@ _EMPTIED = {**_HELD, "holderIdentity": ""}
     ],
 )
 def test_a_lease_without_a_holder_was_given_back_or_torn_from_one(
-    looks: list[dict[str, Any] | None], torn: bool
+    looks: list[dict[str, Any] | None], emptied: bool
 ) -> None:
     """The former holder may not know yet, so the lease stays blocked for a term, whatever its duration."""
     seen: ObservedLease | None = None
@@ -85,9 +85,9 @@ def test_a_lease_without_a_holder_was_given_back_or_torn_from_one(
         document = {} if spec is None else _document(str(at), **spec)
         seen = leaserecord.observe(seen, document, 100.0)
     assert seen is not None
-    assert seen.torn == torn
+    assert seen.emptied == emptied
     if not seen.record.holderIdentity:
-        assert leaserecord.free_in(seen, _TERMS, 101.0) == (14.0 if torn else 0.0)
+        assert leaserecord.free_in(seen, _TERMS, 101.0) == (14.0 if emptied else 0.0)
 
 
 def test_how_long_there_is_no_lease_is_counted_from_the_first_look() -> None:

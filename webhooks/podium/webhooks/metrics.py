@@ -119,18 +119,18 @@ class WebhookMetrics:
 def answers() -> Iterator[tuple[str, str, str, str, str]]:
     """Yield the labels of every possible answer to a registered webhook, under any policy."""
     for target in PARITY:
-        yield from _unbreached(target)
+        yield from _without_findings(target)
         for rule in PARITY_RULES[target.kind]:
             verdict = "denied" if rule.severity is Severity.ERROR else "warned"
             yield target.phase, target.kind, target.operation, verdict, rule.id
     for ours in (*podiumrules.OWN_RULES, podiumrules.LABEL_FIXED):
         for target in ours.on:
-            yield from _unbreached(target)
+            yield from _without_findings(target)
             for verdict in ("denied", "warned"):
                 yield target.phase, target.kind, target.operation, verdict, ours.cause.rule.id
 
 
-def _unbreached(target: WriteTarget) -> Iterator[tuple[str, str, str, str, str]]:
+def _without_findings(target: WriteTarget) -> Iterator[tuple[str, str, str, str, str]]:
     for verdict in ("allowed",) if target.phase is AdmissionPhase.VALIDATE else ("allowed", "patched"):
         yield target.phase, target.kind, target.operation, verdict, ""
 

@@ -81,7 +81,7 @@ _WHOLE = (
     'has(p.disruptionMode) && (type(p.disruptionMode) == string ? p.disruptionMode == "PodGroup" '
     ": has(p.disruptionMode.all))"
 )
-_TORN = '"a basic group cannot be disrupted as a whole"'
+_BASIC_AS_A_WHOLE = '"a basic group cannot be disrupted as a whole"'
 _VALUES = ", ".join(f"{cel.quote(name)}: {value}" for name, value in priority.SYSTEM_CLASSES.items())
 
 LABEL_FIXED = Twin(
@@ -126,12 +126,14 @@ BASIC_MODE = Twin(
     podiumrules.BASIC_MODE,
     {"torn": f"{_PARTS}.map(p, !has(p.schedulingPolicy.gang) && {_WHOLE})"},
     [
-        Check('request.kind.kind != "PodGroup" || !variables.torn[0]', "spec.disruptionMode", _TORN),
+        Check(
+            'request.kind.kind != "PodGroup" || !variables.torn[0]', "spec.disruptionMode", _BASIC_AS_A_WHOLE
+        ),
         *(
             Check(
                 f"{_WORKLOAD_ONLY} || size(variables.torn) <= {index} || !variables.torn[{index}]",
                 f"{path}.disruptionMode",
-                _TORN,
+                _BASIC_AS_A_WHOLE,
             )
             for index, path in enumerate(_PATHS)
         ),

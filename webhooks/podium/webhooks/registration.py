@@ -117,12 +117,12 @@ def active(policy: Policy, family: Family) -> Mapping[str, RuleLevel]:
     for rule in podiumrules.OWN_RULES:
         rule_id = rule.cause.rule.id
         level = policy.level(rule_id, native=native, default=rule.native if native else rule.podium)
-        if level is not RuleLevel.OFF and _speaks(rule, policy, family):
+        if level is not RuleLevel.OFF and _can_report(rule, policy, family):
             levels[rule_id] = level
     return levels
 
 
-def _speaks(rule: OwnRule, policy: Policy, family: Family) -> bool:
+def _can_report(rule: OwnRule, policy: Policy, family: Family) -> bool:
     """Return whether an enabled rule may report something about these kinds."""
     if rule is podiumrules.CLASS_ALLOWED:
         return any((each.pods if family is Family.PODS else each.groups) is not None for each in policy.allow)

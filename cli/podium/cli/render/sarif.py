@@ -51,8 +51,8 @@ def render_sarif(report: AuditReport, context: Context) -> str:
         ],
         "columnKind": "unicodeCodePoints",
         "results": [
-            _result(finding, index[finding.rule], context) | standing
-            for part, standing in _standings(report)
+            _result(finding, index[finding.rule], context) | state
+            for part, state in _findings_by_state(report)
             for finding in part
         ],
     }
@@ -75,7 +75,7 @@ def _rule(rule: Rule) -> dict[str, Any]:
     }
 
 
-def _standings(report: AuditReport) -> Iterator[tuple[Sequence[Finding], dict[str, Any]]]:
+def _findings_by_state(report: AuditReport) -> Iterator[tuple[Sequence[Finding], dict[str, Any]]]:
     """Yield the findings with SARIF's terms for their state relative to the baseline and the ignores."""
     compared = report.summary.baseline is not None
     yield report.findings, {"baselineState": "new"} if compared else {}

@@ -62,28 +62,28 @@ async def gather(
     if reply.code != 200:
         raise RefusedError(connection.server, "GET /version", reply.code, "", reply.message)
     version = version_of(connection.server, reply.body)
-    asker = _Asker(connection)
+    sender = _RequestSender(connection)
     facts = ClusterFacts(
         installation=installation,
         cli=cli,
         version=str(version),
         clock=clock,
-        answers=await asker.read(installation.paths()),
+        answers=await sender.read(installation.paths()),
     )
     facts = msgspec.structs.replace(facts, scheduler=_settings(facts))
-    answers = await asker.read(_further(facts))
+    answers = await sender.read(_further(facts))
     wanted = rights.wanted(installation, facts.processes)
     reviews = {each: rights.review(each, installation.namespace) for each in wanted}
     return msgspec.structs.replace(
         facts,
         answers={**facts.answers, **answers},
-        rights={right: _allowed(answer) for right, answer in (await asker.post(_REVIEWS, reviews)).items()},
-        probes=await asker.probes(facts),
-        trial=await asker.trial(facts),
+        rights={right: _allowed(answer) for right, answer in (await sender.post(_REVIEWS, reviews)).items()},
+        probes=await sender.probes(facts),
+        trial=await sender.trial(facts),
     )
 
 
-class _Asker:
+class _RequestSender:
     """Sends several requests at once."""
 
     def __init__(self, connection: Connection) -> None:

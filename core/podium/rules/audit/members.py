@@ -84,7 +84,7 @@ def scheduler_name_mixed(survey: Survey) -> Iterator[AuditFinding]:
         parts = [f"{name} ({some(by_name[name])})" for name in sorted(by_name)]
         if not each.key.native or survey.minor <= 35:
             effect = "No scheduler sees the whole group, so its minimum may never be met."
-        elif each.torn(survey.minor):
+        elif each.is_split(survey.minor):
             effect = f"Kubernetes {survey.kubernetes} does not schedule the group."
         elif survey.minor == 36:
             effect = "Each scheduler places its own part, without the group's priority or mode for the rest."

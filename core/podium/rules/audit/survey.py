@@ -99,7 +99,7 @@ class SurveyedGroup(msgspec.Struct, gc=False):
         """Return the schedulerNames of the staying members."""
         return {stored.scheduler for stored in self.stored}
 
-    def torn(self, minor: int) -> bool:
+    def is_split(self, minor: int) -> bool:
         """Return whether kube-scheduler 1.`minor` now holds members back because of other schedulerNames.
 
         1.36 counts its own pods and those already placed towards minCount. 1.37 counts its own, and refuses

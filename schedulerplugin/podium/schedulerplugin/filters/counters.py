@@ -22,7 +22,7 @@ from podium.schedulerplugin.shapes import Shape, weight
 from podium.schedulerplugin.snapshot import Snapshot
 
 # The most entries that are kept, besides twice those of use the last time, before useless ones are dropped.
-_ROOMY = 1024
+_MAX_SPARE_ENTRIES = 1024
 # The most weight of the shapes held by answers: 2,000 ordinary pods, or one pod of the API server's maximum
 # size. One part is about half a kilobyte.
 _WEIGHT = 2**14
@@ -91,7 +91,7 @@ class DomainCounters(ABC, Generic[Key]):
         self._counts_as = ShapeIntegers(snapshot.shapes)
         # Bulk moves that no counter has counted yet: pods as `_encoded` returns them, and 1 or -1.
         self._queued: list[tuple[Int64s, int]] = []
-        self._room = _ROOMY
+        self._room = _MAX_SPARE_ENTRIES
         snapshot.observe(self._counted, many=self._counted_many)
         snapshot.observe_shapes(self._reshaped)
 
@@ -164,7 +164,7 @@ class DomainCounters(ABC, Generic[Key]):
         self._counters, self._found = {}, MarkIndex()
         for key, counter in kept.items():
             self._store(key, counter)
-        self._room = _ROOMY + 2 * (len(kept) + len(self.snapshot.shapes))
+        self._room = _MAX_SPARE_ENTRIES + 2 * (len(kept) + len(self.snapshot.shapes))
 
     def _counted(self, pod_row: int, shape_id: int, node_row: int, sign: int) -> None:
         counters = self._of_shape.get(shape_id)

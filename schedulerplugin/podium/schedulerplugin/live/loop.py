@@ -86,17 +86,17 @@ class Loop:
         log_event: EventLogger,
         worker: Worker,
         deciding: Callable[[Collection[Key]], None],
-        suspects: Collection[Key] = (),
+        interrupted: Collection[Key] = (),
     ) -> None:
         """`clock` returns steady seconds, `now` the time in UTC; `emit` takes events.
 
         `deciding` is called with the entries of a slow step, and with none when the step has ended.
-        `suspects` are the entries that the previous leader was deciding for when it lost its lease.
+        `interrupted` are the entries that the previous leader was deciding for when it lost its lease.
         """
         self._scheduler = scheduler
         self._worker = worker
         self._deciding = deciding
-        self._suspects = suspects
+        self._interrupted = interrupted
         # Calls to the scheduler that wait for the end of the current step, each with its entry.
         self._calls: list[tuple[Key, Callable[[], None]]] = []
         self._switched = False
@@ -128,7 +128,7 @@ class Loop:
         """
         async with asyncio.TaskGroup() as tasks:
             begun = await self._guarded(
-                partial(self._scheduler.initialize, suspects=self._suspects), self._moment()
+                partial(self._scheduler.initialize, interrupted=self._interrupted), self._moment()
             )
             for effect in begun:
                 if not isinstance(effect, Unmark):

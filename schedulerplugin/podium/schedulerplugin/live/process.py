@@ -188,12 +188,12 @@ class _SchedulerProcess:
         check = SelfCheck(
             self._worker, self._metrics, clock=steady, sleep=asyncio.sleep, log_event=self._replica.log_event
         )
-        suspects = self._suspects()
+        interrupted = self._interrupted()
         while True:
-            await self._schedule(check, suspects)
-            suspects = []
+            await self._schedule(check, interrupted)
+            interrupted = []
 
-    async def _schedule(self, check: SelfCheck, suspects: Collection[Key]) -> None:
+    async def _schedule(self, check: SelfCheck, interrupted: Collection[Key]) -> None:
         """Schedule from the server's current objects, until the engine is out of step with them."""
         # A replica that is stopped before it has begun knows no more than the previous leader.
         self._end_in_order(known=self._replica.orderly)
@@ -235,7 +235,7 @@ class _SchedulerProcess:
             log_event=self._replica.log_event,
             worker=self._worker,
             deciding=lambda keys: self._replica.set_note(" ".join(map(entry_name, keys))),
-            suspects=suspects,
+            interrupted=interrupted,
         )
         shadowing = Shadowing(
             lambda: Shadow(state, live.engine, minor, live.scheduler_name, deadline=scheduler.deadline),
@@ -273,12 +273,12 @@ class _SchedulerProcess:
             known = history.written and not restraint.doubts(steady())
             self._end_in_order(known=known)
 
-    def _suspects(self) -> list[Key]:
+    def _interrupted(self) -> list[Key]:
         """Return the entries that the leader before was deciding for when it lost its lease."""
-        suspects = [key for name in self._replica.found.split() if (key := entry_of(name)) is not None]
-        if suspects:
+        interrupted = [key for name in self._replica.found.split() if (key := entry_of(name)) is not None]
+        if interrupted:
             self._replica.log_event("entries tried last", {"entries": self._replica.found})
-        return suspects
+        return interrupted
 
     def _end_in_order(self, *, known: bool) -> None:
         """Record whether the lease ends in order: recent evictions are `known`, or no limit needs them."""

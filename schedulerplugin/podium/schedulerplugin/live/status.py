@@ -65,7 +65,7 @@ _BURST, _SECONDS = 25, 0.01
 _ROOM = 20_000
 # How long a write waits for hot writes, and how often it looks (seconds). Under load a few writes still go
 # out.
-_PATIENCE, _GLANCE = 5.0, 0.02
+_PATIENCE, _POLL_SECONDS = 5.0, 0.02
 # A preemption that lasts longer than this is reported: most victims without a grace period are gone by then.
 # Cluster Autoscaler looks at pending pods every ten seconds, Karpenter after one quiet second.
 LASTING_SECONDS = 0.5
@@ -267,7 +267,7 @@ class Statuses:
         """Wait until hot writes leave room, and the rate allows a write."""
         patience = self._clock() + _PATIENCE
         while self._writes.busy and self._clock() < patience:
-            await self._sleep(_GLANCE)
+            await self._sleep(_POLL_SECONDS)
         while (wait := self._rate.wait(self._clock())) > 0:
             await self._sleep(wait)
         self._rate.record(self._clock())

@@ -127,7 +127,7 @@ class Writes:
             try:
                 await self._send("POST", f"{path}/binding", document)
             except StaleError as error:
-                if error.gone or not await self._stands(pod, node):
+                if error.gone or not await self._is_bound(pod, node):
                     raise
             except LeaseOverError:
                 raise
@@ -135,7 +135,7 @@ class Writes:
                 # A 429 means that nothing was done. After any other answer only the pod shows the result.
                 if isinstance(error, RefusedError) and error.code not in _AGAIN[1:]:
                     raise
-                if not await self._stands(pod, node):
+                if not await self._is_bound(pod, node):
                     raise
 
         await self._perform("bind", attempt)
@@ -202,7 +202,7 @@ class Writes:
 
     async def _perform(self, what: str, attempt: Callable[[], Awaitable[None]]) -> None:
         try:
-            await self._insist(what, attempt)
+            await self._retry(what, attempt)
         except StaleError as error:
             self._counted(what, "gone" if error.gone else "failed")
             if error.gone:
@@ -219,7 +219,7 @@ class Writes:
             raise
         self._counted(what, "written")
 
-    async def _insist(self, what: str, attempt: Callable[[], Awaitable[None]]) -> None:
+    async def _retry(self, what: str, attempt: Callable[[], Awaitable[None]]) -> None:
         """Repeat a write for a while if the server may answer differently, after the pause it asks for."""
         backoff = Backoff(self._random)
         for _ in range(_ATTEMPTS - 1):
@@ -273,7 +273,7 @@ class Writes:
             ),
         )
 
-    async def _stands(self, pod: PodRef, node: str) -> bool:
+    async def _is_bound(self, pod: PodRef, node: str) -> bool:
         """Return whether a pod is bound to a node, as stored now. Raises GoneError and TakenError."""
         body = await fenced(self._remaining, lambda: self._connection.get(_path(pod)))
         stored: _StoredPod = decode(body, _StoredPod)

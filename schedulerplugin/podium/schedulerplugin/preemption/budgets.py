@@ -61,7 +61,7 @@ class BudgetIndex(BudgetSets):
         self._left: Int64s = np.zeros(0, np.int64)
         self._problems: dict[int, list[Problem]] = {}
         # Budgets with pods that are not charged, by id.
-        self._excused: dict[int, tuple[Name, ...]] = {}
+        self._disrupted: dict[int, tuple[Name, ...]] = {}
 
     def apply(self, before: PodDisruptionBudget | None, after: PodDisruptionBudget | None) -> None:
         """Apply one change of a budget."""
@@ -263,9 +263,9 @@ class BudgetIndex(BudgetSets):
         problems = list(_problems(name, self._budgets[budget_id]))
         if problems:
             self._problems[budget_id] = problems
-        self._excused.pop(budget_id, None)
+        self._disrupted.pop(budget_id, None)
         if status is not None and status.disruptedPods:
-            self._excused[budget_id] = tuple((name[0], pod) for pod in status.disruptedPods)
+            self._disrupted[budget_id] = tuple((name[0], pod) for pod in status.disruptedPods)
 
     def _count(self, budget_id: int) -> None:
         pending = self._pending.count(self.names[budget_id])
@@ -276,7 +276,7 @@ class BudgetIndex(BudgetSets):
         if budget_id is None:
             return
         self._unselect(budget_id)
-        self._excused.pop(budget_id, None)
+        self._disrupted.pop(budget_id, None)
         self._problems.pop(budget_id, None)
         del self._budgets[budget_id]
         self._free.append(budget_id)
@@ -288,10 +288,10 @@ class BudgetIndex(BudgetSets):
         sizes = self._sizes[sets]
         positions = np.repeat(np.arange(len(pod_rows)), sizes)
         budgets = self._flat[ranges(self._begins[sets], sizes)]
-        if self._excused:
+        if self._disrupted:
             height = len(self.names)
             find = self._snapshot.pod_row.get
-            pairs = ((find(pod), each) for each, pods in self._excused.items() for pod in pods)
+            pairs = ((find(pod), each) for each, pods in self._disrupted.items() for pod in pods)
             excused = [row * height + each for row, each in pairs if row is not None]
             charged = ~np.isin(pod_rows[positions] * height + budgets, excused)
             positions, budgets = positions[charged], budgets[charged]

@@ -70,11 +70,11 @@ def parsed(given: LabelSelector | None) -> tuple[Selector | None, str | None]:
     selector = selector_of(given, unreadable)
     if selector is None or not selector.requirements:
         return None, None
-    wrong = next(_wrongs(selector), None)
+    wrong = next(_selector_errors(selector), None)
     return (None, wrong) if wrong is not None else (selector, None)
 
 
-def _wrongs(selector: Selector) -> Iterator[str]:
+def _selector_errors(selector: Selector) -> Iterator[str]:
     """Yield the parts from which kube-scheduler could not make a selector."""
     for key, operator, values in selector.requirements:
         if operator not in (*_VALUED, *_BARE):

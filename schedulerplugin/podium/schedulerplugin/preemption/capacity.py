@@ -257,11 +257,11 @@ def kinds_of(chain: Chain, rows: Sequence[int], needed: int, within: Bools | Non
     kinds = [
         PodKind(
             tuple(dict(shape.requests).get(name, 0) for name in names),
-            len(mine),
+            len(rows_of_shape),
             mask[nodes],
-            1 if _alone(chain, shape) else len(mine),
+            1 if _alone(chain, shape) else len(rows_of_shape),
         )
-        for (shape, mine), mask in zip(by_shape.items(), masks, strict=True)
+        for (shape, rows_of_shape), mask in zip(by_shape.items(), masks, strict=True)
     ]
     return PodKinds(list(by_shape.values()), kinds, nodes, [snapshot.resource[name] for name in names])
 
@@ -273,7 +273,7 @@ def place_packed(chain: Chain, rows: Sequence[int], needed: int, deadline: Deadl
     if found is None or len(found.kinds) < 2:
         return placed
     snapshot = chain.snapshot
-    left = {id(kind): list(mine) for kind, mine in zip(found.kinds, found.rows, strict=True)}
+    left = {id(kind): list(rows_of_kind) for kind, rows_of_kind in zip(found.kinds, found.rows, strict=True)}
     for kind, taken in MixedCapacity(found.free(snapshot), found.kinds).packing():
         for at in np.repeat(found.nodes, taken).tolist():
             deadline.enforce()

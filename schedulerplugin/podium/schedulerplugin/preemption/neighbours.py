@@ -124,8 +124,8 @@ class Neighbours:
         """Return whether one constraint allows them; None if the emptiest domain may be another one."""
         limit, counter = spread.limit, spread.limit.counter
         shapes, shape_of = self._snapshot.shapes, self._snapshot.shape
-        mine = [limit.pods.match(shapes[shape_of.item(row)]) for row in rows.tolist()]
-        here = np.array(mine, np.bool_)
+        matching = [limit.pods.match(shapes[shape_of.item(row)]) for row in rows.tolist()]
+        here = np.array(matching, np.bool_)
         here[here] = self._counts(spread, rows[here], nodes[here])
         domains, numbers = np.unique(spread.column[nodes[here]], return_counts=True)
         more = dict(zip(domains.tolist(), numbers.tolist(), strict=True))
@@ -239,8 +239,8 @@ class Neighbours:
         for shape, owners in kinds.each():
             for at in owners[hosts[nodes[owners]]].tolist() if shape.ports else ():
                 self._deadline.enforce()
-                mine = (port for each in held[nodes.item(at)] for port in each.ports)
-                same[at] = any(clash(port, other) for port in mine for other in shape.ports)
+                ports = (port for each in held[nodes.item(at)] for port in each.ports)
+                same[at] = any(clash(port, other) for port in ports for other in shape.ports)
         return same
 
 

@@ -223,14 +223,14 @@ class Changes:
         """Record that a pod frees room on a node; None for a pod that no preemptor could have evicted."""
         row = self._engine.snapshot.row.get(node)
         if row is not None:
-            level = None if pod is None else withstood(self._engine, pod)
+            level = None if pod is None else survived_priority(self._engine, pod)
             self._hints.note_room(row, level or 0, protected=level is None)
 
     def _leaving(self, pod: Schedulable) -> None:
         """Record that a pod will leave its node."""
         row = self._engine.snapshot.row.get(pod.spec.nodeName or "")
         if row is not None:
-            level = withstood(self._engine, pod, self._engine.snapshot.pod_row.get(pod_ref(pod).key))
+            level = survived_priority(self._engine, pod, self._engine.snapshot.pod_row.get(pod_ref(pod).key))
             self._hints.note_leaving(row, level or 0, protected=level is None)
 
     def _taken(self, pod: Schedulable) -> None:
@@ -275,8 +275,8 @@ def _lowest(engine: LiveEngine, pod: Schedulable) -> int:
     return min(group.priority or 0, *(each.spec.priority or 0 for each in members.values()))
 
 
-def withstood(engine: LiveEngine, pod: Schedulable, row: int | None = None) -> int | None:
-    """Return the highest preemptor priority that a pod may have withstood; None for every priority.
+def survived_priority(engine: LiveEngine, pod: Schedulable, row: int | None = None) -> int | None:
+    """Return the highest preemptor priority that a pod may have survived_priority; None for every priority.
 
     Preemptors of higher priority have counted on its room already. For a lone pod that still exists (`row`),
     it is known whether a budget protected it.

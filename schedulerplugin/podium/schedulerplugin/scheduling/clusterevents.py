@@ -23,7 +23,7 @@ _HOSTNAME = "kubernetes.io/hostname"
 _Labels = tuple[tuple[str, str], ...]
 
 
-class Ground(Protocol):
+class ClusterQueries(Protocol):
     """The cluster as hints query it; the engine implements this."""
 
     @property
@@ -42,7 +42,7 @@ class Ground(Protocol):
     def suitable(self, shape: Shape, node_rows: Collection[int]) -> Sequence[int]:
         """Return those of many nodes that would take such a pod if they were empty."""
 
-    def roomy(self, shape: Shape, node_rows: Collection[int]) -> Sequence[int]:
+    def with_room(self, shape: Shape, node_rows: Collection[int]) -> Sequence[int]:
         """Return those of many nodes that have room for such a pod now, without regard to reservations."""
 
 
@@ -101,7 +101,7 @@ class ClusterEvents:
             self.repelled = True
 
 
-def helps(events: ClusterEvents, kind: PodRequirements, ground: Ground) -> bool:
+def helps(events: ClusterEvents, kind: PodRequirements, cluster: ClusterQueries) -> bool:
     """Return whether one of the changes may have helped pods of a kind."""
     shape = kind.shape
     if (
@@ -121,12 +121,12 @@ def helps(events: ClusterEvents, kind: PodRequirements, ground: Ground) -> bool:
         blocked |= {row for row, level in events.victims.items() if level < kind.priority}
     may_suit, may_fit = blocked | events.nodes, events.rooms.keys() - blocked
     if len(may_suit) <= _FEW_PLACES:
-        if any(ground.suits(shape, row) for row in may_suit):
+        if any(cluster.suits(shape, row) for row in may_suit):
             return True
-    elif ground.suitable(shape, may_suit):
+    elif cluster.suitable(shape, may_suit):
         return True
-    rows = may_fit if len(may_fit) <= _FEW_PLACES else ground.roomy(shape, may_fit)
-    return len(rows) > _MOST_PLACES or any(ground.has_room(shape, row, kind.priority, ()) for row in rows)
+    rows = may_fit if len(may_fit) <= _FEW_PLACES else cluster.with_room(shape, may_fit)
+    return len(rows) > _MOST_PLACES or any(cluster.has_room(shape, row, kind.priority, ()) for row in rows)
 
 
 def has_volumes(shape: Shape) -> bool:

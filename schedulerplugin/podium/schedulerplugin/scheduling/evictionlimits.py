@@ -243,7 +243,7 @@ class Restraint:
         if live.mode is PreemptionMode.OBSERVE:
             return Hold(Why.OBSERVED, f"{going} would be evicted, but preemption is only observed")
         # A preemption that is made again deletes no other victims.
-        hold = None if evict.again else self._regretted(engine, entry, evict, wanted, now)
+        hold = None if evict.again else self._earlier_failure(engine, entry, evict, wanted, now)
         if hold is not None:
             return hold
         pause = self._rated(entry, evict, wanted.priority, now)
@@ -280,10 +280,10 @@ class Restraint:
         """Record that an entry waits no more."""
         self._waiting_turns.pop(key, None)
 
-    def _regretted(
+    def _earlier_failure(
         self, engine: LiveEngine, entry: Entry, evict: Evict, wanted: PlacementTarget, now: float
     ) -> Hold | None:
-        """Return why earlier preemptions speak against one: they failed, or the victims evicted it before."""
+        """Return the hold after earlier preemptions: they failed, or these victims evicted the preemptor."""
         times, until = entry.eviction_failures or (0, now)
         if until > now:
             why = f"it failed {count(times, 'time')} after pods were evicted for it: backing off"

@@ -15,7 +15,7 @@ from typing import NamedTuple, TypeVar
 from podium.api.schedulable import Schedulable
 from podium.schedulerplugin.scheduling.clusterevents import (
     ClusterEvents,
-    Ground,
+    ClusterQueries,
     PodRequirements,
     has_volumes,
     helps,
@@ -80,14 +80,14 @@ class _WaitingEntry:
         # The index of a reserved node without room; None before the first look, and when all had room.
         self._full: int | None = None
 
-    def lands(self, rooms: Collection[int], ground: Ground) -> bool:
+    def fits_now(self, rooms: Collection[int], cluster: ClusterQueries) -> bool:
         """Return whether each pod fits on its node now; `rooms` are nodes that gained room since."""
         places, first = self.waiting.reserved, self._full or 0
         if self._full is not None and places[first].node not in rooms:
             return False
         for at in chain(range(first, len(places)), range(first)):
             place = places[at]
-            if not ground.has_room(place.shape, place.node, self.waiting.priority, self._own):
+            if not cluster.has_room(place.shape, place.node, self.waiting.priority, self._own):
                 self._full = at
                 return False
         self._full = None
@@ -201,7 +201,7 @@ class Hints:
         self._events.rules = True
         self.seen = self.seen._replace(rules=self.seen.rules + 1)
 
-    def helped(self, ground: Ground) -> Helped:
+    def helped(self, cluster: ClusterQueries) -> Helped:
         """Return the entries that the changes since the last look may have helped."""
         if not self.changed:
             return Helped([], [])
@@ -215,13 +215,13 @@ class Hints:
         )
         helped: dict[Key, None] = {}
         # The shapes kept here may be out of date: pending pods may have other shapes now.
-        unsure, self._reshaped = ground.reshaped != self._reshaped, ground.reshaped
+        unsure, self._reshaped = cluster.reshaped != self._reshaped, cluster.reshaped
         for kind, keys in self._kinds.items():
-            if unsure or helps(events, kind, ground):
+            if unsure or helps(events, kind, cluster):
                 helped.update(keys)
         helped.update(dict.fromkeys(self._holding(events.nodes | events.taken)))
         for key in self._holding(events.rooms):
-            if key not in helped and key not in ready and self._waiting[key].lands(events.rooms, ground):
+            if key not in helped and key not in ready and self._waiting[key].fits_now(events.rooms, cluster):
                 helped[key] = None
         return Helped(list(ready), [key for key in helped if key not in ready])
 

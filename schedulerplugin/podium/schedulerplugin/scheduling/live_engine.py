@@ -128,8 +128,8 @@ class LiveEngine(Engine):
         """Return the decision for a lone pod like the pod of a decision that was just carried out.
 
         Nothing may have changed since. It is what `decide` returns, except for `refusals`, which are those of
-        `before`. None if the decision needs a search of all nodes: the last plan evicted a group or a pod
-        with a budget, other pods restrict the nodes of these pods, or the next plan costs more.
+        `before`. None if the decision needs a search of all nodes: the last plan evicted a group, or a pod
+        with a budget; other pods restrict the nodes of these pods; or the next plan costs more.
         """
         found, was, chosen = self._lone(target), before.target, before.chosen
         if found is None or was is None or chosen is None or not chosen.then:
@@ -203,7 +203,7 @@ class LiveEngine(Engine):
         """Return those of many nodes that suit a shape (see `suits`)."""
         return _among(node_rows, self.placer.chain.static(shape))
 
-    def roomy(self, shape: Shape, node_rows: Collection[int]) -> list[int]:
+    def with_room(self, shape: Shape, node_rows: Collection[int]) -> list[int]:
         """Return those of many nodes that have room for a shape now, without regard to reservations."""
         return _among(node_rows, self.placer.chain.with_room(shape))
 

@@ -61,7 +61,7 @@ from podium.schedulerplugin.settings import PreemptionMode
 
 # The API groups of controllers that read no condition of a pod but Ready: ReplicaSet, StatefulSet, DaemonSet
 # and ReplicationController. Any other controller may read others.
-_INDIFFERENT = ("apps/v1", "v1")
+_READY_ONLY = ("apps/v1", "v1")
 # The UID at the end of the message of a mark.
 _UID = re.compile(r"\(UID ([^()\s]+)\)$")
 
@@ -233,7 +233,7 @@ def _is_read(view: ClusterReader, ref: PodRef) -> bool:
     if not isinstance(pod, Schedulable):
         return False
     controller = pod.metadata.controller()
-    if controller is not None and controller.apiVersion not in _INDIFFERENT:
+    if controller is not None and controller.apiVersion not in _READY_ONLY:
         return True
     return (pod.spec.terminationGracePeriodSeconds or 0) > LONGEST_GRACE_SECONDS
 

@@ -100,11 +100,11 @@ class Scheduler:
         # The effects of the current step so far.
         self._decided: list[Effect] = []
 
-    def initialize(self, moment: Moment, suspects: Collection[Key] = ()) -> list[Effect]:
+    def initialize(self, moment: Moment, interrupted: Collection[Key] = ()) -> list[Effect]:
         """Queue all entries that wait at the start; resume or withdraw preemptions of earlier leaders.
 
-        `suspects` are the entries that the previous leader was deciding for when it lost its lease. Each of
-        them is tried alone, after all others, and a preemption that was begun for it is not resumed.
+        `interrupted` are the entries that the previous leader was deciding for when it lost its lease. Each
+        of them is tried alone, after all others, and a preemption that was begun for it is not resumed.
         """
         effects: list[Effect] = []
         self._cycle.tried, self._decided = [], effects
@@ -115,8 +115,8 @@ class Scheduler:
             preemptors[(pod if group is None else group).metadata.uid or ""] = key
             self._changes.touched.add(key)
         self._settle(effects, moment)
-        self._cycle.isolate(suspects)
-        for key in suspects:
+        self._cycle.isolate(interrupted)
+        for key in interrupted:
             self.queue.demote(key)
         for each in begun(self.engine, self.name, seconds(moment.now)):
             found, evict = preemptors.get(each.preemptor), None

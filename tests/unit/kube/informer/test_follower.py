@@ -253,7 +253,7 @@ def test_a_list_that_arrived_in_part_gives_way_to_another(scene: Scene) -> None:
 
 def test_another_version_arrives_without_a_gap(scene: Scene) -> None:
     """An object in both versions exists after each part."""
-    heir = Reflector(OLDER, scene.state, lambda *_: None, heirloom=scene.follower.known)
+    heir = Reflector(OLDER, scene.state, lambda *_: None, inherited=scene.follower.known)
     heir.list_query()
     items = [{**group(name, 20), "apiVersion": OLDER.api_version} for name in ("a", "b")]
     heir.take_page(page(items, 30), 1)
@@ -291,7 +291,7 @@ def test_when_an_api_goes_its_objects_go(scene: Scene) -> None:
 
 def test_another_version_takes_over_without_a_gap(scene: Scene) -> None:
     """After an upgrade the objects stay until the new version's list, and are then read in it."""
-    heir = Reflector(OLDER, scene.state, lambda *_: None, heirloom=scene.follower.known)
+    heir = Reflector(OLDER, scene.state, lambda *_: None, inherited=scene.follower.known)
     heir.stream_query()
     assert scene.groups == {"a": "5", "b": "7"}
     heir.take_line(event("ADDED", {**group("b", 7), "apiVersion": OLDER.api_version}))

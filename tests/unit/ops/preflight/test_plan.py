@@ -66,12 +66,12 @@ def test_a_divergent_group_stops_with_all_it_has() -> None:
 
 def test_a_group_blocked_today_is_no_upgrade_problem() -> None:
     """Two schedulers in a group whose first member is placed: 1.36 continues, 1.37 refuses the others."""
-    torn = [pod("a"), pod("b")]
-    torn[0]["spec"]["nodeName"] = "node-1"
-    torn[1]["spec"]["schedulerName"] = "other"
+    split = [pod("a"), pod("b")]
+    split[0]["spec"]["nodeName"] = "node-1"
+    split[1]["spec"]["schedulerName"] = "other"
     basic = group(version=NEW_VERSION, schedulingPolicy={"basic": {}})
-    assert [each.object.name for each in planned(basic, *torn).report.stopped] == ["train"]
-    assert planned(basic, *torn, current="1.37", target="1.38").report.stopped == []
+    assert [each.object.name for each in planned(basic, *split).report.stopped] == ["train"]
+    assert planned(basic, *split, current="1.37", target="1.38").report.stopped == []
 
 
 def test_an_upgrade_without_consequences_has_no_steps() -> None:

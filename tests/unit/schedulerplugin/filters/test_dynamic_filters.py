@@ -223,7 +223,7 @@ def test_counters_agree_with_the_plain_filters(
 ) -> None:
     """Filters agree with the oracle after any events in any order, also if unneeded counts are dropped."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(counters, "_ROOMY", roomy)
+        patch.setattr(counters, "_MAX_SPARE_ENTRIES", roomy)
         scene = Scene(templates, late=late)
         for name, (labels, tainted) in zip("mnop", start, strict=True):
             scene.put_node(name, labels, tainted=tainted)

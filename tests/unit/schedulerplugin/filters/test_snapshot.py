@@ -17,7 +17,7 @@ from podium.api.podrequests import LARGEST
 from podium.api.schedulable import PersistentVolume, PersistentVolumeClaim, Schedulable, SchedulableNode
 from podium.cluster.state import ClusterState
 from podium.schedulerplugin.arrays import MOST
-from podium.schedulerplugin.overlay import PENDING, REMOVED, STRANDED
+from podium.schedulerplugin.overlay import PENDING, REMOVED, UNKNOWN_NODE
 from podium.schedulerplugin.progress import NO_START
 from podium.schedulerplugin.snapshot import Snapshot
 
@@ -176,12 +176,12 @@ def test_pods_of_an_unknown_node_wait_for_it_and_are_named() -> None:
     early = pod("early", {"cpu": "1"}, node="n")
     snapshot = snapshot_of(early)
     assert problem_lines(snapshot) == [f"Pod {NS}/early: spec.nodeName: node n does not exist"]
-    assert snapshot.node.item(row_of(snapshot, "early")) == STRANDED
+    assert snapshot.node.item(row_of(snapshot, "early")) == UNKNOWN_NODE
     snapshot.apply(None, node("n"))
     assert used(snapshot, "cpu", "n") == 1000
     assert not snapshot.problems()
     snapshot.apply(node("n"), None)
-    assert snapshot.home.item(row_of(snapshot, "early")) == STRANDED
+    assert snapshot.home.item(row_of(snapshot, "early")) == UNKNOWN_NODE
     snapshot.apply(early, pod("early", {"cpu": "1"}, node="m"))
     snapshot.apply(None, node("m"))
     snapshot.apply(None, node("n"))

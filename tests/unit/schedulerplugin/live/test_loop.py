@@ -173,8 +173,8 @@ async def test_marks_of_an_earlier_process_are_withdrawn_before_anything_is_plan
     scheduler = scene.world.scheduler
     initialize = scheduler.initialize
 
-    def begun(moment: Moment, suspects: Collection[Key]) -> list[Effect]:
-        return [*initialize(moment, suspects=suspects), TimedOut(GANG, 5.0), Unmark((LOW,))]
+    def begun(moment: Moment, interrupted: Collection[Key]) -> list[Effect]:
+        return [*initialize(moment, interrupted=interrupted), TimedOut(GANG, 5.0), Unmark((LOW,))]
 
     monkeypatch.setattr(scheduler, "initialize", begun)
     await scene.until(lambda: bool(scene.recorder.named("evicted")))

@@ -7,7 +7,7 @@ import msgspec
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from tests.support.scheduling.fixedrooms import Ground
+from tests.support.scheduling.fixedrooms import ClusterQueries
 
 from podium.api.schedulable import Schedulable
 from podium.api.selectors import Requirement, Selector
@@ -41,19 +41,19 @@ def waiting(shape: Shape = SMALL, *, priority: int = 5, may_preempt: bool = True
     return Waiting((shape,), priority, may_preempt, **more)
 
 
-def help_of(ground: Ground, entry: Waiting, *changes: Callable[[Hints], None]) -> Helped:
+def help_of(queries: ClusterQueries, entry: Waiting, *changes: Callable[[Hints], None]) -> Helped:
     """Return the entries that changes help while one entry waits."""
     hints = Hints()
     hints.wait(A, entry)
     for change in changes:
         change(hints)
-    return hints.helped(ground)
+    return hints.helped(queries)
 
 
-SUITABLE = Ground(suitable_for={(SMALL, 1)})
-ROOMY = Ground(suitable_for={(SMALL, 1)}, room={(SMALL, 1): 0})
-CROWDED = Ground(suitable_for={(SMALL, 1)}, room={(SMALL, 1): 6})
-MINE = Ground(suitable_for={(SMALL, 1)}, room={(SMALL, 1): 0}, reserved={7: 1})
+SUITABLE = ClusterQueries(suitable_for={(SMALL, 1)})
+ROOMY = ClusterQueries(suitable_for={(SMALL, 1)}, room={(SMALL, 1): 0})
+CROWDED = ClusterQueries(suitable_for={(SMALL, 1)}, room={(SMALL, 1): 6})
+MINE = ClusterQueries(suitable_for={(SMALL, 1)}, room={(SMALL, 1): 0}, reserved={7: 1})
 
 HELD = (Place(7, SMALL, 1),)
 
@@ -111,110 +111,128 @@ CASES = [
         lambda hints: hints.note_victim(1, 0),
         False,
     ),
-    ("others take the room it holds", Ground(), waiting(reserved=HELD), lambda h: h.note_taken(1), True),
-    ("others take room elsewhere", Ground(), waiting(reserved=HELD), lambda h: h.note_taken(2), False),
-    ("a node that it holds is cordoned", Ground(), waiting(reserved=HELD), lambda h: h.note_node(1), True),
-    ("a class for an entry that preempts", Ground(), waiting(), Hints.note_rules, True),
+    (
+        "others take the room it holds",
+        ClusterQueries(),
+        waiting(reserved=HELD),
+        lambda h: h.note_taken(1),
+        True,
+    ),
+    (
+        "others take room elsewhere",
+        ClusterQueries(),
+        waiting(reserved=HELD),
+        lambda h: h.note_taken(2),
+        False,
+    ),
+    (
+        "a node that it holds is cordoned",
+        ClusterQueries(),
+        waiting(reserved=HELD),
+        lambda h: h.note_node(1),
+        True,
+    ),
+    ("a class for an entry that preempts", ClusterQueries(), waiting(), Hints.note_rules, True),
     (
         "a class for an entry that never preempts",
-        Ground(),
+        ClusterQueries(),
         waiting(may_preempt=False),
         Hints.note_rules,
         False,
     ),
-    ("a claim for an entry without claims", Ground(), waiting(), Hints.note_volumes, False),
-    ("a claim for an entry that lacks one", Ground(), waiting(CLAIMS), Hints.note_volumes, True),
+    ("a claim for an entry without claims", ClusterQueries(), waiting(), Hints.note_volumes, False),
+    ("a claim for an entry that lacks one", ClusterQueries(), waiting(CLAIMS), Hints.note_volumes, True),
     (
         "a volume for an entry bound to a zone",
-        Ground(),
+        ClusterQueries(),
         waiting(SMALL._replace(zones=((("zone", frozenset({"a"})),),))),  # type: ignore[arg-type] # any will do
         Hints.note_volumes,
         True,
     ),
-    ("labels of a namespace", Ground(), waiting(NEAR), Hints.note_neighbours, True),
-    ("labels of a namespace, unconcerned", Ground(), waiting(), Hints.note_neighbours, False),
+    ("labels of a namespace", ClusterQueries(), waiting(NEAR), Hints.note_neighbours, True),
+    ("labels of a namespace, unconcerned", ClusterQueries(), waiting(), Hints.note_neighbours, False),
     (
         "a pod that is counted",
-        Ground(),
+        ClusterQueries(),
         waiting(SPREAD),
         lambda hints: hints.note_neighbour(pod(app="web"), left=True),
         True,
     ),
     (
         "a pod of another label",
-        Ground(),
+        ClusterQueries(),
         waiting(SPREAD),
         lambda hints: hints.note_neighbour(pod(app="db"), left=True),
         False,
     ),
     (
         "a pod of another namespace is not counted",
-        Ground(),
+        ClusterQueries(),
         waiting(SPREAD),
         lambda hints: hints.note_neighbour(pod("team-b", app="web"), left=True),
         False,
     ),
     (
         "a pod that it wants to be near",
-        Ground(),
+        ClusterQueries(),
         waiting(NEAR),
         lambda hints: hints.note_neighbour(pod("team-b", app="web"), left=False),
         True,
     ),
     (
         "a pod that it wants to be near, in another namespace",
-        Ground(),
+        ClusterQueries(),
         waiting(NEAR),
         lambda hints: hints.note_neighbour(pod("team-c", app="web"), left=False),
         False,
     ),
     (
         "a pod of any namespace by its labels",
-        Ground(),
+        ClusterQueries(),
         waiting(APART),
         lambda hints: hints.note_neighbour(pod("team-c", app="web"), left=True),
         True,
     ),
     (
         "a pod that kept others out of its zone",
-        Ground(),
+        ClusterQueries(),
         waiting(),
         lambda hints: hints.note_neighbour(pod(apart="zone"), left=True),
         True,
     ),
     (
         "a pod that keeps others out of its zone came",
-        Ground(),
+        ClusterQueries(),
         waiting(),
         lambda hints: hints.note_neighbour(pod(apart="zone"), left=False),
         False,
     ),
     (
         "a pod that kept others out of its node, whose room is another matter",
-        Ground(),
+        ClusterQueries(),
         waiting(),
         lambda hints: hints.note_neighbour(pod(apart="kubernetes.io/hostname"), left=True),
         False,
     ),
     (
         "a node changes the domains of others",
-        Ground(),
+        ClusterQueries(),
         waiting(SPREAD),
         lambda hints: hints.note_node(1),
         True,
     ),
-    ("a pod that it does not await", Ground(), waiting(), lambda hints: hints.note_gone("u"), False),
+    ("a pod that it does not await", ClusterQueries(), waiting(), lambda hints: hints.note_gone("u"), False),
 ]
 
 
 @pytest.mark.parametrize(
-    "ground, entry, change, helps", [pytest.param(*case[1:], id=case[0]) for case in CASES]
+    "queries, entry, change, helps", [pytest.param(*case[1:], id=case[0]) for case in CASES]
 )
 def test_the_changes_that_help_an_entry(
-    ground: Ground, entry: Waiting, change: Callable[[Hints], None], helps: bool
+    queries: ClusterQueries, entry: Waiting, change: Callable[[Hints], None], helps: bool
 ) -> None:
     """An entry is woken by what may help it, and by nothing else."""
-    assert help_of(ground, entry, change) == Helped([], [A] if helps else [])
+    assert help_of(queries, entry, change) == Helped([], [A] if helps else [])
 
 
 def test_awaited_pods() -> None:
@@ -225,13 +243,13 @@ def test_awaited_pods() -> None:
     news = [hints.changed]
     hints.note_gone("u")
     news.append(hints.changed)
-    assert hints.helped(Ground()) == Helped([], [])
+    assert hints.helped(ClusterQueries()) == Helped([], [])
     assert [*news, hints.changed] == [False, True, False]
     hints.note_gone("v")
     hints.note_rules()
-    assert hints.helped(Ground()) == Helped([A, B], [])
+    assert hints.helped(ClusterQueries()) == Helped([A, B], [])
     hints.note_gone("v")
-    assert hints.helped(Ground()) == Helped([], [])
+    assert hints.helped(ClusterQueries()) == Helped([], [])
 
 
 def test_an_entry_that_waits_no_more_is_not_helped() -> None:
@@ -261,52 +279,52 @@ def test_changes_count_once() -> None:
 
 def test_pods_that_are_alike_are_asked_about_once() -> None:
     """A thousand copies cost as many queries as one, whatever nodes are reserved elsewhere."""
-    hints, ground = Hints(), Ground()
+    hints, queries = Hints(), ClusterQueries()
     for number in range(1000):
         place = Place(number, SMALL, 100 + number)
         hints.wait(("team-a", str(number)), waiting(reserved=(place,)))
     for row in range(10):
         hints.note_room(row, 0)
-    assert hints.helped(ground) == Helped([], [])
-    assert ground.asked == 10
+    assert hints.helped(queries) == Helped([], [])
+    assert queries.asked == 10
 
 
 def test_a_flood_of_changes_is_asked_about_at_once() -> None:
     """A single query excludes a thousand nodes without room; many others remain."""
     crowd = {(SMALL, row): 9 for row in range(1000)}
-    few = Ground(room=dict(list(crowd.items())[:5]), suitable_for=set(crowd))
-    many = Ground(room=crowd, suitable_for=set(crowd))
-    for ground, helps, checks in ((few, False, 6), (many, True, 1)):
+    few = ClusterQueries(room=dict(list(crowd.items())[:5]), suitable_for=set(crowd))
+    many = ClusterQueries(room=crowd, suitable_for=set(crowd))
+    for queries, helps, checks in ((few, False, 6), (many, True, 1)):
         hints = Hints()
         hints.wait(A, waiting())
         for row in range(1000):
             hints.note_room(row, 0)
-        assert hints.helped(ground) == Helped([], [A] if helps else [])
-        assert ground.asked == checks
+        assert hints.helped(queries) == Helped([], [A] if helps else [])
+        assert queries.asked == checks
         for row in range(1000):
             hints.note_node(row)
-        assert hints.helped(ground) == Helped([], [A])
-        assert ground.asked == checks + 1
+        assert hints.helped(queries) == Helped([], [A])
+        assert queries.asked == checks + 1
 
 
 def test_a_gang_lands_when_each_of_its_nodes_has_room() -> None:
     """Room on one of its reserved nodes is not enough, although it would be for another entry."""
     places = (Place(7, SMALL, 1), Place(8, LARGE, 2))
     entry = Waiting((SMALL, LARGE), 5, may_preempt=True, awaited=frozenset({"u"}), reserved=places)
-    ground = Ground({(SMALL, 1), (LARGE, 2)}, {(SMALL, 1): 0}, {7: 1, 8: 2})
-    assert help_of(ground, entry, lambda hints: hints.note_room(1, 0)) == Helped([], [])
-    ground.room[LARGE, 2] = 0
-    assert help_of(ground, entry, lambda hints: hints.note_room(2, 0)) == Helped([], [A])
-    assert help_of(ground, entry, lambda hints: hints.note_room(3, 0)) == Helped([], [])
+    queries = ClusterQueries({(SMALL, 1), (LARGE, 2)}, {(SMALL, 1): 0}, {7: 1, 8: 2})
+    assert help_of(queries, entry, lambda hints: hints.note_room(1, 0)) == Helped([], [])
+    queries.room[LARGE, 2] = 0
+    assert help_of(queries, entry, lambda hints: hints.note_room(2, 0)) == Helped([], [A])
+    assert help_of(queries, entry, lambda hints: hints.note_room(3, 0)) == Helped([], [])
 
 
-def holding(size: int) -> tuple[Ground, Hints]:
+def holding(size: int) -> tuple[ClusterQueries, Hints]:
     """Return a gang that holds as many nodes and may not evict, with all its nodes full."""
     places = tuple(Place(row, SMALL, row) for row in range(size))
-    ground = Ground({(SMALL, row) for row in range(size)}, {}, {row: row for row in range(size)})
+    queries = ClusterQueries({(SMALL, row) for row in range(size)}, {}, {row: row for row in range(size)})
     hints = Hints()
     hints.wait(A, Waiting((SMALL,), 5, may_preempt=False, reserved=places))
-    return ground, hints
+    return queries, hints
 
 
 @given(st.lists(st.tuples(st.integers(0, 4), st.booleans(), st.booleans()), max_size=20))
@@ -314,30 +332,30 @@ def holding(size: int) -> tuple[Ground, Hints]:
 @example([(0, True, True), *((row, True, row == 4) for row in range(1, 5)), (0, True, True)])
 def test_a_gang_lands_whatever_was_full_before(happened: list[tuple[int, bool, bool]]) -> None:
     """It is placed when a query finds room on all nodes, some of it new; rooms come and go."""
-    ground, hints = holding(5)
+    queries, hints = holding(5)
     new = False
     for row, room, looks in happened:
         if room:
-            ground.room[SMALL, row] = 0
+            queries.room[SMALL, row] = 0
             hints.note_room(row, 0)
             new = True
         else:
-            ground.room.pop((SMALL, row), None)
+            queries.room.pop((SMALL, row), None)
         if looks:
-            lands = new and len(ground.room) == 5
-            assert hints.helped(ground) == Helped([], [A] if lands else [])
+            fits_now = new and len(queries.room) == 5
+            assert hints.helped(queries) == Helped([], [A] if fits_now else [])
             new = False
 
 
 @pytest.mark.parametrize("order", [range(100), range(99, -1, -1)], ids=["first to last", "last to first"])
 def test_a_gang_costs_a_few_questions_for_each_freed_node(order: range) -> None:
-    ground, hints = holding(100)
+    queries, hints = holding(100)
     for row in order:
-        assert hints.helped(ground) == Helped([], [])
-        ground.room[SMALL, row] = 0
+        assert hints.helped(queries) == Helped([], [])
+        queries.room[SMALL, row] = 0
         hints.note_room(row, 0)
-    assert hints.helped(ground) == Helped([], [A])
-    assert ground.asked <= 4 * 100
+    assert hints.helped(queries) == Helped([], [A])
+    assert queries.asked <= 4 * 100
 
 
 def test_many_neighbours_stand_for_all() -> None:
@@ -347,7 +365,7 @@ def test_many_neighbours_stand_for_all() -> None:
     hints.wait(B, waiting())
     for number in range(100):
         hints.note_neighbour(pod(app=f"db-{number}"), left=False)
-    assert hints.helped(Ground()) == Helped([], [A])
+    assert hints.helped(ClusterQueries()) == Helped([], [A])
 
 
 SHAPES = [SMALL, LARGE, SPREAD, NEAR, CLAIMS]
@@ -371,23 +389,24 @@ changes = st.lists(
     max_size=4,
 )
 grounds = st.builds(
-    Ground,
+    ClusterQueries,
     st.sets(st.tuples(st.sampled_from(SHAPES), st.integers(0, 2))),
     st.dictionaries(st.tuples(st.sampled_from(SHAPES), st.integers(0, 2)), st.integers(0, 2)),
 )
 
 
-def helps(change: Any, entry: Waiting, ground: Ground) -> bool:
+def helps(change: Any, entry: Waiting, queries: ClusterQueries) -> bool:
     """Return whether one change may help an entry, one query after the other."""
     match change:
         case "node", row:
             return any(
-                ground.suits(shape, row) or bool(shape.spread or shape.pod_affinity) for shape in entry.shapes
+                queries.suits(shape, row) or bool(shape.spread or shape.pod_affinity)
+                for shape in entry.shapes
             )
         case "room", row, priority, protected:
             blocked = entry.may_preempt and (protected or priority >= entry.priority)
             return any(
-                ground.suits(shape, row) if blocked else ground.has_room(shape, row, entry.priority, ())
+                queries.suits(shape, row) if blocked else queries.has_room(shape, row, entry.priority, ())
                 for shape in entry.shapes
             )
         case ("neighbours",):
@@ -402,7 +421,7 @@ def helps(change: Any, entry: Waiting, ground: Ground) -> bool:
 
 @given(st.dictionaries(st.integers(0, 5), entries, max_size=6), changes, st.integers(0, 4), grounds)
 def test_agrees_with_asking_about_each_change(
-    keyed: dict[int, Waiting], happened: list[Any], looks: int, ground: Ground
+    keyed: dict[int, Waiting], happened: list[Any], looks: int, queries: ClusterQueries
 ) -> None:
     """However changes are batched, the helped entries are those that one of them helps.
 
@@ -422,16 +441,16 @@ def test_agrees_with_asking_about_each_change(
         else:
             getattr(hints, f"note_{name}")(*arguments)
         if number == looks:
-            found = hints.helped(ground)
+            found = hints.helped(queries)
             helped.update(found.helped)
             ready.update(found.ready)
-    found = hints.helped(ground)
+    found = hints.helped(queries)
     helped.update(found.helped)
     ready.update(found.ready)
     gone = {change[1] for change in happened if change[0] == "gone"}
     assert ready == {key for key, entry in waits.items() if entry.awaited and entry.awaited <= gone}
     expected = {
-        key for key, entry in waits.items() if any(helps(change, entry, ground) for change in happened)
+        key for key, entry in waits.items() if any(helps(change, entry, queries) for change in happened)
     }
     assert expected <= helped | ready
     rooms = [change[1] for change in happened if change[0] == "room"]
@@ -446,5 +465,5 @@ def test_entries_with_changed_shapes_are_examined_once() -> None:
     found = []
     for reshaped in (0, 1, 1, 3):
         hints.note_neighbour(unrelated, left=False)
-        found.append(hints.helped(Ground(reshaped=reshaped)).helped)
+        found.append(hints.helped(ClusterQueries(reshaped=reshaped)).helped)
     assert found == [[], [A], [], [A]]

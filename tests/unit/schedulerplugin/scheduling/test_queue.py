@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 import pytest
-from tests.support.scheduling.fixedrooms import GANG, PODIUM_GANG, ROOM, A, B, C, Ground, waits
+from tests.support.scheduling.fixedrooms import GANG, PODIUM_GANG, ROOM, A, B, C, ClusterQueries, waits
 
 from podium.schedulerplugin.scheduling.effects import Key
 from podium.schedulerplugin.scheduling.entry import EntryPhase
@@ -318,7 +318,7 @@ def test_a_change_during_an_attempt_counts_when_the_entry_is_parked(flight: Flig
         case _:
             assert flight.event == "nothing"
     if looked:
-        scene.hints.helped(Ground())
+        scene.hints.helped(ClusterQueries())
     scene.queue.park(A, ROOM._replace(awaited=frozenset({"u"})), 0.0)
     assert scene.queue.phase_of(A) is flight.phase
 

@@ -135,9 +135,9 @@ def test_a_suspect_is_tried_last_and_alone() -> None:
     world.state._observers.clear()
     world.apply(pod("high", priority=100), pod("low"), pod("lower", priority=-1))
     world.restart()
-    suspects = [(NS, "high")]
+    interrupted = [(NS, "high")]
     order: list[list[Key]] = []
-    for effect in world.scheduler.initialize(world.moment, suspects):
+    for effect in world.scheduler.initialize(world.moment, interrupted):
         world.effects.append(effect)
     while world.scheduler.has_work(world.seconds):
         effects = world.scheduler.step(world.moment)
