@@ -1,8 +1,10 @@
 # The image of all three processes and of the command line. One file for every architecture: all that is not
 # Python comes as wheels. docker buildx build --platform linux/amd64,linux/arm64 -t podium:0.1.0 .
-# A release names the base by digest: --build-arg BASE=python:3.13-slim@sha256:...
-ARG BASE=python:3.13-slim
+# The base is pinned by digest, and a bot proposes newer ones. Another one: --build-arg BASE=...
+ARG BASE=python:3.13-slim@sha256:7c61056e61ac89e852de05f3dc6fa51a6dd2181797bceed46aa725dd7cb2cd3b
 FROM ${BASE} AS build
+# With it, two builds of one commit are equal: compiled files then hold a hash of their source instead of its date.
+ARG SOURCE_DATE_EPOCH
 ENV PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_CACHE_DIR=1
 RUN python -m venv /opt/podium
 WORKDIR /src
