@@ -125,9 +125,24 @@ screenshots: $(DEV) ## Take the pictures in docs/ with a real browser
 lock: $(DEV) ## Resolve the dependencies into the lock files
 	$(BIN)/uv pip compile pyproject.toml --extra server --group build $(LOCK) --output-file requirements.lock
 	$(BIN)/uv pip compile pyproject.toml --extra server --group dev $(LOCK) --output-file requirements-dev.lock
+	$(BIN)/uv pip compile tools/release/requirements.in $(LOCK) --output-file tools/release/requirements.lock
 
 # Only releases that are a week old: most bad releases are withdrawn by then.
 LOCK := --quiet --upgrade --exclude-newer "7 days" --universal --python-version 3.11 --generate-hashes --no-header --no-emit-index-url
+
+# IMAGE, DIGEST and ADDRESS are those that are published; STRICT=1 requires every Python and the scan.
+.PHONY: release-check
+release-check: $(DEV) ## Build all that a release consists of into out/release, and check it; four minutes
+	$(BIN)/python -m tools.release $(if $(IMAGE),--image $(IMAGE)) $(if $(DIGEST),--digest $(DIGEST)) \
+		$(if $(ADDRESS),--address $(ADDRESS)) $(if $(STRICT),--strict)
+
+.PHONY: release-version
+release-version: ## Print version=VERSION; an error if the tag in GITHUB_REF_NAME is another
+	@$(PYTHON) -m tools.release.version
+
+.PHONY: vulnerabilities
+vulnerabilities: $(DEV) ## Known vulnerabilities of the locked packages (needs PyPI's advisories)
+	$(BIN)/python -m tools.release.scan
 
 .PHONY: clean
 clean: ## Remove the targets' output here (not the control planes in the cache)

@@ -6,6 +6,9 @@ from typing import NamedTuple
 
 import yaml
 from tests.support.docs.pages import ROOT
+from tools.release import charts, distributions, krew, signing
+
+from podium.version import VERSION
 
 
 class Elsewhere(NamedTuple):
@@ -28,10 +31,16 @@ def _is_a_target(line: str) -> None:
     assert found[1] in targets
 
 
-def _names_the_chart(line: str) -> None:
-    found = re.search(r" (manifests/\S+) -n podium-system", line)
-    assert found is not None
-    assert (ROOT / found[1] / "Chart.yaml").is_file()
+def _names_an_artifact(line: str) -> None:
+    """A release's file, which tools.release builds, or the chart of the checkout."""
+    built = {
+        *(distributions.WHEEL, charts.PACKAGE, krew.MANIFEST, krew.ARCHIVE, signing.SUMS),
+        *(f"podium-{VERSION}-{mode}.yaml" for mode in charts.MODES),
+        f"{signing.SUMS}.sigstore.json",
+    }
+    named = re.findall(r"(?:[\s=']|^)((?:podium|kubectl-podium|SHA256)[\w.-]*(?:[.]\w+|SUMS))", line)
+    assert named or "manifests/chart" in line
+    assert set(named) <= built, line
 
 
 def _names_an_image(line: str) -> None:
@@ -77,8 +86,13 @@ ELSEWHERE = (
     ),
     Elsewhere(
         r"helm ",
-        "needs Helm, run by hand; integration/manifests/test_fresh.py fills the chart with Go's templates",
-        _names_the_chart,
+        "needs Helm, whose build takes minutes; `make release-check` renders chart and package with it",
+        _names_an_artifact,
+    ),
+    Elsewhere(
+        r"pip install 'podium_k8s|kubectl krew|kubectl apply .*podium-\d|cosign|sha256sum",
+        "needs the files of a release; `make release-check` builds, installs and signs them",
+        _names_an_artifact,
     ),
     Elsewhere(r"kind ", "needs kind and Docker", _names_an_image),
     Elsewhere(r"kubectl .*\blogs ", "needs kubelets that run something", _selects_pods),

@@ -14,7 +14,7 @@ ROOT = Path(__file__).parents[3]
 _FENCE = re.compile(r"^(?P<indent> *)```(?P<language>\w*)\n(?P<text>.*?)^ *```$", re.MULTILINE | re.DOTALL)
 # A word in capitals is a value that the reader replaces, and dots are an omission.
 _KUBECTL = re.compile(r"`(kubectl(?:\s+(?!(?:[A-Z/]{2,}|\.\.\.)[\s`])[^\s`]+){2,})`")
-_PROGRAMS = r"(?:podium|kubectl|make|helm|kind|docker|curl|export|git|kustomize|argocd|openssl|python)"
+_PROGRAMS = r"(?:podium|kubectl|make|helm|cosign|kind|docker|curl|export|git|kustomize|argocd|openssl|python)"
 _TYPED = re.compile(rf"^ *(?:\$ +)?{_PROGRAMS} +[\w$~.<(-].*$", re.MULTILINE)
 
 

@@ -1,0 +1,43 @@
+"""The packages of requirements.lock, and which of them a running Podium needs."""
+
+import re
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from tools.release.artifacts import ROOT
+
+_PROJECT = "podium-k8s (pyproject.toml)"
+
+
+class Locked(NamedTuple):
+    """A locked package: its lines, and the packages that need it by the lock file's own notes."""
+
+    name: str
+    version: str
+    lines: str
+    users: frozenset[str]
+
+
+def packages() -> list[Locked]:
+    """Return the packages of requirements.lock; one may be there in several versions, for several Pythons."""
+    text = (ROOT / "requirements.lock").read_text(encoding="utf-8")
+    found = []
+    for block in filter(None, re.split(r"^(?=[a-z0-9])", text, flags=re.MULTILINE)):
+        head = re.match(r"(\S+)==(\S+)", block)
+        assert head, block
+        notes = re.findall(r"^    #(?: via)? +(\S.*)$", block, re.MULTILINE)
+        found.append(Locked(head[1], head[2], block, frozenset(notes) - {"via"}))
+    return found
+
+
+def runtime(locked: Iterable[Locked]) -> list[Locked]:
+    """Return what the project itself needs, and what that needs. The others only build it."""
+    every, needed = list(locked), {_PROJECT}
+    while more := {each.name for each in every if each.users & needed} - needed:
+        needed |= more
+    return [each for each in every if each.name in needed]
+
+
+def requirements(chosen: Iterable[Locked]) -> str:
+    """Return a requirements file of some packages, with their hashes."""
+    return "".join(each.lines for each in chosen)
