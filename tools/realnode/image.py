@@ -125,6 +125,8 @@ def commands(tag: str, archive: str) -> list[str]:
         line(
             *("buildah", "build", "--quiet", "--pull=never", "--network=host", "--layers"),
             *(f"--volume={source}:{target}:ro" for source, target in mounted.items()),
+            # The Dockerfile names its base by the digest of a registry.
+            *("--build-arg", f"BASE={_BASE}"),
             *("--tag", tag, "/src"),
         )
         + " >/dev/null",

@@ -1,7 +1,7 @@
 """An idle scheduler on a real server does not wait for a backoff: it binds when room is freed."""
 
 import pytest
-from tests.support.scheduling.world import Scheduler, Yard
+from tests.support.scheduling.world import Sandbox, Scheduler
 
 from podium.controlplane.releases import NEWEST
 
@@ -20,28 +20,28 @@ def _waits(scheduler: Scheduler) -> float:
     return scheduler.metric("queue_incoming_pods_total", event="BackoffComplete")
 
 
-def _end_in_vain(yard: Yard, scheduler: Scheduler, pod: str) -> None:
+def _end_without_effect(sandbox: Sandbox, scheduler: Scheduler, pod: str) -> None:
     """End a pod, and wait for an attempt that finds too little room."""
     failed = _failures(scheduler)
-    yard.end(pod)
-    yard.until(lambda: _failures(scheduler) > failed, "the gang is tried again")
+    sandbox.end(pod)
+    sandbox.until(lambda: _failures(scheduler) > failed, "the gang is tried again")
 
 
-@pytest.mark.parametrize("yard", [NEWEST.minor], indirect=True)
-def test_freed_room_is_taken_before_the_backoff_ends(yard: Yard) -> None:
+@pytest.mark.parametrize("sandbox", [NEWEST.minor], indirect=True)
+def test_freed_room_is_taken_before_the_backoff_ends(sandbox: Sandbox) -> None:
     """A gang that failed several times is bound by an early attempt, not by the end of its backoff."""
-    (scheduler,) = yard.world.schedulers
-    yard.nodes(2)
+    (scheduler,) = sandbox.world.schedulers
+    sandbox.nodes(2)
     for index in range(2):
-        yard.pod(f"high-{index}", 4, 9, node=f"n{index}")
+        sandbox.pod(f"high-{index}", 4, 9, node=f"n{index}")
     failed = _failures(scheduler)
-    names = yard.gang("gang", 2)
-    yard.until(lambda: _failures(scheduler) > failed, "the gang finds no place")
+    names = sandbox.gang("gang", 2)
+    sandbox.until(lambda: _failures(scheduler) > failed, "the gang finds no place")
     for _ in range(_ATTEMPTS):
-        _end_in_vain(yard, scheduler, "high-0")
-        yard.pod("high-0", 4, 9, node="n0")
-    _end_in_vain(yard, scheduler, "high-0")
+        _end_without_effect(sandbox, scheduler, "high-0")
+        sandbox.pod("high-0", 4, 9, node="n0")
+    _end_without_effect(sandbox, scheduler, "high-0")
     waited = _waits(scheduler)
-    yard.end("high-1")
-    assert set(yard.until_bound(names).values()) == {"n0", "n1"}
+    sandbox.end("high-1")
+    assert set(sandbox.until_bound(names).values()) == {"n0", "n1"}
     assert _waits(scheduler) == waited
