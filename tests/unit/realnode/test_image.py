@@ -7,7 +7,7 @@ from tools.realnode import image
 
 
 def test_the_dockerfile_is_used_unchanged() -> None:
-    """No argument, label or variable of ours gets into the image, and no registry is asked."""
+    """Only the base is given, no label or variable of ours gets into the image, and no registry is asked."""
     build = next(
         line for line in image.commands("podium:dev", "podium-dev.tar") if line.startswith("buildah build")
     )
@@ -16,6 +16,7 @@ def test_the_dockerfile_is_used_unchanged() -> None:
         *("buildah", "build", "--quiet", "--pull=never", "--network=host", "--layers"),
         "--volume=/machine/pip.conf:/etc/pip.conf:ro",
         "--volume=/machine/authorities.crt:/etc/ssl/certs/ca-certificates.crt:ro",
+        *("--build-arg", "BASE=docker.io/library/python:3.13-slim"),
     ]
     assert words[words.index("--tag") + 1 :] == ["podium:dev", "/src", ">/dev/null"]
 
