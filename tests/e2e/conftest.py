@@ -15,6 +15,7 @@ from tools.realnode import image
 
 from podium.api.groups import RESERVED
 from podium.controlplane.releases import RELEASES
+from podium.realnode import network
 
 # A kubelet takes a minute or more to bring a changed ConfigMap into a pod.
 _SCHEDULER = """\
@@ -39,17 +40,19 @@ def pytest_ignore_collect(config: pytest.Config) -> bool | None:
 
 
 @pytest.fixture(scope="session")
-def images() -> list[Path]:
-    """Return the archives of this checkout's image, under two names."""
-    return [image.build(tag=IMAGE), image.build(tag=NEXT_IMAGE)]
+def archive() -> Path:
+    """Return the archive of this checkout's image."""
+    return image.build(tag=IMAGE)
 
 
 @pytest.fixture(scope="session", params=RELEASES)
-def nodes(request: pytest.FixtureRequest, images: list[Path]) -> Iterator[Nodes]:
-    """Yield a cluster of each release in turn, with the image in every node."""
+def nodes(request: pytest.FixtureRequest, archive: Path) -> Iterator[Nodes]:
+    """Yield a cluster of each release in turn, with the image in every node under two names."""
     with running(RELEASES[request.param]) as cluster:
-        for archive in images:
-            cluster.load(archive)
+        cluster.load(archive)
+        for node in network.names(cluster.state.settings.real_nodes):
+            full = (f"docker.io/library/{name}" for name in (IMAGE, NEXT_IMAGE))
+            cluster.on(node, "ctr", "--namespace=k8s.io", "images", "tag", *full)
         yield cluster
 
 

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,12 +18,13 @@ from podium.controlplane import folders
 from podium.controlplane.cluster import WantedCluster
 from podium.controlplane.releases import Release
 from podium.controlplane.state import ControlPlaneState, access
-from podium.realnode import cluster, entry
+from podium.realnode import cluster, entry, network
 
 NAMESPACE = "podium-system"
 # For gangs alone; the others have Podium's own pods.
 GANG_NODE = "node-2"
 _NODES = 3
+_PODS = 6  # of three Deployments
 # The file systems of nodes need a disk, which a temporary folder may not be on.
 _FOLDER = "e2e"
 
@@ -57,10 +59,23 @@ class Nodes:
 
     def signal(self, pod: dict[str, Any], name: str) -> None:
         """Send a signal to the first process of a pod's only container, as the kernel of its node would."""
-        (status,) = pod["status"]["containerStatuses"]
-        container = status["containerID"].removeprefix("containerd://")
-        kill = ("ctr", "--namespace=k8s.io", "tasks", "kill", "--signal", name, container)
+        kill = ("ctr", "--namespace=k8s.io", "tasks", "kill", "--signal", name, _container(pod))
         self.on(pod["spec"]["nodeName"], *kill)
+
+    @contextlib.contextmanager
+    def cut(self, node: str) -> Iterator[None]:
+        """Take a node, any but the first, off the network while the block runs."""
+        port = network.port(network.names(self.state.settings.real_nodes).index(node))
+        self.inside("ip", "link", "set", port, "down")
+        try:
+            yield
+        finally:
+            self.inside("ip", "link", "set", port, "up")
+
+    def runs(self, pod: dict[str, Any]) -> bool:
+        """Return whether the process that a pod had when it was read still exists."""
+        tasks = self.on(pod["spec"]["nodeName"], "ctr", "--namespace=k8s.io", "tasks", "ls", "--quiet")
+        return _container(pod) in tasks.split()
 
 
 @contextlib.contextmanager
@@ -78,6 +93,11 @@ def running(release: Release) -> Iterator[Nodes]:
         cluster.down(folder, sys.stderr)
 
 
+def _container(pod: dict[str, Any]) -> str:
+    (status,) = pod["status"]["containerStatuses"]
+    return str(status["containerID"]).removeprefix("containerd://")
+
+
 def ready(nodes: Nodes, deployment: str) -> bool:
     """Return whether a Deployment of Podium has all of its pods, of its newest template."""
     path = f"/apis/apps/v1/namespaces/{NAMESPACE}/deployments/{deployment}"
@@ -91,9 +111,11 @@ def ready(nodes: Nodes, deployment: str) -> bool:
 
 
 def wait_ready(nodes: Nodes) -> None:
-    """Wait until every Deployment of Podium has all of its pods."""
+    """Wait until every Deployment of Podium has all of its pods, and none of earlier ones is left."""
     for process in ("webhook", "controller", "scheduler"):
-        until(lambda name=f"podium-{process}": ready(nodes, name), f"{process} is ready")  # type: ignore[misc]
+        until(partial(ready, nodes, f"podium-{process}"), f"{process} is ready")
+    path = f"/api/v1/namespaces/{NAMESPACE}/pods?labelSelector=app.kubernetes.io/part-of=podium"
+    until(lambda: len(nodes.server.request("GET", path)[1]["items"]) == _PODS, "no other pod is left")
 
 
 def leader(nodes: Nodes, process: str) -> str:

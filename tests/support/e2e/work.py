@@ -1,0 +1,193 @@
+"""Jobs and pods that run on real nodes, and a record of what became of each pod."""
+
+import contextlib
+import time
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from tests.support.connection.cluster import NATIVE
+from tests.support.controllers.history import Watch
+from tests.support.e2e.cluster import GANG_NODE, Nodes
+
+from podium.api.groups import NATIVE_GROUP, RESERVED
+from podium.realnode.nodefiles import SANDBOX_IMAGE
+
+SCHEDULER = "podium-scheduler"
+_TOLERATIONS = [{"key": RESERVED, "operator": "Exists"}]
+
+
+class Work(NamedTuple):
+    """A workload's lifetime, its time after SIGTERM and its exit code, and the grace period of its pod."""
+
+    lifetime: str = "0s"
+    linger: str = "0s"
+    exit_code: int = 0
+    grace_seconds: int = 1
+
+    def container(self, requests: dict[str, str]) -> dict[str, Any]:
+        """Return the container; what it requests it may use, no more of devices than that."""
+        arguments = [f"-lifetime={self.lifetime}", f"-grace={self.linger}", f"-exit-code={self.exit_code}"]
+        resources: dict[str, Any] = {"requests": requests}
+        if limits := {name: amount for name, amount in requests.items() if "/" in name}:
+            resources["limits"] = limits
+        return {
+            "name": "work",
+            "image": SANDBOX_IMAGE,
+            "imagePullPolicy": "Never",
+            "args": arguments,
+            "resources": resources,
+        }
+
+
+class Moment(NamedTuple):
+    """A pod as one event of a watch has it; `at` is the time of its arrival (time.monotonic)."""
+
+    at: float
+    kind: str
+    pod: dict[str, Any]
+
+    @property
+    def name(self) -> str:
+        return str(self.pod["metadata"]["name"])
+
+    @property
+    def node(self) -> str:
+        return str(self.pod["spec"].get("nodeName", ""))
+
+    @property
+    def phase(self) -> str:
+        return str(self.pod["status"].get("phase", ""))
+
+    @property
+    def reason(self) -> str:
+        return str(self.pod["status"].get("reason", ""))
+
+    @property
+    def terminating(self) -> bool:
+        return "deletionTimestamp" in self.pod["metadata"]
+
+    @property
+    def ended(self) -> bool:
+        return self.kind == "DELETED" or self.phase in ("Succeeded", "Failed")
+
+
+@dataclass
+class PodWatch(Watch):
+    """The events of a new namespace's pods."""
+
+    moments: list[Moment] = field(default_factory=list)
+
+    def _take(self, event: dict[str, Any]) -> None:
+        super()._take(event)
+        if event["type"] != "BOOKMARK":
+            self.moments.append(Moment(time.monotonic(), event["type"], event["object"]))
+
+    def of(self, job: str) -> list[Moment]:
+        """Return the events of the pods of a Job, or of the pod of this name."""
+        return [
+            each
+            for each in list(self.moments)
+            if each.pod["metadata"].get("labels", {}).get("job-name") == job or each.name == job
+        ]
+
+    def bound(self, job: str) -> dict[str, float]:
+        """Return when each pod was seen on a node for the first time."""
+        return _first(each for each in self.of(job) if each.node)
+
+    def ended(self, job: str) -> dict[str, float]:
+        """Return when each pod was seen to have ended for the first time."""
+        return _first(each for each in self.of(job) if each.ended)
+
+
+def _first(moments: Iterable[Moment]) -> dict[str, float]:
+    found: dict[str, float] = {}
+    for each in moments:
+        found.setdefault(each.name, each.at)
+    return found
+
+
+@contextlib.contextmanager
+def watching(space: "Space") -> Iterator[PodWatch]:
+    """Yield a watch of a namespace's pods that goes on while the block runs."""
+    watch = PodWatch(space.server, f"/api/v1/namespaces/{space.name}/pods")
+    watch.start()
+    try:
+        yield watch
+    finally:
+        watch.close()
+
+
+class Space:
+    """A namespace with gangs, Jobs and pods for the node of gangs."""
+
+    def __init__(self, nodes: Nodes) -> None:
+        self.server = nodes.server
+        self.name = nodes.server.new_namespace("e2e-")
+        self._version, self._all = NATIVE[nodes.server.release.minor]
+
+    def gang(self, name: str, count: int, class_name: str) -> None:
+        """Make a group that is scheduled and preempted as a whole."""
+        spec = {
+            "schedulingPolicy": {"gang": {"minCount": count}},
+            "disruptionMode": self._all,
+            "priorityClassName": class_name,
+        }
+        path = f"/apis/{NATIVE_GROUP}/{self._version}/namespaces/{self.name}/podgroups"
+        self.post(path, {"metadata": {"name": name}, "spec": spec})
+
+    def job(self, name: str, count: int, class_name: str, work: Work, requests: dict[str, str]) -> None:
+        """Make a Job whose pods are the members of the group of its name."""
+        template = {
+            "spec": {
+                **_pod(work, requests),
+                "priorityClassName": class_name,
+                "schedulingGroup": {"podGroupName": name},
+            }
+        }
+        spec = {"parallelism": count, "completions": count, "backoffLimit": 100, "template": template}
+        self.post(f"/apis/batch/v1/namespaces/{self.name}/jobs", {"metadata": {"name": name}, "spec": spec})
+
+    def pod(self, name: str, work: Work, requests: dict[str, str], **fields: Any) -> None:
+        """Make a pod for the node of gangs; `fields` are further fields of its spec."""
+        spec = {**_pod(work, requests), "nodeSelector": {"kubernetes.io/hostname": GANG_NODE}, **fields}
+        self.post(f"/api/v1/namespaces/{self.name}/pods", {"metadata": {"name": name}, "spec": spec})
+
+    def delete_pod(self, name: str, grace_seconds: int = 1) -> None:
+        """Delete a pod."""
+        path = f"/api/v1/namespaces/{self.name}/pods/{name}?gracePeriodSeconds={grace_seconds}"
+        code, answer = self.server.request("DELETE", path)
+        assert code == 200, answer
+
+    def delete_job(self, name: str) -> None:
+        """Delete a Job and its pods."""
+        path = f"/apis/batch/v1/namespaces/{self.name}/jobs/{name}?propagationPolicy=Background"
+        code, answer = self.server.request("DELETE", path)
+        assert code == 200, answer
+
+    def pods(self) -> list[str]:
+        """Return the names of the namespace's pods."""
+        code, answer = self.server.request("GET", f"/api/v1/namespaces/{self.name}/pods")
+        assert code == 200, answer
+        return [pod["metadata"]["name"] for pod in answer["items"]]
+
+    def completed(self, job: str) -> bool:
+        """Return whether all pods of a Job have succeeded."""
+        code, found = self.server.request("GET", f"/apis/batch/v1/namespaces/{self.name}/jobs/{job}")
+        assert code == 200, found
+        return bool(found["status"].get("succeeded", 0) == found["spec"]["completions"])
+
+    def post(self, path: str, body: dict[str, Any]) -> None:
+        """Create an object, which must be accepted."""
+        code, answer = self.server.request("POST", path, body)
+        assert code == 201, answer
+
+
+def _pod(work: Work, requests: dict[str, str]) -> dict[str, Any]:
+    return {
+        "schedulerName": SCHEDULER,
+        "restartPolicy": "Never",
+        "terminationGracePeriodSeconds": work.grace_seconds,
+        "tolerations": _TOLERATIONS,
+        "containers": [work.container(requests)],
+    }
