@@ -50,7 +50,7 @@ def nodes(request: pytest.FixtureRequest, archive: Path) -> Iterator[Nodes]:
     """Yield a cluster of each release in turn, with the image in every node under two names."""
     with running(RELEASES[request.param]) as cluster:
         cluster.load(archive)
-        for node in network.names(cluster.state.settings.real_nodes):
+        for node in network.node_names(cluster.state.settings.real_nodes):
             full = (f"docker.io/library/{name}" for name in (IMAGE, NEXT_IMAGE))
             cluster.on(node, "ctr", "--namespace=k8s.io", "images", "tag", *full)
         yield cluster

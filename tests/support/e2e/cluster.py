@@ -65,7 +65,7 @@ class Nodes:
     @contextlib.contextmanager
     def cut(self, node: str) -> Iterator[None]:
         """Take a node, any but the first, off the network while the block runs."""
-        port = network.port(network.names(self.state.settings.real_nodes).index(node))
+        port = network.port(network.node_names(self.state.settings.real_nodes).index(node))
         self.inside("ip", "link", "set", port, "down")
         try:
             yield
