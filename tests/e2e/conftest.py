@@ -24,6 +24,7 @@ kind: SchedulerConfiguration
 preemption: enforce
 reservedNodes: scheduling.podium.dev/reserved
 """
+_BUILD_SECONDS = 3600
 IMAGE, NEXT_IMAGE = "podium:dev", "podium:next"
 
 
@@ -37,6 +38,13 @@ class Installed(NamedTuple):
 def pytest_ignore_collect(config: pytest.Config) -> bool | None:
     """Leave this folder out of every run that does not ask for it."""
     return None if "e2e" in config.option.markexpr else True
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Give each test the time of a cold build, which the first one of a release may have to wait for."""
+    for item in items:
+        if item.get_closest_marker("e2e") is not None:
+            item.add_marker(pytest.mark.timeout(_BUILD_SECONDS))
 
 
 @pytest.fixture(scope="session")

@@ -41,7 +41,7 @@ def test_nothing_is_left_after_a_part_was_killed(folder: Path, killed: str) -> N
 
 
 def test_nothing_is_left_after_the_start_was_killed(folder: Path) -> None:
-    environ = {**os.environ, "XDG_STATE_HOME": str(folder.parent)}
+    environ = {**os.environ, "XDG_STATE_HOME": str(folder)}
     line = [str(_PODIUM), "cluster", "up", "--real", "--nodes=1", "--name=half"]
     place = folders.clusters(environ) / "half"
     with subprocess.Popen(line, env=environ, stdout=subprocess.DEVNULL) as process:

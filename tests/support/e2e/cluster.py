@@ -25,6 +25,8 @@ NAMESPACE = "podium-system"
 GANG_NODE = "node-2"
 _NODES = 3
 _PODS = 6  # of three Deployments
+# Six processes start, one after the other, on a machine that may have other work.
+_ROLLOUT_SECONDS = 240.0
 # The file systems of nodes need a disk, which a temporary folder may not be on.
 _FOLDER = "e2e"
 
@@ -113,7 +115,7 @@ def ready(nodes: Nodes, deployment: str) -> bool:
 def wait_ready(nodes: Nodes) -> None:
     """Wait until every Deployment of Podium has all of its pods, and none of earlier ones is left."""
     for process in ("webhook", "controller", "scheduler"):
-        until(partial(ready, nodes, f"podium-{process}"), f"{process} is ready")
+        until(partial(ready, nodes, f"podium-{process}"), f"{process} is ready", _ROLLOUT_SECONDS)
     path = f"/api/v1/namespaces/{NAMESPACE}/pods?labelSelector=app.kubernetes.io/part-of=podium"
     until(lambda: len(nodes.server.request("GET", path)[1]["items"]) == _PODS, "no other pod is left")
 
