@@ -91,7 +91,7 @@ def test_waiting_moves_are_counted_before_unused_counters_are_dropped(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A port that a pod took in bulk stays taken while pods of other kinds change."""
-    monkeypatch.setattr(counters, "_ROOMY", 1)
+    monkeypatch.setattr(counters, "_MAX_SPARE_ENTRIES", 1)
     snapshot, _ = crowd()
     filters = Filters(snapshot)
     snapshot.add_pod(builders.pod("port", **dynamic_cases.port(80)))
@@ -211,7 +211,7 @@ def test_answers_equal_a_count_of_all_pods_now(
 ) -> None:
     """Filters that received every move and were read rarely agree with new ones."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(counters, "_ROOMY", limits[0])
+        patch.setattr(counters, "_MAX_SPARE_ENTRIES", limits[0])
         patch.setattr(counters, "_MAX_QUEUED", limits[1])
         patch.setattr(counter, "_MAX_DEFERRED", limits[2])
         scene = Scene(templates, late=True)
