@@ -197,6 +197,16 @@ class ClusterFacts(msgspec.Struct, frozen=True, kw_only=True):
         return {each: found[f"podium-{each}"] for each in COMPONENTS if f"podium-{each}" in found}
 
     @property
+    def running_pods(self) -> list[Document]:
+        """Return the running pods of the processes, except those that are being deleted, which drain."""
+        return [
+            each
+            for each in self.items(self.installation.pods_path)
+            if (each.get("status") or {}).get("phase") == "Running"
+            and "deletionTimestamp" not in each["metadata"]
+        ]
+
+    @property
     def registered(self) -> bool:
         """Return whether a webhook configuration of Podium exists."""
         ours = {each["metadata"]["name"] for each in self.installation.documents_of(*REGISTRATIONS)}

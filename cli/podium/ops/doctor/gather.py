@@ -102,11 +102,7 @@ class _RequestSender:
 
     async def probes(self, facts: ClusterFacts) -> dict[str, Probe]:
         """Return the answers of the processes, through the API server's proxy."""
-        ports = {
-            each["metadata"]["name"]: _metrics_port(each)
-            for each in facts.items(facts.installation.pods_path)[:_MOST]
-            if (each.get("status") or {}).get("phase") == "Running"
-        }
+        ports = {each["metadata"]["name"]: _metrics_port(each) for each in facts.running_pods[:_MOST]}
         pods = {name: f"{facts.installation.itself}/pods/{name}:{port}/proxy" for name, port in ports.items()}
         ready = await self._ask(pods, "/readyz")
         answering = {name: pods[name] for name in pods if isinstance(ready[name], Reply)}

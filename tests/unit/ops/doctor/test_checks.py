@@ -877,6 +877,14 @@ def test_all_is_well() -> None:
     assert {each.name for each in WELL} == {each.name for each in CASES} - {"cache", "namespace"}
 
 
+def test_a_pod_that_is_being_deleted_is_not_asked() -> None:
+    """After a rollout, an old pod that drains is no problem."""
+    cluster = well()
+    leaving = pod(running(), name="old", deletionTimestamp="2026-11-22T03:14:00Z")
+    cluster.items(INSTALLATION.pods_path).extend([leaving, pod(running(), name="new")])
+    assert [each["metadata"]["name"] for each in cluster.facts().running_pods] == ["new"]
+
+
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.title)
 def test_each_problem_has_a_line(case: Case) -> None:
     """Each line has fact and fix, the worst come first, and every problem has a fix."""
