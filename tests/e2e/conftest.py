@@ -16,6 +16,7 @@ from tools.realnode import image
 from podium.api.groups import RESERVED
 from podium.controlplane.releases import RELEASES
 from podium.realnode import network
+from podium.version import VERSION
 
 # A kubelet takes a minute or more to bring a changed ConfigMap into a pod.
 _SCHEDULER = """\
@@ -25,7 +26,8 @@ preemption: enforce
 reservedNodes: scheduling.podium.dev/reserved
 """
 _BUILD_SECONDS = 3600
-IMAGE, NEXT_IMAGE = "podium:dev", "podium:next"
+# The last one is that of the rendered YAML.
+IMAGE, NEXT_IMAGE, RELEASED_IMAGE = "podium:dev", "podium:next", f"podium:{VERSION}"
 
 
 class Installed(NamedTuple):
@@ -59,7 +61,7 @@ def nodes(request: pytest.FixtureRequest, archive: Path) -> Iterator[Nodes]:
     with running(RELEASES[request.param]) as cluster:
         cluster.load(archive)
         for node in network.node_names(cluster.state.settings.real_nodes):
-            full = (f"docker.io/library/{name}" for name in (IMAGE, NEXT_IMAGE))
+            full = (f"docker.io/library/{name}" for name in (IMAGE, NEXT_IMAGE, RELEASED_IMAGE))
             cluster.on(node, "ctr", "--namespace=k8s.io", "images", "tag", *full)
         yield cluster
 

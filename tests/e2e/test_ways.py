@@ -12,7 +12,7 @@ from tests.support.waiting import until
 pytestmark = pytest.mark.e2e
 
 
-@pytest.mark.parametrize("way", ["-k manifests/overlays/kind", "-f manifests/rendered/kind.yaml"])
+@pytest.mark.parametrize("way", ["-k manifests/overlays/kind", "-f manifests/rendered/scheduler.yaml"])
 def test_an_applied_installation_is_whole(nodes: Nodes, way: str) -> None:
     flag, path = way.split()
     kubectl = nodes.server.kubectl
