@@ -115,7 +115,7 @@ def commands(tag: str, archive: str) -> list[str]:
         "container=$(buildah from scratch)",
         "place=$(buildah mount $container)",
         "cp -a /base/. $place/",
-        # What the Dockerfile uses: `python` and `pip`.
+        # The Dockerfile uses the names `python` and `pip`.
         "ln -sf python3 $place/usr/bin/python",
         f"buildah config --env PATH={_BASE_PATH} --env LANG=C.UTF-8 --cmd python3 $container",
         "buildah umount $container >/dev/null",

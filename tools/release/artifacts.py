@@ -1,4 +1,4 @@
-"""What all steps of a release share: its version and date, its folder, and how they run programs.
+"""The parts that all steps of a release share: its version and date, its folder, and how they run programs.
 
 A release is built from a copy of the tracked files, so no other file of a checkout gets into it.
 """

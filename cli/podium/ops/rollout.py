@@ -36,7 +36,7 @@ _REVISION = "deployment.kubernetes.io/revision"
 
 
 class CauseKind(StrEnum):
-    """What kind of cause keeps a rollout from its end."""
+    """The kind of a cause that keeps a rollout from its end."""
 
     PAUSED = "paused"
     REFUSED = "refused"
@@ -92,7 +92,7 @@ class Cause(NamedTuple):
 
 
 class Rollout(NamedTuple):
-    """What a rollout lacks, in words (empty if it is complete), and why; the shortest limit comes first."""
+    """The part that a rollout lacks, in words (empty if complete), and why, the shortest limit first."""
 
     lacks: str
     causes: Sequence[Cause]

@@ -15,7 +15,7 @@ from podium.errors import PodiumError
 from podium.realnode import requirements
 from podium.realnode.namespaces import PATH
 
-# What a node needs beside the programs that are built. buildah and netavark build images in tests.
+# Packages of a node in addition to the programs that are built. buildah and netavark build images in tests.
 NODE = (
     "buildah",
     "ca-certificates",

@@ -40,7 +40,7 @@ def _get(server: Server, *arguments: str) -> dict[str, Any]:
 
 
 def test_a_release_is_installed_changed_taken_back_and_removed(server: Server, tmp_path: Path) -> None:
-    """What the webhook writes stays throughout, and custom resources stay after all."""
+    """The fields that the webhook writes stay throughout, and custom resources stay after an uninstall."""
     _helm(server, tmp_path, "install", "podium", str(CHART))
     bundle = base64.b64encode(b"the webhook's own").decode()
     in_namespace = ("--namespace", _NAMESPACE)

@@ -1,4 +1,4 @@
-"""What a deleted object waits for, as the API server and the controllers write it."""
+"""The causes that keep a deleted object, as the API server and the controllers write it."""
 
 import pytest
 from tests.support.rollout.objects import Document, pod, running
