@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Any
 
 from tests.support.controllers.running import Controller
-from tests.support.install.scene import NAMESPACE, json_of
+from tests.support.install.scene import NAMESPACE, json_of, launched_beside
 from tests.support.rights import Account
 from tests.support.servers import Server
-from tests.support.webhooks.running import ending, free_port
+from tests.support.webhooks.running import free_port
 from tests.unit.manifests.test_modes import configured, rendered
 
 _MODE = "scheduler"
@@ -30,11 +30,9 @@ _PLACE = "/configuration/"
 @contextlib.contextmanager
 def pods(server: Server, folder: Path) -> Iterator[list[Controller]]:
     """Yield the processes, which come while an install runs; the block ends them."""
-    started: list[Controller] = []
-    over = threading.Event()
     deployments = rendered(_MODE, "Deployment")
 
-    def run() -> None:
+    def run(started: list[Controller], over: threading.Event) -> None:
         waiting = list(deployments)
         while waiting and not over.wait(0.1):
             for each in list(waiting):
@@ -44,16 +42,8 @@ def pods(server: Server, folder: Path) -> Iterator[list[Controller]]:
                     kept = folder / name
                     started.extend(_launch(server, kept, each, index) for index in range(_REPLICAS))
 
-    thread = threading.Thread(target=run)
-    thread.start()
-    try:
+    with launched_beside(run) as started:
         yield started
-    finally:
-        over.set()
-        thread.join()
-        with contextlib.ExitStack() as stack:
-            for each in started:
-                stack.enter_context(ending(each))
 
 
 def _launch(server: Server, folder: Path, deployment: dict[str, Any], index: int) -> Controller:

@@ -8,9 +8,9 @@ import contextlib
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 from tests.support.controllers import running as reconciling
@@ -29,6 +29,8 @@ MERGE = "application/merge-patch+json"
 # Kinds whose objects come and go by themselves, or record deleted ones. The API server removes the address of
 # a Service that was not created a minute later.
 _RESTLESS = ("events", "leases", "endpoints", "endpointslices", "nodes", "ipaddresses")
+
+P = TypeVar("P", bound=Running)
 
 
 def podium(server: Server, *arguments: str, kubeconfig: Path | None = None, code: int = 0) -> Any:
@@ -65,13 +67,31 @@ UNTRUSTED = "has no caBundle yet"
 
 
 @contextlib.contextmanager
+def launched_beside(run: Callable[[list[P], threading.Event], None]) -> Iterator[list[P]]:
+    """Yield the processes that `run` starts on a thread; the block ends them.
+
+    `run` adds each process to the list, and returns when the event is set.
+    """
+    started: list[P] = []
+    over = threading.Event()
+    thread = threading.Thread(target=run, args=(started, over))
+    thread.start()
+    try:
+        yield started
+    finally:
+        over.set()
+        thread.join()
+        with contextlib.ExitStack() as stack:
+            for each in started:
+                stack.enter_context(ending(each))
+
+
+@contextlib.contextmanager
 def webhook(server: Server, folder: Path) -> Iterator[list[Running]]:
     """Run the webhook as soon as its account exists, until the block ends."""
     folder.mkdir(exist_ok=True)
-    started: list[Running] = []
-    over = threading.Event()
 
-    def run() -> None:
+    def run(started: list[Running], over: threading.Event) -> None:
         account = f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts/podium-webhook"
         while json_of(server, account) is None or json_of(server, _bindings()) is None:
             if over.wait(0.2):
@@ -90,16 +110,8 @@ def webhook(server: Server, folder: Path) -> Iterator[list[Running]]:
         kubeconfig = Account(server, NAMESPACE, "podium-webhook").kubeconfig(folder)
         started.append(launch(server, folder, f"--kubeconfig={kubeconfig}", *arguments))
 
-    thread = threading.Thread(target=run)
-    thread.start()
-    try:
+    with launched_beside(run) as started:
         yield started
-    finally:
-        over.set()
-        thread.join()
-        with contextlib.ExitStack() as stack:
-            for each in started:
-                stack.enter_context(ending(each))
 
 
 @contextlib.contextmanager
