@@ -88,6 +88,10 @@ def preempted(sandbox: Sandbox, scheduler: str) -> str:
     return node
 
 
+def group_status(sandbox: Sandbox, name: str) -> str:
+    return str(sandbox.ask("GET", sandbox.groups_path(name)).get("status", ""))
+
+
 def events(sandbox: Sandbox) -> list[str]:
     path = f"/api/v1/namespaces/{sandbox.name}/events"
     return [each["reason"] for each in sandbox.ask("GET", path)["items"]]
@@ -161,6 +165,8 @@ def test_a_gang_waits_for_its_pods(podium: Podium, sandbox: Sandbox) -> None:
     sandbox.nodes(1)
     sandbox.group("ring", 5, 3)
     sandbox.members("ring", 2, 1, 5)
+    # The answer has the scheduler's message too, once it is written.
+    sandbox.until(lambda: "minCount is 3" in group_status(sandbox, "ring"), "the group says why it waits")
     account = compared(podium, sandbox.server, "group", f"{sandbox.name}/ring")
     assert account["waiting"][0]["cause"] == "TooFew"
     assert "minCount is 3" in account["summary"]
