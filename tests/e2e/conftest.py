@@ -3,17 +3,17 @@
 The tests run if they are asked for by `-m e2e`, as `make e2e` does: they need root on Linux and minutes.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from tests.support.e2e.cluster import GANG_NODE, NAMESPACE, Nodes, running, wait_ready
+from tests.support.e2e.cluster import NAMESPACE, Nodes, reserve, running, wait_ready
 from tests.support.faults.writing import new_class
 from tests.support.install.scene import MERGE, podium, settled
 from tools.realnode import image
 
-from podium.api.groups import RESERVED
 from podium.controlplane.releases import RELEASES
 from podium.realnode import network
 from podium.version import VERSION
@@ -26,8 +26,13 @@ preemption: enforce
 reservedNodes: scheduling.podium.dev/reserved
 """
 _BUILD_SECONDS = 3600
+# The worker of the tests that start clusters of their own.
+_ALONE = "alone"
 # The last one is that of the rendered YAML.
 IMAGE, NEXT_IMAGE, RELEASED_IMAGE = "podium:dev", "podium:next", f"podium:{VERSION}"
+
+
+Measured = Callable[[str], None]
 
 
 class Installed(NamedTuple):
@@ -42,11 +47,27 @@ def pytest_ignore_collect(config: pytest.Config) -> bool | None:
     return None if "e2e" in config.option.markexpr else True
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Give each test the time of a cold build, which the first one of a release may have to wait for."""
+    """Give each test the time of a cold build, and each release a worker: two clusters run side by side."""
     for item in items:
-        if item.get_closest_marker("e2e") is not None:
+        if isinstance(item, pytest.Function) and item.get_closest_marker("e2e") is not None:
             item.add_marker(pytest.mark.timeout(_BUILD_SECONDS))
+            release = item.callspec.params.get("nodes", _ALONE) if hasattr(item, "callspec") else _ALONE
+            item.add_marker(pytest.mark.xdist_group(release))
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Print the figures of all tests."""
+    for report in terminalreporter.getreports("passed") + terminalreporter.getreports("failed"):
+        for _, figure in report.user_properties if report.when == "call" else ():
+            terminalreporter.write_line(f"{report.nodeid.partition('::')[2]}: {figure}")
+
+
+@pytest.fixture
+def measured(record_property: Callable[[str, object], None]) -> Measured:
+    """Return a function that records a figure for the summary."""
+    return partial(record_property, "measured")
 
 
 @pytest.fixture(scope="session")
@@ -74,8 +95,7 @@ def installed(nodes: Nodes) -> Installed:
     path = f"/api/v1/namespaces/{NAMESPACE}/configmaps/podium-scheduler"
     changed = {"data": {"scheduler.yaml": _SCHEDULER}}
     assert nodes.server.request("PATCH", path, changed, MERGE)[0] == 200
-    nodes.server.kubectl("label", "node", GANG_NODE, f"{RESERVED}=yes")
-    nodes.server.kubectl("taint", "node", GANG_NODE, f"{RESERVED}=yes:NoSchedule")
+    reserve(nodes)
     nodes.server.kubectl("-n", NAMESPACE, "rollout", "restart", "deployment")
     wait_ready(nodes)
     return Installed(nodes, before)

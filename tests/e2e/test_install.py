@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from tests.support.e2e.cluster import GANG_NODE, NAMESPACE, Nodes, leader
+from tests.support.e2e.cluster import GANG_NODE, NAMESPACE, PROCESSES, Nodes, leader
 from tests.support.install.scene import GROUPS, podium
 
 from podium.realnode.nodefiles import SANDBOX_IMAGE
@@ -11,7 +11,6 @@ from podium.realnode.nodefiles import SANDBOX_IMAGE
 pytestmark = pytest.mark.e2e
 
 _PODIUM = "app.kubernetes.io/part-of=podium"
-PROCESSES = ("webhook", "controller", "scheduler")
 
 
 def test_the_doctor_finds_no_problem(podium_nodes: Nodes) -> None:
@@ -70,6 +69,16 @@ def test_no_container_was_restarted(podium_nodes: Nodes) -> None:
     }
     assert len(restarts) == 6
     assert set(restarts.values()) == {0}
+
+
+def test_a_normal_start_has_no_warning_event(podium_nodes: Nodes) -> None:
+    """No probe fails while a container starts. One that ends says that it is not ready."""
+    path = f"/api/v1/namespaces/{NAMESPACE}/events?fieldSelector=type=Warning"
+    code, answer = podium_nodes.server.request("GET", path)
+    assert code == 200, answer
+    existing = {pod["metadata"]["name"] for pod in podium_nodes.pods(_PODIUM)}
+    warned = [(each["involvedObject"]["name"], each["message"]) for each in answer["items"]]
+    assert [(name, message) for name, message in warned if name in existing] == []
 
 
 def test_a_normal_start_logs_no_warning(podium_nodes: Nodes) -> None:

@@ -1,11 +1,11 @@
 """Gangs of real Jobs on a real kubelet: preemption with grace periods, and room that others take."""
 
-import sys
 from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
 import pytest
+from tests.e2e.conftest import Measured
 from tests.support.e2e.cluster import GANG_NODE, Nodes, leader, wait_ready
 from tests.support.e2e.work import PodWatch, Space, Work, watching
 from tests.support.install.scene import MERGE
@@ -146,7 +146,7 @@ def test_a_pod_that_the_kubelet_refuses_is_replaced_and_bound_when_there_is_room
 
 
 def test_a_waiting_pod_is_bound_soon_after_room_is_free(
-    gang_nodes: Nodes, space: Space, watch: PodWatch
+    gang_nodes: Nodes, space: Space, watch: PodWatch, measured: Measured
 ) -> None:
     """The pod has failed several times, so it is in backoff when the room comes.
 
@@ -166,7 +166,7 @@ def test_a_waiting_pod_is_bound_soon_after_room_is_free(
     space.delete_pod("hog")
     until(lambda: bool(watch.bound("waiting")), "the waiting pod is bound")
     ended, bound = watch.ended("hog")["hog"], watch.bound("waiting")["waiting"]
-    sys.stderr.write(f"bound {bound - ended:.3f} s after the room was free\n")
+    measured(f"bound {bound - ended:.3f} s after the room was free")
     assert bound - ended < _BOUND_SECONDS
 
 

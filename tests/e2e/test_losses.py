@@ -4,12 +4,12 @@ Only the loss of a webhook may cost writes, for a bounded time: requests that it
 kube-proxy leads to it until its endpoint is gone. No write passes the webhooks by.
 """
 
-import sys
 from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
 import pytest
+from tests.e2e.conftest import Measured
 from tests.support.e2e.cluster import NAMESPACE, Nodes, leader, wait_ready
 from tests.support.faults.writing import Record, Writer, writing
 from tests.support.waiting import until
@@ -36,7 +36,7 @@ def writer(podium_nodes: Nodes) -> Iterator[Writer]:
 
 @pytest.mark.parametrize("name", ["SIGKILL", "SIGSTOP"])
 def test_the_loss_of_a_webhook_costs_writes_for_a_bounded_time(
-    podium_nodes: Nodes, writer: Writer, name: str
+    podium_nodes: Nodes, writer: Writer, name: str, measured: Measured
 ) -> None:
     """Each replica in turn, because the API server may have all of its connections to one."""
     for pod in podium_nodes.pods("app.kubernetes.io/component=webhook"):
@@ -49,7 +49,7 @@ def test_the_loss_of_a_webhook_costs_writes_for_a_bounded_time(
         failed = [each for each in writer.record.writes[before:] if each.wrong]
         span = _span(writer.record, before)
         first = str(failed[0]) if failed else "none"
-        sys.stderr.write(f"{name}: {len(failed)} writes failed in {span:.1f} s; the first: {first}\n")
+        measured(f"{len(failed)} of {writer.record} failed in {span:.1f} s; the first: {first}")
         assert span < _BOUND_SECONDS[name]
         assert not [str(each) for each in failed if each.code < 400 or "not guarded" in each.wrong]
 
@@ -73,7 +73,7 @@ def test_other_replicas_lead_and_no_write_fails(podium_nodes: Nodes, writer: Wri
 
 
 def test_the_loss_of_a_node_costs_writes_until_its_endpoint_is_gone(
-    podium_nodes: Nodes, writer: Writer
+    podium_nodes: Nodes, writer: Writer, measured: Measured
 ) -> None:
     """No packet reaches the node any more. Its replicas are ready again when the network is back."""
     before = len(writer.record.writes)
@@ -84,7 +84,7 @@ def test_the_loss_of_a_node_costs_writes_until_its_endpoint_is_gone(
     writer.more(_FEW)
     failed = [each for each in writer.record.writes[before:] if each.wrong]
     span = _span(writer.record, before)
-    sys.stderr.write(f"node lost: {len(failed)} writes failed in {span:.1f} s\n")
+    measured(f"{len(failed)} of {writer.record} failed in {span:.1f} s")
     assert span < _NODE_SECONDS
     assert not [str(each) for each in failed if each.code < 400 or "not guarded" in each.wrong]
 

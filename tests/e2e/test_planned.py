@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 
 import pytest
-from tests.e2e.conftest import NEXT_IMAGE
+from tests.e2e.conftest import NEXT_IMAGE, Measured
 from tests.support.e2e.cluster import NAMESPACE, Nodes, wait_ready
 from tests.support.faults.writing import Writer, webhook_failures, writing
 from tests.support.install.scene import podium
@@ -40,10 +40,13 @@ def _drain(nodes: Nodes) -> None:
 
 
 @pytest.mark.parametrize("event", [_roll, _upgrade, _drain])
-def test_no_write_fails(podium_nodes: Nodes, writer: Writer, event: Callable[[Nodes], None]) -> None:
+def test_no_write_fails(
+    podium_nodes: Nodes, writer: Writer, event: Callable[[Nodes], None], measured: Measured
+) -> None:
     failures = webhook_failures(podium_nodes.server)
     event(podium_nodes)
     writer.more(_FEW)
+    measured(str(writer.record))
     assert [str(each) for each in writer.record.failures()] == []
     assert writer.record.unanswered() == []
     assert webhook_failures(podium_nodes.server) == failures

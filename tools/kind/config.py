@@ -14,6 +14,13 @@ from podium.documents.yamlwriter import dump_all
 # Pods that are not Podium's stay off the nodes with the label.
 TAINT = f"{RESERVED}=yes:NoSchedule"
 
+# A kubelet of 1.35 and later does not start on a host with cgroup v1, unless its configuration allows it.
+_KUBELET = """\
+apiVersion: kubelet.config.k8s.io/v1beta1
+kind: KubeletConfiguration
+failCgroupV1: false
+"""
+
 
 def image(release: Release) -> str:
     """Return the node image of a release, as kind names them."""
@@ -32,6 +39,7 @@ def configuration(release: Release) -> str:
         "apiVersion": "kind.x-k8s.io/v1alpha4",
         "featureGates": dict.fromkeys(release.feature_gates, True),
         "runtimeConfig": dict.fromkeys(release.workload_versions, "true"),
+        "kubeadmConfigPatches": [_KUBELET],
         "nodes": nodes,
     }
     return dump_all([asked])

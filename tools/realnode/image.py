@@ -26,6 +26,7 @@ _BASE_PACKAGES = ("apt", "ca-certificates", "netbase", "python3", "python3-venv"
 _BASE_PATH = "/usr/local/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 # Settings of the machine for pip, which are no part of the image.
 _PIP_CONFIGURATION = Path("/etc/pip.conf")
+_WAITING = "waiting for another build of an image to end"
 _AUTHORITIES = Path("/etc/ssl/certs/ca-certificates.crt")
 
 
@@ -38,14 +39,15 @@ def build(checkout: Path = ROOT, tag: str = TAG) -> Path:
     archive = cache / "images" / f"{tag.replace(':', '-').replace('/', '-')}.tar"
     for folder in (archive.parent, cache / "buildah", cache / "buildroot"):
         folder.mkdir(parents=True, exist_ok=True)
-    alone = ["unshare", "--mount", "--pid", "--fork", "--kill-child", "--propagation", "private"]
+    apart = ["unshare", "--mount", "--pid", "--fork", "--kill-child", "--propagation", "private"]
     plan = [
         *mounts(cache, {"base": base, "src": checkout}, node),
         *settings(cache / "buildroot" / "root"),
         line("cd", str(cache / "buildroot" / "root")),
         line("exec", "chroot", ".", "/bin/sh", "-ec", "\n".join(commands(tag, archive.name))),
     ]
-    namespaces.run(alone, plan, f"building the image {tag}")
+    with folders.alone(cache / "buildah.lock", lambda: print(_WAITING, file=sys.stderr)):
+        namespaces.run(apart, plan, f"building the image {tag}")
     return archive
 
 

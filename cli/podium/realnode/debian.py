@@ -15,13 +15,15 @@ from podium.errors import PodiumError
 from podium.realnode import requirements
 from podium.realnode.namespaces import PATH
 
-# Packages of a node in addition to the programs that are built. buildah and netavark build images in tests.
+# Packages of a node in addition to the programs that are built. Tests build images with buildah and netavark, and
+# enforce NetworkPolicies with ipset.
 NODE = (
     "buildah",
     "ca-certificates",
     "conntrack",
     "containernetworking-plugins",
     "iproute2",
+    "ipset",
     "iptables",
     "kmod",
     "libseccomp2",
@@ -77,8 +79,9 @@ def root(cache: Path, name: str, packages: tuple[str, ...], progress: IO[str]) -
 
     Raises PodiumError if it cannot be made.
     """
-    place = cache / name
     stamp = cached.digest([name.encode(), _DEBIAN_SUITE.encode(), *map(str.encode, packages)])
+    # Other packages get another folder: a running cluster has its own below its nodes' file systems.
+    place = cache / f"{name}-{stamp[:16]}"
 
     def make(draft: Path) -> None:
         requirements.check_builders()

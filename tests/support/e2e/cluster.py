@@ -14,6 +14,7 @@ from typing import Any
 from tests.support.servers import Server
 from tests.support.waiting import until
 
+from podium.api.groups import RESERVED
 from podium.controlplane import folders
 from podium.controlplane.cluster import WantedCluster
 from podium.controlplane.releases import Release
@@ -23,8 +24,9 @@ from podium.realnode import cluster, entry, network
 NAMESPACE = "podium-system"
 # For gangs alone; the others have Podium's own pods.
 GANG_NODE = "node-2"
+PROCESSES = ("webhook", "controller", "scheduler")
 _NODES = 3
-_PODS = 6  # of three Deployments
+_REPLICAS = 2
 # Six processes start, one after the other, on a machine that may have other work.
 _ROLLOUT_SECONDS = 240.0
 # The file systems of nodes need a disk, which a temporary folder may not be on.
@@ -112,12 +114,19 @@ def ready(nodes: Nodes, deployment: str) -> bool:
     return is_observed and all(count == wanted for count in counts)
 
 
-def wait_ready(nodes: Nodes) -> None:
-    """Wait until every Deployment of Podium has all of its pods, and none of earlier ones is left."""
-    for process in ("webhook", "controller", "scheduler"):
+def reserve(nodes: Nodes) -> None:
+    """Reserve a node for gangs, by the label and the taint."""
+    nodes.server.kubectl("label", "--overwrite", "node", GANG_NODE, f"{RESERVED}=yes")
+    nodes.server.kubectl("taint", "--overwrite", "node", GANG_NODE, f"{RESERVED}=yes:NoSchedule")
+
+
+def wait_ready(nodes: Nodes, processes: tuple[str, ...] = PROCESSES) -> None:
+    """Wait until the Deployments of these processes have all of their pods, and no other pod is left."""
+    for process in processes:
         until(partial(ready, nodes, f"podium-{process}"), f"{process} is ready", _ROLLOUT_SECONDS)
     path = f"/api/v1/namespaces/{NAMESPACE}/pods?labelSelector=app.kubernetes.io/part-of=podium"
-    until(lambda: len(nodes.server.request("GET", path)[1]["items"]) == _PODS, "no other pod is left")
+    pods = _REPLICAS * len(processes)
+    until(lambda: len(nodes.server.request("GET", path)[1]["items"]) == pods, "no other pod is left")
 
 
 def leader(nodes: Nodes, process: str) -> str:

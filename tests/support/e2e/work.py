@@ -133,8 +133,12 @@ class Space:
             "disruptionMode": self._all,
             "priorityClassName": class_name,
         }
-        path = f"/apis/{NATIVE_GROUP}/{self._version}/namespaces/{self.name}/podgroups"
-        self.post(path, {"metadata": {"name": name}, "spec": spec})
+        self.post(self._groups(), {"metadata": {"name": name}, "spec": spec})
+
+    def delete_gang(self, name: str) -> None:
+        """Delete a group; it goes with its last pod."""
+        code, answer = self.server.request("DELETE", f"{self._groups()}/{name}")
+        assert code == 200, answer
 
     def job(self, name: str, count: int, class_name: str, work: Work, requests: dict[str, str]) -> None:
         """Make a Job whose pods are the members of the group of its name."""
@@ -176,6 +180,9 @@ class Space:
         code, found = self.server.request("GET", f"/apis/batch/v1/namespaces/{self.name}/jobs/{job}")
         assert code == 200, found
         return bool(found["status"].get("succeeded", 0) == found["spec"]["completions"])
+
+    def _groups(self) -> str:
+        return f"/apis/{NATIVE_GROUP}/{self._version}/namespaces/{self.name}/podgroups"
 
     def post(self, path: str, body: dict[str, Any]) -> None:
         """Create an object, which must be accepted."""

@@ -92,6 +92,11 @@ def test_a_node_is_reserved_for_the_scheduler_and_one_is_not() -> None:
     assert f"{label}=yes:NoSchedule" == config.TAINT
 
 
+def test_kubelets_start_on_cgroup_v1() -> None:
+    (patch,) = yaml.safe_load(config.configuration(NEWEST))["kubeadmConfigPatches"]
+    assert yaml.safe_load(patch)["failCgroupV1"] is False
+
+
 def test_a_new_cluster_is_made_and_awaited(tmp_path: Path) -> None:
     """The steps: image, cluster, loading the image, manifests, and waiting until each process is ready."""
     machine = Machine(tmp_path, _ALL)

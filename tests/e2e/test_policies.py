@@ -1,0 +1,82 @@
+"""NetworkPolicies that the nodes enforce: only API servers and replicas reach the port of admission."""
+
+from collections.abc import Iterator
+from functools import partial
+from typing import Any
+
+import pytest
+from tests.support.docs.pages import ROOT
+from tests.support.e2e.cluster import NAMESPACE, Nodes
+from tests.support.e2e.firewall import enforcing
+from tests.support.faults.writing import webhook_failures, writing
+from tests.support.install.scene import podium
+from tests.support.waiting import until
+
+pytestmark = pytest.mark.e2e
+
+_POLICIES = str(ROOT / "manifests" / "components" / "network-policy" / "policies.yaml")
+_API_SERVERS = (
+    """[{"op": "replace", "path": "/spec/ingress/0/from", "value": [{"ipBlock": {"cidr": "%s/32"}}]}]"""
+)
+_FEW = 200
+_CONNECT = """\
+import socket, sys
+try:
+    socket.create_connection((sys.argv[1], int(sys.argv[2])), 3).close()
+    print("connected")
+except OSError as error:
+    print(type(error).__name__)
+"""
+
+
+@pytest.fixture(scope="module")
+def fenced_nodes(podium_nodes: Nodes) -> Iterator[Nodes]:
+    """Yield the cluster with Podium's policies in force; the webhook's names the API server's address."""
+    server = podium_nodes.server
+    server.kubectl("apply", "-f", _POLICIES)
+    addresses = "{.items[0].endpoints[0].addresses[0]}"
+    of_kubernetes = ("-l", "kubernetes.io/service-name=kubernetes", "-o", f"jsonpath={addresses}")
+    address = server.kubectl("get", "endpointslices", *of_kubernetes)
+    patch = ("networkpolicy", "podium-webhook", "--type=json", "-p", _API_SERVERS % address)
+    server.kubectl("-n", NAMESPACE, "patch", *patch)
+    with enforcing(podium_nodes):
+        yield podium_nodes
+    server.kubectl("delete", "-f", _POLICIES)
+
+
+def _connection(nodes: Nodes, process: str, pod: dict[str, Any], port: str) -> str:
+    """Return what a pod of a process gets when it connects to a port of another."""
+    status, (container,) = pod["status"], pod["spec"]["containers"]
+    (number,) = (each["containerPort"] for each in container["ports"] if each["name"] == port)
+    line = ("exec", f"deployment/podium-{process}", "--", "python", "-c", _CONNECT)
+    return nodes.server.kubectl("-n", NAMESPACE, *line, status["podIP"], str(number)).strip()
+
+
+def _gets(nodes: Nodes, source: str, pod: dict[str, Any], port: str, answer: str) -> bool:
+    return _connection(nodes, source, pod, port) == answer
+
+
+@pytest.mark.parametrize(
+    ("source", "port", "answer"),
+    [
+        ("controller", "https", "ConnectionRefusedError"),
+        ("scheduler", "https", "ConnectionRefusedError"),
+        ("webhook", "https", "connected"),
+        ("controller", "metrics", "connected"),
+    ],
+)
+def test_only_replicas_reach_the_port_of_admission(
+    fenced_nodes: Nodes, source: str, port: str, answer: str
+) -> None:
+    for pod in fenced_nodes.pods("app.kubernetes.io/component=webhook"):
+        until(partial(_gets, fenced_nodes, source, pod, port, answer), f"{source}: {answer}")
+
+
+def test_the_api_server_reaches_every_replica(fenced_nodes: Nodes) -> None:
+    """No write fails, and the doctor finds no problem."""
+    failures = webhook_failures(fenced_nodes.server)
+    with writing(fenced_nodes.server, fenced_nodes.server.new_namespace("e2e-")) as writer:
+        writer.more(_FEW)
+        assert [str(each) for each in writer.record.failures()] == []
+    assert webhook_failures(fenced_nodes.server) == failures
+    assert podium(fenced_nodes.server, "doctor").returncode == 0
