@@ -15,8 +15,8 @@ from podium.errors import PodiumError
 from podium.realnode import requirements
 from podium.realnode.namespaces import PATH
 
-# Packages of a node in addition to the programs that are built. Tests build images with buildah and netavark, and
-# enforce NetworkPolicies with ipset.
+# Packages of a node in addition to the programs that are built. Tests build images with buildah and netavark,
+# and enforce NetworkPolicies with ipset.
 NODE = (
     "buildah",
     "ca-certificates",
