@@ -26,8 +26,6 @@ preemption: enforce
 reservedNodes: scheduling.podium.dev/reserved
 """
 _BUILD_SECONDS = 3600
-# The worker of the tests that start clusters of their own.
-_ALONE = "alone"
 # The last one is that of the rendered YAML.
 IMAGE, NEXT_IMAGE, RELEASED_IMAGE = "podium:dev", "podium:next", f"podium:{VERSION}"
 
@@ -47,14 +45,11 @@ def pytest_ignore_collect(config: pytest.Config) -> bool | None:
     return None if "e2e" in config.option.markexpr else True
 
 
-@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Give each test the time of a cold build, and each release a worker: two clusters run side by side."""
+    """Give each test the time of a cold build, which the first one of a release may have to wait for."""
     for item in items:
-        if isinstance(item, pytest.Function) and item.get_closest_marker("e2e") is not None:
+        if item.get_closest_marker("e2e") is not None:
             item.add_marker(pytest.mark.timeout(_BUILD_SECONDS))
-            release = item.callspec.params.get("nodes", _ALONE) if hasattr(item, "callspec") else _ALONE
-            item.add_marker(pytest.mark.xdist_group(release))
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -9,8 +9,8 @@ from tests.support.faults.writing import CLASS
 
 pytestmark = pytest.mark.e2e
 
-# A day of a busy shared cluster: 400 gangs of five pods.
-_ROUNDS, _GANGS, _MEMBERS = 20, 20, 5
+# A day of a shared cluster: 200 gangs of five pods.
+_ROUNDS, _GANGS, _MEMBERS = 10, 20, 5
 _NODES = 16
 # What a process may keep of the second half of the day, and log of all of it.
 _GROWTH_MIB = 8.0

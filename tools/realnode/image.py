@@ -30,8 +30,12 @@ _WAITING = "waiting for another build of an image to end"
 _AUTHORITIES = Path("/etc/ssl/certs/ca-certificates.crt")
 
 
-def build(checkout: Path = ROOT, tag: str = TAG) -> Path:
-    """Return the archive of an image of a checkout. Raises PodiumError if it cannot be built."""
+def build(checkout: Path = ROOT, tag: str = TAG, epoch: int | None = None) -> Path:
+    """Return the archive of an image of a checkout. Raises PodiumError if it cannot be built.
+
+    With `epoch`, the seconds of all dates in the image, no layer of an earlier build is used, so that two
+    builds show whether they are equal.
+    """
     requirements.check()
     cache = folders.nodes_cache()
     node = debian.root(cache, "node-root", debian.NODE, sys.stderr)
@@ -44,7 +48,7 @@ def build(checkout: Path = ROOT, tag: str = TAG) -> Path:
         *mounts(cache, {"base": base, "src": checkout}, node),
         *settings(cache / "buildroot" / "root"),
         line("cd", str(cache / "buildroot" / "root")),
-        line("exec", "chroot", ".", "/bin/sh", "-ec", "\n".join(commands(tag, archive.name))),
+        line("exec", "chroot", ".", "/bin/sh", "-ec", "\n".join(commands(tag, archive.name, epoch))),
     ]
     with folders.alone(cache / "buildah.lock", lambda: print(_WAITING, file=sys.stderr)):
         namespaces.run(apart, plan, f"building the image {tag}")
@@ -105,12 +109,15 @@ def settings(root: Path) -> list[str]:
     ]
 
 
-def commands(tag: str, archive: str) -> list[str]:
+def commands(tag: str, archive: str, epoch: int | None = None) -> list[str]:
     """Return the commands that make the base image if it is missing, then the image and its archive."""
     mounted = {
         "/machine/pip.conf": _PIP_CONFIGURATION,
         "/machine/authorities.crt": _AUTHORITIES,
     }
+    dates: tuple[str, ...] = ("--layers",)
+    if epoch is not None:
+        dates = ("--no-cache", f"--timestamp={epoch}", "--build-arg", f"SOURCE_DATE_EPOCH={epoch}")
     return [
         "export BUILDAH_ISOLATION=chroot",
         f"if ! buildah inspect --type image {_BASE} >/dev/null 2>&1; then",
@@ -124,7 +131,7 @@ def commands(tag: str, archive: str) -> list[str]:
         f"buildah commit -q --rm $container {_BASE} >/dev/null",
         "fi",
         line(
-            *("buildah", "build", "--quiet", "--pull=never", "--network=host", "--layers"),
+            *("buildah", "build", "--quiet", "--pull=never", "--network=host", *dates),
             *(f"--volume={source}:{target}:ro" for source, target in mounted.items()),
             # The Dockerfile names its base by the digest of a registry.
             *("--build-arg", f"BASE={_BASE}"),

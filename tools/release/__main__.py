@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 
-from tools.release import artifacts, bom, charts, distributions, krew, scan, signing
+from tools.release import artifacts, bom, charts, distributions, krew, oci, scan, signing
 from tools.release.artifacts import ROOT, Image, Release
 from tools.release.programs import program
 
@@ -49,6 +49,7 @@ def steps(release: Release, pythons: dict[str, Path]) -> Iterator[Step]:
     # The lock has other versions of packages for the oldest Python.
     for minor in dict.fromkeys((minors[0], minors[-1])):
         yield f"krew, Python {minor}", partial(krew.check, release, minor, pythons[minor])
+    yield "image", partial(oci.build, release)
     # The image's Python.
     yield "SBOM and licences", partial(bom.build, release, pythons.get("3.13", pythons[minors[-1]]))
     yield "checksums", partial(signing.sums, release)
