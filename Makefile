@@ -132,7 +132,7 @@ LOCK := --quiet --upgrade --exclude-newer "7 days" --universal --python-version 
 
 # IMAGE, DIGEST and ADDRESS are those that are published; STRICT=1 requires every Python and the scan.
 .PHONY: release-check
-release-check: $(DEV) ## Build all that a release consists of into out/release, and check it; four minutes
+release-check: $(DEV) ## Build all that a release consists of into out/release, and check it; six minutes
 	$(BIN)/python -m tools.release $(if $(IMAGE),--image $(IMAGE)) $(if $(DIGEST),--digest $(DIGEST)) \
 		$(if $(ADDRESS),--address $(ADDRESS)) $(if $(STRICT),--strict)
 
