@@ -24,8 +24,8 @@ from podium.errors import PodiumError
 Step = tuple[str, Callable[[], str]]
 
 _CHART_TESTS = (
-    "tests/unit/manifests/test_chart.py",
-    "tests/unit/manifests/test_chart_configuration.py",
+    "tests/integration/manifests/test_chart.py",
+    "tests/integration/manifests/test_chart_configuration.py",
     "tests/integration/manifests/test_fresh.py",
 )
 
