@@ -311,5 +311,5 @@ def test_whatif(page_run: PageRun, team: Server) -> None:
 def test_why(page_run: PageRun, team: Server) -> None:
     """The dump of a real cluster shows why its largest gang is not scheduled."""
     page_run.at(team).until("podium why group team-ranking")
-    assert "kube-scheduler 1.37 refuses it, for it has priority 2000" in page_run.next()
+    assert "kube-scheduler 1.37 refuses it, because it has priority 2000" in page_run.next()
     page_run.rest()

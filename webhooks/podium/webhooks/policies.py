@@ -124,14 +124,16 @@ NAME_LENGTH = Twin(
 )
 BASIC_MODE = Twin(
     podiumrules.BASIC_MODE,
-    {"torn": f"{_PARTS}.map(p, !has(p.schedulingPolicy.gang) && {_WHOLE})"},
+    {"asWhole": f"{_PARTS}.map(p, !has(p.schedulingPolicy.gang) && {_WHOLE})"},
     [
         Check(
-            'request.kind.kind != "PodGroup" || !variables.torn[0]', "spec.disruptionMode", _BASIC_AS_A_WHOLE
+            'request.kind.kind != "PodGroup" || !variables.asWhole[0]',
+            "spec.disruptionMode",
+            _BASIC_AS_A_WHOLE,
         ),
         *(
             Check(
-                f"{_WORKLOAD_ONLY} || size(variables.torn) <= {index} || !variables.torn[{index}]",
+                f"{_WORKLOAD_ONLY} || size(variables.asWhole) <= {index} || !variables.asWhole[{index}]",
                 f"{path}.disruptionMode",
                 _BASIC_AS_A_WHOLE,
             )

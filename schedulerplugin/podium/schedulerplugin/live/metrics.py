@@ -307,7 +307,7 @@ class SchedulerMetrics:
         )
         self._timeouts = self._counter(
             "decision_timeouts",
-            "Decisions that were given up, for they exceeded decisionTimeoutSeconds.",
+            "Decisions that were given up because they exceeded decisionTimeoutSeconds.",
             preemptor=_PREEMPTORS,
         )
         self._disagreements = self._counter(

@@ -195,8 +195,8 @@ def _disagreement(divergence: Divergence, members: list[Pod], settings: Settings
     for axis, what in ((divergence.priority, "priority"), (divergence.policy, "preemptionPolicy")):
         if axis.differing:
             others = listed([str(each.value) for each in axis.differing])
-            why = f"kube-scheduler 1.37 refuses it, for it has {what} {axis.expected} and pods of it {others}"
-            return Unplaceable(why, Blocker.DIVERGENT)
+            reason = f"it has {what} {axis.expected} and pods of it {others}"
+            return Unplaceable(f"kube-scheduler 1.37 refuses it, because {reason}", Blocker.DIVERGENT)
     return None
 
 

@@ -186,7 +186,7 @@ def test_a_group_with_pods_of_another_priority() -> None:
     check({KEP: ["low"], V36: ["low"], V37: []}, cluster, divergent, by=of("high"))
     refused = planned(cluster, divergent, by=of("high"), semantics=V37)
     assert refused.outcome is Outcome.NOT_ELIGIBLE
-    assert refused.message == "kube-scheduler 1.37 refuses it, for it has priority 5 and pods of it 0"
+    assert refused.message == "kube-scheduler 1.37 refuses it, because it has priority 5 and pods of it 0"
 
 
 @pytest.mark.parametrize("semantics", [V36, V37, PODS])
