@@ -23,14 +23,12 @@ from podium.api.events import PREEMPTED_BY, PREEMPTOR, Event
 from podium.api.foreign import MANIFEST_OWNERS, RoleScheduling
 from podium.api.groups import GROUP_LABEL
 from podium.api.meta import Condition, LabelSelector, LabelSelectorRequirement, ObjectMeta, OwnerReference
+from podium.api.nodeselector import NodeSelectorRequirement
 from podium.api.priority import SYSTEM_CLASSES, SYSTEM_PREFIX, TOLERATION_PREFIXES
 from podium.api.records import CLUSTER, Owner, RecordedPlan
 from podium.api.schedulable import (
-    BIND_COMPLETED,
     EVICTED,
     ContainerPort,
-    NodeSelectorRequirement,
-    PersistentVolume,
     PodAffinityTerm,
     SchedulableNode,
     SchedulableSpec,
@@ -38,6 +36,23 @@ from podium.api.schedulable import (
     Taint,
     Toleration,
     TopologySpreadConstraint,
+)
+from podium.api.storage import (
+    BETA_CLASS,
+    BIND_COMPLETED,
+    BOUND_BY_CONTROLLER,
+    MIGRATED_PLUGINS,
+    NO_PROVISIONER,
+    SELECTED_NODE,
+    AWSElasticBlockStore,
+    CSIDriver,
+    CSINodeDriver,
+    CSISource,
+    PersistentVolume,
+    RBDImage,
+    StorageClass,
+    TopologySelectorLabelRequirement,
+    VolumeAttachmentSpec,
 )
 from podium.api.v1alpha2 import ControllerRef, TopologyConstraint
 from podium.groups import autogroups, inferred
@@ -83,12 +98,15 @@ NAMING_KEYS = frozenset(
         inferred.YUNIKORN_TASKS,
     )
 )
+# Annotations of claims and volumes of which only the presence matters.
+_MARKS = frozenset((BIND_COMPLETED, BOUND_BY_CONTROLLER))
+# Annotations of claims, volumes and CSINodes that plans read.
+_STORAGE_KEYS = _MARKS | {BETA_CLASS, SELECTED_NODE, MIGRATED_PLUGINS}
 # Keys, or prefixes of keys, whose values are numbers, digests and Podium's own words.
 _PLAIN_KEYS = (
     inferred.KUEUE_ROLE_HASH,
     inferred.TEMPLATE_HASH,
     *TOLERATION_PREFIXES,
-    BIND_COMPLETED,
     autogroups.AUTO_LABEL,
     autogroups.DISRUPTION_LABEL,
     autogroups.NAMESPACE_LABEL,
@@ -100,7 +118,8 @@ CLASS_FIELD = "priorityClassName"
 NAME_FIELDS = _words("""
     name namespace uid nodeName podGroupName workloadName podGroupTemplateName templateName
     parentCompositePodGroupName resourceClaimName resourceClaimTemplateName schedulerName claimName volumeName
-    nominatedNodeName component reportingComponent podGroup podGroupReplicaKey
+    nominatedNodeName component reportingComponent podGroup podGroupReplicaKey storageClassName
+    volumeAttributesClassName persistentVolumeName volumeHandle pdName diskURI volumeID iqn pool image
 """)
 FREE_TEXT_FIELDS = frozenset(("description", "message"))
 # Conditions in which schedulers and kubelets report why a pod or group waits, or was evicted.
@@ -111,7 +130,8 @@ PLAIN_FIELDS = _words("""
     minAvailable maxUnavailable operator type status reason requests limits overhead allocatable
     allocatedResources resources quantity basic protocol effect whenUnsatisfiable nodeAffinityPolicy
     nodeTaintsPolicy accessModes startTime firstTimestamp eventTime time mode result agreement accelerators
-    action bindMountOptions declaredFeatures terminalState
+    action bindMountOptions declaredFeatures terminalState capacity maximumVolumeSize volumeMode
+    volumeBindingMode
 """)
 
 # The only field of a node that a selector may name.
@@ -122,6 +142,18 @@ _OWNERS = frozenset(kind for _, kind in MANIFEST_OWNERS)
 
 # Addresses that mean all addresses of a node.
 _ANY_ADDRESS = frozenset(("", "0.0.0.0", "::"))  # noqa: S104 - compared with, not listened on
+
+# Plugins that were part of Kubernetes, and the drivers that kube-scheduler translates their volumes to.
+_PLUGINS = _words("""
+    kubernetes.io/aws-ebs kubernetes.io/azure-disk kubernetes.io/azure-file kubernetes.io/cinder
+    kubernetes.io/gce-pd kubernetes.io/portworx-volume kubernetes.io/vsphere-volume
+""")
+_DRIVERS = _PLUGINS | _words("""
+    ebs.csi.aws.com disk.csi.azure.com file.csi.azure.com cinder.csi.openstack.org pd.csi.storage.gke.io
+    pxd.portworx.com csi.vsphere.vmware.com
+""")
+# Joins the zones of a volume in its label, so that each has the pseudonym that it has on nodes.
+_ZONE_SEPARATOR = "__"
 
 # Names that reveal nothing about a cluster: those of Kubernetes and of well-known projects.
 _COMMON = frozenset(SYSTEM_CLASSES) | _words("""
@@ -159,6 +191,7 @@ _KEY_FIELDS = (
     (Taint, "key"),
     (PodAffinityTerm, "topologyKey"),
     (TopologySpreadConstraint, "topologyKey"),
+    (TopologySelectorLabelRequirement, "key"),
 )
 _KEYS_FIELDS = (
     (ObjectMeta, "finalizers"),
@@ -170,8 +203,18 @@ _VALUE_FIELDS = ((Toleration, "value"), (Taint, "value"))
 _VALUES_FIELDS = (
     (LabelSelectorRequirement, "values"),
     (NodeSelectorRequirement, "values"),
+    (TopologySelectorLabelRequirement, "values"),
+)
+_NAMES_FIELDS = (
     (PodAffinityTerm, "namespaces"),
+    (RBDImage, "monitors"),
     (RoleScheduling, "targetReplicatedJobs"),
+)
+_DRIVER_FIELDS = (
+    (CSISource, "driver"),
+    (StorageClass, "provisioner"),
+    (CSINodeDriver, "name"),
+    (VolumeAttachmentSpec, "attacher"),
 )
 
 
@@ -191,7 +234,7 @@ class Filter:
         past: bool = False,
         kinds: frozenset[str] = frozenset(),
     ) -> None:
-        self._label_keys = NAMING_KEYS | label_keys
+        self._label_keys = NAMING_KEYS | _STORAGE_KEYS | label_keys
         self._past = past
         self._pseudonyms = rename is not None
         self._rename = rename or (lambda name: name)
@@ -201,12 +244,17 @@ class Filter:
             (ObjectMeta, "annotations"): self._known_labels,
             (SchedulableNode, "metadata"): self._placed,
             (PersistentVolume, "metadata"): self._placed,
+            (CSIDriver, "metadata"): self._driver_metadata,
             (LabelSelector, "matchLabels"): self._labels,
             (SchedulableSpec, "nodeSelector"): self._labels,
             **dict.fromkeys(_KEY_FIELDS, self._key),
             **dict.fromkeys(_KEYS_FIELDS, self._keys),
             **dict.fromkeys(_VALUE_FIELDS, self._rename),
-            **dict.fromkeys(_VALUES_FIELDS, self._names),
+            **dict.fromkeys(_VALUES_FIELDS, self._label_values),
+            **dict.fromkeys(_NAMES_FIELDS, self._names),
+            **dict.fromkeys(_DRIVER_FIELDS, self._driver),
+            # The zone before the ID, as in aws://<zone>/<ID>, is not part of the disk's name.
+            (AWSElasticBlockStore, "volumeID"): lambda disk: self._rename(disk.rpartition("/")[2]),
             (ContainerPort, "hostIP"): self._address,
             # A resource name, as in the keys of requests.
             (ClaimedAmount, "name"): lambda name: name,
@@ -282,17 +330,35 @@ class Filter:
         )
 
     def _labels(self, labels: dict[str, str]) -> dict[str, str]:
-        return {
-            self._key(key): value if _is_plain(key) else self._rename(value) for key, value in labels.items()
-        }
+        return {self._key(key): self._label_value(key, value) for key, value in labels.items()}
 
     def _placed(self, metadata: ObjectMeta) -> Any:
         """Return metadata with all labels of a node or a volume, because pods may select by them."""
         shared = self.share(metadata)
         return shared | {"labels": self._labels(metadata.labels)} if metadata.labels else shared
 
+    def _driver_metadata(self, metadata: ObjectMeta) -> Any:
+        """Return metadata of a CSIDriver, which is named as its driver."""
+        return self.share(metadata) | {"name": self._driver(metadata.name or "")}
+
+    def _driver(self, driver: str) -> str:
+        """Return a driver or provisioner; those that kube-scheduler knows by name stay."""
+        return driver if driver in _DRIVERS or driver == NO_PROVISIONER else self._rename(driver)
+
     def _names(self, names: list[str]) -> list[str]:
         return [self._rename(name) for name in names]
+
+    def _label_values(self, values: list[str]) -> list[str]:
+        return [self._label_value("", value) for value in values]
+
+    def _label_value(self, key: str, value: str) -> str:
+        if _is_plain(key):
+            return value
+        if key in _MARKS:
+            return "yes"
+        if key == MIGRATED_PLUGINS:
+            return ",".join(each for each in value.split(",") if each in _PLUGINS)
+        return _ZONE_SEPARATOR.join(self._rename(part) for part in value.split(_ZONE_SEPARATOR))
 
     def _keys(self, keys: list[str]) -> list[str]:
         return [self._key(key) for key in keys]

@@ -25,6 +25,11 @@ class Kind(StrEnum):
     NAMESPACE = "Namespace"
     CLAIM = "PersistentVolumeClaim"
     VOLUME = "PersistentVolume"
+    STORAGE_CLASS = "StorageClass"
+    CSI_NODE = "CSINode"
+    CSI_DRIVER = "CSIDriver"
+    STORAGE_CAPACITY = "CSIStorageCapacity"
+    ATTACHMENT = "VolumeAttachment"
     PREEMPTION_RECORD = "PreemptionRecord"
     EVENT = "Event"
 

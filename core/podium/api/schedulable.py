@@ -1,4 +1,4 @@
-"""Reads of what scheduling needs beyond membership: a pod's constraints, a node's taints, claims and volumes.
+"""Reads of what scheduling needs beyond membership: a pod's constraints and volumes, a node's taints.
 
 They extend the reads of `podium.api.core`, so one State may hold them for every reader of a Pod. They are
 separate because decoding them costs several times as much. They have only fields that a filter, a score, an
@@ -16,11 +16,25 @@ from podium.api.core import (
     PodSpec,
     PodStatus,
 )
-from podium.api.meta import Int32, Int64, LabelSelector, ObjectMeta
+from podium.api.meta import Int32, Int64, LabelSelector
+from podium.api.nodeselector import NodeSelector, NodeSelectorTerm
 from podium.api.reads import FOLLOWED, Kind, Read, Reads, same
-
-# An annotation that the volume controller sets on a claim once it is bound.
-BIND_COMPLETED = "pv.kubernetes.io/bind-completed"
+from podium.api.storage import (
+    AWSElasticBlockStore,
+    AzureDisk,
+    CinderVolume,
+    CSIDriver,
+    CSINode,
+    CSIStorageCapacity,
+    GCEPersistentDisk,
+    ISCSIDisk,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    PortworxVolume,
+    RBDImage,
+    StorageClass,
+    VolumeAttachment,
+)
 
 
 class ContainerPort(msgspec.Struct, gc=False):
@@ -56,27 +70,6 @@ class EphemeralContainer(msgspec.Struct, gc=False):
     """A container for debugging, which takes no resources of its own."""
 
     volumeMounts: list[VolumeMount] | None = None
-
-
-class NodeSelectorRequirement(msgspec.Struct, gc=False):
-    """An expression on a node's labels, or on its fields."""
-
-    key: str | None = None
-    operator: str | None = None
-    values: list[str] | None = None
-
-
-class NodeSelectorTerm(msgspec.Struct, gc=False):
-    """Expressions that must all hold; a term without expressions selects nothing."""
-
-    matchExpressions: list[NodeSelectorRequirement] | None = None
-    matchFields: list[NodeSelectorRequirement] | None = None
-
-
-class NodeSelector(msgspec.Struct, gc=False):
-    """Terms of which one must hold."""
-
-    nodeSelectorTerms: list[NodeSelectorTerm] | None = None
 
 
 class PreferredSchedulingTerm(msgspec.Struct, gc=False):
@@ -165,15 +158,16 @@ class Volume(msgspec.Struct, gc=False):
     persistentVolumeClaim: ClaimSource | None = None
     ephemeral: Present | None = None
     # Disks that kube-scheduler does not mount twice (VolumeRestrictions).
-    gcePersistentDisk: Present | None = None
-    awsElasticBlockStore: Present | None = None
-    iscsi: Present | None = None
-    rbd: Present | None = None
-    # Disks that count towards the attach limits of CSI drivers (NodeVolumeLimits).
-    azureDisk: Present | None = None
-    cinder: Present | None = None
+    gcePersistentDisk: GCEPersistentDisk | None = None
+    awsElasticBlockStore: AWSElasticBlockStore | None = None
+    iscsi: ISCSIDisk | None = None
+    rbd: RBDImage | None = None
+    # Disks that count towards the attach limits of CSI drivers, as the first two do (NodeVolumeLimits).
+    azureDisk: AzureDisk | None = None
+    cinder: CinderVolume | None = None
+    portworxVolume: PortworxVolume | None = None
+    # A disk that kube-scheduler neither compares nor counts.
     vsphereVolume: Present | None = None
-    portworxVolume: Present | None = None
 
 
 class SchedulableSpec(PodSpec, gc=False):
@@ -242,49 +236,6 @@ class SchedulableNode(Node):
     status: SchedulableNodeStatus | None = None
 
 
-class PersistentVolumeClaimSpec(msgspec.Struct, gc=False):
-    """spec of a claim."""
-
-    volumeName: str | None = None
-    accessModes: list[str] | None = None
-
-
-class PersistentVolumeClaim(msgspec.Struct, gc=False):
-    """v1 PersistentVolumeClaim."""
-
-    apiVersion: str = "v1"
-    kind: str = "PersistentVolumeClaim"
-    metadata: ObjectMeta = msgspec.field(default_factory=ObjectMeta)
-    spec: PersistentVolumeClaimSpec | None = None
-
-    @property
-    def bound(self) -> bool:
-        """Return whether binding is complete, which kube-scheduler reads from the controller's annotation."""
-        named = self.spec is not None and bool(self.spec.volumeName)
-        return named and BIND_COMPLETED in (self.metadata.annotations or {})
-
-
-class VolumeNodeAffinity(msgspec.Struct, gc=False):
-    """The nodes from which a volume can be reached."""
-
-    required: NodeSelector | None = None
-
-
-class PersistentVolumeSpec(msgspec.Struct, gc=False):
-    """spec of a volume."""
-
-    nodeAffinity: VolumeNodeAffinity | None = None
-
-
-class PersistentVolume(msgspec.Struct, gc=False):
-    """v1 PersistentVolume; its zone labels are in the metadata."""
-
-    apiVersion: str = "v1"
-    kind: str = "PersistentVolume"
-    metadata: ObjectMeta = msgspec.field(default_factory=ObjectMeta)
-    spec: PersistentVolumeSpec | None = None
-
-
 # The kinds that a process reads to plan placements: those of an audit, and further ones that restrict
 # placement.
 SCHEDULING_READS: Reads = {
@@ -293,4 +244,13 @@ SCHEDULING_READS: Reads = {
     ("v1", "Node"): Read(Kind.NODE, SchedulableNode, "nodes", same),
     ("v1", "PersistentVolumeClaim"): Read(Kind.CLAIM, PersistentVolumeClaim, "persistentvolumeclaims", same),
     ("v1", "PersistentVolume"): Read(Kind.VOLUME, PersistentVolume, "persistentvolumes", same),
+    ("storage.k8s.io/v1", "StorageClass"): Read(Kind.STORAGE_CLASS, StorageClass, "storageclasses", same),
+    ("storage.k8s.io/v1", "CSINode"): Read(Kind.CSI_NODE, CSINode, "csinodes", same),
+    ("storage.k8s.io/v1", "CSIDriver"): Read(Kind.CSI_DRIVER, CSIDriver, "csidrivers", same),
+    ("storage.k8s.io/v1", "CSIStorageCapacity"): Read(
+        Kind.STORAGE_CAPACITY, CSIStorageCapacity, "csistoragecapacities", same
+    ),
+    ("storage.k8s.io/v1", "VolumeAttachment"): Read(
+        Kind.ATTACHMENT, VolumeAttachment, "volumeattachments", same
+    ),
 }

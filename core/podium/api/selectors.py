@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from podium.api import schedulable as api
+from podium.api import nodeselector as api
 from podium.api.meta import LabelSelector
 
 Labels = Mapping[str, str]

@@ -8,7 +8,15 @@ from podium.api.findings import ObjectRef
 from podium.api.foreign import KueueWorkload, PodOwner
 from podium.api.groups import CompositeGroup, PodGroup, Workload
 from podium.api.membership import GroupKey, membership
-from podium.api.schedulable import PersistentVolume, PersistentVolumeClaim
+from podium.api.storage import (
+    CSIDriver,
+    CSINode,
+    CSIStorageCapacity,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    StorageClass,
+    VolumeAttachment,
+)
 
 Name = tuple[str, str]  # namespace, name
 Target = Name | GroupKey  # a pod, or a group
@@ -68,6 +76,26 @@ class ClusterReader(Protocol):
     @property
     def volumes(self) -> Mapping[str, PersistentVolume]:
         """Return PersistentVolumes by name; read for scheduling only."""
+
+    @property
+    def storage_classes(self) -> Mapping[str, StorageClass]:
+        """Return StorageClasses by name; read for scheduling only."""
+
+    @property
+    def csi_nodes(self) -> Mapping[str, CSINode]:
+        """Return CSINodes by the name of their node; read for scheduling only."""
+
+    @property
+    def csi_drivers(self) -> Mapping[str, CSIDriver]:
+        """Return CSIDrivers by name; read for scheduling only."""
+
+    @property
+    def storage_capacities(self) -> Mapping[Name, CSIStorageCapacity]:
+        """Return CSIStorageCapacities by namespace and name; read for scheduling only."""
+
+    @property
+    def attachments(self) -> Mapping[str, VolumeAttachment]:
+        """Return VolumeAttachments by name; read for scheduling only."""
 
     @property
     def kueue_workloads(self) -> Mapping[Name, KueueWorkload]:

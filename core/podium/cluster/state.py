@@ -15,11 +15,20 @@ from podium.api.findings import ObjectRef
 from podium.api.foreign import KueueWorkload, PodOwner
 from podium.api.groups import NATIVE_GROUP, CompositeGroup, PodGroup, Workload
 from podium.api.membership import GroupKey, membership
-from podium.api.schedulable import PersistentVolume, PersistentVolumeClaim
+from podium.api.storage import (
+    CSIDriver,
+    CSINode,
+    CSIStorageCapacity,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    StorageClass,
+    VolumeAttachment,
+)
 from podium.cluster.reader import Name
 
 Core = Pod | Node | Namespace | PriorityClass | PodDisruptionBudget
-Storage = PersistentVolumeClaim | PersistentVolume
+CSI = CSINode | CSIDriver | CSIStorageCapacity
+Storage = PersistentVolumeClaim | PersistentVolume | StorageClass | CSI | VolumeAttachment
 Readable = Core | Storage | PodGroup | CompositeGroup | Workload | KueueWorkload | PodOwner
 Observer = Callable[[Readable | None, Readable | None], None]
 # Receives the exception of an observer, and the object of the change.
@@ -53,6 +62,11 @@ class ClusterState:
         self.budgets: dict[Name, PodDisruptionBudget] = {}
         self.claims: dict[Name, PersistentVolumeClaim] = {}
         self.volumes: dict[str, PersistentVolume] = {}
+        self.storage_classes: dict[str, StorageClass] = {}
+        self.csi_nodes: dict[str, CSINode] = {}
+        self.csi_drivers: dict[str, CSIDriver] = {}
+        self.storage_capacities: dict[Name, CSIStorageCapacity] = {}
+        self.attachments: dict[str, VolumeAttachment] = {}
         self.kueue_workloads: dict[Name, KueueWorkload] = {}
         self.owners: dict[ObjectRef, PodOwner] = {}
         self._members: dict[GroupKey, dict[str, Pod]] = {}
@@ -112,6 +126,8 @@ class ClusterState:
         indices = (
             *(self.classes, self.nodes, self.namespaces, self.groups, self.workloads, self.pods),
             *(self.composites, self.budgets, self.claims, self.volumes, self.kueue_workloads, self.owners),
+            *(self.storage_classes, self.csi_nodes, self.csi_drivers, self.storage_capacities),
+            self.attachments,
         )
         for index in indices:
             for each in index.values():
@@ -160,6 +176,16 @@ class ClusterState:
                 return self.claims, name
             case PersistentVolume():
                 return self.volumes, name[1]
+            case StorageClass():
+                return self.storage_classes, name[1]
+            case CSINode():
+                return self.csi_nodes, name[1]
+            case CSIDriver():
+                return self.csi_drivers, name[1]
+            case CSIStorageCapacity():
+                return self.storage_capacities, name
+            case VolumeAttachment():
+                return self.attachments, name[1]
             case KueueWorkload():
                 return self.kueue_workloads, name
             case PodOwner():

@@ -36,7 +36,12 @@ NOT_SERVED = "not served by this cluster"
 
 NOT_FOR_SCHEDULING = "the dump lacks the scheduling fields. Dump the cluster again with this version"
 
-CLUSTER_SCOPED = frozenset((Kind.NODE, Kind.PRIORITY_CLASS, Kind.NAMESPACE, Kind.VOLUME))
+CLUSTER_SCOPED = frozenset(
+    (
+        *(Kind.NODE, Kind.PRIORITY_CLASS, Kind.NAMESPACE, Kind.VOLUME),
+        *(Kind.STORAGE_CLASS, Kind.CSI_NODE, Kind.CSI_DRIVER, Kind.ATTACHMENT),
+    )
+)
 # Kinds that only some commands read.
 _OTHERS = {**SCHEDULING_READS, **PAST_READS}
 _READ_KINDS = {(group_of(api_version), kind): read.kind for (api_version, kind), read in READS.items()}

@@ -15,8 +15,9 @@ import numpy as np
 from podium.api.core import Node, Pod
 from podium.api.findings import ObjectRef
 from podium.api.podrequests import LATEST, UnusableQuantity, allocatable
-from podium.api.schedulable import PersistentVolume, PersistentVolumeClaim, Schedulable, SchedulableNode
+from podium.api.schedulable import Schedulable, SchedulableNode
 from podium.api.selectors import Labels, Selector
+from podium.api.storage import PersistentVolume, PersistentVolumeClaim
 from podium.cluster.reader import Name, name_of
 from podium.schedulerplugin.arrays import Bools, Columns, Int32s, Int64s, Needs, by_id, grown
 from podium.schedulerplugin.features import declared

@@ -11,8 +11,9 @@ Source: VolumeBinding, VolumeZone, VolumeRestrictions and NodeVolumeLimits of ku
 
 from typing import NamedTuple, TypeVar
 
-from podium.api.schedulable import PersistentVolume, PersistentVolumeClaim, Schedulable
+from podium.api.schedulable import Schedulable
 from podium.api.selectors import Labels, NodeRequirement, Requirement, node_terms
+from podium.api.storage import PersistentVolume, PersistentVolumeClaim
 from podium.cluster.reader import Name
 
 _Key = TypeVar("_Key")

@@ -6,13 +6,8 @@ from typing import Any
 import msgspec
 
 from podium.api.core import RawQuantity
-from podium.api.schedulable import (
-    BIND_COMPLETED,
-    PersistentVolume,
-    PersistentVolumeClaim,
-    Schedulable,
-    SchedulableNode,
-)
+from podium.api.schedulable import Schedulable, SchedulableNode
+from podium.api.storage import BIND_COMPLETED, PersistentVolume, PersistentVolumeClaim
 
 NS = "team-a"
 

@@ -51,6 +51,11 @@ def test_every_kind_reaches_the_index(reads: Reads) -> None:
         state.namespaces,
         state.claims,
         state.volumes,
+        state.storage_classes,
+        state.csi_nodes,
+        state.csi_drivers,
+        state.storage_capacities,
+        state.attachments,
     )
     assert sum(len(index) for index in indexes) == len(reads)
     assert loaded.listed == {read.kind for read in reads.values()}

@@ -13,7 +13,8 @@ from podium.api.core import Namespace, PodDisruptionBudget, PriorityClass
 from podium.api.groups import PodGroup
 from podium.api.membership import GroupKey, key_of
 from podium.api.podrequests import resized
-from podium.api.schedulable import PersistentVolume, PersistentVolumeClaim, Schedulable, SchedulableNode
+from podium.api.schedulable import Schedulable, SchedulableNode
+from podium.api.storage import PersistentVolume, PersistentVolumeClaim
 from podium.cluster.reader import Name, group_of
 from podium.cluster.state import Readable
 from podium.groups.divergence import reported

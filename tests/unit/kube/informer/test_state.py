@@ -13,7 +13,16 @@ from podium.api.foreign import KueueWorkload, PodOwner
 from podium.api.groups import GROUP_LABEL, NATIVE_GROUP, PODIUM_GROUP, DisruptionMode, PodGroup, Workload
 from podium.api.membership import GroupKey, membership
 from podium.api.meta import ObjectMeta
-from podium.api.schedulable import PersistentVolume, PersistentVolumeClaim, Schedulable, SchedulableNode
+from podium.api.schedulable import Schedulable, SchedulableNode
+from podium.api.storage import (
+    CSIDriver,
+    CSINode,
+    CSIStorageCapacity,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    StorageClass,
+    VolumeAttachment,
+)
 from podium.cluster.state import ClusterState, Readable
 
 META = ObjectMeta(name="x", namespace="team")
@@ -47,6 +56,11 @@ EVERY_KIND: list[Readable] = [
     SchedulableNode(metadata=ObjectMeta(name="x")),
     PersistentVolumeClaim(metadata=META),
     PersistentVolume(metadata=ObjectMeta(name="x")),
+    StorageClass(metadata=ObjectMeta(name="x")),
+    CSINode(metadata=ObjectMeta(name="x")),
+    CSIDriver(metadata=ObjectMeta(name="x")),
+    CSIStorageCapacity(metadata=META),
+    VolumeAttachment(metadata=ObjectMeta(name="x")),
     KueueWorkload("kueue.x-k8s.io/v1beta1", "Workload", metadata=META),
     _group(NATIVE_GROUP),
     _group(PODIUM_GROUP),

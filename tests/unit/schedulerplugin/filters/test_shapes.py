@@ -10,16 +10,8 @@ from hypothesis import strategies as st
 from tests.support.filters.builders import claim, container, node, pod, volume
 
 from podium.api.meta import LabelSelector
-from podium.api.schedulable import (
-    NodeSelectorTerm as WrittenTerm,
-)
-from podium.api.schedulable import (
-    PersistentVolume,
-    PersistentVolumeClaim,
-    Schedulable,
-    SchedulableSpec,
-    Taint,
-)
+from podium.api.nodeselector import NodeSelectorTerm as WrittenTerm
+from podium.api.schedulable import Schedulable, SchedulableSpec, Taint
 from podium.api.selectors import (
     NodeRequirement,
     Requirement,
@@ -27,6 +19,7 @@ from podium.api.selectors import (
     node_terms,
     selector_of,
 )
+from podium.api.storage import PersistentVolume, PersistentVolumeClaim
 from podium.cluster.state import ClusterState
 from podium.schedulerplugin.shapes import (
     HostPort,

@@ -14,7 +14,8 @@ from tests.support.filters.builders import NS, claim, container, node, pod, volu
 from podium.api.core import Node, Pod
 from podium.api.meta import ObjectMeta
 from podium.api.podrequests import LARGEST
-from podium.api.schedulable import PersistentVolume, PersistentVolumeClaim, Schedulable, SchedulableNode
+from podium.api.schedulable import Schedulable, SchedulableNode
+from podium.api.storage import PersistentVolume, PersistentVolumeClaim
 from podium.cluster.state import ClusterState
 from podium.schedulerplugin.arrays import MOST
 from podium.schedulerplugin.overlay import PENDING, REMOVED, UNKNOWN_NODE
