@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, get_args
 import click
 from tools.docs.sources import Constant, constants, fields, modules
 
+from podium.api import storage
 from podium.cli.config.auditfile import AuditModel, IgnoreModel
 from podium.cli.config.configfile import Strict
 from podium.cli.config.controllerfile import ControllerModel
@@ -62,6 +63,7 @@ OWN = ".podium.dev/"
 OTHERS = (
     "kubectl.kubernetes.io/last-applied-configuration",
     "k8s.io/initial-events-end",
+    storage.NO_PROVISIONER,
     network.PODS,
     network.SERVICES,
 )

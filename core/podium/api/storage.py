@@ -14,11 +14,11 @@ from podium.api.core import RawQuantity
 from podium.api.meta import Int32, LabelSelector, ObjectMeta
 from podium.api.nodeselector import NodeSelector
 
-# Annotations of a claim: set by the volume controller once it is bound, and by the scheduler to start
-# provisioning for a node.
+# An annotation that the volume controller sets on a claim once it is bound.
 BIND_COMPLETED = "pv.kubernetes.io/bind-completed"
+# An annotation of a claim: the node for which its volume is to be provisioned.
 SELECTED_NODE = "volume.kubernetes.io/selected-node"
-# An annotation of a claim or a volume that a controller or the scheduler bound, not a user.
+# An annotation of a claim or a volume that a controller or a scheduler bound, and not a user.
 BOUND_BY_CONTROLLER = "pv.kubernetes.io/bound-by-controller"
 # An annotation of a claim or a volume that overrides spec.storageClassName.
 BETA_CLASS = "volume.beta.kubernetes.io/storage-class"
