@@ -55,6 +55,7 @@ class InformerCache:
         *,
         reads: Reads = FOLLOWED,
         transform: Keep = whole,
+        optional: Collection[Kind] = (),
         groups: Collection[str] = (),
         only: Callable[[Served], bool] = _all,
         clock: Callable[[], float] = time.monotonic,
@@ -65,9 +66,11 @@ class InformerCache:
     ) -> None:
         """`reads` says how each kind is read. `transform` returns the part of each object to keep in memory.
 
-        One process needs a small part of a large cluster. `groups` are API groups that will be served soon,
-        if they are not yet. `only` selects among the served resources of these kinds. `idle` is awaited
-        before each change of the state: it returns when no other thread reads the state.
+        One process needs a small part of a large cluster. Kinds in `optional` are not waited for while the
+        server denies access to them: the process runs without, and `state.unread` has the reason. `groups`
+        are API groups that will be served soon, if they are not yet. `only` selects among the served
+        resources of these kinds. `idle` is awaited before each change of the state: it returns when no other
+        thread reads the state.
         """
         self.state = ClusterState(
             native_served=False, unread={str(kind): NOT_YET for kind in Kind}, failed=self._observer_failed
@@ -76,6 +79,7 @@ class InformerCache:
         self._connection = connection
         self._kinds = frozenset(kinds)
         self._reads = reads
+        self._optional = frozenset(optional)
         self._groups = frozenset(groups)
         self._only = only
         self._transform = transform
@@ -90,9 +94,9 @@ class InformerCache:
 
     @property
     def synced(self) -> bool:
-        """Return whether every wanted kind that is served has been listed once."""
+        """Return whether every wanted kind that is served has been listed once, or is optional and denied."""
         return bool(self._informers) and all(
-            informer.follower.listed for informer, _ in self._informers.values()
+            informer.follower.listed for informer in self._awaited().values()
         )
 
     def waits(self) -> list[str]:
@@ -101,15 +105,18 @@ class InformerCache:
             return ["discovery of the API server has not succeeded yet"]
         return [
             f"{name} not listed yet: {informer.unread}"
-            for name, (informer, _) in self._informers.items()
+            for name, informer in self._awaited().items()
             if not informer.follower.listed
         ]
 
     def denied_resources(self) -> list[str]:
-        """Return one line for each resource that the server denies access to now, listed before or not."""
+        """Return one line for each resource that the server denies access to now, listed before or not.
+
+        Optional ones are left out.
+        """
         return [
             f"{name} cannot be read: {informer.refused}"
-            for name, (informer, _) in self._informers.items()
+            for name, informer in self._awaited().items()
             if informer.refused
         ]
 
@@ -130,7 +137,7 @@ class InformerCache:
         return {name: informer.follower.undecodable_reads for name, (informer, _) in self._informers.items()}
 
     async def ready(self) -> None:
-        """Return when every wanted kind has been listed once."""
+        """Return when every wanted kind has been listed once, or is optional and denied."""
         await self._until(lambda: self.synced)
 
     async def relist(self) -> None:
@@ -147,8 +154,7 @@ class InformerCache:
             self._informers[resource] = informer, self._tasks.create_task(informer.run(), name=resource)
         await self._until(
             lambda: (
-                self.synced
-                and not any(informer.follower.needs_list for informer, _ in self._informers.values())
+                self.synced and not any(informer.follower.needs_list for informer in self._awaited().values())
             )
         )
 
@@ -177,6 +183,14 @@ class InformerCache:
                 await self._world.idle()
                 self._adopt(now, self._tasks)
                 await self._until_next_look()
+
+    def _awaited(self) -> dict[str, Informer]:
+        """Return the informers without those of optional kinds that the server denies, by resource."""
+        return {
+            name: informer
+            for name, (informer, _) in self._informers.items()
+            if not (informer.is_denied and informer.served.read.kind in self._optional)
+        }
 
     async def _look(self) -> Discovery:
         """Return a new discovery. The first one, and one that misses a known resource, needs a ready server.

@@ -88,11 +88,16 @@ class Informer:
     @property
     def unread(self) -> str:
         """Return why the kind cannot be read now; empty when readers have its objects, however old."""
-        if isinstance(self.failure, RefusedError) and self.failure.code == 403:
+        if self.is_denied:
             return missing_permission(self.served, "", "list and watch")
         if self.follower.listed:
             return ""
         return NOT_YET if self.failure is None else str(self.failure)
+
+    @property
+    def is_denied(self) -> bool:
+        """Return whether the server answers 403 for the resource."""
+        return isinstance(self.failure, RefusedError) and self.failure.code == 403
 
     @property
     def is_unknown(self) -> bool:

@@ -154,8 +154,13 @@ async def following(
     kinds: tuple[Kind, ...],
     resources: dict[str, Resource],
     groups: tuple[str, ...] = (),
+    *,
+    optional: tuple[Kind, ...] = (),
 ) -> AsyncIterator[Scene]:
-    """Watch some kinds of a fake server: resources by path, and groups that will be served later."""
+    """Watch some kinds of a fake server: resources by path, and groups that will be served later.
+
+    Kinds in `optional` are not waited for while they are denied.
+    """
     for path, resource in resources.items():
         fake.answers[path] = resource.answer
     time = Time()
@@ -164,6 +169,7 @@ async def following(
         cluster = InformerCache(
             connection,
             kinds,
+            optional=optional,
             groups=groups,
             clock=time.clock,
             sleep=time.sleep,

@@ -4,7 +4,8 @@ Most of tens of thousands of pods are copies of a few. Yet each is read as a doc
 same texts again: containers, constraints, labels and owners. Equal parts are kept once. Fields that no
 decision reads are not kept at all: nearly all annotations, most conditions, volumes that may be mounted
 anywhere. A cache of the last few thousand parts finds nearly all equal ones, because lists come sorted by
-name. Parts are shared, so nothing that is kept may be changed.
+name. Of storage there may be a claim, a volume and an attachment for each pod, so the same holds for it.
+Parts are shared, so nothing that is kept may be changed.
 """
 
 from collections.abc import Iterable
@@ -18,7 +19,21 @@ from podium.api.foreign import PodOwner
 from podium.api.groups import PodGroup
 from podium.api.meta import Condition, ObjectMeta
 from podium.api.schedulable import Schedulable, SchedulableNode, SchedulableSpec, SchedulableStatus, Volume
-from podium.cluster.state import Readable
+from podium.api.storage import (
+    BETA_CLASS,
+    BIND_COMPLETED,
+    BOUND_BY_CONTROLLER,
+    MIGRATED_PLUGINS,
+    SELECTED_NODE,
+    CSIDriver,
+    CSINode,
+    CSIStorageCapacity,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    StorageClass,
+    VolumeAttachment,
+)
+from podium.cluster.state import Readable, Storage
 from podium.schedulerplugin.preemption.target import PREEMPT_FOR_ALL
 from podium.schedulerplugin.preemption.units import PREEMPTION_CLASS, SHRINK
 from podium.schedulerplugin.progress import CHECKPOINT
@@ -36,6 +51,14 @@ _LONGEST = 2**14
 # has 253 at most, and a tenant may write 256 KiB.
 _OF_GROUPS = (CHECKPOINT, DELAY_ANNOTATION, PREEMPT_FOR_ALL, PREEMPTION_CLASS, SHRINK)
 _LONGEST_VALUE = 256
+# The annotations of each kind of storage that are read, and whether its labels are.
+_OF_STORAGE: dict[type[Storage], tuple[tuple[str, ...], bool]] = {
+    PersistentVolumeClaim: ((BIND_COMPLETED, SELECTED_NODE, BOUND_BY_CONTROLLER, BETA_CLASS), False),
+    PersistentVolume: ((BOUND_BY_CONTROLLER, BETA_CLASS), True),
+    CSINode: ((MIGRATED_PLUGINS,), False),
+    **dict.fromkeys((StorageClass, CSIDriver, CSIStorageCapacity, VolumeAttachment), ((), False)),
+}
+_CLASSES = ("storageClassName", "volumeMode", "volumeAttributesClassName")
 # The conditions that are read: for tolerations, for victims, for resizes.
 _CONDITIONS = ("PodScheduled", "DisruptionTarget", "PodResizePending")
 
@@ -55,6 +78,16 @@ def transform(obj: Readable) -> Readable:
         case PodOwner():
             # Only its existence matters.
             return PodOwner(ref=obj.ref, metadata=obj.metadata.identity(), templates={})
+        case (
+            PersistentVolumeClaim()
+            | PersistentVolume()
+            | StorageClass()
+            | CSINode()
+            | CSIDriver()
+            | CSIStorageCapacity()
+            | VolumeAttachment()
+        ):
+            _storage(obj)
         case _:
             pass
     return obj
@@ -67,6 +100,46 @@ def _metadata(metadata: ObjectMeta) -> None:
     metadata.labels = _shared(metadata.labels)
     metadata.ownerReferences = _shared(metadata.ownerReferences)
     metadata.finalizers = _shared(metadata.finalizers)
+
+
+def _storage(obj: Storage) -> None:
+    """Keep the identity and what is read of the metadata, and share the parts that many objects have."""
+    names, labels = _OF_STORAGE[type(obj)]
+    kept = obj.metadata.identity()
+    kept.namespace = _shared_text(kept.namespace)
+    kept.annotations = _shared(_annotations(obj.metadata, names))
+    kept.labels = _shared(obj.metadata.labels) if labels else None
+    match obj:
+        case PersistentVolumeClaim():
+            # An ephemeral claim must belong to its pod.
+            kept.ownerReferences = obj.metadata.ownerReferences
+            obj.spec = _parted(obj.spec, ("accessModes", "selector", "resources"), _CLASSES)
+            obj.status = _shared(obj.status)
+        case PersistentVolume():
+            obj.spec = _parted(obj.spec, ("capacity", "accessModes", "nodeAffinity"), _CLASSES)
+            obj.status = _shared(obj.status)
+            if obj.spec is not None:
+                obj.spec.csi = _parted(obj.spec.csi, (), ("driver",))
+                obj.spec.claimRef = _parted(obj.spec.claimRef, (), ("namespace",))
+        case CSINode():
+            obj.spec = _shared(obj.spec)
+        case CSIStorageCapacity():
+            obj.storageClassName = _shared_text(obj.storageClassName)
+        case VolumeAttachment():
+            obj.spec = _parted(obj.spec, (), ("attacher", "nodeName"))
+        case _:
+            pass
+    obj.metadata = kept
+
+
+def _parted(whole: _T, parts: Iterable[str], texts: Iterable[str]) -> _T:
+    """Share the parts and texts of a Struct by the names of its fields, and return it."""
+    if whole is not None:
+        for part in parts:
+            setattr(whole, part, _shared(getattr(whole, part)))
+        for text in texts:
+            setattr(whole, text, _shared_text(getattr(whole, text)))
+    return whole
 
 
 def _annotations(metadata: ObjectMeta, names: Iterable[str]) -> dict[str, str] | None:

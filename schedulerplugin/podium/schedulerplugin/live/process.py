@@ -61,7 +61,17 @@ KINDS = (
     Kind.NAMESPACE,
     Kind.CLAIM,
     Kind.VOLUME,
+    Kind.STORAGE_CLASS,
+    Kind.CSI_NODE,
+    Kind.CSI_DRIVER,
+    Kind.STORAGE_CAPACITY,
+    Kind.ATTACHMENT,
     Kind.OWNER,
+)
+# The kinds that only claims and attach limits need. Without the right to read them, other pods are placed.
+OPTIONAL_KINDS = (
+    *(Kind.STORAGE_CLASS, Kind.CSI_NODE, Kind.CSI_DRIVER),
+    *(Kind.STORAGE_CAPACITY, Kind.ATTACHMENT),
 )
 # A backlog of thousands of pods is bound in seconds. One event for each would cost as much as the binds.
 _EVENTS = Pace(burst=100, seconds=0.05, room=2000)
@@ -111,6 +121,7 @@ class _SchedulerProcess:
             reads=SCHEDULING_READS,
             transform=transform,
             only=wanted,
+            optional=OPTIONAL_KINDS,
             idle=worker.idle,
             log_event=replica.log_event,
         )

@@ -7,6 +7,7 @@ requests. Other processes lose a right while they run, or take over from each ot
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +41,7 @@ LOW, HIGH = "rights-low", "rights-high"
 PODIUM = Path(sys.executable).with_name("podium")
 LEADS = "\npodium_scheduler_leader 1.0"
 RECORDS = f"/apis/{PODIUM_API}/namespaces/{NAMESPACE}/preemptionrecords"
+STORAGE = {"storageclasses", "csinodes", "csidrivers", "csistoragecapacities", "volumeattachments"}
 NATIVE_API = f"{NATIVE_GROUP}/{NATIVE[NEWEST.minor][0]}"
 
 
@@ -178,6 +180,22 @@ def test_a_process_that_loses_the_right_to_read_is_not_ready(
                 assert "pods cannot be read: " in started.get("/readyz")[1]
                 assert f"{code} {reason}" in started.get("/readyz")[1]
             started.wait_ready()
+
+
+def test_a_process_without_the_rights_on_storage_schedules(server: Server, tmp_path: Path) -> None:
+    """It may be upgraded before its roles. It reads each kind as soon as it may."""
+    with Proxy(server).running() as proxy, ExitStack() as stack:
+        with proxy.fault(Where("/apis/storage.k8s.io/v1/.+"), Refuse(403, "Forbidden")):
+            started = launch(proxy.kubeconfig(tmp_path), tmp_path / "one", "--no-leader-elect")
+            stack.enter_context(ending(started))
+            started.wait_ready()
+            gangs = Gangs(Place(server, NATIVE_API), "unstored")
+            gangs.gang("train", HIGH)
+            started.until(gangs.runs("train"), "it schedules")
+            failed = {each["resource"] for each in started.events if each["event"] == "watch failed"}
+            assert failed == {f"{each}.storage.k8s.io" for each in STORAGE}
+        started.until(lambda: started.log.count('"watch resumed"') == len(STORAGE), "it reads all of them")
+        started.wait_ready()
 
 
 def test_the_next_leader_goes_by_a_list_of_its_own(server: Server, tmp_path: Path) -> None:

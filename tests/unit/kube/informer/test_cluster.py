@@ -244,6 +244,31 @@ async def test_a_kind_we_may_not_read_is_named_until_we_may(tmp_path: Path) -> N
         assert "PriorityClass" not in scene.state.unread
 
 
+async def test_an_optional_kind_is_waited_for_until_it_is_denied(tmp_path: Path) -> None:
+    """A process that is upgraded before its rights goes on without; it reads the kind once it may."""
+    pods, classes = Resource(10, _member()), Resource(10, priority_class("gold", 5))
+    await classes.refuse(503, "ServiceUnavailable")
+    kinds, resources = (Kind.POD, Kind.PRIORITY_CLASS), {PODS: pods, CLASSES: classes}
+    async with following(Fake(), tmp_path, kinds, resources, optional=(Kind.PRIORITY_CLASS,)) as scene:
+        await scene.until(lambda: bool(scene.state.pods) and "watch failed" in " ".join(scene.events()))
+        assert len(scene.cluster.waits()) == 1
+        await classes.refuse(403, "Forbidden")
+        await scene.until(lambda: scene.cluster.synced, step=1.0)
+        assert (scene.cluster.waits(), scene.cluster.denied_resources()) == ([], [])
+        assert scene.state.unread["PriorityClass"].startswith("missing permission: list and watch priorityc")
+        relisting = asyncio.create_task(scene.cluster.relist())
+        await scene.until(relisting.done, step=1.0)
+        await relisting
+        classes.allow()
+        await scene.until(lambda: "gold" in scene.state.classes, step=1.0)
+        assert "PriorityClass" not in scene.state.unread
+        await classes.refuse(403, "Forbidden")
+        await scene.until(lambda: "PriorityClass" in scene.state.unread, step=1.0)
+        assert scene.cluster.synced
+        assert scene.cluster.denied_resources() == []
+        assert set(scene.state.classes) == {"gold"}
+
+
 async def test_a_resource_denied_though_it_is_listed_stays(tmp_path: Path) -> None:
     """Only discovery removes an API; it is requested soon, not at once."""
     classes = Resource(10, priority_class("gold", 5))

@@ -8,10 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.support.filters import builders
 from tests.support.preemption.scene import group, marked_for_deletion, node, scheduled
+from tests.unit.api.test_storage import OBJECTS
 from tests.unit.schedulerplugin.preemption.test_engine_follows import pods
 
 from podium.api.core import MIRROR
-from podium.api.schedulable import Schedulable
+from podium.api.schedulable import SCHEDULING_READS, Schedulable
+from podium.api.storage import BETA_CLASS, BIND_COMPLETED, MIGRATED_PLUGINS, SELECTED_NODE, VolumeAttachment
 from podium.schedulerplugin.live import keep
 from podium.schedulerplugin.live.keep import transform
 from podium.schedulerplugin.preemption.intents import is_leaving, stored_nomination
@@ -161,3 +163,70 @@ def test_very_long_parts_are_not_shared() -> None:
             before[0],
             before[1] + (len(text) <= keep._LONGEST),
         )
+
+
+_LABELS = {"topology.kubernetes.io/zone": "a"}
+_OWNERS = [{"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": "u", "controller": True}]
+_ANNOTATIONS = {
+    BIND_COMPLETED: "yes",
+    SELECTED_NODE: "n1",
+    BETA_CLASS: "c",
+    MIGRATED_PLUGINS: "m",
+    "own": "x",
+}
+# What is kept of the metadata, by kind: labels, annotations, owners. Of the rest only the identity is.
+_OF_METADATA: dict[str, tuple[bool, set[str], bool]] = {
+    "PersistentVolumeClaim": (False, {BIND_COMPLETED, SELECTED_NODE, BETA_CLASS}, True),
+    "PersistentVolume": (True, {BETA_CLASS}, False),
+    "StorageClass": (False, set(), False),
+    "CSINode": (False, {MIGRATED_PLUGINS}, False),
+    "CSIDriver": (False, set(), False),
+    "CSIStorageCapacity": (False, set(), False),
+    "VolumeAttachment": (False, set(), False),
+}
+
+
+@pytest.mark.parametrize(("identity", "stored"), OBJECTS.items(), ids=[kind for _, kind in OBJECTS])
+def test_of_storage_all_but_metadata_is_kept(identity: tuple[str, str], stored: dict[str, Any]) -> None:
+    metadata = {
+        **stored["metadata"],
+        "uid": "u",
+        "resourceVersion": "7",
+        "creationTimestamp": "2026-01-01T00:00:00Z",
+        "labels": _LABELS,
+        "annotations": _ANNOTATIONS,
+        "ownerReferences": _OWNERS,
+        "finalizers": ["f"],
+    }
+    read: Any = msgspec.convert({**stored, "metadata": metadata}, SCHEDULING_READS[identity].type)
+    before = msgspec.to_builtins(read)
+    after: dict[str, Any] = msgspec.to_builtins(transform(read))
+    kept, whole = after.pop("metadata"), before.pop("metadata")
+    assert after == before
+    labels, annotations, owners = _OF_METADATA[identity[1]]
+    assert kept["labels"] == (_LABELS if labels else None)
+    assert set(kept["annotations"] or ()) == annotations
+    assert bool(kept["ownerReferences"]) is owners
+    assert [kept[field] for field in ("creationTimestamp", "finalizers")] == [None, None]
+    for field in ("name", "namespace", "uid", "resourceVersion", "deletionTimestamp"):
+        assert kept[field] == whole[field]
+
+
+def test_attachments_share_driver_and_node() -> None:
+    """There may be a hundred thousand, and each has a volume of its own."""
+
+    def attached(volume: str) -> VolumeAttachment:
+        spec = {
+            "attacher": "csi." + "example",
+            "nodeName": "n" + "1",
+            "source": {"persistentVolumeName": volume},
+        }
+        read = msgspec.json.decode(msgspec.json.encode({"spec": spec}), type=VolumeAttachment)
+        assert transform(read) is read
+        return read
+
+    first, second = attached("a").spec, attached("b").spec
+    assert first is not None
+    assert second is not None
+    assert first.attacher is second.attacher
+    assert first.nodeName is second.nodeName
