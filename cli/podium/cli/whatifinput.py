@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 import click
 import msgspec
 
-from podium.api.core import DEFAULT_SCHEDULER
+from podium.api.core import DEFAULT_SCHEDULER, Pod
 from podium.api.findings import ObjectRef
 from podium.api.membership import GroupKey, membership
 from podium.api.meta import instant
@@ -30,7 +30,7 @@ from podium.cli.config.schedulersettings import (
 )
 from podium.cli.render.whatif_words import Basis, approximation_line, target_words
 from podium.cluster.reader import ClusterReader, Name, Target
-from podium.documents.load import NOT_IN_INPUT, NOT_SERVED, Loaded, Scope
+from podium.documents.load import NOT_IN_INPUT, NOT_SERVED, STORAGE_KINDS, Loaded, Scope
 from podium.errors import PodiumError, PodiumUsageError
 from podium.schedulerplugin.semantics import Semantics
 from podium.text import some
@@ -42,11 +42,8 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
-# The kinds that a plan reads beside nodes.
-_PLANNED_WITH = (
-    *(Kind.POD, Kind.POD_GROUP, Kind.PRIORITY_CLASS, Kind.BUDGET),
-    *(Kind.NAMESPACE, Kind.CLAIM, Kind.VOLUME),
-)
+# The kinds that a plan reads beside nodes and STORAGE_KINDS.
+_PLANNED_WITH = (Kind.POD, Kind.POD_GROUP, Kind.PRIORITY_CLASS, Kind.BUDGET, Kind.NAMESPACE)
 # The minor that each kube-scheduler release uses for its arithmetic.
 _NAMED_MINORS = {Semantics.V1_36: 36, Semantics.V1_37: 37}
 # Maximum number of pending groups and pods in an error.
@@ -78,16 +75,19 @@ class ChosenSemantics(NamedTuple):
 
 
 class Assumptions(NamedTuple):
-    """The assumptions of an answer: the time, the semantics, and the settings of the target's scheduler."""
+    """The assumptions of an answer: the time, the semantics, and the settings of the target's scheduler.
+
+    `unknown` lists the kinds that the answer lacks, each with the reason.
+    """
 
     moment: PlanTime
     rules: ChosenSemantics
     chosen: ChosenSettings
+    unknown: list[str]
 
-    def basis(self, source: str, loaded: Loaded) -> Basis:
+    def basis(self, source: str) -> Basis:
         """Return the basis of an answer; `source` is the input in words."""
-        (at, at_why), (semantics, why, _, other) = self.moment, self.rules
-        unknown = not_known(loaded)
+        (at, at_why), (semantics, why, _, other), unknown = self.moment, self.rules, self.unknown
         settings, approximation = self.chosen.sentence, approximation_line(other)
         return Basis(semantics, why, written(at), at_why, source, unknown, settings, approximation)
 
@@ -194,7 +194,8 @@ def assume(
     """Return the assumptions for a target; `given` settings and `semantics` override its scheduler's."""
     rules = choose_rules(semantics, target, loaded, live=live)
     chosen = choose_settings(rules.semantics, scheduler(target, loaded.state), loaded, given)
-    return Assumptions(moment, rules, chosen)
+    planned_with = (*_PLANNED_WITH, *storage_for(loaded.state.pods.values(), loaded))
+    return Assumptions(moment, rules, chosen, not_known(loaded, planned_with))
 
 
 def by_scheduler(view: ClusterReader, choose: Callable[[Target], T]) -> Callable[[Target], T]:
@@ -341,8 +342,16 @@ def check_whole(loaded: Loaded) -> None:
         raise PodiumUsageError("the input has no nodes. Add them with -f")
 
 
-def not_known(loaded: Loaded, kinds: Iterable[Kind] = _PLANNED_WITH) -> list[str]:
-    """Return the kinds that an answer lacks (by default those of a plan), each with the reason."""
+def storage_for(pods: Iterable[Pod], loaded: Loaded) -> tuple[Kind, ...]:
+    """Return STORAGE_KINDS if one of them was not read and a pod has a claim or a disk, else no kind."""
+    if not not_known(loaded, STORAGE_KINDS):
+        return ()
+    volumes = (each for pod in pods if isinstance(pod, Schedulable) for each in pod.spec.volumes or ())
+    return STORAGE_KINDS if any(each.places for each in volumes) else ()
+
+
+def not_known(loaded: Loaded, kinds: Iterable[Kind]) -> list[str]:
+    """Return the kinds of these that an answer lacks, each with the reason."""
     unread = loaded.state.unread
     return [f"{kind}: {unread[kind]}" for kind in kinds if unread.get(kind, NOT_SERVED) != NOT_SERVED]
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
+from podium.api.core import Pod
 from podium.api.membership import GroupKey
 from podium.api.reads import Kind
 from podium.cli import whatifinput
@@ -95,7 +96,7 @@ def explain_query(
     except PodiumError as error:
         # Between two readings of a live cluster the pod was bound, or deleted.
         return WhyAnswer(_without_plan(account, str(error)))
-    basis = assumed.basis("", read.whole)
+    basis = assumed.basis("")
     foreign = (basis.approximation,) if basis.approximation else ()
     unknown = dict.fromkeys((*foreign, *account.unknown, *basis.unknown))
     account = msgspec.structs.replace(account, prospect=explain.prospect(made), unknown=tuple(unknown))
@@ -116,8 +117,10 @@ def account_input(question: WhyQuery, read: "WhyData", rules: ChosenSemantics) -
     state, tenant = read.near.state, question.tenant
     classes = None if Kind.PRIORITY_CLASS in state.unread else state.classes
     server = ServerInfo(rules.minor, f"1.{rules.minor}")
-    scheduler = whatifinput.scheduler(_target(question, state), state)
+    target = _target(question, state)
+    scheduler = whatifinput.scheduler(target, state)
     chosen = choose_settings(rules.semantics, scheduler, read.near, of_file(question.config))
+    storage = whatifinput.storage_for(_pods(target, state), read.near)
     views = [state] if read.whole is None or read.whole is read.near else [state, read.whole.state]
     return WhyInput(
         view=state,
@@ -125,7 +128,7 @@ def account_input(question: WhyQuery, read: "WhyData", rules: ChosenSemantics) -
         past=read.past,
         known=read.known if tenant is None else tenant.__eq__,
         name_of=names(views),
-        unknown=(*read.unknown, *whatifinput.not_known(read.near, _FACTS)),
+        unknown=(*read.unknown, *whatifinput.not_known(read.near, (*_FACTS, *storage))),
         rules=PriorityRules(chosen.settings, server, classes),
         settings=chosen.sentence,
         minor=rules.minor,
@@ -138,6 +141,13 @@ def _target(question: WhyQuery, view: ClusterReader) -> Target:
     if question.kind == "pod":
         return question.name
     return whatifinput.find_group(view, question.name) or GroupKey(False, *question.name)
+
+
+def _pods(target: Target, view: ClusterReader) -> list[Pod]:
+    """Return a pod, or the pods of a group; none if there is no such pod."""
+    if isinstance(target, GroupKey):
+        return list(view.members(target).values())
+    return [view.pods[target]] if target in view.pods else []
 
 
 def not_found_message(question: WhyQuery, read: "WhyData") -> str:

@@ -169,6 +169,11 @@ class Volume(msgspec.Struct, gc=False):
     # A disk that kube-scheduler neither compares nor counts.
     vsphereVolume: Present | None = None
 
+    @property
+    def places(self) -> bool:
+        """Return whether the volume may restrict the nodes of its pod: it is a claim or a disk."""
+        return self != Volume(name=self.name)
+
 
 class SchedulableSpec(PodSpec, gc=False):
     """spec of a pod, with the fields that decide its placement."""

@@ -35,12 +35,18 @@ NOT_IN_INPUT = "not in the input"
 NOT_SERVED = "not served by this cluster"
 
 NOT_FOR_SCHEDULING = "the dump lacks the scheduling fields. Dump the cluster again with this version"
+NOT_FOR_VOLUMES = "the dump lacks the storage fields. Dump the cluster again with this version"
 
 CLUSTER_SCOPED = frozenset(
     (
         *(Kind.NODE, Kind.PRIORITY_CLASS, Kind.NAMESPACE, Kind.VOLUME),
         *(Kind.STORAGE_CLASS, Kind.CSI_NODE, Kind.CSI_DRIVER, Kind.ATTACHMENT),
     )
+)
+# The kinds that only pods with claims or disks need.
+STORAGE_KINDS = (
+    *(Kind.CLAIM, Kind.VOLUME, Kind.STORAGE_CLASS),
+    *(Kind.CSI_NODE, Kind.CSI_DRIVER, Kind.STORAGE_CAPACITY, Kind.ATTACHMENT),
 )
 # Kinds that only some commands read.
 _OTHERS = {**SCHEDULING_READS, **PAST_READS}
@@ -118,9 +124,10 @@ class ClusterInfo(msgspec.Struct, frozen=True, kw_only=True):
     """The data on a cluster beside its objects: the first item in the output of `podium dump`.
 
     `server` is the API server's version (`v1.37.0`). `unread` says why a kind is not in the dump, and
-    `scheduling` that its objects have the fields of SCHEDULING_READS. Of the labels of pods and namespaces
-    only those with keys in `labels` are present; None means all of them, and none under pseudonyms.
-    `scheduler` is the file of Podium's scheduler.
+    `scheduling` that its objects have the fields of SCHEDULING_READS. `storage` says so of STORAGE_KINDS:
+    older dumps have two of them, with fewer fields. Of the labels of pods and namespaces only those with keys
+    in `labels` are present; None means all of them, and none under pseudonyms. `scheduler` is the file of
+    Podium's scheduler.
     """
 
     apiVersion: str = CLUSTER_INFO[0]
@@ -130,6 +137,7 @@ class ClusterInfo(msgspec.Struct, frozen=True, kw_only=True):
     selector: str = ""
     unread: dict[str, str] = {}
     scheduling: bool = False
+    storage: bool = False
     labels: list[str] | None = None
     scheduler: SchedulerFile | None = None
 
@@ -287,14 +295,14 @@ class Loader:
         Raises PodiumUsageError if the scope has no object of the input.
         """
         self._filter.check()
-        info = self._info or ClusterInfo(scheduling=True)
+        info = self._info or ClusterInfo(scheduling=True, storage=True)
         # A composite group is found only where it is; its absence proves nothing and limits no rule.
         kinds = dict.fromkeys(
             str(read.kind) for read in self._reads.values() if read.kind is not Kind.COMPOSITE_GROUP
         )
         unread = {kind: NOT_IN_INPUT for kind in kinds if kind not in self._listed} | self._partly
-        if SCHEDULING_READS.items() <= self._reads.items() and not info.scheduling:
-            unread |= {Kind.POD: NOT_FOR_SCHEDULING, Kind.NODE: NOT_FOR_SCHEDULING}
+        if SCHEDULING_READS.items() <= self._reads.items():
+            unread |= _lacking(info, self._listed)
         unread |= {kind: why for kind, why in info.unread.items() if kind in kinds}
         self._state.unread = unread
         selectors = ",".join(filter(None, (info.selector, self._scope.selector)))
@@ -345,6 +353,17 @@ class Loader:
             raise document.error("is missing. Give the object a name", "metadata.name")
         self._unnamed += 1
         return f"{generate_name}*{self._unnamed}"
+
+
+def _lacking(info: ClusterInfo, listed: Collection[Kind]) -> dict[str, str]:
+    """Return the kinds of which a dump of an older version lacks objects or fields, with the reason."""
+    lacking: dict[str, str] = {}
+    if not info.scheduling:
+        lacking |= dict.fromkeys((Kind.POD, Kind.NODE), NOT_FOR_SCHEDULING)
+    if not info.storage:
+        dumped = (Kind.CLAIM, Kind.VOLUME)
+        lacking |= {kind: NOT_FOR_VOLUMES for kind in STORAGE_KINDS if kind in dumped or kind not in listed}
+    return lacking
 
 
 def load_state(

@@ -148,6 +148,7 @@ async def _read(
         selector=scope.selector,
         unread=unread,
         scheduling=scheduling,
+        storage=scheduling,
         scheduler=await _scheduler_file(connection) if scheduling else None,
     )
     return collector, info

@@ -92,10 +92,11 @@ OBJECTS: dict[tuple[str, str], dict[str, Any]] = {
 }
 
 
-def _without_nulls(value: Any) -> Any:
+def without_nulls(value: Any) -> Any:
+    """Return a value without the fields that are null."""
     if isinstance(value, dict):
-        return {key: _without_nulls(each) for key, each in value.items() if each is not None}
-    return [_without_nulls(each) for each in value] if isinstance(value, list) else value
+        return {key: without_nulls(each) for key, each in value.items() if each is not None}
+    return [without_nulls(each) for each in value] if isinstance(value, list) else value
 
 
 @pytest.mark.parametrize(("identity", "stored"), OBJECTS.items(), ids=[kind for _, kind in OBJECTS])
@@ -103,7 +104,7 @@ def test_every_field_that_is_stored_is_read(identity: tuple[str, str], stored: d
     api_version, kind = identity
     written = {"apiVersion": api_version, "kind": kind, **stored}
     read = msgspec.json.decode(msgspec.json.encode(written), type=SCHEDULING_READS[identity].type)
-    assert _without_nulls(msgspec.to_builtins(read)) == written
+    assert without_nulls(msgspec.to_builtins(read)) == written
 
 
 @pytest.mark.parametrize(
@@ -159,4 +160,4 @@ DISKS = {
 @pytest.mark.parametrize(("field", "disk"), DISKS.items(), ids=DISKS)
 def test_the_disk_of_a_pod_is_read_by_what_names_it(field: str, disk: dict[str, Any]) -> None:
     volume = msgspec.convert({"name": "data", field: {**disk, "fsType": "ext4"}}, Volume)
-    assert _without_nulls(msgspec.to_builtins(volume)) == {"name": "data", field: disk}
+    assert without_nulls(msgspec.to_builtins(volume)) == {"name": "data", field: disk}

@@ -252,7 +252,7 @@ def _plan(question: WhatIfQuery, loaded: Loaded, moment: PlanTime, added: AddedF
     given = PlanInput(state, moment.at, assumed_of, namer=names.name if names is not None else full_name)
     source = inputs.source(question.files, loaded)
     unplanned = {} if question.pod or question.group else added.unplanned
-    made = report(given, targets, added.targets, lambda assumed: assumed.basis(source, loaded), unplanned)
+    made = report(given, targets, added.targets, lambda assumed: assumed.basis(source), unplanned)
     made = made._replace(most=added.most)
     if names is not None:
         made = made._replace(plan=names.redact_plan(made.plan))
@@ -288,7 +288,7 @@ def _threat(question: WhatIfQuery, victim: Name, loaded: Loaded, moment: PlanTim
     assumed = _assumed(question, loaded, moment, target)
     engine = Engine(loaded.state, assumed.chosen.settings, assumed.rules.minor)
     found = threat(engine, target, moment.at)
-    basis = assumed.basis(inputs.source(question.files, loaded), loaded)
+    basis = assumed.basis(inputs.source(question.files, loaded))
     return WhatIfAnswer(
         faces.threat_document(found) | {"notRead": list(basis.unknown)},
         functools.partial(faces.threat_table, found, basis),

@@ -162,7 +162,7 @@ class Answers:
 
     def report(self, planned: ProspectPlan) -> WhatIf:
         """Return the plan of an account with the additional data of `podium whatif`."""
-        basis = planned.assumed.basis(self.source, self.read.near)
+        basis = planned.assumed.basis(self.source)
         return report_of(planned.plan, planned.target, self.state, basis)
 
     def related(self, kind: str, name: Name) -> Related:
@@ -211,7 +211,7 @@ class Answers:
                 return made._replace(rules=made.rules._replace(why=_CHOSEN)) if form.semantics else made
 
             query = PlanInput(loaded.state, moment.at, by_scheduler(loaded.state, assumed), self._engine)
-            made = report(query, targets, added, lambda chosen: chosen.basis(self.source, loaded), unplanned)
+            made = report(query, targets, added, lambda chosen: chosen.basis(self.source), unplanned)
             return PlanAnswer(made, notes)
 
     def threat(self, kind: str, victim: str, clock: datetime) -> tuple[Threat, Basis]:
@@ -229,7 +229,7 @@ class Answers:
         with collector_paused(), loaded.origins.placed():
             engine = self._engine(loaded.state, assumed.chosen.settings, assumed.rules.minor)
             found = threat(engine, target, moment.at)
-        return found, assumed.basis(self.source, loaded)
+        return found, assumed.basis(self.source)
 
     def _moment(self, form: Form, clock: datetime) -> PlanTime:
         """Return the time of a plan. Raises PodiumError in the words of the form."""
@@ -281,6 +281,9 @@ class Answers:
                 volume = whole.volumes.get((claim.spec.volumeName if claim.spec is not None else None) or "")
                 if volume is not None:
                     part.apply(volume)
+                storage_class = whole.storage_classes.get(claim.storage_class)
+                if storage_class is not None:
+                    part.apply(storage_class)
         return part
 
     def _members(self, key: GroupKey) -> Iterator[Member]:

@@ -18,7 +18,7 @@ from podium.api.core import MIRROR
 from podium.api.foreign import PodOwner
 from podium.api.groups import PodGroup
 from podium.api.meta import Condition, ObjectMeta
-from podium.api.schedulable import Schedulable, SchedulableNode, SchedulableSpec, SchedulableStatus, Volume
+from podium.api.schedulable import Schedulable, SchedulableNode, SchedulableSpec, SchedulableStatus
 from podium.api.storage import (
     BETA_CLASS,
     BIND_COMPLETED,
@@ -152,7 +152,7 @@ def _spec(spec: SchedulableSpec) -> SchedulableSpec:
     """Return a spec that shares everything but the node with the other copies of the pod."""
     node, spec.nodeName = spec.nodeName, None
     # A volume with only the service account token has a name that is generated for each pod.
-    spec.volumes = [each for each in spec.volumes or () if _binds(each)] or None
+    spec.volumes = [each for each in spec.volumes or () if each.places] or None
     shared = _shared(spec)
     return shared if node is None else msgspec.structs.replace(shared, nodeName=_shared_text(node))
 
@@ -174,11 +174,6 @@ def _condition(condition: Condition) -> Condition:
     condition.message = _shared_text(condition.message)
     condition.lastTransitionTime = _shared_text(condition.lastTransitionTime)
     return condition
-
-
-def _binds(volume: Volume) -> bool:
-    """Return whether a volume may restrict the nodes of its pod."""
-    return volume != Volume(name=volume.name)
 
 
 def _shared(part: _T) -> _T:

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from click.testing import CliRunner
 from tests.support.connection.cluster import (
@@ -15,6 +16,7 @@ from tests.support.connection.cluster import (
     create_pod,
     kubeconfig_of,
 )
+from tests.support.connection.storage import DRIVER, create_storage
 from tests.support.dump.compare import anonymous
 from tests.support.servers import Server, exclusive
 
@@ -47,29 +49,8 @@ def divergent(request: pytest.FixtureRequest) -> Iterator[Server]:
             "spec": {"maxUnavailable": 1, "selector": {"matchLabels": {"app": "x"}}},
         }
         create(server, "/apis/policy/v1/namespaces/team/poddisruptionbudgets", budget)
-        _create_storage(server)
+        create_storage(server, "team")
         yield server
-
-
-def _create_storage(server: Server) -> None:
-    """Create a claim and its volume, with private data in them."""
-    room = {"accessModes": ["ReadWriteOnce"], "storageClassName": "hunter2"}
-    claim = {
-        "metadata": {"name": "data", "annotations": {"pv.kubernetes.io/bind-completed": "yes"}},
-        "spec": {**room, "volumeName": "disk", "resources": {"requests": {"storage": "1Gi"}}},
-    }
-    create(server, "/api/v1/namespaces/team/persistentvolumeclaims", claim)
-    terms = [{"matchExpressions": [{"key": "zone", "operator": "In", "values": ["east"]}]}]
-    volume = {
-        "metadata": {"name": "disk"},
-        "spec": {
-            **room,
-            "capacity": {"storage": "1Gi"},
-            "hostPath": {"path": "/secret-project"},
-            "nodeAffinity": {"required": {"nodeSelectorTerms": terms}},
-        },
-    }
-    create(server, "/api/v1/persistentvolumes", volume)
 
 
 def _json(kubeconfig: Path) -> Any:
@@ -96,7 +77,8 @@ def test_the_audit_of_the_dump_is_the_audit_of_the_server(
     else:
         assert report == live
     text = path.read_text()
-    for secret in ("hunter2", "secret-project", "secret-label"):
+    named = ("acme", "fast-class", "vol-0123", "storage-node", '"disk"', '"east"', '"zone"')
+    for secret in ("hunter2", "secret-project", "secret-label", *(named if flags else ())):
         assert secret not in text
 
 
@@ -112,7 +94,20 @@ def test_a_plan_can_be_made_from_the_dump(divergent: Server, tmp_path: Path) -> 
     assert state.pods["team", "train-0"].spec == live.pods["team", "train-0"].spec
     assert state.claims["team", "data"].bound
     assert state.volumes["disk"].spec == live.volumes["disk"].spec
+    assert state.storage_classes["fast-class"].provisioner == DRIVER
+    for index in ("storage_classes", "csi_nodes", "csi_drivers", "storage_capacities", "attachments"):
+        dumped, read = getattr(state, index), getattr(live, index)
+        assert set(dumped) == set(read)
+        assert {key: _described(each) for key, each in dumped.items()} == {
+            key: _described(each) for key, each in read.items()
+        }
+    assert len(state.csi_nodes) == len(state.csi_drivers) == len(state.attachments) == 1
     assert set(state.namespaces) == set(live.namespaces)
+
+
+def _described(stored: msgspec.Struct) -> dict[str, Any]:
+    """Return the fields of an object beside its metadata."""
+    return {name: getattr(stored, name) for name in stored.__struct_fields__ if name != "metadata"}
 
 
 def test_volumes_that_may_not_be_read_are_named(divergent: Server, tmp_path: Path) -> None:
@@ -122,8 +117,16 @@ def test_volumes_that_may_not_be_read_are_named(divergent: Server, tmp_path: Pat
     path = tmp_path / "dump.json"
     done = CliRunner().invoke(dump, ["--kubeconfig", str(reader), "-A", "-o", str(path)])
     assert done.exit_code == 0, done.stderr
-    missing = 'missing permission: list persistentvolumes (API group "") cluster-wide'
-    assert f"podium: not included: PersistentVolume: {missing}" in done.stderr
     state = load_state(split(path.read_bytes(), str(path)), strict=True, reads=SCHEDULING_READS).state
-    assert state.unread["PersistentVolume"] == missing
+    for kind, resource, group in (
+        ("PersistentVolume", "persistentvolumes", ""),
+        ("StorageClass", "storageclasses", "storage.k8s.io"),
+        ("CSINode", "csinodes", "storage.k8s.io"),
+        ("CSIDriver", "csidrivers", "storage.k8s.io"),
+        ("CSIStorageCapacity", "csistoragecapacities", "storage.k8s.io"),
+        ("VolumeAttachment", "volumeattachments", "storage.k8s.io"),
+    ):
+        missing = f'missing permission: list {resource} (API group "{group}") cluster-wide'
+        assert f"podium: not included: {kind}: {missing}" in done.stderr
+        assert state.unread[kind] == missing
     assert "Pod" not in state.unread

@@ -176,6 +176,7 @@ async def test_the_file_is_a_list_of_typed_lists(fake: Fake, tmp_path: Path) -> 
         "selector": "",
         "unread": dict.fromkeys(missing, "not served by this cluster"),
         "scheduling": True,
+        "storage": True,
         "scheduler": None,
     }
     counts = {(each["apiVersion"], each["kind"]): len(each["items"]) for each in lists}

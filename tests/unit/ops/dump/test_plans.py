@@ -6,9 +6,19 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
+from tests.unit.api.test_storage import OBJECTS
 
+from podium.api.reads import Kind
 from podium.api.schedulable import SCHEDULING_READS
-from podium.documents.load import NOT_FOR_SCHEDULING, ClusterInfo, Loaded, load_state
+from podium.documents.load import (
+    NOT_FOR_SCHEDULING,
+    NOT_FOR_VOLUMES,
+    NOT_IN_INPUT,
+    STORAGE_KINDS,
+    ClusterInfo,
+    Loaded,
+    load_state,
+)
 from podium.documents.split import split
 from podium.kube.discovery import Served
 from podium.kube.listing import Page
@@ -115,6 +125,11 @@ CLUSTER: list[Document] = [
             }
         },
     },
+    *(
+        {"apiVersion": api_version, "kind": kind, **stored}
+        for (api_version, kind), stored in OBJECTS.items()
+        if api_version == "storage.k8s.io/v1"
+    ),
     {
         "apiVersion": "policy/v1",
         "kind": "PodDisruptionBudget",
@@ -140,7 +155,7 @@ def _dumped(rename: Callable[[str], str] | None) -> bytes:
         found = [each for each in documents if (each.apiVersion, each.kind) == (api_version, kind)]
         if found:
             recorder.add_page(Page(Served(api_version, kind, read, read.plural, namespaced=True), found))
-    return b"".join(lines(recorder, ClusterInfo(scheduling=True), rename))
+    return b"".join(lines(recorder, ClusterInfo(scheduling=True, storage=True), rename))
 
 
 def _kind(made: Plan) -> tuple[Any, ...]:
@@ -189,7 +204,7 @@ def test_fields_that_no_plan_needs_are_not_in_a_dump() -> None:
     """The dump has no label that nothing selects by, and under pseudonyms no name."""
     assert b"hunter2" not in _dumped(None)
     text = _dumped(RENAME)
-    for name in (b"corp", b"vision", b"kind-", b"web", b"10.0.0.1", b"disk", b"front"):
+    for name in (b"corp", b'"vision', b"kind-", b"web", b"10.0.0.1", b"disk", b"front"):
         assert name not in text
 
 
@@ -216,3 +231,38 @@ def test_a_dump_of_former_times_says_that_it_is_none_for_plans() -> None:
     assert "Pod" not in audited.state.unread
     assert not {"PersistentVolume", "Namespace"} & set(audited.state.unread)
     assert audited.skipped == {}
+
+
+def _of_former_times(*further: Document) -> Loaded:
+    """Return a dump of the version before the kinds of storage, with further files."""
+    info = {"apiVersion": "cli.podium.dev/v1", "kind": "ClusterInfo", "scheduling": True}
+    dumped = [each for each in CLUSTER if not each["apiVersion"].startswith("storage.")]
+    return _load(
+        json.dumps({"apiVersion": "v1", "kind": "List", "items": [info, *dumped, *further]}).encode()
+    )
+
+
+def test_a_dump_without_storage_says_so() -> None:
+    """Its claims and volumes lack fields. Plans of pods without them are as before."""
+    loaded = _of_former_times()
+    assert {kind: why for kind, why in loaded.state.unread.items() if why != NOT_IN_INPUT} == dict.fromkeys(
+        STORAGE_KINDS, NOT_FOR_VOLUMES
+    )
+    assert set(loaded.state.claims) == {("team", "data")}
+    assert plan(loaded.state, ("team", "plain"), NOW) == plan(_original().state, ("team", "plain"), NOW)
+
+
+def test_a_kind_of_another_file_is_not_lacking() -> None:
+    classes = {"apiVersion": "storage.k8s.io/v1", "kind": "StorageClassList", "items": []}
+    unread = _of_former_times(classes).state.unread
+    assert Kind.STORAGE_CLASS not in unread
+    assert unread[Kind.CSI_NODE] == NOT_FOR_VOLUMES
+
+
+def test_storage_comes_back_from_a_dump() -> None:
+    """Without pseudonyms each object of storage is the cluster's, and no kind is missing."""
+    loaded, original = _load(_dumped(None)).state, _original().state
+    for index in ("storage_classes", "csi_nodes", "csi_drivers", "storage_capacities", "attachments"):
+        assert getattr(loaded, index) == getattr(original, index)
+        assert len(getattr(loaded, index)) == 1
+    assert not set(STORAGE_KINDS) & set(loaded.unread)
