@@ -27,6 +27,7 @@ from tests.support.expand.files import (
     role,
     template,
 )
+from tests.unit.api.test_storage import OBJECTS
 
 from podium.api.groups import DisruptionMode, PodGroup
 from podium.api.membership import GroupKey
@@ -321,6 +322,25 @@ def test_objects_that_plans_need_are_added_and_the_rest_is_counted() -> None:
     assert (set(state.nodes), set(state.budgets)) == ({"n"}, {("t", "b")})
     assert (set(state.claims), set(state.volumes)) == ({("t", "c")}, {"v"})
     assert expansion.notes == ("skipped, no plan depends on them: 2 v1 Service",)
+
+
+def test_storage_of_a_file_is_added() -> None:
+    """Classes, drivers, nodes and attachments have no namespace; a capacity without one is in `default`."""
+    stored = [
+        {**each, "apiVersion": api_version, "kind": kind, "metadata": {"name": each["metadata"]["name"]}}
+        for (api_version, kind), each in OBJECTS.items()
+        if api_version == "storage.k8s.io/v1"
+    ]
+    state = cluster()
+    replaced = "CSIDriver csi.example, CSINode n1, CSIStorageCapacity default/csisc-1 and 2 more"
+    for notes in ((), (f"replaces stored objects: {replaced}",)):
+        expansion = add(state, *stored)
+        for each in expansion.objects:
+            state.apply(each)
+        assert expansion.notes == notes
+    assert (set(state.storage_classes), set(state.csi_nodes)) == ({"fast"}, {"n1"})
+    assert (set(state.csi_drivers), set(state.attachments)) == ({"csi.example"}, {"csi-1"})
+    assert set(state.storage_capacities) == {("default", "csisc-1")}
 
 
 def test_a_kind_that_is_not_read_is_never_called_irrelevant() -> None:
