@@ -24,7 +24,7 @@ from podium.schedulerplugin.engine import Engine
 from podium.schedulerplugin.features import declared
 from podium.schedulerplugin.overlay import PENDING, UNKNOWN_NODE
 from podium.schedulerplugin.progress import start_of
-from podium.schedulerplugin.volumes import claims_of
+from podium.schedulerplugin.volumes.claims import claims_of
 
 # Pods that are compared beside each node. Computing one pod's shape takes up to 0.1 ms, so a step of five
 # nodes stays below 10 ms. A cluster of 5,000 nodes and 100,000 pods takes 2,000 such steps.

@@ -17,7 +17,7 @@ from podium.api.schedulable import Schedulable
 from podium.api.selectors import Labels, Selector
 from podium.schedulerplugin.arrays import Needs
 from podium.schedulerplugin.shapes import Shape, fingerprint, shape_of
-from podium.schedulerplugin.volumes import Volumes
+from podium.schedulerplugin.volumes.index import Volumes
 
 # Replaces any value that no selector names; no label and no selector can have it.
 OTHER = "\0"

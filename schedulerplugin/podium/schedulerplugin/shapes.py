@@ -27,7 +27,9 @@ from podium.api.selectors import (
     selector_of,
 )
 from podium.schedulerplugin.features import required as required_features
-from podium.schedulerplugin.volumes import Alternatives, Volumes, reach
+from podium.schedulerplugin.volumes.claims import claims_refusal
+from podium.schedulerplugin.volumes.index import Volumes
+from podium.schedulerplugin.volumes.reach import Alternatives, Reach, reach
 
 # JSON has integers of any size, where MessagePack has 64 bits; both take the same time.
 _ENCODER = msgspec.json.Encoder()
@@ -89,10 +91,11 @@ class Shape(NamedTuple):
     Of `labels` a snapshot keeps what selectors distinguish (see `labels`); `labelled` pods have some.
 
     `requests` are in milli cpu and units (see `podium.api.podrequests`), `scored` is (milli cpu, bytes) for
-    scores. One term of `node_required` must match; None requires nothing. `volumes` and `zones` hold such
-    alternatives for every bound volume, and each volume's must be met. `features` are those that a node must
-    declare (see `features`). `preferred_pods` have a negative weight if the pods are to be avoided.
-    `node_name` is set by a caller that plans for a pod that names a node it is not on yet.
+    scores. One term of `node_required` must match; None requires nothing. `refused` says why the pod's claims
+    keep it from every node, empty if they do not. `volumes` and `zones` hold alternatives for every bound
+    volume, and each volume's must be met; `volume_missing` says that one does not exist. `features` are those
+    that a node must declare (see `features`). `preferred_pods` have a negative weight if the pods are to be
+    avoided. `node_name` is set by a caller that plans for a pod that names a node it is not on yet.
     """
 
     namespace: str = ""
@@ -110,8 +113,10 @@ class Shape(NamedTuple):
     preferred_pods: tuple[tuple[int, PodTerm], ...] = ()
     spread: tuple[SpreadConstraint, ...] = ()
     soft_spread: tuple[SpreadConstraint, ...] = ()
+    refused: str = ""
     volumes: tuple[Alternatives, ...] = ()
     zones: tuple[Alternatives, ...] = ()
+    volume_missing: bool = False
     features: tuple[str, ...] = ()
     unusable: tuple[UnusableQuantity, ...] = ()
     missing: tuple[str, ...] = ()
@@ -205,7 +210,8 @@ class _ShapeBuilder:
         affinity = spec.affinity or api.Affinity()
         near, apart = affinity.podAffinity or api.PodAffinity(), affinity.podAntiAffinity or api.PodAffinity()
         required, preferred = self.nodes(affinity.nodeAffinity or api.NodeAffinity())
-        reached = reach(self.pod, self.known, self.missing)
+        refused = claims_refusal(self.pod, self.known)
+        reached = Reach() if refused else reach(self.pod, self.known, self.missing)
         return Shape(
             namespace=self.namespace,
             labels=tuple(sorted(self.labels.items())),
@@ -221,8 +227,10 @@ class _ShapeBuilder:
             preferred_pods=self.preferred_terms(near, 1) + self.preferred_terms(apart, -1),
             spread=self.spread("DoNotSchedule"),
             soft_spread=self.spread("ScheduleAnyway"),
+            refused=refused,
             volumes=reached.volumes,
             zones=reached.zones,
+            volume_missing=reached.missing,
             features=required_features(self.pod, minor),
             unusable=taken.unusable,
             missing=tuple(sorted(self.missing)),

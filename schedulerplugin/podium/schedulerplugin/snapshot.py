@@ -7,7 +7,7 @@ the arrays wrong.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -17,7 +17,7 @@ from podium.api.findings import ObjectRef
 from podium.api.podrequests import LATEST, UnusableQuantity, allocatable
 from podium.api.schedulable import Schedulable, SchedulableNode
 from podium.api.selectors import Labels, Selector
-from podium.api.storage import PersistentVolume, PersistentVolumeClaim
+from podium.api.storage import PersistentVolume, PersistentVolumeClaim, StorageClass
 from podium.cluster.reader import Name, name_of
 from podium.schedulerplugin.arrays import Bools, Columns, Int32s, Int64s, Needs, by_id, grown
 from podium.schedulerplugin.features import declared
@@ -32,7 +32,8 @@ from podium.schedulerplugin.overlay import (
 )
 from podium.schedulerplugin.progress import same_for_scheduling, start_of
 from podium.schedulerplugin.shapes import Shape, shape_of
-from podium.schedulerplugin.volumes import Volumes, discard
+from podium.schedulerplugin.volumes.claims import claims_of
+from podium.schedulerplugin.volumes.index import Volumes, discard
 
 _FEWEST_ROWS = 16
 
@@ -56,7 +57,8 @@ class Snapshot(Overlay):
     `requests`).
     """
 
-    def __init__(self, minor: int = LATEST) -> None:
+    def __init__(self, minor: int = LATEST, unread: Collection[str] = ()) -> None:
+        """`unread` are the kinds that were not read, or not entirely."""
         super().__init__()
         self.node_revision = 0
         self.columns = Columns()
@@ -71,7 +73,7 @@ class Snapshot(Overlay):
         self.priority: Int32s = np.zeros(0, np.int32)
         self.start: Int64s = np.zeros(0, np.int64)
         self.terminating: Bools = np.zeros(0, np.bool_)
-        self.volumes = Volumes()
+        self.volumes = Volumes(unread)
         self._minor = minor
         self._interner = ShapeInterner(minor, self.volumes, self._needs_of, self._needs)
         # The number of times that pending pods got other shapes because of new selectors.
@@ -168,6 +170,8 @@ class Snapshot(Overlay):
                 self._reshape(self.volumes.apply_claim(claim, gone=after is None))
             case PersistentVolume() as volume:
                 self._reshape(self.volumes.apply_volume(volume, gone=after is None))
+            case StorageClass() as storage_class:
+                self._reshape(self.volumes.apply_class(storage_class, gone=after is None))
             case Pod() | Node():
                 raise TypeError("pods and nodes are read as Schedulable and SchedulableNode for scheduling")
             case _:
@@ -375,7 +379,7 @@ class Snapshot(Overlay):
         """Register a pod for the objects it waits for: its claims, and its node if that is unknown."""
         if self.home.item(row) == UNKNOWN_NODE:
             self._on_unknown_nodes.setdefault(pod.spec.nodeName or "", set()).add(row)
-        self.volumes.add_user(row, pod)
+        self.volumes.add_user(row, _claim_names(pod))
 
     def _unlink(self, row: int) -> None:
         pod = self.pods[row]
@@ -383,7 +387,7 @@ class Snapshot(Overlay):
             return
         if self.home.item(row) == UNKNOWN_NODE:
             discard(self._on_unknown_nodes, pod.spec.nodeName or "", row)
-        self.volumes.remove_user(row, pod)
+        self.volumes.remove_user(row, _claim_names(pod))
 
     def _reshape(self, rows: Iterable[int]) -> None:
         """Compute the shapes of pods again, because their claims or volumes changed."""
@@ -398,3 +402,8 @@ class Snapshot(Overlay):
     def _pod_ref(self, row: int) -> ObjectRef:
         pod = self.pod_at(row)
         return ObjectRef("v1", "Pod", *name_of(pod))
+
+
+def _claim_names(pod: Schedulable) -> list[Name]:
+    """Return the claims of a pod by (namespace, name)."""
+    return [(pod.metadata.namespace or "", claim) for claim in claims_of(pod)]

@@ -7,7 +7,7 @@ import msgspec
 
 from podium.api.core import RawQuantity
 from podium.api.schedulable import Schedulable, SchedulableNode
-from podium.api.storage import BIND_COMPLETED, PersistentVolume, PersistentVolumeClaim
+from podium.api.storage import BIND_COMPLETED, PersistentVolume, PersistentVolumeClaim, StorageClass
 
 NS = "team-a"
 
@@ -93,7 +93,14 @@ def node(
 
 
 def claim(
-    name: str, volume: str | None = None, *, namespace: str = NS, owner: str = "", **spec: Any
+    name: str,
+    volume: str | None = None,
+    *,
+    namespace: str = NS,
+    owner: str = "",
+    phase: str | None = None,
+    terminating: bool = False,
+    **spec: Any,
 ) -> PersistentVolumeClaim:
     """Make a claim, bound to a volume if one is given, and created for a pod of the UID `owner`."""
     owners = [{"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": owner, "controller": True}]
@@ -105,8 +112,10 @@ def claim(
                 "namespace": namespace,
                 "annotations": annotations,
                 "ownerReferences": owners if owner else None,
+                "deletionTimestamp": "2026-01-01T12:00:30Z" if terminating else None,
             },
             "spec": {"volumeName": volume, **spec},
+            "status": {"phase": phase},
         },
         PersistentVolumeClaim,
     )
@@ -117,13 +126,26 @@ def volume(
     *,
     terms: Sequence[Mapping[str, Any]] | None = None,
     labels: Mapping[str, str] | None = None,
+    **spec: Any,
 ) -> PersistentVolume:
-    """Make a volume that nodes of these node selector terms can reach."""
+    """Make a volume that nodes of these node selector terms can reach; keywords are fields of its spec."""
     affinity = {"required": {"nodeSelectorTerms": list(terms)}} if terms is not None else None
     return msgspec.convert(
         {
             "metadata": {"name": name, "labels": dict(labels) if labels is not None else None},
-            "spec": {"nodeAffinity": affinity},
+            "spec": {"nodeAffinity": affinity, **spec},
         },
         PersistentVolume,
     )
+
+
+def storage_class(name: str, mode: str | None = "Immediate", provisioner: str = "") -> StorageClass:
+    """Make a class that binds claims at once, or with another mode for the node of a pod."""
+    made = {"metadata": {"name": name}, "provisioner": provisioner, "volumeBindingMode": mode}
+    return msgspec.convert(made, StorageClass)
+
+
+def mounts(*claims: str, ephemeral: Sequence[str] = ()) -> dict[str, Any]:
+    """Return the volumes of a pod's spec: claims by name, and ephemeral ones by the volume's name."""
+    named = [{"name": name, "persistentVolumeClaim": {"claimName": name}} for name in claims]
+    return {"volumes": [*named, *({"name": name, "ephemeral": {}} for name in ephemeral)]}

@@ -24,11 +24,11 @@ from podium.schedulerplugin.filters.existingterms import ExistingTerms
 from podium.schedulerplugin.filters.nodes import (
     VOLUME_FILTERS,
     DeclaredFeaturesFilter,
-    NamedNodesFilter,
     NodeAffinityFilter,
     NodeCache,
     TaintTolerationFilter,
     node_filters,
+    pod_refusal,
 )
 from podium.schedulerplugin.filters.nominated import NominatedPods
 from podium.schedulerplugin.filters.podaffinity import (
@@ -53,21 +53,19 @@ class Refusals(NamedTuple):
     """Why no node takes a pod: each reason with how many of `nodes` it refused, and the first few by name.
 
     Each node is refused by one filter, and counts for each reason of that filter. The order is that of the
-    message.
+    message. `pod` is why the pod was refused before any node was checked, empty if it was not.
     """
 
     nodes: int
     reasons: tuple[tuple[str, int, tuple[str, ...]], ...]
+    pod: str = ""
 
     @property
     def message(self) -> str:
         """The sentence of kube-scheduler."""
         if not self.nodes:
             return "no nodes available to schedule pods"
-        refusal = ", ".join(map(_counted, self.reasons))
-        if any(reason == NamedNodesFilter.CONFLICT for reason, _, _ in self.reasons):
-            # Found before any node is checked, so no nodes are counted.
-            refusal = NamedNodesFilter.CONFLICT
+        refusal = self.pod or ", ".join(map(_counted, self.reasons))
         return f"0/{self.nodes} nodes are available: {refusal}."
 
 
@@ -217,10 +215,10 @@ class Chain:
 
     def refusals(self, shape: Shape) -> Refusals:
         """Return why nodes are refused, as kube-scheduler reports it."""
-        return self.refusals_of(self.snapshot.alive, self.refused_rows(shape, self.snapshot.alive))
+        return self.refusals_of(shape, self.refused_rows(shape, self.snapshot.alive))
 
-    def refusals_of(self, asked: Bools, refused: Iterable[tuple[str, Bools]]) -> Refusals:
-        """Return the refusals for reasons with the rows that each refuses; `asked` are the rows checked."""
+    def refusals_of(self, shape: Shape, refused: Iterable[tuple[str, Bools]]) -> Refusals:
+        """Return the refusals of a shape on all nodes, from reasons with the rows that each refuses."""
         order = self.by_name()
         reasons = []
         for reason, rows in refused:
@@ -228,7 +226,8 @@ class Chain:
             names = tuple(self.snapshot.node_name(row) for row in there[:_EXAMPLES].tolist())
             if len(there):
                 reasons.append((reason, len(there), names))
-        return Refusals(int(asked.sum()), tuple(sorted(reasons, key=_counted)))
+        number = int(self.snapshot.alive.sum())
+        return Refusals(number, tuple(sorted(reasons, key=_counted)), pod_refusal(shape))
 
     def by_name(self) -> Rows:
         """Return the rows of all nodes in the order of their names; read only."""
@@ -297,7 +296,7 @@ def node_constraints(shape: Shape) -> tuple[object, ...]:
     """Return the part of a shape that decides which nodes suit it, apart from other pods."""
     labels = tuple(each.topology_key for each in shape.spread)
     affinity = (shape.selector, shape.node_required)
-    volumes = (shape.volumes, shape.zones)
+    volumes = (bool(shape.refused), shape.volumes, shape.zones, shape.volume_missing)
     return shape.node_name, shape.tolerations, affinity, volumes, shape.features, labels
 
 

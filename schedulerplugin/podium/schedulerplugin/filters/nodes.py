@@ -94,6 +94,19 @@ class StaticFilter(ABC):
         """Return the rows that pass; values for rows without a node do not matter."""
 
 
+class PodRefusalFilter(StaticFilter):
+    """No nodes for a pod that kube-scheduler refuses before it checks a node, and all nodes for others."""
+
+    READS = ("node_required", "refused")
+
+    def reason(self, shape: Shape, row: int) -> str | None:  # noqa: ARG002 - it is the same for every row
+        """Return the reason against the pod."""
+        return pod_refusal(shape) or None
+
+    def _feasible(self, shape: Shape) -> Bools:
+        return np.full(len(self._snapshot.alive), not pod_refusal(shape))
+
+
 class NamedNodesFilter(StaticFilter):
     """The nodes that a pod's required affinity names, if each of its terms names some.
 
@@ -102,11 +115,6 @@ class NamedNodesFilter(StaticFilter):
 
     REASON = "node(s) didn't satisfy plugin(s) [NodeAffinity]"
     READS = ("node_required",)
-    CONFLICT = "pod affinity terms conflict"
-
-    def reason(self, shape: Shape, row: int) -> str | None:
-        """Return the reason against a node row; conflicting names have a text of their own."""
-        return self.CONFLICT if _named(shape) == set() else super().reason(shape, row)
 
     def _feasible(self, shape: Shape) -> Bools:
         names = _named(shape)
@@ -198,6 +206,16 @@ class VolumeNodeAffinityFilter(StaticFilter):
         return _each(self._snapshot, shape.volumes)
 
 
+class MissingVolumeFilter(StaticFilter):
+    """No nodes for a pod with an ephemeral claim that is bound to a volume which does not exist."""
+
+    REASON = "node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)"
+    READS = ("volume_missing",)
+
+    def _feasible(self, shape: Shape) -> Bools:
+        return np.full(len(self._snapshot.alive), not shape.volume_missing)
+
+
 class VolumeZoneFilter(StaticFilter):
     """Nodes in the zones of the volumes of bound claims, by the volumes' labels."""
 
@@ -224,18 +242,23 @@ class DeclaredFeaturesFilter(StaticFilter):
         return table[sets.rows]
 
 
-VOLUME_FILTERS = (VolumeNodeAffinityFilter, VolumeZoneFilter)
+VOLUME_FILTERS = (VolumeNodeAffinityFilter, MissingVolumeFilter, VolumeZoneFilter)
 
 
 def node_filters(snapshot: Snapshot, reserved: str = "") -> list[StaticFilter]:
     """Return the filters in the order of kube-scheduler; ports and resources precede volumes.
 
-    If some nodes are `reserved` (a label), that filter precedes all others.
+    If some nodes are `reserved` (a label), that filter precedes all others on nodes.
     """
     only = (ReservedNodesFilter(snapshot, reserved),) if reserved else ()
     taints = TaintTolerationFilter(snapshot, reserved=bool(reserved))
     named = NamedNodesFilter(snapshot), NodeNameFilter(snapshot), NodeUnschedulableFilter(snapshot)
-    return [*only, *named, taints, NodeAffinityFilter(snapshot)]
+    return [PodRefusalFilter(snapshot), *only, *named, taints, NodeAffinityFilter(snapshot)]
+
+
+def pod_refusal(shape: Shape) -> str:
+    """Return why kube-scheduler refuses a pod before it checks any node, empty if it does not."""
+    return "pod affinity terms conflict" if _named(shape) == set() else shape.refused
 
 
 def tolerates(tolerations: tuple[ShapeToleration, ...], taint: Taint) -> bool:

@@ -62,7 +62,7 @@ class Obstacles(NamedTuple):
 
 def obstacles_without_victims(chain: Chain, shape: Shape) -> Obstacles:
     """Return what refuses a pod of a shape while the snapshot is without all units that may be preempted."""
-    return Obstacles(_all_refusals(chain, dict(chain.refused_rows(shape, chain.snapshot.alive))))
+    return Obstacles(_all_refusals(chain, shape, dict(chain.refused_rows(shape, chain.snapshot.alive))))
 
 
 def pod_obstacles(chain: Chain, planner: DomainPlanner) -> Obstacles:
@@ -87,7 +87,7 @@ def pod_obstacles(chain: Chain, planner: DomainPlanner) -> Obstacles:
             reasons.setdefault(reason, np.zeros(len(free), np.bool_))[row] = True
             if free[row]:
                 elsewhere.append(row)
-    return Obstacles(_all_refusals(chain, reasons), _elsewhere(planner, leads, elsewhere))
+    return Obstacles(_all_refusals(chain, shape, reasons), _elsewhere(planner, leads, elsewhere))
 
 
 def _permanently_refused(chain: Chain, planner: DomainPlanner, leads: Rows) -> Bools:
@@ -121,11 +121,11 @@ def _elsewhere(planner: DomainPlanner, leads: Rows, nodes: list[int]) -> Elsewhe
     return Elsewhere(len(nodes), node, gone[~np.isin(gone, units.on_node(node))])
 
 
-def _all_refusals(chain: Chain, reasons: dict[str, Bools]) -> Refusals:
+def _all_refusals(chain: Chain, shape: Shape, reasons: dict[str, Bools]) -> Refusals:
     """Return all refusals; nodes that nothing refuses are blocked by budgets."""
     alive = chain.snapshot.alive
     left = alive & ~np.logical_or.reduce([np.zeros_like(alive), *reasons.values()])
-    return chain.refusals_of(alive, [*reasons.items(), (STRICT_BUDGETS, left)])
+    return chain.refusals_of(shape, [*reasons.items(), (STRICT_BUDGETS, left)])
 
 
 class Decision(NamedTuple):

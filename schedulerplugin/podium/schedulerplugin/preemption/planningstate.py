@@ -55,7 +55,8 @@ class PlanningState:
     ) -> None:
         self.view = view
         self.settings = settings or Settings()
-        self.snapshot = Snapshot(minor)
+        # A live scheduler begins once everything is read.
+        self.snapshot = Snapshot(minor, frozenset(view.unread) if intents is None else ())
         own = self.settings.semantics is Semantics.KEP
         self.placer = Placer(
             self.snapshot,
@@ -283,7 +284,7 @@ class PlanningState:
 
 def _objects(view: ClusterReader) -> Iterator[object]:
     """Yield the objects of a snapshot; objects that others refer to come first."""
-    for index in (view.volumes, view.claims, view.nodes, view.pods, view.budgets):
+    for index in (view.storage_classes, view.volumes, view.claims, view.nodes, view.pods, view.budgets):
         yield from index.values()
 
 

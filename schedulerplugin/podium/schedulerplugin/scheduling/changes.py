@@ -14,7 +14,7 @@ from podium.api.groups import PodGroup
 from podium.api.membership import GroupKey, key_of
 from podium.api.podrequests import resized
 from podium.api.schedulable import Schedulable, SchedulableNode
-from podium.api.storage import PersistentVolume, PersistentVolumeClaim
+from podium.api.storage import PersistentVolume, PersistentVolumeClaim, StorageClass
 from podium.cluster.reader import Name, group_of
 from podium.cluster.state import Readable
 from podium.groups.divergence import reported
@@ -68,7 +68,7 @@ class Changes:
             case PodGroup() as group:
                 if not _same_group(before, after):
                     self._group(key_of(group))
-            case PersistentVolumeClaim() | PersistentVolume():
+            case PersistentVolumeClaim() | PersistentVolume() | StorageClass():
                 self._hints.note_volumes()
                 self.gated = True
             case PriorityClass():

@@ -131,7 +131,7 @@ def helps(events: ClusterEvents, kind: PodRequirements, cluster: ClusterQueries)
 
 def has_volumes(shape: Shape) -> bool:
     """Return whether claims restrict the nodes of a pod; a part in `missing` may be a claim."""
-    return bool(shape.volumes or shape.zones or shape.missing)
+    return bool(shape.refused or shape.volumes or shape.zones or shape.volume_missing or shape.missing)
 
 
 def _looks_around(shape: Shape) -> bool:

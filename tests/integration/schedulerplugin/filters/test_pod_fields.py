@@ -109,10 +109,6 @@ REFUSED = {
         field: ({"volumes": [{"name": "data", field: {}}]}, f"the {field} volume data")
         for field in get_type_hints(Volume).keys() - {"name", "persistentVolumeClaim", "ephemeral"}
     },
-    "ephemeral": (
-        {"volumes": [{"name": "data", "ephemeral": {}}]},
-        "the claim of volume data, which was not found",
-    ),
 }  # fmt: skip
 
 

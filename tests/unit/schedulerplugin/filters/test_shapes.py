@@ -336,28 +336,6 @@ def test_a_bound_volumes_node_affinity_is_in_the_shape() -> None:
     assert made.missing == ()
 
 
-ZONES: list[tuple[str, dict[str, str], bool]] = [
-    ("one of its zones", {ZONE: "b"}, True),
-    ("another zone", {ZONE: "c"}, False),
-    ("a node outside all zones", {"disk": "ssd"}, True),
-    ("a node with a region only", {"topology.kubernetes.io/region": "r"}, False),
-]
-
-
-@pytest.mark.parametrize("key", [ZONE, "failure-domain.beta.kubernetes.io/zone"])
-@pytest.mark.parametrize(("labels", "reached"), [case[1:] for case in ZONES], ids=[case[0] for case in ZONES])
-def test_a_volume_with_zone_labels_is_reached_from_its_zones(
-    key: str, labels: dict[str, str], reached: bool
-) -> None:
-    made = shape(pod(**CLAIMED), claim("c", "v"), volume("v", labels={key: "a__b"}))
-    (terms,) = made.zones
-    assert any(term.matches("n", labels) for term in terms) is reached
-
-
-def test_zone_labels_that_name_an_empty_zone_are_ignored() -> None:
-    assert shape(pod(**CLAIMED), claim("c", "v"), volume("v", labels={ZONE: "a__"})).zones == ()
-
-
 def test_an_ephemeral_claim_is_named_after_its_pod() -> None:
     made = pod("web-0", volumes=[{"name": "tmp", "ephemeral": {}}, *CLAIMED["volumes"], {"name": "config"}])
     assert claims_of(made) == ("web-0-tmp", "c")
@@ -365,28 +343,11 @@ def test_an_ephemeral_claim_is_named_after_its_pod() -> None:
     assert shape(made, mine, claim("c", "v"), volume("v")).missing == ()
 
 
-@pytest.mark.parametrize("owner", ["", "another-pod"])
-def test_an_ephemeral_claim_of_another_pod_is_not_used(owner: str) -> None:
-    """It has the name by chance, or remains from a pod of the same name."""
-    made = pod("web-0", volumes=[{"name": "tmp", "ephemeral": {}}])
-    assert shape(made, claim("web-0-tmp", "v", owner=owner), volume("v")).missing == (
-        "the claim of volume tmp, which was not created for this pod",
-    )
-
-
-DELETED = msgspec.convert(
-    {"metadata": {"name": "c", "namespace": "team-a", "deletionTimestamp": "2026-01-01T00:00:00Z"}},
-    PersistentVolumeClaim,
-)
 ODD_TERM = {"nodeSelectorTerms": [{"matchFields": [expression("spec.podCIDR", "In", "x")]}]}
 ODD_OPERATOR = {"nodeSelectorTerms": [{"matchExpressions": [expression("a", "Near", "x")]}]}
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 MISSING: list[tuple[str, dict[str, Any], list[PersistentVolumeClaim | PersistentVolume], str]] = [
     ("resource claims", {"resourceClaims": [{"name": "gpu"}]}, [], "resource claims"),
-    ("no claim", CLAIMED, [], "the claim of volume data, which was not found"),
-    ("a claim that goes", CLAIMED, [DELETED], "the claim of volume data, which is being deleted"),
-    ("an unbound claim", CLAIMED, [claim("c")], "the unbound claim of volume data"),
-    ("no volume", CLAIMED, [claim("c", "v")], "the persistent volume of volume data, which was not found"),
     (
         "a claim for one pod",
         CLAIMED,

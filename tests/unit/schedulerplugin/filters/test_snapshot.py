@@ -323,7 +323,7 @@ def test_a_read_without_constraints_is_refused(obj: object) -> None:
 
 
 def test_shapes_follow_claims_and_volumes() -> None:
-    """A claim that is bound, or its new volume, makes the pod supported."""
+    """A claim that is bound, or its new volume, makes the pod placeable."""
     volumes: list[Any] = [{"name": "data", "persistentVolumeClaim": {"claimName": "c"}}]
     zone = [{"matchExpressions": [{"key": ZONE, "operator": "In", "values": ["a"]}]}]
     snapshot = snapshot_of(node("n"), pod("a", {"cpu": "1"}, node="n", volumes=volumes))
@@ -333,13 +333,13 @@ def test_shapes_follow_claims_and_volumes() -> None:
         (None, volume("v", terms=zone)),
     ]
     for before, after in history:
-        assert shape_on(snapshot, "a").missing
+        assert shape_on(snapshot, "a").refused
         snapshot.apply(before, after)
-    assert not shape_on(snapshot, "a").missing
+    assert not shape_on(snapshot, "a").refused
     assert len(shape_on(snapshot, "a").volumes) == 1
     assert used(snapshot, "cpu", "n") == 1000
     snapshot.apply(volume("v", terms=zone), None)
-    assert shape_on(snapshot, "a").missing
+    assert shape_on(snapshot, "a").refused
     assert len(snapshot.shapes) == 1
 
 

@@ -261,7 +261,7 @@ def test_a_change_of_claims_and_volumes_changes_the_plan() -> None:
     """A pod whose volume is bound while it waits."""
     data = [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]
     state, engine = following([node("n1"), B, A, claim("data"), pod("high", 2, 5, volumes=data)])
-    assert "cannot be judged" in answers(engine, state)[0].message
+    assert "unbound immediate" in answers(engine, state)[0].message
     reached = [{"matchExpressions": [{"key": HOST, "operator": "In", "values": ["n1"]}]}]
     state.apply(volume("v", terms=reached))
     state.apply(claim("data", "v"))

@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from tests.support.filters.builders import claim
+from tests.support.filters.builders import claim, storage_class
 from tests.support.preemption.scene import (
     gang,
     group,
@@ -135,14 +135,14 @@ def test_gated_members_do_not_count_toward_min_count() -> None:
 
 DEVICE: dict[str, Any] = {"resourceClaims": [{"name": "gpu", "resourceClaimName": "gpu-claim"}]}
 VOLUME: dict[str, Any] = {"volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]}
+DELAYED = [claim("data", storageClassName="wait"), storage_class("wait", "WaitForFirstConsumer")]
 
 
 @pytest.mark.parametrize(
     ("more", "fields", "named"),
     [
         pytest.param([], DEVICE, "resource claims", id="resource claims"),
-        pytest.param([claim("data")], VOLUME, "data", id="an unbound volume"),
-        pytest.param([], VOLUME, "data", id="a claim that does not exist"),
+        pytest.param(DELAYED, VOLUME, "the claim of volume data", id="a delayed claim"),
     ],
 )
 def test_a_pod_with_an_unsupported_demand_is_refused_by_name(
@@ -152,6 +152,19 @@ def test_a_pod_with_an_unsupported_demand_is_refused_by_name(
         assert plan.outcome is Outcome.NOT_JUDGED
         assert "cannot be judged: " in plan.message
         assert named in plan.message
+        assert victims(plan) == []
+
+
+@pytest.mark.parametrize("claims", [[], [claim("data")]], ids=["no claim", "an unbound claim"])
+def test_no_unit_is_evicted_for_a_pod_that_its_claim_refuses(claims: list[Any]) -> None:
+    why = (
+        "pod has unbound immediate PersistentVolumeClaims"
+        if claims
+        else 'persistentvolumeclaim "data" not found'
+    )
+    for plan in (for_pod(claims, **VOLUME), for_group(claims, **VOLUME)):
+        assert plan.outcome is Outcome.DOES_NOT_FIT
+        assert plan.message.endswith(f"0/1 nodes are available: {why}.")
         assert victims(plan) == []
 
 

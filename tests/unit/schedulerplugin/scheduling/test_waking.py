@@ -8,7 +8,7 @@ from unittest.mock import patch
 
 import pytest
 from tests.support.filters import dynamic_cases
-from tests.support.filters.builders import claim, volume
+from tests.support.filters.builders import claim, storage_class, volume
 from tests.support.preemption.clusters import NS
 from tests.support.preemption.scene import HOST, group, node, priority_class
 from tests.support.scheduling.rig import World, pod
@@ -135,6 +135,22 @@ CASES = {
     "a claim is bound that a pod waits for": Case(
         [node("n1"), claim("data"), pod("a", volumes=CLAIMED)],
         [comes(claim("data", "pv"), volume("pv"))],
+        "a",
+    ),
+    "a claim is created that a pod waits for": Case(
+        [node("n1"), volume("pv"), pod("a", volumes=CLAIMED)], [comes(claim("data", "pv"))], "a"
+    ),
+    "a lost claim gets its volume back": Case(
+        [node("n1"), volume("pv"), claim("data", "pv", phase="Lost"), pod("a", volumes=CLAIMED)],
+        [comes(claim("data", "pv", phase="Bound"))],
+        "a",
+    ),
+    "the claim of a delayed class is bound by another scheduler": Case(
+        [
+            *(node("n1"), volume("pv"), storage_class("wait", "WaitForFirstConsumer")),
+            *(claim("data", storageClassName="wait"), pod("a", volumes=CLAIMED)),
+        ],
+        [comes(claim("data", "pv", storageClassName="wait"))],
         "a",
     ),
     "a volume appears whose claim a pod waits for": Case(

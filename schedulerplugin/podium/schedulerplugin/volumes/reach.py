@@ -1,0 +1,117 @@
+"""The nodes from which the volumes of a pod can be reached.
+
+A bound volume can be reached from some nodes only, by its node affinity or by its zone labels. Whether a
+delayed claim could be bound on a node depends on capacities and on other volumes. So a pod with one is not
+evaluated. The same holds for a pod whose disk or claim must not be used twice, or whose own disk counts
+towards an attach limit. Attach limits of bound claims are not known here: the kubelet applies them.
+
+Source: the filters of VolumeBinding and VolumeZone of kube-scheduler 1.36 and 1.37.
+"""
+
+from typing import NamedTuple
+
+from podium.api.reads import Kind
+from podium.api.schedulable import Schedulable
+from podium.api.selectors import Labels, NodeRequirement, Requirement, node_terms
+from podium.api.storage import PersistentVolume, PersistentVolumeClaim
+from podium.schedulerplugin.volumes.claims import delayed, pod_claims
+from podium.schedulerplugin.volumes.index import Volumes
+
+Alternatives = tuple[NodeRequirement, ...]
+
+# Zone labels of volumes, each with the label that replaced it on nodes.
+_ZONES = {
+    "failure-domain.beta.kubernetes.io/zone": "topology.kubernetes.io/zone",
+    "failure-domain.beta.kubernetes.io/region": "topology.kubernetes.io/region",
+    "topology.kubernetes.io/zone": "topology.kubernetes.io/zone",
+    "topology.kubernetes.io/region": "topology.kubernetes.io/region",
+}
+# Volumes that are disks: used once, or counted by attach limits.
+_DISKS = (
+    *("gcePersistentDisk", "awsElasticBlockStore", "iscsi", "rbd"),
+    *("azureDisk", "cinder", "vsphereVolume", "portworxVolume"),
+)
+
+
+class Reach(NamedTuple):
+    """For each bound volume, the terms of which a node must meet one: by node affinity, by zone label.
+
+    `missing` says that a volume does not exist, so no node has all of them.
+    """
+
+    volumes: tuple[Alternatives, ...] = ()
+    zones: tuple[Alternatives, ...] = ()
+    missing: bool = False
+
+
+def reach(pod: Schedulable, known: Volumes, unreadable: dict[str, None]) -> Reach:
+    """Return where a pod's volumes can be reached from; `unreadable` collects what cannot be evaluated.
+
+    The words name the pod's volume and not its claim, so that the copies of a pod are alike. The pod must not
+    be refused for its claims (see `claims_refusal`).
+    """
+    for own in pod.spec.volumes or ():
+        for disk in _DISKS:
+            if getattr(own, disk) is not None:
+                unreadable[f"the {disk} volume {own.name}"] = None
+    volumes: set[Alternatives] = set()
+    zones: set[Alternatives] = set()
+    missing = False
+    for each in pod_claims(pod):
+        claim = known.claims.get((pod.metadata.namespace or "", each.name))
+        if claim is None or not claim.bound or claim.spec is None:
+            why = _not_bound(claim, known)
+            unreadable[f"the claim of volume {each.volume}, {why}"] = None
+            continue
+        if "ReadWriteOncePod" in (claim.spec.accessModes or ()):
+            unreadable[f"the ReadWriteOncePod claim of volume {each.volume}"] = None
+        volume = known.volumes.get(claim.spec.volumeName or "")
+        if volume is None and Kind.VOLUME in known.unread:
+            unreadable[f"the persistent volume of volume {each.volume}, which was not read"] = None
+            continue
+        # kube-scheduler checks the volumes in the order of the pod, up to one that does not exist.
+        missing |= volume is None
+        if volume is not None and not missing:
+            volumes.update(_affinity(volume, unreadable))
+        # VolumeZone does not look at ephemeral volumes.
+        if volume is not None and not each.ephemeral:
+            zones.update(_zone_terms(volume.metadata.labels or {}))
+    return Reach(tuple(sorted(volumes)), tuple(sorted(zones)), missing)
+
+
+def _not_bound(claim: PersistentVolumeClaim | None, known: Volumes) -> str:
+    """Return what is unknown about a claim that refuses its pod on no node, and is not bound."""
+    if claim is None:
+        return "which was not read"
+    if delayed(claim, known):
+        return "which is bound when the pod gets a node (WaitForFirstConsumer)"
+    return "which is not bound, and whose StorageClass was not read"
+
+
+def _affinity(volume: PersistentVolume, unreadable: dict[str, None]) -> list[Alternatives]:
+    """Return the terms of a volume's node affinity, an empty list if it has none."""
+    affinity = volume.spec.nodeAffinity if volume.spec is not None else None
+    if affinity is None or affinity.required is None:
+        return []
+    terms = node_terms(affinity.required.nodeSelectorTerms, unreadable)
+    # kube-scheduler compares a volume with labels alone: expressions on fields match any node.
+    return [tuple(NodeRequirement(term.expressions) for term in terms)]
+
+
+def _zone_terms(labels: Labels) -> list[Alternatives]:
+    """Return, for each zone label of a volume, the terms that match its nodes: in its zones, or without zone.
+
+    Several zones are joined by `__`; an old label is looked for under its new name too.
+    """
+    nowhere = NodeRequirement(tuple(sorted(Requirement(key, "DoesNotExist") for key in _ZONES)))
+    found: list[Alternatives] = []
+    for key, newer in _ZONES.items():
+        zones = tuple(sorted({zone.strip() for zone in labels[key].split("__")})) if key in labels else ()
+        if not all(zones) or not zones:
+            continue
+        terms = {nowhere, NodeRequirement((Requirement(key, "In", zones),))}
+        if newer != key:
+            old, new = Requirement(key, "DoesNotExist"), Requirement(newer, "In", zones)
+            terms.add(NodeRequirement(tuple(sorted((old, new)))))
+        found.append(tuple(sorted(terms)))
+    return found
