@@ -28,6 +28,7 @@ from podium.api.selectors import (
 )
 from podium.schedulerplugin.features import required as required_features
 from podium.schedulerplugin.volumes.claims import claims_refusal
+from podium.schedulerplugin.volumes.exclusive import Disk, disks_of, exclusive_claims
 from podium.schedulerplugin.volumes.index import Volumes
 from podium.schedulerplugin.volumes.reach import Alternatives, Reach, reach
 
@@ -93,8 +94,9 @@ class Shape(NamedTuple):
     `requests` are in milli cpu and units (see `podium.api.podrequests`), `scored` is (milli cpu, bytes) for
     scores. One term of `node_required` must match; None requires nothing. `refused` says why the pod's claims
     keep it from every node, empty if they do not. `volumes` and `zones` hold alternatives for every bound
-    volume, and each volume's must be met; `volume_missing` says that one does not exist. `features` are those
-    that a node must declare (see `features`). `preferred_pods` have a negative weight if the pods are to be
+    volume, and each volume's must be met; `volume_missing` says that one does not exist. No other pod may use
+    the `exclusive_claims` and, on the same node, the `disks`. `features` are those that a node must declare
+    (see `features`). `preferred_pods` have a negative weight if the pods are to be
     avoided. `node_name` is set by a caller that plans for a pod that names a node it is not on yet.
     """
 
@@ -117,6 +119,8 @@ class Shape(NamedTuple):
     volumes: tuple[Alternatives, ...] = ()
     zones: tuple[Alternatives, ...] = ()
     volume_missing: bool = False
+    exclusive_claims: tuple[str, ...] = ()
+    disks: tuple[Disk, ...] = ()
     features: tuple[str, ...] = ()
     unusable: tuple[UnusableQuantity, ...] = ()
     missing: tuple[str, ...] = ()
@@ -231,6 +235,8 @@ class _ShapeBuilder:
             volumes=reached.volumes,
             zones=reached.zones,
             volume_missing=reached.missing,
+            exclusive_claims=exclusive_claims(self.pod, self.known),
+            disks=disks_of(self.pod),
             features=required_features(self.pod, minor),
             unusable=taken.unusable,
             missing=tuple(sorted(self.missing)),

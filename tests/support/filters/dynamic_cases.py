@@ -33,6 +33,16 @@ def port(number: int, **more: Any) -> dict[str, Any]:
     return {"containers": [builders.container(ports=[{"hostPort": number, "containerPort": number, **more}])]}
 
 
+def disk(kind: str, **fields: Any) -> dict[str, Any]:
+    """Return the spec of a pod that names a disk itself."""
+    return {"volumes": [{"name": "disk", kind: fields}]}
+
+
+def image(*monitors: str, **more: Any) -> dict[str, Any]:
+    """Return the spec of a pod with an image of a Ceph cluster."""
+    return disk("rbd", monitors=list(monitors), image="i", **more)
+
+
 A: dict[str, Any] = {"labels": {"app": "a"}}
 B: dict[str, Any] = {"labels": {"app": "b"}}
 ANYWHERE: dict[str, str] = {}
@@ -66,6 +76,29 @@ CASES = {
     ),
     "every address is taken beside one": Case([(port(80, hostIP="10.0.0.1"), "m")], port(80), {"m": "ports"}),
     "one address is taken beside every": Case([(port(80), "m")], port(80, hostIP="10.0.0.1"), {"m": "ports"}),
+    "a disk has one pod of a node that writes": Case(
+        [
+            (disk("gcePersistentDisk", pdName="d"), "m"),
+            (disk("gcePersistentDisk", pdName="d", readOnly=True), "n"),
+        ],
+        disk("gcePersistentDisk", pdName="d", readOnly=True),
+        {"m": "disk"},
+    ),
+    "a disk of AWS has one pod of a node": Case(
+        [(disk("awsElasticBlockStore", volumeID="d", readOnly=True), "m")],
+        disk("awsElasticBlockStore", volumeID="d", readOnly=True),
+        {"m": "disk"},
+    ),
+    "an image is the same if a monitor is": Case(
+        [(image("a", "b"), "m"), (image("c"), "n"), (image("b", readOnly=True), "o")],
+        image("b", pool="rbd", readOnly=True),
+        {"m": "disk"},
+    ),
+    "a target of iSCSI has one pod of a node": Case(
+        [(disk("iscsi", targetPortal="10.0.0.1", iqn="iqn.2016-12.server:a", lun=0), "m")],
+        disk("iscsi", targetPortal="10.0.0.2", iqn="iqn.2016-12.server:a", lun=1),
+        {"m": "disk"},
+    ),
     "affinity reaches as far as the key's value": Case(
         [(A, "m")], {**B, **affinity(term("a"))}, {"o": "affinity", "p": "affinity"}
     ),

@@ -10,6 +10,7 @@ from podium.api.core import Namespace
 from podium.api.meta import ObjectMeta
 from podium.api.schedulable import Schedulable
 from podium.schedulerplugin.filters.counters import SelectorCounters
+from podium.schedulerplugin.filters.exclusive import DisksFilter, ExclusiveCounters, HostPortsFilter
 from podium.schedulerplugin.filters.nodes import (
     DeclaredFeaturesFilter,
     NodeAffinityFilter,
@@ -21,7 +22,6 @@ from podium.schedulerplugin.filters.podaffinity import (
     PodAffinityFilter,
     PodAntiAffinityFilter,
 )
-from podium.schedulerplugin.filters.ports import HostPortsFilter
 from podium.schedulerplugin.filters.spread import TopologyLabelsFilter, TopologySpreadFilter
 from podium.schedulerplugin.podscores import PodScores
 from podium.schedulerplugin.shapes import Shape, shape_of
@@ -35,6 +35,7 @@ NAMESPACES = {
 
 SAYS = {
     "ports": "node(s) didn't have free ports for the requested pod ports",
+    "disk": "node(s) had no available disk",
     "skew": "node(s) didn't match pod topology spread constraints",
     "label": "node(s) didn't match pod topology spread constraints (missing required label)",
     "affinity": "node(s) didn't match pod affinity rules",
@@ -61,9 +62,12 @@ class Filters:
         existing = ExistingAntiAffinityFilter(snapshot, namespaces)
         self.scores = PodScores(requested, namespaces, *nodes)
         self.by_namespace = (near, far, existing, self.scores)
-        spread = (TopologySpreadFilter(requested, *nodes, self.nominated), TopologyLabelsFilter(snapshot))
+        self.spread = TopologySpreadFilter(requested, *nodes, self.nominated)
+        spread = (self.spread, TopologyLabelsFilter(snapshot))
         features = DeclaredFeaturesFilter(snapshot)
-        self.all = (HostPortsFilter(snapshot), *spread, near, far, existing, features)
+        taken = ExclusiveCounters(snapshot)
+        alone = HostPortsFilter(taken), DisksFilter(taken)
+        self.all = (*alone, *spread, near, far, existing, features)
 
     def why(self, shape: Shape, node: str) -> list[str]:
         """Return the refusals of a node by every filter, each of which must agree with its mask."""

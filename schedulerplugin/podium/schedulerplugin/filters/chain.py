@@ -20,6 +20,12 @@ from podium.api.selectors import Selector
 from podium.schedulerplugin.arrays import Bools, Rows
 from podium.schedulerplugin.deadline import NEVER, Deadline
 from podium.schedulerplugin.filters.counters import DomainCounters, SelectorCounters, required_labels
+from podium.schedulerplugin.filters.exclusive import (
+    DisksFilter,
+    ExclusiveClaimsFilter,
+    ExclusiveCounters,
+    HostPortsFilter,
+)
 from podium.schedulerplugin.filters.existingterms import ExistingTerms
 from podium.schedulerplugin.filters.nodes import (
     VOLUME_FILTERS,
@@ -37,7 +43,6 @@ from podium.schedulerplugin.filters.podaffinity import (
     PodAntiAffinityFilter,
     labels_of,
 )
-from podium.schedulerplugin.filters.ports import HostPortsFilter
 from podium.schedulerplugin.filters.resources import ResourcesFilter
 from podium.schedulerplugin.filters.spread import TopologyLabelsFilter, TopologySpreadFilter
 from podium.schedulerplugin.shapes import Shape
@@ -100,7 +105,9 @@ class Chain:
         self.node_affinity = next(each for each in nodes if isinstance(each, NodeAffinityFilter))
         self.taints = next(each for each in nodes if isinstance(each, TaintTolerationFilter))
         self.resources = ResourcesFilter(snapshot)
-        self._ports = HostPortsFilter(snapshot)
+        self._taken = taken = ExclusiveCounters(snapshot)
+        self._ports, self._disks = HostPortsFilter(taken), DisksFilter(taken)
+        self._claims = ExclusiveClaimsFilter(taken)
         self.nominated = NominatedPods(snapshot)
         self.spread = TopologySpreadFilter(asked, self.node_affinity, self.taints, self.nominated)
         self.pod_affinity = PodAffinityFilter(asked, namespaces, self.nominated)
@@ -111,8 +118,8 @@ class Chain:
         self._static: tuple[_NodeFilter, ...] = (*nodes, *volumes, labels, features)
         affinity = (self.pod_affinity, self._pod_anti_affinity, self._existing)
         self._ordered: tuple[_NodeFilter, ...] = (
-            *nodes, self._ports, self.resources, *volumes, self.spread, labels, *affinity,
-            features,
+            *nodes, self._ports, self.resources, self._disks, self._claims, *volumes, self.spread, labels,
+            *affinity, features,
         )  # fmt: skip
         self._masks = NodeCache[Bools](snapshot)
         self._names = NodeCache[Rows](snapshot)
@@ -123,7 +130,7 @@ class Chain:
     @property
     def counters(self) -> tuple[DomainCounters[Any], ...]:
         """All counters of the filters."""
-        return self.asked, self._ports.counters, self._existing.counters
+        return self.asked, self._taken, self._existing.counters
 
     def announce(self, shape_ids: Iterable[int]) -> None:
         """Announce that pods of these shapes are about to be placed; call it before any check of them."""
@@ -142,7 +149,7 @@ class Chain:
         return self._filters_for(shape).static & self.resources.mask(shape)
 
     def neighbours(self, shape: Shape) -> Bools:
-        """Return the node rows where no other pod excludes one of the shape: ports, spread, pod affinity."""
+        """Return the node rows where no other pod excludes one of the shape, whatever the room."""
         free = np.ones(len(self.snapshot.alive), np.bool_)
         for each in self._filters_for(shape).neighbours:
             free &= each.mask(shape)
@@ -282,6 +289,10 @@ class Chain:
     def _neighbour_filters(self, shape: Shape) -> Iterator[_NodeFilter]:
         if shape.ports:
             yield self._ports
+        if shape.disks:
+            yield self._disks
+        if shape.exclusive_claims:
+            yield self._claims
         if shape.spread:
             yield self.spread
         if shape.pod_affinity:

@@ -22,6 +22,7 @@ from podium.schedulerplugin.filters.chain import Chain
 from podium.schedulerplugin.filters.podaffinity import labels_of
 from podium.schedulerplugin.shapes import Shape
 from podium.schedulerplugin.snapshot import Snapshot
+from podium.schedulerplugin.volumes.exclusive import same_disk
 
 # Up to this many kinds are packed in every order; of more kinds, only the largest come first.
 _ALL_ORDERS = 3
@@ -298,7 +299,7 @@ def _smallest(snapshot: Snapshot, rows: Sequence[int], needed: int) -> Sequence[
 
 def _alone(chain: Chain, shape: Shape) -> bool:
     """Return whether pods of a shape exclude each other from one host."""
-    if shape.ports:
+    if shape.ports or shape.exclusive_claims or any(same_disk(disk, disk) for disk in shape.disks):
         return True
     around = labels_of(chain.namespaces.get(shape.namespace))
     return any(

@@ -1,4 +1,4 @@
-"""Effects of a unit that is given back on pods of the preemptor: ports, affinity and spread.
+"""Effects of a unit that is given back on pods of the preemptor: ports, disks, claims, affinity, spread.
 
 Placing all members again for each unit would cost a gang's size times the cluster's. Nearly every unit
 concerns no member. For most others the answer is known at once. A unit is refused if it has a pod in a domain
@@ -17,8 +17,8 @@ from podium.schedulerplugin.arrays import Bools, Int32s, Rows
 from podium.schedulerplugin.deadline import Deadline
 from podium.schedulerplugin.filters.chain import Chain
 from podium.schedulerplugin.filters.counters import PodSelection, required_labels
+from podium.schedulerplugin.filters.exclusive import conflict_on_node, used_claims
 from podium.schedulerplugin.filters.podaffinity import labels_of, selected_pods
-from podium.schedulerplugin.filters.ports import clash
 from podium.schedulerplugin.filters.spread import SpreadLimit
 from podium.schedulerplugin.shapes import PodTerm, Shape
 
@@ -70,8 +70,12 @@ class Neighbours:
             hosts = self._selected_by(term)
             if hosts:
                 excluded[owners] |= self._in_same_domain(term.topology_key, hosts)[nodes[owners]]
-        if any(shape.ports for shape in self._shapes.values()):
-            excluded |= self._port_conflicts(kinds, nodes)
+        if any(shape.ports or shape.disks for shape in self._shapes.values()):
+            excluded |= self._conflicts_on_node(kinds, nodes)
+        claims = {claim for shape in self._shapes.values() for claim in used_claims(shape)}
+        if claims:
+            for shape, users in kinds.each():
+                excluded[users] |= not claims.isdisjoint(used_claims(shape))
         return excluded
 
     def counted(self, rows: Rows, nodes: Int32s) -> Bools:
@@ -227,20 +231,19 @@ class Neighbours:
         share: Bools = shared[column]
         return share
 
-    def _port_conflicts(self, kinds: "_PodsByShape", nodes: Int32s) -> Bools:
-        """Return which pods have a host port that a member has on the same node."""
+    def _conflicts_on_node(self, kinds: "_PodsByShape", nodes: Int32s) -> Bools:
+        """Return which pods have a host port or a disk that a member has on the same node."""
         held: dict[int, list[Shape]] = defaultdict(list)
         for shape_id, shape in self._shapes.items():
-            for node in self._nodes[shape_id] if shape.ports else ():
+            for node in self._nodes[shape_id] if shape.ports or shape.disks else ():
                 held[node].append(shape)
         hosts = np.zeros(len(self._snapshot.alive), np.bool_)
         hosts[list(held)] = True
         same = np.zeros(len(nodes), np.bool_)
         for shape, owners in kinds.each():
-            for at in owners[hosts[nodes[owners]]].tolist() if shape.ports else ():
+            for at in owners[hosts[nodes[owners]]].tolist() if shape.ports or shape.disks else ():
                 self._deadline.enforce()
-                ports = (port for each in held[nodes.item(at)] for port in each.ports)
-                same[at] = any(clash(port, other) for port in ports for other in shape.ports)
+                same[at] = any(conflict_on_node(shape, each) for each in held[nodes.item(at)])
         return same
 
 

@@ -10,7 +10,9 @@ from itertools import chain
 from typing import NamedTuple, Protocol
 
 from podium.api.schedulable import Schedulable
+from podium.cluster.reader import Name
 from podium.schedulerplugin.shapes import PodTerm, Shape
+from podium.schedulerplugin.volumes.claims import claims_of
 
 # Up to this many nodes are checked one by one; of more, those without room are filtered at once.
 _FEW_PLACES = 32
@@ -59,6 +61,7 @@ class ClusterEvents:
 
     __slots__ = (
         "any_pod",
+        "claims",
         "gone",
         "leaving",
         "neighbours",
@@ -87,6 +90,8 @@ class ClusterEvents:
         self.any_pod = False
         # A pod is gone that kept others out of more than its node.
         self.repelled = False
+        # The claims, by (namespace, name), of pods that are gone.
+        self.claims: set[Name] = set()
         self.volumes = False
         self.rules = False
 
@@ -97,8 +102,9 @@ class ClusterEvents:
             self.neighbours.add((pod.metadata.namespace or "", labels))
         else:
             self.any_pod = True
-        if left and _repels(pod):
-            self.repelled = True
+        if left:
+            self.repelled |= _repels(pod)
+            self.claims.update((pod.metadata.namespace or "", claim) for claim in claims_of(pod))
 
 
 def helps(events: ClusterEvents, kind: PodRequirements, cluster: ClusterQueries) -> bool:
@@ -108,6 +114,7 @@ def helps(events: ClusterEvents, kind: PodRequirements, cluster: ClusterQueries)
         events.repelled
         or (events.rules and kind.may_preempt)
         or (events.volumes and has_volumes(shape))
+        or not events.claims.isdisjoint((shape.namespace, claim) for claim in shape.exclusive_claims)
         or (bool(events.nodes) and _looks_around(shape))
         or _sees(shape, events)
     ):
@@ -131,7 +138,8 @@ def helps(events: ClusterEvents, kind: PodRequirements, cluster: ClusterQueries)
 
 def has_volumes(shape: Shape) -> bool:
     """Return whether claims restrict the nodes of a pod; a part in `missing` may be a claim."""
-    return bool(shape.refused or shape.volumes or shape.zones or shape.volume_missing or shape.missing)
+    restricted = shape.refused or shape.volumes or shape.zones or shape.exclusive_claims
+    return bool(restricted or shape.volume_missing or shape.missing)
 
 
 def _looks_around(shape: Shape) -> bool:

@@ -2,8 +2,8 @@
 
 A bound volume can be reached from some nodes only, by its node affinity or by its zone labels. Whether a
 delayed claim could be bound on a node depends on capacities and on other volumes. So a pod with one is not
-evaluated. The same holds for a pod whose disk or claim must not be used twice, or whose own disk counts
-towards an attach limit. Attach limits of bound claims are not known here: the kubelet applies them.
+evaluated. The same holds for a pod whose own disk counts towards an attach limit. Attach limits of bound
+claims are not known here: the kubelet applies them.
 
 Source: the filters of VolumeBinding and VolumeZone of kube-scheduler 1.36 and 1.37.
 """
@@ -26,11 +26,8 @@ _ZONES = {
     "topology.kubernetes.io/zone": "topology.kubernetes.io/zone",
     "topology.kubernetes.io/region": "topology.kubernetes.io/region",
 }
-# Volumes that are disks: used once, or counted by attach limits.
-_DISKS = (
-    *("gcePersistentDisk", "awsElasticBlockStore", "iscsi", "rbd"),
-    *("azureDisk", "cinder", "vsphereVolume", "portworxVolume"),
-)
+# Volumes that are disks and count towards attach limits.
+_DISKS = ("azureDisk", "cinder", "portworxVolume")
 
 
 class Reach(NamedTuple):
@@ -63,8 +60,6 @@ def reach(pod: Schedulable, known: Volumes, unreadable: dict[str, None]) -> Reac
             why = _not_bound(claim, known)
             unreadable[f"the claim of volume {each.volume}, {why}"] = None
             continue
-        if "ReadWriteOncePod" in (claim.spec.accessModes or ()):
-            unreadable[f"the ReadWriteOncePod claim of volume {each.volume}"] = None
         volume = known.volumes.get(claim.spec.volumeName or "")
         if volume is None and Kind.VOLUME in known.unread:
             unreadable[f"the persistent volume of volume {each.volume}, which was not read"] = None

@@ -36,7 +36,7 @@ def test_moves_that_are_undone_reach_no_counter() -> None:
     filters = Filters(snapshot)
     shape = shape_of(builders.pod(**A, **dynamic_cases.spread("a", "host")), snapshot.volumes)
     assert filters.why(shape, "m") == [SAYS["skew"]]
-    counted = filters.all[1]._plans._counters
+    counted = filters.spread._plans._counters
     with snapshot.trial():
         snapshot.remove_many(np.array([rows["x"], rows["y"]]))
         assert counted._queued

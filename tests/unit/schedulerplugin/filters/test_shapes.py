@@ -349,12 +349,11 @@ REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 MISSING: list[tuple[str, dict[str, Any], list[PersistentVolumeClaim | PersistentVolume], str]] = [
     ("resource claims", {"resourceClaims": [{"name": "gpu"}]}, [], "resource claims"),
     (
-        "a claim for one pod",
-        CLAIMED,
-        [claim("c", "v", accessModes=["ReadWriteOncePod"]), volume("v")],
-        "the ReadWriteOncePod claim of volume data",
+        "an attached disk",
+        {"volumes": [{"name": "disk", "cinder": {"volumeID": "d"}}]},
+        [],
+        "the cinder volume disk",
     ),
-    ("a disk for one pod", {"volumes": [{"name": "disk", "iscsi": {"lun": 0}}]}, [], "the iscsi volume disk"),
     (
         "an unreadable request",
         {"requests": {"cpu": "-1"}},

@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from tests.support.filters.builders import claim, mounts, storage_class, volume
 from tests.support.preemption.scene import group, node
 from tests.support.scheduling.objects import gang, running
 from tests.support.scheduling.rig import World, pod
@@ -61,6 +62,31 @@ CASES = {
     "what cannot be judged stays pending": Case(
         [node(), pod("a", resourceClaims=[{}])],
         message={"a": "what it asks for cannot be judged: resource claims"},
+    ),
+    "a claim that does not exist refuses every node": Case(
+        [node(), pod("a", **mounts("c"))],
+        message={
+            "a": '0/1 nodes are available: persistentvolumeclaim "c" not found. preemption: '
+            "No preemption victims found for incoming preemptor."
+        },
+    ),
+    "a delayed claim cannot be judged": Case(
+        [
+            *(node(), storage_class("wait", "WaitForFirstConsumer")),
+            *(claim("c", storageClassName="wait"), pod("a", **mounts("c"))),
+        ],
+        message={
+            "a": "what it asks for cannot be judged: the claim of volume c, which is bound when the pod gets "
+            "a node (WaitForFirstConsumer)"
+        },
+    ),
+    "the user of a claim of one pod is evicted": Case(
+        [
+            *(node(), claim("c", "v", accessModes=["ReadWriteOncePod"]), volume("v")),
+            *(running("low", "n1", **mounts("c")), running("other", "n1"), pod("high", 1, 10, **mounts("c"))),
+        ],
+        {"high": "n1", "other": "n1"},
+        ["low"],
     ),
     "lower priority is evicted": Case(
         [node(cpu=1), running("low", "n1"), pod("high", 1, 10)], {"high": "n1"}, ["low"]

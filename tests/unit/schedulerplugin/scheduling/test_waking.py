@@ -153,6 +153,22 @@ CASES = {
         [comes(claim("data", "pv", storageClassName="wait"))],
         "a",
     ),
+    "a pod goes whose claim may have one pod only, and its node is full": Case(
+        [
+            *(node("n1", 1), node("n2"), claim("data", "pv", accessModes=["ReadWriteOncePod"]), volume("pv")),
+            *(running("user", volumes=CLAIMED), pod("a", 2, volumes=CLAIMED)),
+        ],
+        [gone("user")],
+        "a",
+    ),
+    "a pod goes that wrote to a disk": Case(
+        [
+            *(node("n1"), running("user", **dynamic_cases.disk("gcePersistentDisk", pdName="d"))),
+            pod("a", **dynamic_cases.disk("gcePersistentDisk", pdName="d")),
+        ],
+        [gone("user")],
+        "a",
+    ),
     "a volume appears whose claim a pod waits for": Case(
         [node("n1"), claim("data", "pv"), pod("a", volumes=CLAIMED)], [comes(volume("pv"))], "a"
     ),
