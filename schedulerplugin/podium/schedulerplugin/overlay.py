@@ -134,7 +134,11 @@ class Overlay:
         self._counted.append(counted)
         self._counted_many.append(many or _one_by_one(counted))
         if node_changed is not None:
-            self._node_changed.append(node_changed)
+            self.observe_nodes(node_changed)
+
+    def observe_nodes(self, node_changed: NodeChanged) -> None:
+        """Register a callback for every change of a node, as `observe` does."""
+        self._node_changed.append(node_changed)
 
     def assume(self, pod_row: int, node_row: int) -> None:
         """Count a pod on a node that is not its node in the server."""

@@ -52,9 +52,13 @@ class Placer:
         weights: Weights = UPSTREAM,
         *,
         by_hash: bool = False,
+        frees_attachments: bool = True,
     ) -> None:
-        """`reserved` is as in Settings; `by_hash` breaks ties by pod and node, not by the node's name."""
-        self.chain = Chain(snapshot, namespaces, reserved)
+        """`reserved` and `frees_attachments` are those of the chain of filters.
+
+        `by_hash` breaks ties by pod and node, not by the node's name.
+        """
+        self.chain = Chain(snapshot, namespaces, reserved, frees_attachments=frees_attachments)
         self.snapshot = snapshot
         self.scores = Scores(snapshot, strategy, weights)
         self.ties = Ties(snapshot) if by_hash else None

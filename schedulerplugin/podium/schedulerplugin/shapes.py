@@ -27,6 +27,12 @@ from podium.api.selectors import (
     selector_of,
 )
 from podium.schedulerplugin.features import required as required_features
+from podium.schedulerplugin.volumes.attachments import (
+    Attachment,
+    RequiredDriver,
+    attachments_of,
+    required_drivers,
+)
 from podium.schedulerplugin.volumes.claims import claims_refusal
 from podium.schedulerplugin.volumes.exclusive import Disk, disks_of, exclusive_claims
 from podium.schedulerplugin.volumes.index import Volumes
@@ -92,12 +98,15 @@ class Shape(NamedTuple):
     Of `labels` a snapshot keeps what selectors distinguish (see `labels`); `labelled` pods have some.
 
     `requests` are in milli cpu and units (see `podium.api.podrequests`), `scored` is (milli cpu, bytes) for
-    scores. One term of `node_required` must match; None requires nothing. `refused` says why the pod's claims
-    keep it from every node, empty if they do not. `volumes` and `zones` hold alternatives for every bound
-    volume, and each volume's must be met; `volume_missing` says that one does not exist. No other pod may use
-    the `exclusive_claims` and, on the same node, the `disks`. `features` are those that a node must declare
-    (see `features`). `preferred_pods` have a negative weight if the pods are to be
-    avoided. `node_name` is set by a caller that plans for a pod that names a node it is not on yet.
+    scores. One term of `node_required` must match; None requires nothing. `features` are those that a node
+    must declare (see `features`). `preferred_pods` have a negative weight if the pods are to be avoided.
+    `node_name` is set by a caller that plans for a pod that names a node it is not on yet.
+
+    `refused` says why the pod's claims keep it from every node, empty if they do not. `volumes` and `zones`
+    hold alternatives for every bound volume, and each volume's must be met; `volume_missing` says that one
+    does not exist. No other pod may use the `exclusive_claims` and, on the same node, the `disks`. The
+    `attachments` count towards limits of nodes. A node must have those of the `required_drivers` whose
+    CSIDriver says so.
     """
 
     namespace: str = ""
@@ -121,6 +130,8 @@ class Shape(NamedTuple):
     volume_missing: bool = False
     exclusive_claims: tuple[str, ...] = ()
     disks: tuple[Disk, ...] = ()
+    attachments: tuple[Attachment, ...] = ()
+    required_drivers: tuple[RequiredDriver, ...] = ()
     features: tuple[str, ...] = ()
     unusable: tuple[UnusableQuantity, ...] = ()
     missing: tuple[str, ...] = ()
@@ -215,6 +226,7 @@ class _ShapeBuilder:
         near, apart = affinity.podAffinity or api.PodAffinity(), affinity.podAntiAffinity or api.PodAffinity()
         required, preferred = self.nodes(affinity.nodeAffinity or api.NodeAffinity())
         refused = claims_refusal(self.pod, self.known)
+        attachments = attachments_of(self.pod, self.known)
         reached = Reach() if refused else reach(self.pod, self.known, self.missing)
         return Shape(
             namespace=self.namespace,
@@ -237,6 +249,8 @@ class _ShapeBuilder:
             volume_missing=reached.missing,
             exclusive_claims=exclusive_claims(self.pod, self.known),
             disks=disks_of(self.pod),
+            attachments=attachments,
+            required_drivers=required_drivers(attachments, minor),
             features=required_features(self.pod, minor),
             unusable=taken.unusable,
             missing=tuple(sorted(self.missing)),

@@ -17,7 +17,14 @@ from podium.api.findings import ObjectRef
 from podium.api.podrequests import LATEST, UnusableQuantity, allocatable
 from podium.api.schedulable import Schedulable, SchedulableNode
 from podium.api.selectors import Labels, Selector
-from podium.api.storage import PersistentVolume, PersistentVolumeClaim, StorageClass
+from podium.api.storage import (
+    CSIDriver,
+    CSINode,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    StorageClass,
+    VolumeAttachment,
+)
 from podium.cluster.reader import Name, name_of
 from podium.schedulerplugin.arrays import Bools, Columns, Int32s, Int64s, Needs, by_id, grown
 from podium.schedulerplugin.features import declared
@@ -33,7 +40,7 @@ from podium.schedulerplugin.overlay import (
 from podium.schedulerplugin.progress import same_for_scheduling, start_of
 from podium.schedulerplugin.shapes import Shape, shape_of
 from podium.schedulerplugin.volumes.claims import claims_of
-from podium.schedulerplugin.volumes.index import Volumes, discard
+from podium.schedulerplugin.volumes.index import Unread, Volumes, discard
 
 _FEWEST_ROWS = 16
 
@@ -57,8 +64,8 @@ class Snapshot(Overlay):
     `requests`).
     """
 
-    def __init__(self, minor: int = LATEST, unread: Collection[str] = ()) -> None:
-        """`unread` are the kinds that were not read, or not entirely."""
+    def __init__(self, minor: int = LATEST, unread: Unread = lambda: ()) -> None:
+        """`unread` returns the kinds that were not read, or not entirely."""
         super().__init__()
         self.node_revision = 0
         self.columns = Columns()
@@ -172,6 +179,14 @@ class Snapshot(Overlay):
                 self._reshape(self.volumes.apply_volume(volume, gone=after is None))
             case StorageClass() as storage_class:
                 self._reshape(self.volumes.apply_class(storage_class, gone=after is None))
+            case CSINode() as csi_node:
+                if self.volumes.apply_node(csi_node, gone=after is None):
+                    self._report_drivers()
+            case CSIDriver() as driver:
+                self.volumes.apply_driver(driver, gone=after is None)
+                self._report_drivers()
+            case VolumeAttachment() as attachment:
+                self.volumes.apply_attachment(attachment, gone=after is None)
             case Pod() | Node():
                 raise TypeError("pods and nodes are read as Schedulable and SchedulableNode for scheduling")
             case _:
@@ -346,6 +361,11 @@ class Snapshot(Overlay):
         for callback in self._node_changed:
             callback(row)
 
+    def _report_drivers(self) -> None:
+        """Report that nodes may have other drivers than before."""
+        self.revision += 1
+        self.node_revision += 1
+
     def _home_of(self, pod: Schedulable) -> int:
         return self.row.get(pod.spec.nodeName, UNKNOWN_NODE) if pod.spec.nodeName else PENDING
 
@@ -379,7 +399,8 @@ class Snapshot(Overlay):
         """Register a pod for the objects it waits for: its claims, and its node if that is unknown."""
         if self.home.item(row) == UNKNOWN_NODE:
             self._on_unknown_nodes.setdefault(pod.spec.nodeName or "", set()).add(row)
-        self.volumes.add_user(row, _claim_names(pod))
+        self._report_claims(row, claims := _claim_names(pod))
+        self.volumes.add_user(row, claims)
 
     def _unlink(self, row: int) -> None:
         pod = self.pods[row]
@@ -387,7 +408,14 @@ class Snapshot(Overlay):
             return
         if self.home.item(row) == UNKNOWN_NODE:
             discard(self._on_unknown_nodes, pod.spec.nodeName or "", row)
-        self.volumes.remove_user(row, _claim_names(pod))
+        self._report_claims(row, claims := _claim_names(pod))
+        self.volumes.remove_user(row, claims)
+
+    def _report_claims(self, row: int, claims: Collection[Name]) -> None:
+        """Report the node of a pod with claims, because attachments there may be the pod's."""
+        home = self.home.item(row)
+        if claims and home >= 0:
+            self.volumes.report_node(self.node_name(home))
 
     def _reshape(self, rows: Iterable[int]) -> None:
         """Compute the shapes of pods again, because their claims or volumes changed."""

@@ -7,7 +7,15 @@ import msgspec
 
 from podium.api.core import RawQuantity
 from podium.api.schedulable import Schedulable, SchedulableNode
-from podium.api.storage import BIND_COMPLETED, PersistentVolume, PersistentVolumeClaim, StorageClass
+from podium.api.storage import (
+    BIND_COMPLETED,
+    CSIDriver,
+    CSINode,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    StorageClass,
+    VolumeAttachment,
+)
 
 NS = "team-a"
 
@@ -149,3 +157,21 @@ def mounts(*claims: str, ephemeral: Sequence[str] = ()) -> dict[str, Any]:
     """Return the volumes of a pod's spec: claims by name, and ephemeral ones by the volume's name."""
     named = [{"name": name, "persistentVolumeClaim": {"claimName": name}} for name in claims]
     return {"volumes": [*named, *({"name": name, "ephemeral": {}} for name in ephemeral)]}
+
+
+def csi_node(name: str, drivers: Mapping[str, int | None]) -> CSINode:
+    """Make the CSINode of a node with these drivers, each with its limit or None."""
+    installed = [{"name": driver, "allocatable": {"count": limit}} for driver, limit in drivers.items()]
+    return msgspec.convert({"metadata": {"name": name}, "spec": {"drivers": installed}}, CSINode)
+
+
+def csi_driver(name: str, *, required: bool | None = None) -> CSIDriver:
+    """Make a driver; pods get no node without it if it is `required`."""
+    spec = {"preventPodSchedulingIfMissing": required}
+    return msgspec.convert({"metadata": {"name": name}, "spec": spec}, CSIDriver)
+
+
+def attachment(volume: str, node: str, driver: str) -> VolumeAttachment:
+    """Make the attachment of a volume to a node."""
+    spec = {"attacher": driver, "nodeName": node, "source": {"persistentVolumeName": volume}}
+    return msgspec.convert({"metadata": {"name": f"{volume}-{node}"}, "spec": spec}, VolumeAttachment)

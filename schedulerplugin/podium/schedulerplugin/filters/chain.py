@@ -19,6 +19,11 @@ from podium.api.core import Namespace
 from podium.api.selectors import Selector
 from podium.schedulerplugin.arrays import Bools, Rows
 from podium.schedulerplugin.deadline import NEVER, Deadline
+from podium.schedulerplugin.filters.attachlimits import (
+    AttachedVolumes,
+    AttachLimitsFilter,
+    InstalledDriversFilter,
+)
 from podium.schedulerplugin.filters.counters import DomainCounters, SelectorCounters, required_labels
 from podium.schedulerplugin.filters.exclusive import (
     DisksFilter,
@@ -95,8 +100,18 @@ class Chain:
     permanently.
     """
 
-    def __init__(self, snapshot: Snapshot, namespaces: Mapping[str, Namespace], reserved: str = "") -> None:
-        """`reserved` is the label of the only nodes that may be used, if it is set (see Settings)."""
+    def __init__(
+        self,
+        snapshot: Snapshot,
+        namespaces: Mapping[str, Namespace],
+        reserved: str = "",
+        *,
+        frees_attachments: bool = True,
+    ) -> None:
+        """`reserved` is the label of the only nodes that may be used, if it is set (see Settings).
+
+        `frees_attachments` says that the attachments of a pod go with it (see `attachlimits`).
+        """
         self.snapshot = snapshot
         self.namespaces = namespaces
         nodes = node_filters(snapshot, reserved)
@@ -108,6 +123,9 @@ class Chain:
         self._taken = taken = ExclusiveCounters(snapshot)
         self._ports, self._disks = HostPortsFilter(taken), DisksFilter(taken)
         self._claims = ExclusiveClaimsFilter(taken)
+        self._attached = AttachedVolumes(snapshot, freed_by_pods=frees_attachments)
+        self.attach_limits = AttachLimitsFilter(self._attached)
+        self._drivers = InstalledDriversFilter(snapshot)
         self.nominated = NominatedPods(snapshot)
         self.spread = TopologySpreadFilter(asked, self.node_affinity, self.taints, self.nominated)
         self.pod_affinity = PodAffinityFilter(asked, namespaces, self.nominated)
@@ -115,22 +133,23 @@ class Chain:
         self._existing = ExistingAntiAffinityFilter(snapshot, namespaces)
         self._anti_affinity_terms = ExistingTerms(snapshot, namespaces, lambda shape: shape.pod_anti_affinity)
         labels, features = TopologyLabelsFilter(snapshot), DeclaredFeaturesFilter(snapshot)
-        self._static: tuple[_NodeFilter, ...] = (*nodes, *volumes, labels, features)
+        self._static: tuple[_NodeFilter, ...] = (*nodes, self._drivers, *volumes, labels, features)
         affinity = (self.pod_affinity, self._pod_anti_affinity, self._existing)
+        attached = (self._disks, self._claims, self._drivers, self.attach_limits)
         self._ordered: tuple[_NodeFilter, ...] = (
-            *nodes, self._ports, self.resources, self._disks, self._claims, *volumes, self.spread, labels,
-            *affinity, features,
+            *nodes, self._ports, self.resources, *attached, *volumes, self.spread, labels, *affinity,
+            features,
         )  # fmt: skip
         self._masks = NodeCache[Bools](snapshot)
         self._names = NodeCache[Rows](snapshot)
         self._by_shape: dict[int, _ShapeFilters] = {}
-        # The versions of nodes, shapes, resources and terms for which `_by_shape` are valid.
-        self._version = (-1, -1, -1, -1)
+        # The versions of nodes, shapes, resources, terms and limits for which `_by_shape` are valid.
+        self._version = (-1, -1, -1, -1, -1)
 
     @property
     def counters(self) -> tuple[DomainCounters[Any], ...]:
         """All counters of the filters."""
-        return self.asked, self._taken, self._existing.counters
+        return self.asked, self._taken, self._attached, self._existing.counters
 
     def announce(self, shape_ids: Iterable[int]) -> None:
         """Announce that pods of these shapes are about to be placed; call it before any check of them."""
@@ -188,11 +207,15 @@ class Chain:
         """Return the node rows where no filter on other pods ever refuses, and those where one always does.
 
         This holds whichever pods of the shapes `others` are removed or come back. For rows in neither mask it
-        depends on them. Only affinity and spread may refuse a pod because others are gone.
+        depends on them. Affinity and spread may refuse a pod because others are gone. So may attach limits,
+        if the others share a volume with the pod.
         """
         accepted = np.ones(len(self.snapshot.alive), np.bool_)
         refused = ~accepted
         for each in self._filters_for(shape).neighbours:
+            if each is self.attach_limits:
+                accepted &= self.attach_limits.mask(shape, shared=False)
+                continue
             mask = each.mask(shape)
             if each is self.spread or each is self.pod_affinity:
                 deadline.enforce()
@@ -257,8 +280,9 @@ class Chain:
             if not refused.any():
                 continue
             left &= ~refused
-            if each is self.resources:
-                for reason, short in self.resources.short(shape).items():
+            if each is self.resources or each is self._drivers:
+                several = self.resources if each is self.resources else self._drivers
+                for reason, short in several.short(shape).items():
                     yield reason, refused & short
             else:
                 yield each.reason(shape, int(refused.argmax())) or "", refused
@@ -270,6 +294,7 @@ class Chain:
             snapshot.next_shape_id,
             snapshot.layout,
             self._anti_affinity_terms.version,
+            self._attached.revision,
         )
         if now != self._version or len(self._by_shape) >= _SHAPES:
             self._by_shape, self._version = {}, now
@@ -293,6 +318,8 @@ class Chain:
             yield self._disks
         if shape.exclusive_claims:
             yield self._claims
+        if shape.attachments and self.attach_limits.concerns(shape):
+            yield self.attach_limits
         if shape.spread:
             yield self.spread
         if shape.pod_affinity:
@@ -307,8 +334,9 @@ def node_constraints(shape: Shape) -> tuple[object, ...]:
     """Return the part of a shape that decides which nodes suit it, apart from other pods."""
     labels = tuple(each.topology_key for each in shape.spread)
     affinity = (shape.selector, shape.node_required)
-    volumes = (bool(shape.refused), shape.volumes, shape.zones, shape.volume_missing)
-    return shape.node_name, shape.tolerations, affinity, volumes, shape.features, labels
+    volumes = (shape.required_drivers, shape.volumes, shape.zones, shape.volume_missing)
+    claims = (bool(shape.refused), *volumes)
+    return shape.node_name, shape.tolerations, affinity, claims, shape.features, labels
 
 
 def _counted(reason: tuple[str, int, tuple[str, ...]]) -> str:

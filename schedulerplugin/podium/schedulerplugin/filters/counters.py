@@ -256,9 +256,12 @@ class TermCounters(DomainCounters[Key]):
         for key in self._keys(self.snapshot.shapes[shape_id]):
             if key not in self._counters:
                 self.version += 1
-                self._store(key, DomainCounter(self._domains(key)))
+                self._store(key, self._new_counter(key))
             joined.append(self._counters[key])
         return joined
+
+    def _new_counter(self, key: Key) -> DomainCounter:
+        return DomainCounter(self._domains(key))
 
 
 class PodSelection(NamedTuple):

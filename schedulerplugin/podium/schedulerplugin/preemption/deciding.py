@@ -45,6 +45,9 @@ from podium.schedulerplugin.settings import Budgets
 # kube-scheduler's words.
 TERMINATING_ON_NODE = "not eligible due to a terminating pod on the nominated node."
 
+# Why no pod is evicted for a preemptor that waits for volumes.
+DETACHING = "waiting for volumes to be detached whose pods are gone"
+
 _PLACED = (Outcome.FITS, Outcome.FITS_AFTER_PREEMPTION)
 
 
@@ -142,6 +145,8 @@ class Decider:
                 placed = self._place_nominated(found, {})
             if placed is not None:
                 return self._without_victims(found, placed, refusals)
+        if not released and self._fits_once_detached(found):
+            return Decision(Outcome.NOT_ELIGIBLE, found, {}, refusals=refusals, why=DETACHING)
         if found.preemption_barred:
             return Decision(Outcome.NOT_ELIGIBLE, found, {}, refusals=refusals, why=found.preemption_barred)
         if released and self._waits_for_victims(found):
@@ -156,6 +161,14 @@ class Decider:
             # Pods of several shapes found a place in another order, without an eviction.
             return self._without_victims(found, placed, refusals)
         return Decision(Outcome.FITS_AFTER_PREEMPTION, found, placed, chosen, refusals=refusals)
+
+    def _fits_once_detached(self, found: PlacementTarget) -> bool:
+        """Return whether the pods fit once volumes are detached whose pods are gone."""
+        snapshot, limits = self._snapshot, self._placer.chain.attach_limits
+        if not any(limits.concerns(snapshot.shape_at(row)) for row in found.rows):
+            return False
+        with limits.once_detached() as some:
+            return some and self._place_nominated(found, {}) is not None
 
     def _without_victims(
         self, found: PlacementTarget, placed: dict[int, int], refusals: Refusals

@@ -49,6 +49,15 @@ class Neighbours:
             self._nodes[snapshot.shape.item(row)].append(node)
         self._shapes = {shape_id: snapshot.shapes[shape_id] for shape_id in self._nodes}
         self._constraints = self._spread_limits()
+        # The nodes of the members, and the limited drivers of which members have volumes.
+        self._hosts = np.zeros(len(snapshot.alive), np.bool_)
+        self._hosts[list(placed.values())] = True
+        self._drivers = {
+            each.driver
+            for shape in self._shapes.values()
+            if chain.attach_limits.concerns(shape)
+            for each in shape.attachments
+        }
         self._version = chain.asked.version
         self._affinity_terms = {
             tuple(selected_pods(term, chain.namespaces) for term in shape.pod_affinity): shape
@@ -89,6 +98,10 @@ class Neighbours:
         for pods in self._affinity_terms:
             self._deadline.enforce()
             counted[kinds.positions(*pods)] = True
+        if self._drivers:
+            # The volumes of these pods take slots that members may need.
+            for shape, users in kinds.each():
+                counted[users] |= self._hosts[nodes[users]] & self._attaches(shape)
         return counted
 
     def admits(self, rows: Rows, nodes: Int32s) -> bool:
@@ -103,12 +116,17 @@ class Neighbours:
         first_matches = any(
             self._chain.pod_affinity.is_first_match(shape) for shape in self._affinity_terms.values()
         )
+        attaches = any(self._attaches(snapshot.shape_at(row)) for row in rows.tolist())
         with snapshot.trial() as kept:
             snapshot.assume_many(rows, nodes)
-            if (known is None or first_matches) and not self._can_place_again():
+            if (known is None or first_matches or attaches) and not self._can_place_again():
                 return False
             kept.commit()
         return True
+
+    def _attaches(self, shape: Shape) -> bool:
+        """Return whether pods of a shape have a volume of a limited driver of the members."""
+        return any(each.driver in self._drivers for each in shape.attachments)
 
     def _spread_allows(self, rows: Rows, nodes: Int32s) -> bool | None:
         """Return whether spread constraints allow more pods; None if all members must be placed to know."""
@@ -158,9 +176,9 @@ class Neighbours:
         return counter.holding(least) > sum(counter.counts.get(domain, 0) == least for domain in raised)
 
     def _can_place_again(self) -> bool:
-        """Place the members where they were, as far as spread and affinity decide; return whether all fit."""
+        """Place the members where they were, as far as other pods decide how; return whether all fit."""
         snapshot = self._snapshot
-        filters = (self._chain.spread, self._chain.pod_affinity)
+        filters = (self._chain.spread, self._chain.pod_affinity, self._chain.attach_limits)
         with snapshot.trial():
             for row, node in self._placed.items():
                 self._deadline.enforce()

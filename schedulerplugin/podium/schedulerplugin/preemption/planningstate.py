@@ -17,6 +17,7 @@ from podium.api.groups import PodGroup
 from podium.api.membership import GroupKey, key_of, membership
 from podium.api.podrequests import LATEST
 from podium.api.schedulable import Schedulable
+from podium.api.storage import VolumeAttachment
 from podium.cluster.reader import ClusterReader, Name, name_of
 from podium.schedulerplugin.arrays import Int32s, Rows
 from podium.schedulerplugin.deadline import NEVER, Deadline
@@ -55,8 +56,7 @@ class PlanningState:
     ) -> None:
         self.view = view
         self.settings = settings or Settings()
-        # A live scheduler begins once everything is read.
-        self.snapshot = Snapshot(minor, frozenset(view.unread) if intents is None else ())
+        self.snapshot = Snapshot(minor, lambda: view.unread)
         own = self.settings.semantics is Semantics.KEP
         self.placer = Placer(
             self.snapshot,
@@ -65,6 +65,7 @@ class PlanningState:
             self.settings.reserved,
             self.settings.weights if own else UPSTREAM,
             by_hash=own,
+            frees_attachments=own,
         )
         self.budgets = BudgetIndex(self.snapshot, None if intents is None else intents.disruptions)
         self._groups = GroupIndex[GroupKey]()
@@ -92,6 +93,9 @@ class PlanningState:
             return
         if isinstance(changed, PodOwner):
             self._apply_owner(_uid(before), _uid(after))
+            return
+        if isinstance(changed, VolumeAttachment):
+            self._apply_attachment(before, after)
             return
         self._cache.clear()
         self.snapshot.apply(before, after)
@@ -242,6 +246,14 @@ class PlanningState:
         if concerned or self._concerns(row):
             self._cache.clear()
 
+    def _apply_attachment(self, before: object, after: object) -> None:
+        """Apply a change of an attachment; there are as many as binds, and most limit no pod."""
+        limited = self.placer.chain.attach_limits.limited
+        if limited(before) or limited(after):
+            # A slot that is taken makes no room.
+            (self._cache.clear_plans if before is None else self._cache.clear)()
+        self.snapshot.apply(before, after)
+
     def _apply_owner(self, before: str, after: str) -> None:
         """Apply a change of an owner of pods, by UID (empty for none): only its existence matters."""
         if before != after:
@@ -284,7 +296,8 @@ class PlanningState:
 
 def _objects(view: ClusterReader) -> Iterator[object]:
     """Yield the objects of a snapshot; objects that others refer to come first."""
-    for index in (view.storage_classes, view.volumes, view.claims, view.nodes, view.pods, view.budgets):
+    storage = (view.storage_classes, view.csi_drivers, view.csi_nodes, view.attachments)
+    for index in (*storage, view.volumes, view.claims, view.nodes, view.pods, view.budgets):
         yield from index.values()
 
 

@@ -14,7 +14,14 @@ from podium.api.groups import PodGroup
 from podium.api.membership import GroupKey, key_of
 from podium.api.podrequests import resized
 from podium.api.schedulable import Schedulable, SchedulableNode
-from podium.api.storage import PersistentVolume, PersistentVolumeClaim, StorageClass
+from podium.api.storage import (
+    CSIDriver,
+    CSINode,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    StorageClass,
+    VolumeAttachment,
+)
 from podium.cluster.reader import Name, group_of
 from podium.cluster.state import Readable
 from podium.groups.divergence import reported
@@ -28,6 +35,7 @@ from podium.schedulerplugin.scheduling.hints import Hints
 from podium.schedulerplugin.scheduling.live_engine import LiveEngine
 from podium.schedulerplugin.scheduling.plans import pod_ref
 from podium.schedulerplugin.settings import Budgets
+from podium.schedulerplugin.volumes.index import attached_volume
 
 
 class Changes:
@@ -71,6 +79,12 @@ class Changes:
             case PersistentVolumeClaim() | PersistentVolume() | StorageClass():
                 self._hints.note_volumes()
                 self.gated = True
+            case CSINode() as csi_node:
+                self._drivers_changed([csi_node.metadata.name or ""])
+            case CSIDriver():
+                self._drivers_changed(self._engine.snapshot.row)
+            case VolumeAttachment():
+                self._detached(before, after)
             case PriorityClass():
                 self._hints.note_rules()
                 self.gated = True
@@ -80,6 +94,21 @@ class Changes:
                 self._hints.note_neighbours()
             case _:
                 pass
+
+    def _drivers_changed(self, nodes: Iterable[str]) -> None:
+        """Record nodes that may suit pods with volumes now."""
+        rows = self._engine.snapshot.row
+        for name in nodes:
+            if name in rows:
+                self._hints.note_node(rows[name])
+
+    def _detached(self, before: object, after: object) -> None:
+        """Record the node of an attachment that is gone, or changed."""
+        was = attached_volume(before) if isinstance(before, VolumeAttachment) else None
+        now = attached_volume(after) if isinstance(after, VolumeAttachment) else None
+        row = self._engine.snapshot.row.get(was.node) if was is not None and was != now else None
+        if row is not None:
+            self._hints.note_detached(row)
 
     def count_on(self, pod: Name, node: str) -> None:
         """Record the node on which a pod counts that has none in the API server; empty ends this."""

@@ -62,6 +62,7 @@ class ClusterEvents:
     __slots__ = (
         "any_pod",
         "claims",
+        "detached",
         "gone",
         "leaving",
         "neighbours",
@@ -90,6 +91,8 @@ class ClusterEvents:
         self.any_pod = False
         # A pod is gone that kept others out of more than its node.
         self.repelled = False
+        # The nodes that may attach more volumes than before, though no pod left.
+        self.detached: set[int] = set()
         # The claims, by (namespace, name), of pods that are gone.
         self.claims: set[Name] = set()
         self.volumes = False
@@ -121,12 +124,15 @@ def helps(events: ClusterEvents, kind: PodRequirements, cluster: ClusterQueries)
         return True
     # A preemptor has counted on the room of its possible victims. Once they are gone, that helps only a pod
     # that fits at once.
+    detached = events.detached if shape.attachments else set()
     blocked: set[int] = set()
     if kind.may_preempt:
         left = chain(events.rooms.items(), events.leaving.items())
         blocked = {row for row, level in left if level >= kind.priority}
         blocked |= {row for row, level in events.victims.items() if level < kind.priority}
-    may_suit, may_fit = blocked | events.nodes, events.rooms.keys() - blocked
+        # Victims count on their own slots only.
+        blocked |= detached
+    may_suit, may_fit = blocked | events.nodes, (events.rooms.keys() | detached) - blocked
     if len(may_suit) <= _FEW_PLACES:
         if any(cluster.suits(shape, row) for row in may_suit):
             return True

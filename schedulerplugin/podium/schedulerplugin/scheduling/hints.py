@@ -196,6 +196,11 @@ class Hints:
         self._events.volumes = True
         self.seen = self.seen._replace(volumes=self.seen.volumes + 1)
 
+    def note_detached(self, row: int) -> None:
+        """Record that a node may attach more volumes than before, though no pod left."""
+        self._events.detached.add(row)
+        self.seen = self.seen._replace(places=self.seen.places + 1)
+
     def note_rules(self) -> None:
         """Record a change in the rules on possible victims: a class, a budget, a group."""
         self._events.rules = True

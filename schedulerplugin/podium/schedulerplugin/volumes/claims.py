@@ -67,7 +67,7 @@ def delayed(claim: PersistentVolumeClaim, known: Volumes) -> bool:
 def _refusals(pod: Schedulable, known: Volumes) -> Iterator[str]:
     namespace = pod.metadata.namespace or ""
     wanted = [(each, known.claims.get((namespace, each.name))) for each in pod_claims(pod)]
-    if Kind.CLAIM in known.unread:
+    if known.lacks(Kind.CLAIM):
         wanted = [each for each in wanted if each[1] is not None]
     # VolumeRestrictions and VolumeZone do not look at ephemeral volumes.
     for each, claim in wanted:
@@ -80,7 +80,7 @@ def _refusals(pod: Schedulable, known: Volumes) -> Iterator[str]:
         yield UNBOUND
     for each, claim in claims:
         volume = claim.spec.volumeName if claim.spec is not None and not each.ephemeral else None
-        if volume and volume not in known.volumes and Kind.VOLUME not in known.unread:
+        if volume and volume not in known.volumes and not known.lacks(Kind.VOLUME):
             yield f'persistentvolume "{volume}" not found'
 
 
@@ -106,7 +106,7 @@ def _immediate(claim: PersistentVolumeClaim, known: Volumes) -> bool:
     if claim.spec is not None and claim.spec.volumeName:
         return True
     known_class = claim.storage_class in known.classes or not claim.storage_class
-    return not delayed(claim, known) and (known_class or Kind.STORAGE_CLASS not in known.unread)
+    return not delayed(claim, known) and (known_class or not known.lacks(Kind.STORAGE_CLASS))
 
 
 def _created_for(claim: PersistentVolumeClaim, uid: str) -> bool:

@@ -2,8 +2,7 @@
 
 A bound volume can be reached from some nodes only, by its node affinity or by its zone labels. Whether a
 delayed claim could be bound on a node depends on capacities and on other volumes. So a pod with one is not
-evaluated. The same holds for a pod whose own disk counts towards an attach limit. Attach limits of bound
-claims are not known here: the kubelet applies them.
+evaluated.
 
 Source: the filters of VolumeBinding and VolumeZone of kube-scheduler 1.36 and 1.37.
 """
@@ -26,8 +25,6 @@ _ZONES = {
     "topology.kubernetes.io/zone": "topology.kubernetes.io/zone",
     "topology.kubernetes.io/region": "topology.kubernetes.io/region",
 }
-# Volumes that are disks and count towards attach limits.
-_DISKS = ("azureDisk", "cinder", "portworxVolume")
 
 
 class Reach(NamedTuple):
@@ -47,10 +44,6 @@ def reach(pod: Schedulable, known: Volumes, unreadable: dict[str, None]) -> Reac
     The words name the pod's volume and not its claim, so that the copies of a pod are alike. The pod must not
     be refused for its claims (see `claims_refusal`).
     """
-    for own in pod.spec.volumes or ():
-        for disk in _DISKS:
-            if getattr(own, disk) is not None:
-                unreadable[f"the {disk} volume {own.name}"] = None
     volumes: set[Alternatives] = set()
     zones: set[Alternatives] = set()
     missing = False
@@ -61,7 +54,7 @@ def reach(pod: Schedulable, known: Volumes, unreadable: dict[str, None]) -> Reac
             unreadable[f"the claim of volume {each.volume}, {why}"] = None
             continue
         volume = known.volumes.get(claim.spec.volumeName or "")
-        if volume is None and Kind.VOLUME in known.unread:
+        if volume is None and known.lacks(Kind.VOLUME):
             unreadable[f"the persistent volume of volume {each.volume}, which was not read"] = None
             continue
         # kube-scheduler checks the volumes in the order of the pod, up to one that does not exist.

@@ -54,7 +54,7 @@ def scene() -> LiveEngine:
         node("n", {GPU: "8"}, labels={HOST: "n", ZONE: "a"}, taints=[{"key": "k", "effect": "NoSchedule"}]),
         node("m", labels={HOST: "m"}),
         claim("c", "v"),
-        volume("v"),
+        volume("v", csi={"driver": "d", "volumeHandle": "h"}),
         pod(
             "a",
             {"cpu": "1", GPU: "2"},
@@ -143,7 +143,8 @@ CORRUPTIONS: list[tuple[str, Callable[[Scene], Any], str]] = [
     ("claim", lambda s: s.engine.snapshot.volumes.claims.pop((NS, "c")), "/c: another version of claim c"),
     ("volume", lambda s: s.engine.snapshot.volumes.volumes.pop("v"), "/c: another version of claim c"),
     ("ports", lambda s: counter(s.engine, 1).rows.pop(s.n), "node n: counters"),
-    ("terms", lambda s: counter(s.engine, 2).rows.update({s.n: 2}), "node n: counters"),
+    ("attached", lambda s: counter(s.engine, 2).rows.update({s.n: 2}), "node n: counters"),
+    ("terms", lambda s: counter(s.engine, 3).rows.update({s.n: 2}), "node n: counters"),
     ("questions", lambda s: counter(s.engine, 0).rows.pop(s.n), "node n: counters"),
     ("nomination", lambda s: s.engine.nominations._names.pop(row(s.engine, "waits")), "/waits: nomination"),
     ("nominated priority", lambda s: set_in(s.engine.nominations._priority, 0, 9), "node m: nominations"),

@@ -349,12 +349,6 @@ REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 MISSING: list[tuple[str, dict[str, Any], list[PersistentVolumeClaim | PersistentVolume], str]] = [
     ("resource claims", {"resourceClaims": [{"name": "gpu"}]}, [], "resource claims"),
     (
-        "an attached disk",
-        {"volumes": [{"name": "disk", "cinder": {"volumeID": "d"}}]},
-        [],
-        "the cinder volume disk",
-    ),
-    (
         "an unreadable request",
         {"requests": {"cpu": "-1"}},
         [],

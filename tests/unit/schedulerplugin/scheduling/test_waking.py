@@ -8,7 +8,14 @@ from unittest.mock import patch
 
 import pytest
 from tests.support.filters import dynamic_cases
-from tests.support.filters.builders import claim, storage_class, volume
+from tests.support.filters.builders import (
+    attachment,
+    claim,
+    csi_driver,
+    csi_node,
+    storage_class,
+    volume,
+)
 from tests.support.preemption.clusters import NS
 from tests.support.preemption.scene import HOST, group, node, priority_class
 from tests.support.scheduling.rig import World, pod
@@ -76,6 +83,17 @@ def tenant(env: str) -> Namespace:
 def on(name: str) -> dict[str, Any]:
     """Return the node selector term of one node."""
     return {"matchExpressions": [{"key": HOST, "operator": "In", "values": [name]}]}
+
+
+def attaching(limit: int | None) -> list[Any]:
+    """Make a node that attaches so many volumes of a driver, the claim `data`, and another one."""
+    volumes = [volume(name, csi={"driver": "d", "volumeHandle": name}) for name in ("pv", "other")]
+    return [node("n1"), csi_node("n1", {"d": limit}), *volumes, claim("data", "pv"), claim("other", "other")]
+
+
+def deleted(obj: Any) -> Callable[[World], None]:
+    """Delete an object."""
+    return lambda world: world.state.remove(obj)
 
 
 def apart(name: str, **selector: Any) -> Any:
@@ -159,6 +177,33 @@ CASES = {
             *(running("user", volumes=CLAIMED), pod("a", 2, volumes=CLAIMED)),
         ],
         [gone("user")],
+        "a",
+    ),
+    "a volume is detached": Case(
+        [*attaching(1), attachment("other", "n1", "d"), pod("a", volumes=CLAIMED)],
+        [deleted(attachment("other", "n1", "d"))],
+        "a",
+    ),
+    "a node may attach more volumes": Case(
+        [*attaching(0), pod("a", volumes=CLAIMED)], [comes(csi_node("n1", {"d": 1}))], "a"
+    ),
+    "a driver is installed": Case(
+        [*attaching(None), csi_node("n1", {}), csi_driver("d", required=True), pod("a", volumes=CLAIMED)],
+        [comes(csi_node("n1", {"d": None}))],
+        "a",
+    ),
+    "a driver need not be installed": Case(
+        [*attaching(None), csi_node("n1", {}), csi_driver("d", required=True), pod("a", volumes=CLAIMED)],
+        [comes(csi_driver("d"))],
+        "a",
+    ),
+    "a victim's volume is detached after it": Case(
+        [
+            *(*attaching(1), attachment("other", "n1", "d")),
+            running("low", volumes=[{"name": "data", "persistentVolumeClaim": {"claimName": "other"}}]),
+            pod("a", 1, 10, volumes=CLAIMED),
+        ],
+        [deleted(attachment("other", "n1", "d"))],
         "a",
     ),
     "a pod goes that wrote to a disk": Case(

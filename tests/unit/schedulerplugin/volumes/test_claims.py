@@ -114,7 +114,7 @@ REFUSED: list[Case] = [
 def shape(
     spec: dict[str, Any], objects: Sequence[object], unread: Sequence[str] = ()
 ) -> tuple[Snapshot, Shape]:
-    snapshot = Snapshot(unread=unread)
+    snapshot = Snapshot(unread=lambda: unread)
     for each in objects:
         snapshot.apply(None, each)
     return snapshot, snapshot.shape_of(pod("p", **spec))
