@@ -267,10 +267,9 @@ def _verdict(
         or not any(map(claims_of, pods))
     ):
         return found
-    volumes = reading.unread & {Kind.CLAIM, Kind.VOLUME}
-    return (
-        MissingInput("its volumes were", "persistentvolumeclaims and persistentvolumes") if volumes else found
-    )
+    if not reading.unread & {Kind.CLAIM, Kind.VOLUME, Kind.STORAGE_CLASS}:
+        return found
+    return MissingInput("its volumes were", "persistentvolumeclaims, persistentvolumes and storageclasses")
 
 
 def _judged(group: PodGroup, reading: WhyInput) -> JudgedGroup:

@@ -262,11 +262,13 @@ class Answers:
         return self._engines(settings, minor) if view is self.state else Engine(view, settings, minor)
 
     def _part(self, target: Target) -> Index:
-        """Return a group with its pods, or a pod, and the classes: the input for checks before scheduling."""
+        """Return a group with its pods, or a pod, and all classes: the input for checks before scheduling."""
         whole = self.state
         part = Index(native_served=whole.native_served, unread=whole.unread)
         for each in whole.classes.values():
             part.apply(each)
+        for storage_class in whole.storage_classes.values():
+            part.apply(storage_class)
         if isinstance(target, GroupKey):
             if target in whole.groups:
                 part.apply(whole.groups[target])
