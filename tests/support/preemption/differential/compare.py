@@ -187,15 +187,21 @@ def refused(header: Header, recorded: Recorded) -> tuple[Counter[str], Counter[s
     Its message also counts the nodes of other cases, so the reasons that refuse those are left out.
     """
     listed, _, _ = recorded.answer.message.partition(". ")
-    reasons = listed.rstrip(".").partition(": ")[2].split(", ")
-    server = {reason: int(count) for count, _, reason in (each.partition(" ") for each in reasons)}
+    server = _counted(listed.rstrip(".").partition(": ")[2])
     state = _state(recorded.namespace, [*header.classes, *recorded.objects])
     engine = Engine(state, _settings(header), minor=int(header.minor[2:]))
     snapshot = engine.snapshot
     row = snapshot.pod_row[recorded.namespace, recorded.preemptor[1]]
     found = engine.placer.chain.refusals(snapshot.shapes[snapshot.shape.item(row)])
-    ours = {reason: count for reason, count, _ in found.reasons}
+    ours = {found.pod: 0} if found.pod else {reason: count for reason, count, _ in found.reasons}
     return _here(server), _here(ours)
+
+
+def _counted(listed: str) -> dict[str, int]:
+    """Return the reasons of a message with their nodes; a refusal of the pod as a whole counts no nodes."""
+    if not listed[:1].isdigit():
+        return {listed: 0}
+    return {reason: int(count) for count, _, reason in (each.partition(" ") for each in listed.split(", "))}
 
 
 def _here(reasons: Mapping[str, int]) -> Counter[str]:

@@ -9,7 +9,7 @@ is cleared.
 
 import contextlib
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -35,21 +35,32 @@ _PLURALS = {
     "Node": "nodes",
     "PodDisruptionBudget": "poddisruptionbudgets",
     "PodGroup": "podgroups",
+    "PersistentVolume": "persistentvolumes",
+    "PersistentVolumeClaim": "persistentvolumeclaims",
+    "StorageClass": "storageclasses",
+    "CSINode": "csinodes",
+    "CSIDriver": "csidrivers",
+    "VolumeAttachment": "volumeattachments",
 }
+Maker = Callable[[int, int, str], Case]
+# A finalizer of the API server keeps these until they are no longer used.
+_DELETED = ("Pod", "PersistentVolumeClaim")
 MERGE = "application/merge-patch+json"
 
 
-def record(server: Server, seed: int, indices: Sequence[int], *, gates: bool = True) -> Recording:
+def record(
+    server: Server, seed: int, indices: Sequence[int], *, gates: bool = True, make: Maker = case
+) -> Recording:
     """Record the answers of a server's scheduler to these cases; the server must have no other user.
 
-    Without its gates the scheduler does not know groups.
+    Without its gates the scheduler does not know groups. `make` makes the cases.
     """
     release = server.release
     classes = [_create_class(server, name) for name in CLASSES]
     _wait_for_classes(server)
     cases: list[Recorded] = []
     for first in range(0, len(indices), _BATCH):
-        batch = [case(seed, index, release.minor) for index in indices[first : first + _BATCH]]
+        batch = [make(seed, index, release.minor) for index in indices[first : first + _BATCH]]
         cases += _answered(server, batch, gates=gates)
         print(f"{release.version}: {len(cases)} of {len(indices)}", file=sys.stderr, flush=True)  # noqa: T201 - minutes
     header = Header(minor=release.minor, version=release.version, seed=seed, gates=gates, classes=classes)
@@ -77,16 +88,28 @@ def _put(server: Server, one: Case) -> list[Object]:
     """Create a case's objects; return them as the scheduler will read them."""
     _request(server, "POST", "/api/v1/namespaces", {"metadata": {"name": one.namespace}})
     stored = []
-    for wanted in one.objects:
+    uids: dict[str, str] = {}
+    for each in one.objects:
+        wanted = _owned(each, uids)
         where = _collection(wanted)
         name = wanted["metadata"]["name"]
         made = _request(server, "POST", where, wanted)
         if "status" in wanted and wanted["kind"] != "Node":
             made = _request(server, "PATCH", f"{where}/{name}/status", {"status": wanted["status"]}, MERGE)
-        if wanted["kind"] == "Pod" and name in one.terminating:
+        uids[name] = made["metadata"]["uid"]
+        if wanted["kind"] in _DELETED and name in one.terminating:
             made = _request(server, "DELETE", f"{where}/{name}")
         stored.append(compact(made, wanted["apiVersion"], wanted["kind"]))
     return stored
+
+
+def _owned(wanted: Object, uids: Mapping[str, str]) -> Object:
+    """Return an object whose owners have the UIDs that the server gave them; cases use their names."""
+    owners = wanted["metadata"].get("ownerReferences")
+    if owners is None:
+        return wanted
+    owners = [{**each, "uid": uids[each["uid"]]} for each in owners]
+    return {**wanted, "metadata": {**wanted["metadata"], "ownerReferences": owners}}
 
 
 @contextlib.contextmanager

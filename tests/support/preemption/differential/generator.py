@@ -27,7 +27,7 @@ CLASSES = {
     "never-1000": (1000, "Never"),
 }
 # Seconds since 1970: 2026-01-01, when the first pod started.
-_EPOCH = 1_767_225_600
+EPOCH = 1_767_225_600
 _LOW = ("below-zero", "value-0", "value-10", "value-20", "value-50", "value-100", "value-500")
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 _APPS = ("a", "b", "c", "d")
@@ -172,7 +172,7 @@ class _Maker:
             # Running pods may keep the preemptor off their node, or off their zone.
             apart = _apart({ROLE_LABEL: PREEMPTOR}, self.dice.choice((HOST, HOST, "zone")))
             pod["spec"]["affinity"] = {"podAntiAffinity": {_REQUIRED: apart}}
-        pod["status"] = {"phase": "Running", "startTime": _time(_EPOCH + self.started[number])}
+        pod["status"] = {"phase": "Running", "startTime": written_time(EPOCH + self.started[number])}
         self.objects.append(pod)
         if self.chance(0.02):
             self.terminating.append(name)
@@ -213,7 +213,7 @@ class _Maker:
             }
             if self.chance(0.1):
                 # Evicted just before, and not counted twice.
-                status["disruptedPods"] = {"pod-000": _time(_EPOCH)}
+                status["disruptedPods"] = {"pod-000": written_time(EPOCH)}
             metadata = {"name": f"{key}-{value}", "namespace": self.name}
             spec = {"maxUnavailable": allowed, "selector": {"matchLabels": {key: value}}}
             self.objects.append(
@@ -248,7 +248,10 @@ class _Maker:
                 f"member-{number}", {"cpu": 10, "memory": 1}, class_name, group=PREEMPTOR, labels={}
             )
             member["spec"]["nodeName"] = self.dice.choice(nodes)["metadata"]["name"]
-            member["status"] = {"phase": "Running", "startTime": _time(_EPOCH + self.started[-1 - number])}
+            member["status"] = {
+                "phase": "Running",
+                "startTime": written_time(EPOCH + self.started[-1 - number]),
+            }
             self.objects.append(member)
         one = self.pending("", requests, class_name, PREEMPTOR)
         other = self.wish(nodes)
@@ -317,7 +320,7 @@ class _Maker:
         for each in pending:
             victim = self.dice.choice(lower)
             condition = {"type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler"}
-            victim["status"]["conditions"] = [condition | {"lastTransitionTime": _time(_EPOCH)}]
+            victim["status"]["conditions"] = [condition | {"lastTransitionTime": written_time(EPOCH)}]
             each["status"] = {"nominatedNodeName": victim["spec"]["nodeName"]}
             self.terminating.append(victim["metadata"]["name"])
 
@@ -335,9 +338,10 @@ def _mebi(memory: str) -> int:
     return int(memory.removesuffix("Mi"))
 
 
-def _time(seconds: int) -> str:
+def written_time(seconds: int) -> str:
+    """Return a second since 1970 as the API server writes it."""
     # Within the first days of 2026, so that no calendar is needed.
-    minutes, second = divmod(seconds - _EPOCH, 60)
+    minutes, second = divmod(seconds - EPOCH, 60)
     hours, minute = divmod(minutes, 60)
     days, hour = divmod(hours, 24)
     return f"2026-01-{days + 1:02}T{hour:02}:{minute:02}:{second:02}Z"

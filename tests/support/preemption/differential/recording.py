@@ -22,6 +22,8 @@ _WAITS_FOR_VICTIMS = re.compile(
     "^pod group is unschedulable$|found a placement for podgroup|ongoing preemption on nominated nodes"
 )
 _METADATA = ("name", "namespace", "labels", "creationTimestamp", "deletionTimestamp")
+_OF_CLAIMS = ("annotations", "ownerReferences")
+_OF_CLASSES = ("provisioner", "volumeBindingMode")
 _POD_SPEC = (
     "affinity",
     "nodeName",
@@ -32,6 +34,7 @@ _POD_SPEC = (
     "schedulerName",
     "schedulingGroup",
     "topologySpreadConstraints",
+    "volumes",
 )
 _POD_STATUS = ("phase", "startTime", "nominatedNodeName", "conditions")
 
@@ -94,31 +97,40 @@ def compact(stored: Mapping[str, Any], api_version: str, kind: str) -> dict[str,
     """Return the fields of a stored object that scheduling reads."""
     metadata = {key: stored["metadata"][key] for key in _METADATA if key in stored["metadata"]}
     metadata["uid"] = metadata["name"]
+    if kind == "PersistentVolumeClaim":
+        metadata |= {key: stored["metadata"][key] for key in _OF_CLAIMS if key in stored["metadata"]}
+        owners = metadata.get("ownerReferences", ())
+        metadata["ownerReferences"] = [{**each, "uid": each["name"]} for each in owners]
     spec, status = stored.get("spec", {}), stored.get("status", {})
     if kind == "Pod":
-        kept = {key: spec[key] for key in _POD_SPEC if key in spec}
-        kept["containers"] = [
+        kept_spec = {key: spec[key] for key in _POD_SPEC if key in spec}
+        kept_spec["volumes"] = [
+            each for each in spec.get("volumes", ()) if not each["name"].startswith("kube-api-access-")
+        ]
+        kept_spec["containers"] = [
             {key: each[key] for key in ("name", "resources", "ports") if key in each}
             for each in spec["containers"]
         ]
         # The two that the API server adds are of no taint that scheduling looks at here.
         theirs = [each for each in spec.get("tolerations", ()) if "tolerationSeconds" not in each]
-        spec = kept | ({"tolerations": theirs} if theirs else {})
+        spec = kept_spec | ({"tolerations": theirs} if theirs else {})
         status = {key: status[key] for key in _POD_STATUS if key in status}
     if kind == "Node":
         status = {"allocatable": status["allocatable"]}
-    return {"apiVersion": api_version, "kind": kind, "metadata": metadata, "spec": spec, "status": status}
+    kept = {key: stored[key] for key in _OF_CLASSES if key in stored}
+    made = {"apiVersion": api_version, "kind": kind, "metadata": metadata, "spec": spec, "status": status}
+    return made | kept
 
 
-def path_of(version: str) -> Path:
-    """Return the file of the recording of a release."""
-    return FOLDER / f"preemption-{version}.jsonl.gz"
+def path_of(version: str, what: str = "preemption") -> Path:
+    """Return the file of the recording of a release; `what` is `volumes` for those of pods with volumes."""
+    return FOLDER / f"{what}-{version}.jsonl.gz"
 
 
-def write(recording: Recording) -> Path:
+def write(recording: Recording, what: str = "preemption") -> Path:
     """Write a recording."""
     lines = [msgspec.json.encode(line) for line in (recording.header, *recording.cases)]
-    path = path_of(recording.header.version)
+    path = path_of(recording.header.version, what)
     path.write_bytes(gzip.compress(b"\n".join(lines) + b"\n", mtime=0))
     return path
 

@@ -73,8 +73,10 @@ def _first(taken: Sequence[str], nodes: Sequence[str]) -> list[str]:
 def _written(stored: Object, nodes: dict[str, str], ages: dict[str, str]) -> Object:
     metadata, spec, status = stored["metadata"], stored.get("spec", {}), stored.get("status", {})
     name = metadata["name"]
-    if stored["kind"] == "Node":
+    if stored["kind"] in ("Node", "CSINode"):
         return {**stored, "metadata": {**metadata, "name": nodes[name]}}
+    if stored["kind"] == "VolumeAttachment":
+        return {**stored, "spec": {**spec, **_renamed(spec, "nodeName", nodes)}}
     if stored["kind"] != "Pod":
         return stored
     return {

@@ -1,0 +1,72 @@
+"""Pods with volumes get the verdict, message and victims of real kube-schedulers, recorded and live."""
+
+from collections import Counter
+from functools import cache
+
+import pytest
+from tests.support.preemption.differential import driver, recording
+from tests.support.preemption.differential.compare import Compared, compared, refused
+from tests.support.preemption.differential.volumes import CASES, volume_case
+from tests.support.seeds import seed as new_seed
+from tests.support.servers import FULL, exclusive
+
+from podium.controlplane.releases import RELEASES, Release
+
+_SAMPLE = 16
+_SEED = new_seed()
+# The texts that a recording has at least once.
+_TEXTS = (
+    *("already in-use by another pod", "had no available disk", "exceed max volume count"),
+    *("node affinity", "no available volume zone", "bound to non-existent pv(s)"),
+    *("persistentvolumeclaim", "waiting for ephemeral volume controller", "is being deleted"),
+    *("pod is not owner", "unbound immediate", 'persistentvolume "gone" not found'),
+)
+
+each_release = pytest.mark.parametrize(
+    "release", RELEASES.values(), ids=[item.version for item in RELEASES.values()]
+)
+
+
+@cache
+def _recording(release: Release) -> recording.Recording:
+    return recording.read(recording.path_of(release.version, "volumes"))
+
+
+def _assert_agreement(recorded: recording.Recording) -> None:
+    """Compare outcome, node and victims of every case, and the reasons of every refusal."""
+    found = [compared(recorded.header, one) for one in recorded.cases]
+    wrong = [str(one) for one in found if not one.agrees]
+    assert not wrong, f"PODIUM_SEED={recorded.header.seed}:\n" + "\n".join(wrong)
+    messages = {
+        one.recorded.namespace: refused(recorded.header, one.recorded) for one in found if _waited(one)
+    }
+    assert {name: ours for name, (server, ours) in messages.items() if server != ours} == {}
+
+
+def _waited(one: Compared) -> bool:
+    return bool(one.recorded.answer.message)
+
+
+@each_release
+def test_the_engine_does_what_kube_scheduler_did_with_volumes(release: Release) -> None:
+    _assert_agreement(_recording(release))
+
+
+@each_release
+def test_a_recording_of_volumes_has_every_kind_of_case(release: Release) -> None:
+    recorded = _recording(release)
+    assert (recorded.header.version, len(recorded.cases)) == (release.version, CASES)
+    ends = Counter(one.end for one in recorded.cases)
+    assert all(ends[end] >= CASES // 20 for end in ("bound", "preempts", "waits")), ends
+    messages = "\n".join(one.answer.message for one in recorded.cases)
+    assert [text for text in _TEXTS if text not in messages] == []
+    assert ("CSI driver is not installed" in messages) is (release.minor != "1.36")
+
+
+@pytest.mark.server
+@each_release
+def test_the_engine_does_what_a_live_kube_scheduler_does_with_volumes(release: Release) -> None:
+    """New cases in every run agree with the live scheduler; PODIUM_SEED repeats a run."""
+    cases = range(CASES if FULL else _SAMPLE)
+    with exclusive(release) as server:
+        _assert_agreement(driver.record(server, _SEED, cases, gates=False, make=volume_case))
