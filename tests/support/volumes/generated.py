@@ -36,8 +36,11 @@ class Generated(NamedTuple):
     pods: list[list[Manifest]]
 
 
-def generated(dice: Random, prefix: str = "", pods: int = 3) -> Generated:
-    """Return a cluster; names of nodes, volumes, capacities and classes start with the prefix."""
+def generated(dice: Random, prefix: str = "", pods: int = 3, *, ties: bool = True) -> Generated:
+    """Return a cluster; names of nodes, volumes, capacities and classes start with the prefix.
+
+    Without ties no two volumes are of one size or name one claim, so no choice of kube-scheduler is random.
+    """
     nodes = [node(f"{prefix}node-{number}", **_zone(dice, prefix)) for number in range(dice.randint(1, 6))]
     classes = [
         storage_class(prefix + LOCAL),
@@ -45,14 +48,31 @@ def generated(dice: Random, prefix: str = "", pods: int = 3) -> Generated:
         storage_class(prefix + _TRACKED, prefix + DRIVER, _topologies(dice, prefix)),
     ]
     drivers = [driver(prefix + DRIVER, publishes=dice.choice((True, True, True, False, None)))]
-    volumes = [_volume(dice, prefix, number, nodes) for number in range(dice.randint(0, 10))]
+    volumes = [_volume(dice, prefix, number, nodes) for number in range(dice.randint(2, 14))]
+    if not ties:
+        _untie(dice, volumes)
     capacities = [_capacity(dice, prefix, number, nodes) for number in range(dice.randint(0, 5))]
     shared = _claim(dice, prefix, "shared", nodes)
     made = []
     for pod in range(pods):
-        own = [_claim(dice, prefix, f"claim-{pod}-{number}", nodes) for number in range(dice.randint(1, 3))]
+        own = [
+            _claim(dice, prefix, f"claim-{pod}-{number}", nodes)
+            for number in range(dice.choice((1, 1, 2, 2, 3)))
+        ]
         made.append([*own, shared] if dice.random() < 0.3 else own)
     return Generated(nodes, [*classes, *drivers, *volumes, *capacities], made)
+
+
+def _untie(dice: Random, volumes: list[Manifest]) -> None:
+    """Change volumes so that at most one is the best for a claim."""
+    named = set()
+    for each, size in zip(volumes, dice.sample(range(1, len(volumes) + 3), len(volumes)), strict=True):
+        spec = each["spec"]
+        spec["capacity"] = {"storage": f"{size}Gi"}
+        owner = spec.pop("claimRef", None)
+        if owner is not None and owner["name"] not in named:
+            spec["claimRef"] = owner
+            named.add(owner["name"])
 
 
 def _zone(dice: Random, prefix: str) -> dict[str, str]:
