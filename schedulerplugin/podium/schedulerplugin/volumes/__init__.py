@@ -1,4 +1,4 @@
-"""The volumes of a pod: kube-scheduler's refusals of a pod for its claims, and the nodes that reach them."""
+"""The volumes of a pod: refusals for its claims, the nodes that reach them, volumes for unbound claims."""
 
 from podium.schedulerplugin.volumes.claims import claims_of
 from podium.schedulerplugin.volumes.index import Volumes

@@ -9,8 +9,8 @@ from tests.support.volumes.generated import Generated, generated
 from tests.support.volumes.manifests import Manifest, binding, read_claims
 from tests.support.volumes.plain_binding import PlainAnswer, PlainBinding, PlainLedger, PlainSegment
 
-from podium.schedulerplugin.claims.delayed import DelayedBinding
-from podium.schedulerplugin.claims.ledger import ProvisionedVolume, VolumePlan
+from podium.schedulerplugin.volumes.delayed import DelayedBinding
+from podium.schedulerplugin.volumes.ledger import ProvisionedVolume, VolumePlan
 
 SEEDS = st.integers(0, 2**32)
 

@@ -23,9 +23,9 @@ from tests.support.volumes.manifests import (
     volume,
 )
 
-from podium.schedulerplugin.claims.delayed import REASONS, DelayedBinding
-from podium.schedulerplugin.claims.ledger import BoundVolume, ProvisionedVolume, VolumePlan
 from podium.schedulerplugin.snapshot import Snapshot
+from podium.schedulerplugin.volumes.delayed import REASONS, DelayedBinding
+from podium.schedulerplugin.volumes.ledger import BoundVolume, ProvisionedVolume, VolumePlan
 
 NO_VOLUME, NO_SPACE = REASONS.values()
 NETWORK = storage_class("network", DRIVER)

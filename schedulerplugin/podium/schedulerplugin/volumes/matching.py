@@ -22,9 +22,9 @@ import numpy as np
 from podium.api.selectors import Selector
 from podium.cluster.reader import Name
 from podium.schedulerplugin.arrays import Bools, Int64s, Rows
-from podium.schedulerplugin.claims.bindables import BindableVolume, DelayedClaim, whole_bytes
-from podium.schedulerplugin.claims.nodeclasses import ReachableItems
-from podium.schedulerplugin.volumes import discard
+from podium.schedulerplugin.volumes.bindables import BindableVolume, DelayedClaim, whole_bytes
+from podium.schedulerplugin.volumes.index import discard
+from podium.schedulerplugin.volumes.nodeclasses import ReachableItems
 
 _Item = TypeVar("_Item", bound=Hashable)
 

@@ -12,7 +12,7 @@ from podium.api.quantity import QuantityError, parse
 from podium.api.selectors import NodeRequirement, Selector, node_terms, selector_of
 from podium.api.storage import SELECTED_NODE, ClaimReference, PersistentVolume, PersistentVolumeClaim
 from podium.cluster.reader import Name
-from podium.schedulerplugin.claims.nodeclasses import EVERYWHERE, Alternatives
+from podium.schedulerplugin.volumes.nodeclasses import EVERYWHERE, Alternatives
 
 _STORAGE = "storage"
 _FILESYSTEM = "Filesystem"

@@ -17,7 +17,7 @@ from tests.support.volumes.manifests import (
     volume,
 )
 
-from podium.schedulerplugin.claims.capacityscore import (
+from podium.schedulerplugin.volumes.capacityscore import (
     MOST_FREE,
     CapacityShape,
     StorageDemand,

@@ -23,8 +23,8 @@ from tests.support.volumes.manifests import (
     volume,
 )
 
-from podium.schedulerplugin.claims.delayed import REASONS
-from podium.schedulerplugin.claims.ledger import BoundVolume, VolumePlan
+from podium.schedulerplugin.volumes.delayed import REASONS
+from podium.schedulerplugin.volumes.ledger import BoundVolume, VolumePlan
 
 NO_VOLUME, NO_SPACE = REASONS.values()
 

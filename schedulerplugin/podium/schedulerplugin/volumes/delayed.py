@@ -21,23 +21,23 @@ import numpy as np
 
 from podium.api.storage import CSIDriver, CSIStorageCapacity, PersistentVolume, StorageClass
 from podium.schedulerplugin.arrays import Bools, Int64s, Rows
-from podium.schedulerplugin.claims.bindables import DelayedClaim, bindable_volume, whole_bytes
-from podium.schedulerplugin.claims.capacityscore import (
+from podium.schedulerplugin.volumes.bindables import DelayedClaim, bindable_volume, whole_bytes
+from podium.schedulerplugin.volumes.capacityscore import (
     MOST_FREE,
     CapacityShape,
     StorageDemand,
     capacity_scores,
 )
-from podium.schedulerplugin.claims.ledger import (
+from podium.schedulerplugin.volumes.ledger import (
     BoundVolume,
     ClaimLedger,
     ClaimPlan,
     ProvisionedVolume,
     VolumePlan,
 )
-from podium.schedulerplugin.claims.matching import BindableVolumes, volume_sizes
-from podium.schedulerplugin.claims.nodeclasses import NodeClasses, NodeLabels, keys_of
-from podium.schedulerplugin.claims.provisioning import Provisioning, Reserved
+from podium.schedulerplugin.volumes.matching import BindableVolumes, volume_sizes
+from podium.schedulerplugin.volumes.nodeclasses import NodeClasses, NodeLabels, keys_of
+from podium.schedulerplugin.volumes.provisioning import Provisioning, Reserved
 
 # The most groupings of nodes that are kept.
 _GROUPINGS = 16

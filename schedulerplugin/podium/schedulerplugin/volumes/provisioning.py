@@ -23,15 +23,15 @@ from podium.api.selectors import NodeRequirement, Requirement, Selector, selecto
 from podium.api.storage import NO_PROVISIONER, CSIDriver, CSIStorageCapacity, StorageClass
 from podium.cluster.reader import Name
 from podium.schedulerplugin.arrays import Bools, Int64s, Rows
-from podium.schedulerplugin.claims.bindables import DelayedClaim, nanos, whole_bytes
-from podium.schedulerplugin.claims.nodeclasses import (
+from podium.schedulerplugin.volumes.bindables import DelayedClaim, nanos, whole_bytes
+from podium.schedulerplugin.volumes.index import discard
+from podium.schedulerplugin.volumes.nodeclasses import (
     EVERYWHERE,
     Alternatives,
     NodeClasses,
     ReachableItems,
     keys_of,
 )
-from podium.schedulerplugin.volumes import discard
 
 # Arrays count at most this many bytes, so that a sum of two never exceeds 64 bits.
 _MOST = 2**61

@@ -13,8 +13,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from podium.cluster.reader import Name
-from podium.schedulerplugin.claims.matching import BindableVolumes
-from podium.schedulerplugin.claims.provisioning import Provisioning, Segment
+from podium.schedulerplugin.volumes.matching import BindableVolumes
+from podium.schedulerplugin.volumes.provisioning import Provisioning, Segment
 
 
 class BoundVolume(NamedTuple):

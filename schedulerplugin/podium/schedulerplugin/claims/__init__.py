@@ -1,1 +1,0 @@
-"""Unbound claims of classes with WaitForFirstConsumer: which volumes they get, and on which nodes."""
