@@ -68,7 +68,7 @@ test-versions: $(DEV) ## Network tests on the lowest and the newest versions tha
 
 .PHONY: e2e
 e2e: $(DEV) ## Podium's image in clusters of real nodes, with real Jobs (needs root on Debian or Ubuntu)
-	$(BIN)/python -m pytest -m e2e tests/e2e -n 2 --dist loadscope --durations 20 -q
+	$(SUDO) $(BIN)/python -m pytest -m e2e tests/e2e -n 2 --dist loadscope --durations 20 -q
 
 .PHONY: soak
 soak: $(DEV) ## All tests at length: differentials in full, Hypothesis, 100 rounds, an hour of churn

@@ -267,8 +267,6 @@ class Answers:
         part = Index(native_served=whole.native_served, unread=whole.unread)
         for each in whole.classes.values():
             part.apply(each)
-        for storage_class in whole.storage_classes.values():
-            part.apply(storage_class)
         if isinstance(target, GroupKey):
             if target in whole.groups:
                 part.apply(whole.groups[target])

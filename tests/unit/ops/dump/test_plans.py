@@ -171,7 +171,7 @@ ONE_NODE = ("tolerant", "selective", "by-name", "claimed", "beside", "beside-by-
 OUTCOMES = {
     "lost": "DoesNotFit",
     "too-large": "DoesNotFit",
-    "unclaimed": "NotJudged",
+    "unclaimed": "DoesNotFit",
     "preempting": "FitsAfterPreemption",
 }
 
