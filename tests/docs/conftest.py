@@ -12,7 +12,7 @@ from tests.support.docs.pages import commands, pages
 def page_run(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[PageRun]:
     """Yield the page named by the test; at the end all of its commands must have run."""
     page = pages()[request.node.originalname.removeprefix("test_")]
-    run = PageRun(tmp_path, *commands(page))
+    run = PageRun(tmp_path, *commands(page), shell=page == pages()["readme"])
     yield run
     run.given("podium cluster down")
     assert not run.left

@@ -2,15 +2,13 @@
 
 import gzip
 import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+from tests.support.calling import invoke
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
-PODIUM = Path(sys.executable).with_name("podium")
 
 
 class Audited(NamedTuple):
@@ -21,13 +19,8 @@ class Audited(NamedTuple):
 
 
 def audited(file: str, *args: str) -> Audited:
-    done = subprocess.run(
-        [PODIUM, "audit", "-f", EXAMPLES / file, "-o", "json", *args],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    return Audited(done.returncode, json.loads(done.stdout))
+    done = invoke(["audit", "-f", file, "-o", "json", *args], EXAMPLES)
+    return Audited(done.code, done.json)
 
 
 def waiting(file: str) -> dict[str, int]:

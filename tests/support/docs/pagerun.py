@@ -1,7 +1,8 @@
 """Run the commands of a page in their order, in a folder with the checkout's files, as a reader would.
 
 A test may stop before a command, prepare the conditions that the page assumes, and check the output. It fails
-if it leaves a command out, so every command on a page is run.
+if it leaves a command out, so every command on a page is run. A line that calls podium alone runs in this
+process, and any other line in a shell. The README's lines all run in a shell.
 """
 
 import contextlib
@@ -14,10 +15,11 @@ import sys
 import urllib.request
 from pathlib import Path
 
+from tests.support.calling import Run, invoke
 from tests.support.docs.elsewhere import elsewhere
 from tests.support.docs.pages import ROOT, Command
 from tests.support.servers import Server
-from tests.support.shell import run
+from tests.support.shell import run, words
 from tests.support.waiting import PATIENCE_SECONDS, until
 
 # The folders in which the page's commands run.
@@ -30,11 +32,15 @@ _FINE = (0, 3)
 
 
 class PageRun:
-    """The run of a page in one folder; `environ` is added to the environment of its shell."""
+    """The run of a page in one folder; `environ` is added to the environment of its commands.
 
-    def __init__(self, folder: Path, *of: Command) -> None:
+    `shell` runs each line in a shell.
+    """
+
+    def __init__(self, folder: Path, *of: Command, shell: bool = False) -> None:
         self.folder = folder
         self.left = list(of)
+        self._shell = shell
         cache = os.environ.get("XDG_CACHE_HOME", str(Path.home() / ".cache"))
         self.environ = {
             "HOME": str(folder),
@@ -62,8 +68,8 @@ class PageRun:
 
     def given(self, script: str) -> str:
         """Run a command that the page assumes and does not show."""
-        done = run(f"set -eu\n{script}", self.folder, **self.environ)
-        assert done.returncode == 0, done.stdout + done.stderr
+        done = self._run(script, session=True)
+        assert done.code == 0, done.stdout + done.stderr
         return done.stdout
 
     def until(self, start: str) -> str:
@@ -92,13 +98,20 @@ class PageRun:
             return ""
         if _PROCESS.match(command.text):
             return self._process(command.text)
-        # A session stops at a failure, as for a reader that copies line by line.
-        script = f"set -eu\n{command.text}" if command.session else command.text
-        done = run(script, self.folder, answer=answer, **self.environ)
+        done = self._run(command.text, session=command.session, answer=answer)
         usual = _FINE if command.text.startswith("podium") else (0,)
-        assert done.returncode in (fine or usual), f"{command.text}\n{done.stdout}\n{done.stderr}"
+        assert done.code in (fine or usual), f"{command.text}\n{done.stdout}\n{done.stderr}"
         assert "\n".join(command.shown).strip() in done.stdout, f"{command.text}\n{done.stdout}"
         return done.stdout + done.stderr
+
+    def _run(self, script: str, *, session: bool, answer: str = "") -> Run:
+        """Run a line, or a session, which stops at a failure, as for a reader that copies line by line."""
+        arguments = words(script)
+        if arguments and not self._shell:
+            return invoke(arguments, self.folder, answer=answer, **self.environ)
+        script = f"set -eu\n{script}" if session else script
+        done = run(script, self.folder, answer=answer, **self.environ)
+        return Run(done.returncode, done.stdout, done.stderr)
 
     def _process(self, line: str) -> str:
         """Run the command until it is ready, and stop it; it must exit with 0."""

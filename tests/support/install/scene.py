@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
+from tests.support.calling import invoke
 from tests.support.controllers import running as reconciling
 from tests.support.rights import Account
 from tests.support.servers import Server
@@ -33,18 +34,27 @@ _RESTLESS = ("events", "leases", "endpoints", "endpointslices", "nodes", "ipaddr
 P = TypeVar("P", bound=Running)
 
 
-def podium(server: Server, *arguments: str, kubeconfig: Path | None = None, code: int = 0) -> Any:
-    """Run a command of ours against a server; it must exit with this code."""
-    line = _line(server, arguments, kubeconfig)
+def podium(
+    server: Server, *arguments: str, kubeconfig: Path | None = None, code: int = 0
+) -> "subprocess.CompletedProcess[str]":
+    """Call a command of ours against a server, in this process; it must exit with this code."""
+    line = _arguments(server, arguments, kubeconfig)
+    done = invoke(line, Path.cwd())
+    assert done.code == code, f"{done.code}\n{done.stdout}\n{done.stderr}"
+    return subprocess.CompletedProcess(line, *done)
+
+
+def podium_process(server: Server, *arguments: str) -> None:
+    """Run a command of ours as a process, which may run beside another; it must exit with 0."""
+    line = _line(server, arguments)
     done = subprocess.run(line, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
-    assert done.returncode == code, f"{done.returncode}\n{done.stdout}\n{done.stderr}"
-    return done
+    assert done.returncode == 0, f"{done.returncode}\n{done.stdout}\n{done.stderr}"
 
 
 @contextlib.contextmanager
 def halted(server: Server, *arguments: str, at: str) -> Iterator["subprocess.Popen[str]"]:
     """Yield a command of ours that has just printed a line; the block must end it, or it is killed."""
-    line = _line(server, arguments, None)
+    line = _line(server, arguments)
     with subprocess.Popen(line, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr is not None
         lines: list[str] = []
@@ -57,9 +67,13 @@ def halted(server: Server, *arguments: str, at: str) -> Iterator["subprocess.Pop
             process.kill()
 
 
-def _line(server: Server, arguments: tuple[str, ...], kubeconfig: Path | None) -> list[str]:
+def _line(server: Server, arguments: tuple[str, ...]) -> list[str]:
+    return [str(_PODIUM), *_arguments(server, arguments)]
+
+
+def _arguments(server: Server, arguments: tuple[str, ...], kubeconfig: Path | None = None) -> list[str]:
     command, *rest = arguments
-    return [str(_PODIUM), command, f"--kubeconfig={kubeconfig or server.kubeconfig}", *rest]
+    return [command, f"--kubeconfig={kubeconfig or server.kubeconfig}", *rest]
 
 
 # The last line of an install without a running webhook.

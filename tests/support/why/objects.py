@@ -12,11 +12,9 @@ LATER = "2026-11-21T08:10:00Z"
 
 
 @pytest.fixture
-def podium(
-    monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes], tmp_path: Path
-) -> Podium:
+def podium(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Podium:
     """Call `podium why` in an empty folder."""
-    return calling("why", monkeypatch, capfdbinary, tmp_path)
+    return calling("why", monkeypatch, tmp_path)
 
 
 def file(objects: list[dict[str, Any]], name: str = "cluster.json") -> str:

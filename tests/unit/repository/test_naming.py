@@ -62,10 +62,10 @@ CASES: dict[str, Case] = {
 
 
 @pytest.fixture
-def ask(monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes], tmp_path: Path) -> Ask:
+def ask(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Ask:
     """Call any command, in a folder with the cluster's file."""
     tmp_path.joinpath("cluster.yaml").write_text(CLUSTER, "utf-8")
-    return lambda name, *words: calling(name, monkeypatch, capfdbinary, tmp_path)(*words)
+    return lambda name, *words: calling(name, monkeypatch, tmp_path)(*words)
 
 
 @pytest.mark.parametrize("case", CASES.values(), ids=list(CASES))

@@ -57,11 +57,9 @@ MEMBER = pod("ring-0", 2, 7, extra="  schedulingGroup: {podGroupName: ring}")
 
 
 @pytest.fixture
-def podium(
-    monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes], tmp_path: Path
-) -> Podium:
+def podium(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Podium:
     """Call `podium whatif` in an empty folder."""
-    return calling("whatif", monkeypatch, capfdbinary, tmp_path)
+    return calling("whatif", monkeypatch, tmp_path)
 
 
 def file(text: str, name: str = "cluster.yaml") -> str:

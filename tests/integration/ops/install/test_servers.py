@@ -16,6 +16,7 @@ from tests.support.install.scene import (
     json_of,
     new_group,
     podium,
+    podium_process,
     reconciler,
     settled,
     webhook,
@@ -114,7 +115,7 @@ def test_groups_outlive_it(bare: Server, tmp_path: Path) -> None:
     assert json_of(bare, _OLDER) is None
     assert "podium: nothing to remove\n" in podium(bare, "uninstall", "--yes").stderr
     with webhook(bare, tmp_path / "again"), ThreadPoolExecutor() as pool:
-        assert len(list(pool.map(lambda _: podium(bare, "install"), range(2)))) == 2
+        assert len(list(pool.map(lambda _: podium_process(bare, "install"), range(2)))) == 2
     until(lambda: json_of(bare, _OLDER) is not None, "v1alpha2 is served again")
     _unregister(bare)
     free = {"metadata": {"finalizers": None}}

@@ -12,11 +12,9 @@ from tests.support.waiting import until
 
 
 @pytest.fixture
-def podium(
-    monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes], tmp_path: Path
-) -> Podium:
+def podium(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Podium:
     """Call `podium ui` in an empty folder."""
-    return calling("ui", monkeypatch, capfdbinary, tmp_path)
+    return calling("ui", monkeypatch, tmp_path)
 
 
 def test_it_prints_one_link_and_ends_with_the_interrupt() -> None:

@@ -118,10 +118,9 @@ def test_the_settings_of_podiums_scheduler(  # noqa: PLR0917 - the columns of a 
     outcome: str,
     settings: str,
     monkeypatch: pytest.MonkeyPatch,
-    capfdbinary: pytest.CaptureFixture[bytes],
     tmp_path: Path,
 ) -> None:
-    podium = calling(command, monkeypatch, capfdbinary, tmp_path)
+    podium = calling(command, monkeypatch, tmp_path)
     Path("own.yaml").write_text(
         "apiVersion: config.podium.dev/v1\nkind: WhatIfConfiguration\nevictOnly: null\n", "utf-8"
     )
@@ -135,11 +134,9 @@ def test_the_settings_of_podiums_scheduler(  # noqa: PLR0917 - the columns of a 
     assert (report["prospect"] if command == "why" else report)["outcome"] == outcome
 
 
-def test_settings_are_no_matter_of_kube_schedulers(
-    monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes], tmp_path: Path
-) -> None:
+def test_settings_are_no_matter_of_kube_schedulers(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """The settings apply neither to other schedulers' pods, nor under the rules of a release."""
-    podium: Podium = calling("whatif", monkeypatch, capfdbinary, tmp_path)
+    podium: Podium = calling("whatif", monkeypatch, tmp_path)
     theirs = pod("lone", 5, "default-scheduler")
     for scheduled, extra in ((theirs, ()), (LONE, ("--semantics", "1.37"))):
         Path("cluster.yaml").write_text(NODE + FOREIGN + config_map() + scheduled, "utf-8")
