@@ -1,4 +1,4 @@
-"""Plans to record, and a store of objects with an API server's preconditions."""
+"""The paths of records, plans to record, and a store of objects with an API server's preconditions."""
 
 import itertools
 from typing import Any
@@ -6,10 +6,20 @@ from typing import Any
 import msgspec
 
 from podium.api.meta import ObjectMeta
-from podium.api.records import MAX_PLANS, Party, PlanMode, PreemptionRecord, RecordedPlan, Result
+from podium.api.records import (
+    MAX_PLANS,
+    RECORD_VERSION,
+    Party,
+    PlanMode,
+    PreemptionRecord,
+    RecordedPlan,
+    Result,
+)
 from podium.schedulerplugin.history.ring import MAX_BYTES, Draft, Ring
 
 NAME = "podium-scheduler"
+DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+RECORDS = f"/apis/{RECORD_VERSION}/preemptionrecords"
 
 
 def plan(at: int, mode: str = PlanMode.ENFORCED, **fields: Any) -> RecordedPlan:

@@ -5,31 +5,14 @@ class than that of the pod that took its place.
 """
 
 import re
-from collections.abc import Iterator
 
 import pytest
-from tests.integration.schedulerplugin.history.test_live import RECORDS
-from tests.support.scheduling.world import Sandbox, Scheduler, World, world
-from tests.support.waiting import until
+from tests.support.scheduling.world import Sandbox, Scheduler, World
 from tests.unit.schedulerplugin.history.test_report import run
-
-from podium.controlplane.releases import NEWEST
-from podium.crds import definitions
 
 pytestmark = pytest.mark.server
 
 _HELD = re.compile(r"1 pod would be evicted, which evicted it: backing off for (\d+) s")
-
-
-@pytest.fixture(scope="module")
-def recorded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
-    """Yield a world with the custom resource of the history."""
-    with world(NEWEST.minor, tmp_path_factory.mktemp("world")) as made:
-        path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
-        code, answer = made.server.request("POST", path, definitions.records())
-        assert code == 201, answer
-        until(lambda: made.server.request("GET", RECORDS)[0] == 200, "records are served")
-        yield made
 
 
 def held_back(sandbox: Sandbox, name: str) -> int:

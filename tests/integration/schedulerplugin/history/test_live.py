@@ -7,29 +7,23 @@ import msgspec
 import pytest
 from bench.kubescheduler import scheduling
 from click.testing import CliRunner
-from tests.support.scheduling.world import NAME, Sandbox, World, world
+from tests.support.history.store import RECORDS
+from tests.support.scheduling.world import NAME, Sandbox, World
 from tests.support.waiting import until
 
-from podium.api.records import RECORD_VERSION, Agreement, PreemptionRecord, RecordedPlan
+from podium.api.records import Agreement, PreemptionRecord, RecordedPlan
 from podium.cli.main import command
-from podium.controlplane.releases import NEWEST
-from podium.crds import definitions
 
 pytestmark = pytest.mark.server
 
 OTHER = "default-scheduler"
-RECORDS = f"/apis/{RECORD_VERSION}/preemptionrecords"
 
 
 @pytest.fixture(scope="module")
-def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
-    """Yield a world with kube-scheduler, and the custom resource."""
-    with world(NEWEST.minor, tmp_path_factory.mktemp("world")) as made, scheduling(made.server):
-        path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
-        code, answer = made.server.request("POST", path, definitions.records())
-        assert code == 201, answer
-        until(lambda: made.server.request("GET", RECORDS)[0] == 200, "records are served")
-        yield made
+def both(recorded: World) -> Iterator[World]:
+    """Yield the world with kube-scheduler."""
+    with scheduling(recorded.server):
+        yield recorded
 
 
 @pytest.fixture(scope="module")

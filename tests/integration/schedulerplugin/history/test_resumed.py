@@ -1,32 +1,17 @@
 """A preemption that one process starts and the next one ends is one plan in the records."""
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from tests.support.proxy import Hold
-from tests.support.scheduling.world import World, world
+from tests.support.scheduling.world import World
 from tests.support.waiting import until
 
 from podium.api.records import RECORD_VERSION
-from podium.controlplane.releases import NEWEST
-from podium.crds import definitions
 
 pytestmark = [pytest.mark.server, pytest.mark.timeout(600)]
 
-DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 VICTIMS = 3
-
-
-@pytest.fixture(scope="module")
-def recorded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
-    """Yield a world with a history."""
-    with world(NEWEST.minor, tmp_path_factory.mktemp("world")) as made:
-        code, answer = made.server.request("POST", DEFINITIONS, definitions.records())
-        assert code == 201, answer
-        served = f"/apis/{RECORD_VERSION}/preemptionrecords"
-        until(lambda: made.server.request("GET", served)[0] == 200, "records are served")
-        yield made
 
 
 def plans(recorded: World, namespace: str) -> list[dict[str, Any]]:

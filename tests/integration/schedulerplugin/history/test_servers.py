@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 import pytest
 from click.testing import CliRunner, Result
-from tests.support.history.store import NAME, party, plan
+from tests.support.history.store import DEFINITIONS, NAME, party, plan
 from tests.support.servers import Server, exclusive
 from tests.support.waiting import until
 
@@ -37,7 +37,6 @@ from podium.schedulerplugin.history.writer import History
 
 pytestmark = pytest.mark.server
 
-DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 # Every field, and every limit.
 LARGEST = plan(
     0,
