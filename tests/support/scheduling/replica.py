@@ -1,8 +1,10 @@
 """A replica of the scheduler: `python -m tests.support.scheduling.replica WANTED`, with `Wanted` as JSON.
 
-It is the process of `podium scheduler` with a shorter lease.
+It is the process of `podium scheduler` with a shorter lease. SIGUSR1 sets its clock forward by a minute, so
+that tests of limits by the minute need not wait.
 """
 
+import signal
 import sys
 import time
 from typing import Any
@@ -13,6 +15,7 @@ import uvloop
 from podium.cli.config.schedulerfile import source
 from podium.errors import PodiumError
 from podium.runtime import logs
+from podium.runtime.leaderelection import steady
 from podium.runtime.leaserecord import Terms
 from podium.runtime.manager import ManagerOptions
 from podium.schedulerplugin.engine import Engine
@@ -31,6 +34,20 @@ class Wanted(msgspec.Struct, kw_only=True):
     lease: tuple[str, str] | None
     terms: Terms
     endless: str = ""
+
+
+class _SkippingClock:
+    """A steady clock that skips a minute at each SIGUSR1; timers that run already end as before."""
+
+    def __init__(self) -> None:
+        self._skipped = 0.0
+        signal.signal(signal.SIGUSR1, self._skip)
+
+    def __call__(self) -> float:
+        return steady() + self._skipped
+
+    def _skip(self, *_: object) -> None:
+        self._skipped += 60.0
 
 
 def _hang(pod: str) -> None:
@@ -65,7 +82,8 @@ def main(wanted: Wanted) -> int:
         metrics_port=0,
     )
     try:
-        uvloop.run(process.run(options, source(wanted.config), logs.configure("json", "info")))
+        log = logs.configure("json", "info")
+        uvloop.run(process.run(options, source(wanted.config), log, clock=_SkippingClock()))
     except PodiumError as error:
         sys.stderr.write(f"Error: {error}\n")
         return 1

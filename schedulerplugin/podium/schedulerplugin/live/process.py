@@ -7,7 +7,7 @@ previous one did.
 
 import asyncio
 import random as chance
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import AsyncExitStack
 from datetime import datetime, timedelta
 
@@ -88,8 +88,14 @@ def wanted(served: Served) -> bool:
     return served.read.kind is not Kind.OWNER or (served.api_version, served.kind) == DAEMON_SET
 
 
-async def run(options: ManagerOptions, source: SettingsSource, log: FilteringBoundLogger) -> None:
-    """Schedule until asked to stop.
+async def run(
+    options: ManagerOptions,
+    source: SettingsSource,
+    log: FilteringBoundLogger,
+    *,
+    clock: Callable[[], float] = steady,
+) -> None:
+    """Schedule until asked to stop; `clock` returns steady seconds, except those of the lease.
 
     Raises PodiumError when it cannot begin, and when the lease is lost.
     """
@@ -100,16 +106,22 @@ async def run(options: ManagerOptions, source: SettingsSource, log: FilteringBou
         worker = stack.enter_context(Worker())
         connection = await stack.enter_async_context(connect(options.kubeconfig, options.context))
         replica = ReplicaManager(connection, COMPONENT, options, log)
-        await _SchedulerProcess(connection, replica, switch, worker).serve(stop)
+        await _SchedulerProcess(connection, replica, switch, worker, clock).serve(stop)
 
 
 class _SchedulerProcess:
     """The parts that every replica has, each created once."""
 
     def __init__(
-        self, connection: Connection, replica: ReplicaManager, switch: Switch, worker: Worker
+        self,
+        connection: Connection,
+        replica: ReplicaManager,
+        switch: Switch,
+        worker: Worker,
+        clock: Callable[[], float],
     ) -> None:
         self._connection = connection
+        self._clock = clock
         self._worker = worker
         self._replica = replica
         self._switch = switch
@@ -130,7 +142,7 @@ class _SchedulerProcess:
             connection,
             self._live().scheduler_name,
             replica.name,
-            clock=steady,
+            clock=clock,
             now=utc_now,
             sleep=asyncio.sleep,
             random=chance.random,
@@ -148,7 +160,7 @@ class _SchedulerProcess:
             pending=self._pending,
             incoming=worker.between(self._incoming),
             evictions=worker.between(
-                lambda: None if self._restraint is None else self._restraint.room(steady())
+                lambda: None if self._restraint is None else self._restraint.room(clock())
             ),
             nominated=worker.between(
                 lambda: None if self._scheduler is None else self._scheduler.entry_pods.nominated()
@@ -197,7 +209,11 @@ class _SchedulerProcess:
     async def _lead(self) -> None:
         """Schedule for as long as this replica leads; start again when the engine is out of step."""
         check = SelfCheck(
-            self._worker, self._metrics, clock=steady, sleep=asyncio.sleep, log_event=self._replica.log_event
+            self._worker,
+            self._metrics,
+            clock=self._clock,
+            sleep=asyncio.sleep,
+            log_event=self._replica.log_event,
         )
         interrupted = self._interrupted()
         while True:
@@ -221,7 +237,7 @@ class _SchedulerProcess:
             # Compute the units now. Otherwise the first decision computes them, within its time budget.
             for for_group in (False, True):
                 engine.units(for_group=for_group, now=epoch_seconds(utc_now()))
-            return Scheduler(engine, self._live, restraint, clock=steady, illegal=self._illegal)
+            return Scheduler(engine, self._live, restraint, clock=self._clock, illegal=self._illegal)
 
         # Creating a large engine takes seconds. Between its end and the registration of all observers nothing
         # is awaited, so no change is lost.
@@ -241,7 +257,7 @@ class _SchedulerProcess:
             history=history,
             metrics=self._metrics,
             emit=self._recorder.emit,
-            clock=steady,
+            clock=self._clock,
             now=utc_now,
             log_event=self._replica.log_event,
             worker=self._worker,
@@ -253,7 +269,7 @@ class _SchedulerProcess:
             lambda: self._live().shadow,
             history,
             self._metrics,
-            clock=steady,
+            clock=self._clock,
             now=utc_now,
             sleep=asyncio.sleep,
             log_event=self._replica.log_event,
@@ -281,7 +297,7 @@ class _SchedulerProcess:
             for observer in observers:
                 state.unobserve(observer)
             # The next leader learns of recent evictions from the stored history.
-            known = history.written and not restraint.doubts(steady())
+            known = history.written and not restraint.doubts(self._clock())
             self._end_in_order(known=known)
 
     def _interrupted(self) -> list[Key]:
@@ -299,7 +315,7 @@ class _SchedulerProcess:
         """Return the eviction limits, restored from the evictions of earlier leaders."""
         restraint = Restraint(self._live)
         records = await history.restore()
-        now, seconds = utc_now(), steady()
+        now, seconds = utc_now(), self._clock()
         since = now - _PAST
 
         def steadily(at: datetime) -> float:
@@ -348,7 +364,7 @@ class _SchedulerProcess:
 
     def _new_statuses(self, live: LiveSettings, writes: Writes) -> Statuses:
         queue = Workqueue[Key](
-            clock=steady,
+            clock=self._clock,
             sleep=asyncio.sleep,
             random=chance.random,
             waited=lambda _seconds: None,
@@ -361,7 +377,7 @@ class _SchedulerProcess:
             queue,
             self._recorder.emit,
             live.scheduler_name,
-            clock=steady,
+            clock=self._clock,
             now=utc_now,
             sleep=asyncio.sleep,
             log_event=self._replica.log_event,

@@ -43,6 +43,8 @@ def test_workloads_that_evict_each_other_are_slowed_down(recorded: World) -> Non
         sandbox.wait_for_decisions()
         circles(sandbox, scheduler, 1)
         assert sandbox.evicted_uids() == first
+        scheduler.skip_minute()
+        sandbox.wait_for_decisions()
         sandbox.until(
             lambda: sandbox.pods().get("a", {}).get("spec", {}).get("nodeName"), "the minute has passed"
         )
