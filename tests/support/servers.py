@@ -28,7 +28,7 @@ from podium.controlplane import process, programs
 from podium.controlplane.client import Client
 from podium.controlplane.components import ClusterSettings, names
 from podium.controlplane.releases import NEWEST, RELEASES, Release
-from podium.controlplane.state import Access, access
+from podium.controlplane.state import Access, access, load
 
 # The fixtures that are servers, and the minors that each may start.
 _SERVERS = {
@@ -135,7 +135,15 @@ def exclusive(
             with contextlib.closing(reach.client()) as client:
                 yield Server(reach, state.settings, folder, client)
         finally:
-            local.down(folder, sys.stderr)
+            _end(folder)
+
+
+def _end(folder: Path) -> None:
+    """Remove a server without its orderly end, for which an API server waits a second."""
+    state = load(folder)
+    if state is not None:
+        process.stop((each.process for each in state.components.values()), grace=0.0)
+    local.down(folder, sys.stderr)
 
 
 @pytest.fixture(scope="session")
@@ -260,5 +268,5 @@ def _take_down_abandoned() -> None:
 def _take_down(root: Path) -> None:
     folders = [path.parent for path in root.rglob("cluster.json")]
     with ThreadPoolExecutor() as pool:
-        list(pool.map(lambda folder: local.down(folder, sys.stderr), folders))
+        list(pool.map(_end, folders))
     shutil.rmtree(root, ignore_errors=True)
