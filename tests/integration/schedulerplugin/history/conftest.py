@@ -10,6 +10,7 @@ from tests.support.history.store import DEFINITIONS, RECORDS
 from tests.support.scheduling.world import World, world
 from tests.support.waiting import until
 
+from podium.api.records import RECORD_VERSION
 from podium.controlplane.releases import NEWEST
 from podium.crds import definitions
 
@@ -20,6 +21,12 @@ def _recorded(folder: Path) -> Iterator[World]:
         code, answer = made.server.request("POST", DEFINITIONS, definitions.records())
         assert code == 201, answer
         until(lambda: made.server.request("GET", RECORDS)[0] == 200, "records are served")
+        # Creates within two seconds of the establishment take two seconds, which is the time that a scheduler
+        # has to write at its end. The next one would then evict nothing for a minute.
+        body = {"apiVersion": RECORD_VERSION, "kind": "PreemptionRecord", "metadata": {"name": "probe"}}
+        path = RECORDS.replace("/preemption", "/namespaces/default/preemption")
+        code, answer = made.server.request("POST", f"{path}?dryRun=All", {**body, "sequence": 1, "plans": []})
+        assert code == 201, answer
         yield made
 
 
