@@ -13,6 +13,7 @@ import argparse
 import ast
 import functools
 import os
+import re
 import subprocess
 import sys
 import time
@@ -27,6 +28,8 @@ BIN = ROOT / ".venv" / "bin"
 EVERYTHING = ("pyproject.toml", "requirements-dev.lock", "tests/conftest.py")
 # Tests that would start later are not run.
 SECONDS = 40.0
+# Files whose every test has a mark that is not run here; to collect them takes longer than to run the others.
+_MARKED = re.compile(r"^pytestmark = .*\bmark\.(?:server|browser|checkout|e2e)\b", re.MULTILINE)
 # The maximum number of test files; a change that affects more needs the whole suite.
 FILES = 80
 LINTERS = (
@@ -81,9 +84,13 @@ def importers() -> Mapping[str, set[str]]:
 
 
 def affected(paths: Iterable[str]) -> list[str]:
-    """Return the test files that a change of these paths affects, the nearest first."""
+    """Return the test files that a change of these paths affects and that need no server, nearest first."""
     known = modules()
-    tests = {name: path for name, path in known.items() if path.name.startswith("test_")}
+    tests = {
+        name: path
+        for name, path in known.items()
+        if path.name.startswith("test_") and not _MARKED.search(path.read_text("utf-8"))
+    }
     paths = list(paths)
     by_path = {path.relative_to(ROOT).as_posix(): name for name, path in known.items()}
     distance = {by_path[path]: 0 for path in paths if path in by_path}

@@ -22,3 +22,10 @@ def test_a_page_selects_the_tests_of_the_documentation_and_those_that_quote_it()
 
 def test_a_file_that_no_test_needs_selects_none() -> None:
     assert affected([f"examples/{1 << 40}.bin"]) == []
+
+
+def test_a_file_with_server_tests_only_is_left_out() -> None:
+    """A file with other tests too is chosen."""
+    found = affected(["tests/support/servers.py"])
+    assert "tests/docs/test_workloads.py" in found
+    assert "tests/docs/test_pages.py" not in found
