@@ -1,6 +1,7 @@
 """Go programs that the project's tools run, each built once from a module that go.sum pins by hash."""
 
 import hashlib
+import json
 import os
 import shutil
 import subprocess
@@ -41,6 +42,21 @@ class GoTools(NamedTuple):
                 self._build(folder)
         return folder
 
+    def source(self, module: str) -> Path:
+        """Return the folder of a required module in Go's cache. Raises PodiumError if Go does not have it."""
+        go = golang.find(self.module, os.environ, self._echo)
+        done = subprocess.run(
+            [go, "mod", "download", "-json", module],
+            cwd=self.module,
+            env={**os.environ, **self._settings()},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        if done.returncode:
+            raise PodiumError(f"{module} cannot be downloaded: {done.stderr.strip() or done.stdout.strip()}")
+        return Path(json.loads(done.stdout)["Dir"])
+
     def _build(self, folder: Path) -> None:
         if self.needs_c and not any(shutil.which(each) for each in ("cc", "gcc", "clang")):
             raise PodiumError(
@@ -50,16 +66,20 @@ class GoTools(NamedTuple):
         names = " and ".join(self.names)
         self._echo(f"building {names} once, which takes {self.minutes} minutes ({folder})")
         temporary = folder.with_suffix(".new")
-        environ = {**os.environ, "GOTOOLCHAIN": "local", "GOFLAGS": "-mod=readonly", "CGO_CFLAGS": "-w -O1"}
         done = subprocess.run(
-            [go, "build", "-trimpath", "-o", f"{temporary}/", "tool"],
+            [go, "build", "-trimpath", "-ldflags=-s -w", "-o", f"{temporary}/", "tool"],
             cwd=self.module,
-            env=environ,
+            env={**os.environ, **self._settings()},
             check=False,
         )
         if done.returncode:
             raise PodiumError(f"{names} did not build; the lines above are Go's")
         temporary.replace(folder)
+
+    def _settings(self) -> dict[str, str]:
+        """Return Go's settings; a program without C is static, so that it runs in an image without files."""
+        settings = {"GOTOOLCHAIN": "local", "GOFLAGS": "-mod=readonly"}
+        return settings | ({"CGO_CFLAGS": "-w -O1"} if self.needs_c else {"CGO_ENABLED": "0"})
 
     def _echo(self, line: str) -> None:
         sys.stderr.write(f"{self.module.name}: {line}\n")
