@@ -8,20 +8,24 @@ from pathlib import Path
 import msgspec
 
 
-def write(place: Path, program: Path, image: str) -> None:
-    """Write an image whose entrypoint is `program`, with the user nobody; equal inputs give equal bytes."""
-    layer = _tar({program.name: (program.read_bytes(), 0o755)})
+def write(place: Path, program: Path, image: str, name: str = "") -> None:
+    """Write an image whose entrypoint is `program`, with the user nobody; equal inputs give equal bytes.
+
+    In the image, the program is a file in the root that is called `name`, by default as outside.
+    """
+    name = name or program.name
+    layer = _tar({name: (program.read_bytes(), 0o755)})
     configuration = msgspec.json.encode(
         {
             "architecture": _architecture(program),
             "os": "linux",
-            "config": {"Entrypoint": [f"/{program.name}"], "User": "65532:65532"},
+            "config": {"Entrypoint": [f"/{name}"], "User": "65532:65532"},
             "rootfs": {"type": "layers", "diff_ids": [f"sha256:{hashlib.sha256(layer).hexdigest()}"]},
         }
     )
-    name = f"{hashlib.sha256(configuration).hexdigest()}.json"
-    manifest = [{"Config": name, "RepoTags": [image], "Layers": ["layer.tar"]}]
-    members = {"manifest.json": msgspec.json.encode(manifest), name: configuration, "layer.tar": layer}
+    described = f"{hashlib.sha256(configuration).hexdigest()}.json"
+    manifest = [{"Config": described, "RepoTags": [image], "Layers": ["layer.tar"]}]
+    members = {"manifest.json": msgspec.json.encode(manifest), described: configuration, "layer.tar": layer}
     place.write_bytes(_tar({path: (content, 0o644) for path, content in members.items()}))
 
 

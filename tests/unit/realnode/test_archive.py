@@ -13,12 +13,17 @@ from podium.realnode import archive
 _HEADER = b"\x7fELF" + bytes(14)
 
 
-@pytest.mark.parametrize("machine, architecture", [(b"\x3e\x00", "amd64"), (b"\xb7\x00", "arm64")])
-def test_an_archive_names_its_layer_by_digest(tmp_path: Path, machine: bytes, architecture: str) -> None:
+@pytest.mark.parametrize(
+    "machine, architecture, name, path",
+    [(b"\x3e\x00", "amd64", "", "tool"), (b"\xb7\x00", "arm64", "manager", "manager")],
+)
+def test_an_archive_names_its_layer_by_digest(
+    tmp_path: Path, machine: bytes, architecture: str, name: str, path: str
+) -> None:
     program = tmp_path / "tool"
     program.write_bytes(_HEADER + machine + b"code")
-    for name in ("one.tar", "two.tar"):
-        archive.write(tmp_path / name, program, "localhost/tool:1")
+    for file in ("one.tar", "two.tar"):
+        archive.write(tmp_path / file, program, "localhost/tool:1", name)
     assert (tmp_path / "one.tar").read_bytes() == (tmp_path / "two.tar").read_bytes()
     with tarfile.open(tmp_path / "one.tar") as tar:
         contents = {member.name: _bytes(tar, member) for member in tar}
@@ -28,11 +33,12 @@ def test_an_archive_names_its_layer_by_digest(tmp_path: Path, machine: bytes, ar
     configuration = json.loads(contents[manifest["Config"]])
     assert manifest["RepoTags"] == ["localhost/tool:1"]
     assert configuration["architecture"] == architecture
+    assert configuration["config"]["Entrypoint"] == [f"/{path}"]
     digest = hashlib.sha256(contents["layer.tar"]).hexdigest()
     assert configuration["rootfs"]["diff_ids"] == [f"sha256:{digest}"]
     with tarfile.open(layer) as tar:
         (member,) = tar.getmembers()
-        assert (member.name, member.mode) == ("tool", 0o755)
+        assert (member.name, member.mode) == (path, 0o755)
 
 
 def _bytes(tar: tarfile.TarFile, member: tarfile.TarInfo) -> bytes:
