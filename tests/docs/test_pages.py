@@ -174,6 +174,10 @@ def test_monitoring(page_run: PageRun, installed: Server) -> None:
     page_run.at(installed).rest()
 
 
+def test_neighbours(page_run: PageRun) -> None:
+    page_run.rest()
+
+
 def test_real_nodes(page_run: PageRun) -> None:
     page_run.rest()
 

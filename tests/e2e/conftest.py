@@ -3,6 +3,7 @@
 The tests run if they are asked for by `-m e2e`, as `make e2e` does: they need root on Linux and minutes.
 """
 
+import contextlib
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -14,17 +15,18 @@ from tests.support.faults.writing import new_class
 from tests.support.install.scene import MERGE, podium, settled
 from tools.realnode import image
 
-from podium.controlplane.releases import RELEASES
+from podium.api.groups import RESERVED
+from podium.controlplane.releases import RELEASES, Release
 from podium.realnode import network
 from podium.version import VERSION
 
 # A kubelet takes a minute or more to bring a changed ConfigMap into a pod.
-_SCHEDULER = """\
+ENFORCING = """\
 apiVersion: config.podium.dev/v1
 kind: SchedulerConfiguration
 preemption: enforce
-reservedNodes: scheduling.podium.dev/reserved
 """
+_RESERVING = f"{ENFORCING}reservedNodes: {RESERVED}\n"
 _BUILD_SECONDS = 3600
 # The last one is that of the rendered YAML.
 IMAGE, NEXT_IMAGE, RELEASED_IMAGE = "podium:dev", "podium:next", f"podium:{VERSION}"
@@ -73,8 +75,15 @@ def archive() -> Path:
 
 @pytest.fixture(scope="session", params=RELEASES)
 def nodes(request: pytest.FixtureRequest, archive: Path) -> Iterator[Nodes]:
-    """Yield a cluster of each release in turn, with the image in every node under two names."""
-    with running(RELEASES[request.param]) as cluster:
+    """Yield a cluster of each release in turn."""
+    with started(RELEASES[request.param], archive) as cluster:
+        yield cluster
+
+
+@contextlib.contextmanager
+def started(release: Release, archive: Path, name: str = "e2e") -> Iterator[Nodes]:
+    """Yield a cluster with the image in every node under all of its names."""
+    with running(release, name) as cluster:
         cluster.load(archive)
         for node in network.node_names(cluster.state.settings.real_nodes):
             full = (f"docker.io/library/{name}" for name in (IMAGE, NEXT_IMAGE, RELEASED_IMAGE))
@@ -84,16 +93,21 @@ def nodes(request: pytest.FixtureRequest, archive: Path) -> Iterator[Nodes]:
 
 @pytest.fixture(scope="session")
 def installed(nodes: Nodes) -> Installed:
-    """Install Podium with its scheduler, let it preempt, and reserve a node for gangs."""
+    """Install Podium, and reserve a node for gangs."""
     before = settled(nodes.server)
+    reserve(nodes)
+    install(nodes, _RESERVING)
+    return Installed(nodes, before)
+
+
+def install(nodes: Nodes, scheduler: str) -> None:
+    """Install Podium with its scheduler and the scheduler's configuration."""
     podium(nodes.server, "install", "--mode=scheduler", f"--image={IMAGE}")
     path = f"/api/v1/namespaces/{NAMESPACE}/configmaps/podium-scheduler"
-    changed = {"data": {"scheduler.yaml": _SCHEDULER}}
+    changed = {"data": {"scheduler.yaml": scheduler}}
     assert nodes.server.request("PATCH", path, changed, MERGE)[0] == 200
-    reserve(nodes)
     nodes.server.kubectl("-n", NAMESPACE, "rollout", "restart", "deployment")
     wait_ready(nodes)
-    return Installed(nodes, before)
 
 
 @pytest.fixture(scope="session")

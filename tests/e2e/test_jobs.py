@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from tests.e2e.conftest import Measured
 from tests.support.e2e.cluster import GANG_NODE, Nodes, leader, wait_ready
-from tests.support.e2e.work import PodWatch, Space, Work, watching
+from tests.support.e2e.work import PodWatch, Space, Work, advertise, create_classes, watching
 from tests.support.install.scene import MERGE
 from tests.support.waiting import until
 
@@ -24,20 +24,8 @@ _BOUND_SECONDS = 2.0
 @pytest.fixture(scope="module")
 def gang_nodes(podium_nodes: Nodes) -> Nodes:
     """Return the cluster, with accelerators on the node of gangs and two classes."""
-    server = podium_nodes.server
-    for name, value in ((_LOW, 100), (_HIGH, 1000)):
-        body = {"metadata": {"name": name}, "value": value}
-        assert server.request("POST", "/apis/scheduling.k8s.io/v1/priorityclasses", body)[0] == 201
-    # A kubelet keeps extended resources that it has no plugin for.
-    amounts = {_DEVICE: str(_DEVICES)}
-    path = f"/api/v1/nodes/{GANG_NODE}/status"
-    code, answer = server.request("PATCH", path, {"status": {"capacity": amounts}}, MERGE)
-    assert code == 200, answer
-
-    def is_allocatable() -> bool:
-        return _DEVICE in server.request("GET", f"/api/v1/nodes/{GANG_NODE}")[1]["status"]["allocatable"]
-
-    until(is_allocatable, "the accelerators are allocatable")
+    create_classes(podium_nodes, {_LOW: 100, _HIGH: 1000})
+    advertise(podium_nodes, GANG_NODE, _DEVICE, _DEVICES)
     return podium_nodes
 
 
@@ -46,10 +34,7 @@ def space(gang_nodes: Nodes) -> Iterator[Space]:
     """Yield a namespace, whose pods are gone at the end."""
     made = Space(gang_nodes)
     yield made
-    kubectl = gang_nodes.server.kubectl
-    kubectl("delete", "namespace", made.name, "--wait=false")
-    kubectl("-n", made.name, "delete", "pods", "--all", "--grace-period=1", "--wait=false")
-    until(lambda: not made.pods(), "its pods are gone")
+    made.clear()
 
 
 @pytest.fixture

@@ -9,6 +9,8 @@ from typing import Any, NamedTuple
 from tests.support.connection.cluster import NATIVE
 from tests.support.controllers.history import Watch
 from tests.support.e2e.cluster import GANG_NODE, Nodes
+from tests.support.install.scene import MERGE
+from tests.support.waiting import until
 
 from podium.api.groups import NATIVE_GROUP, RESERVED
 from podium.realnode.nodefiles import SANDBOX_IMAGE
@@ -107,6 +109,28 @@ def _first(moments: Iterable[Moment]) -> dict[str, float]:
     return found
 
 
+def advertise(nodes: Nodes, node: str, name: str, count: int) -> None:
+    """Give a node devices, and wait until pods can request them."""
+    # A kubelet keeps extended resources that it has no plugin for.
+    path = f"/api/v1/nodes/{node}"
+    code, answer = nodes.server.request(
+        "PATCH", f"{path}/status", {"status": {"capacity": {name: str(count)}}}, MERGE
+    )
+    assert code == 200, answer
+
+    def is_allocatable() -> bool:
+        return name in nodes.server.request("GET", path)[1]["status"]["allocatable"]
+
+    until(is_allocatable, f"{name} is allocatable")
+
+
+def create_classes(nodes: Nodes, values: dict[str, int]) -> None:
+    """Create PriorityClasses by name."""
+    for name, value in values.items():
+        body = {"metadata": {"name": name}, "value": value}
+        assert nodes.server.request("POST", "/apis/scheduling.k8s.io/v1/priorityclasses", body)[0] == 201
+
+
 @contextlib.contextmanager
 def watching(space: "Space") -> Iterator[PodWatch]:
     """Yield a watch of a namespace's pods that goes on while the block runs."""
@@ -144,7 +168,7 @@ class Space:
         """Make a Job whose pods are the members of the group of its name."""
         template = {
             "spec": {
-                **_pod(work, requests),
+                **workload(work, requests),
                 "priorityClassName": class_name,
                 "schedulingGroup": {"podGroupName": name},
             }
@@ -154,7 +178,7 @@ class Space:
 
     def pod(self, name: str, work: Work, requests: dict[str, str], **fields: Any) -> None:
         """Make a pod for the node of gangs; `fields` are further fields of its spec."""
-        spec = {**_pod(work, requests), "nodeSelector": {"kubernetes.io/hostname": GANG_NODE}, **fields}
+        spec = {**workload(work, requests), "nodeSelector": {"kubernetes.io/hostname": GANG_NODE}, **fields}
         self.post(f"/api/v1/namespaces/{self.name}/pods", {"metadata": {"name": name}, "spec": spec})
 
     def delete_pod(self, name: str, grace_seconds: int = 1) -> None:
@@ -168,6 +192,13 @@ class Space:
         path = f"/apis/batch/v1/namespaces/{self.name}/jobs/{name}?propagationPolicy=Background"
         code, answer = self.server.request("DELETE", path)
         assert code == 200, answer
+
+    def clear(self) -> None:
+        """Delete the namespace, and wait until its pods are gone."""
+        kubectl = self.server.kubectl
+        kubectl("delete", "namespace", self.name, "--wait=false")
+        kubectl("-n", self.name, "delete", "pods", "--all", "--grace-period=1", "--wait=false")
+        until(lambda: not self.pods(), "its pods are gone")
 
     def pods(self) -> list[str]:
         """Return the names of the namespace's pods."""
@@ -190,7 +221,8 @@ class Space:
         assert code == 201, answer
 
 
-def _pod(work: Work, requests: dict[str, str]) -> dict[str, Any]:
+def workload(work: Work, requests: dict[str, str]) -> dict[str, Any]:
+    """Return the spec of a pod that Podium schedules."""
     return {
         "schedulerName": SCHEDULER,
         "restartPolicy": "Never",

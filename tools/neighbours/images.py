@@ -1,0 +1,80 @@
+"""Controllers of other projects as images for real nodes, built from Go modules, and the projects' manifests.
+
+A neighbour's folder here has the go.mod that pins its version and the go.sum that pins all of its source.
+Nothing comes from a registry. The manifests are those in the module, rendered by kubectl. Only what a small
+cluster without a registry needs is changed.
+"""
+
+import os
+import subprocess
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import yaml
+from tools.gotools import GoTools
+
+from podium.errors import PodiumError
+from podium.realnode import archive
+
+_FOLDER = Path(__file__).parent
+# The nodes of a test share a machine of two processors.
+_REQUESTS = {"cpu": "50m", "memory": "64Mi"}
+
+
+class Neighbour(NamedTuple):
+    """A controller: its folder here, its Go module, and the program that Go builds from it."""
+
+    name: str
+    module: str
+    program: str
+    minutes: int
+    # The folder of the module that kubectl renders, and the program's path in the project's own image.
+    configuration: str = "config/default"
+    path: str = "manager"
+
+    @property
+    def tools(self) -> GoTools:
+        """Return the build of the program."""
+        return GoTools(_FOLDER / self.name, (self.program,), self.minutes)
+
+    @property
+    def image(self) -> str:
+        """Return the image's name; no registry has it."""
+        return f"localhost/{self.name}:1"
+
+    def archive(self) -> Path:
+        """Return the archive of the image. What is missing is built; raises PodiumError if that fails."""
+        folder = self.tools.programs()
+        place = folder / f"{self.name}.tar"
+        if not place.exists():
+            draft = place.with_name(f"{place.name}.{os.getpid()}")
+            archive.write(draft, folder / self.program, self.image, self.path)
+            draft.replace(place)
+        return place
+
+    def manifests(self, kubectl: Path) -> list[dict[str, Any]]:
+        """Return the project's objects, for this image. Raises PodiumError if they cannot be rendered."""
+        folder = self.tools.source(self.module) / self.configuration
+        done = subprocess.run(
+            [kubectl, "kustomize", folder], env={}, capture_output=True, text=True, check=False
+        )
+        if done.returncode:
+            raise PodiumError(f"{folder} cannot be rendered: {done.stderr.strip()}")
+        return adapted(yaml.safe_load_all(done.stdout), self.image)
+
+
+def adapted(documents: Iterable[dict[str, Any]], image: str) -> list[dict[str, Any]]:
+    """Return manifests whose Deployments run one replica of an image that each node has, in little room."""
+    found = list(documents)
+    for each in found:
+        if each["kind"] == "Deployment":
+            each["spec"]["replicas"] = 1
+            (container,) = each["spec"]["template"]["spec"]["containers"]
+            container |= {"image": image, "imagePullPolicy": "Never", "resources": {"requests": _REQUESTS}}
+    return found
+
+
+JOBSET = Neighbour("jobset", "sigs.k8s.io/jobset", "jobset", minutes=3)
+LWS = Neighbour("lws", "sigs.k8s.io/lws", "cmd", minutes=3)
+KUEUE = Neighbour("kueue", "sigs.k8s.io/kueue", "kueue", minutes=6)
