@@ -50,11 +50,10 @@ def _pod(name: str, volume: dict[str, Any] | None, node: str | None = None) -> d
 def asked(
     request: pytest.FixtureRequest,
     monkeypatch: pytest.MonkeyPatch,
-    capfdbinary: pytest.CaptureFixture[bytes],
     tmp_path: Path,
 ) -> Any:
     """Return a function that returns what `whatif` or `why` did not know of a pending pod, by kind."""
-    podium: Podium = calling(str(request.param), monkeypatch, capfdbinary, tmp_path)
+    podium: Podium = calling(str(request.param), monkeypatch, tmp_path)
 
     def unknown(*objects: dict[str, Any]) -> dict[str, str]:
         items = [NODE, {"apiVersion": "v1", "kind": "PodList", "items": []}, *objects]
@@ -90,10 +89,10 @@ def test_the_kinds_that_were_not_read_are_named(
 
 
 def test_a_plan_without_claims_beside_pods_with_claims_lacks_them(
-    monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes], tmp_path: Path
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """Victims may be chosen among pods with claims, whose volumes decide where they may run."""
-    podium = calling("whatif", monkeypatch, capfdbinary, tmp_path)
+    podium = calling("whatif", monkeypatch, tmp_path)
     items = [INFO, NODE, _pod("p", None), _pod("other", CLAIM, "n1")]
     Path("c.json").write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": items}), "utf-8")
     done = podium("--pod", "t/p", "-f", "c.json")
