@@ -96,7 +96,9 @@ class Chooser:
         if len(equal) == 1 or not self._counts_cascades():
             return Chosen(planned.get(equal[0]) or self._plan_node(equal[0]), ties, tuple(equal[1:]))
         plans = [planned.get(row) or self._plan_node(row) for row in equal[:MAX_COMPARED]]
-        return Chosen(self._fewest_in_turn(plans), ties)
+        # Where sums are a bound, a plan may have a later start than they show.
+        least = min(plan.cost for plan in plans)
+        return Chosen(self._fewest_in_turn([plan for plan in plans if plan.cost == least]), ties)
 
     def next_equal(self, before: Chosen) -> Chosen | None:
         """Return the choice for a pod equal to that of `before`; only the chosen node has changed since.
