@@ -281,7 +281,10 @@ def test_help(cluster: Server, tmp_path: Path) -> None:
         "cp examples/scheduler/careful.yaml scheduler.yaml\n"
         "printf 'apiVersion: config.podium.dev/v1\\nkind: ControllerConfiguration\\n' > controller.yaml"
     )
-    page_run.rest()
+    try:
+        page_run.rest()
+    finally:
+        page_run.given("podium cluster down")
 
 
 def test_beside_kube_scheduler(page_run: PageRun, team: Server) -> None:
