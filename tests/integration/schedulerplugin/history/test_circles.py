@@ -53,8 +53,9 @@ def test_workloads_that_evict_each_other_are_slowed_down(recorded: World) -> Non
         sandbox.pod("b", 4, 7)
         assert 60 < held_back(sandbox, "b") <= 120
         circles(sandbox, scheduler, 2)
-        report = run("--kubeconfig", recorded.server.kubeconfig, "--namespace", records)
-        assert report.exit_code == 3
+        arguments = ("--kubeconfig", recorded.server.kubeconfig, "--namespace", records)
+        sandbox.until(lambda: run(*arguments).exit_code == 3, "the cycle is recorded")
+        report = run(*arguments)
         assert "Workloads evicted each other in 1 cycle." in report.stdout
         line = next(line for line in report.stdout.splitlines() if f"Pod {sandbox.name}/a" in line)
         assert f"Pod {sandbox.name}/b" in line
