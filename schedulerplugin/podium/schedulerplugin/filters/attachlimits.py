@@ -10,7 +10,6 @@ with them (`freed_by_pods`). It takes its slot until it is detached, some time a
 preemptor that would fit without such attachments waits for them and evicts no further pod.
 """
 
-from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import NamedTuple
@@ -19,7 +18,7 @@ import numpy as np
 
 from podium.api.storage import VolumeAttachment
 from podium.schedulerplugin.arrays import Bools, Int32s, Int64s, Rows, grown
-from podium.schedulerplugin.filters.counter import DomainCounter, Domains
+from podium.schedulerplugin.filters.counter import DomainCounter, Domains, node_rows
 from podium.schedulerplugin.filters.counters import TermCounters
 from podium.schedulerplugin.filters.nodes import StaticFilter
 from podium.schedulerplugin.shapes import Shape
@@ -79,9 +78,7 @@ class AttachedVolumes(TermCounters[VolumeID]):
         self._changed: dict[str, None] = {}
         self._changed_rows: dict[int, None] = {}
         self._ignores_fixed = False
-        self._row_numbers: Int32s = np.zeros(0, np.int32)
-        node = Domains(self._rows, lambda: len(snapshot.alive))
-        self._node_rows = node
+        node = node_rows(snapshot)
         super().__init__(snapshot, keys=volumes_of, domains=lambda _: node, marks=lambda volume: [volume])
         snapshot.observe_nodes(self._row_changed)
         snapshot.volumes.observe_nodes(self._name_changed)
@@ -109,7 +106,7 @@ class AttachedVolumes(TermCounters[VolumeID]):
             self._array(self.attached, volume.driver, 0)[row] += number
 
     def _new_counter(self, key: VolumeID) -> DomainCounter:
-        return _VolumeCounter(self._node_rows, self, key)
+        return _VolumeCounter(self._domains(key), self, key)
 
     def _row_changed(self, row: int) -> None:
         self._changed_rows[row] = None
@@ -189,11 +186,6 @@ class AttachedVolumes(TermCounters[VolumeID]):
         finally:
             self._ignores_fixed = False
 
-    def _rows(self) -> Int32s:
-        if len(self._row_numbers) != len(self.snapshot.alive):
-            self._row_numbers = np.arange(len(self.snapshot.alive), dtype=np.int32)
-        return self._row_numbers
-
 
 class AttachLimitsFilter:
     """The nodes that can attach all volumes of the pod which are not attached there for other pods."""
@@ -211,15 +203,14 @@ class AttachLimitsFilter:
         """
         free = np.ones(len(self._snapshot.alive), np.bool_)
         self._volumes.refresh()
-        for driver, number in _numbers(shape).items():
+        for driver, volumes in _by_driver(shape).items():
             arrays = self._volumes.limited(driver)
             if arrays is None:
                 continue
-            new = np.full(len(free), number, np.int32)
-            for volume in volumes_of(shape):
-                if shared and volume.driver == driver:
-                    rows: Rows = np.fromiter(self._volumes.rows_with(volume), np.intp)
-                    new[rows] -= 1
+            new = np.full(len(free), len(volumes), np.int32)
+            for volume in volumes if shared else ():
+                rows: Rows = np.fromiter(self._volumes.rows_with(volume), np.intp)
+                new[rows] -= 1
             attached, limits = arrays
             free &= (new == 0) | (attached <= limits - new)
         return free
@@ -227,10 +218,10 @@ class AttachLimitsFilter:
     def reason(self, shape: Shape, row: int) -> str | None:
         """Return kube-scheduler's reason against a node row, or None."""
         self._volumes.refresh()
-        here = [each for each in volumes_of(shape) if row not in self._volumes.rows_with(each)]
-        for driver, number in Counter(each.driver for each in here).items():
+        for driver, volumes in _by_driver(shape).items():
             arrays = self._volumes.limited(driver)
-            if arrays is not None and arrays[0].item(row) + number > arrays[1].item(row):
+            new = sum(row not in self._volumes.rows_with(each) for each in volumes)
+            if new and arrays is not None and arrays[0].item(row) + new > arrays[1].item(row):
                 return self.REASON
         return None
 
@@ -246,7 +237,7 @@ class AttachLimitsFilter:
     def concerns(self, shape: Shape) -> bool:
         """Return whether some node limits a driver of the shape."""
         self._volumes.refresh()
-        return any(driver in self._volumes.limits for driver in _numbers(shape))
+        return any(driver in self._volumes.limits for driver in _by_driver(shape))
 
 
 class InstalledDriversFilter(StaticFilter):
@@ -293,9 +284,12 @@ def volumes_of(shape: Shape) -> list[VolumeID]:
     return list(dict.fromkeys(VolumeID(each.driver, each.handle) for each in shape.attachments))
 
 
-def _numbers(shape: Shape) -> Counter[str]:
-    """Return how many volumes of each driver a shape has."""
-    return Counter(each.driver for each in volumes_of(shape))
+def _by_driver(shape: Shape) -> dict[str, list[VolumeID]]:
+    """Return the volumes of a shape by driver."""
+    found: dict[str, list[VolumeID]] = {}
+    for volume in volumes_of(shape):
+        found.setdefault(volume.driver, []).append(volume)
+    return found
 
 
 def _not_installed(driver: RequiredDriver) -> str:

@@ -101,6 +101,19 @@ def topology(snapshot: Snapshot, key: str) -> Domains:
     return Domains(lambda: snapshot.columns.column(key), lambda: snapshot.columns.values(key).size)
 
 
+def node_rows(snapshot: Snapshot) -> Domains:
+    """Return every node row as a domain of its own."""
+    rows: Int32s = np.zeros(0, np.int32)
+
+    def column() -> Int32s:
+        nonlocal rows
+        if len(rows) != len(snapshot.alive):
+            rows = np.arange(len(snapshot.alive), dtype=np.int32)
+        return rows
+
+    return Domains(column, lambda: len(snapshot.alive))
+
+
 class DomainCounter:
     """The pods that one question counts, by node row and by domain; some nodes are in no domain."""
 

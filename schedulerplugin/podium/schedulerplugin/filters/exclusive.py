@@ -8,13 +8,13 @@ Source: NodePorts and VolumeRestrictions of kube-scheduler 1.36 and 1.37.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from podium.schedulerplugin.arrays import Bools, Int32s
-from podium.schedulerplugin.filters.counter import DomainCounter, Domains
+from podium.schedulerplugin.arrays import Bools
+from podium.schedulerplugin.filters.counter import DomainCounter, node_rows
 from podium.schedulerplugin.filters.counters import PerShape, TermCounters
 from podium.schedulerplugin.shapes import HostPort, Shape
 from podium.schedulerplugin.snapshot import Snapshot
@@ -37,15 +37,8 @@ class ExclusiveCounters(TermCounters[Thing]):
     """The counters of all such things; one instance serves all filters, because each observes every move."""
 
     def __init__(self, snapshot: Snapshot) -> None:
-        self._row_numbers: Int32s = np.zeros(0, np.int32)
-        node = Domains(self._rows, lambda: len(snapshot.alive))
+        node = node_rows(snapshot)
         super().__init__(snapshot, keys=_things, domains=lambda _: node, marks=lambda thing: [_mark(thing)])
-
-    def _rows(self) -> Int32s:
-        """Return every row as a domain of its own."""
-        if len(self._row_numbers) != len(self.snapshot.alive):
-            self._row_numbers = np.arange(len(self.snapshot.alive), dtype=np.int32)
-        return self._row_numbers
 
 
 class ExclusiveUseFilter(ABC):
@@ -75,9 +68,18 @@ class ExclusiveUseFilter(ABC):
                 return self.REASON
         return None
 
-    @abstractmethod
     def _conflicts(self, shape: Shape) -> list[DomainCounter]:
         """Return the counters of the pods that use a thing in conflict with one of the shape."""
+        return [
+            counter
+            for wanted in self._wanted(shape)
+            for held, counter in self._taken.candidates([_mark(wanted)])
+            if _in_conflict(wanted, held)
+        ]
+
+    @abstractmethod
+    def _wanted(self, shape: Shape) -> Sequence[Thing]:
+        """Return the things that a pod of the shape would use alone."""
 
 
 class HostPortsFilter(ExclusiveUseFilter):
@@ -88,13 +90,8 @@ class HostPortsFilter(ExclusiveUseFilter):
 
     REASON = "node(s) didn't have free ports for the requested pod ports"
 
-    def _conflicts(self, shape: Shape) -> list[DomainCounter]:
-        return [
-            counter
-            for wanted in shape.ports
-            for held, counter in self._taken.candidates([_mark(wanted)])
-            if isinstance(held, HostPort) and clash(wanted, held)
-        ]
+    def _wanted(self, shape: Shape) -> Sequence[Thing]:
+        return shape.ports
 
 
 class DisksFilter(ExclusiveUseFilter):
@@ -102,13 +99,8 @@ class DisksFilter(ExclusiveUseFilter):
 
     REASON = "node(s) had no available disk"
 
-    def _conflicts(self, shape: Shape) -> list[DomainCounter]:
-        return [
-            counter
-            for wanted in shape.disks
-            for held, counter in self._taken.candidates([_mark(wanted)])
-            if isinstance(held, Disk) and same_disk(wanted, held)
-        ]
+    def _wanted(self, shape: Shape) -> Sequence[Thing]:
+        return shape.disks
 
 
 class ExclusiveClaimsFilter(ExclusiveUseFilter):
@@ -131,9 +123,8 @@ class ExclusiveClaimsFilter(ExclusiveUseFilter):
                 return self.REASON
         return None
 
-    def _conflicts(self, shape: Shape) -> list[DomainCounter]:
-        claims = used_claims(shape)
-        return [counter for claim in claims for _, counter in self._taken.candidates([_mark(claim)])]
+    def _wanted(self, shape: Shape) -> Sequence[Thing]:
+        return used_claims(shape)
 
 
 def used_claims(shape: Shape) -> list[UsedClaim]:
@@ -143,18 +134,32 @@ def used_claims(shape: Shape) -> list[UsedClaim]:
 
 def conflict_on_node(one: Shape, other: Shape) -> bool:
     """Return whether pods of two shapes cannot be on one node because of their host ports or disks."""
-    ports = any(clash(port, taken) for port in one.ports for taken in other.ports)
-    return ports or any(same_disk(disk, taken) for disk in one.disks for taken in other.disks)
+    return any(_in_conflict(thing, held) for thing in _on_node(one) for held in _on_node(other))
 
 
-def clash(first: HostPort, second: HostPort) -> bool:
+def _in_conflict(first: Thing, second: Thing) -> bool:
+    """Return whether two pods cannot use these things, on one node or, for claims, in the cluster."""
+    match first, second:
+        case HostPort(), HostPort():
+            return _clash(first, second)
+        case Disk(), Disk():
+            return same_disk(first, second)
+        case _:
+            return first == second
+
+
+def _clash(first: HostPort, second: HostPort) -> bool:
     """Return whether two pods on a node cannot have these ports."""
     same = (first.protocol, first.port) == (second.protocol, second.port)
     return same and (first.ip == second.ip or EVERY_ADDRESS in (first.ip, second.ip))
 
 
 def _things(shape: Shape) -> tuple[Thing, ...]:
-    return (*shape.ports, *shape.disks, *used_claims(shape))
+    return (*_on_node(shape), *used_claims(shape))
+
+
+def _on_node(shape: Shape) -> tuple[Thing, ...]:
+    return (*shape.ports, *shape.disks)
 
 
 def _mark(thing: Thing) -> Hashable:
