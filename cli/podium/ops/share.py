@@ -250,7 +250,7 @@ class Filter:
             **dict.fromkeys(_KEY_FIELDS, self._key),
             **dict.fromkeys(_KEYS_FIELDS, self._keys),
             **dict.fromkeys(_VALUE_FIELDS, self._rename),
-            **dict.fromkeys(_VALUES_FIELDS, self._label_values),
+            **dict.fromkeys(_VALUES_FIELDS, self._zones),
             **dict.fromkeys(_NAMES_FIELDS, self._names),
             **dict.fromkeys(_DRIVER_FIELDS, self._driver),
             # The zone before the ID, as in aws://<zone>/<ID>, is not part of the disk's name.
@@ -348,8 +348,12 @@ class Filter:
     def _names(self, names: list[str]) -> list[str]:
         return [self._rename(name) for name in names]
 
-    def _label_values(self, values: list[str]) -> list[str]:
-        return [self._label_value("", value) for value in values]
+    def _zones(self, values: list[str]) -> list[str]:
+        return [self._zone(value) for value in values]
+
+    def _zone(self, value: str) -> str:
+        """Return a value of a label, which may be several zones of a volume."""
+        return _ZONE_SEPARATOR.join(self._rename(part) for part in value.split(_ZONE_SEPARATOR))
 
     def _label_value(self, key: str, value: str) -> str:
         if _is_plain(key):
@@ -358,7 +362,7 @@ class Filter:
             return "yes"
         if key == MIGRATED_PLUGINS:
             return ",".join(each for each in value.split(",") if each in _PLUGINS)
-        return _ZONE_SEPARATOR.join(self._rename(part) for part in value.split(_ZONE_SEPARATOR))
+        return self._zone(value)
 
     def _keys(self, keys: list[str]) -> list[str]:
         return [self._key(key) for key in keys]

@@ -27,6 +27,7 @@ from podium.api.selectors import (
     selector_of,
 )
 from podium.schedulerplugin.features import required as required_features
+from podium.schedulerplugin.volumes.affinity import Alternatives
 from podium.schedulerplugin.volumes.attachments import (
     Attachment,
     RequiredDriver,
@@ -36,7 +37,7 @@ from podium.schedulerplugin.volumes.attachments import (
 from podium.schedulerplugin.volumes.claims import claims_refusal
 from podium.schedulerplugin.volumes.exclusive import Disk, disks_of, exclusive_claims
 from podium.schedulerplugin.volumes.index import Volumes
-from podium.schedulerplugin.volumes.reach import Alternatives, Reach, reach
+from podium.schedulerplugin.volumes.reach import Reach, reach
 
 # JSON has integers of any size, where MessagePack has 64 bits; both take the same time.
 _ENCODER = msgspec.json.Encoder()

@@ -25,7 +25,7 @@ PlainSegment = tuple[str, frozenset[tuple[str, str]]]
 
 @dataclass
 class PlainLedger:
-    """What earlier members of a gang count on."""
+    """The volumes, nodes and space that earlier members of a gang count on."""
 
     volumes: dict[str, str] = field(default_factory=dict)  # by claim
     nodes: dict[str, str] = field(default_factory=dict)  # by claim

@@ -78,15 +78,7 @@ def transform(obj: Readable) -> Readable:
         case PodOwner():
             # Only its existence matters.
             return PodOwner(ref=obj.ref, metadata=obj.metadata.identity(), templates={})
-        case (
-            PersistentVolumeClaim()
-            | PersistentVolume()
-            | StorageClass()
-            | CSINode()
-            | CSIDriver()
-            | CSIStorageCapacity()
-            | VolumeAttachment()
-        ):
+        case _ if isinstance(obj, Storage):
             _storage(obj)
         case _:
             pass

@@ -9,10 +9,11 @@ from typing import NamedTuple
 
 from podium.api.core import RawQuantity
 from podium.api.quantity import QuantityError, parse
-from podium.api.selectors import NodeRequirement, Selector, node_terms, selector_of
+from podium.api.selectors import Selector, selector_of
 from podium.api.storage import SELECTED_NODE, ClaimReference, PersistentVolume, PersistentVolumeClaim
 from podium.cluster.reader import Name
-from podium.schedulerplugin.volumes.nodeclasses import EVERYWHERE, Alternatives
+from podium.schedulerplugin.volumes.affinity import Alternatives, node_affinity
+from podium.schedulerplugin.volumes.nodeclasses import EVERYWHERE
 
 _STORAGE = "storage"
 _FILESYSTEM = "Filesystem"
@@ -130,13 +131,10 @@ def nanos(quantity: RawQuantity) -> int | None:
 
 
 def _reachable_from(volume: PersistentVolume) -> Alternatives:
-    """Return the terms of the nodes that reach a volume; fields of nodes are not compared."""
-    affinity = volume.spec.nodeAffinity if volume.spec is not None else None
-    if affinity is None or affinity.required is None:
-        return EVERYWHERE
+    """Return the terms of the nodes that reach a volume."""
     # A term with an operator that no server stores matches nothing.
-    terms = node_terms(affinity.required.nodeSelectorTerms, {})
-    return tuple(sorted({NodeRequirement(term.expressions) for term in terms}))
+    terms = node_affinity(volume, {})
+    return EVERYWHERE if terms is None else tuple(sorted(set(terms)))
 
 
 def _claim_owner(reference: ClaimReference | None) -> ClaimOwner | None:

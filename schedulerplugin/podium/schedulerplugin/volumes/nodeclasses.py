@@ -18,9 +18,8 @@ import numpy as np
 
 from podium.api.selectors import NodeRequirement, Requirement
 from podium.schedulerplugin.arrays import Bools, Columns, Int32s, Rows
+from podium.schedulerplugin.volumes.affinity import Alternatives
 
-# The terms of which the labels of a node must meet one.
-Alternatives = tuple[NodeRequirement, ...]
 EVERYWHERE: Alternatives = (NodeRequirement(),)
 
 # The most groupings of nodes for which one list of items is indexed at a time.

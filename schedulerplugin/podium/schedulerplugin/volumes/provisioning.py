@@ -23,11 +23,11 @@ from podium.api.selectors import NodeRequirement, Requirement, Selector, selecto
 from podium.api.storage import NO_PROVISIONER, CSIDriver, CSIStorageCapacity, StorageClass
 from podium.cluster.reader import Name
 from podium.schedulerplugin.arrays import Bools, Int64s, Rows
+from podium.schedulerplugin.volumes.affinity import Alternatives
 from podium.schedulerplugin.volumes.bindables import DelayedClaim, nanos, whole_bytes
 from podium.schedulerplugin.volumes.index import discard
 from podium.schedulerplugin.volumes.nodeclasses import (
     EVERYWHERE,
-    Alternatives,
     NodeClasses,
     ReachableItems,
     keys_of,

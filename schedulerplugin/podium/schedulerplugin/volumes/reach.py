@@ -11,12 +11,11 @@ from typing import NamedTuple
 
 from podium.api.reads import Kind
 from podium.api.schedulable import Schedulable
-from podium.api.selectors import Labels, NodeRequirement, Requirement, node_terms
-from podium.api.storage import PersistentVolume, PersistentVolumeClaim
+from podium.api.selectors import Labels, NodeRequirement, Requirement
+from podium.api.storage import PersistentVolumeClaim
+from podium.schedulerplugin.volumes.affinity import Alternatives, node_affinity
 from podium.schedulerplugin.volumes.claims import delayed, pod_claims
 from podium.schedulerplugin.volumes.index import Volumes
-
-Alternatives = tuple[NodeRequirement, ...]
 
 # Zone labels of volumes, each with the label that replaced it on nodes.
 _ZONES = {
@@ -60,7 +59,9 @@ def reach(pod: Schedulable, known: Volumes, unreadable: dict[str, None]) -> Reac
         # kube-scheduler checks the volumes in the order of the pod, up to one that does not exist.
         missing |= volume is None
         if volume is not None and not missing:
-            volumes.update(_affinity(volume, unreadable))
+            terms = node_affinity(volume, unreadable)
+            if terms is not None:
+                volumes.add(terms)
         # VolumeZone does not look at ephemeral volumes.
         if volume is not None and not each.ephemeral:
             zones.update(_zone_terms(volume.metadata.labels or {}))
@@ -74,16 +75,6 @@ def _not_bound(claim: PersistentVolumeClaim | None, known: Volumes) -> str:
     if delayed(claim, known):
         return "which is bound when the pod gets a node (WaitForFirstConsumer)"
     return "which is not bound, and whose StorageClass was not read"
-
-
-def _affinity(volume: PersistentVolume, unreadable: dict[str, None]) -> list[Alternatives]:
-    """Return the terms of a volume's node affinity, an empty list if it has none."""
-    affinity = volume.spec.nodeAffinity if volume.spec is not None else None
-    if affinity is None or affinity.required is None:
-        return []
-    terms = node_terms(affinity.required.nodeSelectorTerms, unreadable)
-    # kube-scheduler compares a volume with labels alone: expressions on fields match any node.
-    return [tuple(NodeRequirement(term.expressions) for term in terms)]
 
 
 def _zone_terms(labels: Labels) -> list[Alternatives]:

@@ -27,7 +27,7 @@ _LOW = ("below-zero", "value-0", "value-10", "value-20", "value-50")
 _BOUND = {"pv.kubernetes.io/bind-completed": "yes"}
 _STORAGE = "storage.k8s.io/v1"
 _ONE_POD = "ReadWriteOncePod"
-# What may be wrong with a claim of the preemptor.
+# Defects of a claim of the preemptor.
 _WRONG = (
     *("none", "lost", "deleted", "unbound", "unknown-class", "prebound", "no-volume"),
     *("ephemeral-none", "ephemeral-other", "ephemeral-unbound", "ephemeral-no-volume", "ephemeral"),

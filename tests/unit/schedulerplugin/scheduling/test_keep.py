@@ -174,7 +174,7 @@ _ANNOTATIONS = {
     MIGRATED_PLUGINS: "m",
     "own": "x",
 }
-# What is kept of the metadata, by kind: labels, annotations, owners. Of the rest only the identity is.
+# The kept parts of the metadata beside the identity, by kind: labels, annotations, owners.
 _OF_METADATA: dict[str, tuple[bool, set[str], bool]] = {
     "PersistentVolumeClaim": (False, {BIND_COMPLETED, SELECTED_NODE, BETA_CLASS}, True),
     "PersistentVolume": (True, {BETA_CLASS}, False),
