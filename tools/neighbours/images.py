@@ -5,7 +5,6 @@ Nothing comes from a registry. The manifests are those in the module, rendered b
 cluster without a registry needs is changed.
 """
 
-import os
 import subprocess
 from collections.abc import Iterable
 from pathlib import Path
@@ -44,14 +43,9 @@ class Neighbour(NamedTuple):
         return f"localhost/{self.name}:1"
 
     def archive(self) -> Path:
-        """Return the archive of the image. What is missing is built; raises PodiumError if that fails."""
+        """Return the archive of the image, built if it is missing. Raises PodiumError if that fails."""
         folder = self.tools.programs()
-        place = folder / f"{self.name}.tar"
-        if not place.exists():
-            draft = place.with_name(f"{place.name}.{os.getpid()}")
-            archive.write(draft, folder / self.program, self.image, self.path)
-            draft.replace(place)
-        return place
+        return archive.ensure(folder / f"{self.name}.tar", folder / self.program, self.image, self.path)
 
     def manifests(self, kubectl: Path) -> list[dict[str, Any]]:
         """Return the project's objects, for this image. Raises PodiumError if they cannot be rendered."""

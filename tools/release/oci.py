@@ -30,9 +30,8 @@ def build(release: Release) -> str:
     ]
     first, second = map(_configuration, archives)
     if first["rootfs"] != second["rootfs"]:
-        differing = [
-            at for at, ids in enumerate(zip(*_layers(first, second), strict=True)) if len(set(ids)) > 1
-        ]
+        pairs = zip(first["rootfs"]["diff_ids"], second["rootfs"]["diff_ids"], strict=True)
+        differing = [at for at, (one, other) in enumerate(pairs) if one != other]
         raise PodiumError(
             f"two builds of the image differ in the layers {differing}: {archives[0]}, {archives[1]}"
         )
@@ -40,10 +39,6 @@ def build(release: Release) -> str:
         raise PodiumError(f"the image runs as {first['config'].get('User') or 'root'}, not as {_USER}")
     unpacked, packed = _sizes(archives[0])
     return f"{packed / 1e6:.0f} MB compressed, {unpacked / 1e6:.0f} MB unpacked, equal when built again"
-
-
-def _layers(*configurations: dict[str, Any]) -> list[list[str]]:
-    return [each["rootfs"]["diff_ids"] for each in configurations]
 
 
 def _configuration(archive: Path) -> dict[str, Any]:

@@ -2,10 +2,20 @@
 
 import hashlib
 import io
+import os
 import tarfile
 from pathlib import Path
 
 import msgspec
+
+
+def ensure(place: Path, program: Path, image: str, name: str = "") -> Path:
+    """Return `place`, with the archive that `write` makes if it is missing: whole or not at all."""
+    if not place.exists():
+        draft = place.with_name(f"{place.name}.{os.getpid()}")
+        write(draft, program, image, name)
+        draft.replace(place)
+    return place
 
 
 def write(place: Path, program: Path, image: str, name: str = "") -> None:

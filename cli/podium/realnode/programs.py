@@ -1,6 +1,5 @@
 """The programs of real nodes in the cache: built from Go modules, a Debian root, and the sandbox image."""
 
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import IO
@@ -71,14 +70,6 @@ def find(release: Release, environ: Mapping[str, str], progress: IO[str]) -> Pro
         for name, plan in builds(release, modules, cache).items()
     }
     toolbox = built["toolbox"] / "toolbox"
-    return Programs(root, built["kubernetes"], built["containerd"], toolbox, _sandbox(toolbox))
-
-
-def _sandbox(toolbox: Path) -> Path:
-    """Return the archive of the sandbox image, written if missing: a new build has a new folder."""
-    place = toolbox.with_name("toolbox.tar")
-    if not place.exists():
-        draft = place.with_name(f"{place.name}.{os.getpid()}")
-        archive.write(draft, toolbox, SANDBOX_IMAGE)
-        draft.replace(place)
-    return place
+    # A new build has a new folder, which has no archive yet.
+    sandbox = archive.ensure(toolbox.with_name("toolbox.tar"), toolbox, SANDBOX_IMAGE)
+    return Programs(root, built["kubernetes"], built["containerd"], toolbox, sandbox)

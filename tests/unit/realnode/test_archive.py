@@ -41,6 +41,16 @@ def test_an_archive_names_its_layer_by_digest(
         assert (member.name, member.mode) == (path, 0o755)
 
 
+def test_an_archive_is_written_once(tmp_path: Path) -> None:
+    program = tmp_path / "tool"
+    program.write_bytes(_HEADER + b"\x3e\x00code")
+    place = archive.ensure(tmp_path / "tool.tar", program, "localhost/tool:1")
+    written = place.read_bytes()
+    program.write_bytes(_HEADER + b"\x3e\x00other")
+    assert archive.ensure(place, program, "localhost/tool:1").read_bytes() == written
+    assert sorted(tmp_path.iterdir()) == [program, place]
+
+
 def _bytes(tar: tarfile.TarFile, member: tarfile.TarInfo) -> bytes:
     file = tar.extractfile(member)
     assert file is not None
