@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from tests.support.e2e.cluster import NAMESPACE, Nodes, reserve, running, wait_ready
+from tests.support.e2e.cluster import Nodes, reserve, running, wait_ready
+from tests.support.e2e.work import PodWatch, Space, watching
 from tests.support.faults.writing import new_class
-from tests.support.install.scene import MERGE, podium, settled
+from tests.support.install.scene import MERGE, NAMESPACE, podium, settled
 from tools.realnode import image
 
 from podium.api.groups import RESERVED
@@ -65,6 +66,13 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 def measured(record_property: Callable[[str, object], None]) -> Measured:
     """Return a function that records a figure for the summary."""
     return partial(record_property, "measured")
+
+
+@pytest.fixture
+def watch(space: Space) -> Iterator[PodWatch]:
+    """Yield a watch of the pods of the test's namespace, which is a fixture of its module or folder."""
+    with watching(space) as started:
+        yield started
 
 
 @pytest.fixture(scope="session")

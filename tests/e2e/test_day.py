@@ -12,7 +12,7 @@ pytestmark = pytest.mark.e2e
 # A day of a shared cluster: 200 gangs of five pods.
 _ROUNDS, _GANGS, _MEMBERS = 10, 20, 5
 _NODES = 16
-# What a process may keep of the second half of the day, and log of all of it.
+# Limits: the memory that a process adds in the second half of the day, and its log of the whole day.
 _GROWTH_MIB = 8.0
 _LOG_BYTES = 2 * 2**20
 

@@ -3,8 +3,8 @@
 import json
 
 import pytest
-from tests.support.e2e.cluster import GANG_NODE, NAMESPACE, PROCESSES, Nodes, leader
-from tests.support.install.scene import GROUPS, podium
+from tests.support.e2e.cluster import GANG_NODE, PROCESSES, Nodes, leader
+from tests.support.install.scene import GROUPS, NAMESPACE, podium
 
 from podium.realnode.nodefiles import SANDBOX_IMAGE
 

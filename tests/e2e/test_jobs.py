@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from tests.e2e.conftest import Measured
 from tests.support.e2e.cluster import GANG_NODE, Nodes, leader, wait_ready
-from tests.support.e2e.work import PodWatch, Space, Work, advertise, create_classes, watching
+from tests.support.e2e.work import PodWatch, Space, Work, advertise, create_classes
 from tests.support.install.scene import MERGE
 from tests.support.waiting import until
 
@@ -37,13 +37,6 @@ def space(gang_nodes: Nodes) -> Iterator[Space]:
     made.clear()
 
 
-@pytest.fixture
-def watch(space: Space) -> Iterator[PodWatch]:
-    """Yield a watch of the namespace's pods."""
-    with watching(space) as started:
-        yield started
-
-
 def test_a_gang_waits_for_the_last_pod_of_the_gang_that_it_preempts(space: Space, watch: PodWatch) -> None:
     """Three pods get SIGTERM, run for three more seconds and fail; none of the winners is bound before that.
 
@@ -60,7 +53,7 @@ def test_a_gang_waits_for_the_last_pod_of_the_gang_that_it_preempts(space: Space
     ended = watch.ended("nightly")
     assert victims <= set(ended)
     assert min(watch.bound("train").values()) >= max(ended[name] for name in victims)
-    targets = {each.name for each in watch.of("nightly") if _is_target(each.pod)}
+    targets = {each.name for each in watch.of("nightly") if each.is_target}
     assert victims <= targets
     until(lambda: space.completed("nightly"), "nightly completes after train")
     again = {name: at for name, at in watch.bound("nightly").items() if name not in victims}
@@ -191,9 +184,5 @@ def _evicted(watch: PodWatch) -> set[str]:
         each.name
         for job in ("nightly", "other")
         for each in watch.of(job)
-        if each.terminating and each.node and _is_target(each.pod)
+        if each.terminating and each.node and each.is_target
     }
-
-
-def _is_target(pod: dict[str, Any]) -> bool:
-    return any(each["type"] == "DisruptionTarget" for each in pod["status"].get("conditions", ()))

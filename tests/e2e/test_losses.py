@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 from tests.e2e.conftest import Measured
-from tests.support.e2e.cluster import NAMESPACE, Nodes, leader, wait_ready
+from tests.support.e2e.cluster import Nodes, leader, wait_ready
 from tests.support.faults.writing import Record, Writer, writing
+from tests.support.install.scene import NAMESPACE
 from tests.support.waiting import until
 
 pytestmark = pytest.mark.e2e

@@ -4,9 +4,9 @@ from collections.abc import Callable, Iterator
 
 import pytest
 from tests.e2e.conftest import NEXT_IMAGE, Measured
-from tests.support.e2e.cluster import NAMESPACE, Nodes, wait_ready
+from tests.support.e2e.cluster import Nodes, wait_ready
 from tests.support.faults.writing import Writer, webhook_failures, writing
-from tests.support.install.scene import podium
+from tests.support.install.scene import NAMESPACE, podium
 
 pytestmark = pytest.mark.e2e
 

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 from tests.support.docs.pages import ROOT
-from tests.support.e2e.cluster import NAMESPACE, Nodes
+from tests.support.e2e.cluster import Nodes, port_of
 from tests.support.e2e.firewall import enforcing
 from tests.support.faults.writing import webhook_failures, writing
-from tests.support.install.scene import podium
+from tests.support.install.scene import NAMESPACE, podium
 from tests.support.waiting import until
 
 pytestmark = pytest.mark.e2e
@@ -46,10 +46,10 @@ def fenced_nodes(podium_nodes: Nodes) -> Iterator[Nodes]:
 
 def _connection(nodes: Nodes, process: str, pod: dict[str, Any], port: str) -> str:
     """Return what a pod of a process gets when it connects to a port of another."""
-    status, (container,) = pod["status"], pod["spec"]["containers"]
-    (number,) = (each["containerPort"] for each in container["ports"] if each["name"] == port)
     line = ("exec", f"deployment/podium-{process}", "--", "python", "-c", _CONNECT)
-    return nodes.server.kubectl("-n", NAMESPACE, *line, status["podIP"], str(number)).strip()
+    return nodes.server.kubectl(
+        "-n", NAMESPACE, *line, pod["status"]["podIP"], str(port_of(pod, port))
+    ).strip()
 
 
 def _gets(nodes: Nodes, source: str, pod: dict[str, Any], port: str, answer: str) -> bool:

@@ -2,9 +2,8 @@
 
 import pytest
 from tests.e2e.conftest import Installed
-from tests.support.e2e.cluster import NAMESPACE
-from tests.support.install.scene import json_of, podium, settled
-from tests.support.waiting import until
+from tests.support.e2e.cluster import wait_removed
+from tests.support.install.scene import podium, settled
 
 pytestmark = pytest.mark.e2e
 
@@ -15,7 +14,7 @@ _OTHERS = ("/api/v1/namespaces ", "priorityclasses", " e2e-", " test-", "/nodes"
 def test_nothing_is_left(installed: Installed) -> None:
     server = installed.nodes.server
     podium(server, "uninstall", "--delete-groups", "--yes")
-    until(lambda: json_of(server, f"/api/v1/namespaces/{NAMESPACE}") is None, "the namespace is gone")
+    wait_removed(installed.nodes)
     after = settled(server)
     left = {path for path in after if path not in installed.before}
     assert {path for path in left if not any(other in path for other in _OTHERS)} == set()

@@ -8,7 +8,7 @@ from tests.e2e.conftest import ENFORCING, install, started
 from tests.support.e2e import neighbours
 from tests.support.e2e.cluster import Nodes
 from tests.support.e2e.gangs import CLASSES, DEVICE, DEVICES, GangSpace
-from tests.support.e2e.work import PodWatch, advertise, create_classes, watching
+from tests.support.e2e.work import advertise, create_classes
 from tools.neighbours.images import JOBSET, LWS
 
 from podium.controlplane.releases import NEWEST
@@ -45,10 +45,3 @@ def space(neighbourhood: Nodes) -> Iterator[GangSpace]:
     made = GangSpace(neighbourhood)
     yield made
     made.clear()
-
-
-@pytest.fixture
-def watch(space: GangSpace) -> Iterator[PodWatch]:
-    """Yield a watch of the namespace's pods."""
-    with watching(space) as started:
-        yield started

@@ -2,12 +2,12 @@
 
 import pytest
 from tests.support.e2e import neighbours
-from tests.support.e2e.cluster import NAMESPACE, Nodes
+from tests.support.e2e.cluster import Nodes
 from tests.support.e2e.gangs import HIGH, LOW, GangSpace
 from tests.support.e2e.lives import count_running, first_bound, last_ended, lives, preempted
 from tests.support.e2e.queues import QUEUED, conditions, create_cluster_queue, create_local_queue
 from tests.support.e2e.work import PodWatch, Work
-from tests.support.install.scene import podium
+from tests.support.install.scene import NAMESPACE, podium
 from tests.support.waiting import until
 from tools.neighbours.images import KUEUE
 

@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.support.manifests.charts import helm
 from tests.support.servers import Server, exclusive
-from tools.helm.program import CHART, run
+from tools.helm.program import CHART
 
 from podium.controlplane.releases import NEWEST
 
@@ -26,14 +27,6 @@ def server() -> Iterator[Server]:
         yield made
 
 
-def _helm(server: Server, folder: Path, *arguments: str) -> str:
-    done = run(
-        *arguments, "--namespace", _NAMESPACE, "--kubeconfig", str(server.kubeconfig), home=str(folder)
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
-
-
 def _get(server: Server, *arguments: str) -> dict[str, Any]:
     found: dict[str, Any] = json.loads(server.kubectl("get", *arguments, "--output=json"))
     return found
@@ -41,7 +34,7 @@ def _get(server: Server, *arguments: str) -> dict[str, Any]:
 
 def test_a_release_is_installed_changed_taken_back_and_removed(server: Server, tmp_path: Path) -> None:
     """The fields that the webhook writes stay throughout, and custom resources stay after an uninstall."""
-    _helm(server, tmp_path, "install", "podium", str(CHART))
+    helm(server, tmp_path, "install", "podium", str(CHART))
     bundle = base64.b64encode(b"the webhook's own").decode()
     in_namespace = ("--namespace", _NAMESPACE)
     server.kubectl(
@@ -59,14 +52,14 @@ def test_a_release_is_installed_changed_taken_back_and_removed(server: Server, t
         return int(_get(server, "deployment", "podium-webhook", *in_namespace)["spec"]["replicas"])
 
     changed = ("--set", "scheduler.enabled=true", "--set", "webhook.replicas=3")
-    _helm(server, tmp_path, "upgrade", "podium", str(CHART), *changed)
+    helm(server, tmp_path, "upgrade", "podium", str(CHART), *changed)
     assert (kept(), replicas()) == (True, 3)
     assert _get(server, "deployment", "podium-scheduler", *in_namespace)["spec"]["replicas"] == 2
-    _helm(server, tmp_path, "rollback", "podium", "1")
+    helm(server, tmp_path, "rollback", "podium", "1")
     assert (kept(), replicas()) == (True, 2)
     deployments = _get(server, "deployments", *in_namespace)["items"]
     assert {each["metadata"]["name"] for each in deployments} == {"podium-webhook", "podium-controller"}
-    _helm(server, tmp_path, "uninstall", "podium")
+    helm(server, tmp_path, "uninstall", "podium")
     assert not _get(server, "deployments", *in_namespace)["items"]
     assert not _get(server, "validatingwebhookconfigurations")["items"]
     crds = {each["spec"]["names"]["kind"] for each in _get(server, "customresourcedefinitions")["items"]}

@@ -11,6 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from tests.support.install.scene import NAMESPACE, json_of
 from tests.support.servers import Server
 from tests.support.waiting import until
 
@@ -21,7 +22,6 @@ from podium.controlplane.releases import Release
 from podium.controlplane.state import ControlPlaneState, access
 from podium.realnode import cluster, entry, network
 
-NAMESPACE = "podium-system"
 # For gangs alone; the others have Podium's own pods.
 GANG_NODE = "node-2"
 PROCESSES = ("webhook", "controller", "scheduler")
@@ -102,9 +102,16 @@ def _container(pod: dict[str, Any]) -> str:
     return str(status["containerID"]).removeprefix("containerd://")
 
 
-def ready(nodes: Nodes, deployment: str) -> bool:
-    """Return whether a Deployment of Podium has all of its pods, of its newest template."""
-    path = f"/apis/apps/v1/namespaces/{NAMESPACE}/deployments/{deployment}"
+def port_of(pod: dict[str, Any], name: str) -> int:
+    """Return the number of a port of a pod's only container."""
+    (container,) = pod["spec"]["containers"]
+    (number,) = (each["containerPort"] for each in container["ports"] if each["name"] == name)
+    return int(number)
+
+
+def ready(nodes: Nodes, deployment: str, namespace: str = NAMESPACE) -> bool:
+    """Return whether a Deployment has all of its pods, of its newest template."""
+    path = f"/apis/apps/v1/namespaces/{namespace}/deployments/{deployment}"
     code, found = nodes.server.request("GET", path)
     if code != 200:
         return False
@@ -127,6 +134,11 @@ def wait_ready(nodes: Nodes, processes: tuple[str, ...] = PROCESSES) -> None:
     path = f"/api/v1/namespaces/{NAMESPACE}/pods?labelSelector=app.kubernetes.io/part-of=podium"
     pods = _REPLICAS * len(processes)
     until(lambda: len(nodes.server.request("GET", path)[1]["items"]) == pods, "no other pod is left")
+
+
+def wait_removed(nodes: Nodes) -> None:
+    """Wait until Podium's namespace is gone."""
+    until(lambda: json_of(nodes.server, f"/api/v1/namespaces/{NAMESPACE}") is None, "the namespace is gone")
 
 
 def leader(nodes: Nodes, process: str) -> str:

@@ -1,22 +1,19 @@
 """A day's work compressed into minutes: gangs on nodes that kwok simulates, as fast as they are scheduled."""
 
 import contextlib
-import os
-import subprocess
 from collections.abc import Iterator
-from typing import Any
 
-from tests.support.e2e.cluster import NAMESPACE, Nodes
-from tests.support.e2e.work import SCHEDULER, Space
+from tests.support.e2e.cluster import Nodes, port_of
+from tests.support.e2e.work import Space, Work
+from tests.support.install.scene import NAMESPACE
+from tests.support.scheduling.kubelet import kubelet
 from tests.support.servers import Server
 from tests.support.waiting import until
 
 from podium.api.groups import RESERVED
 from podium.controlplane.nodes import node
-from podium.documents import packagedata
 
 _LABEL = "e2e.podium.dev/simulated"
-_STAGES = packagedata.folder("controlplane") / "kwok" / "stages.yaml"
 _DEVICE = "nvidia.com/gpu"
 
 
@@ -25,24 +22,12 @@ def simulated(nodes: Nodes, count: int) -> Iterator[None]:
     """Add nodes of 8 accelerators, reserved for gangs, while the block runs."""
     server = nodes.server
     names = [_add(server, index) for index in range(count)]
-    line = [
-        str(server.program("kwok")),
-        f"--kubeconfig={server.kubeconfig}",
-        f"--config={_STAGES}",
-        f"--manage-nodes-with-label-selector={_LABEL}",
-        "--node-lease-duration-seconds=40",
-    ]
-    environ = {"PATH": os.defpath, "HOME": str(nodes.folder)}
-    with (
-        (nodes.folder / "logs" / "kwok.log").open("wb") as output,
-        subprocess.Popen(line, env=environ, stdin=subprocess.DEVNULL, stdout=output, stderr=output) as kwok,
-    ):
-        try:
+    try:
+        with kubelet(server, label=_LABEL):
             until(lambda: all(_is_ready(server, name) for name in names), "the simulated nodes are ready")
             yield
-        finally:
-            kwok.kill()
-            server.kubectl("delete", "nodes", "-l", _LABEL)
+    finally:
+        server.kubectl("delete", "nodes", "-l", _LABEL)
 
 
 def run_gangs(space: Space, class_name: str, gangs: int, members: int, first: int) -> None:
@@ -50,12 +35,19 @@ def run_gangs(space: Space, class_name: str, gangs: int, members: int, first: in
     for number in range(first, first + gangs):
         space.gang(f"work-{number}", members, class_name)
         for member in range(members):
-            space.post(f"/api/v1/namespaces/{space.name}/pods", _pod(f"work-{number}", member, class_name))
-    until(lambda: all(pod["spec"].get("nodeName") for pod in _pods(space)), "all pods are bound")
+            space.pod(
+                f"work-{number}-{member}",
+                Work(),
+                {"cpu": "1", _DEVICE: "1"},
+                priorityClassName=class_name,
+                schedulingGroup={"podGroupName": f"work-{number}"},
+                nodeSelector={_LABEL: ""},
+            )
+    until(lambda: all(pod["spec"].get("nodeName") for pod in space.listed()), "all pods are bound")
     for number in range(first, first + gangs):
         space.delete_gang(f"work-{number}")
     space.server.kubectl("-n", space.name, "delete", "pods", "--all", "--wait=false")
-    until(lambda: not _pods(space), "all pods are gone")
+    until(lambda: not space.pods(), "all pods are gone")
 
 
 def memory(nodes: Nodes) -> dict[str, float]:
@@ -63,14 +55,8 @@ def memory(nodes: Nodes) -> dict[str, float]:
     found = {}
     for pod in nodes.pods("app.kubernetes.io/part-of=podium"):
         name = pod["metadata"]["name"]
-        (port,) = (
-            each["containerPort"]
-            for each in pod["spec"]["containers"][0]["ports"]
-            if each["name"] == "metrics"
-        )
-        text = nodes.server.kubectl(
-            "get", "--raw", f"/api/v1/namespaces/{NAMESPACE}/pods/{name}:{port}/proxy/metrics"
-        )
+        path = f"/api/v1/namespaces/{NAMESPACE}/pods/{name}:{port_of(pod, 'metrics')}/proxy/metrics"
+        text = nodes.server.kubectl("get", "--raw", path)
         (value,) = (
             line.split()[1] for line in text.splitlines() if line.startswith("process_resident_memory_bytes ")
         )
@@ -98,28 +84,3 @@ def _add(server: Server, index: int) -> str:
 def _is_ready(server: Server, name: str) -> bool:
     conditions = server.request("GET", f"/api/v1/nodes/{name}")[1]["status"].get("conditions", ())
     return any(each["type"] == "Ready" and each["status"] == "True" for each in conditions)
-
-
-def _pods(space: Space) -> list[dict[str, Any]]:
-    code, answer = space.server.request("GET", f"/api/v1/namespaces/{space.name}/pods")
-    assert code == 200, answer
-    items: list[dict[str, Any]] = answer["items"]
-    return items
-
-
-def _pod(group: str, member: int, class_name: str) -> dict[str, Any]:
-    requests = {"cpu": "1", _DEVICE: "1"}
-    container = {
-        "name": "work",
-        "image": "none",
-        "resources": {"requests": requests, "limits": {_DEVICE: "1"}},
-    }
-    spec = {
-        "schedulerName": SCHEDULER,
-        "priorityClassName": class_name,
-        "schedulingGroup": {"podGroupName": group},
-        "tolerations": [{"key": RESERVED, "operator": "Exists"}],
-        "nodeSelector": {_LABEL: ""},
-        "containers": [container],
-    }
-    return {"metadata": {"name": f"{group}-{member}"}, "spec": spec}

@@ -13,6 +13,7 @@ from tests.support.e2e.cluster import Nodes
 from tests.support.waiting import until
 from tools.gotools import GoTools
 
+from podium.controlplane.components import log
 from podium.realnode import entry, identities, network
 
 _PROGRAM = GoTools(ROOT / "tools" / "neighbours" / "kube-router", ("kube-router",), minutes=3)
@@ -43,10 +44,10 @@ def _firewall(nodes: Nodes, node: str) -> Iterator[None]:
     root = Path(f"/proc/{entry.holder(nodes.state, node).pid}/root")
     _copy(_PROGRAM.programs() / "kube-router", root / _PATH.lstrip("/"))
     _copy(nodes.folder / identities.INSIDE, root / _KUBECONFIG.lstrip("/"))
-    log = nodes.folder / "logs" / f"kube-router-{node}.log"
+    place = nodes.folder / log(f"kube-router-{node}")
     line = [*entry.node_command(nodes.state, node), *_COMMAND, f"--hostname-override={node}"]
     with (
-        log.open("wb") as output,
+        place.open("wb") as output,
         subprocess.Popen(line, stdin=subprocess.DEVNULL, stdout=output, stderr=output) as process,
     ):
         try:

@@ -42,9 +42,7 @@ def lives(watch: PodWatch, group: str) -> dict[str, Life]:
             life = life._replace(deleted=True)
         if life.ended is None and each.ended:
             life = life._replace(ended=each.at)
-        conditions = each.pod["status"].get("conditions", ())
-        is_target = any(condition["type"] == "DisruptionTarget" for condition in conditions)
-        found[each.pod["metadata"]["uid"]] = life._replace(marked=life.marked or is_target)
+        found[each.pod["metadata"]["uid"]] = life._replace(marked=life.marked or each.is_target)
     return found
 
 

@@ -1,9 +1,8 @@
 """Controllers of other projects in a cluster of real nodes, as pods with the projects' own manifests."""
 
 from functools import partial
-from typing import Any
 
-from tests.support.e2e.cluster import Nodes
+from tests.support.e2e.cluster import Nodes, ready
 from tests.support.waiting import until
 from tools.neighbours.images import Neighbour
 
@@ -19,14 +18,5 @@ def add(nodes: Nodes, neighbour: Neighbour) -> None:
     nodes.server.kubectl("apply", "--server-side", "-f", "-", stdin=everything)
     for each in documents:
         if each["kind"] == "Deployment":
-            path = _path(each["metadata"])
-            until(partial(_is_available, nodes, path), f"{neighbour.name} is available", _READY_SECONDS)
-
-
-def _path(metadata: dict[str, Any]) -> str:
-    return f"/apis/apps/v1/namespaces/{metadata['namespace']}/deployments/{metadata['name']}"
-
-
-def _is_available(nodes: Nodes, path: str) -> bool:
-    code, found = nodes.server.request("GET", path)
-    return code == 200 and found["status"].get("availableReplicas") == found["spec"]["replicas"]
+            name, namespace = each["metadata"]["name"], each["metadata"]["namespace"]
+            until(partial(ready, nodes, name, namespace), f"{neighbour.name} is available", _READY_SECONDS)

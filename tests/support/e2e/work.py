@@ -70,6 +70,11 @@ class Moment(NamedTuple):
         return "deletionTimestamp" in self.pod["metadata"]
 
     @property
+    def is_target(self) -> bool:
+        """Return whether the pod has DisruptionTarget."""
+        return any(each["type"] == "DisruptionTarget" for each in self.pod["status"].get("conditions", ()))
+
+    @property
     def ended(self) -> bool:
         return self.kind == "DELETED" or self.phase in ("Succeeded", "Failed")
 
@@ -202,9 +207,13 @@ class Space:
 
     def pods(self) -> list[str]:
         """Return the names of the namespace's pods."""
+        return [pod["metadata"]["name"] for pod in self.listed()]
+
+    def listed(self) -> list[dict[str, Any]]:
+        """Return the namespace's pods."""
         code, answer = self.server.request("GET", f"/api/v1/namespaces/{self.name}/pods")
         assert code == 200, answer
-        return [pod["metadata"]["name"] for pod in answer["items"]]
+        return list(answer["items"])
 
     def completed(self, job: str) -> bool:
         """Return whether all pods of a Job have succeeded."""

@@ -5,11 +5,14 @@ Tests that need Helm are marked as server tests, because they also need a progra
 
 import copy
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
-from tools.helm.program import template
+from tests.support.install.scene import NAMESPACE
+from tests.support.servers import Server
+from tools.helm.program import run, template
 
 Objects = dict[tuple[str, str], dict[str, Any]]
 
@@ -22,6 +25,13 @@ HELM_LABELS = {
 }
 _OF_A_VERSION = ("app.kubernetes.io/version", "helm.sh/chart")
 _CHECKSUM = "checksum/configuration"
+
+
+def helm(server: Server, home: Path, *arguments: str) -> str:
+    """Run Helm for Podium's namespace of a server, and return its output; `home` has its settings."""
+    done = run(*arguments, "--namespace", NAMESPACE, "--kubeconfig", str(server.kubeconfig), home=str(home))
+    assert done.returncode == 0, done.stderr
+    return done.stdout
 
 
 def objects(text: str) -> Objects:

@@ -16,16 +16,25 @@ from podium.controlplane.components import commands, log
 from podium.documents import packagedata
 
 _NAME = "kwok"
+_ALL_NODES = "--manage-all-nodes=true"
 
 
 @contextlib.contextmanager
-def kubelet(server: Server, stages: Path | None = None) -> Iterator[None]:
-    """Let kwok manage the server's nodes while the block runs; `stages` is a file of other stages."""
+def kubelet(server: Server, stages: Path | None = None, label: str = "") -> Iterator[None]:
+    """Let kwok manage the server's nodes while the block runs, or those with a label.
+
+    `stages` is a file of other stages.
+    """
     settings = msgspec.structs.replace(
         server.settings, controllers=True, ports={**server.settings.ports, _NAME: 0}
     )
     stages = stages or packagedata.folder("controlplane") / "kwok" / "stages.yaml"
     arguments = commands(settings, stages)[_NAME]
+    if label:
+        arguments = (
+            *(each for each in arguments if each != _ALL_NODES),
+            f"--manage-nodes-with-label-selector={label}",
+        )
     with (server.folder / log(_NAME)).open("ab") as output:
         running = subprocess.Popen(
             [str(server.program(_NAME)), *arguments],
