@@ -121,6 +121,11 @@ class PersistentVolumeClaim(msgspec.Struct, gc=False):
         field = self.spec.storageClassName if self.spec is not None else None
         return (self.metadata.annotations or {}).get(BETA_CLASS, field or "")
 
+    @property
+    def selected_node(self) -> str | None:
+        """Return the node for which the volume is to be provisioned, None for none."""
+        return (self.metadata.annotations or {}).get(SELECTED_NODE)
+
 
 class VolumeNodeAffinity(msgspec.Struct, gc=False):
     """The nodes from which a volume can be reached."""

@@ -165,6 +165,8 @@ class ShapeInterner:
         self.shapes: dict[int, Shape] = {}
         # The shapes with a value that cannot be read.
         self.unusable: set[int] = set()
+        # The shapes with delayed claims.
+        self.delayed: set[int] = set()
         self._minor = minor
         self._needs = needs
         self._volumes = volumes
@@ -212,6 +214,7 @@ class ShapeInterner:
         self.labels.release(selectors_of(shape))
         del self._ids[shape]
         self.unusable.discard(shape_id)
+        self.delayed.discard(shape_id)
         del self._needs[shape_id], self._pods[shape_id]
 
     def _intern(self, shape: Shape) -> int:
@@ -223,6 +226,8 @@ class ShapeInterner:
             self.labels.hold(selectors_of(shape))
             if shape.unusable:
                 self.unusable.add(found)
+            if shape.delayed:
+                self.delayed.add(found)
             self._needs[found] = self._needs_of(shape)
             self._pods[found] = 0
             self._seen_of[found] = []

@@ -53,12 +53,19 @@ class Placer:
         *,
         by_hash: bool = False,
         frees_attachments: bool = True,
+        sums_claims: bool = True,
     ) -> None:
-        """`reserved` and `frees_attachments` are those of the chain of filters.
+        """`reserved`, `frees_attachments` and `sums_claims` are those of the chain of filters.
 
         `by_hash` breaks ties by pod and node, not by the node's name.
         """
-        self.chain = Chain(snapshot, namespaces, reserved, frees_attachments=frees_attachments)
+        self.chain = Chain(
+            snapshot,
+            namespaces,
+            reserved,
+            frees_attachments=frees_attachments,
+            sums_claims=sums_claims,
+        )
         self.snapshot = snapshot
         self.scores = Scores(snapshot, strategy, weights)
         self.ties = Ties(snapshot) if by_hash else None
@@ -280,6 +287,8 @@ class _NodeChoice:
             score += self._placer.scores.preferences(self._shape, rows)
         if self._pod_preferences:
             score += self._placer.pod_scores.total(self._shape, rows)
+        if self._shape.delayed:
+            score += self._placer.chain.volume_binding.scores(self._shape, rows)
         best: int = rows.item(self._best_place(score, rows, pod_row))
         return best
 

@@ -70,6 +70,7 @@ class LiveSettings(NamedTuple):
     `evictions_a_minute` counts units, None for no limit. `records_namespace` is where the history of
     preemptions is kept, empty for the process's own. `decision_seconds` is the time budget of one decision.
     `gang_hold_seconds` is for how long a waiting gang may hold free room, 0 for never.
+    `bind_timeout_seconds` is how long placed pods wait for their claims to be bound.
     """
 
     engine: Settings = Settings(divergence=DivergencePolicy.NO_PREEMPTION, evict_only=PODIUM_SCHEDULER)
@@ -80,6 +81,7 @@ class LiveSettings(NamedTuple):
     records_namespace: str = ""
     decision_seconds: float = 1.0
     gang_hold_seconds: int = 0
+    bind_timeout_seconds: int = 600
 
     def switched(self, wanted: "LiveSettings") -> "LiveSettings":
         """Return the settings with those of `wanted` that a running process takes."""
@@ -108,6 +110,7 @@ FIELDS: Mapping[str, Callable[[LiveSettings], object]] = {
     "preemptionPriority": lambda each: each.engine.preemption_priority,
     "decisionTimeoutSeconds": lambda each: each.decision_seconds,
     "gangHoldSeconds": lambda each: each.gang_hold_seconds,
+    "bindTimeoutSeconds": lambda each: each.bind_timeout_seconds,
 }
 
 

@@ -15,6 +15,7 @@ from typing import NamedTuple
 import msgspec
 
 from podium.api import schedulable as api
+from podium.api.membership import membership
 from podium.api.podrequests import LATEST, UnusableQuantity, pod_requests, resized
 from podium.api.schedulable import Schedulable, Taint, Volume
 from podium.api.selectors import (
@@ -34,6 +35,7 @@ from podium.schedulerplugin.volumes.attachments import (
     attachments_of,
     required_drivers,
 )
+from podium.schedulerplugin.volumes.bindables import DelayedClaim
 from podium.schedulerplugin.volumes.claims import claims_refusal
 from podium.schedulerplugin.volumes.exclusive import Disk, disks_of, exclusive_claims
 from podium.schedulerplugin.volumes.index import Volumes
@@ -105,9 +107,10 @@ class Shape(NamedTuple):
 
     `refused` says why the pod's claims keep it from every node, empty if they do not. `volumes` and `zones`
     hold alternatives for every bound volume, and each volume's must be met; `volume_missing` says that one
-    does not exist. No other pod may use the `exclusive_claims` and, on the same node, the `disks`. The
-    `attachments` count towards limits of nodes. A node must have those of the `required_drivers` whose
-    CSIDriver says so.
+    does not exist. The `delayed` claims get a volume when the pod gets a node; `in_group` says that the pod
+    has such claims and is a member of a group. No other pod may use the `exclusive_claims` and, on the same
+    node, the `disks`. The `attachments` count towards limits of nodes. A node must have those of the
+    `required_drivers` whose CSIDriver says so.
     """
 
     namespace: str = ""
@@ -129,6 +132,8 @@ class Shape(NamedTuple):
     volumes: tuple[Alternatives, ...] = ()
     zones: tuple[Alternatives, ...] = ()
     volume_missing: bool = False
+    delayed: tuple[DelayedClaim, ...] = ()
+    in_group: bool = False
     exclusive_claims: tuple[str, ...] = ()
     disks: tuple[Disk, ...] = ()
     attachments: tuple[Attachment, ...] = ()
@@ -197,6 +202,10 @@ def _merged(pod: Schedulable) -> list[tuple[str, str | None]]:
     return [(key, labels.get(key)) for key in keys]
 
 
+def _in_group(pod: Schedulable) -> bool:
+    return any(membership(pod, native_served=native) is not None for native in (True, False))
+
+
 def shape_of(pod: Schedulable, volumes: Volumes, minor: int = LATEST) -> Shape:
     """Return the shape of a pod; `minor` is the kube-scheduler release whose sums and features count."""
     return _ShapeBuilder(pod, volumes).shape(minor)
@@ -248,6 +257,8 @@ class _ShapeBuilder:
             volumes=reached.volumes,
             zones=reached.zones,
             volume_missing=reached.missing,
+            delayed=reached.delayed,
+            in_group=bool(reached.delayed) and _in_group(self.pod),
             exclusive_claims=exclusive_claims(self.pod, self.known),
             disks=disks_of(self.pod),
             attachments=attachments,

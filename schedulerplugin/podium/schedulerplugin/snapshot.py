@@ -8,6 +8,7 @@ the arrays wrong.
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Set as AbstractSet
 from typing import NamedTuple
 
 import numpy as np
@@ -20,6 +21,7 @@ from podium.api.selectors import Labels, Selector
 from podium.api.storage import (
     CSIDriver,
     CSINode,
+    CSIStorageCapacity,
     PersistentVolume,
     PersistentVolumeClaim,
     StorageClass,
@@ -40,6 +42,7 @@ from podium.schedulerplugin.overlay import (
 from podium.schedulerplugin.progress import same_for_scheduling, start_of
 from podium.schedulerplugin.shapes import Shape, shape_of
 from podium.schedulerplugin.volumes.claims import claims_of
+from podium.schedulerplugin.volumes.delayed import DelayedBinding
 from podium.schedulerplugin.volumes.index import Unread, Volumes, discard
 
 _FEWEST_ROWS = 16
@@ -81,6 +84,7 @@ class Snapshot(Overlay):
         self.start: Int64s = np.zeros(0, np.int64)
         self.terminating: Bools = np.zeros(0, np.bool_)
         self.volumes = Volumes(unread)
+        self.delayed = DelayedBinding(self)
         self._minor = minor
         self._interner = ShapeInterner(minor, self.volumes, self._needs_of, self._needs)
         # The number of times that pending pods got other shapes because of new selectors.
@@ -96,6 +100,16 @@ class Snapshot(Overlay):
     def shapes(self) -> Mapping[int, Shape]:
         """The shapes that pods have, by id."""
         return self._interner.shapes
+
+    @property
+    def delayed_shapes(self) -> AbstractSet[int]:
+        """The ids of the shapes with delayed claims."""
+        return self._interner.delayed
+
+    @property
+    def minor(self) -> int:
+        """The kube-scheduler release whose arithmetic counts."""
+        return self._minor
 
     @property
     def next_shape_id(self) -> int:
@@ -176,13 +190,19 @@ class Snapshot(Overlay):
             case PersistentVolumeClaim() as claim:
                 self._reshape(self.volumes.apply_claim(claim, gone=after is None))
             case PersistentVolume() as volume:
+                self.delayed.apply(before, after)
                 self._reshape(self.volumes.apply_volume(volume, gone=after is None))
             case StorageClass() as storage_class:
+                self.delayed.apply(before, after)
                 self._reshape(self.volumes.apply_class(storage_class, gone=after is None))
             case CSINode() as csi_node:
                 if self.volumes.apply_node(csi_node, gone=after is None):
                     self._report_drivers()
+            case CSIStorageCapacity():
+                self.revision += 1
+                self.delayed.apply(before, after)
             case CSIDriver() as driver:
+                self.delayed.apply(before, after)
                 self.volumes.apply_driver(driver, gone=after is None)
                 self._report_drivers()
             case VolumeAttachment() as attachment:

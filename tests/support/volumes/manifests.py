@@ -142,10 +142,10 @@ def decoded(manifest: Manifest) -> Any:
     return msgspec.convert(manifest, read.type)
 
 
-def read_claims(claims: Iterable[Manifest]) -> list[DelayedClaim]:
+def read_claims(claims: Iterable[Manifest]) -> tuple[DelayedClaim, ...]:
     """Return claims as binding reads them."""
     unreadable: dict[str, None] = {}
-    made = [delayed_claim(decoded(each), unreadable) for each in claims]
+    made = tuple(delayed_claim(decoded(each), unreadable) for each in claims)
     assert not unreadable
     return made
 

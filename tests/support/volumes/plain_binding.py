@@ -29,6 +29,7 @@ class PlainLedger:
 
     volumes: dict[str, str] = field(default_factory=dict)  # by claim
     nodes: dict[str, str] = field(default_factory=dict)  # by claim
+    segments: dict[str, PlainSegment] = field(default_factory=dict)  # by claim of `nodes`, if it has one
     promised: Counter[PlainSegment] = field(default_factory=Counter)  # bytes
 
 
@@ -69,16 +70,22 @@ class PlainBinding:
         for claim in claims:
             name = _name(claim)
             selected = claim["metadata"].get("annotations", {}).get(_SELECTED)
+            # Members of a gang on several nodes can share it.
+            shared = summed and not {"ReadWriteMany", "ReadOnlyMany"}.isdisjoint(claim["spec"]["accessModes"])
             if name in ledger.volumes:
                 held = next((each for each in self.volumes if _name(each) == ledger.volumes[name]), None)
                 if held is None or not _reaches(held, labels):
+                    return PlainAnswer(NO_VOLUME)
+            elif name in ledger.nodes and shared:
+                _, topology = ledger.segments.get(name, ("", frozenset()))
+                if self._why_not_provided(claim, labels) or not topology <= labels.items():
                     return PlainAnswer(NO_VOLUME)
             elif name in ledger.nodes:
                 if ledger.nodes[name] != _name(node):
                     return PlainAnswer(NO_VOLUME)
             elif selected is None:
                 to_match.append(claim)
-            elif selected == _name(node):
+            elif selected == _name(node) or shared:
                 to_provision.append(claim)
             else:
                 return PlainAnswer(NO_VOLUME)
@@ -132,14 +139,10 @@ class PlainBinding:
         *,
         summed: bool,
     ) -> str | None:
-        storage_class = self.classes.get(_class(claim))
-        provisioner = storage_class.get("provisioner") if storage_class is not None else None
-        if storage_class is None or provisioner in (None, "", "kubernetes.io/no-provisioner"):
-            return NO_VOLUME
-        terms = storage_class.get("allowedTopologies", [])
-        if terms and not any(_all_in(term.get("matchLabelExpressions", []), labels) for term in terms):
-            return NO_VOLUME
-        driver = self.drivers.get(provisioner or "")
+        refusal = self._why_not_provided(claim, labels)
+        if refusal is not None:
+            return refusal
+        driver = self.drivers.get(self.classes[_class(claim)]["provisioner"])
         asks = "storage" in claim["spec"]["resources"].get("requests", {})
         if not asks or driver is None or not driver["spec"].get("storageCapacity"):
             found.provisioned[_name(claim)] = None
@@ -160,6 +163,16 @@ class PlainBinding:
             found.provisioned[_name(claim)] = segment
             return None
         return NO_SPACE
+
+    def _why_not_provided(self, claim: Manifest, labels: Labels) -> str | None:
+        """Return why the class of a claim provides no volume for a node, whatever space there is."""
+        storage_class = self.classes.get(_class(claim))
+        provisioner = storage_class.get("provisioner") if storage_class is not None else None
+        if storage_class is None or provisioner in (None, "", "kubernetes.io/no-provisioner"):
+            return NO_VOLUME
+        terms = storage_class.get("allowedTopologies", [])
+        within = [_all_in(term.get("matchLabelExpressions", []), labels) for term in terms]
+        return NO_VOLUME if terms and not any(within) else None
 
 
 def _name(thing: Manifest) -> str:

@@ -33,11 +33,11 @@ from podium.schedulerplugin.filters.exclusive import (
 )
 from podium.schedulerplugin.filters.existingterms import ExistingTerms
 from podium.schedulerplugin.filters.nodes import (
-    VOLUME_FILTERS,
     DeclaredFeaturesFilter,
     NodeAffinityFilter,
     NodeCache,
     TaintTolerationFilter,
+    VolumeZoneFilter,
     node_filters,
     pod_refusal,
 )
@@ -50,6 +50,7 @@ from podium.schedulerplugin.filters.podaffinity import (
 )
 from podium.schedulerplugin.filters.resources import ResourcesFilter
 from podium.schedulerplugin.filters.spread import TopologyLabelsFilter, TopologySpreadFilter
+from podium.schedulerplugin.filters.volumebinding import VolumeBindingFilter
 from podium.schedulerplugin.shapes import Shape
 from podium.schedulerplugin.snapshot import Snapshot
 
@@ -107,15 +108,18 @@ class Chain:
         reserved: str = "",
         *,
         frees_attachments: bool = True,
+        sums_claims: bool = True,
     ) -> None:
         """`reserved` is the label of the only nodes that may be used, if it is set (see Settings).
 
-        `frees_attachments` says that the attachments of a pod go with it (see `attachlimits`).
+        `frees_attachments` says that the attachments of a pod go with it (see `attachlimits`), `sums_claims`
+        that the delayed claims of a gang are decided together (see `volumebinding`).
         """
         self.snapshot = snapshot
         self.namespaces = namespaces
         nodes = node_filters(snapshot, reserved)
-        volumes = [each(snapshot) for each in VOLUME_FILTERS]
+        self.volume_binding = VolumeBindingFilter(snapshot, sums=sums_claims)
+        self._zones = VolumeZoneFilter(snapshot)
         self.asked = asked = SelectorCounters(snapshot)
         self.node_affinity = next(each for each in nodes if isinstance(each, NodeAffinityFilter))
         self.taints = next(each for each in nodes if isinstance(each, TaintTolerationFilter))
@@ -133,13 +137,16 @@ class Chain:
         self._existing = ExistingAntiAffinityFilter(snapshot, namespaces)
         self._anti_affinity_terms = ExistingTerms(snapshot, namespaces, lambda shape: shape.pod_anti_affinity)
         labels, features = TopologyLabelsFilter(snapshot), DeclaredFeaturesFilter(snapshot)
+        volumes = self.volume_binding.affinity, self.volume_binding.missing, self._zones
         self._static: tuple[_NodeFilter, ...] = (*nodes, self._drivers, *volumes, labels, features)
         affinity = (self.pod_affinity, self._pod_anti_affinity, self._existing)
         attached = (self._disks, self._claims, self._drivers, self.attach_limits)
         self._ordered: tuple[_NodeFilter, ...] = (
-            *nodes, self._ports, self.resources, *attached, *volumes, self.spread, labels, *affinity,
-            features,
+            *nodes, self._ports, self.resources, *attached, self.volume_binding, self._zones,
+            self.spread, labels, *affinity, features,
         )  # fmt: skip
+        # The filters that have one reason for a node, and another or several for the next.
+        self._several = self.resources, self._drivers, self.volume_binding
         self._masks = NodeCache[Bools](snapshot)
         self._names = NodeCache[Rows](snapshot)
         self._by_shape: dict[int, _ShapeFilters] = {}
@@ -185,21 +192,32 @@ class Chain:
         """Return the reasons of the first filter that refuses a node row; empty if the pod fits."""
         for each in self._ordered:
             refusal = each.reason(shape, row)
-            if refusal is not None:
-                return self.resources.reasons(shape, row) if each is self.resources else (refusal,)
+            if refusal is None:
+                continue
+            if each is self.resources:
+                return self.resources.reasons(shape, row)
+            return self.volume_binding.reasons(shape, row) if each is self.volume_binding else (refusal,)
         return ()
+
+    def unreached(self, shape: Shape, row: int) -> str:
+        """Return why a node row cannot reach the bound volumes of a shape; empty if it can."""
+        found = (self.volume_binding.reason(shape, row), self._zones.reason(shape, row))
+        return next(filter(None, found), "")
 
     def resources_only(self, shape: Shape) -> bool:
         """Return whether only nodes and room decide for a shape, wherever the snapshot's pods run."""
         return not self._filters_for(shape).neighbours
 
     def static(self, shape: Shape) -> Bools:
-        """Return the node rows that suit a shape and are large enough when empty."""
-        return self._filters_for(shape).static & self.resources.resolvable(shape)
+        """Return the node rows that suit a shape, are large enough when empty, and have its volumes."""
+        suiting = self._filters_for(shape).static & self.resources.resolvable(shape)
+        return suiting & self.volume_binding.mask(shape) if shape.delayed else suiting
 
     def suits_node(self, shape: Shape, row: int) -> bool:
         """Return whether one node row is in `static`."""
-        return self._filters_for(shape).static.item(row) and self.resources.resolvable_at(shape, row)
+        filters = self._filters_for(shape)
+        suits: bool = filters.static.item(row) and self.resources.resolvable_at(shape, row)
+        return suits and (not shape.delayed or self.volume_binding.reason(shape, row) is None)
 
     def regardless_of(
         self, shape: Shape, others: Sequence[Shape], deadline: Deadline = NEVER
@@ -217,6 +235,8 @@ class Chain:
                 accepted &= self.attach_limits.mask(shape, shared=False)
                 continue
             mask = each.mask(shape)
+            if each is self.volume_binding:
+                refused |= ~mask
             if each is self.spread or each is self.pod_affinity:
                 deadline.enforce()
                 if self._counted(shape, others, deadline):
@@ -280,12 +300,12 @@ class Chain:
             if not refused.any():
                 continue
             left &= ~refused
-            if each is self.resources or each is self._drivers:
-                several = self.resources if each is self.resources else self._drivers
-                for reason, short in several.short(shape).items():
-                    yield reason, refused & short
-            else:
+            several = next((one for one in self._several if one is each), None)
+            if several is None:
                 yield each.reason(shape, int(refused.argmax())) or "", refused
+                continue
+            for reason, short in several.short(shape).items():
+                yield reason, refused & short
 
     def _filters_for(self, shape: Shape) -> _ShapeFilters:
         snapshot = self.snapshot
@@ -318,6 +338,8 @@ class Chain:
             yield self._disks
         if shape.exclusive_claims:
             yield self._claims
+        if shape.delayed:
+            yield self.volume_binding
         if shape.attachments and self.attach_limits.concerns(shape):
             yield self.attach_limits
         if shape.spread:

@@ -5,7 +5,7 @@ share it. Each filter keeps its masks by the part of a shape that it reads. A re
 for each distinct value of a label, and a toleration once for each distinct set of taints. The results are
 then looked up for all nodes at once. A requirement on a label that no node has needs no look at nodes. No
 preemption resolves these refusals. Semantics and texts are those of kube-scheduler 1.36 and 1.37.
-Their default gates hold (no Lt and Gt in tolerations). node_filters and VOLUME_FILTERS have its order.
+Their default gates hold (no Lt and Gt in tolerations). node_filters has its order.
 """
 
 from abc import ABC, abstractmethod
@@ -240,9 +240,6 @@ class DeclaredFeaturesFilter(StaticFilter):
         for features, set_id in sets.ids.of.items():
             table[set_id] = features.issuperset(shape.features)
         return table[sets.rows]
-
-
-VOLUME_FILTERS = (VolumeNodeAffinityFilter, MissingVolumeFilter, VolumeZoneFilter)
 
 
 def node_filters(snapshot: Snapshot, reserved: str = "") -> list[StaticFilter]:

@@ -26,6 +26,7 @@ from podium.kube.reflector import EventLogger
 from podium.runtime.worker import Worker
 from podium.schedulerplugin.history.records import STOPPED, ended, planned
 from podium.schedulerplugin.history.writer import History
+from podium.schedulerplugin.live.claimwrites import ClaimWrites
 from podium.schedulerplugin.live.evictor import Conditions, carry_out
 from podium.schedulerplugin.live.metrics import SchedulerMetrics
 from podium.schedulerplugin.live.status import Statuses
@@ -34,6 +35,7 @@ from podium.schedulerplugin.preemption.intents import DISRUPTION_TARGET
 from podium.schedulerplugin.scheduling import messages
 from podium.schedulerplugin.scheduling.effects import (
     Bind,
+    BindClaims,
     Disagreed,
     Effect,
     Evict,
@@ -43,6 +45,7 @@ from podium.schedulerplugin.scheduling.effects import (
     Planned,
     PodRef,
     Rejected,
+    ReleaseClaims,
     ReportPending,
     TimedOut,
     Unmark,
@@ -58,6 +61,7 @@ from podium.schedulerplugin.scheduling.messages import (
 )
 from podium.schedulerplugin.scheduling.preemptions import Announcements, announcements
 from podium.schedulerplugin.scheduling.scheduler import Scheduler
+from podium.schedulerplugin.volumes.ledger import ClaimPlan
 
 # Writes in flight before no further step runs: some seconds of an API server's work. An effect has at most
 # `Writes.limit` of them at a time, however many pods it is about.
@@ -102,6 +106,7 @@ class Loop:
         self._switched = False
         self._view = scheduler.engine.view
         self._writes = writes
+        self._claim_writes = ClaimWrites(writes, scheduler.engine.view)
         self._statuses = statuses
         self._history = history
         self._metrics = metrics
@@ -215,6 +220,10 @@ class Loop:
         match effect:
             case Bind():
                 self._start_writes(self._bind(effect), len(effect.pods), tasks)
+            case BindClaims():
+                self._start_writes(self._bind_claims(effect), len(effect.claims), tasks)
+            case ReleaseClaims():
+                self._start_writes(self._release_claims(effect), len(effect.claims), tasks)
             case Evict():
                 first = announcements(self._view, effect, self._scheduler.engine.settings.semantics)
                 self._statuses.began(effect, first)
@@ -274,6 +283,37 @@ class Loop:
             self._statuses.submit(ReportPending(bind.key, (pod,), SCHEDULER_ERROR, message, ((pod, node),)))
         failed = partial(self._scheduler.binds.failed, bind.key, pod, node, settled=settled)
         self._call_when_idle(bind.key, failed)
+
+    async def _bind_claims(self, effect: BindClaims) -> None:
+        """Write the claims of a decision; after an error no further write begins."""
+        jobs = [partial(self._claim_writes.write, each) for each in effect.claims]
+        error = await together(jobs, self._writes.limit)
+        why = "" if error is None else error.message if isinstance(error, RefusedError) else str(error)
+        if error is not None:
+            self._log_event("claims not bound", {"entry": entry_name(effect.key), "error": str(error)})
+        self._call_when_idle(effect.key, partial(self._scheduler.claim_binds.written, effect.number, why))
+
+    async def _release_claims(self, effect: ReleaseClaims) -> None:
+        """Withdraw what was written for a decision, as far as the API server takes it."""
+
+        def job(plan: ClaimPlan) -> Job:
+            async def work() -> None:
+                try:
+                    await self._claim_writes.withdraw(plan)
+                except GoneError:
+                    return
+                except PodiumError as error:
+                    fields = {"claim": "/".join(plan.claim), "error": str(error)}
+                    self._log_event("a claim was not withdrawn", fields)
+
+            return work
+
+        await together([job(each) for each in effect.claims], self._writes.limit)
+
+        def end() -> None:
+            self._scheduler.claim_binds.released(effect.number, self._moment())
+
+        self._call_when_idle(effect.key, end)
 
     async def _evict(self, evict: Evict, first: Announcements) -> None:
         began, plan = self._clock(), planned(evict, self._view, self._now(), PlanMode.ENFORCED)

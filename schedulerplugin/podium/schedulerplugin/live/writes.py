@@ -15,7 +15,7 @@ already, so nothing waits for a bind. A bind that fails does not stop the others
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, nullcontext
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import quote
 
 import msgspec
@@ -42,16 +42,20 @@ _ATTEMPTS = 5
 _AGAIN = (429, 500, 502, 503, 504)
 _INVALID = 422
 _STRATEGIC = "application/strategic-merge-patch+json"
+_MERGE = "application/merge-patch+json"
 
 # The kinds of writes, and their possible results, as the metrics count them.
-WRITES = ("bind", "nominate", "mark", "delete", "group")
+WRITES = ("bind", "claim", "nominate", "mark", "delete", "group")
 _EVICTING = ("mark", "delete")
 RESULTS = ("written", "gone", "taken", "failed")
 Counted = Callable[[str, str], None]
 
 
+_Stored = TypeVar("_Stored", bound=msgspec.Struct)
+
+
 class GoneError(PodiumError):
-    """The pod or group is gone, terminating or replaced by a namesake, or the write came too late."""
+    """The object is gone, terminating or replaced by a namesake, or the write came too late."""
 
 
 class TakenError(PodiumError):
@@ -63,7 +67,7 @@ class TakenError(PodiumError):
 
 
 class ChangedError(PodiumError):
-    """The pod has changed since this was decided."""
+    """The object has changed since this was decided."""
 
 
 class _StoredMetadata(msgspec.Struct):
@@ -138,7 +142,7 @@ class Writes:
                 if not await self._is_bound(pod, node):
                     raise
 
-        await self._perform("bind", attempt)
+        await self.perform("bind", attempt)
 
     async def nominate(self, pod: PodRef, node: str | None, condition: Condition | None) -> None:
         """Set the nominated node of a pod (None clears it) and a condition.
@@ -157,7 +161,7 @@ class Writes:
                     raise
                 raise GoneError(str(error)) from None
 
-        await self._perform("nominate", attempt)
+        await self.perform("nominate", attempt)
 
     async def mark(self, pod: PodRef, condition: Condition, version: str | None = None) -> None:
         """Set a condition of a pod, if the pod still has that version. Raises GoneError and ChangedError."""
@@ -171,7 +175,7 @@ class Writes:
                     raise
                 raise ChangedError(str(error)) from None
 
-        await self._perform("mark", attempt)
+        await self.perform("mark", attempt)
 
     async def delete(self, pod: PodRef) -> None:
         """Delete a pod with its own grace period; a pod that is gone counts as deleted."""
@@ -183,7 +187,7 @@ class Writes:
             except StaleError:
                 return
 
-        await self._perform("delete", attempt)
+        await self.perform("delete", attempt)
 
     async def apply_group(self, ref: ObjectRef, uid: str, conditions: Sequence[Condition]) -> None:
         """Apply all conditions of ours that a PodGroup shall have. Raises GoneError."""
@@ -198,9 +202,20 @@ class Writes:
                 ),
             )
 
-        await self._perform("group", attempt)
+        await self.perform("group", attempt)
 
-    async def _perform(self, what: str, attempt: Callable[[], Awaitable[None]]) -> None:
+    async def read(self, path: str, kind: type[_Stored]) -> _Stored:
+        """Return an object as stored now."""
+        body = await fenced(self._remaining, lambda: self._connection.get(path))
+        stored: _Stored = decode(body, kind)
+        return stored
+
+    async def merge(self, path: str, document: Any) -> None:
+        """Send a merge patch once; raises StaleError if the object has another version than it names."""
+        await self._send("PATCH", path, document, _MERGE)
+
+    async def perform(self, what: str, attempt: Callable[[], Awaitable[None]]) -> None:
+        """Repeat a write of one of WRITES as long as that may help, and count its result."""
         try:
             await self._retry(what, attempt)
         except StaleError as error:
@@ -211,7 +226,7 @@ class Writes:
         except GoneError:
             self._counted(what, "gone")
             raise
-        except TakenError:
+        except (TakenError, ChangedError):
             self._counted(what, "taken")
             raise
         except PodiumError:
@@ -275,8 +290,7 @@ class Writes:
 
     async def _is_bound(self, pod: PodRef, node: str) -> bool:
         """Return whether a pod is bound to a node, as stored now. Raises GoneError and TakenError."""
-        body = await fenced(self._remaining, lambda: self._connection.get(_path(pod)))
-        stored: _StoredPod = decode(body, _StoredPod)
+        stored = await self.read(_path(pod), _StoredPod)
         if stored.metadata.uid != pod.uid or stored.metadata.deletionTimestamp is not None:
             raise GoneError(f"pod {pod.namespace}/{pod.name} (UID {pod.uid}) is gone or terminating")
         bound = stored.spec.nodeName or ""

@@ -233,9 +233,13 @@ class PodKinds(NamedTuple):
         return [snapshot.allocatable[at][self.nodes] - snapshot.used[at][self.nodes] for at in self.resources]
 
 
-def asked(shape: Shape) -> Shape:
-    """Return the part of a plain shape that decides where it fits."""
-    return shape._replace(labels=(), scored=(0, 0))
+def asked(chain: Chain, shape: Shape) -> Shape:
+    """Return the part of a shape that decides where it fits; claims that differ in name are alike."""
+    if chain.resources_only(shape):
+        return shape._replace(labels=(), scored=(0, 0))
+    if shape.delayed:
+        return shape._replace(delayed=tuple(each._replace(key=("", ""), uid="") for each in shape.delayed))
+    return shape
 
 
 def kinds_of(chain: Chain, rows: Sequence[int], needed: int, within: Bools | None) -> PodKinds | None:
@@ -244,7 +248,7 @@ def kinds_of(chain: Chain, rows: Sequence[int], needed: int, within: Bools | Non
     by_shape: dict[Shape, list[int]] = {}
     for row in _smallest(snapshot, rows, needed):
         shape = snapshot.shape_at(row)
-        by_shape.setdefault(asked(shape) if chain.resources_only(shape) else shape, []).append(row)
+        by_shape.setdefault(asked(chain, shape), []).append(row)
     if len(by_shape) > MOST_KINDS:
         return None
     masks = [chain.static(snapshot.shape_at(each[0])) for each in by_shape.values()]

@@ -77,7 +77,7 @@ class DryRun:
         distinct = {id(shape): shape for shape in self.shapes}.values()
         self.plain = all(placer.chain.resources_only(shape) for shape in distinct)
         self.has_pod_affinity = any(shape.pod_affinity for shape in distinct)
-        self.monotone = self.plain and len({asked(shape) for shape in distinct}) == 1
+        self.monotone = self.plain and len({asked(placer.chain, shape) for shape in distinct}) == 1
 
     def trial(self) -> AbstractContextManager[Trial]:
         """Begin a block whose moves are undone at its end, unless they are kept."""

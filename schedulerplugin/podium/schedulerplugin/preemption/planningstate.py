@@ -66,6 +66,7 @@ class PlanningState:
             self.settings.weights if own else UPSTREAM,
             by_hash=own,
             frees_attachments=own,
+            sums_claims=own,
         )
         self.budgets = BudgetIndex(self.snapshot, None if intents is None else intents.disruptions)
         self._groups = GroupIndex[GroupKey]()
@@ -296,7 +297,8 @@ class PlanningState:
 
 def _objects(view: ClusterReader) -> Iterator[object]:
     """Yield the objects of a snapshot; objects that others refer to come first."""
-    storage = (view.storage_classes, view.csi_drivers, view.csi_nodes, view.attachments)
+    drivers = (view.storage_classes, view.csi_drivers, view.csi_nodes)
+    storage = (*drivers, view.storage_capacities, view.attachments)
     for index in (*storage, view.volumes, view.claims, view.nodes, view.pods, view.budgets):
         yield from index.values()
 

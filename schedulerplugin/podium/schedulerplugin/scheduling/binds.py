@@ -127,6 +127,21 @@ class Binds:
                 self._records.move(entry, EntryEvent.FAIL)
         self._answered(entry)
 
+    def undone(self, bind: Bind) -> None:
+        """Record that pods are not bound after all, and that nothing keeps them on their nodes."""
+        entry = self._records[bind.key]
+        entry.binding -= len(bind.pods)
+        for pod, node in bind.pods:
+            if self._forget_pod(pod, node):
+                self._reservations.cancel(self._entry_pods.rows((pod,)))
+                self._changes.count_on(pod.key, "")
+        self._changes.touched.add(bind.key)
+        entry.bind_failures += 1
+        entry.retry = True
+        if entry.phase is EntryPhase.BINDING:
+            self._records.move(entry, EntryEvent.FAIL)
+        self._answered(entry)
+
     def retries(self, key: Key) -> int:
         """Return how many binds of an entry failed in a row, 0 if none failed since the last call."""
         entry = self._records[key]

@@ -17,6 +17,7 @@ from podium.api.schedulable import Schedulable, SchedulableNode
 from podium.api.storage import (
     CSIDriver,
     CSINode,
+    CSIStorageCapacity,
     PersistentVolume,
     PersistentVolumeClaim,
     StorageClass,
@@ -39,9 +40,10 @@ from podium.schedulerplugin.volumes.index import attached_volume
 
 
 class Changes:
-    """The changes since the last look: `touched` entries, and our `rejected` pods.
+    """The changes since the last look: `touched` entries, `claims`, and our `rejected` pods.
 
-    `gated` says that all entries that are held back must be looked at.
+    `gated` says that all entries that are held back must be looked at. `given_up` are unbound claims that
+    lost their selected node.
     """
 
     def __init__(
@@ -51,6 +53,8 @@ class Changes:
         self.touched: set[Key] = set()
         self.rejected: list[Schedulable] = []
         self.gated = False
+        self.claims: set[Name] = set()
+        self.given_up: set[Name] = set()
         self._engine = engine
         self._hints = hints
         self._entry_pods = entry_pods
@@ -79,9 +83,13 @@ class Changes:
             case PersistentVolumeClaim() | PersistentVolume() | StorageClass():
                 self._hints.note_volumes()
                 self.gated = True
+                self._claim(before, after)
+            case CSIStorageCapacity():
+                self._hints.note_volumes()
             case CSINode() as csi_node:
                 self._drivers_changed([csi_node.metadata.name or ""])
             case CSIDriver():
+                self._hints.note_volumes()
                 self._drivers_changed(self._engine.snapshot.row)
             case VolumeAttachment():
                 self._detached(before, after)
@@ -94,6 +102,24 @@ class Changes:
                 self._hints.note_neighbours()
             case _:
                 pass
+
+    def _claim(self, before: object, after: object) -> None:
+        """Record the claim that changed, or the claim that a volume names."""
+        for each in (before, after):
+            if isinstance(each, PersistentVolumeClaim):
+                self.claims.add((each.metadata.namespace or "", each.metadata.name or ""))
+            elif isinstance(each, PersistentVolume) and each.spec is not None:
+                owner = each.spec.claimRef
+                if owner is not None:
+                    self.claims.add((owner.namespace or "", owner.name or ""))
+        if (
+            isinstance(before, PersistentVolumeClaim)
+            and isinstance(after, PersistentVolumeClaim)
+            and before.selected_node is not None
+            and after.selected_node is None
+            and not after.bound
+        ):
+            self.given_up.add((after.metadata.namespace or "", after.metadata.name or ""))
 
     def _drivers_changed(self, nodes: Iterable[str]) -> None:
         """Record nodes that may suit pods with volumes now."""
@@ -190,7 +216,11 @@ class Changes:
         if name is None or (name not in self._counted_on and name not in self._binding):
             return
         if after is None or after.finished or (before is not None and not _same_pod(before, after)):
-            self._binding.pop(name, None)
+            if self._binding.pop(name, None):
+                # The other pods of its decision may wait for claims together with it.
+                self.touched.update(
+                    self._entry_pods.key(each) for each in (before, after) if each is not None
+                )
             self.count_on(name, "")
         elif _is_bound(after):
             self._binding.pop(name, None)

@@ -9,7 +9,7 @@
 - It must not be scheduled: it is held back (`gate`).
 """
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 
 from podium.api.membership import GroupKey
 from podium.api.times import seconds
@@ -22,6 +22,7 @@ from podium.schedulerplugin.preemption.target import PlacementTarget, Unplaceabl
 from podium.schedulerplugin.scheduling import messages
 from podium.schedulerplugin.scheduling.binds import Binds, Reservations
 from podium.schedulerplugin.scheduling.changes import Changes
+from podium.schedulerplugin.scheduling.claimbinds import ClaimBinds
 from podium.schedulerplugin.scheduling.effects import (
     Effect,
     Evict,
@@ -70,6 +71,7 @@ class SchedulingCycle:
         changes: Changes,
         reservations: Reservations,
         binds: Binds,
+        claim_binds: ClaimBinds,
         preemptions: Preemptions,
         gang_hold: GangHold,
         restraint: Restraint,
@@ -84,6 +86,7 @@ class SchedulingCycle:
         self._changes = changes
         self._reservations = reservations
         self._binds = binds
+        self._claim_binds = claim_binds
         self._preemptions = preemptions
         self._gang_hold = gang_hold
         self._restraint = restraint
@@ -185,12 +188,20 @@ class SchedulingCycle:
     def _bind(self, key: Key, placed: dict[int, int], effects: list[Effect], moment: Moment) -> None:
         """Assume pods on their nodes, and have them bound; the rest of a group is looked at again."""
         self._gang_hold.release_for(key, moment.seconds, HoldEnd.SCHEDULED)
-        self._gang_hold.give_way(self._engine.priority_of(next(iter(placed))), placed.values())
+        self._give_way(self._engine.priority_of(next(iter(placed))), placed)
+        priority = self._engine.priority_of(next(iter(placed)))
         bind = self._binds.assume(key, placed)
         self.forget_entry(key, moment.seconds)
         if isinstance(key, GroupKey):
             self._changes.touched.add(key)
-        effects.append(bind)
+        begun = self._claim_binds.start(bind, priority, moment)
+        if begun is not None:
+            effects.append(begun)
+
+    def _give_way(self, priority: int, placed: Mapping[int, int]) -> None:
+        """Take room on nodes (rows) from those of lower priority that hold it, and have no pod there yet."""
+        self._gang_hold.give_way(priority, placed.values())
+        self._claim_binds.give_way(priority, placed.values())
 
     def _await(
         self, key: Key, decision: Decision, wanted: PlacementTarget, effects: list[Effect], moment: Moment
@@ -247,7 +258,7 @@ class SchedulingCycle:
                     effects.append(Held(evict, circle=hold.kind is Why.CIRCLE))
             return False
         # The room that a gang held there was never written, so no write has to end it.
-        self._gang_hold.give_way(wanted.priority, decision.placed.values())
+        self._give_way(wanted.priority, decision.placed)
         cleared = (ref_at(self._engine, row) for row in outranked(self._engine, wanted, decision))
         evict = evict._replace(cleared=tuple(cleared))
         self._carry_out(evict, wanted, moment)

@@ -9,6 +9,7 @@ from typing import NamedTuple
 from podium.api.groups import NATIVE_GROUP, PODIUM_GROUP
 from podium.api.membership import GroupKey
 from podium.cluster.reader import Name
+from podium.schedulerplugin.volumes.ledger import ClaimPlan
 
 # An entry, which is scheduled as one: a lone pod, or a group with all its pods.
 Key = Name | GroupKey
@@ -59,6 +60,22 @@ class Bind(NamedTuple):
 
     key: Key
     pods: tuple[tuple[PodRef, str], ...]
+
+
+class BindClaims(NamedTuple):
+    """Write the volumes and nodes of claims; the answer has the number of the decision (`claimbinds`)."""
+
+    key: Key
+    number: int
+    claims: tuple[ClaimPlan, ...]
+
+
+class ReleaseClaims(NamedTuple):
+    """Withdraw what was written to these claims and volumes, and answer with the number of the decision."""
+
+    key: Key
+    number: int
+    claims: tuple[ClaimPlan, ...]
 
 
 class Preemptor(NamedTuple):
@@ -165,4 +182,16 @@ class Disagreed(NamedTuple):
     condition: str
 
 
-Effect = Bind | Evict | ReportPending | Planned | Held | Unmark | Rejected | TimedOut | Disagreed
+Effect = (
+    Bind
+    | BindClaims
+    | ReleaseClaims
+    | Evict
+    | ReportPending
+    | Planned
+    | Held
+    | Unmark
+    | Rejected
+    | TimedOut
+    | Disagreed
+)

@@ -6,7 +6,8 @@ thousands of times a second about one pod or one node. A whole decision would co
 and each of these answers equals the decision's.
 """
 
-from collections.abc import Collection, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Sequence
 from datetime import datetime
 from itertools import takewhile
 
@@ -26,8 +27,10 @@ from podium.schedulerplugin.preemption.decision import Decision
 from podium.schedulerplugin.preemption.dryrun import PreemptorPods
 from podium.schedulerplugin.preemption.intents import Intents
 from podium.schedulerplugin.preemption.target import PlacementTarget, Unplaceable
+from podium.schedulerplugin.scheduling.effects import PodRef
 from podium.schedulerplugin.settings import Settings
 from podium.schedulerplugin.shapes import Shape
+from podium.schedulerplugin.volumes.ledger import VolumePlan
 
 
 class LiveEngine(Engine):
@@ -44,6 +47,9 @@ class LiveEngine(Engine):
         intents: Intents | None = None,
     ) -> None:
         self.intents = intents or Intents()
+        # The pods that wait on a node for their claims, with the priorities that do not wait for them.
+        self._yielding: dict[PodRef, int] = {}
+        self._yielded: Counter[int] = Counter()
         spares = (settings or Settings())._replace(spares_system=True)
         super().__init__(view, spares, minor, self.intents)
 
@@ -132,7 +138,7 @@ class LiveEngine(Engine):
         with a budget; other pods restrict the nodes of these pods; or the next plan costs more.
         """
         found, was, chosen = self._lone(target), before.target, before.chosen
-        if found is None or was is None or chosen is None or not chosen.then:
+        if found is None or was is None or chosen is None or not chosen.then or self._yields(found.priority):
             return None
         victims, snapshot = chosen.found.victims, self.snapshot
         (row,), (first,) = found.rows, was.rows
@@ -248,6 +254,55 @@ class LiveEngine(Engine):
     def forget_pod(self, pod_row: int) -> None:
         """Count a pod where the API server has it again, because its bind failed."""
         self.snapshot.forget_pod(pod_row)
+
+    def volume_plan(self, pod_row: int) -> VolumePlan | None:
+        """Return what is written for the claims of an assumed pod; None if they find no volumes."""
+        return self.placer.chain.volume_binding.plan(pod_row)
+
+    def hold_volumes(self, plan: VolumePlan) -> None:
+        """Keep the volumes and the space of a plan from others, wherever its pods count."""
+        self.snapshot.delayed.ledger.assume(plan)
+
+    def release_volumes(self, plan: VolumePlan) -> None:
+        """Hold a plan no more."""
+        self._cache.clear()
+        self.snapshot.delayed.ledger.forget(plan)
+
+    def unreached(self, shape: Shape, node_row: int) -> str:
+        """Return why a node cannot reach the bound volumes of a shape; empty if it can."""
+        return self.placer.chain.unreached(shape, node_row)
+
+    def avoid_node(self, pod_row: int, node: str, seconds: float) -> None:
+        """Let pods with a pod's requirements avoid a node for minutes from `seconds` on."""
+        self.placer.rejections.record(self.snapshot.shape_at(pod_row), node, seconds)
+
+    def yield_room(self, pods: Iterable[PodRef], priority: int) -> None:
+        """Let preemptors of a higher priority count on the room of pods that wait for their claims."""
+        for pod in pods:
+            self._yielding[pod] = priority
+            self._yielded[priority] += 1
+
+    def keep_room(self, pods: Iterable[PodRef]) -> None:
+        """Let these pods yield to no preemptor any more."""
+        for pod in pods:
+            priority = self._yielding.pop(pod, None)
+            if priority is not None:
+                self._yielded -= Counter((priority,))
+
+    def _yields(self, priority: int) -> bool:
+        """Return whether pods yield to a preemptor of a priority."""
+        return min(self._yielded, default=priority) < priority
+
+    def _nominate(self, priority: int, rows: Collection[int]) -> None:
+        """Count nominated pods, and do not count pods that yield to this priority."""
+        super()._nominate(priority, rows)
+        if self._yields(priority):
+            snapshot = self.snapshot
+            lower = (pod for pod, own in self._yielding.items() if own < priority)
+            for pod in lower:
+                row = snapshot.pod_row.get(pod.key)
+                if row is not None and snapshot.uids[row] == pod.uid and snapshot.node.item(row) >= 0:
+                    snapshot.remove(row)
 
     def _counted_on(self, node_row: int, priority: int, beside: Collection[int]) -> list[int]:
         """Return the pending pods of no lower priority that hold a node, except those `beside` (rows)."""

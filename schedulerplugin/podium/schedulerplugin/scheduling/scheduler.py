@@ -18,6 +18,7 @@ from podium.schedulerplugin.preemption.target import PlacementTarget, Unplaceabl
 from podium.schedulerplugin.rejections import rejected_for
 from podium.schedulerplugin.scheduling.binds import Binds, Reservations
 from podium.schedulerplugin.scheduling.changes import Changes
+from podium.schedulerplugin.scheduling.claimbinds import ClaimBinds, ClaimChanges
 from podium.schedulerplugin.scheduling.cycle import SchedulingCycle
 from podium.schedulerplugin.scheduling.effects import (
     Disagreed,
@@ -75,6 +76,7 @@ class Scheduler:
         self.binds = Binds(
             engine, self.entry_pods, changes=self._changes, reservations=self._reservations, queue=self.queue
         )
+        self.claim_binds = ClaimBinds(engine, self.entry_pods, self.binds, live)
         self._preemptions = Preemptions(
             engine,
             self.entry_pods,
@@ -93,6 +95,7 @@ class Scheduler:
             changes=self._changes,
             reservations=self._reservations,
             binds=self.binds,
+            claim_binds=self.claim_binds,
             preemptions=self._preemptions,
             gang_hold=self.gang_hold,
             restraint=restraint,
@@ -146,6 +149,8 @@ class Scheduler:
         changes = self._changes
         return (
             bool(changes.touched or changes.gated or changes.rejected or self._hints.changed)
+            or bool(self.claim_binds and (changes.claims or changes.given_up))
+            or self.claim_binds.has_work(now)
             or self.gang_hold.over(now)
             or self.queue.first(now) is not None
         )
@@ -197,7 +202,8 @@ class Scheduler:
 
     def due(self, now: float) -> float | None:
         """Return when a step would do something without a change, in seconds; None for never."""
-        times = [at for at in (self.queue.due(now), self.gang_hold.due()) if at is not None]
+        ends = self.queue.due(now), self.gang_hold.due(), self.claim_binds.due()
+        times = [at for at in ends if at is not None]
         return max(now, min(times)) if times else None
 
     def switched(self) -> None:
@@ -265,6 +271,11 @@ class Scheduler:
         """Look at the entries that changed: whether they wait, may be scheduled, and their priority."""
         changes = self._changes
         touched, changes.touched = changes.touched, set()
+        claims, changes.claims = changes.claims, set()
+        given_up, changes.given_up = changes.given_up, set()
+        effects += self.claim_binds.advance(ClaimChanges(claims, given_up, touched), moment)
+        touched |= changes.touched
+        changes.touched = set()
         if changes.gated:
             changes.gated = False
             touched.update(self.queue.keys(EntryPhase.GATED, EntryPhase.PREEMPTING))

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from podium.api.core import RawQuantity
 from podium.api.quantity import QuantityError, parse
 from podium.api.selectors import Selector, selector_of
-from podium.api.storage import SELECTED_NODE, ClaimReference, PersistentVolume, PersistentVolumeClaim
+from podium.api.storage import ClaimReference, PersistentVolume, PersistentVolumeClaim
 from podium.cluster.reader import Name
 from podium.schedulerplugin.volumes.affinity import Alternatives, node_affinity
 from podium.schedulerplugin.volumes.nodeclasses import EVERYWHERE
@@ -18,6 +18,8 @@ from podium.schedulerplugin.volumes.nodeclasses import EVERYWHERE
 _STORAGE = "storage"
 _FILESYSTEM = "Filesystem"
 _AVAILABLE = "Available"
+# The access modes of which a volume has all that a claim asks for, and by which several nodes may use it.
+_SHARED = frozenset(("ReadWriteMany", "ReadOnlyMany"))
 
 
 class DelayedClaim(NamedTuple):
@@ -36,6 +38,11 @@ class DelayedClaim(NamedTuple):
     attributes_class: str = ""
     selector: Selector | None = None
     selected_node: str | None = None
+
+    @property
+    def shareable(self) -> bool:
+        """Return whether pods of several nodes may use the claim at a time."""
+        return not _SHARED.isdisjoint(self.access)
 
 
 class ClaimOwner(NamedTuple):
@@ -95,7 +102,7 @@ def delayed_claim(claim: PersistentVolumeClaim, unreadable: dict[str, None]) -> 
         access=frozenset((spec.accessModes if spec is not None else None) or ()),
         attributes_class=(spec.volumeAttributesClassName if spec is not None else None) or "",
         selector=selector_of(spec.selector if spec is not None else None, unreadable),
-        selected_node=(metadata.annotations or {}).get(SELECTED_NODE),
+        selected_node=claim.selected_node,
     )
 
 

@@ -6,9 +6,12 @@ names the claim, or else the smallest free one that the pod has not taken yet. C
 provisioned, after those whose node is selected already. The first claim that cannot be provisioned decides
 the reason.
 
-Three answers differ from kube-scheduler. If a claim is assumed with a volume, a node that cannot reach this
-volume is refused; kube-scheduler would provision a second volume there. For a gang (`summed`), space is
-summed (see `provisioning`). A pod that names a claim twice needs one volume for it; kube-scheduler takes two.
+Four answers differ from kube-scheduler. If a claim is assumed with a volume, a node that cannot reach this
+volume is refused; kube-scheduler would provision a second volume there. A pod that names a claim twice needs
+one volume for it; kube-scheduler takes two. The others are for gangs (`summed`). Space is summed (see
+`provisioning`). And a claim that pods of several nodes may use keeps the members on the nodes where its
+volume may be reached, not on the node that it is provisioned for. Otherwise a gang that shares such a claim
+would have to fit on one node. If the volume turns out to be elsewhere, the gang is placed again.
 
 Source: FindPodVolumes and AssumePodVolumes of kube-scheduler's volume binder, 1.36 and 1.37.
 """
@@ -39,8 +42,9 @@ from podium.schedulerplugin.volumes.matching import BindableVolumes, volume_size
 from podium.schedulerplugin.volumes.nodeclasses import NodeClasses, NodeLabels, keys_of
 from podium.schedulerplugin.volumes.provisioning import Provisioning, Reserved
 
-# The most groupings of nodes that are kept.
+# The most groupings of nodes, and answers, that are kept.
 _GROUPINGS = 16
+_ANSWERS = 256
 
 
 class _VolumeVerdict(IntEnum):
@@ -92,7 +96,9 @@ class _Provisioned(NamedTuple):
         """Return the plan for a node of the class `at`."""
         segment = self.reserved.segment(at) if self.reserved is not None else None
         size = whole_bytes(self.claim.size or 0)
-        return ProvisionedVolume(self.claim.key, self.claim.uid, node, segment, size)
+        return ProvisionedVolume(
+            self.claim.key, self.claim.uid, self.claim.selected_node or node, segment, size
+        )
 
 
 class PodVolumes:
@@ -179,10 +185,15 @@ class DelayedBinding:
         self._nodes = nodes
         self._groupings: dict[frozenset[str], NodeClasses] = {}
         self._revision = -1
+        self._changes = 0
+        self._answers: dict[tuple[tuple[DelayedClaim, ...], bool], PodVolumes] = {}
+        # The numbers of changes for which the answers are valid.
+        self._version = (-1, -1, -1)
 
     def apply(self, before: object, after: object) -> None:
         """Apply one change of an object, as an observer of a State; other kinds are ignored."""
         gone = after is None
+        self._changes += 1
         match before if gone else after:
             case PersistentVolume() as volume:
                 bindable = None if gone else bindable_volume(volume)
@@ -199,28 +210,53 @@ class DelayedBinding:
             case _:
                 pass
 
-    def find(self, claims: Iterable[DelayedClaim], *, summed: bool = False) -> PodVolumes:
+    def find(self, claims: tuple[DelayedClaim, ...], *, summed: bool = False) -> PodVolumes:
         """Return where a pod's unbound claims can get volumes; `summed` for a member of a gang."""
+        version = self._changes, self.ledger.revision, self._nodes.node_revision
+        if version != self._version or len(self._answers) == _ANSWERS:
+            self._answers, self._version = {}, version
+        found = self._answers.get((claims, summed))
+        if found is None:
+            found = self._answers[claims, summed] = self._find(claims, summed=summed)
+        return found
+
+    def _find(self, claims: Iterable[DelayedClaim], *, summed: bool) -> PodVolumes:
         distinct = {each.key: each for each in claims}
         plans = {key: plan for key in distinct if (plan := self.ledger.plan(key)) is not None}
-        decided = [each for key, each in distinct.items() if key not in plans]
-        selected = [each for each in decided if each.selected_node is not None]
-        unbound = sorted((each for each in decided if each.selected_node is None), key=_size)
+        free = [each for key, each in distinct.items() if key not in plans]
+        selected = [each for each in free if each.selected_node is not None]
+        unbound = sorted((each for each in free if each.selected_node is None), key=_size)
         held = [each.volume for each in plans.values() if isinstance(each, BoundVolume)]
-        classes = self._grouped(frozenset(self._keys(decided, held)))
+        # Claims that are provisioned elsewhere and can be used here too.
+        reached = [
+            (distinct[key], plan)
+            for key, plan in plans.items()
+            if isinstance(plan, ProvisionedVolume) and summed and distinct[key].shareable
+        ]
+        keys = {*self._keys(free, held), *self._keys([claim for claim, _ in reached], ())}
+        classes = self._grouped(frozenset(keys))
         refused = np.full(classes.size, _VolumeVerdict.NONE, np.intp)
         for name in held:
             volume = self.volumes.volume(name)
-            reached = classes.satisfying(volume.reach if volume is not None else ())
-            refused[~reached] = _VolumeVerdict.NO_VOLUME
+            within = classes.satisfying(volume.reach if volume is not None else ())
+            refused[~within] = _VolumeVerdict.NO_VOLUME
+        for claim, plan in reached:
+            within = self.provisioning.allowed(claim, classes)
+            if plan.segment is not None:
+                within &= classes.satisfying(plan.segment.reach)
+            refused[~within] = _VolumeVerdict.NO_VOLUME
         matched: list[_Matched] = []
         for claim in unbound:
             matched.append(self._match(claim, classes, matched))
         pending = [(each, np.ones(classes.size, np.bool_)) for each in selected]
         pending += [(each.claim, each.absent) for each in matched]
         provisioned = self._provision(pending, classes, refused, summed=summed)
-        pins = {each.selected_node or "" for each in selected}
-        pins |= {each.node for each in plans.values() if isinstance(each, ProvisionedVolume)}
+        pins = {each.selected_node or "" for each in selected if not (summed and each.shareable)}
+        pins |= {
+            each.node
+            for key, each in plans.items()
+            if isinstance(each, ProvisionedVolume) and not (summed and distinct[key].shareable)
+        }
         return PodVolumes(
             self._nodes,
             classes,

@@ -64,6 +64,8 @@ class ClaimLedger:
         self._plans: dict[Name, ClaimPlan] = {}
         self._claims: dict[str, Name] = {}
         self._pods: dict[Name, int] = {}
+        # The number of changes.
+        self.revision = 0
 
     def plan(self, claim: Name) -> ClaimPlan | None:
         """Return the assumed volume or node of a claim."""
@@ -76,6 +78,7 @@ class ClaimLedger:
                 raise ValueError(f"claim {'/'.join(each.claim)} is assumed with another volume or node")
             if isinstance(each, BoundVolume) and self._claims.get(each.volume, each.claim) != each.claim:
                 raise ValueError(f"volume {each.volume} is assumed for another claim")
+        self.revision += 1
         for each in plan.claims:
             pods = self._pods[each.claim] = self._pods.get(each.claim, 0) + 1
             if pods == 1:
@@ -84,6 +87,7 @@ class ClaimLedger:
 
     def forget(self, plan: VolumePlan) -> None:
         """Count a pod's assumed plan no longer."""
+        self.revision += 1
         for each in plan.claims:
             self._pods[each.claim] -= 1
             if not self._pods[each.claim]:

@@ -1,8 +1,7 @@
-"""The nodes from which the volumes of a pod can be reached.
+"""The nodes from which the volumes of a pod can be reached, and the claims that get a volume with a node.
 
-A bound volume can be reached from some nodes only, by its node affinity or by its zone labels. Whether a
-delayed claim could be bound on a node depends on capacities and on other volumes. So a pod with one is not
-evaluated.
+A bound volume can be reached from some nodes only, by its node affinity or by its zone labels. On which nodes
+a delayed claim can get one depends on other claims too, so `delayed` decides that whenever it is asked.
 
 Source: the filters of VolumeBinding and VolumeZone of kube-scheduler 1.36 and 1.37.
 """
@@ -14,9 +13,12 @@ from podium.api.schedulable import Schedulable
 from podium.api.selectors import Labels, NodeRequirement, Requirement
 from podium.api.storage import PersistentVolumeClaim
 from podium.schedulerplugin.volumes.affinity import Alternatives, node_affinity
+from podium.schedulerplugin.volumes.bindables import DelayedClaim, delayed_claim
 from podium.schedulerplugin.volumes.claims import delayed, pod_claims
 from podium.schedulerplugin.volumes.index import Volumes
 
+# The kinds that decide about a delayed claim.
+_DECIDING = (Kind.VOLUME, Kind.CSI_DRIVER, Kind.STORAGE_CAPACITY)
 # Zone labels of volumes, each with the label that replaced it on nodes.
 _ZONES = {
     "failure-domain.beta.kubernetes.io/zone": "topology.kubernetes.io/zone",
@@ -29,12 +31,14 @@ _ZONES = {
 class Reach(NamedTuple):
     """For each bound volume, the terms of which a node must meet one: by node affinity, by zone label.
 
-    `missing` says that a volume does not exist, so no node has all of them.
+    `missing` says that a volume does not exist, so no node has all of them. `delayed` are the claims that are
+    bound when the pod gets a node.
     """
 
     volumes: tuple[Alternatives, ...] = ()
     zones: tuple[Alternatives, ...] = ()
     missing: bool = False
+    delayed: tuple[DelayedClaim, ...] = ()
 
 
 def reach(pod: Schedulable, known: Volumes, unreadable: dict[str, None]) -> Reach:
@@ -46,10 +50,18 @@ def reach(pod: Schedulable, known: Volumes, unreadable: dict[str, None]) -> Reac
     volumes: set[Alternatives] = set()
     zones: set[Alternatives] = set()
     missing = False
+    unbound: dict[DelayedClaim, None] = {}
     for each in pod_claims(pod):
         claim = known.claims.get((pod.metadata.namespace or "", each.name))
+        if claim is not None and delayed(claim, known):
+            for kind in filter(known.lacks, _DECIDING):
+                unreadable[f"the claim of volume {each.volume}, for objects of kind {kind} were not read"] = (
+                    None
+                )
+            unbound[delayed_claim(claim, unreadable)] = None
+            continue
         if claim is None or not claim.bound or claim.spec is None:
-            why = _not_bound(claim, known)
+            why = _not_bound(claim)
             unreadable[f"the claim of volume {each.volume}, {why}"] = None
             continue
         volume = known.volumes.get(claim.spec.volumeName or "")
@@ -65,15 +77,13 @@ def reach(pod: Schedulable, known: Volumes, unreadable: dict[str, None]) -> Reac
         # VolumeZone does not look at ephemeral volumes.
         if volume is not None and not each.ephemeral:
             zones.update(_zone_terms(volume.metadata.labels or {}))
-    return Reach(tuple(sorted(volumes)), tuple(sorted(zones)), missing)
+    return Reach(tuple(sorted(volumes)), tuple(sorted(zones)), missing, tuple(unbound))
 
 
-def _not_bound(claim: PersistentVolumeClaim | None, known: Volumes) -> str:
+def _not_bound(claim: PersistentVolumeClaim | None) -> str:
     """Return what is unknown about a claim that refuses its pod on no node, and is not bound."""
     if claim is None:
         return "which was not read"
-    if delayed(claim, known):
-        return "which is bound when the pod gets a node (WaitForFirstConsumer)"
     return "which is not bound, and whose StorageClass was not read"
 
 

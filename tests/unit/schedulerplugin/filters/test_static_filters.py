@@ -12,12 +12,14 @@ from podium.api.meta import ObjectMeta
 from podium.api.schedulable import Schedulable, SchedulableNode, Taint
 from podium.schedulerplugin.filters import nodes as filters_of_nodes
 from podium.schedulerplugin.filters.nodes import (
-    VOLUME_FILTERS,
     DeclaredFeaturesFilter,
+    MissingVolumeFilter,
     NodeAffinityFilter,
     NodeUnschedulableFilter,
     StaticFilter,
     TaintTolerationFilter,
+    VolumeNodeAffinityFilter,
+    VolumeZoneFilter,
     node_filters,
 )
 from podium.schedulerplugin.filters.resources import ResourcesFilter
@@ -64,7 +66,7 @@ def shape(wanted: Schedulable, snapshot: Snapshot) -> Shape:
 
 def refusal(wanted: Shape, snapshot: Snapshot, name: str = "n") -> str | None:
     """The first filter's message, in kube-scheduler's order, for why a pod may not have a node."""
-    volumes = [each(snapshot) for each in VOLUME_FILTERS]
+    volumes = VolumeNodeAffinityFilter(snapshot), MissingVolumeFilter(snapshot), VolumeZoneFilter(snapshot)
     first, last = node_filters(snapshot), DeclaredFeaturesFilter(snapshot)
     filters: list[StaticFilter | ResourcesFilter] = [*first, ResourcesFilter(snapshot), *volumes, last]
     row = snapshot.row[name]

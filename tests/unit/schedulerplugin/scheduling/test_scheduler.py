@@ -70,14 +70,14 @@ CASES = {
             "No preemption victims found for incoming preemptor."
         },
     ),
-    "a delayed claim cannot be judged": Case(
+    "a delayed claim for which there is no volume": Case(
         [
             *(node(), storage_class("wait", "WaitForFirstConsumer")),
             *(claim("c", storageClassName="wait"), pod("a", **mounts("c"))),
         ],
         message={
-            "a": "what it asks for cannot be judged: the claim of volume c, which is bound when the pod gets "
-            "a node (WaitForFirstConsumer)"
+            "a": "0/1 nodes are available: 1 node(s) didn't find available persistent volumes to bind. "
+            "preemption: No preemption victims found for incoming preemptor."
         },
     ),
     "the user of a claim of one pod is evicted": Case(

@@ -154,12 +154,9 @@ def test_a_pod_with_usable_claims_is_not_refused(spec: dict[str, Any], objects: 
 
 DELAYED = [claim("a", storageClassName="wait"), WAIT]
 UNKNOWN: list[tuple[str, dict[str, Any], Sequence[object], Kind | None, str]] = [
-    (
-        "a delayed claim",
-        mounts("a"),
-        DELAYED,
-        None,
-        "which is bound when the pod gets a node (WaitForFirstConsumer)",
+    *(
+        (f"{kind} not read", mounts("a"), DELAYED, kind, f"for objects of kind {kind} were not read")
+        for kind in (Kind.VOLUME, Kind.CSI_DRIVER, Kind.STORAGE_CAPACITY)
     ),
     ("claims not read", mounts("a"), [], Kind.CLAIM, "which was not read"),
     ("ephemeral claims not read", mounts(ephemeral=["a"]), [], Kind.CLAIM, "which was not read"),
@@ -208,7 +205,7 @@ def test_the_shape_follows_the_class_of_a_claim() -> None:
     row = snapshot.pod_row[NS, "p"]
     assert snapshot.shape_at(row).refused == UNBOUND
     snapshot.apply(None, WAIT)
-    assert snapshot.shape_at(row).missing
+    assert [each.key for each in snapshot.shape_at(row).delayed] == [(NS, "a")]
     snapshot.apply(WAIT, None)
     assert snapshot.shape_at(row).refused == UNBOUND
 

@@ -97,4 +97,5 @@ def note(ledger: PlainLedger, plan: VolumePlan) -> None:
         name, segment = provisioned.claim[1], plain_segment(provisioned)
         if name not in ledger.nodes and segment is not None:
             ledger.promised[segment] += provisioned.size
+            ledger.segments[name] = segment
         ledger.nodes[name] = provisioned.node

@@ -1,0 +1,292 @@
+"""Binds the claims of placed pods before the pods: write, wait beside the queue, then bind the pods.
+
+The pods of one decision are assumed on their nodes, and their claims on volumes and space. Then the claims
+are written: a volume names its claim, or a claim names the node for which a provisioner creates a volume. The
+decision waits until every claim is bound, while other entries are tried. Only then are its pods bound, so a
+gang starts with all of its volumes or not at all.
+
+Each step may fail: a write is refused, a provisioner gives up, a pod or its node goes, a claim is bound to a
+volume that the node cannot reach, a preemptor of higher priority takes the room, or the time is over. Then
+the pods of the decision are forgotten at once, and what was written is withdrawn, except from claims that are
+bound by then. Once the withdrawal is seen, the entry is tried again. It goes where its bound volumes can be
+reached, and if a provisioner gave up, it avoids that node for some minutes.
+
+A new leader has no such state. It finds what was written, and decides with it: a claim that names a node is
+provisioned for that node, and a volume that names a claim serves this claim.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator
+from enum import Enum
+from itertools import chain
+from typing import NamedTuple
+
+from podium.cluster.reader import Name
+from podium.schedulerplugin.scheduling.binds import Binds
+from podium.schedulerplugin.scheduling.effects import (
+    Bind,
+    BindClaims,
+    Effect,
+    Key,
+    Moment,
+    PodRef,
+    ReleaseClaims,
+    ReportPending,
+)
+from podium.schedulerplugin.scheduling.entrypods import EntryPods
+from podium.schedulerplugin.scheduling.live_engine import LiveEngine
+from podium.schedulerplugin.scheduling.messages import SCHEDULER_ERROR
+from podium.schedulerplugin.settings import LiveSettings
+from podium.schedulerplugin.volumes.claims import UNBOUND
+from podium.schedulerplugin.volumes.index import discard
+from podium.schedulerplugin.volumes.ledger import BoundVolume, ClaimPlan, ProvisionedVolume, VolumePlan
+from podium.text import listed
+
+# For so long a withdrawal may take to be seen; then the entry is tried in any case.
+_SEEN_SECONDS = 10.0
+
+
+class ClaimPhase(Enum):
+    """The steps of a decision whose claims are bound first."""
+
+    WRITING = "the claims are being written"
+    WAITING = "controllers bind the claims"
+    RELEASING = "what was written is being withdrawn"
+    SETTLING = "the withdrawal has to be seen"
+
+
+class ClaimBind:
+    """The pods of one decision, and the plan of all their claims."""
+
+    __slots__ = ("bind", "left", "phase", "plan", "priority", "until", "why")
+
+    def __init__(self, bind: Bind, plan: VolumePlan, priority: int, until: float) -> None:
+        self.bind = bind
+        self.plan = plan
+        self.priority = priority
+        # The end of the current step, whatever happens, in seconds of the steady clock.
+        self.until = until
+        self.phase = ClaimPhase.WRITING
+        # The claims that are not bound.
+        self.left = {each.claim for each in plan.claims}
+        # Why it failed, empty if it did not.
+        self.why = ""
+
+
+class ClaimChanges(NamedTuple):
+    """The changes since the last look: claims, those that lost their selected node, and entries."""
+
+    claims: Collection[Name] = ()
+    given_up: Collection[Name] = ()
+    keys: Collection[Key] = ()
+
+
+class ClaimBinds:
+    """The decisions that wait for claims; the shell answers with `written` and `released`."""
+
+    def __init__(
+        self, engine: LiveEngine, entry_pods: EntryPods, binds: Binds, live: Callable[[], LiveSettings]
+    ) -> None:
+        self._engine = engine
+        self._entry_pods = entry_pods
+        self._binds = binds
+        self._live = live
+        self._last = 0
+        # By number, the oldest first.
+        self._open: dict[int, ClaimBind] = {}
+        self._of_claim: dict[Name, set[int]] = {}
+        self._of_key: dict[Key, set[int]] = {}
+        self._priorities: Counter[int] = Counter()
+        # Those to look at without a change, and those in SETTLING.
+        self._touched: set[int] = set()
+        self._settling: set[int] = set()
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    def start(self, bind: Bind, priority: int, moment: Moment) -> Effect | None:
+        """Begin for pods that are assumed already; return their bind if no claim has to be bound.
+
+        None if the claims of a pod find no volumes beside those of the others; the pods are forgotten.
+        """
+        engine = self._engine
+        rows = self._entry_pods.rows(pod for pod, _ in bind.pods)
+        delayed = [row for row in rows if engine.snapshot.shape_at(row).delayed]
+        if not delayed:
+            return bind
+        plans = [plan for row in delayed if (plan := engine.volume_plan(row)) is not None]
+        if len(plans) < len(delayed):
+            self._binds.undone(bind)
+            return None
+        claims = {each.claim: each for plan in plans for each in plan.claims}
+        plan = _plan_of(claims.values())
+        engine.hold_volumes(plan)
+        engine.yield_room((pod for pod, _ in bind.pods), priority)
+        self._last += 1
+        number, until = self._last, moment.seconds + self._live().bind_timeout_seconds
+        self._open[number] = ClaimBind(bind, plan, priority, until)
+        self._priorities[priority] += 1
+        self._of_key.setdefault(bind.key, set()).add(number)
+        for claim in claims:
+            self._of_claim.setdefault(claim, set()).add(number)
+        return BindClaims(bind.key, number, tuple(plan.claims))
+
+    def written(self, number: int, why: str) -> None:
+        """Record that the writes of a decision ended; `why` one of them failed is empty if none did."""
+        pending = self._open[number]
+        pending.phase = ClaimPhase.WAITING
+        if why:
+            self._stop(number, why)
+        self._touched.add(number)
+
+    def released(self, number: int, moment: Moment) -> None:
+        """Record that the withdrawal of a decision's writes ended, even if not all of them were withdrawn."""
+        pending = self._open[number]
+        pending.phase, pending.until = ClaimPhase.SETTLING, moment.seconds + _SEEN_SECONDS
+        self._settling.add(number)
+        self._touched.add(number)
+
+    def give_way(self, priority: int, nodes: Iterable[int]) -> None:
+        """Stop the decisions of lower priority with a pod on one of some nodes (rows)."""
+        if min(self._priorities, default=priority) >= priority:
+            return
+        names = {self._engine.snapshot.node_name(row) for row in nodes}
+        for number, pending in self._open.items():
+            if pending.priority < priority and any(node in names for _, node in pending.bind.pods):
+                self._stop(number, "a node was taken by pods of higher priority")
+
+    def has_work(self, now: float) -> bool:
+        """Return whether `advance` would do something without a change."""
+        due = self.due()
+        return bool(self._touched) or (due is not None and due <= now)
+
+    def due(self) -> float | None:
+        """Return the end of the step that ends first; None if none has an end."""
+        # All wait equally long.
+        first = next((each.until for each in self._open.values() if not each.why), None)
+        settling = (self._open[number].until for number in self._settling)
+        return min(chain(settling, () if first is None else (first,)), default=None)
+
+    def advance(self, changes: ClaimChanges, moment: Moment) -> list[Effect]:
+        """Look at the decisions that changed, or whose time is over; return what is to be done next."""
+        numbers, self._touched = self._touched, set()
+        for claim in (*changes.claims, *changes.given_up):
+            numbers |= self._of_claim.get(claim, set())
+        for key in changes.keys:
+            numbers |= self._of_key.get(key, set())
+        numbers.update(self._overdue(moment.seconds))
+        effects: list[Effect] = []
+        for number in sorted(numbers & self._open.keys()):
+            pending = self._open[number]
+            if not pending.why and (why := self._obstacle(pending, changes.given_up, moment.seconds)):
+                self._stop(number, why, changes.given_up, moment.seconds)
+            effects += self._proceed(number, moment.seconds)
+        return effects
+
+    def _overdue(self, now: float) -> Iterator[int]:
+        due = self.due()
+        if due is not None and due <= now:
+            for number, each in self._open.items():
+                if each.until <= now and (not each.why or number in self._settling):
+                    yield number
+
+    def _proceed(self, number: int, now: float) -> list[Effect]:
+        """Begin the next step of a decision if it may begin; return its effects."""
+        pending = self._open[number]
+        bind = pending.bind
+        if pending.phase is ClaimPhase.WAITING and not pending.why and not pending.left:
+            self._end(number)
+            return [bind]
+        if pending.phase is ClaimPhase.WAITING and pending.why:
+            left = tuple(each for each in pending.plan.claims if not self._is_bound(each.claim))
+            pending.phase = ClaimPhase.RELEASING
+            return [ReleaseClaims(bind.key, number, left)]
+        if pending.phase is not ClaimPhase.SETTLING:
+            return []
+        if pending.until > now and not all(map(self._is_withdrawn, pending.plan.claims)):
+            return []
+        self._end(number)
+        self._binds.undone(bind)
+        pods = tuple(pod for pod, _ in bind.pods if self._entry_pods.row(pod) is not None)
+        message = f"binding claims failed: {pending.why}"
+        return [ReportPending(bind.key, pods, SCHEDULER_ERROR, message)] if pods else []
+
+    def _obstacle(self, pending: ClaimBind, given_up: Collection[Name], now: float) -> str:
+        """Return why a decision cannot be carried out; empty if it may be."""
+        pending.left = {claim for claim in pending.left if not self._is_bound(claim)}
+        for each in pending.plan.provisioned:
+            if each.claim in given_up and each.claim in pending.left:
+                return f"no volume was provisioned for claim {each.claim[1]} on node {each.node}"
+        why = next(filter(None, (self._lost(pod, node) for pod, node in pending.bind.pods)), "")
+        if not why and pending.left and pending.until <= now:
+            claims = listed(sorted(name for _, name in pending.left))
+            why = f"not bound within {self._live().bind_timeout_seconds:g} s: {claims}"
+        return why
+
+    def _lost(self, pod: PodRef, node: str) -> str:
+        """Return why a pod cannot have its node any more; empty if it can."""
+        snapshot = self._engine.snapshot
+        row, node_row = self._entry_pods.row(pod), snapshot.row.get(node)
+        if row is None:
+            return f"pod {pod.name} is gone"
+        if node_row is None or snapshot.node.item(row) != node_row:
+            return f"node {node} is gone"
+        shape = snapshot.shape_at(row)
+        if shape.refused:
+            # The controller may have named the volume in the claim, and not completed the binding.
+            return "" if shape.refused == UNBOUND else shape.refused
+        why = self._engine.unreached(shape, node_row)
+        return f"node {node} cannot reach the volumes of pod {pod.name}: {why}" if why else ""
+
+    def _stop(self, number: int, why: str, given_up: Collection[Name] = (), now: float = 0.0) -> None:
+        """Forget the pods of a decision that failed, so that others can have their room."""
+        pending, engine = self._open[number], self._engine
+        if pending.why:
+            return
+        pending.why = why
+        self._touched.add(number)
+        engine.keep_room(pod for pod, _ in pending.bind.pods)
+        nodes = {each.node for each in pending.plan.provisioned if each.claim in given_up}
+        for pod, node in pending.bind.pods:
+            row, node_row = self._entry_pods.row(pod), engine.snapshot.row.get(node)
+            if row is not None and node in nodes:
+                engine.avoid_node(row, node, now)
+            if row is not None and node_row == engine.snapshot.node.item(row):
+                engine.forget_pod(row)
+
+    def _end(self, number: int) -> None:
+        """Delete a decision; its plan is not held any more."""
+        pending = self._open.pop(number)
+        self._settling.discard(number)
+        self._priorities -= Counter((pending.priority,))
+        discard(self._of_key, pending.bind.key, number)
+        for each in pending.plan.claims:
+            discard(self._of_claim, each.claim, number)
+        self._engine.keep_room(pod for pod, _ in pending.bind.pods)
+        self._engine.release_volumes(pending.plan)
+
+    def _is_bound(self, claim: Name) -> bool:
+        found = self._engine.snapshot.volumes.claims.get(claim)
+        return found is not None and found.bound
+
+    def _is_withdrawn(self, written: ClaimPlan) -> bool:
+        """Return whether a write is seen to be withdrawn, or need not be: the claim is bound or gone."""
+        known = self._engine.snapshot.volumes
+        claim = known.claims.get(written.claim)
+        if claim is None or claim.bound or (claim.metadata.uid or "") != written.uid:
+            return True
+        match written:
+            case ProvisionedVolume():
+                return claim.selected_node != written.node
+            case BoundVolume():
+                volume = known.volumes.get(written.volume)
+                owner = volume.spec.claimRef if volume is not None and volume.spec is not None else None
+                # A user's reservation stays.
+                return owner is None or owner.uid != written.uid or not written.by_scheduler
+
+
+def _plan_of(claims: Iterable[ClaimPlan]) -> VolumePlan:
+    """Return the plan for some claims."""
+    plans = tuple(claims)
+    bound = tuple(each for each in plans if isinstance(each, BoundVolume))
+    return VolumePlan(bound, tuple(each for each in plans if isinstance(each, ProvisionedVolume)))
