@@ -83,7 +83,7 @@ _VALUES: dict[str, dict[str, Collection[str]]] = {
     f"{_SCHEDULER}schedule_attempts_total": {"result": _RESULTS},
     f"{_SCHEDULER}workload_preemption_attempts_total": {"result": ("Success", "Unschedulable")},
     f"{_SCHEDULER}writes_total": {
-        "what": ("bind", "nominate", "mark", "delete", "group"),
+        "what": ("bind", "claim", "nominate", "mark", "delete", "group"),
         "result": ("written", "gone", "taken", "failed"),
     },
 }

@@ -67,6 +67,8 @@ class SchedulerModel(Strict):
     """Time budget of one decision. An entry that exceeds it is tried again after all others."""
     gangHoldSeconds: Annotated[pydantic.StrictInt, pydantic.Field(ge=0, le=86_400)] = 0
     "How long a gang that does not fit reserves freed resources; 0 for never."
+    bindTimeoutSeconds: Annotated[pydantic.StrictInt, pydantic.Field(ge=1, le=86_400)] = 600
+    "How long placed pods wait for their PersistentVolumeClaims to be bound."
 
     def settings(self) -> LiveSettings:
         """Give the file as the scheduler takes it."""
@@ -88,6 +90,7 @@ class SchedulerModel(Strict):
             records_namespace=self.recordsNamespace or "",
             decision_seconds=self.decisionTimeoutSeconds,
             gang_hold_seconds=self.gangHoldSeconds,
+            bind_timeout_seconds=self.bindTimeoutSeconds,
         )
 
 

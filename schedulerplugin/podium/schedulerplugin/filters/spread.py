@@ -20,7 +20,7 @@ import numpy as np
 from podium.schedulerplugin.arrays import Bools, Int32s
 from podium.schedulerplugin.filters.counter import DomainCounter, Domains
 from podium.schedulerplugin.filters.counters import CountQuery, PerShape, PodSelection, SelectorCounters
-from podium.schedulerplugin.filters.nodes import NodeAffinityFilter, NodeCache, TaintTolerationFilter
+from podium.schedulerplugin.filters.nodes import NodeAffinityFilter, NodeCache, StaticFilter, TaintTolerationFilter
 from podium.schedulerplugin.filters.nominated import NO_PODS, NominatedPods
 from podium.schedulerplugin.shapes import Shape, SpreadConstraint
 from podium.schedulerplugin.snapshot import Snapshot
@@ -208,22 +208,14 @@ def counted_by(shape: Shape, constraint: SpreadConstraint) -> PodSelection:
     return PodSelection(frozenset((shape.namespace,)), None if empty else selector)
 
 
-class TopologyLabelsFilter:
-    """The labels that constraints spread over."""
+class TopologyLabelsFilter(StaticFilter):
+    """The nodes with every topology key of the hard constraints."""
 
-    def __init__(self, snapshot: Snapshot) -> None:
-        self._snapshot = snapshot
+    REASON = "node(s) didn't match pod topology spread constraints (missing required label)"
+    READS = ("spread",)
 
-    def mask(self, shape: Shape) -> Bools:
-        """Return the node rows with every topology key of the shape's hard constraints."""
+    def _feasible(self, shape: Shape) -> Bools:
         labelled = np.ones(len(self._snapshot.alive), np.bool_)
         for each in shape.spread:
             labelled &= self._snapshot.columns.column(each.topology_key) >= 0
         return labelled
-
-    def reason(self, shape: Shape, row: int) -> str | None:
-        """Return kube-scheduler's reason against a node row, or None."""
-        columns = self._snapshot.columns
-        if all(columns.column(each.topology_key).item(row) >= 0 for each in shape.spread):
-            return None
-        return "node(s) didn't match pod topology spread constraints (missing required label)"

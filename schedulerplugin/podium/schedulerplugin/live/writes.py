@@ -226,7 +226,7 @@ class Writes:
         except GoneError:
             self._counted(what, "gone")
             raise
-        except (TakenError, ChangedError):
+        except TakenError:
             self._counted(what, "taken")
             raise
         except PodiumError:
