@@ -3,49 +3,25 @@
 No other client writes there, so only the scheduler evicts pods.
 """
 
-import contextlib
-import os
-import subprocess
-from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from pathlib import Path
 
-import msgspec
+from tests.support.component import Arguments, component
 from tests.support.servers import Server
 
-from podium.controlplane.components import commands, log
-from podium.documents import packagedata
-
-_NAME = "kwok"
 _ALL_NODES = "--manage-all-nodes=true"
 
 
-@contextlib.contextmanager
-def kubelet(server: Server, stages: Path | None = None, label: str = "") -> Iterator[None]:
+def kubelet(server: Server, stages: Path | None = None, label: str = "") -> AbstractContextManager[None]:
     """Let kwok manage the server's nodes while the block runs, or those with a label.
 
     `stages` is a file of other stages.
     """
-    settings = msgspec.structs.replace(
-        server.settings, controllers=True, ports={**server.settings.ports, _NAME: 0}
-    )
-    stages = stages or packagedata.folder("controlplane") / "kwok" / "stages.yaml"
-    arguments = commands(settings, stages)[_NAME]
-    if label:
-        arguments = (
-            *(each for each in arguments if each != _ALL_NODES),
-            f"--manage-nodes-with-label-selector={label}",
-        )
-    with (server.folder / log(_NAME)).open("ab") as output:
-        running = subprocess.Popen(
-            [str(server.program(_NAME)), *arguments],
-            cwd=server.folder,
-            env={"PATH": os.defpath, "HOME": str(server.folder)},
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=output,
-        )
-    try:
-        yield
-    finally:
-        running.kill()
-        running.wait()
+
+    def only(arguments: Arguments) -> Arguments:
+        if not label:
+            return arguments
+        kept = (each for each in arguments if each != _ALL_NODES)
+        return (*kept, f"--manage-nodes-with-label-selector={label}")
+
+    return component(server, "kwok", only, stages)

@@ -20,10 +20,14 @@ import numpy as np
 from podium.schedulerplugin.arrays import Bools, Int32s
 from podium.schedulerplugin.filters.counter import DomainCounter, Domains
 from podium.schedulerplugin.filters.counters import CountQuery, PerShape, PodSelection, SelectorCounters
-from podium.schedulerplugin.filters.nodes import NodeAffinityFilter, NodeCache, StaticFilter, TaintTolerationFilter
+from podium.schedulerplugin.filters.nodes import (
+    NodeAffinityFilter,
+    NodeCache,
+    StaticFilter,
+    TaintTolerationFilter,
+)
 from podium.schedulerplugin.filters.nominated import NO_PODS, NominatedPods
 from podium.schedulerplugin.shapes import Shape, SpreadConstraint
-from podium.schedulerplugin.snapshot import Snapshot
 
 
 class SpreadCounter(DomainCounter):

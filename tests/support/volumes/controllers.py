@@ -1,0 +1,98 @@
+"""The volume controller of Kubernetes, and a provisioner, on a server without other controllers.
+
+The provisioner does what a CSI driver's does: for a claim with a selected node it creates a volume that names
+the claim, or it removes the selected node. The volume controller completes the binding.
+"""
+
+import contextlib
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+from tests.support.component import component
+from tests.support.servers import Server
+from tests.support.volumes.manifests import DRIVER
+
+from podium.api.storage import BIND_COMPLETED, SELECTED_NODE
+
+_CLAIMS = "/api/v1/persistentvolumeclaims"
+_VOLUMES = "/api/v1/persistentvolumes"
+_CLASSES = "/apis/storage.k8s.io/v1/storageclasses"
+_MERGE = "application/merge-patch+json"
+_POLL_SECONDS = 0.05
+
+
+@contextlib.contextmanager
+def volume_controller(server: Server) -> Iterator[None]:
+    """Run the real volume controller while the block runs."""
+    # Without other controllers no service account has a token, so it acts as the administrator.
+    only = (
+        "--controllers=persistentvolume-binder-controller,persistentvolume-protection-controller",
+        "--use-service-account-credentials=false",
+        f"--kubeconfig={server.kubeconfig}",
+    )
+    with component(server, "kube-controller-manager", lambda arguments: (*arguments, *only)):
+        yield
+
+
+class Provisioner:
+    """A provisioner of DRIVER; it gives up on the nodes in `refused`, and waits while `paused`."""
+
+    def __init__(self, server: Server) -> None:
+        self.refused: set[str] = set()
+        self.paused = False
+        # Its own connection, because it has its own thread.
+        self._client = server.access.client()
+        self._end = threading.Event()
+
+    @contextlib.contextmanager
+    def running(self) -> Iterator["Provisioner"]:
+        """Provision while the block runs."""
+        thread = threading.Thread(target=self._run)
+        thread.start()
+        try:
+            yield self
+        finally:
+            self._end.set()
+            thread.join()
+            self._client.close()
+
+    def _run(self) -> None:
+        classes = {
+            each["metadata"]["name"]
+            for each in self._client.request("GET", _CLASSES)[1]["items"]
+            if each["provisioner"] == DRIVER
+        }
+        while not self._end.wait(_POLL_SECONDS):
+            for claim in self._client.request("GET", _CLAIMS)[1].get("items", ()):
+                annotations = claim["metadata"].get("annotations", {})
+                node = annotations.get(SELECTED_NODE)
+                ours = claim["spec"].get("storageClassName") in classes and not self.paused
+                if ours and node is not None and BIND_COMPLETED not in annotations:
+                    self._provision(claim, node)
+
+    def _provision(self, claim: Any, node: str) -> None:
+        metadata, spec = claim["metadata"], claim["spec"]
+        if node in self.refused:
+            path = f"/api/v1/namespaces/{metadata['namespace']}/persistentvolumeclaims/{metadata['name']}"
+            patch = {"metadata": {"annotations": {SELECTED_NODE: None}}}
+            self._client.request("PATCH", path, patch, _MERGE)
+            return
+        owner = {"kind": "PersistentVolumeClaim", "apiVersion": "v1", "namespace": metadata["namespace"]}
+        expression = {"key": "kubernetes.io/hostname", "operator": "In", "values": [node]}
+        volume = {
+            "metadata": {"name": f"pvc-{metadata['uid']}"},
+            "spec": {
+                "capacity": spec["resources"]["requests"],
+                "accessModes": spec["accessModes"],
+                "storageClassName": spec["storageClassName"],
+                "claimRef": {**owner, "name": metadata["name"], "uid": metadata["uid"]},
+                "csi": {"driver": DRIVER, "volumeHandle": metadata["uid"]},
+                "nodeAffinity": {
+                    "required": {"nodeSelectorTerms": [{"matchExpressions": [expression]}]},
+                },
+            },
+        }
+        # It exists already if the volume controller has not bound it yet.
+        code, answer = self._client.request("POST", _VOLUMES, volume)
+        assert code in (201, 409), answer
