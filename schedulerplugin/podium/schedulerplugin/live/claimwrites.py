@@ -1,6 +1,6 @@
 """Writes the volumes and nodes of claims, and withdraws them: what volume binding writes before a pod.
 
-Each write is decided on the object as stored, and names its version. So it changes nothing if another
+Each write is decided on the object as it is known, and names its version. So it changes nothing if another
 scheduler, a user or the volume controller was first. A write that finds its result there already is not sent:
 a leader may write what the one before it wrote.
 
@@ -59,23 +59,22 @@ class ClaimWrites:
 
     async def _change_volume(self, name: str, change: Callable[[PersistentVolume], _Patch]) -> None:
         path = f"/api/v1/persistentvolumes/{quote(name, safe='')}"
-        await self._change(path, PersistentVolume, self._view.volumes.get(name), change)
+        await self._change(path, lambda: self._view.volumes.get(name), change)
 
     async def _change_claim(self, claim: Name, change: Callable[[PersistentVolumeClaim], _Patch]) -> None:
         namespace, name = (quote(each, safe="") for each in claim)
         path = f"/api/v1/namespaces/{namespace}/persistentvolumeclaims/{name}"
-        await self._change(path, PersistentVolumeClaim, self._view.claims.get(claim), change)
+        await self._change(path, lambda: self._view.claims.get(claim), change)
 
     async def _change(
-        self, path: str, kind: type[_Stored], known: _Stored | None, change: Callable[[_Stored], _Patch]
+        self, path: str, known: Callable[[], _Stored | None], change: Callable[[_Stored], _Patch]
     ) -> None:
-        """Patch an object as it is known, or as it is stored after a conflict."""
-        stored = known
+        """Patch an object as it is known; after a conflict it is known as it is stored a moment later."""
 
         async def attempt() -> None:
-            nonlocal stored
-            before = await self._writes.read(path, kind) if stored is None else stored
-            stored = None
+            before = known()
+            if before is None:
+                raise GoneError(f"{path} is gone")
             patch = change(before)
             if patch is not None:
                 version = {"uid": before.metadata.uid, "resourceVersion": before.metadata.resourceVersion}

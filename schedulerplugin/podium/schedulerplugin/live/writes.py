@@ -15,7 +15,7 @@ already, so nothing waits for a bind. A bind that fails does not stop the others
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, nullcontext
-from typing import Any, TypeVar
+from typing import Any
 from urllib.parse import quote
 
 import msgspec
@@ -49,9 +49,6 @@ WRITES = ("bind", "claim", "nominate", "mark", "delete", "group")
 _EVICTING = ("mark", "delete")
 RESULTS = ("written", "gone", "taken", "failed")
 Counted = Callable[[str, str], None]
-
-
-_Stored = TypeVar("_Stored", bound=msgspec.Struct)
 
 
 class GoneError(PodiumError):
@@ -204,12 +201,6 @@ class Writes:
 
         await self.perform("group", attempt)
 
-    async def read(self, path: str, kind: type[_Stored]) -> _Stored:
-        """Return an object as stored now."""
-        body = await fenced(self._remaining, lambda: self._connection.get(path))
-        stored: _Stored = decode(body, kind)
-        return stored
-
     async def merge(self, path: str, document: Any) -> None:
         """Send a merge patch once; raises StaleError if the object has another version than it names."""
         await self._send("PATCH", path, document, _MERGE)
@@ -290,7 +281,8 @@ class Writes:
 
     async def _is_bound(self, pod: PodRef, node: str) -> bool:
         """Return whether a pod is bound to a node, as stored now. Raises GoneError and TakenError."""
-        stored = await self.read(_path(pod), _StoredPod)
+        body = await fenced(self._remaining, lambda: self._connection.get(_path(pod)))
+        stored: _StoredPod = decode(body, _StoredPod)
         if stored.metadata.uid != pod.uid or stored.metadata.deletionTimestamp is not None:
             raise GoneError(f"pod {pod.namespace}/{pod.name} (UID {pod.uid}) is gone or terminating")
         bound = stored.spec.nodeName or ""

@@ -132,6 +132,35 @@ def preemptors(server: Server) -> set[str]:
     return {plan["preemptor"]["namespace"] for record in records(server) for plan in record["plans"]}
 
 
+def want_volumes(space: Space) -> None:
+    """Make a pod with two claims that are bound when it has a node: one is provisioned, one has a volume."""
+    size = {"storage": "1Gi"}
+    common = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": size}}
+    for name, by in (("network", "csi.example.com"), ("local", "kubernetes.io/no-provisioner")):
+        made = {"metadata": {"name": name}, "provisioner": by, "volumeBindingMode": "WaitForFirstConsumer"}
+        make(space.server, "/apis/storage.k8s.io/v1/storageclasses", made)
+        claim = {"metadata": {"name": name}, "spec": {**common, "storageClassName": name}}
+        make(space.server, f"/api/v1/namespaces/{space.name}/persistentvolumeclaims", claim)
+    disk = {
+        "capacity": size,
+        "accessModes": ["ReadWriteOnce"],
+        "storageClassName": "local",
+        "hostPath": {"path": "/disk"},
+    }
+    make(space.server, "/api/v1/persistentvolumes", {"metadata": {"name": "disk"}, "spec": disk})
+    available = {"status": {"phase": "Available"}}
+    code, answer = space.server.request("PATCH", "/api/v1/persistentvolumes/disk/status", available, MERGE)
+    assert code == 200, answer
+    volumes = [{"name": name, "persistentVolumeClaim": {"claimName": name}} for name in ("network", "local")]
+    spec = {
+        "schedulerName": NAME,
+        "containers": [{"name": "main", "image": "none"}],
+        "nodeSelector": {"rights": space.name},
+        "volumes": volumes,
+    }
+    space.ask("POST", space.pods_path(), {"metadata": {"name": "stateful"}, "spec": spec}, code=201)
+
+
 def use_each(server: Server, proxy: Proxy, kubeconfig: Path, folder: Path) -> None:
     """List where watches have no initial list, schedule, preempt, and read after a lost answer."""
     lease = f"--lease={NAMESPACE}/{NAME}"
@@ -153,6 +182,7 @@ def use_each(server: Server, proxy: Proxy, kubeconfig: Path, folder: Path) -> No
             newer.until(gangs.runs("high"), "the higher gang runs")
             space = gangs.space.name
             newer.until(lambda: space in preemptors(server), "it is recorded")  # noqa: B023 - called here
+        want_volumes(Gangs(Place(server, NATIVE_API), "volumes").space)
         newer.until(lambda: PAGE.listed() <= asked(proxy), "each right is used")
     assert "Traceback" not in newer.log
 
