@@ -79,6 +79,7 @@ class PodGroup(msgspec.Struct, frozen=True, gc=False):
     """A PodGroup. min_count is None under the basic policy; an absent class is the empty string.
 
     `demands` names its requirements on a scheduler beyond minCount: `topology constraints` and so on.
+    `composite` is the name of the CompositePodGroup that it belongs to, empty for none.
     """
 
     ref: ObjectRef
@@ -91,6 +92,7 @@ class PodGroup(msgspec.Struct, frozen=True, gc=False):
     template_ref: TemplateRef | None
     conditions: tuple[Condition, ...] = ()
     demands: tuple[str, ...] = ()
+    composite: str = ""
 
     @property
     def native(self) -> bool:

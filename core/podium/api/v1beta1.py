@@ -166,6 +166,7 @@ def neutral_group(group: PodGroupV1Beta1) -> PodGroup:
         template_ref=None if ref is None else TemplateRef(ref.workloadName or "", ref.templateName or ""),
         conditions=tuple((group.status.conditions if group.status is not None else None) or ()),
         demands=demands(spec.schedulingConstraints, spec.resourceClaims, spec.parentCompositePodGroupName),
+        composite=spec.parentCompositePodGroupName or "",
     )
 
 

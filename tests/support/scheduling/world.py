@@ -185,8 +185,14 @@ class World:
 @contextlib.contextmanager
 def world(name: str, folder: Path, *, ways: int = 1, kubelets: bool = True) -> Iterator[World]:
     """Yield a world of one of PLACES without a scheduler; without kubelets, grace periods are 0."""
+    with place(name) as where, world_of(where, folder, ways=ways, kubelets=kubelets) as made:
+        yield made
+
+
+@contextlib.contextmanager
+def world_of(where: Place, folder: Path, *, ways: int = 1, kubelets: bool = True) -> Iterator[World]:
+    """Yield a world on a server that runs already."""
     with contextlib.ExitStack() as stack:
-        where = stack.enter_context(place(name))
         if kubelets:
             stack.enter_context(kubelet(where.server))
         for value in PRIORITIES:
@@ -240,10 +246,14 @@ class Sandbox:
         *,
         whole: bool = False,
         annotations: dict[str, str] | None = None,
+        **fields: Any,
     ) -> dict[str, Any]:
-        """Create a group of minCount `least` (None: basic), with the fields that the webhook would set."""
+        """Create a group of minCount `least` (None: basic), with the fields that the webhook would set.
+
+        `fields` are further ones of its spec.
+        """
         policy: dict[str, Any] = {"basic": {}} if least is None else {"gang": {"minCount": least}}
-        spec: dict[str, Any] = {"schedulingPolicy": policy, "priorityClassName": f"p{priority}"}
+        spec: dict[str, Any] = {"schedulingPolicy": policy, "priorityClassName": f"p{priority}", **fields}
         older = self.world.place.native and self.server.release.minor == "1.36"
         if whole:
             spec["disruptionMode"] = NATIVE["1.36"][1] if older else {"all": {}}

@@ -57,6 +57,7 @@ def test_every_severity_is_what_was_promised() -> None:
             "basic-with-group-disruption",
             "composite-group-gated",
             "composite-kind-gated",
+            "composite-not-planned",
             "composite-template-gated",
             "default-class-duplicate",
             "default-class-missing",

@@ -8,6 +8,7 @@ from typing import NamedTuple
 from podium.api.reads import Kind
 from podium.rules.audit import (
     classes,
+    composites,
     divergent,
     gangs,
     gated,
@@ -76,6 +77,7 @@ CHECKS: tuple[AuditCheck, ...] = (
     AuditCheck(gated.COMPOSITE_GROUP_GATED, gated.composite_group_gated),
     AuditCheck(gated.COMPOSITE_KIND_GATED, gated.composite_kind_gated),
     AuditCheck(gated.COMPOSITE_TEMPLATE_GATED, gated.composite_template_gated),
+    AuditCheck(composites.COMPOSITE_NOT_PLANNED, composites.composite_not_planned),
     AuditCheck(gated.WORKLOAD_REF_DROPPED, gated.workload_ref_dropped, frozenset({Kind.POD, Kind.OWNER})),
     AuditCheck(classes.DEFAULT_CLASS_DUPLICATE, classes.default_class_duplicate),
     AuditCheck(classes.DEFAULT_CLASS_MISSING, classes.default_class_missing),

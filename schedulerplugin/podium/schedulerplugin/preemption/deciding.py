@@ -154,7 +154,8 @@ class Decider:
         chooser = self._chooser(found, nominated if released else {})
         chosen = chooser.in_cluster() if self._as_group(found) else chooser.best_node()
         if chosen is None:
-            obstacles = self._obstacles(chooser, found)
+            composites = self._units.in_composites(found.priority)
+            obstacles = self._obstacles(chooser, found)._replace(composites=bool(len(composites)))
             return Decision(Outcome.DOES_NOT_FIT, found, {}, refusals=refusals, obstacles=obstacles)
         placed = self._place_rest(found, chosen)
         if not len(chosen.found.victims):

@@ -43,10 +43,14 @@ class Elsewhere(NamedTuple):
 
 
 class Obstacles(NamedTuple):
-    """The refusals of each node without the units that may be preempted for it."""
+    """The refusals of each node without the units that may be preempted for it.
+
+    `composites` says that units of lower priority belong to composite groups, which are not preempted.
+    """
 
     refusals: Refusals
     elsewhere: Elsewhere | None = None
+    composites: bool = False
 
     @property
     def message(self) -> str:
@@ -58,6 +62,11 @@ class Obstacles(NamedTuple):
             f"{self.refusals.message} {nodes} could take the pod only if pods on other nodes were preempted, "
             "which is not tried."
         )
+
+    @property
+    def unplanned(self) -> str:
+        """A sentence on the units of composite groups, empty if there are none."""
+        return "Pods of composite groups are not preempted." if self.composites else ""
 
 
 def obstacles_without_victims(chain: Chain, shape: Shape) -> Obstacles:

@@ -13,10 +13,13 @@ from typing import NamedTuple
 import numpy as np
 
 from podium.api.findings import Finding, ObjectRef, Severity
+from podium.api.groups import PodGroup
+from podium.api.membership import key_of
 from podium.api.podrequests import PODS
 from podium.api.priority import HIGHEST_USER_PRIORITY
 from podium.api.times import LAST_SECOND, written_at
 from podium.cluster.reader import name_of
+from podium.rules.audit.composites import composite_findings
 from podium.schedulerplugin.arrays import Bools, Rows
 from podium.schedulerplugin.preemption.decision import Decision, Obstacles
 from podium.schedulerplugin.preemption.domain import UnitResult
@@ -126,10 +129,12 @@ class Explainer:
             return f"nothing has a lower priority: {obstacles.message}"
         elsewhere = obstacles.elsewhere
         if elsewhere is None:
-            return f"even without all that may be preempted: {obstacles.message}"
+            why = f"even without all that may be preempted: {obstacles.message}"
+            return f"{why} {obstacles.unplanned}".rstrip()
         names = [self._unit_name(lead) for lead in elsewhere.units.tolist()]
         example = f"For node {self._snapshot.node_name(elsewhere.node)} that would be {some(names)}."
-        return f"even without all that may be preempted on the same node: {obstacles.message} {example}"
+        why = f"even without all that may be preempted on the same node: {obstacles.message} {example}"
+        return f"{why} {obstacles.unplanned}".rstrip()
 
     def _unit_name(self, lead: int) -> str:
         """Return a unit's name and the nodes of its pods."""
@@ -334,8 +339,9 @@ class Explainer:
         )
 
     def _findings(self) -> Iterator[Finding]:
-        """Yield the problems of the input, once each."""
+        """Yield the problems of the input, once each, and the composite groups that are left out."""
         snapshot, engine = self._snapshot, self._engine
+        yield from composite_findings(self._left_out())
         problems: list[Problem] = [*snapshot.problems(), *engine.budgets.problems()]
         leads = self._leads()
         lower = leads if self._target is None else leads[self._units.priority[leads] < self._target.priority]
@@ -353,6 +359,14 @@ class Explainer:
                 message=f"{problem.why}.",
                 fix="correct it; until then the plan counts on the side of less room",
             )
+
+    def _left_out(self) -> Iterator[PodGroup]:
+        """Yield the groups of lower priority that are no victims because of their composite groups."""
+        if self._target is None or self._decision.refusals is None:
+            return
+        leads = self._units.in_composites(self._target.priority).tolist()
+        groups = (self._units.group_of(lead) for lead in leads)
+        yield from {key_of(group): group for group in groups if group is not None}.values()
 
     def _overdue(self) -> Iterator[Problem]:
         """Yield the pods that should have left their nodes."""

@@ -5,6 +5,9 @@ a node. It also protects pods of another scheduler if the administrator says so.
 release, the victims are those of that release's kube-scheduler. But a live scheduler of ours with such
 semantics still spares the pods of the cluster and of its nodes.
 
+The unit of a pod may be a whole composite group under `kep` and 1.37. Plans do not know these units yet, so
+such pods are protected. The other semantics are those of schedulers without composite groups.
+
 Pods that belong to a node are mirrors of static pods, and pods of DaemonSets. Evicting one is futile: its
 kubelet or its DaemonSet creates it again for the same node, where it competes with the preemptor. But a
 tenant may write any annotation, owner or affinity into a pod, so none of these is proof alone. The part that
@@ -32,7 +35,7 @@ from podium.api.priority import SYSTEM_CLASSES, UNKNOWN_TOLERATION, PreemptionTo
 from podium.api.reads import Kind
 from podium.api.schedulable import Schedulable
 from podium.api.times import seconds
-from podium.cluster.reader import ClusterReader
+from podium.cluster.reader import ClusterReader, group_of
 from podium.rules.audit.classes import CLASS_MISSING, class_ref
 from podium.rules.audit.commands import create_class
 from podium.rules.audit.tolerations import unreadable
@@ -210,6 +213,13 @@ def _scheduled(pod: Schedulable) -> int | None:
 
 
 SYSTEM_NAMESPACE = "kube-system"
+# The semantics under which a composite group may be a unit.
+_KNOW_COMPOSITES = (Semantics.KEP, Semantics.V1_37)
+
+
+def in_composite(group: PodGroup | None, settings: Settings) -> bool:
+    """Return whether the pods of a group are protected because it belongs to a composite group."""
+    return group is not None and bool(group.composite) and settings.semantics in _KNOW_COMPOSITES
 
 
 def protected(pod: Schedulable, settings: Settings, view: ClusterReader) -> str | None:
@@ -217,6 +227,8 @@ def protected(pod: Schedulable, settings: Settings, view: ClusterReader) -> str 
     scheduler = pod.scheduler
     if settings.evict_only not in (None, scheduler):
         return f"it belongs to {scheduler}, and only pods of {settings.evict_only} are evicted"
+    if in_composite(group_of(view, pod), settings):
+        return "its group belongs to a composite group, and Podium does not plan the eviction of these"
     if settings.semantics is not Semantics.KEP and not settings.spares_system:
         return None
     if pod.metadata.namespace == SYSTEM_NAMESPACE:

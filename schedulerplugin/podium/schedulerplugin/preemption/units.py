@@ -34,6 +34,7 @@ from podium.schedulerplugin.preemption.protection import (
     Exemption,
     exemption,
     group_until,
+    in_composite,
     protected,
     scheduled_at,
 )
@@ -290,7 +291,7 @@ class Units(UnitArrays):
         self._surplus.pop(row, None)
         pod = snapshot.pods[row]
         self.lead[row] = self.node[row] = self.core[row] = NO_UNIT
-        self.leaving[row] = self.single_member[row] = False
+        self.leaving[row] = self.single_member[row] = self.in_composite[row] = False
         self.surplus_count[row] = 0
         if pod is None:
             return
@@ -317,6 +318,7 @@ class Units(UnitArrays):
         name = self.class_name(row)
         self._class_of[row] = self._class_ids.setdefault(name, len(self._class_ids))
         self.protected[row] = bool(self._why_protected(row))
+        self.in_composite[row] = in_composite(group, self._settings)
         if rule.protects:
             tolerates = self.exemption_of(name)
             self.exempt_below[row] = NEVER_EXEMPT if tolerates is None else tolerates.minimum

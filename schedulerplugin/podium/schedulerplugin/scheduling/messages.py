@@ -155,7 +155,8 @@ def refusal(decision: Decision) -> str:
         return " ".join(part for part in (now, f"preemption: {decision.why}") if part)
     if decision.obstacles is not None:
         even_so = decision.obstacles.message
-        return f"{now} preemption: {even_so if even_so != now else _NO_VICTIMS}"
+        why = even_so if even_so != now else _NO_VICTIMS
+        return f"{now} preemption: {why} {decision.obstacles.unplanned}".rstrip()
     return now
 
 

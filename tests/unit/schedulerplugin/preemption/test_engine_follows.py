@@ -86,6 +86,7 @@ _groups = st.fixed_dictionaries(
         "priority_class_name": st.sampled_from(["", "", "patient"]),
         "preemption_policy": st.sampled_from([None, None, "Never"]),
         "annotations": st.sampled_from([{}, {PREEMPTION_CLASS: "patient"}]),
+        "composite": st.sampled_from(["", "", "", "all"]),
     }
 )
 settings_of = st.builds(
