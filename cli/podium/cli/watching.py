@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from podium.api.claims import AUDIT_READS
 from podium.cli.live import TerminalProgress, ask_live, read_state
 from podium.documents.load import Loaded, Scope
 from podium.errors import PodiumError
@@ -33,7 +34,7 @@ def watch_live(kube: "KubeOptions", show: Callable[[Loaded], None]) -> None:
     async def ask(connection: "Connection", scope: Scope, terminal: TerminalProgress) -> None:
         async def read() -> Loaded:
             try:
-                return await read_state(connection, scope, terminal)
+                return await read_state(connection, scope, terminal, reads=AUDIT_READS)
             finally:
                 terminal.clear()
 

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from podium.api.claims import ClaimSource
 from podium.api.findings import ObjectError, ObjectRef
 from podium.api.foreign import (
     EXCLUSIVE,
@@ -30,7 +31,7 @@ from podium.api.foreign import (
 )
 from podium.api.meta import OwnerReference
 from podium.api.podmakers import POD_MAKERS, MadePods
-from podium.api.schedulable import ClaimSource, SchedulableSpec, Volume
+from podium.api.schedulable import SchedulableSpec, Volume
 from podium.api.v1alpha2 import reference
 from podium.groups import inferred
 from podium.groups.autogroups import JOBSET_INDEX

@@ -7,15 +7,8 @@ order or a message reads, as the API server stores them (core/v1), and no constr
 
 import msgspec
 
-from podium.api.core import (
-    Container,
-    Node,
-    NodeSpec,
-    NodeStatus,
-    Pod,
-    PodSpec,
-    PodStatus,
-)
+from podium.api.claims import CLAIM_READS, ClaimingPod, ClaimingSpec, ClaimVolume, Present
+from podium.api.core import Container, Node, NodeSpec, NodeStatus, PodStatus
 from podium.api.meta import Int32, Int64, LabelSelector
 from podium.api.nodeselector import NodeSelector, NodeSelectorTerm
 from podium.api.reads import FOLLOWED, Kind, Read, Reads, same
@@ -28,8 +21,6 @@ from podium.api.storage import (
     CSIStorageCapacity,
     GCEPersistentDisk,
     ISCSIDisk,
-    PersistentVolume,
-    PersistentVolumeClaim,
     PortworxVolume,
     RBDImage,
     StorageClass,
@@ -141,22 +132,9 @@ class TopologySpreadConstraint(msgspec.Struct, gc=False):
     matchLabelKeys: list[str] | None = None
 
 
-class ClaimSource(msgspec.Struct, gc=False):
-    """A volume that is a claim in the pod's namespace."""
-
-    claimName: str | None = None
-
-
-class Present(msgspec.Struct, gc=False):
-    """A field of which only the presence matters."""
-
-
-class Volume(msgspec.Struct, gc=False):
+class Volume(ClaimVolume, gc=False):
     """A volume, as far as its source restricts placement."""
 
-    name: str | None = None
-    persistentVolumeClaim: ClaimSource | None = None
-    ephemeral: Present | None = None
     # Disks that kube-scheduler does not mount twice (VolumeRestrictions).
     gcePersistentDisk: GCEPersistentDisk | None = None
     awsElasticBlockStore: AWSElasticBlockStore | None = None
@@ -175,7 +153,7 @@ class Volume(msgspec.Struct, gc=False):
         return self != Volume(name=self.name)
 
 
-class SchedulableSpec(PodSpec, gc=False):
+class SchedulableSpec(ClaimingSpec, gc=False):
     """spec of a pod, with the fields that decide its placement."""
 
     # For a type checker a list of a subclass is not a list of its base class; no code appends to a read.
@@ -185,7 +163,7 @@ class SchedulableSpec(PodSpec, gc=False):
     affinity: Affinity | None = None
     tolerations: list[Toleration] | None = None
     topologySpreadConstraints: list[TopologySpreadConstraint] | None = None
-    volumes: list[Volume] | None = None
+    volumes: list[Volume] | None = None  # type: ignore[assignment]
     resourceClaims: list[Present] | None = None
     hostNetwork: bool | None = None
     hostUsers: bool | None = None
@@ -207,7 +185,7 @@ class SchedulableStatus(PodStatus, gc=False):
     startTime: str | None = None
 
 
-class Schedulable(Pod):
+class Schedulable(ClaimingPod):
     """A pod as the scheduler sees it (the Schedulable read of the design)."""
 
     spec: SchedulableSpec = msgspec.field(default_factory=SchedulableSpec)
@@ -247,8 +225,7 @@ SCHEDULING_READS: Reads = {
     **FOLLOWED,
     ("v1", "Pod"): Read(Kind.POD, Schedulable, "pods", same),
     ("v1", "Node"): Read(Kind.NODE, SchedulableNode, "nodes", same),
-    ("v1", "PersistentVolumeClaim"): Read(Kind.CLAIM, PersistentVolumeClaim, "persistentvolumeclaims", same),
-    ("v1", "PersistentVolume"): Read(Kind.VOLUME, PersistentVolume, "persistentvolumes", same),
+    **CLAIM_READS,
     ("storage.k8s.io/v1", "StorageClass"): Read(Kind.STORAGE_CLASS, StorageClass, "storageclasses", same),
     ("storage.k8s.io/v1", "CSINode"): Read(Kind.CSI_NODE, CSINode, "csinodes", same),
     ("storage.k8s.io/v1", "CSIDriver"): Read(Kind.CSI_DRIVER, CSIDriver, "csidrivers", same),

@@ -13,6 +13,7 @@ from podium.api.core import Pod
 from podium.api.reads import Kind
 from podium.audit.report import Blocked, BlockedShare
 from podium.groups.messages import is_refused
+from podium.rules.audit.claims import shares_too_much
 from podium.rules.audit.survey import Survey, SurveyedGroup
 
 
@@ -61,13 +62,19 @@ def _is_blocked(survey: Survey, each: SurveyedGroup) -> bool:
         return False
     if each.group is None:
         return survey.read(Kind.POD_GROUP) and not survey.selected
-    if each.shortfall is not None:
+    if each.shortfall is not None or each.key in survey.pinned or _shares_claim(survey, each):
         return True
     if not each.key.native or each.divergence is None:
         return False
     if each.is_split(survey.minor):
         return True
     return is_refused(each.group, each.divergence, survey.minor)
+
+
+def _shares_claim(survey: Survey, each: SurveyedGroup) -> bool:
+    """Return whether members share a claim that one pod may use; 1.36 places them all, and one starts."""
+    refused = survey.minor >= 37 or not each.key.native
+    return refused and survey.read(Kind.CLAIM) and shares_too_much(survey, each)
 
 
 def _owner(survey: Survey, pod: Pod) -> str:

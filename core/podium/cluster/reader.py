@@ -71,11 +71,11 @@ class ClusterReader(Protocol):
 
     @property
     def claims(self) -> Mapping[Name, PersistentVolumeClaim]:
-        """Return PersistentVolumeClaims by namespace and name; read for scheduling only."""
+        """Return PersistentVolumeClaims by namespace and name; read for audits and scheduling."""
 
     @property
     def volumes(self) -> Mapping[str, PersistentVolume]:
-        """Return PersistentVolumes by name; read for scheduling only."""
+        """Return PersistentVolumes by name; read for audits and scheduling."""
 
     @property
     def storage_classes(self) -> Mapping[str, StorageClass]:

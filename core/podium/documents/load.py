@@ -301,8 +301,11 @@ class Loader:
             str(read.kind) for read in self._reads.values() if read.kind is not Kind.COMPOSITE_GROUP
         )
         unread = {kind: NOT_IN_INPUT for kind in kinds if kind not in self._listed} | self._partly
-        if SCHEDULING_READS.items() <= self._reads.items():
-            unread |= _lacking(info, self._listed)
+        lacking = _lacking(info, self._listed)
+        if not SCHEDULING_READS.items() <= self._reads.items():
+            # Only placement needs the other fields of pods and nodes.
+            lacking = {kind: why for kind, why in lacking.items() if kind in STORAGE_KINDS and kind in kinds}
+        unread |= lacking
         unread |= {kind: why for kind, why in info.unread.items() if kind in kinds}
         self._state.unread = unread
         selectors = ",".join(filter(None, (info.selector, self._scope.selector)))

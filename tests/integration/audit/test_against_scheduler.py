@@ -9,8 +9,11 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from tests.support.audit.claims import ZONE
 from tests.support.servers import Server
+from tests.support.waiting import until
 
+from podium.api.claims import AUDIT_READS
 from podium.api.groups import NATIVE_GROUP
 from podium.audit.run import audit
 from podium.cluster.state import ClusterState
@@ -31,6 +34,13 @@ GROUPS: dict[str, tuple[int | None, list[str], str, set[str]]] = {
     "policy": (2, ["high", "never"], "1", {"1.37"}),
     "missing": (None, ["high"], "1", {"1.36", "1.37"}),
     "large": (2, ["high", "high"], "5000", {"1.36", "1.37"}),
+    "pinned": (2, ["high", "high"], "1", {"1.36", "1.37"}),
+    "sharing": (2, ["high", "high"], "1", {"1.37"}),
+}
+# By the group whose pods all name a claim of that name: its access mode, and the nodes that reach its volume.
+CLAIMS = {
+    "pinned": ("ReadWriteMany", {"key": ZONE, "operator": "In", "values": ["nowhere"]}),
+    "sharing": ("ReadWriteOncePod", {"key": ZONE, "operator": "NotIn", "values": ["nowhere"]}),
 }
 
 
@@ -54,6 +64,8 @@ def test_blocked_groups_are_those_the_scheduler_leaves(
     cluster: Server, namespace: str, classes: dict[str, str]
 ) -> None:
     minor = cluster.release.minor
+    for name in CLAIMS:
+        _bound_claim(cluster, namespace, name)
     # Pods first: they wait for their group, so the scheduler sees all of them with the group. Otherwise the
     # first pod of a basic group may be placed, rightly, before one that differs exists.
     for name, (_, members, cpu, _) in GROUPS.items():
@@ -94,6 +106,8 @@ def test_blocked_groups_are_those_the_scheduler_leaves(
         *(("pod-priority-differs", name) for name in divergent),
         ("group-missing", "missing"),
         ("gang-too-large", "large"),
+        ("gang-pinned", "pinned"),
+        ("gang-shares-exclusive-claim", "sharing"),
         ("scheduler-name-mixed", "torn"),
     }
 
@@ -101,7 +115,13 @@ def test_blocked_groups_are_those_the_scheduler_leaves(
 def _create(cluster: Server, namespace: str, body: dict[str, Any]) -> None:
     version = "v1alpha2" if cluster.release.minor == "1.36" else "v1beta1"
     groups = f"/apis/{NATIVE_GROUP}/{version}/namespaces/{namespace}/podgroups"
-    path = groups if body["kind"] == "PodGroup" else f"/api/v1/namespaces/{namespace}/pods"
+    core = f"/api/v1/namespaces/{namespace}"
+    paths = {
+        "PodGroup": groups,
+        "PersistentVolume": "/api/v1/persistentvolumes",
+        "PersistentVolumeClaim": f"{core}/persistentvolumeclaims",
+    }
+    path = paths.get(body["kind"], f"{core}/pods")
     code, answer = cluster.request(
         "POST", path, body | {"apiVersion": f"{NATIVE_GROUP}/{version}"} if path == groups else body
     )
@@ -129,8 +149,42 @@ def _pod(name: str, group: str, classes: dict[str, str], word: str, cpu: str) ->
             "schedulingGroup": {"podGroupName": group},
             "containers": [container],
             "tolerations": [{"operator": "Exists"}],
+            "volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": group}}]
+            if group in CLAIMS
+            else [],
         },
     }
+
+
+def _bound_claim(cluster: Server, namespace: str, name: str) -> None:
+    """Create a claim and its volume, and wait until the controller has bound them."""
+    mode, expression = CLAIMS[name]
+    shared = {"accessModes": [mode], "storageClassName": ""}
+    volume = f"{namespace}-{name}"
+    _create(
+        cluster,
+        namespace,
+        {
+            "apiVersion": "v1",
+            "kind": "PersistentVolume",
+            "metadata": {"name": volume},
+            "spec": {
+                **shared,
+                "capacity": {"storage": "1Gi"},
+                "claimRef": {"namespace": namespace, "name": name},
+                "nodeAffinity": {"required": {"nodeSelectorTerms": [{"matchExpressions": [expression]}]}},
+                "csi": {"driver": "example.com", "volumeHandle": volume},
+            },
+        },
+    )
+    spec = {**shared, "volumeName": volume, "resources": {"requests": {"storage": "1Gi"}}}
+    claim = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": name}, "spec": spec}
+    _create(cluster, namespace, claim)
+    path = f"/api/v1/namespaces/{namespace}/persistentvolumeclaims/{name}"
+    until(
+        lambda: cluster.request("GET", path)[1].get("status", {}).get("phase") == "Bound",
+        f"the claim {name} is bound",
+    )
 
 
 def _read(cluster: Server, namespace: str) -> ClusterState:
@@ -139,10 +193,12 @@ def _read(cluster: Server, namespace: str) -> ClusterState:
     for path in (
         f"/apis/{NATIVE_GROUP}/{version}/namespaces/{namespace}/podgroups",
         f"/api/v1/namespaces/{namespace}/pods",
+        f"/api/v1/namespaces/{namespace}/persistentvolumeclaims",
+        "/api/v1/persistentvolumes",
         "/apis/scheduling.k8s.io/v1/priorityclasses",
         "/api/v1/nodes",
     ):
         code, listed = cluster.request("GET", path)
         assert code == 200, listed
         documents += split(json.dumps(listed).encode(), path)
-    return load_state(documents, strict=True).state
+    return load_state(documents, strict=True, reads=AUDIT_READS).state

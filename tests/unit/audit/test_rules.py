@@ -3,6 +3,7 @@
 import pytest
 from tests.support.audit.builders import cluster, findings, pod, priority_class
 from tests.support.audit.cases import (
+    claims,
     classes,
     composites,
     gangs,
@@ -21,7 +22,19 @@ from podium.audit.run import audit
 from podium.rules.audit.table import CHECKS, RULES, AuditCheck
 from podium.rules.rule import Rule
 
-MODULES = (members, gangs, gated, composites, groups, classes, tolerations, templates, planned, neighbours)
+MODULES = (
+    members,
+    gangs,
+    claims,
+    gated,
+    composites,
+    groups,
+    classes,
+    tolerations,
+    templates,
+    planned,
+    neighbours,
+)
 CASES = [case for module in MODULES for case in module.CASES]
 
 

@@ -39,6 +39,8 @@ def test_every_severity_is_what_was_promised() -> None:
         Severity.ERROR: {
             "class-missing",
             "class-value-changed",
+            "gang-pinned",
+            "gang-shares-exclusive-claim",
             "gang-too-large",
             "group-missing",
             "group-terminating",

@@ -16,6 +16,7 @@ from typing import NamedTuple
 import click
 import msgspec
 
+from podium.api.claims import AUDIT_READS
 from podium.api.findings import Finding
 from podium.api.minors import planned_note
 from podium.api.reads import Kind
@@ -118,7 +119,7 @@ def command(
     inputs.stdin_once([*before.names, *after.names, *filter(None, (baseline, triage_file))])
     triage = _triage(triage_file)
     if diff is not None:
-        old = judge.report(inputs.load(before, kube), Triage())
+        old = judge.report(inputs.load(before, kube, reads=AUDIT_READS), Triage())
         _say_minor(old, diff[0])
         triage = msgspec.structs.replace(triage, baseline=baseline_of(old, diff[0]))
     elif baseline is not None:
@@ -129,7 +130,7 @@ def command(
 
         watch_live(kube, printer.show)
     else:
-        printer.show(inputs.load(after, kube))
+        printer.show(inputs.load(after, kube, reads=AUDIT_READS))
     if printer.report is None:
         raise PodiumError("stopped before the first report")
     if _fails(printer.report.summary, fail_on):

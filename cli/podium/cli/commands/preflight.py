@@ -10,6 +10,7 @@ import click
 import msgspec
 
 from podium.api import v1alpha1
+from podium.api.claims import AUDIT_READS
 from podium.api.minors import minor_of, planned_note
 from podium.api.reads import Kind
 from podium.audit.run import MINORS, choose_minor
@@ -71,7 +72,7 @@ def command(
     Exit code: 0 nothing breaks; 3 something stops scheduling, or can no longer be stored; 2 usage error, 1
     the command failed. All formats give the same exit code.
     """
-    loaded = inputs.load(files, kube, keep=(Kind.POD_GROUP, Kind.WORKLOAD))
+    loaded = inputs.load(files, kube, reads=AUDIT_READS, keep=(Kind.POD_GROUP, Kind.WORKLOAD))
     minor, chosen_by = _current(current, target, loaded)
     if note := planned_note(MINORS[target]):
         click.echo(f"podium: Kubernetes {target}{note}", err=True)

@@ -6,13 +6,15 @@ from podium.api.findings import ObjectRef, Severity
 from podium.api.groups import PodGroup
 from podium.api.podrequests import CPU
 from podium.api.reads import Kind
-from podium.rules.audit.capacity import MILLI
+from podium.rules.audit.capacity import MILLI, Shortfall
 from podium.rules.audit.commands import delete
 from podium.rules.audit.survey import AuditFinding, Survey
 from podium.rules.rule import Rule
 from podium.text import count, listed
 
 _MEMBERS = frozenset({Kind.POD, Kind.POD_GROUP})
+# The field of a finding about the size of a gang.
+MIN_COUNT = "spec.schedulingPolicy.gang.minCount"
 
 GANG_TOO_FEW_PODS = Rule(
     id="gang-too-few-pods",
@@ -53,9 +55,7 @@ def gang_too_few_pods(survey: Survey) -> Iterator[AuditFinding]:
         else:
             message = f"no pod references it, and minCount is {least}."
             fix = f"create its pods, or delete an orphaned group: {delete(each.ref)}"
-        yield AuditFinding(
-            GANG_TOO_FEW_PODS.finding(each.ref, "spec.schedulingPolicy.gang.minCount", message, fix)
-        )
+        yield AuditFinding(GANG_TOO_FEW_PODS.finding(each.ref, MIN_COUNT, message, fix))
 
 
 def _owner_suspended(survey: Survey, group: PodGroup | None) -> bool:
@@ -70,29 +70,21 @@ def gang_too_large(survey: Survey) -> Iterator[AuditFinding]:
     """Find gangs of which minCount members can never run at once."""
     nodes = count(survey.capacity.nodes, "schedulable node")
     for each in survey.groups:
-        short = each.shortfall
-        if short is None:
-            continue
-        if short.resource:
-            message = (
-                f"its members request {short.need:,} {short.resource}; {short.room:,} available on {nodes}."
-            )
-        else:
-            asked = listed(
-                [f"{_amount(name, amount)} {name}" for name, amount in sorted(short.request.items())]
-            )
-            message = (
-                f"{short.need:,} of its pods must run at once, each with requests of "
-                f"{asked or 'nothing'}; there is room for {short.room:,} on {nodes} when empty."
-            )
-        yield AuditFinding(
-            GANG_TOO_LARGE.finding(
-                each.ref,
-                "spec.schedulingPolicy.gang.minCount",
-                message,
-                "lower minCount or the requests of its pods, or uncordon or add nodes",
-            )
-        )
+        if each.shortfall is not None:
+            message = shortfall_message(each.shortfall, nodes)
+            fix = "lower minCount or the requests of its pods, or uncordon or add nodes"
+            yield AuditFinding(GANG_TOO_LARGE.finding(each.ref, MIN_COUNT, message, fix))
+
+
+def shortfall_message(short: Shortfall, nodes: str) -> str:
+    """Return what a gang requests and what its `nodes`, in words, have."""
+    if short.resource:
+        return f"its members request {short.need:,} {short.resource}; {short.room:,} available on {nodes}."
+    asked = listed([f"{_amount(name, amount)} {name}" for name, amount in sorted(short.request.items())])
+    return (
+        f"{short.need:,} of its pods must run at once, each with requests of {asked or 'nothing'}; "
+        f"there is room for {short.room:,} on {nodes} when empty."
+    )
 
 
 def _amount(resource: str, amount: int) -> str:

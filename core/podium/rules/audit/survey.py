@@ -26,6 +26,10 @@ from podium.groups.divergence import Divergence, measure_divergence
 from podium.groups.inferred import infer, owners_by_labels
 from podium.groups.planned import PlannedPods, planned_pods
 from podium.rules.audit.capacity import ClusterCapacity, PodShape, Shortfall
+from podium.rules.audit.reachable import PinnedShortfall, ReachableNodes
+
+# The access mode of claims that one pod may use.
+ONE_POD = "ReadWriteOncePod"
 
 
 class AuditFinding(NamedTuple):
@@ -215,6 +219,30 @@ class Survey:
                 if divergence.priority.divergent:
                     groups.append(InferredGroup(ref, pods, divergence))
         return groups
+
+    @cached_property
+    def exclusive_claims(self) -> dict[str, set[str]]:
+        """Return the names of the claims that one pod may use, by namespace."""
+        found: dict[str, set[str]] = {}
+        for (namespace, name), claim in self.view.claims.items():
+            if claim.spec is not None and ONE_POD in (claim.spec.accessModes or ()):
+                found.setdefault(namespace, set()).add(name)
+        return found
+
+    @cached_property
+    def pinned(self) -> dict[GroupKey, PinnedShortfall]:
+        """Return the gangs that do not fit the nodes from which their volumes can be reached."""
+        kinds = (Kind.POD, Kind.POD_GROUP, Kind.NODE, Kind.CLAIM, Kind.VOLUME)
+        if not self.view.claims or not all(map(self.read, kinds)):
+            return {}
+        reachable = ReachableNodes(self.view, self.capacity, self.minor)
+        found = {}
+        for each in self.groups:
+            if each.group is not None and each.group.min_count is not None:
+                short = reachable.shortfall(each.staying, each.group.min_count)
+                if short is not None:
+                    found[each.key] = short
+        return found
 
     @cached_property
     def planned(self) -> list[PlannedPods]:

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from podium.api.reads import Kind
 from podium.rules.audit import (
+    claims,
     classes,
     composites,
     divergent,
@@ -62,6 +63,8 @@ CHECKS: tuple[AuditCheck, ...] = (
     AuditCheck(groups.V1ALPHA2_REMOVED, groups.v1alpha2_removed, _WORKLOADS),
     AuditCheck(groups.V1ALPHA1_REMOVED, groups.v1alpha1_removed),
     AuditCheck(gangs.GANG_TOO_LARGE, gangs.gang_too_large),
+    AuditCheck(claims.GANG_PINNED, claims.gang_pinned),
+    AuditCheck(claims.GANG_SHARES_EXCLUSIVE_CLAIM, claims.gang_shares_exclusive_claim),
     AuditCheck(planned.TEMPLATE_PRIORITY_DIFFERS, planned.template_priority_differs, _CLASSES),
     AuditCheck(planned.TEMPLATE_SCHEDULER_MIXED, planned.template_scheduler_mixed),
     AuditCheck(planned.TEMPLATE_GROUP_MISSING, planned.template_group_missing, misled_by=_SELECTION),
@@ -117,11 +120,12 @@ The report is for one Kubernetes minor: that of `--kubernetes`, else the API ser
 kubelet's. A control plane is never older than its kubelets.
 
 It begins with the groups that will not be scheduled on that minor. From 1.36 on these are missing native
-groups, gangs that are too large for the cluster, and groups whose pods name several schedulers. From
-1.37 on they are also groups whose pods have another priority, or disagree in preemptionPolicy. Podium's
-own groups count if they are missing or too large. A group counts with all its live pods and their
-devices (resources whose name has a domain, such as `nvidia.com/gpu`). Running pods count too: they run
-until an eviction or a restart.
+groups, gangs that are too large for the cluster, and groups whose pods name several schedulers. Gangs that
+the nodes which reach their volumes cannot hold count too. From 1.37 on they are also groups whose pods
+have another priority, or disagree in preemptionPolicy, and gangs that a shared claim keeps from minCount.
+Podium's own groups count if they are missing or too large, or if their claims keep them from minCount.
+A group counts with all its live pods and their devices (resources whose name has a domain, such as
+`nvidia.com/gpu`). Running pods count too: they run until an eviction or a restart.
 
 Pods that name no PodGroup form inferred groups, by their labels and owners. The sources are Job, JobSet,
 LeaderWorkerSet (by replica), TrainJob, the training operator's jobs, Ray, Grove, Kueue, coscheduling,

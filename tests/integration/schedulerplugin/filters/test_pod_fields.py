@@ -11,7 +11,8 @@ from tests.support.filters.builders import pod
 from tests.support.filters.podschema import SPEC, Schema
 from tests.support.servers import Server
 
-from podium.api.schedulable import Present, SchedulableSpec
+from podium.api.claims import Present
+from podium.api.schedulable import SchedulableSpec
 from podium.schedulerplugin.shapes import shape_of
 from podium.schedulerplugin.volumes import Volumes
 

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from tests.unit.api.test_storage import OBJECTS
 
+from podium.api.claims import AUDIT_READS
 from podium.api.reads import Kind
 from podium.api.schedulable import SCHEDULING_READS
 from podium.documents.load import (
@@ -231,6 +232,10 @@ def test_a_dump_of_former_times_says_that_it_is_none_for_plans() -> None:
     assert "Pod" not in audited.state.unread
     assert not {"PersistentVolume", "Namespace"} & set(audited.state.unread)
     assert audited.skipped == {}
+    # The audit's rules on claims do not run.
+    unread = load_state(split(text, "f"), strict=True, reads=AUDIT_READS).state.unread
+    assert "Pod" not in unread
+    assert {kind for kind, why in unread.items() if why == NOT_FOR_VOLUMES} == {Kind.CLAIM, Kind.VOLUME}
 
 
 def _of_former_times(*further: Document) -> Loaded:

@@ -1,0 +1,69 @@
+"""Reads of pods with their claims, for commands that check claims but place no pod.
+
+Decoding these fields costs little beside the rest of a pod. Of claims and volumes there is one read, which
+scheduling uses too.
+"""
+
+from typing import NamedTuple
+
+import msgspec
+
+from podium.api.core import Pod, PodSpec
+from podium.api.reads import READS, Kind, Read, Reads, same
+from podium.api.storage import PersistentVolume, PersistentVolumeClaim
+
+
+class ClaimSource(msgspec.Struct, gc=False):
+    """A volume that is a claim in the pod's namespace."""
+
+    claimName: str | None = None
+
+
+class Present(msgspec.Struct, gc=False):
+    """A field of which only the presence matters."""
+
+
+class ClaimVolume(msgspec.Struct, gc=False):
+    """A volume of a pod, with its claim if it is one."""
+
+    name: str | None = None
+    persistentVolumeClaim: ClaimSource | None = None
+    ephemeral: Present | None = None
+
+
+class ClaimingSpec(PodSpec, gc=False):
+    """spec of a pod, with its volumes."""
+
+    volumes: list[ClaimVolume] | None = None
+
+
+class ClaimingPod(Pod):
+    """A pod as a member of a group, with its claims."""
+
+    spec: ClaimingSpec = msgspec.field(default_factory=ClaimingSpec)
+
+
+class NamedClaim(NamedTuple):
+    """A claim of a pod, in its namespace; an `ephemeral` one belongs to the pod."""
+
+    name: str
+    ephemeral: bool
+
+
+def claims_of_pod(pod: Pod) -> list[NamedClaim]:
+    """Return the claims of a pod in the order of its volumes; none if its read has no volumes."""
+    found: list[NamedClaim] = []
+    for each in (pod.spec.volumes if isinstance(pod.spec, ClaimingSpec) else None) or ():
+        if each.persistentVolumeClaim is not None:
+            found.append(NamedClaim(each.persistentVolumeClaim.claimName or "", ephemeral=False))
+        elif each.ephemeral is not None:
+            found.append(NamedClaim(f"{pod.metadata.name}-{each.name}", ephemeral=True))
+    return found
+
+
+CLAIM_READS: Reads = {
+    ("v1", "PersistentVolumeClaim"): Read(Kind.CLAIM, PersistentVolumeClaim, "persistentvolumeclaims", same),
+    ("v1", "PersistentVolume"): Read(Kind.VOLUME, PersistentVolume, "persistentvolumes", same),
+}
+# The reads of an audit: a gang's claims decide where it can run.
+AUDIT_READS: Reads = {**READS, ("v1", "Pod"): Read(Kind.POD, ClaimingPod, "pods", same), **CLAIM_READS}

@@ -1,0 +1,195 @@
+"""Check that a gang fits the nodes from which its volumes can be reached.
+
+A bound claim pins its pod to the nodes that its volume's node affinity and zone labels allow. If the pinned
+pods of a gang need more room than these nodes have when empty, the gang never runs. The test is necessary,
+not sufficient, as that of `capacity`. Running members are left out, because they have their nodes. Other
+constraints are left out too, and so is everything about a claim or a volume that was not read or is not
+bound. So a finding is certain for the present nodes and volumes.
+
+Source: the filters of VolumeBinding and VolumeZone of kube-scheduler 1.36 and 1.37.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from functools import cache
+from typing import NamedTuple
+
+from podium.api.claims import claims_of_pod
+from podium.api.core import Node, Pod
+from podium.api.selectors import Labels, NodeRequirement, Requirement, node_terms
+from podium.api.storage import PersistentVolume
+from podium.cluster.reader import ClusterReader
+from podium.rules.audit.capacity import ClusterCapacity, PodShape, Shortfall
+
+# Zone labels of volumes, each with the label that replaced it on nodes.
+_ZONES = {
+    "failure-domain.beta.kubernetes.io/zone": "topology.kubernetes.io/zone",
+    "failure-domain.beta.kubernetes.io/region": "topology.kubernetes.io/region",
+    "topology.kubernetes.io/zone": "topology.kubernetes.io/zone",
+    "topology.kubernetes.io/region": "topology.kubernetes.io/region",
+}
+# The requirements of which a node must meet one.
+_Alternatives = tuple[NodeRequirement, ...]
+
+
+class PinnedShortfall(NamedTuple):
+    """The shortfall of pods on the `nodes` schedulable nodes that reach the volumes of their `claims`.
+
+    `places` are the labels that the volumes require, in words.
+    """
+
+    shortfall: Shortfall
+    nodes: int
+    claims: tuple[str, ...]
+    places: tuple[str, ...]
+
+
+class _PinnedPod(NamedTuple):
+    """A pod with the nodes that reach its volumes, its pinning claims and the places of their volumes."""
+
+    shape: PodShape
+    nodes: frozenset[str]
+    claims: frozenset[str]
+    places: frozenset[str]
+
+
+class ReachableNodes:
+    """The schedulable nodes from which volumes can be reached, and the room on them when they are empty."""
+
+    def __init__(self, view: ClusterReader, capacity: ClusterCapacity, minor: int) -> None:
+        """`capacity` is that of all nodes, whose shapes of pods are used."""
+        self._view = view
+        self._capacity = capacity
+        self._minor = minor
+        nodes = view.nodes.values()
+        self._nodes = {_name(node): node for node in nodes if not (node.spec and node.spec.unschedulable)}
+        self._by_label: dict[str, dict[str, set[str]]] = {}
+        self._reaching = cache(self._meeting)
+        self._room = cache(self._room_on)
+
+    def shortfall(self, pods: Sequence[Pod], min_count: int) -> PinnedShortfall | None:
+        """Return why `min_count` of a gang's pods can never run at once because of their claims, or None.
+
+        The pods are those that are neither finished nor terminating.
+        """
+        waiting = [pod for pod in pods if not pod.spec.nodeName]
+        need = min_count - (len(pods) - len(waiting))
+        spare = len(waiting) - need
+        if not self._nodes or need < 1 or spare < 0:
+            return None
+        pinned = [found for pod in waiting if (found := self._pinned(pod)) is not None]
+        unfit = [each for each in pinned if self._fits_nowhere(each)]
+        if len(unfit) > spare:
+            first = min(unfit, key=lambda each: (len(each.nodes), sorted(each.claims)))
+            return _described(Shortfall(1, 0, first.shape.request), first.nodes, [first])
+        for nodes in sorted({each.nodes for each in pinned}, key=lambda nodes: (len(nodes), sorted(nodes))):
+            within = [each for each in pinned if each.nodes <= nodes]
+            shapes = Counter(each.shape for each in within)
+            short = self._room(nodes).shortfall(shapes, len(within) - spare)
+            if short is not None:
+                return _described(short, nodes, within)
+        return None
+
+    def _fits_nowhere(self, pod: _PinnedPod) -> bool:
+        room = self._room(pod.nodes)
+        return not room.unknown and room.room(pod.shape.request, 1) < 1
+
+    def _room_on(self, nodes: frozenset[str]) -> ClusterCapacity:
+        return ClusterCapacity((self._nodes[name] for name in sorted(nodes)), self._minor)
+
+    def _pinned(self, pod: Pod) -> _PinnedPod | None:
+        """Return a pod with the nodes that reach all its volumes; None if no claim restricts them."""
+        found: list[tuple[str, _Alternatives]] = []
+        for claim in claims_of_pod(pod):
+            volume = self._volume(pod.metadata.namespace or "", claim.name)
+            if volume is not None:
+                found += ((claim.name, terms) for terms in _restrictions(volume, zones=not claim.ephemeral))
+        if not found:
+            return None
+        nodes = frozenset[str].intersection(*(self._reaching(terms) for _, terms in found))
+        claims = frozenset(claim for claim, _ in found)
+        places = frozenset(place for _, terms in found for place in _places(terms))
+        return _PinnedPod(self._capacity.shape(pod), nodes, claims, places)
+
+    def _volume(self, namespace: str, claim: str) -> PersistentVolume | None:
+        found = self._view.claims.get((namespace, claim))
+        if found is None or found.spec is None or not found.bound:
+            return None
+        return self._view.volumes.get(found.spec.volumeName or "")
+
+    def _meeting(self, terms: _Alternatives) -> frozenset[str]:
+        """Return the names of the schedulable nodes that meet one of the terms."""
+        return frozenset().union(*map(self._meeting_all, terms))
+
+    def _meeting_all(self, term: NodeRequirement) -> set[str]:
+        met = [set().union(*self._matching(each)) for each in term.expressions]
+        return set.intersection(*met) if met else set(self._nodes)
+
+    def _matching(self, requirement: Requirement) -> Iterator[set[str]]:
+        """Yield the nodes by value of a label, where the value (or its absence) meets the requirement."""
+        by_value = self._values(requirement.key)
+        if requirement.operator == "In":
+            yield from (by_value[value] for value in requirement.values if value in by_value)
+            return
+        yield from (
+            nodes for value, nodes in by_value.items() if requirement.matches({requirement.key: value})
+        )
+        if requirement.matches({}):
+            yield self._nodes.keys() - set().union(*by_value.values())
+
+    def _values(self, key: str) -> dict[str, set[str]]:
+        """Return the names of the nodes by their value of a label."""
+        if key not in self._by_label:
+            found = defaultdict[str, set[str]](set)
+            for name, node in self._nodes.items():
+                if (value := (node.metadata.labels or {}).get(key)) is not None:
+                    found[value].add(name)
+            self._by_label[key] = dict(found)
+        return self._by_label[key]
+
+
+def _described(short: Shortfall, nodes: Collection[str], pods: Iterable[_PinnedPod]) -> PinnedShortfall:
+    claims, places = set[str](), set[str]()
+    for pod in pods:
+        claims |= pod.claims
+        places |= pod.places
+    return PinnedShortfall(short, len(nodes), tuple(sorted(claims)), tuple(sorted(places)))
+
+
+def _restrictions(volume: PersistentVolume, *, zones: bool) -> Iterator[_Alternatives]:
+    """Yield the alternatives of which a node must meet one each, to reach a volume; `zones` by its labels.
+
+    What cannot be evaluated restricts nothing.
+    """
+    affinity = volume.spec.nodeAffinity if volume.spec is not None else None
+    if affinity is not None and affinity.required is not None:
+        unreadable: dict[str, None] = {}
+        terms = node_terms(affinity.required.nodeSelectorTerms, unreadable)
+        if not unreadable:
+            # kube-scheduler compares a volume with labels alone: expressions on fields match any node.
+            yield tuple(NodeRequirement(term.expressions) for term in terms)
+    if zones:
+        yield from _zone_terms(volume.metadata.labels or {})
+
+
+def _zone_terms(labels: Labels) -> Iterator[_Alternatives]:
+    """Yield the terms of each zone label of a volume: nodes in one of its zones, or without a zone label."""
+    nowhere = NodeRequirement(tuple(Requirement(key, "DoesNotExist") for key in _ZONES))
+    for key in _ZONES.keys() & labels.keys():
+        zones = tuple(sorted({zone.strip() for zone in labels[key].split("__")}))
+        if all(zones):
+            newer = Requirement(_ZONES[key], "In", zones)
+            here = NodeRequirement((Requirement(key, "In", zones),))
+            yield nowhere, here, NodeRequirement((Requirement(key, "DoesNotExist"), newer))
+
+
+def _places(terms: _Alternatives) -> Iterator[str]:
+    """Yield the labels that terms require, in words: `topology.kubernetes.io/zone a or b`."""
+    for term in terms:
+        for each in term.expressions:
+            if each.operator == "In":
+                yield f"{each.key} {' or '.join(each.values)}"
+
+
+def _name(node: Node) -> str:
+    return node.metadata.name or ""

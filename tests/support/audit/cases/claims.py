@@ -1,0 +1,242 @@
+"""Cases for the rules about the claims of a gang's members."""
+
+from typing import Any
+
+from tests.support.audit.builders import pod_group
+from tests.support.audit.cases.case import GROUP, Case
+from tests.support.audit.claims import HOST, ZONE, claim, claiming, volume, zoned
+from tests.support.filters import builders
+
+from podium.cluster.state import Readable
+
+PINNED, SHARED = "gang-pinned", "gang-shares-exclusive-claim"
+FIELD = "spec.schedulingPolicy.gang.minCount"
+# Zone a has room for two pods of 2 cpu, zone b for four.
+NODES: list[Readable] = [zoned("a1", "a"), zoned("b1", "b"), zoned("b2", "b")]
+ONCE: dict[str, Any] = {"accessModes": ["ReadWriteOncePod"]}
+
+
+def in_zone(zone: str, *names: str) -> list[Readable]:
+    """Make claims whose volumes are in a zone."""
+    return [each for name in names for each in (claim(name, f"v-{name}"), volume(f"v-{name}", ZONE, zone))]
+
+
+def members(count: int, cpu: str = "2", **fields: Any) -> list[Readable]:
+    """Make members p0 and so on, each with a claim of its own: c0 and so on."""
+    return [claiming(f"p{at}", f"c{at}", cpu=cpu, **fields) for at in range(count)]
+
+
+def found(part: str, rule: str = GROUP) -> list[tuple[str, str, str]]:
+    return [(rule, FIELD, part)]
+
+
+CASES = [
+    Case(
+        "three pods in a zone for two",
+        PINNED,
+        [*NODES, pod_group(min_count=3), *members(3), *in_zone("a", "c0", "c1", "c2")],
+        found(
+            "3 of its pods must run at once, each with requests of 2 cpu; there is room for 2 on 1 "
+            "schedulable node when empty. No other node reaches the volumes of claims c0, c1, c2 "
+            "(topology.kubernetes.io/zone a)."
+        ),
+    ),
+    Case(
+        "pods of one claim",
+        PINNED,
+        [
+            *NODES,
+            pod_group(min_count=3),
+            *(claiming(f"p{at}", "c", cpu="2") for at in range(3)),
+            *in_zone("a", "c"),
+        ],
+        found("volumes of claim c (topology"),
+    ),
+    Case(
+        "pods of several sizes",
+        PINNED,
+        [
+            *(*NODES, pod_group(min_count=3), *in_zone("a", "c0", "c1", "c2")),
+            *(claiming(f"p{at}", f"c{at}", cpu=f"{at + 1}") for at in range(3)),
+        ],
+        found("its members request 6 cpu; 4 available on 1 schedulable node. No other node reaches"),
+    ),
+    Case(
+        "a zone without a schedulable node",
+        PINNED,
+        [
+            *(*NODES, zoned("z1", "z", unschedulable=True), pod_group(min_count=2)),
+            *(claiming("p0", "c0"), claiming("p1"), *in_zone("z", "c0")),
+        ],
+        found("room for 0 on 0 schedulable nodes when empty. No other node reaches the volumes of claim c0"),
+    ),
+    Case(
+        "a pod with volumes in two zones",
+        PINNED,
+        [
+            *NODES,
+            pod_group(min_count=1),
+            claiming("p0", "c0", "c1"),
+            *in_zone("a", "c0"),
+            *in_zone("b", "c1"),
+        ],
+        found("on 0 schedulable nodes when empty. No other node reaches the volumes of claims c0, c1"),
+    ),
+    Case(
+        "a local volume on a node that is too small",
+        PINNED,
+        [
+            *(*NODES, pod_group(min_count=2), claiming("p0", "c0", cpu="5"), claiming("p1")),
+            *(claim("c0", "v0"), volume("v0", HOST, "a1")),
+        ],
+        found("1 of its pods must run at once, each with requests of 5 cpu; there is room for 0 on 1"),
+    ),
+    Case(
+        "more pods fit nowhere than may be left out",
+        PINNED,
+        [
+            *(*NODES, pod_group(min_count=3), *members(4, "5"), *in_zone("a", "c0"), *in_zone("b", "c1")),
+        ],
+        found("for 0 on 1 schedulable node when empty. No other node reaches the volumes of claim c0"),
+    ),
+    Case(
+        "zone labels of a volume",
+        PINNED,
+        [
+            *(
+                *NODES,
+                pod_group(min_count=3),
+                *members(3),
+                claim("c0", "v"),
+                claim("c1", "v"),
+                claim("c2", "v"),
+            ),
+            builders.volume("v", labels={"failure-domain.beta.kubernetes.io/zone": "a"}),
+        ],
+        found("there is room for 2 on 1 schedulable node when empty."),
+    ),
+    Case(
+        "an ephemeral claim",
+        PINNED,
+        [
+            *(*NODES, pod_group(min_count=1), claiming("p0", ephemeral=("data",), cpu="5")),
+            *(claim("p0-data", "v"), volume("v", ZONE, "a")),
+        ],
+        found("volumes of claim p0-data"),
+    ),
+    Case(
+        "enough room in the zone",
+        PINNED,
+        [*NODES, pod_group(min_count=4), *members(4), *in_zone("b", "c0", "c1", "c2", "c3")],
+    ),
+    Case(
+        "both zones together",
+        PINNED,
+        [*NODES, pod_group(min_count=4), *members(4), *in_zone("a", "c0", "c1"), *in_zone("b", "c2", "c3")],
+    ),
+    Case(
+        "minCount can do without the rest",
+        PINNED,
+        [*NODES, pod_group(min_count=2), *members(4), *in_zone("a", "c0", "c1", "c2", "c3")],
+    ),
+    Case(
+        "a zone with two values",
+        PINNED,
+        [
+            *(*NODES, pod_group(min_count=6), *(claiming(f"p{at}", "c", cpu="2") for at in range(6))),
+            *(claim("c", "v"), volume("v", ZONE, "a", "b")),
+        ],
+    ),
+    Case(
+        "members that run have their nodes",
+        PINNED,
+        [*NODES, pod_group(min_count=3), *members(3, node="z9"), *in_zone("a", "c0", "c1", "c2")],
+    ),
+    Case(
+        "too few pods so far",
+        PINNED,
+        [*NODES, pod_group(min_count=4), *members(3), *in_zone("a", "c0", "c1", "c2")],
+    ),
+    Case(
+        "claims that are not bound, or whose volumes are unknown",
+        PINNED,
+        [*NODES, pod_group(min_count=3), *members(3), claim("c0"), claim("c1", "gone")],
+    ),
+    Case(
+        "a volume without restrictions, and one that cannot be evaluated",
+        PINNED,
+        [
+            *(*NODES, pod_group(min_count=2), *members(2, "4"), claim("c0", "v0"), claim("c1", "v1")),
+            *(
+                builders.volume("v0"),
+                builders.volume("v1", terms=[{"matchExpressions": [{"key": ZONE, "operator": "Near"}]}]),
+            ),
+        ],
+    ),
+    Case(
+        "nodes without any zone label reach a volume with one",
+        PINNED,
+        [
+            *(zoned("n1", None), pod_group(min_count=2), *members(2), claim("c0", "v"), claim("c1", "v")),
+            builders.volume("v", labels={ZONE: "a"}),
+        ],
+    ),
+    Case("a cluster without nodes", PINNED, [pod_group(min_count=1), *members(1), *in_zone("a", "c0")]),
+    Case("a basic group", PINNED, [*NODES, pod_group(), *members(3), *in_zone("a", "c0", "c1", "c2")]),
+    Case(
+        "two pods of one claim",
+        SHARED,
+        [pod_group(min_count=2), claiming("p0", "c"), claiming("p1", "c"), claim("c", **ONCE)],
+        found(
+            "2 of its pods name claim c, which one pod at a time may use (ReadWriteOncePod); minCount is 2."
+        ),
+    ),
+    Case(
+        "several claims",
+        SHARED,
+        [
+            *(pod_group(min_count=2), claim("c", **ONCE), claim("d", **ONCE), claim("e", **ONCE)),
+            *(claiming("p0", "c", "d"), claiming("p1", "c", "d"), claiming("p2", "d", "e")),
+        ],
+        found(
+            "3 of its pods name claim d, which one pod at a time may use (ReadWriteOncePod); "
+            "minCount is 2. The same holds for 1 other claim."
+        ),
+    ),
+    Case(
+        "a pod that names a claim twice",
+        SHARED,
+        [pod_group(min_count=2), claiming("p0", "c", "c"), claiming("p1"), claim("c", **ONCE)],
+    ),
+    Case(
+        "a claim that several pods may mount",
+        SHARED,
+        [
+            pod_group(min_count=2),
+            claiming("p0", "c"),
+            claiming("p1", "c"),
+            claim("c", accessModes=["ReadWriteOnce"]),
+        ],
+    ),
+    Case(
+        "a claim of each member, or of other namespaces",
+        SHARED,
+        [
+            *(pod_group(min_count=2), *members(2), claim("c0", **ONCE), claim("c1", **ONCE)),
+            claiming("other", "c0", namespace="team-b"),
+        ],
+    ),
+    Case(
+        "members that are over or going",
+        SHARED,
+        [
+            *(pod_group(min_count=2), claiming("p0", "c"), claim("c", **ONCE)),
+            *(claiming("p1", "c", phase="Succeeded"), claiming("p2", "c", terminating=True)),
+        ],
+    ),
+    Case(
+        "members that need not run together",
+        SHARED,
+        [pod_group(min_count=1), claiming("p0", "c"), claiming("p1", "c"), claim("c", **ONCE)],
+    ),
+]
