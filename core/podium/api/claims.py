@@ -43,21 +43,24 @@ class ClaimingPod(Pod):
     spec: ClaimingSpec = msgspec.field(default_factory=ClaimingSpec)
 
 
-class NamedClaim(NamedTuple):
-    """A claim of a pod, in its namespace; an `ephemeral` one belongs to the pod."""
+class PodClaim(NamedTuple):
+    """A volume of a pod that is a claim, by the names of both; an ephemeral one must belong to the pod."""
 
+    volume: str
     name: str
     ephemeral: bool
 
 
-def claims_of_pod(pod: Pod) -> list[NamedClaim]:
+def claims_of_pod(pod: Pod) -> list[PodClaim]:
     """Return the claims of a pod in the order of its volumes; none if its read has no volumes."""
-    found: list[NamedClaim] = []
+    found: list[PodClaim] = []
     for each in (pod.spec.volumes if isinstance(pod.spec, ClaimingSpec) else None) or ():
         if each.persistentVolumeClaim is not None:
-            found.append(NamedClaim(each.persistentVolumeClaim.claimName or "", ephemeral=False))
+            found.append(
+                PodClaim(each.name or "", each.persistentVolumeClaim.claimName or "", ephemeral=False)
+            )
         elif each.ephemeral is not None:
-            found.append(NamedClaim(f"{pod.metadata.name}-{each.name}", ephemeral=True))
+            found.append(PodClaim(each.name or "", f"{pod.metadata.name}-{each.name}", ephemeral=True))
     return found
 
 

@@ -27,8 +27,8 @@ from podium.api.selectors import (
     node_terms,
     selector_of,
 )
+from podium.api.volumereach import Alternatives
 from podium.schedulerplugin.features import required as required_features
-from podium.schedulerplugin.volumes.affinity import Alternatives
 from podium.schedulerplugin.volumes.attachments import (
     Attachment,
     RequiredDriver,

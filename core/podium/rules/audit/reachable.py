@@ -16,20 +16,11 @@ from typing import NamedTuple
 
 from podium.api.claims import claims_of_pod
 from podium.api.core import Node, Pod
-from podium.api.selectors import Labels, NodeRequirement, Requirement, node_terms
+from podium.api.selectors import NodeRequirement, Requirement
 from podium.api.storage import PersistentVolume
+from podium.api.volumereach import Alternatives, node_affinity, zone_terms
 from podium.cluster.reader import ClusterReader
 from podium.rules.audit.capacity import ClusterCapacity, PodShape, Shortfall
-
-# Zone labels of volumes, each with the label that replaced it on nodes.
-_ZONES = {
-    "failure-domain.beta.kubernetes.io/zone": "topology.kubernetes.io/zone",
-    "failure-domain.beta.kubernetes.io/region": "topology.kubernetes.io/region",
-    "topology.kubernetes.io/zone": "topology.kubernetes.io/zone",
-    "topology.kubernetes.io/region": "topology.kubernetes.io/region",
-}
-# The requirements of which a node must meet one.
-_Alternatives = tuple[NodeRequirement, ...]
 
 
 class PinnedShortfall(NamedTuple):
@@ -99,7 +90,7 @@ class ReachableNodes:
 
     def _pinned(self, pod: Pod) -> _PinnedPod | None:
         """Return a pod with the nodes that reach all its volumes; None if no claim restricts them."""
-        found: list[tuple[str, _Alternatives]] = []
+        found: list[tuple[str, Alternatives]] = []
         for claim in claims_of_pod(pod):
             volume = self._volume(pod.metadata.namespace or "", claim.name)
             if volume is not None:
@@ -117,7 +108,7 @@ class ReachableNodes:
             return None
         return self._view.volumes.get(found.spec.volumeName or "")
 
-    def _meeting(self, terms: _Alternatives) -> frozenset[str]:
+    def _meeting(self, terms: Alternatives) -> frozenset[str]:
         """Return the names of the schedulable nodes that meet one of the terms."""
         return frozenset().union(*map(self._meeting_all, terms))
 
@@ -156,34 +147,20 @@ def _described(short: Shortfall, nodes: Collection[str], pods: Iterable[_PinnedP
     return PinnedShortfall(short, len(nodes), tuple(sorted(claims)), tuple(sorted(places)))
 
 
-def _restrictions(volume: PersistentVolume, *, zones: bool) -> Iterator[_Alternatives]:
+def _restrictions(volume: PersistentVolume, *, zones: bool) -> Iterator[Alternatives]:
     """Yield the alternatives of which a node must meet one each, to reach a volume; `zones` by its labels.
 
     What cannot be evaluated restricts nothing.
     """
-    affinity = volume.spec.nodeAffinity if volume.spec is not None else None
-    if affinity is not None and affinity.required is not None:
-        unreadable: dict[str, None] = {}
-        terms = node_terms(affinity.required.nodeSelectorTerms, unreadable)
-        if not unreadable:
-            # kube-scheduler compares a volume with labels alone: expressions on fields match any node.
-            yield tuple(NodeRequirement(term.expressions) for term in terms)
+    unreadable: dict[str, None] = {}
+    terms = node_affinity(volume, unreadable)
+    if terms is not None and not unreadable:
+        yield terms
     if zones:
-        yield from _zone_terms(volume.metadata.labels or {})
+        yield from zone_terms(volume.metadata.labels or {})
 
 
-def _zone_terms(labels: Labels) -> Iterator[_Alternatives]:
-    """Yield the terms of each zone label of a volume: nodes in one of its zones, or without a zone label."""
-    nowhere = NodeRequirement(tuple(Requirement(key, "DoesNotExist") for key in _ZONES))
-    for key in _ZONES.keys() & labels.keys():
-        zones = tuple(sorted({zone.strip() for zone in labels[key].split("__")}))
-        if all(zones):
-            newer = Requirement(_ZONES[key], "In", zones)
-            here = NodeRequirement((Requirement(key, "In", zones),))
-            yield nowhere, here, NodeRequirement((Requirement(key, "DoesNotExist"), newer))
-
-
-def _places(terms: _Alternatives) -> Iterator[str]:
+def _places(terms: Alternatives) -> Iterator[str]:
     """Yield the labels that terms require, in words: `topology.kubernetes.io/zone a or b`."""
     for term in terms:
         for each in term.expressions:

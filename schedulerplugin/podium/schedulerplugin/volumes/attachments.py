@@ -12,9 +12,9 @@ import re
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from podium.api.claims import claims_of_pod
 from podium.api.schedulable import Schedulable, Volume
 from podium.api.storage import NO_PROVISIONER, PersistentVolume, PersistentVolumeClaim, PersistentVolumeSpec
-from podium.schedulerplugin.volumes.claims import pod_claims
 from podium.schedulerplugin.volumes.index import Volumes
 
 _GCE, _AWS, _AZURE, _CINDER, _PORTWORX = (
@@ -54,7 +54,7 @@ class RequiredDriver(NamedTuple):
 def attachments_of(pod: Schedulable, known: Volumes) -> tuple[Attachment, ...]:
     """Return the volumes that are attached for a pod; claims that do not exist count as none."""
     found = {each for volume in pod.spec.volumes or () if (each := _disk(volume)) is not None}
-    for mounted in pod_claims(pod):
+    for mounted in claims_of_pod(pod):
         claim = known.claims.get((pod.metadata.namespace or "", mounted.name))
         attachment = _of_claim(claim, known) if claim is not None else None
         if attachment is not None:

@@ -11,8 +11,8 @@ from podium.api.core import RawQuantity
 from podium.api.quantity import QuantityError, parse
 from podium.api.selectors import Selector, selector_of
 from podium.api.storage import ClaimReference, PersistentVolume, PersistentVolumeClaim
+from podium.api.volumereach import Alternatives, node_affinity
 from podium.cluster.reader import Name
-from podium.schedulerplugin.volumes.affinity import Alternatives, node_affinity
 from podium.schedulerplugin.volumes.nodeclasses import EVERYWHERE
 
 _STORAGE = "storage"

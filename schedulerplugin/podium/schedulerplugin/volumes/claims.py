@@ -10,8 +10,8 @@ this order.
 """
 
 from collections.abc import Iterator
-from typing import NamedTuple
 
+from podium.api.claims import PodClaim, claims_of_pod
 from podium.api.reads import Kind
 from podium.api.schedulable import Schedulable
 from podium.api.storage import PersistentVolumeClaim
@@ -21,29 +21,9 @@ UNBOUND = "pod has unbound immediate PersistentVolumeClaims"
 _DELAYED = "WaitForFirstConsumer"
 
 
-class PodClaim(NamedTuple):
-    """A volume of a pod that is a claim, by the names of both; an ephemeral one must belong to the pod."""
-
-    volume: str
-    name: str
-    ephemeral: bool
-
-
-def pod_claims(pod: Schedulable) -> list[PodClaim]:
-    """Return the volumes of a pod that are claims, in the order of the pod."""
-    found: list[PodClaim] = []
-    for each in pod.spec.volumes or ():
-        if each.persistentVolumeClaim is not None:
-            claim = each.persistentVolumeClaim.claimName or ""
-            found.append(PodClaim(each.name or "", claim, ephemeral=False))
-        elif each.ephemeral is not None:
-            found.append(PodClaim(each.name or "", f"{pod.metadata.name}-{each.name}", ephemeral=True))
-    return found
-
-
 def claims_of(pod: Schedulable) -> tuple[str, ...]:
     """Return the names of a pod's claims, in its namespace; the shape follows them and their volumes."""
-    return tuple(each.name for each in pod_claims(pod))
+    return tuple(each.name for each in claims_of_pod(pod))
 
 
 def claims_refusal(pod: Schedulable, known: Volumes) -> str:
@@ -66,7 +46,7 @@ def delayed(claim: PersistentVolumeClaim, known: Volumes) -> bool:
 
 def _refusals(pod: Schedulable, known: Volumes) -> Iterator[str]:
     namespace = pod.metadata.namespace or ""
-    wanted = [(each, known.claims.get((namespace, each.name))) for each in pod_claims(pod)]
+    wanted = [(each, known.claims.get((namespace, each.name))) for each in claims_of_pod(pod)]
     if known.lacks(Kind.CLAIM):
         wanted = [each for each in wanted if each[1] is not None]
     # VolumeRestrictions and VolumeZone do not look at ephemeral volumes.

@@ -9,8 +9,8 @@ Source: VolumeRestrictions of kube-scheduler 1.36 and 1.37.
 
 from typing import NamedTuple
 
+from podium.api.claims import claims_of_pod
 from podium.api.schedulable import Schedulable, Volume
-from podium.schedulerplugin.volumes.claims import pod_claims
 from podium.schedulerplugin.volumes.index import Volumes
 
 _ONE_POD = "ReadWriteOncePod"
@@ -27,7 +27,7 @@ class Disk(NamedTuple):
 
 def exclusive_claims(pod: Schedulable, known: Volumes) -> tuple[str, ...]:
     """Return the names of a pod's claims that may have one pod only; an ephemeral claim has one anyway."""
-    names = {each.name for each in pod_claims(pod) if not each.ephemeral}
+    names = {each.name for each in claims_of_pod(pod) if not each.ephemeral}
     claims = {name: known.claims.get((pod.metadata.namespace or "", name)) for name in names}
     return tuple(
         sorted(

@@ -17,8 +17,8 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from podium.api.selectors import NodeRequirement, Requirement
+from podium.api.volumereach import Alternatives
 from podium.schedulerplugin.arrays import Bools, Columns, Int32s, Rows
-from podium.schedulerplugin.volumes.affinity import Alternatives
 
 EVERYWHERE: Alternatives = (NodeRequirement(),)
 

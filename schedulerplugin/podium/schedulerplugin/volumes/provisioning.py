@@ -21,9 +21,9 @@ import numpy as np
 from podium.api.core import RawQuantity
 from podium.api.selectors import NodeRequirement, Requirement, Selector, selector_of
 from podium.api.storage import NO_PROVISIONER, CSIDriver, CSIStorageCapacity, StorageClass
+from podium.api.volumereach import Alternatives
 from podium.cluster.reader import Name
 from podium.schedulerplugin.arrays import Bools, Int64s, Rows
-from podium.schedulerplugin.volumes.affinity import Alternatives
 from podium.schedulerplugin.volumes.bindables import DelayedClaim, nanos, whole_bytes
 from podium.schedulerplugin.volumes.index import discard
 from podium.schedulerplugin.volumes.nodeclasses import (

@@ -8,24 +8,17 @@ Source: the filters of VolumeBinding and VolumeZone of kube-scheduler 1.36 and 1
 
 from typing import NamedTuple
 
+from podium.api.claims import claims_of_pod
 from podium.api.reads import Kind
 from podium.api.schedulable import Schedulable
-from podium.api.selectors import Labels, NodeRequirement, Requirement
 from podium.api.storage import PersistentVolumeClaim
-from podium.schedulerplugin.volumes.affinity import Alternatives, node_affinity
+from podium.api.volumereach import Alternatives, node_affinity, zone_terms
 from podium.schedulerplugin.volumes.bindables import DelayedClaim, delayed_claim
-from podium.schedulerplugin.volumes.claims import delayed, pod_claims
+from podium.schedulerplugin.volumes.claims import delayed
 from podium.schedulerplugin.volumes.index import Volumes
 
 # The kinds that decide about a delayed claim.
 _DECIDING = (Kind.VOLUME, Kind.CSI_DRIVER, Kind.STORAGE_CAPACITY)
-# Zone labels of volumes, each with the label that replaced it on nodes.
-_ZONES = {
-    "failure-domain.beta.kubernetes.io/zone": "topology.kubernetes.io/zone",
-    "failure-domain.beta.kubernetes.io/region": "topology.kubernetes.io/region",
-    "topology.kubernetes.io/zone": "topology.kubernetes.io/zone",
-    "topology.kubernetes.io/region": "topology.kubernetes.io/region",
-}
 
 
 class Reach(NamedTuple):
@@ -51,7 +44,7 @@ def reach(pod: Schedulable, known: Volumes, unreadable: dict[str, None]) -> Reac
     zones: set[Alternatives] = set()
     missing = False
     unbound: dict[DelayedClaim, None] = {}
-    for each in pod_claims(pod):
+    for each in claims_of_pod(pod):
         claim = known.claims.get((pod.metadata.namespace or "", each.name))
         if claim is not None and delayed(claim, known):
             for kind in filter(known.lacks, _DECIDING):
@@ -76,7 +69,7 @@ def reach(pod: Schedulable, known: Volumes, unreadable: dict[str, None]) -> Reac
                 volumes.add(terms)
         # VolumeZone does not look at ephemeral volumes.
         if volume is not None and not each.ephemeral:
-            zones.update(_zone_terms(volume.metadata.labels or {}))
+            zones.update(zone_terms(volume.metadata.labels or {}))
     return Reach(tuple(sorted(volumes)), tuple(sorted(zones)), missing, tuple(unbound))
 
 
@@ -85,22 +78,3 @@ def _not_bound(claim: PersistentVolumeClaim | None) -> str:
     if claim is None:
         return "which was not read"
     return "which is not bound, and whose StorageClass was not read"
-
-
-def _zone_terms(labels: Labels) -> list[Alternatives]:
-    """Return, for each zone label of a volume, the terms that match its nodes: in its zones, or without zone.
-
-    Several zones are joined by `__`; an old label is looked for under its new name too.
-    """
-    nowhere = NodeRequirement(tuple(sorted(Requirement(key, "DoesNotExist") for key in _ZONES)))
-    found: list[Alternatives] = []
-    for key, newer in _ZONES.items():
-        zones = tuple(sorted({zone.strip() for zone in labels[key].split("__")})) if key in labels else ()
-        if not all(zones) or not zones:
-            continue
-        terms = {nowhere, NodeRequirement((Requirement(key, "In", zones),))}
-        if newer != key:
-            old, new = Requirement(key, "DoesNotExist"), Requirement(newer, "In", zones)
-            terms.add(NodeRequirement(tuple(sorted((old, new)))))
-        found.append(tuple(sorted(terms)))
-    return found
