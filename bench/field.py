@@ -40,6 +40,16 @@ class Field:
         """Create objects; return them as stored, in any order."""
         return self._all(lambda client, document: made(client.request("POST", path, document)), documents)
 
+    def ensure(self, objects: Iterable[tuple[str, Any]]) -> None:
+        """Create objects, each at its path, unless they exist."""
+
+        def ask(client: Client, item: tuple[str, Any]) -> None:
+            code, answer = client.request("POST", *item)
+            if code not in (201, 409):
+                raise PodiumError(f"HTTP {code}: {answer}")
+
+        self._all(ask, objects)
+
     def make_groups(self, documents: Iterable[Any]) -> list[Any]:
         """Create native PodGroups."""
         return self.make(f"/apis/{API}/namespaces/{NAMESPACE}/podgroups", documents)

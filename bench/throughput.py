@@ -147,6 +147,7 @@ class Contest:
         for each in (*workload.standing, *workload.wanted):
             each["spec"]["schedulerName"] = scheduler
         self._field.make_groups(workload.groups)
+        self._field.ensure(workload.storage)
         pods = self._field.make_pods(workload.standing) + self._field.make_pods(workload.wanted)
         return {each["metadata"]["name"]: each["metadata"]["uid"] for each in pods}
 
@@ -178,7 +179,7 @@ _SUBJECTS: tuple[Callable[[Contest, Shape], Turn], ...] = (
 
 def scheduling_basic() -> Section:
     """Measure SchedulingBasic, and the memory for a large cluster; takes about ten minutes."""
-    rows = _rows("basic-1000", "numbered-1000", "basic-5000")
+    rows = _rows("basic-1000", "numbered-1000", "basic-5000", "volumes-5000")
     with exclusive(NEWEST) as server:
         now, peak = Contest(server, MEMORY_NODES).resident()
     what = (

@@ -4,9 +4,15 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
 
-from bench.field import HIGH, LOW, group, pod
+from bench.field import HIGH, LOW, NAMESPACE, group, pod
 from bench.scene import INDEX
 
+from podium.api.storage import BIND_COMPLETED
+
+DRIVER = "csi.example.com"
+CSI_NODES = "/apis/storage.k8s.io/v1/csinodes"
+VOLUMES = "/api/v1/persistentvolumes"
+CLAIMS = f"/api/v1/namespaces/{NAMESPACE}/persistentvolumeclaims"
 LOW_GANGS = 5
 LONE_PODS_A_NODE, LONE_EVICTED = 4, 3
 
@@ -15,7 +21,7 @@ class Workload(NamedTuple):
     """The objects to schedule: `standing` pods are bound, `groups` theirs, `wanted` are to be scheduled.
 
     `gang` is the group of the wanted ones. `steps` lists by names the pods to bind with their nodes, and the
-    pods to delete before.
+    pods to delete before. `storage` has other objects by the path to create them, which all rounds share.
     """
 
     nodes: int
@@ -24,6 +30,7 @@ class Workload(NamedTuple):
     wanted: list[Any]
     gang: Any
     steps: list[tuple[list[tuple[str, str]], list[str]]]
+    storage: list[tuple[str, Any]] = []  # noqa: RUF012 - a default of a tuple's field; not changed
 
 
 class Shape(NamedTuple):
@@ -51,6 +58,31 @@ def numbered(workload: Workload) -> Workload:
     for each in (*workload.standing, *workload.wanted):
         each["metadata"]["labels"] = {INDEX: each["metadata"]["name"]}
     return workload
+
+
+def volumes(nodes: int, pods: int) -> Workload:
+    """SchedulingCSIPVs: each pod has a claim of its own, which is bound to a volume of a CSI driver."""
+    workload = basic(nodes, pods)
+    storage: list[tuple[str, Any]] = []
+    for at in range(nodes):
+        drivers = [{"name": DRIVER, "nodeID": f"node-{at}", "allocatable": {"count": 39}}]
+        storage.append((CSI_NODES, {"metadata": {"name": f"node-{at}"}, "spec": {"drivers": drivers}}))
+    for each in workload.wanted:
+        name = each["metadata"]["name"]
+        common = {"accessModes": ["ReadWriteOnce"], "storageClassName": ""}
+        volume = {
+            **common,
+            "capacity": {"storage": "1Gi"},
+            "csi": {"driver": DRIVER, "volumeHandle": name},
+            "claimRef": {"namespace": NAMESPACE, "name": name},
+        }
+        annotations = {BIND_COMPLETED: "true"}
+        claim = {**common, "resources": {"requests": {"storage": "1Gi"}}, "volumeName": name}
+        storage.append((VOLUMES, {"metadata": {"name": name}, "spec": volume}))
+        storage.append((CLAIMS, {"metadata": {"name": name, "annotations": annotations}, "spec": claim}))
+        mounted = {"name": "data", "persistentVolumeClaim": {"claimName": name}}
+        each["spec"]["volumes"] = [mounted]
+    return workload._replace(storage=storage)
 
 
 def lone(nodes: int) -> Workload:
@@ -88,6 +120,12 @@ SHAPES = {
         "SchedulingBasic, 1,000 nodes, distinct labels", 2, lambda _: numbered(basic(1_000, 4_000))
     ),
     "basic-5000": Shape("SchedulingBasic, 5,000 nodes, 5,000 pods", 2, lambda _: basic(5_000, 5_000)),
+    "volumes-5000": Shape(
+        "SchedulingCSIPVs, 5,000 nodes, 5,000 pods with a volume each", 2, lambda _: volumes(5_000, 5_000)
+    ),
+    "volumes-1000": Shape(
+        "SchedulingCSIPVs, 1,000 nodes, 4,000 pods with a volume each", 2, lambda _: volumes(1_000, 4_000)
+    ),
     "lone-200": Shape("PreemptionBasic, 200 nodes, 200 preemptors", 2.5, lambda _: lone(200)),
     "numbered-200": Shape("PreemptionBasic, 200 nodes, distinct labels", 2.5, lambda _: numbered(lone(200))),
     "lone-1000": Shape("PreemptionBasic, 1,000 nodes, 1,000 preemptors", 5, lambda _: lone(1_000)),
