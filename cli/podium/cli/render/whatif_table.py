@@ -17,7 +17,13 @@ from podium.cli.render.whatif_words import (
     unit_name,
     victims_words,
 )
-from podium.schedulerplugin.preemption.outcome import Outcome, Placed, UnitVerdict, WorkloadPlan
+from podium.schedulerplugin.preemption.outcome import (
+    ClaimVolumePlan,
+    Outcome,
+    Placed,
+    UnitVerdict,
+    WorkloadPlan,
+)
 from podium.text import count, some
 
 # Maximum lengths of the lists in the table; docs/whatif.md states these numbers.
@@ -77,6 +83,14 @@ def _placements(layout: Layout, placements: Sequence[Placed]) -> None:
         return node, len(nodes[node]), some(nodes[node])
 
     layout.listing("Placement", ("NODE", "PODS", "NAMES"), list(nodes), row, limit=PLACED)
+    volumes = [(placed, volume) for placed in placements for volume in placed.volumes]
+
+    def volume_row(each: tuple[Placed, ClaimVolumePlan]) -> tuple[str | int, ...]:
+        placed, volume = each
+        return placed.pod, volume.claim, volume.volume or "(is provisioned)", placed.node
+
+    if volumes:
+        layout.listing("Volumes", ("POD", "CLAIM", "VOLUME", "NODE"), volumes, volume_row, limit=PLACED)
 
 
 def _units(layout: Layout, title: str, units: Sequence[UnitVerdict], limit: int) -> None:

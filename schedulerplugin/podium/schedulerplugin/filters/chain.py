@@ -53,6 +53,7 @@ from podium.schedulerplugin.filters.spread import TopologyLabelsFilter, Topology
 from podium.schedulerplugin.filters.volumebinding import VolumeBindingFilter
 from podium.schedulerplugin.shapes import Shape
 from podium.schedulerplugin.snapshot import Snapshot
+from podium.text import count
 
 # The number of nodes that a refusal names.
 _EXAMPLES = 3
@@ -64,12 +65,23 @@ class Refusals(NamedTuple):
     """Why no node takes a pod: each reason with how many of `nodes` it refused, and the first few by name.
 
     Each node is refused by one filter, and counts for each reason of that filter. The order is that of the
-    message. `pod` is why the pod was refused before any node was checked, empty if it was not.
+    message. `pod` is why the pod was refused before any node was checked, empty if it was not. `claims` are
+    the delayed claims that refuse nodes, each with their number, whatever other filters say.
     """
 
     nodes: int
     reasons: tuple[tuple[str, int, tuple[str, ...]], ...]
     pod: str = ""
+    claims: tuple[tuple[str, int], ...] = ()
+
+    @property
+    def about_claims(self) -> str:
+        """A sentence that names the claims without a volume, empty if there are none."""
+        if not self.claims:
+            return ""
+        (first, nodes), *others = sorted(self.claims, key=lambda each: -each[1])
+        more = f", and {count(len(others), 'other claim')} on some" if others else ""
+        return f"Claim {first} finds no volume on {count(nodes, 'node')}{more}."
 
     @property
     def message(self) -> str:
@@ -277,7 +289,8 @@ class Chain:
             if len(there):
                 reasons.append((reason, len(there), names))
         number = int(self.snapshot.alive.sum())
-        return Refusals(number, tuple(sorted(reasons, key=_counted)), pod_refusal(shape))
+        claims = self.volume_binding.refusing_claims(shape)
+        return Refusals(number, tuple(sorted(reasons, key=_counted)), pod_refusal(shape), claims)
 
     def by_name(self) -> Rows:
         """Return the rows of all nodes in the order of their names; read only."""

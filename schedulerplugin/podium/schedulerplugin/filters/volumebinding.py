@@ -58,6 +58,14 @@ class VolumeBindingFilter:
             return np.zeros(len(rows), np.int64)
         return self._find(shape).scores()[rows]
 
+    def refusing_claims(self, shape: Shape) -> tuple[tuple[str, int], ...]:
+        """Return the names of the delayed claims that refuse nodes, each with the number of nodes."""
+        if not shape.delayed:
+            return ()
+        return tuple(
+            sorted((name, nodes) for (_, name), nodes in self._find(shape).refusing_claims().items())
+        )
+
     def plan(self, pod_row: int) -> VolumePlan | None:
         """Return what is written for the claims of an assumed pod; None if it has none, or they find none."""
         return self._plans.get(pod_row)

@@ -64,9 +64,10 @@ class Obstacles(NamedTuple):
         )
 
     @property
-    def unplanned(self) -> str:
-        """A sentence on the units of composite groups, empty if there are none."""
-        return "Pods of composite groups are not preempted." if self.composites else ""
+    def remarks(self) -> str:
+        """Sentences on claims without a volume and on the units of composite groups; empty for none."""
+        composites = "Pods of composite groups are not preempted." if self.composites else ""
+        return " ".join(filter(None, (self.refusals.about_claims, composites)))
 
 
 def obstacles_without_victims(chain: Chain, shape: Shape) -> Obstacles:

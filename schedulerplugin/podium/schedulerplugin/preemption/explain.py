@@ -24,6 +24,7 @@ from podium.schedulerplugin.arrays import Bools, Rows
 from podium.schedulerplugin.preemption.decision import Decision, Obstacles
 from podium.schedulerplugin.preemption.domain import UnitResult
 from podium.schedulerplugin.preemption.outcome import (
+    ClaimVolumePlan,
     HarmLevel,
     NodeReason,
     ObjectNamer,
@@ -126,15 +127,15 @@ class Explainer:
     def _obstacles_message(self, target: PlacementTarget, obstacles: Obstacles) -> str:
         """Return what refuses the preemptor even without all units that may be preempted."""
         if not (self._units.priority[self._leads()] < target.priority).any():
-            return f"nothing has a lower priority: {obstacles.message}"
+            return f"nothing has a lower priority: {obstacles.message} {obstacles.remarks}".rstrip()
         elsewhere = obstacles.elsewhere
         if elsewhere is None:
             why = f"even without all that may be preempted: {obstacles.message}"
-            return f"{why} {obstacles.unplanned}".rstrip()
+            return f"{why} {obstacles.remarks}".rstrip()
         names = [self._unit_name(lead) for lead in elsewhere.units.tolist()]
         example = f"For node {self._snapshot.node_name(elsewhere.node)} that would be {some(names)}."
         why = f"even without all that may be preempted on the same node: {obstacles.message} {example}"
-        return f"{why} {obstacles.unplanned}".rstrip()
+        return f"{why} {obstacles.remarks}".rstrip()
 
     def _unit_name(self, lead: int) -> str:
         """Return a unit's name and the nodes of its pods."""
@@ -149,9 +150,24 @@ class Explainer:
         return f"{len(placed)} of {count(len(target.rows), 'pending pod')} fit"
 
     def _placements(self) -> Iterator[Placed]:
+        volumes = self._volumes()
         for row, node in self._placed_by_name():
             namespace, name = self._names(row)
-            yield Placed(f"{namespace}/{name}", self._snapshot.node_name(node))
+            yield Placed(f"{namespace}/{name}", self._snapshot.node_name(node), volumes.get(row, ()))
+
+    def _volumes(self) -> dict[int, tuple[ClaimVolumePlan, ...]]:
+        """Return the volumes for the unbound claims of each pod that is placed, by row."""
+        snapshot, found = self._snapshot, dict[int, tuple[ClaimVolumePlan, ...]]()
+        placed = {row: node for row, node in self._decision.placed.items() if snapshot.shape_at(row).delayed}
+        with snapshot.trial():
+            for row, node in placed.items():
+                snapshot.assume(row, node)
+                plan = self._engine.placer.chain.volume_binding.plan(row)
+                if plan is not None:
+                    bound = [(each.claim[1], each.volume) for each in plan.bound]
+                    new = [(each.claim[1], "") for each in plan.provisioned]
+                    found[row] = tuple(ClaimVolumePlan(*each) for each in sorted([*bound, *new]))
+        return found
 
     def _placed_by_name(self) -> list[tuple[int, int]]:
         """Return the preemptor's pods and their nodes (rows), by the names of the pods."""

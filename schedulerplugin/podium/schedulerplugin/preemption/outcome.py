@@ -36,11 +36,19 @@ class Outcome(StrEnum):
     NOT_JUDGED = "NotJudged"
 
 
-class Placed(msgspec.Struct, frozen=True):
-    """The node on which a pod of the preemptor would run."""
+class ClaimVolumePlan(msgspec.Struct, frozen=True):
+    """A claim of a pod that is bound when the pod is: to a volume, or (empty) to a provisioned one."""
+
+    claim: str
+    volume: str
+
+
+class Placed(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The node on which a pod of the preemptor would run, and the volumes of its unbound claims."""
 
     pod: str
     node: str
+    volumes: tuple[ClaimVolumePlan, ...] = ()
 
 
 class UnitPod(msgspec.Struct, frozen=True):
@@ -207,7 +215,7 @@ class TenantNames:
 
     def _placement(self, placed: Placed) -> Placed:
         namespace, _, name = placed.pod.partition("/")
-        return Placed(self.name("Pod", namespace, name), placed.node)
+        return msgspec.structs.replace(placed, pod=self.name("Pod", namespace, name))
 
     def _find(self, kind: str, namespace: str, name: str) -> _Named | None:
         view = self._view

@@ -156,7 +156,7 @@ def refusal(decision: Decision) -> str:
     if decision.obstacles is not None:
         even_so = decision.obstacles.message
         why = even_so if even_so != now else _NO_VICTIMS
-        return f"{now} preemption: {why} {decision.obstacles.unplanned}".rstrip()
+        return f"{now} preemption: {why} {decision.obstacles.remarks}".rstrip()
     return now
 
 

@@ -16,13 +16,14 @@ would have to fit on one node. If the volume turns out to be elsewhere, the gang
 Source: FindPodVolumes and AssumePodVolumes of kube-scheduler's volume binder, 1.36 and 1.37.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import IntEnum
 from typing import NamedTuple
 
 import numpy as np
 
 from podium.api.storage import CSIDriver, CSIStorageCapacity, PersistentVolume, StorageClass
+from podium.cluster.reader import Name
 from podium.schedulerplugin.arrays import Bools, Int64s, Rows
 from podium.schedulerplugin.volumes.bindables import DelayedClaim, bindable_volume, whole_bytes
 from podium.schedulerplugin.volumes.capacityscore import (
@@ -101,6 +102,38 @@ class _Provisioned(NamedTuple):
         )
 
 
+class _Refused:
+    """The verdict on each of some nodes, or classes of nodes, and the claim that refuses it."""
+
+    def __init__(self, size: int) -> None:
+        self.verdict: Rows = np.full(size, _VolumeVerdict.NONE, np.intp)
+        self._claims: list[Name] = []
+        # By position in `_claims`.
+        self._claim: Rows = np.full(size, -1, np.intp)
+
+    def refuse(self, where: Bools, verdict: _VolumeVerdict, claim: Name) -> None:
+        """Refuse nodes because of a claim."""
+        if where.any():
+            self.verdict[where] = verdict
+            self._claim[where] = len(self._claims)
+            self._claims.append(claim)
+
+    def of_rows(self, of_row: Rows) -> "_Refused":
+        """Return the same for the nodes of these classes."""
+        found = _Refused(0)
+        found.verdict, found._claim = self.verdict[of_row], self._claim[of_row]
+        found._claims = self._claims.copy()
+        return found
+
+    def by_claim(self, among: Bools) -> dict[Name, int]:
+        """Return how many of some nodes each claim refuses."""
+        found: dict[Name, int] = {}
+        for at, nodes in enumerate(np.bincount(self._claim[among] + 1, minlength=1).tolist()[1:]):
+            if nodes:
+                found[self._claims[at]] = found.get(self._claims[at], 0) + nodes
+        return found
+
+
 class PodVolumes:
     """The nodes where all unbound claims of a pod can get volumes.
 
@@ -111,14 +144,15 @@ class PodVolumes:
         self,
         nodes: NodeLabels,
         classes: NodeClasses,
-        refused: Rows,
+        refused: _Refused,
         *,
         matched: Sequence[_Matched],
         provisioned: Sequence[_Provisioned],
         assumed: Sequence[ClaimPlan],
     ) -> None:
         # The refusals by node row.
-        self._refused = np.where(nodes.alive, refused, _VolumeVerdict.NO_NODE)
+        self._by_row = refused
+        self._refused = np.where(nodes.alive, refused.verdict, _VolumeVerdict.NO_NODE)
         self._nodes = nodes
         self._classes = classes
         self._matched = matched
@@ -141,6 +175,10 @@ class PodVolumes:
             rows = self._refused == refusal
             if rows.any():
                 yield reason, rows
+
+    def refusing_claims(self) -> dict[Name, int]:
+        """Return the claims that refuse nodes, each with the number of nodes."""
+        return self._by_row.by_claim(self._nodes.alive)
 
     def plan(self, node: str) -> VolumePlan:
         """Return what is written if the pod is placed on a node that passes."""
@@ -235,44 +273,45 @@ class DelayedBinding:
         ]
         keys = {*self._keys(free, held), *self._keys([claim for claim, _ in reached], ())}
         classes = self._grouped(frozenset(keys))
-        refused = np.full(classes.size, _VolumeVerdict.NONE, np.intp)
-        for name in held:
-            volume = self.volumes.volume(name)
-            within = classes.satisfying(volume.reach if volume is not None else ())
-            refused[~within] = _VolumeVerdict.NO_VOLUME
-        for claim, plan in reached:
+        refused = _Refused(classes.size)
+        for key, plan in plans.items():
+            if isinstance(plan, BoundVolume):
+                volume = self.volumes.volume(plan.volume)
+                within = classes.satisfying(volume.reach if volume is not None else ())
+                refused.refuse(~within, _VolumeVerdict.NO_VOLUME, key)
+        for claim, provisioning in reached:
             within = self.provisioning.allowed(claim, classes)
-            if plan.segment is not None:
-                within &= classes.satisfying(plan.segment.reach)
-            refused[~within] = _VolumeVerdict.NO_VOLUME
+            if provisioning.segment is not None:
+                within &= classes.satisfying(provisioning.segment.reach)
+            refused.refuse(~within, _VolumeVerdict.NO_VOLUME, claim.key)
         matched: list[_Matched] = []
         for claim in unbound:
             matched.append(self._match(claim, classes, matched))
         pending = [(each, np.ones(classes.size, np.bool_)) for each in selected]
         pending += [(each.claim, each.absent) for each in matched]
         provisioned = self._provision(pending, classes, refused, summed=summed)
-        pins = {each.selected_node or "" for each in selected if not (summed and each.shareable)}
+        pins = {each.key: each.selected_node or "" for each in selected if not (summed and each.shareable)}
         pins |= {
-            each.node
+            key: each.node
             for key, each in plans.items()
             if isinstance(each, ProvisionedVolume) and not (summed and distinct[key].shareable)
         }
         return PodVolumes(
             self._nodes,
             classes,
-            self._pinned(refused[classes.of_row], pins),
+            self._pinned(refused.of_rows(classes.of_row), pins),
             matched=matched,
             provisioned=provisioned,
             assumed=list(plans.values()),
         )
 
-    def _pinned(self, refused: Rows, pins: Iterable[str]) -> Rows:
-        """Return the refusals by node row with all rows refused but those of the selected nodes."""
-        for node in pins:
-            elsewhere = np.ones(len(refused), np.bool_)
+    def _pinned(self, refused: _Refused, pins: Mapping[Name, str]) -> _Refused:
+        """Refuse all node rows but those of the selected nodes."""
+        for claim, node in pins.items():
+            elsewhere = np.ones(len(self._nodes.alive), np.bool_)
             if node in self._nodes.row:
                 elsewhere[self._nodes.row[node]] = False
-            refused[elsewhere] = _VolumeVerdict.NO_VOLUME
+            refused.refuse(elsewhere, _VolumeVerdict.NO_VOLUME, claim)
         return refused
 
     def _match(self, claim: DelayedClaim, classes: NodeClasses, earlier: Sequence[_Matched]) -> _Matched:
@@ -298,23 +337,24 @@ class DelayedBinding:
         self,
         pending: Iterable[tuple[DelayedClaim, Bools]],
         classes: NodeClasses,
-        refused: Rows,
+        refused: _Refused,
         *,
         summed: bool,
     ) -> list[_Provisioned]:
         """Return where each claim is provisioned; set in `refused` where one cannot be."""
         provisioned: list[_Provisioned] = []
         for claim, needed in pending:
-            undecided = needed & (refused == _VolumeVerdict.NONE)
+            undecided = needed & (refused.verdict == _VolumeVerdict.NONE)
             if not undecided.any():
                 continue
             allowed = self.provisioning.allowed(claim, classes)
-            refused[undecided & ~allowed] = _VolumeVerdict.NO_VOLUME
+            refused.refuse(undecided & ~allowed, _VolumeVerdict.NO_VOLUME, claim.key)
             own = [each.reserved for each in provisioned if each.reserved is not None]
             reserved = self.provisioning.reserve(claim, classes, own, summed=summed)
             if reserved is not None:
                 reserved = reserved.where(needed)
-                refused[undecided & allowed & reserved.absent] = _VolumeVerdict.NO_SPACE
+                full = undecided & allowed & reserved.absent
+                refused.refuse(full, _VolumeVerdict.NO_SPACE, claim.key)
             provisioned.append(_Provisioned(claim, needed, reserved))
         return provisioned
 

@@ -134,7 +134,8 @@ CASES = {
             *(group("high", 10, 2), *members(2)),
         ],
         [LOCAL, disk("v1", "n1"), *claims_for(2)],
-        refusal=f"0/2 nodes are available: 1 Insufficient cpu, 1 {NO_VOLUME}.",
+        refusal=f"0/2 nodes are available: 1 Insufficient cpu, 1 {NO_VOLUME}. "
+        "Claim c1 finds no volume on 2 nodes.",
         by=of("high"),
     ),
     "a gang shares a claim that many nodes may use": Case(

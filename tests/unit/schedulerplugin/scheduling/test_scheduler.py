@@ -77,7 +77,8 @@ CASES = {
         ],
         message={
             "a": "0/1 nodes are available: 1 node(s) didn't find available persistent volumes to bind. "
-            "preemption: No preemption victims found for incoming preemptor."
+            "preemption: No preemption victims found for incoming preemptor. "
+            "Claim c finds no volume on 1 node."
         },
     ),
     "the user of a claim of one pod is evicted": Case(

@@ -54,6 +54,8 @@ def compare(
         refused = dict.fromkeys(rows, "")
         for reason, where in found.refused_rows():
             refused |= {node: reason for node, row in rows.items() if where[row]}
+        refusing = sum(found.reason(row) is not None for row in rows.values())
+        assert sum(found.refusing_claims().values()) == refusing
         for node in made.nodes:
             name, wanted = name_of(node), oracle.answer(claims, node, ledger, summed=summed)
             assert found.reason(rows[name]) == wanted.reason
