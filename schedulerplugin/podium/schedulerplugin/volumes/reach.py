@@ -17,9 +17,6 @@ from podium.schedulerplugin.volumes.bindables import DelayedClaim, delayed_claim
 from podium.schedulerplugin.volumes.claims import delayed
 from podium.schedulerplugin.volumes.index import Volumes
 
-# The kinds that decide about a delayed claim.
-_DECIDING = (Kind.VOLUME, Kind.CSI_DRIVER, Kind.STORAGE_CAPACITY)
-
 
 class Reach(NamedTuple):
     """For each bound volume, the terms of which a node must meet one: by node affinity, by zone label.
@@ -47,10 +44,9 @@ def reach(pod: Schedulable, known: Volumes, unreadable: dict[str, None]) -> Reac
     for each in claims_of_pod(pod):
         claim = known.claims.get((pod.metadata.namespace or "", each.name))
         if claim is not None and delayed(claim, known):
-            for kind in filter(known.lacks, _DECIDING):
-                unreadable[f"the claim of volume {each.volume}, for objects of kind {kind} were not read"] = (
-                    None
-                )
+            # Drivers and capacities that were not read refuse nothing, but volumes may be there.
+            if known.lacks(Kind.VOLUME):
+                unreadable[f"the claim of volume {each.volume}, because no volumes were read"] = None
             unbound[delayed_claim(claim, unreadable)] = None
             continue
         if claim is None or not claim.bound or claim.spec is None:

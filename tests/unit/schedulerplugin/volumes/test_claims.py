@@ -154,10 +154,7 @@ def test_a_pod_with_usable_claims_is_not_refused(spec: dict[str, Any], objects: 
 
 DELAYED = [claim("a", storageClassName="wait"), WAIT]
 UNKNOWN: list[tuple[str, dict[str, Any], Sequence[object], Kind | None, str]] = [
-    *(
-        (f"{kind} not read", mounts("a"), DELAYED, kind, f"for objects of kind {kind} were not read")
-        for kind in (Kind.VOLUME, Kind.CSI_DRIVER, Kind.STORAGE_CAPACITY)
-    ),
+    ("volumes not read", mounts("a"), DELAYED, Kind.VOLUME, "because no volumes were read"),
     ("claims not read", mounts("a"), [], Kind.CLAIM, "which was not read"),
     ("ephemeral claims not read", mounts(ephemeral=["a"]), [], Kind.CLAIM, "which was not read"),
     (
@@ -179,6 +176,11 @@ def test_claims_that_are_not_known_are_not_evaluated(
     """The words name the volume of the pod, because copies of the pod have other claims."""
     _, unknown = shape(spec, objects, [unread] if unread is not None else [])
     assert (unknown.refused, unknown.missing) == ("", (f"the claim of volume a, {why}",))
+
+
+def test_capacities_that_were_not_read_refuse_nothing() -> None:
+    _, judged = shape(mounts("a"), DELAYED, [Kind.CSI_DRIVER, Kind.STORAGE_CAPACITY])
+    assert (judged.refused, judged.missing) == ("", ())
 
 
 def test_volumes_that_were_not_read_refuse_nothing() -> None:
