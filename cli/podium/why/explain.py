@@ -162,7 +162,8 @@ def _of_pod(pod: Schedulable, reading: WhyInput) -> Account:
     gone = departures([pod], group, victims, reading.past, reading.known, reading.name_of)
     state = state_of(pod)
     judged = _judged(group, reading) if group is not None else None
-    pending = Pending([pod], divergence_fix=judged.fix if judged is not None else "")
+    fix = judged.fix if judged is not None else ""
+    pending = Pending([pod], None, fix, _provisioning([pod], reading))
     waiting = _waits(name, pending, reading) if state is RunState.WAITING else ()
     subject = Subject(
         kind="Pod",
@@ -188,7 +189,8 @@ def _of_group(key: GroupKey, reading: WhyInput) -> Account | None:
     for pod in pods:
         by_state[state_of(pod)].append(pod)
     judged = _judged(group, reading) if group is not None else None
-    pending = Pending(by_state[RunState.WAITING], group, judged.fix if judged is not None else "")
+    fix, waiting_pods = judged.fix if judged is not None else "", by_state[RunState.WAITING]
+    pending = Pending(waiting_pods, group, fix, _provisioning(waiting_pods, reading))
     victims = [
         victim,
         *(Victim("Pod", key.namespace, pod.metadata.name or "", pod.metadata.uid or "") for pod in pods),
@@ -270,6 +272,14 @@ def _verdict(
     if not reading.unread & {Kind.CLAIM, Kind.VOLUME, Kind.STORAGE_CLASS}:
         return found
     return MissingInput("its volumes were", "persistentvolumeclaims, persistentvolumes and storageclasses")
+
+
+def _provisioning(pods: Iterable[Schedulable], reading: WhyInput) -> dict[str, str]:
+    """Return the unbound claims of pods that have a selected node, with the nodes."""
+    claims = reading.view.claims
+    names = ((pod.metadata.namespace or "", claim) for pod in pods for claim in claims_of(pod))
+    found = ((name, claims[name]) for name in names if name in claims)
+    return {claim: each.selected_node for (_, claim), each in found if each.selected_node and not each.bound}
 
 
 def _judged(group: PodGroup, reading: WhyInput) -> JudgedGroup:

@@ -23,6 +23,7 @@ from podium.why.model import Wait
 SCHEDULER_SAYS = "SchedulerSays"
 NOT_TRIED = "NotTried"
 RESERVED_NODE = "NodeReserved"
+CLAIMS_UNBOUND = "ClaimsUnbound"
 NO_PREEMPTION = "MayNotPreempt"
 NOT_READ = "NotRead"
 
@@ -51,12 +52,14 @@ _FIXES: Mapping[Blocker, str] = {
 class Pending(NamedTuple):
     """The pending pods as stored, and the group if the query names a group.
 
-    `divergence_fix` is the audit's fix for a group whose pods differ from it; else empty.
+    `divergence_fix` is the audit's fix for a group whose pods differ from it; else empty. `provisioning` are
+    their unbound claims that have a selected node, each with the node.
     """
 
     pods: Sequence[Schedulable]
     group: PodGroup | None = None
     divergence_fix: str = ""
+    provisioning: Mapping[str, str] = {}
 
     @property
     def scheduler(self) -> str:
@@ -87,10 +90,11 @@ def waits(
     if kept:
         yield from _refused(found, pending, since)
     yield from _reserved(pending, there)
+    yield from _unbound(pending)
     wait = _scheduler_message(pending)
     if wait is not None:
         yield wait
-    elif not kept:
+    elif not kept and not pending.provisioning:
         yield Wait(
             cause=NOT_TRIED,
             message=f"{pending.scheduler} has not reported on it yet",
@@ -184,6 +188,19 @@ def _reserved(pending: Pending, there: Mapping[str, Sequence[Pod]]) -> Iterator[
         message=f"a preemption for it is in progress: {kind} {some(nodes)} reserved{going}",
         fix="wait until the victims terminate, at most their grace periods",
     )
+
+
+def _unbound(pending: Pending) -> Iterator[Wait]:
+    """Yield the claims of the pods that a provisioner must bind first."""
+    if pending.provisioning:
+        claims = [f"{claim} (node {node})" for claim, node in pending.provisioning.items()]
+        kind = "claim" if len(claims) == 1 else "claims"
+        yield Wait(
+            cause=CLAIMS_UNBOUND,
+            message=f"its node is chosen, and a volume is awaited for {kind} {some(claims)}",
+            fix="check the claim's events and the log of its provisioner; after bindTimeoutSeconds the "
+            "scheduler tries again",
+        )
 
 
 def _fix(cause: Blocker, pending: Pending) -> str:

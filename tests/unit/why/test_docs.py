@@ -12,7 +12,7 @@ from podium.why import model, pending
 ROOT = Path(__file__).parents[3]
 DOCS = ROOT.joinpath("docs", "why.md").read_text("utf-8")
 OWN = (
-    *(pending.SCHEDULER_SAYS, pending.NOT_TRIED, pending.RESERVED_NODE),
+    *(pending.SCHEDULER_SAYS, pending.NOT_TRIED, pending.RESERVED_NODE, pending.CLAIMS_UNBOUND),
     *(pending.NO_PREEMPTION, pending.NOT_READ),
 )
 

@@ -9,6 +9,7 @@ from tests.support.why.objects import (
     condition,
     file,
     group,
+    named,
     node,
     pod,
     podium,
@@ -170,6 +171,31 @@ CASES: dict[str, Case] = {
         ["NotTried"],
         "typo-scheduler has not reported on it yet",
         "the spelling of spec.schedulerName",
+    ),
+    "a volume is being created": (
+        [
+            pod("x", volumes=[{"name": "data", "persistentVolumeClaim": {"claimName": "data-0"}}]),
+            named(
+                "v1",
+                "PersistentVolumeClaim",
+                "data-0",
+                metadata={"annotations": {"volume.kubernetes.io/selected-node": "n1"}},
+                spec={"storageClassName": "fast"},
+            ),
+            named(
+                "storage.k8s.io/v1",
+                "StorageClass",
+                "fast",
+                None,
+                provisioner="csi.example.com",
+                volumeBindingMode="WaitForFirstConsumer",
+            ),
+            named("v1", "PersistentVolume", "other", None, spec={}),
+        ],
+        "pod a/x",
+        ["ClaimsUnbound"],
+        "a volume is awaited for claim data-0 (node n1)",
+        "the log of its provisioner",
     ),
     "a preemption under way": (
         [
