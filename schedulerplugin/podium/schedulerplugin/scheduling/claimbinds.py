@@ -44,6 +44,8 @@ from podium.text import listed
 
 # For so long a withdrawal may take to be seen; then the entry is tried in any case.
 _SEEN_SECONDS = 10.0
+# After an error the decision is looked at again when it changes, or after so long.
+_AGAIN_SECONDS = 60.0
 
 
 class ClaimPhase(Enum):
@@ -167,21 +169,29 @@ class ClaimBinds:
         settling = (self._open[number].until for number in self._settling)
         return min(chain(settling, () if first is None else (first,)), default=None)
 
-    def advance(self, changes: ClaimChanges, moment: Moment) -> list[Effect]:
-        """Look at the decisions that changed, or whose time is over; return what is to be done next."""
+    def advance(self, changes: ClaimChanges, effects: list[Effect], moment: Moment) -> None:
+        """Look at the decisions that changed, or whose time is over; add what is to be done next.
+
+        An error concerns one of them, which is looked at again later; the others come next.
+        """
         numbers, self._touched = self._touched, set()
         for claim in (*changes.claims, *changes.given_up):
             numbers |= self._of_claim.get(claim, set())
         for key in changes.keys:
             numbers |= self._of_key.get(key, set())
         numbers.update(self._overdue(moment.seconds))
-        effects: list[Effect] = []
-        for number in sorted(numbers & self._open.keys()):
+        left = sorted(numbers & self._open.keys(), reverse=True)
+        while left:
+            number = left.pop()
             pending = self._open[number]
-            if not pending.why and (why := self._obstacle(pending, changes.given_up, moment.seconds)):
-                self._stop(number, why, changes.given_up, moment.seconds)
-            effects += self._proceed(number, moment.seconds)
-        return effects
+            try:
+                if not pending.why and (why := self._obstacle(pending, changes.given_up, moment.seconds)):
+                    self._stop(number, why, changes.given_up, moment.seconds)
+                effects += self._proceed(number, moment.seconds)
+            except BaseException:
+                pending.until = moment.seconds + _AGAIN_SECONDS
+                self._touched.update(left)
+                raise
 
     def _overdue(self, now: float) -> Iterator[int]:
         due = self.due()

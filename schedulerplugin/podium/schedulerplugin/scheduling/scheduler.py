@@ -273,9 +273,11 @@ class Scheduler:
         touched, changes.touched = changes.touched, set()
         claims, changes.claims = changes.claims, set()
         given_up, changes.given_up = changes.given_up, set()
-        effects += self.claim_binds.advance(ClaimChanges(claims, given_up, touched), moment)
-        touched |= changes.touched
-        changes.touched = set()
+        try:
+            self.claim_binds.advance(ClaimChanges(claims, given_up, touched), effects, moment)
+        finally:
+            changes.touched |= touched
+        touched, changes.touched = changes.touched, set()
         if changes.gated:
             changes.gated = False
             touched.update(self.queue.keys(EntryPhase.GATED, EntryPhase.PREEMPTING))

@@ -16,6 +16,9 @@ from tests.support.scheduling.storagerig import StorageWorld
 from tests.support.volumes import manifests
 from tests.support.volumes.manifests import DRIVER, claim, decoded, storage_class, volume
 
+from podium.schedulerplugin.scheduling.claimbinds import ClaimBinds
+from podium.schedulerplugin.scheduling.effects import PodRef
+
 TIMEOUT = 600
 LOCAL = storage_class(manifests.LOCAL)
 SHARED = storage_class("shared", DRIVER)
@@ -335,6 +338,27 @@ def test_a_gang_of_higher_priority_preempts_beside_the_room_of_one_that_waits() 
     made.later(20)
     assert (sorted(made.bound()), made.evicted()) == (["gang-0", "gang-1"], ["low"])
     assert made.claim("c0") == ("", "")
+
+
+def test_an_error_about_one_decision_does_not_stop_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is looked at again after a minute, also without a change."""
+    made = provisioned(pods=2)
+    made.write()
+    check, broken = ClaimBinds._lost, True
+
+    def lost(self: ClaimBinds, ref: PodRef, node: str) -> str:
+        assert ref.name != "p0" or not broken, "a bug"
+        return check(self, ref, node)
+
+    monkeypatch.setattr(ClaimBinds, "_lost", lost)
+    with pytest.raises(AssertionError, match="a bug"):
+        made.control()
+    made.scheduler.on_error(made.moment)
+    made.run()
+    assert list(made.bound()) == ["p1"]
+    broken = False
+    made.later(60)
+    assert sorted(made.bound()) == ["p0", "p1"]
 
 
 # --- takeovers ------------------------------------------------------------------------------------------
