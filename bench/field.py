@@ -31,7 +31,10 @@ class Field:
         self.classes = self.make("/apis/scheduling.k8s.io/v1/priorityclasses", classes)
         room = {"cpu": "4", "memory": "32Gi", "pods": "110"}
         documents = [
-            {"metadata": {"name": f"node-{index}"}, "status": {"capacity": room, "allocatable": room}}
+            {
+                "metadata": {"name": f"node-{index}", "labels": {"kubernetes.io/hostname": f"node-{index}"}},
+                "status": {"capacity": room, "allocatable": room},
+            }
             for index in range(nodes)
         ]
         self.nodes = self.make("/api/v1/nodes", documents)
@@ -49,6 +52,19 @@ class Field:
                 raise PodiumError(f"HTTP {code}: {answer}")
 
         self._all(ask, objects)
+
+    def make_available(self) -> None:
+        """Set the phase of all volumes that are not bound, as the volume controller does a moment later."""
+        code, listed = self._server.request("GET", "/api/v1/persistentvolumes")
+        assert code == 200, listed
+        free = [each["metadata"]["name"] for each in listed["items"] if not each["spec"].get("claimRef")]
+        body, merge = {"status": {"phase": "Available"}}, "application/merge-patch+json"
+        self._all(
+            lambda client, name: client.request(
+                "PATCH", f"/api/v1/persistentvolumes/{name}/status", body, merge
+            ),
+            free,
+        )
 
     def make_groups(self, documents: Iterable[Any]) -> list[Any]:
         """Create native PodGroups."""

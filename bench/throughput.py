@@ -28,6 +28,7 @@ from bench.livescheduler import podium_scheduling
 from bench.results import Row, Section, spread
 from bench.workloads import LONE_PODS_A_NODE, LOW_GANGS, SHAPES, Shape, Workload
 from tests.support.servers import Server, exclusive
+from tests.support.volumes.controllers import volume_controller
 
 from podium.controlplane.releases import NEWEST
 from podium.documents import packagedata
@@ -132,7 +133,8 @@ class Contest:
         self, workload: Workload, name: str, run: Callable[[Workload], contextlib.AbstractContextManager[int]]
     ) -> Turn:
         uids = self._laid_out(workload, name)
-        with _listening(self._server, workload) as heard, run(workload) as pid:
+        binding = volume_controller(self._server) if workload.binds else contextlib.nullcontext()
+        with binding, _listening(self._server, workload) as heard, run(workload) as pid:
             before, began = rig.processor_seconds(pid), time.perf_counter()
             if workload.gang:
                 self._field.make_groups([workload.gang])
@@ -148,6 +150,8 @@ class Contest:
             each["spec"]["schedulerName"] = scheduler
         self._field.make_groups(workload.groups)
         self._field.ensure(workload.storage)
+        if workload.binds:
+            self._field.make_available()
         pods = self._field.make_pods(workload.standing) + self._field.make_pods(workload.wanted)
         return {each["metadata"]["name"]: each["metadata"]["uid"] for each in pods}
 

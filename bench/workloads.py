@@ -7,9 +7,11 @@ from typing import Any, NamedTuple
 from bench.field import HIGH, LOW, NAMESPACE, group, pod
 from bench.scene import INDEX
 
-from podium.api.storage import BIND_COMPLETED
+from podium.api.storage import BIND_COMPLETED, NO_PROVISIONER
 
 DRIVER = "csi.example.com"
+LOCAL = "local"
+HOST = "kubernetes.io/hostname"
 CSI_NODES = "/apis/storage.k8s.io/v1/csinodes"
 VOLUMES = "/api/v1/persistentvolumes"
 CLAIMS = f"/api/v1/namespaces/{NAMESPACE}/persistentvolumeclaims"
@@ -21,7 +23,8 @@ class Workload(NamedTuple):
     """The objects to schedule: `standing` pods are bound, `groups` theirs, `wanted` are to be scheduled.
 
     `gang` is the group of the wanted ones. `steps` lists by names the pods to bind with their nodes, and the
-    pods to delete before. `storage` has other objects by the path to create them, which all rounds share.
+    pods to delete before. `storage` has other objects by the path to create them, which rounds may share.
+    `binds` says that the volume controller of Kubernetes runs, and binds the claims of the pods.
     """
 
     nodes: int
@@ -31,6 +34,7 @@ class Workload(NamedTuple):
     gang: Any
     steps: list[tuple[list[tuple[str, str]], list[str]]]
     storage: list[tuple[str, Any]] = []  # noqa: RUF012 - a default of a tuple's field; not changed
+    binds: bool = False
 
 
 class Shape(NamedTuple):
@@ -85,6 +89,33 @@ def volumes(nodes: int, pods: int) -> Workload:
     return workload._replace(storage=storage)
 
 
+def delayed(nodes: int, pods: int, serial: int) -> Workload:
+    """Pods with a claim each that is bound to a local volume of the node that the pod gets."""
+    workload = basic(nodes, pods)
+    classes = "/apis/storage.k8s.io/v1/storageclasses"
+    local = {
+        "metadata": {"name": LOCAL},
+        "provisioner": NO_PROVISIONER,
+        "volumeBindingMode": "WaitForFirstConsumer",
+    }
+    storage: list[tuple[str, Any]] = [(classes, local)]
+    common = {"accessModes": ["ReadWriteOnce"], "storageClassName": LOCAL}
+    for at, each in enumerate(workload.wanted):
+        name = f"{each['metadata']['name']}-{serial}"
+        host = {"key": HOST, "operator": "In", "values": [f"node-{at % nodes}"]}
+        volume = {
+            **common,
+            "capacity": {"storage": "1Gi"},
+            "local": {"path": "/disk"},
+            "nodeAffinity": {"required": {"nodeSelectorTerms": [{"matchExpressions": [host]}]}},
+        }
+        claim = {**common, "resources": {"requests": {"storage": "1Gi"}}}
+        storage.append((VOLUMES, {"metadata": {"name": name}, "spec": volume}))
+        storage.append((CLAIMS, {"metadata": {"name": name}, "spec": claim}))
+        each["spec"]["volumes"] = [{"name": "data", "persistentVolumeClaim": {"claimName": name}}]
+    return workload._replace(storage=storage, binds=True)
+
+
 def lone(nodes: int) -> Workload:
     """PreemptionBasic: every node is full, and as many preemptors as nodes need most of one each."""
     standing = [
@@ -122,6 +153,11 @@ SHAPES = {
     "basic-5000": Shape("SchedulingBasic, 5,000 nodes, 5,000 pods", 2, lambda _: basic(5_000, 5_000)),
     "volumes-5000": Shape(
         "SchedulingCSIPVs, 5,000 nodes, 5,000 pods with a volume each", 2, lambda _: volumes(5_000, 5_000)
+    ),
+    "delayed-1000": Shape(
+        "1,000 nodes, 2,000 pods with a claim each that is bound with the pod",
+        2,
+        partial(delayed, 1_000, 2_000),
     ),
     "volumes-1000": Shape(
         "SchedulingCSIPVs, 1,000 nodes, 4,000 pods with a volume each", 2, lambda _: volumes(1_000, 4_000)
