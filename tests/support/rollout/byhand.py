@@ -167,6 +167,32 @@ def once(*statuses: Document) -> Script:
 
     def script(pod: Document, look: int) -> Document | None:
         del pod
-        return json.loads(json.dumps(statuses[look])) if look < len(statuses) else None
+        return _copy(statuses[look]) if look < len(statuses) else None
 
     return script
+
+
+def shown(seen: Callable[[], int], *statuses: Document) -> Script:
+    """Return a script that writes one status to all pods, and the next when a client has seen it.
+
+    `seen` returns how many lists of pods have begun. Of two lists after the last write, the first is over.
+    """
+    written: dict[str, int] = {}
+    position, last = 0, seen()
+
+    def script(pod: Document, look: int) -> Document | None:
+        nonlocal position, last
+        del look
+        if written and seen() >= last + 2:
+            position = min(position + 1, len(statuses) - 1)
+        if written.get(pod["metadata"]["uid"]) == position:
+            return None
+        written[pod["metadata"]["uid"]], last = position, seen()
+        return _copy(statuses[position])
+
+    return script
+
+
+def _copy(status: Document) -> Document:
+    copied: Document = json.loads(json.dumps(status))
+    return copied

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from tests.support.doctor.running import about, doctor
 from tests.support.install.scene import MERGE, NAMESPACE, json_of, podium, settled, webhook
-from tests.support.proxy import Proxy, Refuse, Where
-from tests.support.rollout.byhand import NODE, ByHand, by_hand, once
+from tests.support.proxy import Delay, Proxy, Refuse, Where
+from tests.support.rollout.byhand import NODE, ByHand, by_hand, once, shown
 from tests.support.rollout.objects import WAITING, Document, container, crashing, exited, running, waiting
 from tests.support.servers import Server, exclusive
 from tests.support.waiting import until
@@ -32,8 +32,9 @@ _FIRST = "controller"
 _UNDONE = "; all changes were undone\n"
 _QUOTA = f"/api/v1/namespaces/{NAMESPACE}/resourcequotas"
 _READY = running(ready=True)
+_PODS = Where(f"/{NAMESPACE}/pods$", "GET")
 # A process that exits at each start, with the restarts of a kubelet: the first is immediate.
-_CRASHES = once(
+_CRASHES = (
     waiting("ContainerCreating"),
     container({"terminated": exited()}),
     running(restarts=1, last=exited()),
@@ -75,11 +76,14 @@ def _failed(kubelet: ByHand, *arguments: str, kubeconfig: Path | None = None) ->
     return [line.removeprefix("podium: ") for line in done.stderr.splitlines()]
 
 
-def test_a_crash_is_shown_with_the_last_lines_of_its_log(kubelet: ByHand, before: dict[str, Any]) -> None:
+def test_a_crash_is_shown_with_the_last_lines_of_its_log(
+    kubelet: ByHand, before: dict[str, Any], tmp_path: Path
+) -> None:
     """Early, and before the undo deletes the pod; the waiting line had the cause already."""
-    kubelet.script = _CRASHES
     kubelet.logs[(_FIRST, False)] = _LOG
-    lines = _failed(kubelet, "--timeout=90s")
+    with Proxy(kubelet.server).running() as proxy, proxy.fault(_PODS, Delay(0.0)) as lists:
+        kubelet.script = shown(lambda: lists.hits, *_CRASHES)
+        lines = _failed(kubelet, "--timeout=90s", kubeconfig=proxy.kubeconfig(tmp_path))
     crashed = f"CrashLoopBackOff: container {_FIRST} exited 3 times, last with code 1"
     assert crashed in lines[-1]
     assert "time limit" not in lines[-1]
@@ -170,7 +174,7 @@ def test_without_the_right_to_read_pods_it_says_so(
 ) -> None:
     kubelet.script = once(running())
     refused = Refuse(403, "Forbidden")
-    with Proxy(kubelet.server).running() as proxy, proxy.fault(Where(f"/{NAMESPACE}/pods$", "GET"), refused):
+    with Proxy(kubelet.server).running() as proxy, proxy.fault(_PODS, refused):
         lines = _failed(kubelet, "--timeout=3s", kubeconfig=proxy.kubeconfig(tmp_path))
     assert any(line.startswith("pods not read: ") and "the proxy says 403" in line for line in lines), lines
     assert settled(kubelet.server) == before
