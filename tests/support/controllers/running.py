@@ -3,7 +3,6 @@
 import contextlib
 import itertools
 import json
-import subprocess
 import sys
 import time
 from collections.abc import Iterator
@@ -12,8 +11,9 @@ from typing import Any, NamedTuple
 
 from tests.support.connection.cluster import CONTAINER, NATIVE
 from tests.support.servers import Server, exclusive
+from tests.support.starting import start
 from tests.support.waiting import comes, until
-from tests.support.webhooks.running import Running, ending
+from tests.support.webhooks.running import LOG, Running, ending
 
 from podium.api.groups import GROUP_LABEL, NATIVE_GROUP, PODIUM_GROUP
 from podium.controlplane.releases import NEWEST, RELEASES
@@ -48,13 +48,10 @@ def launch(kubeconfig: Path, folder: Path, lease: tuple[str, str] | None, *argum
     return spawn([*line, "--metrics-port=0", "--log-format=json", *arguments], folder)
 
 
-def spawn(line: list[str], folder: Path) -> Controller:
+def spawn(line: list[str], folder: Path, *, fresh: bool = False) -> Controller:
     """Start a process that logs into a folder."""
     folder.mkdir(parents=True)
-    # The name under which Running reads it.
-    with (folder / "webhook.log").open("wb") as log:
-        here = Path(__file__).parents[3]
-        started = subprocess.Popen(line, cwd=here, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+    started = start(line, folder / LOG, folder=Path(__file__).parents[3], fresh=fresh)
     return Controller(started, folder, 0)
 
 

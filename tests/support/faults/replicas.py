@@ -2,7 +2,6 @@
 
 import contextlib
 import signal
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,7 +11,8 @@ import msgspec
 from tests.support.balancer import Backend, Balancer
 from tests.support.faults.replica import Wanted
 from tests.support.servers import Server
-from tests.support.webhooks.running import Running, free_port
+from tests.support.starting import start
+from tests.support.webhooks.running import LOG, Running, free_port
 
 _SHOWN = 3000
 _HERE = Path(__file__).parents[3]
@@ -38,9 +38,7 @@ class Fleet:
             port=port or free_port(), url=f"https://127.0.0.1:{self.balancer.port}", **self.wanted
         )
         line = [sys.executable, "-m", "tests.support.faults.replica", msgspec.json.encode(wanted).decode()]
-        with (folder / "webhook.log").open("wb") as log:
-            process = subprocess.Popen(line, cwd=_HERE, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
-        started = Running(process, folder, wanted.port)
+        started = Running(start(line, folder / LOG, folder=_HERE), folder, wanted.port)
         self.replicas.append(started)
         started.wait_ready()
         self.balancer.add(_backend(started))

@@ -144,11 +144,14 @@ class Installation:
         arguments.append(f"--config={self._configuration(component, Path(file).name, folder)}")
         kubeconfig = Account(self.server, NAMESPACE, f"podium-{component}").kubeconfig(folder)
         arguments.append(f"--kubeconfig={kubeconfig}")
+        # Fresh, because their memory is measured.
         if component == "webhook":
-            running: Running = launch_webhook(self.server, folder, *arguments, "--host-name=127.0.0.1")
+            running: Running = launch_webhook(
+                self.server, folder, *arguments, "--host-name=127.0.0.1", fresh=True
+            )
         else:
             line = [str(_PODIUM), component, *arguments, "--metrics-port=0", "--log-format=json"]
-            running = spawn(line, folder / "process")
+            running = spawn(line, folder / "process", fresh=True)
         limit = parse(container["resources"]["limits"]["memory"], Scale.ONE)
         self.processes[name] = Watched(name, running, limit)
 

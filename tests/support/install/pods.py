@@ -6,7 +6,6 @@ they are processes of this machine.
 
 import contextlib
 import os
-import subprocess
 import sys
 import threading
 from collections.abc import Iterator
@@ -17,7 +16,8 @@ from tests.support.controllers.running import Controller
 from tests.support.install.scene import NAMESPACE, json_of, launched_beside
 from tests.support.rights import Account
 from tests.support.servers import Server
-from tests.support.webhooks.running import free_port
+from tests.support.starting import start
+from tests.support.webhooks.running import LOG, free_port
 from tests.unit.manifests.test_modes import configured, rendered
 
 _MODE = "scheduler"
@@ -63,6 +63,4 @@ def _launch(server: Server, folder: Path, deployment: dict[str, Any], index: int
     else:
         line.append(f"--lease={NAMESPACE}/{name}")
     environment = {**os.environ, "POD_NAME": f"{name}-{index}", "POD_IP": _ADDRESS}
-    with (own / "webhook.log").open("wb") as log:
-        process = subprocess.Popen(line, env=environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
-    return Controller(process, own, 0)
+    return Controller(start(line, own / LOG, environ=environment), own, 0)

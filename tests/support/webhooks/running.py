@@ -18,8 +18,11 @@ from pathlib import Path
 from typing import Any
 
 from tests.support.servers import Server
+from tests.support.starting import Started, start
 from tests.support.waiting import PATIENCE_SECONDS, comes
 
+# The output of each process, in its folder.
+LOG = "webhook.log"
 _ADDRESS = "127.0.0.1"
 # Below the ports of outgoing connections in Linux.
 _PORTS = range(20_000, 32_000)
@@ -30,7 +33,7 @@ _PODIUM = Path(sys.executable).with_name("podium")
 class Running:
     """A process that serves, or served; `log` has its whole output."""
 
-    process: "subprocess.Popen[bytes]"
+    process: Started
     folder: Path
     port: int
     metrics_port: int = field(default=0)
@@ -47,7 +50,7 @@ class Running:
     @property
     def log(self) -> str:
         """Return its standard error so far."""
-        return (self.folder / "webhook.log").read_text(encoding="utf-8", errors="replace")
+        return (self.folder / LOG).read_text(encoding="utf-8", errors="replace")
 
     @property
     def events(self) -> list[dict[str, Any]]:
@@ -114,7 +117,7 @@ def free_port() -> int:
             return port
 
 
-def launch(server: Server, folder: Path, *arguments: str) -> Running:
+def launch(server: Server, folder: Path, *arguments: str, fresh: bool = False) -> Running:
     """Start the process without waiting; it registers under its own URL unless the arguments differ.
 
     `folder` gets its log and, unless the arguments differ, its certificates.
@@ -127,9 +130,7 @@ def launch(server: Server, folder: Path, *arguments: str) -> Running:
         line.append(f"--register-url=https://{_ADDRESS}:{port}")
     if not _given(arguments, "--cert-", "--provided-"):
         line.append(f"--cert-dir={folder / 'certificates'}")
-    with (folder / "webhook.log").open("wb") as log:
-        process = subprocess.Popen(line, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
-    return Running(process, folder, port)
+    return Running(start(line, folder / LOG, fresh=fresh), folder, port)
 
 
 def _given(arguments: tuple[str, ...], *stems: str) -> bool:
