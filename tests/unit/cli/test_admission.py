@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.support.shell import run
+from tests.support.calling import call
 from tools import podfields
 
 CLASS = "apiVersion: scheduling.k8s.io/v1\nkind: PriorityClass\nmetadata: {name: high}\nvalue: 5\n"
@@ -32,9 +32,9 @@ def _admit(folder: Path, text: str, *options: str, existing: str = "") -> tuple[
     if existing:
         (folder / "existing.yaml").write_text(existing, "utf-8")
         more = " --existing existing.yaml"
-    done = run(f"podium admit -f input.yaml -o json{more} {' '.join(options)}", folder)
+    done = call(f"podium admit -f input.yaml -o json{more} {' '.join(options)}", folder)
     assert "Traceback" not in done.stderr
-    return done.returncode, json.loads(done.stdout) if done.stdout else {"error": done.stderr}
+    return done.code, json.loads(done.stdout) if done.stdout else {"error": done.stderr}
 
 
 def _of(kind: str, fields: str) -> str:
@@ -243,8 +243,8 @@ def test_a_folder_of_stored_objects_names_what_it_skips(tmp_path: Path) -> None:
     (tmp_path / "stored" / "a.yaml").write_text(f"{CLASS}---\n{CLASS}", "utf-8")
     (tmp_path / "stored" / "values.yaml").write_text("replicas: 2\n", "utf-8")
     (tmp_path / "pod.yaml").write_text(POD, "utf-8")
-    done = run("podium admit -f pod.yaml --existing stored", tmp_path)
-    assert done.returncode == 0
+    done = call("podium admit -f pod.yaml --existing stored", tmp_path)
+    assert done.code == 0
     assert "skipped 1 document of folders (1 no Kubernetes object: stored/values.yaml" in done.stderr
     assert "in the input twice, the last one counts: PriorityClass high" in done.stderr
 
@@ -264,17 +264,17 @@ def test_a_folder_is_admitted_by_kind_and_on_request_by_file_name(tmp_path: Path
     folder.mkdir()
     (folder / "a.yaml").write_text(POD, "utf-8")
     (folder / "b.yaml").write_text(CLASS, "utf-8")
-    assert run("podium admit -f deploy", tmp_path).returncode == 0
-    assert run("podium admit -f deploy --order input", tmp_path).returncode == 3
+    assert call("podium admit -f deploy", tmp_path).code == 0
+    assert call("podium admit -f deploy --order input", tmp_path).code == 3
 
 
 def test_an_object_of_a_folder_that_does_not_decode_is_refused(tmp_path: Path) -> None:
     (tmp_path / "a.yaml").write_text(
         "apiVersion: batch/v1\nkind: Job\nmetadata: {name: 5}\nspec: 1\n", "utf-8"
     )
-    done = run("podium admit -f . -o json", tmp_path)
+    done = call("podium admit -f . -o json", tmp_path)
     (result,) = json.loads(done.stdout)["results"]
-    assert (done.returncode, result["code"]) == (3, 400)
+    assert (done.code, result["code"]) == (3, 400)
 
 
 def test_of_an_object_twice_the_last_is_judged(tmp_path: Path) -> None:
@@ -309,4 +309,4 @@ def test_the_report_says_what_is_judged(tmp_path: Path) -> None:
     assert (
         "Judged: metadata, priority, group, field names, required fields, selectors and restart policies. "
         "Not judged: values of other fields, quotas, permissions and other webhooks."
-    ) in " ".join(run("podium admit -f a.yaml", tmp_path).stdout.split())
+    ) in " ".join(call("podium admit -f a.yaml", tmp_path).stdout.split())

@@ -3,7 +3,7 @@
 from datetime import UTC, datetime
 
 import pytest
-from tests.support.shell import run
+from tests.support.calling import call
 from tests.support.ui.running import ROOT, TRAINING
 
 from podium.cli.ui.reading import Files
@@ -24,21 +24,21 @@ RECORDS = "examples/preemption/records.yaml"
     ],
 )
 def test_a_namespace_without_objects_is_a_usage_error_that_names_the_others(line: str) -> None:
-    done = run(f"{line} -n absent", ROOT)
-    assert done.returncode == 2, done.stdout + done.stderr
+    done = call(f"{line} -n absent", ROOT)
+    assert done.code == 2, done.stdout + done.stderr
     assert "nothing is left of the input (namespace absent only). Left out: " in done.stderr
     assert "podium-system" in done.stderr or "inference, platform" in done.stderr
 
 
 def test_labels_without_objects_are_a_usage_error() -> None:
-    done = run(f"podium audit -f {TRAINING} -l app=absent", ROOT)
-    assert done.returncode == 2
+    done = call(f"podium audit -f {TRAINING} -l app=absent", ROOT)
+    assert done.code == 2
     assert "nothing is left of the input (objects labelled app=absent only)" in done.stderr
 
 
 @pytest.mark.parametrize(("flags", "plans"), [("-A", "6 plans"), ("-n podium-system", "6 plans")])
 def test_a_report_of_files_takes_the_flags_of_a_live_one(flags: str, plans: str) -> None:
-    assert run(f"podium report -f {RECORDS} {flags}", ROOT).stdout.startswith(plans)
+    assert call(f"podium report -f {RECORDS} {flags}", ROOT).stdout.startswith(plans)
 
 
 async def test_the_pages_of_a_namespace_of_files_have_no_other_groups() -> None:
@@ -58,7 +58,7 @@ async def test_the_pages_of_a_namespace_of_files_have_no_other_groups() -> None:
 )
 def test_whatif_plans_for_the_pending_pods_of_a_part(flags: str, found: list[str]) -> None:
     """A group that does not exist is named and left out."""
-    done = run(f"podium whatif -f {TRAINING} {flags}", ROOT)
+    done = call(f"podium whatif -f {TRAINING} {flags}", ROOT)
     assert all(each in done.stdout for each in found), done.stdout + done.stderr
     assert ("left out, because these groups are not in the input: platform/smoke" in done.stderr) == (
         flags == "-A"
@@ -79,8 +79,8 @@ def test_whatif_plans_for_the_pending_pods_of_a_part(flags: str, found: list[str
     ],
 )
 def test_whatif_without_a_target_is_a_usage_error(flags: str, words: str) -> None:
-    done = run(f"podium whatif -f {TRAINING} {flags}", ROOT)
-    assert (done.returncode, words in done.stderr) == (2, True), done.stderr
+    done = call(f"podium whatif -f {TRAINING} {flags}", ROOT)
+    assert (done.code, words in done.stderr) == (2, True), done.stderr
 
 
 @pytest.mark.parametrize("flag", ["--as=ann", "--request-timeout=1s", "--context=x"])
@@ -88,5 +88,5 @@ def test_whatif_without_a_target_is_a_usage_error(flags: str, words: str) -> Non
     "line", [f"audit -f {TRAINING}", f"report -f {RECORDS}", f"why pod a/b -f {TRAINING}"]
 )
 def test_flags_of_a_live_cluster_are_refused_with_files(line: str, flag: str) -> None:
-    done = run(f"podium {line} {flag}", ROOT)
-    assert (done.returncode, "excludes the flags of a live cluster" in done.stderr) == (2, True)
+    done = call(f"podium {line} {flag}", ROOT)
+    assert (done.code, "excludes the flags of a live cluster" in done.stderr) == (2, True)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from tests.support.shell import run
+from tests.support.calling import call
 
 POD = (
     "apiVersion: v1\nkind: Pod\nmetadata: {name: p, namespace: t}\n"
@@ -43,19 +43,19 @@ def folder(tmp_path: Path) -> Path:
     ],
 )
 def test_another_spelling_is_understood(line: str, folder: Path) -> None:
-    done = run(line, folder)
-    assert done.returncode == 0, done.stderr
+    done = call(line, folder)
+    assert done.code == 0, done.stderr
 
 
 @pytest.mark.parametrize("kind", ["groups", "podgroup", "PodGroups", "pg", "podgroups.scheduling.k8s.io"])
 def test_every_name_of_a_group_is_understood(kind: str, folder: Path) -> None:
-    assert "PodGroup t/g not found" in run(f"podium why {kind} t/g -f pod.yaml", folder).stderr
+    assert "PodGroup t/g not found" in call(f"podium why {kind} t/g -f pod.yaml", folder).stderr
 
 
 def test_version_and_help_are_those_of_the_options(folder: Path) -> None:
-    assert run("podium version", folder).stdout == run("podium --version", folder).stdout
-    assert run("podium help audit", folder).stdout == run("podium audit --help", folder).stdout
-    assert run("podium help", folder).stdout == run("podium --help", folder).stdout
+    assert call("podium version", folder).stdout == call("podium --version", folder).stdout
+    assert call("podium help audit", folder).stdout == call("podium audit --help", folder).stdout
+    assert call("podium help", folder).stdout == call("podium --help", folder).stdout
 
 
 @pytest.mark.parametrize(
@@ -87,8 +87,8 @@ def test_version_and_help_are_those_of_the_options(folder: Path) -> None:
 )
 def test_wrong_usage_exits_with_2_and_says_what_to_do(line: str, words: str, folder: Path) -> None:
     (folder / "node.yaml").write_text(NODE, "utf-8")
-    done = run(line, folder)
-    assert (done.returncode, words in done.stderr) == (2, True), done.stderr
+    done = call(line, folder)
+    assert (done.code, words in done.stderr) == (2, True), done.stderr
 
 
 _TABLE = "this is a table or list of kubectl, so use kubectl get -o yaml"
@@ -108,21 +108,21 @@ _TABLE = "this is a table or list of kubectl, so use kubectl get -o yaml"
 )
 def test_a_text_that_is_no_manifest_is_named(text: str, words: str, tmp_path: Path) -> None:
     (tmp_path / "input").write_text(text, "utf-8")
-    done = run("podium audit -f input", tmp_path)
-    assert (done.returncode, words in done.stderr) == (1, True), done.stderr
+    done = call("podium audit -f input", tmp_path)
+    assert (done.code, words in done.stderr) == (1, True), done.stderr
 
 
 @pytest.mark.parametrize("name", ["kustomization.yaml", "Kustomization"])
 def test_a_kustomization_without_a_version_is_named(name: str, tmp_path: Path) -> None:
     (tmp_path / name).write_text("resources: [pod.yaml]\n", "utf-8")
-    done = run(f"podium audit -f {name}", tmp_path)
+    done = call(f"podium audit -f {name}", tmp_path)
     assert f"{name}: is a kustomize source, not an object. Build it first: kubectl kustomize" in done.stderr
 
 
 def test_a_tar_archive_is_named(tmp_path: Path) -> None:
     with tarfile.open(tmp_path / "dump.tar.gz", "w:gz") as archive:
         archive.addfile(tarfile.TarInfo("pod.yaml"), io.BytesIO())
-    done = run("podium audit -f dump.tar.gz", tmp_path)
+    done = call("podium audit -f dump.tar.gz", tmp_path)
     assert "dump.tar.gz: this is a tar archive. Extract it, and name the folder" in done.stderr
 
 
@@ -130,11 +130,11 @@ def test_convert_leaves_out_an_object_of_a_folder_that_does_not_decode(folder: P
     """A single such file is an error, and --strict refuses it in a folder too."""
     (folder / "bad.yaml").write_text(POD.replace("name: p", "name: 5"), "utf-8")
     to = "--to scheduling.podium.dev/v1beta1"
-    done = run(f"podium convert -f . {to}", folder)
-    assert (done.returncode, done.stdout) == (0, POD)
+    done = call(f"podium convert -f . {to}", folder)
+    assert (done.code, done.stdout) == (0, POD)
     assert "skipped 1 document of folders (1 cannot be read: bad.yaml, document 1, line 3" in done.stderr
-    assert run(f"podium convert -f bad.yaml {to}", folder).returncode == 1
-    assert run(f"podium convert -f . --strict {to}", folder).returncode == 1
+    assert call(f"podium convert -f bad.yaml {to}", folder).code == 1
+    assert call(f"podium convert -f . --strict {to}", folder).code == 1
 
 
 @pytest.mark.parametrize("end", ["x: 1", "x: |\n  a", "x: |\n  a\n", "x: |-\n  a", "x: 1  # end"])
@@ -142,7 +142,7 @@ def test_convert_keeps_a_text_without_a_last_line_break(end: str, tmp_path: Path
     """An additional line break would change a block scalar at the end."""
     for name in ("a.yaml", "b.yaml"):
         (tmp_path / name).write_text(f"apiVersion: v1\nkind: ConfigMap  # kept\n{end}", "utf-8")
-    done = run("podium convert -f a.yaml -f b.yaml --to scheduling.podium.dev/v1beta1", tmp_path)
+    done = call("podium convert -f a.yaml -f b.yaml --to scheduling.podium.dev/v1beta1", tmp_path)
     first, second = yaml.safe_load_all(done.stdout)
     assert first == second == yaml.safe_load((tmp_path / "a.yaml").read_text("utf-8"))
     assert done.stdout.rstrip("\n").endswith(f"# kept\n{end}".rstrip("\n"))
@@ -151,14 +151,14 @@ def test_convert_keeps_a_text_without_a_last_line_break(end: str, tmp_path: Path
 def test_a_budget_with_a_pod_without_a_time_is_read(folder: Path) -> None:
     """A golden file of kubernetes/api has such a budget."""
     (folder / "budget.yaml").write_text(BUDGET, "utf-8")
-    assert run("podium audit -f pod.yaml,budget.yaml", folder).returncode == 0
+    assert call("podium audit -f pod.yaml,budget.yaml", folder).code == 0
 
 
 def test_the_json_of_a_plan_lists_what_was_not_read(folder: Path) -> None:
     (folder / "node.yaml").write_text(NODE, "utf-8")
     (folder / "new.yaml").write_text(POD.replace("Running", "Pending"), "utf-8")
-    done = run("podium whatif -f node.yaml --add new.yaml -o json", folder)
+    done = call("podium whatif -f node.yaml --add new.yaml -o json", folder)
     assert "Pod: not in the input" in json.loads(done.stdout)["notRead"]
     (folder / "pod.yaml").write_text(POD.replace("containers", "nodeName: node, containers"), "utf-8")
-    threat = run("podium whatif -f node.yaml,pod.yaml --victim t/p -o json", folder)
+    threat = call("podium whatif -f node.yaml,pod.yaml --victim t/p -o json", folder)
     assert "PriorityClass: not in the input" in json.loads(threat.stdout)["notRead"]

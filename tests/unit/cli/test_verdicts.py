@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
-from tests.support.shell import run
+from tests.support.calling import call
 
 SERVICE = """
 apiVersion: v1
@@ -37,8 +37,8 @@ spec:
 def test_an_audit_that_read_nothing_is_an_error(text: str, expected: str, tmp_path: Path) -> None:
     """A wrong path in a pipeline must not look like a clean cluster."""
     (tmp_path / "input.yaml").write_text(text, "utf-8")
-    done = run("podium audit -f input.yaml", tmp_path)
-    assert (done.returncode, done.stdout) == (2, "")
+    done = call("podium audit -f input.yaml", tmp_path)
+    assert (done.code, done.stdout) == (2, "")
     assert f"The input has no object that the audit {expected}" in done.stderr
 
 
@@ -46,21 +46,21 @@ def test_an_audit_of_a_folder_that_cannot_be_read_says_why(tmp_path: Path) -> No
     (tmp_path / "deploy").mkdir()
     pod = "apiVersion: v1\nkind: Pod\nmetadata: {name: a, annotations: {cpus: 1}}\n"
     (tmp_path / "deploy/pod.yaml").write_text(pod, "utf-8")
-    done = run("podium audit -f deploy", tmp_path)
+    done = call("podium audit -f deploy", tmp_path)
     problem = "deploy/pod.yaml, document 1, line 3: metadata.annotations[cpus]: expected string, got integer"
-    assert done.returncode == 2
+    assert done.code == 2
     assert f"audit reads (skipped: 1 document, such as {problem}). Check the path." in done.stderr
 
 
 def test_admit_shows_each_refusal_with_its_own_field(tmp_path: Path) -> None:
     """Two templates lack their classes; the message of the verdict names the first class."""
     (tmp_path / "input.yaml").write_text(JOBSET, "utf-8")
-    done = run("podium admit -f input.yaml --kubernetes 1.37", tmp_path)
+    done = call("podium admit -f input.yaml --kubernetes 1.37", tmp_path)
     shown = " ".join(done.stdout.split())
     path = "template.spec.template.spec.priorityClassName"
     assert f"spec.replicatedJobs[0].{path}: Create the PriorityClass" in shown
     assert f"spec.replicatedJobs[1].{path}: no PriorityClass with name low was found. Create" in shown
-    report = json.loads(run("podium admit -f input.yaml --kubernetes 1.37 -o json", tmp_path).stdout)
+    report = json.loads(call("podium admit -f input.yaml --kubernetes 1.37 -o json", tmp_path).stdout)
     fields = [finding["field"] for finding in report["results"][0]["findings"]]
     assert fields == [f"spec.replicatedJobs[{at}].{path}" for at in (0, 1)]
 
@@ -97,9 +97,9 @@ def test_a_composite_group_alone_is_a_finding_of_the_audit(
     kubernetes: str, message: str, tmp_path: Path
 ) -> None:
     (tmp_path / "input.yaml").write_text(COMPOSITE, "utf-8")
-    done = run(f"podium audit -f input.yaml --kubernetes {kubernetes} -o json", tmp_path)
+    done = call(f"podium audit -f input.yaml --kubernetes {kubernetes} -o json", tmp_path)
     (found,) = json.loads(done.stdout)["findings"]
-    assert (done.returncode, found["rule"], found["object"]["kind"]) == (
+    assert (done.code, found["rule"], found["object"]["kind"]) == (
         0,
         "composite-kind-gated",
         "CompositePodGroup",
@@ -110,11 +110,11 @@ def test_a_composite_group_alone_is_a_finding_of_the_audit(
 
 def test_preflight_knows_a_composite_group(tmp_path: Path) -> None:
     (tmp_path / "input.yaml").write_text(COMPOSITE, "utf-8")
-    done = run("podium preflight -f input.yaml --from 1.36 --to 1.37 -o json", tmp_path)
+    done = call("podium preflight -f input.yaml --from 1.36 --to 1.37 -o json", tmp_path)
     (found,) = json.loads(done.stdout)["findings"]
     assert found["rule"] == "composite-kind-gated"
     # The planned minor does not change it.
-    done = run("podium preflight -f input.yaml --from 1.37 --to 1.38 -o json", tmp_path)
+    done = call("podium preflight -f input.yaml --from 1.37 --to 1.38 -o json", tmp_path)
     assert json.loads(done.stdout)["findings"] == []
     assert "podium: Kubernetes 1.38; planned: the rules of 1.37" in done.stderr
 
@@ -133,7 +133,7 @@ def test_admit_refuses_a_composite_group_unless_its_gate_is_on(
     options: str, code: int, tmp_path: Path
 ) -> None:
     (tmp_path / "input.yaml").write_text(COMPOSITE, "utf-8")
-    done = run(f"podium admit -f input.yaml -o json {options}", tmp_path)
+    done = call(f"podium admit -f input.yaml -o json {options}", tmp_path)
     (result,) = json.loads(done.stdout)["results"]
     assert result["code"] == code
     unjudged = "spec: the fields of a CompositePodGroup are not judged"
@@ -147,11 +147,11 @@ def test_a_new_pod_of_a_leaving_group_is_refused_as_planned(
     (tmp_path / "stored.yaml").write_text(LEAVING, "utf-8")
     (tmp_path / "input.yaml").write_text(MEMBER, "utf-8")
     options = f"--existing stored.yaml --kubernetes {kubernetes}"
-    done = run(f"podium admit -f input.yaml -o json {options}", tmp_path)
+    done = call(f"podium admit -f input.yaml -o json {options}", tmp_path)
     (result,) = json.loads(done.stdout)["results"]
     assert result["code"] == code
     assert ("Kubernetes 1.38 (planned) refuses new pods of it" in result["message"]) is (code == 403)
-    table = run(f"podium admit -f input.yaml {options}", tmp_path).stdout
+    table = call(f"podium admit -f input.yaml {options}", tmp_path).stdout
     assert ("Kubernetes 1.38 (planned), rules podium." in table) is (code == 403)
 
 
@@ -195,5 +195,5 @@ def test_a_plan_that_cannot_be_judged_has_its_own_exit_code(
 ) -> None:
     """If one of several pods does not fit, the exit code is that of a refusal."""
     (tmp_path / "input.yaml").write_text(CLAIMING, "utf-8")
-    done = run(f"podium whatif -f input.yaml {target} -o json", tmp_path)
-    assert (done.returncode, json.loads(done.stdout)["outcome"]) == (code, outcome), done.stderr
+    done = call(f"podium whatif -f input.yaml {target} -o json", tmp_path)
+    assert (done.code, json.loads(done.stdout)["outcome"]) == (code, outcome), done.stderr

@@ -4,7 +4,7 @@ import os
 from pathlib import Path
 
 import pytest
-from tests.support.shell import run
+from tests.support.calling import call
 
 from podium.cli.config.foundfile import choose_config
 
@@ -99,16 +99,16 @@ def test_only_a_file_counts(kind: str, tree: Path) -> None:
 
 
 def test_an_audit_names_the_file_that_it_found(tree: Path) -> None:
-    found = run("podium audit -f web.yaml", tree)
-    assert found.returncode == 3, found.stdout + found.stderr
+    found = call("podium audit -f web.yaml", tree)
+    assert found.code == 3, found.stdout + found.stderr
     assert "podium: configuration ../../.podium.yaml (--config '' for none)" in found.stderr
-    off = run("podium audit -f web.yaml --config ''", tree)
-    assert (off.returncode, "configuration" in off.stderr) == (0, False)
+    off = call("podium audit -f web.yaml --config ''", tree)
+    assert (off.code, "configuration" in off.stderr) == (0, False)
 
 
 def test_the_file_is_no_manifest_of_its_folder(tree: Path) -> None:
-    done = run("podium audit -R -f . --strict", tree.parents[1])
-    assert done.returncode == 3, done.stderr
+    done = call("podium audit -R -f . --strict", tree.parents[1])
+    assert done.code == 3, done.stderr
 
 
 @pytest.mark.parametrize(
@@ -124,11 +124,11 @@ def test_the_file_is_no_manifest_of_its_folder(tree: Path) -> None:
 )
 def test_a_wrong_file_is_one_line_and_runs_nothing(text: str, words: str, tree: Path) -> None:
     (tree / ".podium.yaml").write_text(text, "utf-8")
-    done = run("podium audit -f web.yaml", tree)
-    assert (done.returncode, words in done.stderr.splitlines()[-1]) == (1, True), done.stderr
+    done = call("podium audit -f web.yaml", tree)
+    assert (done.code, words in done.stderr.splitlines()[-1]) == (1, True), done.stderr
     assert not (tree / "owned").exists()
 
 
 def test_a_deleted_folder_has_no_file(tmp_path: Path) -> None:
-    done = run("mkdir gone; cd gone; rmdir ../gone; podium audit -f nothing.yaml", tmp_path)
+    done = call("mkdir gone; cd gone; rmdir ../gone; podium audit -f nothing.yaml", tmp_path)
     assert "Traceback" not in done.stderr

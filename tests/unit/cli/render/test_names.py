@@ -1,9 +1,9 @@
 """-o name and --no-headers: reports for pipes."""
 
 import pytest
+from tests.support.calling import call
 from tests.support.render import sample
 from tests.support.render.sample import HOSTILE
-from tests.support.shell import run
 from tests.support.ui.running import ROOT, TRAINING
 
 from podium.cli.render.formats import render
@@ -13,7 +13,7 @@ CLUSTER = "examples/preemption/cluster.yaml"
 
 
 def test_an_audit_names_each_object_once_as_kubectl_does() -> None:
-    done = run(f"podium audit -f {TRAINING} -n team-vision --select pod-priority-differs -o name", ROOT)
+    done = call(f"podium audit -f {TRAINING} -n team-vision --select pod-priority-differs -o name", ROOT)
     lines = done.stdout.splitlines()
     assert "podgroup.scheduling.k8s.io/ablation" in lines
     assert len(lines) == len(set(lines)) == done.stdout.count("\n")
@@ -30,13 +30,13 @@ def test_a_hostile_name_is_one_line() -> None:
 
 
 def test_a_plan_names_its_victims() -> None:
-    done = run(f"podium whatif -f {CLUSTER} --group research/train -o name", ROOT)
+    done = call(f"podium whatif -f {CLUSTER} --group research/train -o name", ROOT)
     assert sorted(done.stdout.splitlines()) == ["pod/sweep-0", "pod/sweep-1", "pod/tune-0", "pod/tune-1"]
 
 
 def test_a_threat_has_no_names() -> None:
-    done = run(f"podium whatif -f {CLUSTER} --victim team-d/notebook -o name", ROOT)
-    assert (done.returncode, "-o name lists the pods that a plan evicts" in done.stderr) == (2, True)
+    done = call(f"podium whatif -f {CLUSTER} --victim team-d/notebook -o name", ROOT)
+    assert (done.code, "-o name lists the pods that a plan evicts" in done.stderr) == (2, True)
 
 
 @pytest.mark.parametrize(
@@ -49,7 +49,7 @@ def test_a_threat_has_no_names() -> None:
     ],
 )
 def test_tables_without_headers_have_the_same_rows(line: str, header: str) -> None:
-    whole, without = (run(f"{line} {flag}", ROOT).stdout for flag in ("", "--no-headers"))
+    whole, without = (call(f"{line} {flag}", ROOT).stdout for flag in ("", "--no-headers"))
     assert header in whole
     assert header not in without
     assert without.count("\n") < whole.count("\n")
