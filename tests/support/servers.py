@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.support.prepared import prepare
 
 from podium.controlplane import cluster as local
 from podium.controlplane import process, programs
@@ -127,8 +128,11 @@ def exclusive(
     wanted = local.WantedCluster(
         kubernetes=release.minor, workload_api=workload_api, controllers=controllers, apiserver=apiserver
     )
-    with tempfile.TemporaryDirectory(dir=os.environ.get(_ROOT), ignore_cleanup_errors=True) as parent:
+    root = os.environ.get(_ROOT)
+    with tempfile.TemporaryDirectory(dir=root, ignore_cleanup_errors=True) as parent:
         folder = Path(parent) / "exclusive"
+        if root is not None:
+            prepare(folder, wanted, Path(root))
         try:
             state, _ = local.up(folder, wanted, os.environ, sys.stderr)
             reach = access(folder, state.settings)
