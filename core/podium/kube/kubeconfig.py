@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from podium.errors import NoKubeconfigError, PodiumError
+from podium.kube.library import without_models
 from podium.text import one_line, some
 
 _SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
@@ -41,7 +42,8 @@ async def transport(target: LoadedKubeconfig) -> Transport:
 
     Raises PodiumError when the certificates cannot be used.
     """
-    from kubernetes_asyncio.client.rest import RESTClientObject  # noqa: PLC0415 - slow to import: 0.6 s
+    without_models()
+    from kubernetes_asyncio.client.rest import RESTClientObject  # noqa: PLC0415 - slow to import
 
     try:
         client = RESTClientObject(target.configuration)
@@ -59,6 +61,7 @@ async def chosen(kubeconfig: str | None, context: str | None) -> LoadedKubeconfi
 
     Raises PodiumError when the files cannot be used.
     """
+    without_models()
     from kubernetes_asyncio import config  # noqa: PLC0415 - slow to import; only live commands pay
     from kubernetes_asyncio.client.configuration import Configuration  # noqa: PLC0415 - as above
 
@@ -84,6 +87,7 @@ def namespace(kubeconfig: str | None, context: str | None) -> str:
 
     Raises PodiumError as `chosen` does.
     """
+    without_models()
     from kubernetes_asyncio.config.kube_config import KubeConfigLoader, KubeConfigMerger  # noqa: PLC0415 - as above
 
     files = _files(kubeconfig)
@@ -126,6 +130,7 @@ def _context(files: str, asked: str | None) -> str | None:
 
     (The library takes the last file.) Raises PodiumError for a context that does not exist.
     """
+    without_models()
     from kubernetes_asyncio.config.kube_config import KubeConfigMerger  # noqa: PLC0415 - as above
 
     contents = KubeConfigMerger(files).config_files.values()
