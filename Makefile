@@ -71,7 +71,7 @@ e2e: $(DEV) ## Podium's image in clusters of real nodes, with real Jobs (needs r
 	$(SUDO) $(BIN)/python -m pytest -m e2e tests/e2e --ignore tests/e2e/neighbours -n 2 --dist loadscope --durations 20 -q
 
 .PHONY: neighbours
-neighbours: $(DEV) ## Podium beside JobSet, LeaderWorkerSet and Kueue in a cluster of real nodes (needs root)
+neighbours: $(DEV) ## Podium beside other projects' controllers in a cluster of real nodes (needs root)
 	$(SUDO) $(BIN)/python -m pytest -m e2e tests/e2e/neighbours --durations 20 -q
 
 .PHONY: soak

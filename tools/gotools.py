@@ -21,11 +21,14 @@ class GoTools(NamedTuple):
     names: tuple[str, ...]
     minutes: int
     needs_c: bool = False
+    # Go's build tags, by which a program leaves out what is not used.
+    tags: tuple[str, ...] = ()
 
     @property
     def folder(self) -> Path:
-        """Return the folder in the cache, which a change of go.sum changes."""
-        digest = hashlib.sha256((self.module / "go.sum").read_bytes()).hexdigest()[:16]
+        """Return the folder in the cache, which a change of go.sum or of the tags changes."""
+        content = (self.module / "go.sum").read_bytes() + "".join(self.tags).encode()
+        digest = hashlib.sha256(content).hexdigest()[:16]
         return folders.cache(os.environ) / f"{self.module.name}-{digest}"
 
     @property
@@ -66,8 +69,9 @@ class GoTools(NamedTuple):
         names = " and ".join(self.names)
         self._echo(f"building {names} once, which takes {self.minutes} minutes ({folder})")
         temporary = folder.with_suffix(".new")
+        tags = [f"-tags={','.join(self.tags)}"] if self.tags else []
         done = subprocess.run(
-            [go, "build", "-trimpath", "-ldflags=-s -w", "-o", f"{temporary}/", "tool"],
+            [go, "build", "-trimpath", "-ldflags=-s -w", *tags, "-o", f"{temporary}/", "tool"],
             cwd=self.module,
             env={**os.environ, **self._settings()},
             check=False,

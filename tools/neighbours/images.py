@@ -31,11 +31,12 @@ class Neighbour(NamedTuple):
     # The folder of the module that kubectl renders, and the program's path in the project's own image.
     configuration: str = "config/default"
     path: str = "manager"
+    tags: tuple[str, ...] = ()
 
     @property
     def tools(self) -> GoTools:
         """Return the build of the program."""
-        return GoTools(_FOLDER / self.name, (self.program,), self.minutes)
+        return GoTools(_FOLDER / self.name, (self.program,), self.minutes, tags=self.tags)
 
     @property
     def image(self) -> str:
@@ -72,3 +73,12 @@ def adapted(documents: Iterable[dict[str, Any]], image: str) -> list[dict[str, A
 JOBSET = Neighbour("jobset", "sigs.k8s.io/jobset", "jobset", minutes=3)
 LWS = Neighbour("lws", "sigs.k8s.io/lws", "cmd", minutes=3)
 KUEUE = Neighbour("kueue", "sigs.k8s.io/kueue", "kueue", minutes=6)
+# Without the source of targets of each cloud, most of its dependencies are not built.
+PROMETHEUS = Neighbour(
+    "prometheus",
+    "github.com/prometheus/prometheus",
+    "prometheus",
+    minutes=4,
+    path="prometheus",
+    tags=("remove_all_sd", "enable_kubernetes_sd"),
+)

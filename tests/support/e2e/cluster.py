@@ -26,7 +26,7 @@ from podium.realnode import cluster, entry, network
 GANG_NODE = "node-2"
 PROCESSES = ("webhook", "controller", "scheduler")
 _NODES = 3
-_REPLICAS = 2
+REPLICAS = 2
 # Six processes start, one after the other, on a machine that may have other work.
 _ROLLOUT_SECONDS = 240.0
 # The file systems of nodes need a disk, which a temporary folder may not be on.
@@ -132,7 +132,7 @@ def wait_ready(nodes: Nodes, processes: tuple[str, ...] = PROCESSES) -> None:
     for process in processes:
         until(partial(ready, nodes, f"podium-{process}"), f"{process} is ready", _ROLLOUT_SECONDS)
     path = f"/api/v1/namespaces/{NAMESPACE}/pods?labelSelector=app.kubernetes.io/part-of=podium"
-    pods = _REPLICAS * len(processes)
+    pods = REPLICAS * len(processes)
     until(lambda: len(nodes.server.request("GET", path)[1]["items"]) == pods, "no other pod is left")
 
 
