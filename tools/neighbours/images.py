@@ -60,11 +60,12 @@ class Neighbour(NamedTuple):
 
 
 def adapted(documents: Iterable[dict[str, Any]], image: str) -> list[dict[str, Any]]:
-    """Return manifests whose Deployments run one replica of an image that each node has, in little room."""
+    """Return manifests whose pods run an image that each node has, in little room; a Deployment has one."""
     found = list(documents)
     for each in found:
         if each["kind"] == "Deployment":
             each["spec"]["replicas"] = 1
+        if each["kind"] in ("Deployment", "Job"):
             (container,) = each["spec"]["template"]["spec"]["containers"]
             container |= {"image": image, "imagePullPolicy": "Never", "resources": {"requests": _REQUESTS}}
     return found
@@ -73,6 +74,14 @@ def adapted(documents: Iterable[dict[str, Any]], image: str) -> list[dict[str, A
 JOBSET = Neighbour("jobset", "sigs.k8s.io/jobset", "jobset", minutes=3)
 LWS = Neighbour("lws", "sigs.k8s.io/lws", "cmd", minutes=3)
 KUEUE = Neighbour("kueue", "sigs.k8s.io/kueue", "kueue", minutes=6)
+DESCHEDULER = Neighbour(
+    "descheduler",
+    "sigs.k8s.io/descheduler",
+    "descheduler",
+    minutes=4,
+    configuration="kubernetes/job",
+    path="bin/descheduler",
+)
 # Without the source of targets of each cloud, most of its dependencies are not built.
 PROMETHEUS = Neighbour(
     "prometheus",
