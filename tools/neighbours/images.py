@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import yaml
 from tools.gotools import GoTools
+from tools.helm import program as helm
 
 from podium.errors import PodiumError
 from podium.realnode import archive
@@ -32,6 +33,9 @@ class Neighbour(NamedTuple):
     configuration: str = "config/default"
     path: str = "manager"
     tags: tuple[str, ...] = ()
+    # The folder and the values of the module's Helm chart, for a project without files for kubectl.
+    chart: str = ""
+    values: str = ""
 
     @property
     def tools(self) -> GoTools:
@@ -50,18 +54,22 @@ class Neighbour(NamedTuple):
 
     def manifests(self, kubectl: Path) -> list[dict[str, Any]]:
         """Return the project's objects, for this image. Raises PodiumError if they cannot be rendered."""
-        folder = self.tools.source(self.module) / self.configuration
-        done = subprocess.run(
-            [kubectl, "kustomize", folder], env={}, capture_output=True, text=True, check=False
-        )
+        folder = self.tools.source(self.module) / (self.chart or self.configuration)
+        if self.chart:
+            line = ("template", self.name, str(folder), "--namespace=kube-system", "--include-crds")
+            done = helm.run(*line, "--values=-", stdin=self.values)
+        else:
+            done = subprocess.run(
+                [kubectl, "kustomize", folder], env={}, capture_output=True, text=True, check=False
+            )
         if done.returncode:
             raise PodiumError(f"{folder} cannot be rendered: {done.stderr.strip()}")
         return adapted(yaml.safe_load_all(done.stdout), self.image)
 
 
-def adapted(documents: Iterable[dict[str, Any]], image: str) -> list[dict[str, Any]]:
+def adapted(documents: Iterable[dict[str, Any] | None], image: str) -> list[dict[str, Any]]:
     """Return manifests whose pods run an image that each node has, in little room; a Deployment has one."""
-    found = list(documents)
+    found = [each for each in documents if each is not None]
     for each in found:
         if each["kind"] == "Deployment":
             each["spec"]["replicas"] = 1
@@ -90,4 +98,14 @@ PROMETHEUS = Neighbour(
     minutes=4,
     path="prometheus",
     tags=("remove_all_sd", "enable_kubernetes_sd"),
+)
+KARPENTER = Neighbour(
+    "karpenter",
+    "sigs.k8s.io/karpenter",
+    "kwok",
+    minutes=4,
+    path="kwok",
+    chart="kwok/charts",
+    # The chart has no default for these two, and the program does not start without a value.
+    values="settings: {featureGates: {staticCapacity: false, capacityBuffer: false}}",
 )
