@@ -154,10 +154,10 @@ SHAPES = {
     "volumes-5000": Shape(
         "SchedulingCSIPVs, 5,000 nodes, 5,000 pods with a volume each", 2, lambda _: volumes(5_000, 5_000)
     ),
-    "delayed-1000": Shape(
-        "1,000 nodes, 2,000 pods with a claim each that is bound with the pod",
+    "delayed-200": Shape(
+        "200 nodes, 400 pods with a claim each that is bound with the pod",
         2,
-        partial(delayed, 1_000, 2_000),
+        partial(delayed, 200, 400),
     ),
     "volumes-1000": Shape(
         "SchedulingCSIPVs, 1,000 nodes, 4,000 pods with a volume each", 2, lambda _: volumes(1_000, 4_000)
