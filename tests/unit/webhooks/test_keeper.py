@@ -422,6 +422,40 @@ async def test_a_store_that_never_takes_a_write_is_told_of(tmp_path: Path) -> No
         await keeper.load_pair()
 
 
+class _ReadOnly(FolderStore):
+    """A store that refuses writes until they are allowed."""
+
+    allowed = False
+
+    async def write(self, stored: Stored, version: str) -> bool:
+        if not self.allowed:
+            raise PodiumError("forbidden: secrets")
+        return await super().write(stored, version)
+
+
+async def test_a_replica_starts_while_its_store_takes_no_write(tmp_path: Path) -> None:
+    """It serves the stored leaf at once, and reports itself when it may write."""
+    first = _Replica(tmp_path, None, 1, Serving(pki.NAMES), _QUICK)
+    await first.keeper.load_pair()
+    again, store = _Replica(tmp_path, None, 2, Serving(pki.NAMES), _QUICK), _ReadOnly(tmp_path)
+    again.keeper._store = store
+    await again.keeper.load_pair()
+    assert again.serving.fingerprint == first.serving.fingerprint
+    assert again.errors == ["forbidden: secrets"]
+    store.allowed = True
+    await again.keeper.turn()
+    stored = (await store.read()).stored
+    assert stored is not None
+    assert {report.replica for report in stored.reports} == {"replica-1", "replica-2"}
+
+
+async def test_an_empty_store_that_takes_no_write_is_fatal_at_the_start(tmp_path: Path) -> None:
+    replica = _Replica(tmp_path, None, 1, Serving(pki.NAMES), _QUICK)
+    replica.keeper._store = _ReadOnly(tmp_path)
+    with pytest.raises(PodiumError, match="forbidden: secrets"):
+        await replica.keeper.load_pair()
+
+
 class _Stuck(FolderStore):
     """A store that, once it holds a state, is locked by a stopped replica."""
 

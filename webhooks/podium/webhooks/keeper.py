@@ -180,9 +180,18 @@ class Keeper(_Renewal):
     async def load_pair(self) -> None:
         """Load a pair; create it if the store is empty. Publishes nothing. Raises PodiumError.
 
-        If the CA expired while no replica ran, `run` replaces it in its first seconds.
+        If the CA expired while no replica ran, `run` replaces it in its first seconds. If the store takes no
+        write, the stored pair is served, and `run` tries again: a restart must not cost a valid certificate.
         """
-        await self._settle()
+        try:
+            await self._settle()
+        except PodiumError as error:
+            found = await self._store.read()
+            if found.stored is None:
+                raise
+            self._load(found.stored.serving)
+            self._last = found.stored
+            self._log_event(_NOT_KEPT, {"error": str(error)})
 
     async def run(self) -> None:
         """Do the next step until cancelled; then remove this replica's report."""
