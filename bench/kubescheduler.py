@@ -6,18 +6,16 @@ that it deletes is gone at once (terminationGracePeriodSeconds 0), and only the 
 
 import contextlib
 import http.client
-import os
 import re
-import subprocess
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-import msgspec
+from tests.support.component import component
 from tests.support.servers import Server
 
 from podium.controlplane import ports, process
 from podium.controlplane.client import Client
-from podium.controlplane.components import CERTIFICATES, commands, log
+from podium.controlplane.components import CERTIFICATES
 from podium.errors import PodiumError
 
 _NAME = "kube-scheduler"
@@ -75,33 +73,17 @@ def scheduling(server: Server) -> Iterator[Scheduler]:
     """
     with contextlib.ExitStack() as held:
         port = ports.reserve(held, 0)
-        settings = msgspec.structs.replace(
-            server.settings, controllers=True, ports={**server.settings.ports, _NAME: port}
-        )
-        arguments = commands(settings, server.folder)[_NAME]
         quick = (f"--kube-api-qps={_QPS}", f"--kube-api-burst={_QPS}")
-        output = held.enter_context((server.folder / log(_NAME)).open("ab"))
-        running = subprocess.Popen(
-            [str(server.program(_NAME)), *arguments, *quick],
-            cwd=server.folder,
-            env={"PATH": os.defpath, "HOME": str(server.folder)},
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=output,
-        )
-        try:
-            url = f"https://127.0.0.1:{port}"
-            authority = server.folder / CERTIFICATES / f"{_NAME}.crt"
+        pid = held.enter_context(component(server, _NAME, lambda arguments: (*arguments, *quick), port=port))
+        url = f"https://127.0.0.1:{port}"
+        authority = server.folder / CERTIFICATES / f"{_NAME}.crt"
 
-            def connect() -> Client:
-                return Client(url, server.access.token, authority)
+        def connect() -> Client:
+            return Client(url, server.access.token, authority)
 
-            if not process.wait_until(lambda: _is_ready(connect), seconds=_PATIENCE_SECONDS):
-                raise PodiumError(f"kube-scheduler is not ready after {_PATIENCE_SECONDS:.0f} s")
-            yield Scheduler(held.enter_context(contextlib.closing(connect())), running.pid)
-        finally:
-            running.kill()
-            running.wait()
+        if not process.wait_until(lambda: _is_ready(connect), seconds=_PATIENCE_SECONDS):
+            raise PodiumError(f"kube-scheduler is not ready after {_PATIENCE_SECONDS:.0f} s")
+        yield Scheduler(held.enter_context(contextlib.closing(connect())), pid)
 
 
 def _is_ready(connect: Callable[[], Client]) -> bool:

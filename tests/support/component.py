@@ -17,10 +17,17 @@ Arguments = tuple[str, ...]
 
 @contextlib.contextmanager
 def component(
-    server: Server, name: str, change: Callable[[Arguments], Arguments], stages: Path | None = None
-) -> Iterator[None]:
-    """Run a component while the block runs, with its arguments changed; `stages` are those of kwok."""
-    ports = {**server.settings.ports, name: 0}
+    server: Server,
+    name: str,
+    change: Callable[[Arguments], Arguments],
+    stages: Path | None = None,
+    port: int = 0,
+) -> Iterator[int]:
+    """Run a component while the block runs, with its arguments changed; yield its process id.
+
+    `stages` are those of kwok. It serves on `port`; 0 is for any.
+    """
+    ports = {**server.settings.ports, name: port}
     settings = msgspec.structs.replace(server.settings, controllers=True, ports=ports)
     stages = stages or packagedata.folder("controlplane") / "kwok" / "stages.yaml"
     with (server.folder / log(name)).open("ab") as output:
@@ -33,7 +40,7 @@ def component(
             stderr=output,
         )
     try:
-        yield
+        yield running.pid
     finally:
         running.kill()
         running.wait()

@@ -12,7 +12,7 @@ from tests.support.servers import Server
 _ALL_NODES = "--manage-all-nodes=true"
 
 
-def kubelet(server: Server, stages: Path | None = None, label: str = "") -> AbstractContextManager[None]:
+def kubelet(server: Server, stages: Path | None = None, label: str = "") -> AbstractContextManager[int]:
     """Let kwok manage the server's nodes while the block runs, or those with a label.
 
     `stages` is a file of other stages.
