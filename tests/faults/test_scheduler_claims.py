@@ -35,7 +35,7 @@ def provisioner(ours: World) -> Iterator[Provisioner]:
 @pytest.fixture
 def room(ours: World, provisioner: Provisioner) -> Iterator[Sandbox]:
     """Yield a sandbox with four nodes of one pod each; its volumes are deleted afterwards."""
-    provisioner.paused, provisioner.refused = False, set()
+    provisioner.paused, provisioner.refused, provisioner.only = False, set(), None
     with ours.sandbox() as made:
         made.nodes(GANG + 1, 1)
         yield made
@@ -157,28 +157,20 @@ def test_killed_while_claims_are_bound(
     assert_sound(room, room.until_bound(names))
 
 
-@pytest.mark.parametrize("of", ["local", "network"])
-def test_no_member_is_bound_before_all_claims_are(of: str, room: Sandbox, provisioner: Provisioner) -> None:
-    """Other pods are bound meanwhile, and a smaller gang is not, as there is no room for it."""
-    if of == "local":
-        disks(room)
-    provisioner.paused = True
-    names = gang(room, of)
-    if of == "network":
-        room.until(
-            lambda: all(
-                SELECTED_NODE in each["metadata"].get("annotations", {}) for each in claims(room).values()
-            ),
-            "each claim has its node",
-        )
-        room.wait_for_decisions()
-        assert not any(room.where(pod) for name, pod in room.pods().items() if name in names)
-        provisioner.paused = False
+def test_no_member_is_bound_before_all_claims_are(room: Sandbox, provisioner: Provisioner) -> None:
+    """One claim is bound, two are not. Other pods are bound meanwhile."""
+    provisioner.only = {"c1"}
+    names = gang(room, "network")
+
+    def bound() -> set[str]:
+        return {name for name, each in claims(room).items() if each["status"].get("phase") == "Bound"}
+
+    room.until(lambda: bound() == {"c1"}, "one claim is bound")
+    room.until(lambda: all(map(selected_node, claims(room).values())), "each claim has its node")
+    room.wait_for_decisions()
+    assert not any(room.where(pod) for name, pod in room.pods().items() if name in names)
+    provisioner.only = None
     assert_sound(room, room.until_bound(names))
-    versions = {name: int(each["metadata"]["resourceVersion"]) for name, each in claims(room).items()}
-    bound = [each for each in room.world.ledger.pods.seen if each.object["metadata"]["name"] in names]
-    first = min(each.version for each in bound if each.object["spec"].get("nodeName"))
-    assert max(versions.values()) < first
 
 
 def test_another_node_is_tried_if_the_provisioner_gives_up(room: Sandbox, provisioner: Provisioner) -> None:

@@ -36,11 +36,15 @@ def volume_controller(server: Server) -> Iterator[None]:
 
 
 class Provisioner:
-    """A provisioner of DRIVER; it gives up on the nodes in `refused`, and waits while `paused`."""
+    """A provisioner of DRIVER; it gives up on the nodes in `refused`, and waits while `paused`.
+
+    If `only` is a set, it provisions for the claims of these names.
+    """
 
     def __init__(self, server: Server) -> None:
         self.refused: set[str] = set()
         self.paused = False
+        self.only: set[str] | None = None
         # Its own connection, because it has its own thread.
         self._client = server.access.client()
         self._end = threading.Event()
@@ -68,6 +72,7 @@ class Provisioner:
                 annotations = claim["metadata"].get("annotations", {})
                 node = annotations.get(SELECTED_NODE)
                 ours = claim["spec"].get("storageClassName") in classes and not self.paused
+                ours = ours and (self.only is None or claim["metadata"]["name"] in self.only)
                 if ours and node is not None and BIND_COMPLETED not in annotations:
                     self._provision(claim, node)
 

@@ -234,12 +234,11 @@ class PodKinds(NamedTuple):
 
 
 def asked(chain: Chain, shape: Shape) -> Shape:
-    """Return the part of a shape that decides where it fits; claims that differ in name are alike."""
+    """Return the part of a shape that decides where it fits; volumes that differ in name are alike."""
     if chain.resources_only(shape):
-        return shape._replace(labels=(), scored=(0, 0))
-    if shape.delayed:
-        return shape._replace(delayed=tuple(each._replace(key=("", ""), uid="") for each in shape.delayed))
-    return shape
+        return shape._replace(labels=(), scored=(0, 0), attachments=())
+    claims = tuple(each._replace(key=("", ""), uid="") for each in shape.delayed)
+    return shape._replace(delayed=claims, attachments=())
 
 
 def kinds_of(chain: Chain, rows: Sequence[int], needed: int, within: Bools | None) -> PodKinds | None:

@@ -272,6 +272,9 @@ class DelayedBinding:
             if isinstance(plan, ProvisionedVolume) and summed and distinct[key].shareable
         ]
         keys = {*self._keys(free, held), *self._keys([claim for claim, _ in reached], ())}
+        for _, provisioning in reached:
+            # The capacity may be gone.
+            keys |= keys_of(provisioning.segment.reach if provisioning.segment is not None else ())
         classes = self._grouped(frozenset(keys))
         refused = _Refused(classes.size)
         for key, plan in plans.items():
