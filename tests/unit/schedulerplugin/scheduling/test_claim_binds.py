@@ -17,7 +17,7 @@ from tests.support.volumes import manifests
 from tests.support.volumes.manifests import DRIVER, claim, decoded, storage_class, volume
 
 from podium.schedulerplugin.scheduling.claimbinds import ClaimBinds
-from podium.schedulerplugin.scheduling.effects import PodRef
+from podium.schedulerplugin.scheduling.effects import Bind, PodRef
 
 TIMEOUT = 600
 LOCAL = storage_class(manifests.LOCAL)
@@ -283,6 +283,27 @@ def test_a_bind_that_fails_after_the_claims_are_bound_is_made_again() -> None:
     made.failing = ""
     made.later(20)
     assert made.bound() == {"p0": chosen}
+
+
+def test_a_member_whose_bind_fails_is_bound_to_the_node_of_its_volume() -> None:
+    """The other member is bound already. A pod that comes meanwhile does not get the node."""
+    made = gang_of_disks()
+    made.write()
+    made.hold_binds = True
+    made.control()
+    (bind,) = made.held
+    assert isinstance(bind, Bind)
+    (first, chosen), (second, other) = bind.pods
+    made.held = [bind._replace(pods=((first, chosen),))]
+    made.release()
+    assert made.bound() == {first.name: chosen}
+    made.failing = "the server is busy"
+    made.scheduler.binds.failed(bind.key, second, other, settled=False)
+    made.run(pod("late"))
+    assert made.bound() == {first.name: chosen}
+    made.failing = ""
+    made.later(20)
+    assert made.bound() == {first.name: chosen, second.name: other}
 
 
 def test_a_gang_that_shares_a_claim_goes_where_its_volume_turns_out_to_be() -> None:

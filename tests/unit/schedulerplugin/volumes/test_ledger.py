@@ -11,6 +11,7 @@ from tests.support.volumes.manifests import (
     DRIVER,
     HOST,
     NS,
+    ZONE,
     Manifest,
     binding,
     capacity,
@@ -168,6 +169,17 @@ def test_a_contradicting_plan_is_refused_and_counts_nothing(plan: VolumePlan, me
     assert bound.ledger.plan((NS, "other")) is None
     bound.ledger.forget(VolumePlan((ONE,)))
     assert reasons(bound, snapshot, claim("one", "1Gi"), claim("two", "1Gi")) == {"a": None}
+
+
+def test_a_shared_claim_stays_in_its_segment_when_the_capacity_is_gone() -> None:
+    """The driver may replace the object of a segment while the claim is being provisioned."""
+    nodes = [node("a1", zone="a"), node("a2", zone="a"), node("b1", zone="b")]
+    published = capacity("cap", "network", {ZONE: "a"}, "10Gi")
+    snapshot, bound = binding(nodes, [NETWORK, driver(), published])
+    shared = claim("one", "1Gi", "network", accessModes=["ReadWriteMany"])
+    assumed(bound, [shared], "a1")
+    bound.apply(decoded(published), None)
+    assert reasons(bound, snapshot, shared) == {"a1": None, "a2": None, "b1": NO_VOLUME}
 
 
 def picture(made: Generated, snapshot: Snapshot, bound: DelayedBinding) -> object:
