@@ -19,6 +19,7 @@ from tests.support.webhooks.recorder import Answer, send
 from tests.unit.manifests.test_modes import rendered
 
 from podium.api.groups import FINALIZER, GROUP_SCHEDULED, INITIALLY_SCHEDULED
+from podium.api.storage import BIND_COMPLETED, BOUND_BY_CONTROLLER, SELECTED_NODE
 from podium.controllers import conditions as controller
 from podium.controlplane.releases import RELEASES
 from podium.groups.autogroups import GROUP_LABELS, OWNER_KINDS
@@ -114,10 +115,13 @@ def scene(request: pytest.FixtureRequest) -> Iterator[Scene]:
         for name, labels in _NODES.items():
             made.make("/api/v1/nodes", {"metadata": {"name": name, "labels": labels}})
         until(lambda: server.request("GET", _GROUPS)[0] == 200, "groups are served")
-        pod, group = made.pod("default-scheduler"), made.group()
+        pod, group, claim = made.pod("default-scheduler"), made.group(), _storage(made, CLAIMS)
         probes: dict[str, Callable[[], Answer]] = {
             "scheduler-binds": lambda: _bind(made, pod, namespace="kube-system"),
             "scheduler-status": lambda: _status(made, pod, {"podIP": "10.0.0.1"}),
+            "scheduler-claims": lambda: made.write(
+                "scheduler", "PATCH", claim, {"metadata": {"labels": {"x": "y"}}}, _MERGE
+            ),
             "controller-status": lambda: _group_status(made, "controller", group, {}, GROUP_SCHEDULED),
             "controller-creates": lambda: made.write(
                 "controller", "POST", f"{_GROUPS}?dryRun=All", _new_group([])
@@ -310,6 +314,74 @@ def test_it_writes_nothing_of_another_schedulers_pods(scene: Scene, status: Docu
     pod = scene.pod("default-scheduler", namespace)
     answer = _status(scene, pod, status, namespace)
     assert _refused(answer, "podium-scheduler-status"), answer
+
+
+VOLUMES = "/api/v1/persistentvolumes"
+CLAIMS = "/api/v1/namespaces/default/persistentvolumeclaims"
+CLAIM_REF = {"kind": "PersistentVolumeClaim", "namespace": "default", "name": "c", "uid": "u"}
+# Each write that binding makes, and its withdrawal.
+BINDING: dict[str, tuple[str, Document]] = {
+    "reserve a volume": (
+        VOLUMES,
+        {"spec": {"claimRef": CLAIM_REF}, "metadata": {"annotations": {BOUND_BY_CONTROLLER: "yes"}}},
+    ),
+    "free a volume": (
+        VOLUMES,
+        {"spec": {"claimRef": None}, "metadata": {"annotations": {BOUND_BY_CONTROLLER: None}}},
+    ),
+    "select a node": (CLAIMS, {"metadata": {"annotations": {SELECTED_NODE: "plain"}}}),
+    "select no node": (CLAIMS, {"metadata": {"annotations": {SELECTED_NODE: None}}}),
+}
+NOT_BINDING: dict[str, tuple[str, Document]] = {
+    "the size of a volume": (VOLUMES, {"spec": {"capacity": {"storage": "9Gi"}}}),
+    "the reclaim policy": (VOLUMES, {"spec": {"persistentVolumeReclaimPolicy": "Delete"}}),
+    "the class of a volume": (VOLUMES, {"spec": {"storageClassName": "other"}}),
+    "a label of a volume": (VOLUMES, {"metadata": {"labels": {"zone": "b"}}}),
+    "a finalizer of a volume": (VOLUMES, {"metadata": {"finalizers": []}}),
+    "an annotation of a volume": (VOLUMES, {"metadata": {"annotations": {"a": "c"}}}),
+    "the volume of a claim": (CLAIMS, {"spec": {"volumeName": "v"}}),
+    "an annotation of a claim": (CLAIMS, {"metadata": {"annotations": {BIND_COMPLETED: "yes"}}}),
+    "no annotation of a claim": (CLAIMS, {"metadata": {"annotations": {"a": None}}}),
+    "an owner of a claim": (
+        CLAIMS,
+        {"metadata": {"ownerReferences": [{"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": "u"}]}},
+    ),
+}
+
+
+def _storage(scene: Scene, path: str, *, phase: str = "Available") -> str:
+    """Create a volume in that phase, or a claim, with labels and annotations; return its path."""
+    common = {"accessModes": ["ReadWriteOnce"], "storageClassName": "local"}
+    spec = (
+        {**common, "capacity": {"storage": "1Gi"}, "hostPath": {"path": "/disk"}}
+        if path == VOLUMES
+        else {**common, "resources": {"requests": {"storage": "1Gi"}}}
+    )
+    metadata = {"generateName": "s-", "labels": {"zone": "a"}, "annotations": {"a": "b"}}
+    made = f"{path}/{scene.make(path, {'metadata': metadata, 'spec': spec})['metadata']['name']}"
+    if path == VOLUMES:
+        code, answer = scene.server.request("PATCH", f"{made}/status", {"status": {"phase": phase}}, _MERGE)
+        assert code == 200, answer
+    return made
+
+
+@pytest.mark.parametrize(("path", "patch"), BINDING.values(), ids=BINDING)
+def test_the_scheduler_binds_claims_and_withdraws_that(scene: Scene, path: str, patch: Document) -> None:
+    answer = scene.write("scheduler", "PATCH", _storage(scene, path), patch, _MERGE)
+    assert answer.code == 200, answer
+
+
+@pytest.mark.parametrize(("path", "patch"), NOT_BINDING.values(), ids=NOT_BINDING)
+def test_it_writes_nothing_else_of_a_claim_or_a_volume(scene: Scene, path: str, patch: Document) -> None:
+    answer = scene.write("scheduler", "PATCH", _storage(scene, path), patch, _MERGE)
+    assert _refused(answer, "podium-scheduler-claims"), answer
+
+
+@pytest.mark.parametrize("phase", ["Bound", "Released", "Pending"])
+def test_it_takes_no_volume_from_its_claim(scene: Scene, phase: str) -> None:
+    _, patch = BINDING["reserve a volume"]
+    answer = scene.write("scheduler", "PATCH", _storage(scene, VOLUMES, phase=phase), patch, _MERGE)
+    assert _refused(answer, "podium-scheduler-claims"), answer
 
 
 _OWN = {

@@ -509,7 +509,7 @@ ACTIONS = st.sampled_from(
 
 @given(st.lists(ACTIONS, max_size=14), st.booleans())
 @settings(max_examples=60)
-def test_whatever_happens_ends_well(actions: list[str], disks: bool) -> None:
+def test_faults_in_any_order_end_well(actions: list[str], disks: bool) -> None:
     """Faults in any order: afterwards all is bound once, and nothing is assumed or reserved."""
     made = (
         gang_of_disks(2, spare=1)
