@@ -285,7 +285,7 @@ def test_a_bind_that_fails_after_the_claims_are_bound_is_made_again() -> None:
     assert made.bound() == {"p0": chosen}
 
 
-def test_a_member_whose_bind_fails_is_bound_to_the_node_of_its_volume() -> None:
+def test_a_failed_bind_of_a_member_is_made_again_on_the_node_of_its_volume() -> None:
     """The other member is bound already. A pod that comes meanwhile does not get the node."""
     made = gang_of_disks()
     made.write()
