@@ -26,8 +26,9 @@ class GoTools(NamedTuple):
 
     @property
     def folder(self) -> Path:
-        """Return the folder in the cache, which a change of go.sum or of the tags changes."""
-        content = (self.module / "go.sum").read_bytes() + "".join(self.tags).encode()
+        """Return the folder in the cache, which a change of go.sum, of the tags or of own files changes."""
+        own = (each.read_bytes() for each in sorted(self.module.glob("*.go")))
+        content = (self.module / "go.sum").read_bytes() + "".join(self.tags).encode() + b"".join(own)
         digest = hashlib.sha256(content).hexdigest()[:16]
         return folders.cache(os.environ) / f"{self.module.name}-{digest}"
 
