@@ -109,3 +109,11 @@ KARPENTER = Neighbour(
     # The chart has no default for these two, and the program does not start without a value.
     values="settings: {featureGates: {staticCapacity: false, capacityBuffer: false}}",
 )
+CSI_DRIVER = Neighbour(
+    "csi-directory", "podium/tools/neighbours/csi-directory", "csi-directory", minutes=1, path="csi-directory"
+)
+CSI_PROVISIONER = Neighbour(
+    *("csi-provisioner", "github.com/kubernetes-csi/external-provisioner/v6", "csi-provisioner"),
+    minutes=4,
+    path="csi-provisioner",
+)
