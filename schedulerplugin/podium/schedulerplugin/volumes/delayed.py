@@ -43,9 +43,9 @@ from podium.schedulerplugin.volumes.matching import BindableVolumes, volume_size
 from podium.schedulerplugin.volumes.nodeclasses import NodeClasses, NodeLabels, keys_of
 from podium.schedulerplugin.volumes.provisioning import Provisioning, Reserved
 
-# The most groupings of nodes, and answers, that are kept.
+# The most groupings of nodes, and answers, that are kept. An answer has arrays by node for each claim.
 _GROUPINGS = 16
-_ANSWERS = 256
+_ANSWERS = 32
 
 
 class _VolumeVerdict(IntEnum):

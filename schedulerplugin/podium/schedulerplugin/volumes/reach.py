@@ -17,6 +17,10 @@ from podium.schedulerplugin.volumes.bindables import DelayedClaim, delayed_claim
 from podium.schedulerplugin.volumes.claims import delayed
 from podium.schedulerplugin.volumes.index import Volumes
 
+# A pod with more delayed claims is not evaluated: each claim is compared with those before it, on all nodes.
+# That takes half a second for so many claims on 5,000 nodes, and a tenant could name thousands.
+MOST_DELAYED = 64
+
 
 class Reach(NamedTuple):
     """For each bound volume, the terms of which a node must meet one: by node affinity, by zone label.
@@ -48,6 +52,8 @@ def reach(pod: Schedulable, known: Volumes, unreadable: dict[str, None]) -> Reac
             if known.lacks(Kind.VOLUME):
                 unreadable[f"the claim of volume {each.volume}, because no volumes were read"] = None
             unbound[delayed_claim(claim, unreadable)] = None
+            if len(unbound) == MOST_DELAYED + 1:
+                unreadable[f"more than {MOST_DELAYED} claims that are bound with the pod"] = None
             continue
         if claim is None or not claim.bound or claim.spec is None:
             why = _not_bound(claim)
@@ -66,7 +72,8 @@ def reach(pod: Schedulable, known: Volumes, unreadable: dict[str, None]) -> Reac
         # VolumeZone does not look at ephemeral volumes.
         if volume is not None and not each.ephemeral:
             zones.update(zone_terms(volume.metadata.labels or {}))
-    return Reach(tuple(sorted(volumes)), tuple(sorted(zones)), missing, tuple(unbound))
+    kept = tuple(unbound) if len(unbound) <= MOST_DELAYED else ()
+    return Reach(tuple(sorted(volumes)), tuple(sorted(zones)), missing, kept)
 
 
 def _not_bound(claim: PersistentVolumeClaim | None) -> str:

@@ -16,6 +16,7 @@ from podium.schedulerplugin.scheduling.clusterevents import has_volumes
 from podium.schedulerplugin.shapes import Shape, shape_of
 from podium.schedulerplugin.snapshot import Snapshot
 from podium.schedulerplugin.volumes import Volumes
+from podium.schedulerplugin.volumes.reach import MOST_DELAYED
 
 WAIT = storage_class("wait", "WaitForFirstConsumer")
 NOW = storage_class("now")
@@ -176,6 +177,17 @@ def test_claims_that_are_not_known_are_not_evaluated(
     """The words name the volume of the pod, because copies of the pod have other claims."""
     _, unknown = shape(spec, objects, [unread] if unread is not None else [])
     assert (unknown.refused, unknown.missing) == ("", (f"the claim of volume a, {why}",))
+
+
+@pytest.mark.parametrize("number", [MOST_DELAYED, MOST_DELAYED + 1])
+def test_a_pod_has_a_bounded_number_of_delayed_claims(number: int) -> None:
+    names = [f"c{at}" for at in range(number)]
+    claims = [claim(name, storageClassName="wait") for name in names]
+    _, judged = shape(mounts(*names), [*claims, WAIT])
+    if number > MOST_DELAYED:
+        assert (judged.missing, judged.delayed) == (("more than 64 claims that are bound with the pod",), ())
+    else:
+        assert (judged.missing, len(judged.delayed)) == ((), number)
 
 
 def test_capacities_that_were_not_read_refuse_nothing() -> None:
