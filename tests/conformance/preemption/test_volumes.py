@@ -3,23 +3,26 @@
 from collections import Counter
 from functools import cache
 
+import msgspec
 import pytest
 from tests.support.preemption.differential import driver, recording
 from tests.support.preemption.differential.compare import Compared, compared, refused
-from tests.support.preemption.differential.volumes import CASES, volume_case
+from tests.support.preemption.differential.volumes import BOUND, CASES, volume_case
 from tests.support.seeds import seed as new_seed
 from tests.support.servers import FULL, exclusive
 
-from podium.controlplane.releases import RELEASES, Release
+from podium.controlplane.releases import NEWEST, RELEASES, Release
 
-_SAMPLE = 16
 _SEED = new_seed()
+# The live cases: a part of those with bound claims only, and of those with delayed ones.
+_ASKED = range(CASES) if FULL else range(BOUND - 20, BOUND + 40)
 # The texts that a recording has at least once.
 _TEXTS = (
     *("already in-use by another pod", "had no available disk", "exceed max volume count"),
     *("node affinity", "no available volume zone", "bound to non-existent pv(s)"),
     *("persistentvolumeclaim", "waiting for ephemeral volume controller", "is being deleted"),
     *("pod is not owner", "unbound immediate", 'persistentvolume "gone" not found'),
+    *("didn't find available persistent volumes to bind", "did not have enough free storage"),
 )
 
 each_release = pytest.mark.parametrize(
@@ -33,7 +36,7 @@ def _recording(release: Release) -> recording.Recording:
 
 
 def _assert_agreement(recorded: recording.Recording) -> None:
-    """Compare outcome, node and victims of every case, and the reasons of every refusal."""
+    """Compare outcome, node, victims and volumes of every case, and the reasons of every refusal."""
     found = [compared(recorded.header, one) for one in recorded.cases]
     wrong = [str(one) for one in found if not one.agrees]
     assert not wrong, f"PODIUM_SEED={recorded.header.seed}:\n" + "\n".join(wrong)
@@ -63,10 +66,28 @@ def test_a_recording_of_volumes_has_every_kind_of_case(release: Release) -> None
     assert ("CSI driver is not installed" in messages) is (release.minor != "1.36")
 
 
+@each_release
+def test_a_recording_of_delayed_claims_has_every_kind_of_case(release: Release) -> None:
+    """Pods with delayed claims fit, preempt and wait; volumes are bound, and others are to be provisioned."""
+    recorded = _recording(release).cases[BOUND:]
+    ends = Counter(one.end for one in recorded)
+    assert all(ends[end] >= len(recorded) // 10 for end in ("bound", "preempts", "waits")), ends
+    provisioned = Counter(not volume for one in recorded for volume in one.answer.volumes.values())
+    assert all(provisioned[each] >= len(recorded) // 20 for each in (True, False)), provisioned
+
+
+@pytest.mark.parametrize("volumes", [{"another": ""}, {}], ids=["another", "none"])
+def test_a_recording_with_other_volumes_differs(volumes: dict[str, str]) -> None:
+    recorded = _recording(NEWEST)
+    one = next(each for each in recorded.cases if any(each.answer.volumes.values()))
+    answer = msgspec.structs.replace(one.answer, volumes=volumes)
+    assert compared(recorded.header, one).agrees
+    assert compared(recorded.header, msgspec.structs.replace(one, answer=answer)).differs
+
+
 @pytest.mark.server
 @each_release
 def test_the_engine_does_what_a_live_kube_scheduler_does_with_volumes(release: Release) -> None:
     """New cases in every run agree with the live scheduler; PODIUM_SEED repeats a run."""
-    cases = range(CASES if FULL else _SAMPLE)
     with exclusive(release) as server:
-        _assert_agreement(driver.record(server, _SEED, cases, gates=False, make=volume_case))
+        _assert_agreement(driver.record(server, _SEED, _ASKED, gates=False, make=volume_case))

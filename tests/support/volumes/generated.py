@@ -25,7 +25,7 @@ _NETWORK = "network"
 _TRACKED = "tracked"
 _CLASSES = (LOCAL, _NETWORK, _TRACKED)
 _SIZES = ("1Gi", "2Gi", "3Gi", "5Gi")
-_ZONES = ("a", "b", "c")
+_ZONES = ("zone-0", "zone-1", "zone-2")
 
 
 class Generated(NamedTuple):
@@ -36,31 +36,41 @@ class Generated(NamedTuple):
     pods: list[list[Manifest]]
 
 
-def generated(dice: Random, prefix: str = "", pods: int = 3, *, ties: bool = True) -> Generated:
-    """Return a cluster; names of nodes, volumes, capacities and classes start with the prefix.
-
-    Without ties no two volumes are of one size or name one claim, so no choice of kube-scheduler is random.
-    """
-    nodes = [node(f"{prefix}node-{number}", **_zone(dice, prefix)) for number in range(dice.randint(1, 6))]
-    classes = [
-        storage_class(prefix + LOCAL),
-        storage_class(prefix + _NETWORK, f"{prefix}other.example.com", _topologies(dice, prefix)),
-        storage_class(prefix + _TRACKED, prefix + DRIVER, _topologies(dice, prefix)),
-    ]
-    drivers = [driver(prefix + DRIVER, publishes=dice.choice((True, True, True, False, None)))]
-    volumes = [_volume(dice, prefix, number, nodes) for number in range(dice.randint(2, 14))]
-    if not ties:
-        _untie(dice, volumes)
-    capacities = [_capacity(dice, prefix, number, nodes) for number in range(dice.randint(0, 5))]
-    shared = _claim(dice, prefix, "shared", nodes)
+def generated(dice: Random, pods: int = 3) -> Generated:
+    """Return a cluster."""
+    nodes = [node(f"node-{number}", **_zone(dice)) for number in range(dice.randint(1, 6))]
+    drivers = [driver(DRIVER, publishes=dice.choice((True, True, True, False, None)))]
+    storage = delayed_storage(dice, nodes, DRIVER, "other.example.com")
+    shared = delayed_claim(dice, "shared", nodes)
     made = []
     for pod in range(pods):
         own = [
-            _claim(dice, prefix, f"claim-{pod}-{number}", nodes)
+            delayed_claim(dice, f"claim-{pod}-{number}", nodes)
             for number in range(dice.choice((1, 1, 2, 2, 3)))
         ]
         made.append([*own, shared] if dice.random() < 0.3 else own)
-    return Generated(nodes, [*classes, *drivers, *volumes, *capacities], made)
+    return Generated(nodes, [*drivers, *storage], made)
+
+
+def delayed_storage(
+    dice: Random, nodes: list[Manifest], tracked: str, other: str, prefix: str = "", *, ties: bool = True
+) -> list[Manifest]:
+    """Return classes, volumes and capacities; names start with the prefix.
+
+    `tracked` is the driver whose class has capacities, `other` that of a class without. If `ties` is false,
+    no choice among volumes, or capacities with room, decides what kube-scheduler does.
+    """
+    classes = [
+        storage_class(prefix + LOCAL),
+        storage_class(prefix + _NETWORK, other, _topologies(dice)),
+        storage_class(prefix + _TRACKED, tracked, _topologies(dice)),
+    ]
+    volumes = [_volume(dice, prefix, number, nodes) for number in range(dice.randint(2, 14))]
+    capacities = [_capacity(dice, prefix, number, nodes) for number in range(dice.randint(0, 5))]
+    if not ties:
+        _untie(dice, volumes)
+        _untie_capacities(capacities, nodes)
+    return [*classes, *volumes, *capacities]
 
 
 def _untie(dice: Random, volumes: list[Manifest]) -> None:
@@ -75,18 +85,38 @@ def _untie(dice: Random, volumes: list[Manifest]) -> None:
             named.add(owner["name"])
 
 
-def _zone(dice: Random, prefix: str) -> dict[str, str]:
-    return {"zone": prefix + dice.choice(_ZONES)} if dice.random() < 0.9 else {}
+def _untie_capacities(capacities: list[Manifest], nodes: list[Manifest]) -> None:
+    """Change the totals of capacities so that each node scores alike with each capacity of its topology.
+
+    Each has a total then, because kube-scheduler 1.37 panics when it scores one without.
+    """
+    for each in capacities:
+        if "maximumVolumeSize" in each:
+            each.setdefault("capacity", "10Gi")
+    used = [each for each in capacities if "capacity" in each and "nodeTopology" in each]
+    reached = [
+        host["metadata"]["name"]
+        for each in used
+        for host in nodes
+        if each["nodeTopology"].get("matchLabels", {}).items() <= host["metadata"]["labels"].items()
+    ]
+    if len(reached) > len(set(reached)):
+        for each in used:
+            each["capacity"] = used[0]["capacity"]
 
 
-def _topologies(dice: Random, prefix: str) -> list[dict[str, list[str]]]:
-    some = [prefix + zone for zone in dice.sample(_ZONES, 2)]
+def _zone(dice: Random) -> dict[str, str]:
+    return {"zone": dice.choice(_ZONES)} if dice.random() < 0.9 else {}
+
+
+def _topologies(dice: Random) -> list[dict[str, list[str]]]:
+    some = dice.sample(_ZONES, 2)
     return dice.choice(([], [], [{ZONE: some}], [{ZONE: some[:1]}, {ZONE: some[1:]}]))
 
 
 def _volume(dice: Random, prefix: str, number: int, nodes: list[Manifest]) -> Manifest:
     host = dice.choice(nodes)["metadata"]["labels"]
-    zone = host.get(ZONE, f"{prefix}none")
+    zone = host.get(ZONE, "none")
     of = dice.choice((LOCAL, LOCAL, LOCAL, _NETWORK, _TRACKED))
     made = volume(
         f"{prefix}volume-{number}",
@@ -95,7 +125,7 @@ def _volume(dice: Random, prefix: str, number: int, nodes: list[Manifest]) -> Ma
         on=dice.choice(
             (
                 *(None, [{HOST: [host[HOST]]}], [{HOST: [host[HOST]]}], [{ZONE: [zone]}]),
-                *([{ZONE: [zone], HOST: [host[HOST]]}], [{HOST: [host[HOST]]}, {ZONE: [f"{prefix}a"]}]),
+                *([{ZONE: [zone], HOST: [host[HOST]]}], [{HOST: [host[HOST]]}, {ZONE: [_ZONES[0]]}]),
             )
         ),
         labels=dice.choice(({}, {"disk": "fast"}, {"disk": "slow"})),
@@ -124,7 +154,8 @@ def _capacity(dice: Random, prefix: str, number: int, nodes: list[Manifest]) -> 
     return capacity(f"{prefix}capacity-{number}", prefix + _TRACKED, topology, total, largest)
 
 
-def _claim(dice: Random, prefix: str, name: str, nodes: list[Manifest]) -> Manifest:
+def delayed_claim(dice: Random, name: str, nodes: list[Manifest], prefix: str = "") -> Manifest:
+    """Return a claim of one of the classes, whose names start with the prefix; some have a selected node."""
     selected = dice.choice(nodes)["metadata"]["name"] if dice.random() < 0.1 else None
     of = dice.choice(_CLASSES) if selected is None else dice.choice(_CLASSES[1:])
     made = claim(name, dice.choice(_SIZES), prefix + of, selected=selected)

@@ -136,6 +136,16 @@ def claim(
     }
 
 
+def in_namespace(manifest: Manifest, namespace: str) -> Manifest:
+    """Return an object, or a volume with its claim, in another namespace."""
+    metadata, spec = {**manifest["metadata"]}, {**manifest.get("spec", {})}
+    if "namespace" in metadata:
+        metadata["namespace"] = namespace
+    if "claimRef" in spec:
+        spec["claimRef"] = {**spec["claimRef"], "namespace": namespace}
+    return {**manifest, "metadata": metadata, **({"spec": spec} if "spec" in manifest else {})}
+
+
 def decoded(manifest: Manifest) -> Any:
     """Return an object as the scheduler reads it."""
     read = SCHEDULING_READS[manifest["apiVersion"], manifest["kind"]]

@@ -36,11 +36,15 @@ _ANYWHERE = {
 
 
 class Seen(NamedTuple):
-    """The result for a preemptor that both sides must share; `nodes` are those of its placed pods."""
+    """The result for a preemptor that both sides must share; `nodes` are those of its placed pods.
+
+    `volumes` are those of the unbound claims of a pod that fits, by claim.
+    """
 
     end: str
     nodes: tuple[str, ...]
     victims: tuple[str, ...]
+    volumes: tuple[tuple[str, str], ...] = ()
 
 
 class Compared(NamedTuple):
@@ -83,11 +87,14 @@ def compared(header: Header, recorded: Recorded) -> Compared:
     # 1.36 does not publish where it plans to place a group; a waiting pod may keep an old nomination.
     if recorded.end == "waits" or (grouped and header.minor == "1.36"):
         nodes = {}
-    return _among(header, recorded, whole, _seen(recorded.end, nodes, answer.victims))
+    return _among(header, recorded, whole, _seen(recorded.end, nodes, answer.victims, answer.volumes))
 
 
-def _seen(end: str, nodes: Mapping[str, str], victims: Sequence[str]) -> Seen:
-    return Seen(end, tuple(sorted(nodes.values())), tuple(victims))
+def _seen(
+    end: str, nodes: Mapping[str, str], victims: Sequence[str], volumes: Mapping[str, str] | None = None
+) -> Seen:
+    written = sorted((volumes or {}).items())
+    return Seen(end, tuple(sorted(nodes.values())), tuple(victims), tuple(written))
 
 
 def _bound(header: Header, recorded: Recorded, whole: Sequence[Object]) -> Compared:
@@ -155,7 +162,10 @@ def _ours(header: Header, recorded: Recorded, objects: Sequence[Object], order: 
     gone = {each["metadata"]["name"] for each in objects if "deletionTimestamp" in each["metadata"]}
     victims = {pod.name.rpartition("/")[2] for unit in made.victims for pod in unit.pods}
     return Seen(
-        _ENDS.get(made.outcome, "waits"), tuple(sorted(_nodes(made, order))), tuple(sorted(victims - gone))
+        _ENDS.get(made.outcome, "waits"),
+        tuple(sorted(_nodes(made, order))),
+        tuple(sorted(victims - gone)),
+        tuple(sorted(_volumes(made))),
     )
 
 
@@ -164,6 +174,13 @@ def _nodes(made: Plan, order: TieOrder) -> Iterator[str]:
     if made.outcome in _ENDS:
         for each in made.placements:
             yield order.nodes[int(each.node.rpartition("-")[2])]
+
+
+def _volumes(made: Plan) -> Iterator[tuple[str, str]]:
+    """Return the volumes that are written for the claims of pods that fit, by claim."""
+    if made.outcome is Outcome.FITS:
+        for placed in made.placements:
+            yield from ((each.claim, each.volume) for each in placed.volumes)
 
 
 def _settings(header: Header) -> Settings:

@@ -3,8 +3,9 @@
 The API server runs without controllers. Nothing counts budgets, evicts pods from nodes without a kubelet, or
 removes pods. So a bound pod that is being deleted stays forever. The scheduler starts when a batch of cases
 is complete, so it never sees half of a case. SchedulerAsyncPreemption is off, so it preempts before it
-reports. When every preemptor has its verdict, its victims are known. Then the scheduler stops and the cluster
-is cleared.
+reports. When every preemptor has its verdict, its victims are known. A pod with unbound claims that fits
+waits for a volume controller. Its node is nominated then, and its volumes and claims are written. Afterwards
+the scheduler stops and the cluster is cleared.
 """
 
 import contextlib
@@ -19,12 +20,14 @@ from tests.support.preemption.differential.recording import Answer, Header, Reco
 from tests.support.servers import Server
 from tests.support.waiting import comes
 
+from podium.api.storage import SELECTED_NODE
 from podium.controlplane import process
 from podium.controlplane.components import commands, log
 from podium.documents import packagedata
 
-# A group preemptor examines every pod: 1.36 places its members again for each of them.
-_BATCH = 8
+# A group preemptor examines every pod: 1.36 places its members again for each of them. A lone pod examines
+# only the nodes of its case.
+_BATCH, _LONE_BATCH = 8, 60
 _READY_SECONDS = 120.0
 _GRACE_SECONDS = 10.0
 _SCHEDULER = "kube-scheduler"
@@ -41,10 +44,11 @@ _PLURALS = {
     "CSINode": "csinodes",
     "CSIDriver": "csidrivers",
     "VolumeAttachment": "volumeattachments",
+    "CSIStorageCapacity": "csistoragecapacities",
 }
 Maker = Callable[[int, int, str], Case]
 # A finalizer of the API server keeps these until they are no longer used.
-_DELETED = ("Pod", "PersistentVolumeClaim")
+_DELETED = ("Pod", "PersistentVolumeClaim", "PersistentVolume")
 MERGE = "application/merge-patch+json"
 
 
@@ -59,8 +63,9 @@ def record(
     classes = [_create_class(server, name) for name in CLASSES]
     _wait_for_classes(server)
     cases: list[Recorded] = []
-    for first in range(0, len(indices), _BATCH):
-        batch = [make(seed, index, release.minor) for index in indices[first : first + _BATCH]]
+    size = _BATCH if gates else _LONE_BATCH
+    for first in range(0, len(indices), size):
+        batch = [make(seed, index, release.minor) for index in indices[first : first + size]]
         cases += _answered(server, batch, gates=gates)
         print(f"{release.version}: {len(cases)} of {len(indices)}", file=sys.stderr, flush=True)  # noqa: T201 - minutes
     header = Header(minor=release.minor, version=release.version, seed=seed, gates=gates, classes=classes)
@@ -73,7 +78,8 @@ def _answered(server: Server, batch: Sequence[Case], *, gates: bool) -> list[Rec
     now = datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
     with _scheduler(server, gates=gates):
         _await(server)
-    answers = [_answer(server, each) for each in batch]
+        # A scheduler that stops gives up the pods that wait for their volumes.
+        answers = [_answer(server, each) for each in batch]
     for each in batch:
         _delete(server, f"/api/v1/namespaces/{each.namespace}/pods?gracePeriodSeconds=0")
         _delete(server, f"/apis/policy/v1/namespaces/{each.namespace}/poddisruptionbudgets")
@@ -89,6 +95,7 @@ def _put(server: Server, one: Case) -> list[Object]:
     _request(server, "POST", "/api/v1/namespaces", {"metadata": {"name": one.namespace}})
     stored = []
     uids: dict[str, str] = {}
+    names: dict[str, str] = {}
     for each in one.objects:
         wanted = _owned(each, uids)
         where = _collection(wanted)
@@ -97,14 +104,24 @@ def _put(server: Server, one: Case) -> list[Object]:
         if "status" in wanted and wanted["kind"] != "Node":
             made = _request(server, "PATCH", f"{where}/{name}/status", {"status": wanted["status"]}, MERGE)
         uids[name] = made["metadata"]["uid"]
+        names[made["metadata"]["uid"]] = name
         if wanted["kind"] in _DELETED and name in one.terminating:
             made = _request(server, "DELETE", f"{where}/{name}")
-        stored.append(compact(made, wanted["apiVersion"], wanted["kind"]))
+        stored.append(compact(_claimed(made, names), wanted["apiVersion"], wanted["kind"]))
     return stored
+
+
+def _claimed(wanted: Object, uids: Mapping[str, str]) -> Object:
+    """Return a volume with another UID of its claim, if that is listed."""
+    owner = wanted.get("spec", {}).get("claimRef", {})
+    if owner.get("uid") not in uids:
+        return wanted
+    return {**wanted, "spec": {**wanted["spec"], "claimRef": {**owner, "uid": uids[owner["uid"]]}}}
 
 
 def _owned(wanted: Object, uids: Mapping[str, str]) -> Object:
     """Return an object whose owners have the UIDs that the server gave them; cases use their names."""
+    wanted = _claimed(wanted, uids)
     owners = wanted["metadata"].get("ownerReferences")
     if owners is None:
         return wanted
@@ -133,17 +150,25 @@ def _scheduler(server: Server, *, gates: bool) -> Iterator[None]:
 
 
 def _await(server: Server) -> None:
-    """Wait until every pending pod is bound or refused."""
+    """Wait until every pending pod is bound or refused, or waits for its volumes."""
     waiting: list[str] = []
 
     def decided() -> bool:
         pods = _request(server, "GET", _PENDING)["items"]
-        waiting[:] = [_name(pod) for pod in pods if not (pod["spec"].get("nodeName") or _message(pod))]
+        open_pods = [pod for pod in pods if not (pod["spec"].get("nodeName") or _message(pod))]
+        written = _written(server) if open_pods else {}
+        waiting[:] = [pod["metadata"]["namespace"] for pod in open_pods if not _is_written(pod, written)]
         return not waiting
 
     if not comes(decided, _READY_SECONDS):
         words = (server.folder / log(_SCHEDULER)).read_text(encoding="utf-8")[-2000:]
         raise AssertionError(f"no verdict on {waiting}: {words}")
+
+
+def _is_written(pod: Object, written: Mapping[str, Mapping[str, str | None]]) -> bool:
+    """Return whether a pod waits for a controller that binds its claims."""
+    volumes = written.get(pod["metadata"]["namespace"], {})
+    return bool(volumes) and "nominatedNodeName" in pod["status"] and None not in volumes.values()
 
 
 def _answer(server: Server, one: Case) -> Answer:
@@ -159,12 +184,19 @@ def _answer(server: Server, one: Case) -> Answer:
         stored = _request(server, "GET", f"{_collection(group)}/{name}")
         conditions = stored.get("status", {}).get("conditions", ())
         message = "; ".join(each.get("message", "") for each in conditions)
+    bound = {name: pod["spec"]["nodeName"] for name, pod in pending.items() if "nodeName" in pod["spec"]}
+    volumes: Mapping[str, str | None] = {}
+    if kind == "Pod" and not message and name not in bound:
+        # It waits for a controller that binds its claims.
+        bound[name] = pods[name]["status"]["nominatedNodeName"]
+        volumes = _written(server)[one.namespace]
     return Answer(
-        bound={name: pod["spec"]["nodeName"] for name, pod in pending.items() if "nodeName" in pod["spec"]},
+        bound=bound,
+        volumes={claim: volume for claim, volume in volumes.items() if volume is not None},
         nominated={
             name: pod["status"]["nominatedNodeName"]
             for name, pod in pending.items()
-            if pod["status"].get("nominatedNodeName")
+            if pod["status"].get("nominatedNodeName") and name not in bound
         },
         # A bound pod stays while it is being deleted, and a terminating one is no pod's victim for the API.
         victims=sorted(
@@ -174,6 +206,25 @@ def _answer(server: Server, one: Case) -> Answer:
         ),
         message=message,
     )
+
+
+def _written(server: Server) -> dict[str, dict[str, str | None]]:
+    """Return the volume of each claim that is not bound, by namespace and claim.
+
+    It is the one that names the claim by UID, empty if it is to be provisioned, and None without either.
+    """
+    owners = {
+        each["spec"].get("claimRef", {}).get("uid"): _name(each)
+        for each in _request(server, "GET", "/api/v1/persistentvolumes")["items"]
+    }
+    written: dict[str, dict[str, str | None]] = {}
+    for each in _request(server, "GET", "/api/v1/persistentvolumeclaims")["items"]:
+        metadata = each["metadata"]
+        if "volumeName" not in each["spec"]:
+            provisioned = SELECTED_NODE in metadata.get("annotations", {})
+            volume = "" if provisioned else owners.get(metadata["uid"])
+            written.setdefault(metadata["namespace"], {})[metadata["name"]] = volume
+    return written
 
 
 def _message(pod: Object) -> str:

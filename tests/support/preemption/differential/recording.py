@@ -23,7 +23,11 @@ _WAITS_FOR_VICTIMS = re.compile(
 )
 _METADATA = ("name", "namespace", "labels", "creationTimestamp", "deletionTimestamp")
 _OF_CLAIMS = ("annotations", "ownerReferences")
-_OF_CLASSES = ("provisioner", "volumeBindingMode")
+# The fields of classes and capacities, which have no spec.
+_OF_STORAGE = (
+    *("provisioner", "volumeBindingMode", "allowedTopologies"),
+    *("storageClassName", "nodeTopology", "capacity", "maximumVolumeSize"),
+)
 _POD_SPEC = (
     "affinity",
     "nodeName",
@@ -42,12 +46,14 @@ _POD_STATUS = ("phase", "startTime", "nominatedNodeName", "conditions")
 class Answer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The answer of a kube-scheduler; pods by name, because a case has one namespace.
 
-    `message` is that of PodScheduled=False, or of the group's own condition.
+    `message` is that of PodScheduled=False, or of the group's own condition. `volumes` are those written for
+    the unbound claims of a bound pod, by claim; empty for a volume that is to be provisioned.
     """
 
     bound: dict[str, str] = {}
     nominated: dict[str, str] = {}
     victims: list[str] = []
+    volumes: dict[str, str] = {}
     message: str = ""
 
 
@@ -117,7 +123,7 @@ def compact(stored: Mapping[str, Any], api_version: str, kind: str) -> dict[str,
         status = {key: status[key] for key in _POD_STATUS if key in status}
     if kind == "Node":
         status = {"allocatable": status["allocatable"]}
-    kept = {key: stored[key] for key in _OF_CLASSES if key in stored}
+    kept = {key: stored[key] for key in _OF_STORAGE if key in stored}
     made = {"apiVersion": api_version, "kind": kind, "metadata": metadata, "spec": spec, "status": status}
     return made | kept
 

@@ -17,6 +17,8 @@ import msgspec
 from tests.support.preemption.differential.generator import Object
 from tests.support.preemption.differential.recording import Recorded
 
+from podium.api.storage import SELECTED_NODE
+
 # The number of orders to try for a group, because an answer does not show them.
 _TRIES = 24
 
@@ -75,6 +77,9 @@ def _written(stored: Object, nodes: dict[str, str], ages: dict[str, str]) -> Obj
     name = metadata["name"]
     if stored["kind"] in ("Node", "CSINode"):
         return {**stored, "metadata": {**metadata, "name": nodes[name]}}
+    if SELECTED_NODE in metadata.get("annotations", {}):
+        annotations = {**metadata["annotations"], **_renamed(metadata["annotations"], SELECTED_NODE, nodes)}
+        return {**stored, "metadata": {**metadata, "annotations": annotations}}
     if stored["kind"] == "VolumeAttachment":
         return {**stored, "spec": {**spec, **_renamed(spec, "nodeName", nodes)}}
     if stored["kind"] != "Pod":

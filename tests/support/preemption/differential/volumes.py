@@ -1,12 +1,13 @@
 """Generates clusters in which a pod has volumes, from a seed: claims, disks and attach limits of nodes.
 
 Nothing binds claims on the server. So a bound claim is written with its volume, the annotation and the phase.
+From case number BOUND on, a pod also has claims that kube-scheduler binds or provisions (`delayed`).
 Names of objects without a namespace begin with that of the case, because one server holds many cases. No two
 pods start in the same second, as in `generator`.
 """
 
 import random
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from tests.support.preemption.differential.generator import (
     CASE_LABEL,
@@ -18,10 +19,12 @@ from tests.support.preemption.differential.generator import (
     Object,
     written_time,
 )
+from tests.support.volumes.generated import delayed_claim, delayed_storage
+from tests.support.volumes.manifests import ZONE, in_namespace
 
-# Cases in a recording.
-CASES = 120
-_ZONE, _OLD_ZONE = "topology.kubernetes.io/zone", "failure-domain.beta.kubernetes.io/zone"
+# Cases in a recording, and those of them in which all claims are bound, unless they have a fault.
+CASES, BOUND = 300, 120
+_OLD_ZONE = "failure-domain.beta.kubernetes.io/zone"
 _EBS = "ebs.csi.aws.com"
 _LOW = ("below-zero", "value-0", "value-10", "value-20", "value-50")
 _BOUND = {"pv.kubernetes.io/bind-completed": "yes"}
@@ -36,14 +39,15 @@ _WRONG = (
 
 def volume_case(seed: int, index: int, minor: str) -> Case:
     """Make case number `index` of a seed; it is the same for each minor but for what a server drops."""
-    return _VolumeMaker(random.Random(f"volumes/{seed}/{index}"), f"volumes-{index}", minor).make()
+    dice = random.Random(f"volumes/{seed}/{index}")
+    return _VolumeMaker(dice, f"volumes-{index}", minor, delayed=index >= BOUND).make()
 
 
 class _VolumeMaker:
     """Builds one case: nodes, volumes with claims, running pods, attachments and one pending pod."""
 
-    def __init__(self, dice: random.Random, name: str, minor: str) -> None:
-        self.dice, self.name, self.minor = dice, name, minor
+    def __init__(self, dice: random.Random, name: str, minor: str, *, delayed: bool) -> None:
+        self.dice, self.name, self.minor, self.delayed = dice, name, minor, delayed
         self.objects: list[Object] = []
         self.started = dice.sample(range(100_000), 100)
         self.drivers = [f"{name}-a.example.com", f"{name}-b.example.com", _EBS]
@@ -74,7 +78,7 @@ class _VolumeMaker:
         name = f"{self.name}-{number:02}"
         labels = {CASE_LABEL: self.name, HOST: name}
         if self.chance(0.85):
-            labels[self.dice.choice((_ZONE, _ZONE, _OLD_ZONE))] = f"zone-{number % 2}"
+            labels[self.dice.choice((ZONE, ZONE, _OLD_ZONE))] = f"zone-{number % 2}"
         room = {"cpu": "4000m", "memory": "8Gi", "pods": "110"}
         self.add(
             "v1",
@@ -94,13 +98,16 @@ class _VolumeMaker:
         return name
 
     def driver_on(self, node: str, driver: str) -> Object:
-        limit = self.dice.choice((None, 1, 1, 1, 2, 2))
+        limit = self.dice.choice((None, None, 1, 2, 3, 4) if self.delayed else (None, 1, 1, 1, 2, 2))
         installed: Object = {"name": driver, "nodeID": node, "topologyKeys": []}
         return installed if limit is None else {**installed, "allocatable": {"count": limit}}
 
     def drivers_and_classes(self) -> None:
         for driver in self.drivers[:2]:
-            spec = {"preventPodSchedulingIfMissing": True} if self.chance(0.3) else {}
+            refuses = self.chance(0.1 if self.delayed else 0.3)
+            spec = {"preventPodSchedulingIfMissing": True} if refuses else {}
+            if self.delayed:
+                spec["storageCapacity"] = driver == self.drivers[0] and self.chance(0.8)
             self.add(_STORAGE, "CSIDriver", {"name": driver}, spec=spec)
         for name, provisioner in (("now", self.drivers[0]), ("old", "kubernetes.io/aws-ebs")):
             metadata = {"name": f"{self.name}-{name}"}
@@ -118,9 +125,9 @@ class _VolumeMaker:
         mode = self.dice.choice((_ONE_POD, "ReadWriteOnce", "ReadWriteMany"))
         spec: Object = {"capacity": {"storage": "1Gi"}, "accessModes": [mode], **source}
         zones = f"zone-{self.dice.randrange(2)}"
-        labels = {self.dice.choice((_ZONE, _OLD_ZONE)): zones} if self.chance(0.15) else {}
+        labels = {self.dice.choice((ZONE, _OLD_ZONE)): zones} if self.chance(0.15) else {}
         if self.chance(0.15):
-            near = {"key": _ZONE, "operator": "In", "values": [zones]}
+            near = {"key": ZONE, "operator": "In", "values": [zones]}
             spec["nodeAffinity"] = {"required": {"nodeSelectorTerms": [{"matchExpressions": [near]}]}}
         self.add("v1", "PersistentVolume", {"name": f"{self.name}-{name}", "labels": labels}, spec=spec)
         self.claim(name, f"{self.name}-{name}", mode)
@@ -216,7 +223,10 @@ class _VolumeMaker:
         volumes = [_mounted(name) for name in names]
         if not names or self.chance(0.2):
             volumes.append(self.disk())
-        wrong = self.dice.choice(_WRONG) if self.chance(0.3) else ""
+        if self.delayed:
+            # Few bound claims beside them, because each keeps the pod off some nodes.
+            volumes = [*volumes[: self.dice.choice((0, 0, 0, 1, 2))], *self.delayed_claims()]
+        wrong = self.dice.choice(_WRONG) if self.chance(0.1 if self.delayed else 0.3) else ""
         if wrong:
             volumes.insert(self.dice.randrange(len(volumes) + 1), self.wrong(wrong))
         made = self.pod(
@@ -229,6 +239,34 @@ class _VolumeMaker:
         made["spec"]["nodeSelector"] = {CASE_LABEL: self.name}
         # The claims that name the pod as their owner come after it.
         self.objects.sort(key=lambda each: "ownerReferences" in each["metadata"])
+
+    def delayed_claims(self) -> list[Object]:
+        """Return volumes with claims that wait for the pod; make these, and the storage that they may get."""
+        nodes = [each for each in self.objects if each["kind"] == "Node"]
+        names = [f"claim-0-{number}" for number in range(self.dice.choice((1, 1, 1, 2, 3)))]
+        prefix = f"{self.name}-"
+        tracked, other, _ = self.drivers
+        storage = delayed_storage(self.dice, nodes, tracked, other, prefix, ties=False)
+        claims = [delayed_claim(self.dice, name, nodes, prefix) for name in names]
+        by_name = {each["metadata"]["name"]: each for each in claims}
+        for each in storage:
+            if each["kind"] == "PersistentVolume":
+                self.existing(each, by_name)
+        self.objects += [in_namespace(each, self.name) for each in (*claims, *storage)]
+        return [_mounted(name) for name in names]
+
+    def existing(self, volume: Object, claims: Mapping[str, Object]) -> None:
+        """Change a volume to one that a server keeps as it is until the scheduler has seen it."""
+        spec, metadata = volume["spec"], volume["metadata"]
+        spec["csi"] = {"driver": "none.example.com", "volumeHandle": metadata["name"]}
+        deleted = metadata.pop("deletionTimestamp", None) is not None
+        if deleted:
+            self.terminating.append(metadata["name"])
+        owner = spec.get("claimRef", {})
+        # A volume with the UID of a claim suits it. Otherwise its owner would not show what was written.
+        claim = claims.get(owner.get("uid", ""))
+        if claim is not None and (deleted or not _suits(volume, claim)):
+            del owner["uid"]
 
     def wrong(self, what: str) -> Object:
         """Return a volume whose claim has one fault, and make the claim."""
@@ -267,6 +305,23 @@ class _VolumeMaker:
             return _mounted(name)
         spec = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
         return {"name": "tmp", "ephemeral": {"volumeClaimTemplate": {"spec": spec}}}
+
+
+def _suits(volume: Object, claim: Object) -> bool:
+    """Return whether a volume with the UID of a claim is the claim's; their sizes are in Gi."""
+    same = volume["spec"]["claimRef"]["name"] == claim["metadata"]["name"] and all(
+        volume["spec"].get(field) == claim["spec"].get(field)
+        for field in ("storageClassName", "volumeAttributesClassName")
+    )
+    size, wanted = (
+        int(amounts["storage"].removesuffix("Gi"))
+        for amounts in (volume["spec"]["capacity"], claim["spec"]["resources"]["requests"])
+    )
+    return (
+        same
+        and volume["spec"]["volumeMode"] == claim["spec"].get("volumeMode", "Filesystem")
+        and size >= wanted
+    )
 
 
 def _mounted(name: str) -> Object:
