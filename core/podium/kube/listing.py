@@ -10,6 +10,7 @@ from typing import NamedTuple, Protocol, TypeVar
 
 import msgspec
 
+from podium.api.claims import ClaimingPod
 from podium.api.findings import group_of
 from podium.api.reads import READS, Reads
 from podium.api.schedulable import Schedulable
@@ -142,13 +143,14 @@ async def _read(
         else:
             collector.add_page(page)
     scheduling = any(served.read.type is Schedulable for served in discovery.served)
+    claiming = any(issubclass(served.read.type, ClaimingPod) for served in discovery.served)
     info = ClusterInfo(
         server=discovery.server,
         namespace=scope.namespace,
         selector=scope.selector,
         unread=unread,
         scheduling=scheduling,
-        storage=scheduling,
+        storage=claiming,
         scheduler=await _scheduler_file(connection) if scheduling else None,
     )
     return collector, info

@@ -174,19 +174,23 @@ class ClaimBinds:
 
         An error concerns one of them, which is looked at again later; the others come next.
         """
-        numbers, self._touched = self._touched, set()
-        for claim in (*changes.claims, *changes.given_up):
-            numbers |= self._of_claim.get(claim, set())
+        entire, self._touched = self._touched, set()
         for key in changes.keys:
-            numbers |= self._of_key.get(key, set())
-        numbers.update(self._overdue(moment.seconds))
-        left = sorted(numbers & self._open.keys(), reverse=True)
+            entire |= self._of_key.get(key, set())
+        entire.update(self._overdue(moment.seconds))
+        by_claim = (self._of_claim.get(claim, set()) for claim in (*changes.claims, *changes.given_up))
+        left = sorted(entire.union(*by_claim) & self._open.keys(), reverse=True)
         while left:
             number = left.pop()
             pending = self._open[number]
             try:
-                if not pending.why and (why := self._obstacle(pending, changes.given_up, moment.seconds)):
-                    self._stop(number, why, changes.given_up, moment.seconds)
+                if not pending.why:
+                    why = self._claims_obstacle(pending, changes.given_up)
+                    # A look at all pods for each of a thousand claims would take seconds.
+                    if not why and (number in entire or not pending.left):
+                        why = self._pods_obstacle(pending, moment.seconds)
+                    if why:
+                        self._stop(number, why, changes.given_up, moment.seconds)
                 effects += self._proceed(number, moment.seconds)
             except BaseException:
                 pending.until = moment.seconds + _AGAIN_SECONDS
@@ -208,12 +212,14 @@ class ClaimBinds:
             self._end(number)
             return [bind]
         if pending.phase is ClaimPhase.WAITING and pending.why:
-            left = tuple(each for each in pending.plan.claims if not self._is_bound(each.claim))
+            # A write may be stored that is not seen yet.
+            written = tuple(each for each in pending.plan.claims if not self._stays(number, each))
             pending.phase = ClaimPhase.RELEASING
-            return [ReleaseClaims(bind.key, number, left)]
+            return [ReleaseClaims(bind.key, number, written)]
         if pending.phase is not ClaimPhase.SETTLING:
             return []
-        if pending.until > now and not all(map(self._is_withdrawn, pending.plan.claims)):
+        leaving = (each for each in pending.plan.claims if not self._stays(number, each))
+        if pending.until > now and any(map(self._is_seen, leaving)):
             return []
         self._end(number)
         self._binds.undone(bind)
@@ -221,12 +227,22 @@ class ClaimBinds:
         message = f"binding claims failed: {pending.why}"
         return [ReportPending(bind.key, pods, SCHEDULER_ERROR, message)] if pods else []
 
-    def _obstacle(self, pending: ClaimBind, given_up: Collection[Name], now: float) -> str:
-        """Return why a decision cannot be carried out; empty if it may be."""
-        pending.left = {claim for claim in pending.left if not self._is_bound(claim)}
-        for each in pending.plan.provisioned:
-            if each.claim in given_up and each.claim in pending.left:
+    def _claims_obstacle(self, pending: ClaimBind, given_up: Collection[Name]) -> str:
+        """Return why the claims of a decision cannot be bound; empty if they may be."""
+        known = self._engine.snapshot.volumes.claims
+        pending.left = {
+            claim for claim in pending.left if (found := known.get(claim)) is None or not found.bound
+        }
+        for each in pending.plan.claims:
+            found = known.get(each.claim)
+            if found is None or (found.metadata.uid or "") != each.uid:
+                return f"claim {each.claim[1]} is gone"
+            if each.claim in given_up and each.claim in pending.left and isinstance(each, ProvisionedVolume):
                 return f"no volume was provisioned for claim {each.claim[1]} on node {each.node}"
+        return ""
+
+    def _pods_obstacle(self, pending: ClaimBind, now: float) -> str:
+        """Return why the pods of a decision cannot be bound to their nodes; empty if they may be."""
         why = next(filter(None, (self._lost(pod, node) for pod, node in pending.bind.pods)), "")
         if not why and pending.left and pending.until <= now:
             claims = listed(sorted(name for _, name in pending.left))
@@ -275,24 +291,25 @@ class ClaimBinds:
         self._engine.keep_room(pod for pod, _ in pending.bind.pods)
         self._engine.release_volumes(pending.plan)
 
-    def _is_bound(self, claim: Name) -> bool:
-        found = self._engine.snapshot.volumes.claims.get(claim)
-        return found is not None and found.bound
-
-    def _is_withdrawn(self, written: ClaimPlan) -> bool:
-        """Return whether a write is seen to be withdrawn, or need not be: the claim is bound or gone."""
-        known = self._engine.snapshot.volumes
-        claim = known.claims.get(written.claim)
+    def _stays(self, number: int, written: ClaimPlan) -> bool:
+        """Return whether a write stays: the claim is gone or bound, or another decision waits for it."""
+        claim = self._engine.snapshot.volumes.claims.get(written.claim)
         if claim is None or claim.bound or (claim.metadata.uid or "") != written.uid:
             return True
+        others = self._of_claim[written.claim] - {number}
+        return any(not self._open[other].why for other in others)
+
+    def _is_seen(self, written: ClaimPlan) -> bool:
+        """Return whether an unbound claim or a volume has a write that is to be withdrawn."""
+        known = self._engine.snapshot.volumes
         match written:
             case ProvisionedVolume():
-                return claim.selected_node != written.node
+                return known.claims[written.claim].selected_node == written.node
             case BoundVolume():
                 volume = known.volumes.get(written.volume)
                 owner = volume.spec.claimRef if volume is not None and volume.spec is not None else None
                 # A user's reservation stays.
-                return owner is None or owner.uid != written.uid or not written.by_scheduler
+                return owner is not None and owner.uid == written.uid and written.by_scheduler
 
 
 def _plan_of(claims: Iterable[ClaimPlan]) -> VolumePlan:

@@ -325,6 +325,19 @@ def test_a_gang_that_shares_a_claim_goes_where_its_volume_turns_out_to_be() -> N
     assert len(made.bound()) == 2
 
 
+def test_a_claim_stays_written_while_another_pod_waits_for_it() -> None:
+    """Two pods share a claim on one node. One of them goes."""
+    made = world(node("n0"), of_network("c0"), pod("p0", **mounts("c0")), pod("p1", **mounts("c0")))
+    made.write()
+    assert made.claim("c0") == ("", "n0")
+    made.state.remove(made.state.pods[NS, "p0"])
+    made.run()
+    assert made.claim("c0") == ("", "n0")
+    made.control()
+    assert made.bound() == {"p1": "n0"}
+    assert (made.assumed(), len(made.scheduler.claim_binds)) == ([], 0)
+
+
 # --- others ---------------------------------------------------------------------------------------------
 
 
