@@ -1,6 +1,6 @@
 """Workloads to compare schedulers: upstream's SchedulingBasic and PreemptionBasic, and gangs over gangs."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -33,7 +33,7 @@ class Workload(NamedTuple):
     wanted: list[Any]
     gang: Any
     steps: list[tuple[list[tuple[str, str]], list[str]]]
-    storage: list[tuple[str, Any]] = []  # noqa: RUF012 - a default of a tuple's field; not changed
+    storage: Sequence[tuple[str, Any]] = ()
     binds: bool = False
 
 

@@ -20,7 +20,7 @@ from multiprocessing.context import ForkServerContext
 from pathlib import Path
 from typing import Any, Protocol
 
-# What the processes that serve import when they run.
+# The modules that the serving processes import when they run.
 _PROGRAMS = (
     *("podium.cli.commands.webhook", "podium.webhooks.process", "podium.webhooks.registration"),
     *("podium.cli.commands.controller", "podium.cli.config.controllerfile", "podium.controllers.process"),

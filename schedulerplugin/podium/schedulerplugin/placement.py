@@ -52,20 +52,13 @@ class Placer:
         weights: Weights = UPSTREAM,
         *,
         by_hash: bool = False,
-        frees_attachments: bool = True,
-        sums_claims: bool = True,
+        own_rules: bool = True,
     ) -> None:
-        """`reserved`, `frees_attachments` and `sums_claims` are those of the chain of filters.
+        """`reserved` and `own_rules` are those of the chain of filters.
 
         `by_hash` breaks ties by pod and node, not by the node's name.
         """
-        self.chain = Chain(
-            snapshot,
-            namespaces,
-            reserved,
-            frees_attachments=frees_attachments,
-            sums_claims=sums_claims,
-        )
+        self.chain = Chain(snapshot, namespaces, reserved, own_rules=own_rules)
         self.snapshot = snapshot
         self.scores = Scores(snapshot, strategy, weights)
         self.ties = Ties(snapshot) if by_hash else None

@@ -85,7 +85,7 @@ class Snapshot(Overlay):
         self.terminating: Bools = np.zeros(0, np.bool_)
         self.volumes = Volumes(unread)
         self.delayed = DelayedBinding(self)
-        self._minor = minor
+        self.minor = minor
         self._interner = ShapeInterner(minor, self.volumes, self._needs_of, self._needs)
         # The number of times that pending pods got other shapes because of new selectors.
         self.reshaped = 0
@@ -107,14 +107,14 @@ class Snapshot(Overlay):
         return self._interner.delayed
 
     @property
-    def minor(self) -> int:
-        """The kube-scheduler release whose arithmetic counts."""
-        return self._minor
-
-    @property
     def next_shape_id(self) -> int:
         """The largest id of a shape so far, plus one; it grows when pods of a new shape come."""
         return self._interner.next_id
+
+    def row_of(self, pod: Name, uid: str) -> int | None:
+        """Return the row of a pod, None if it is gone or another pod has its name."""
+        row = self.pod_row.get(pod)
+        return row if row is not None and self.uids[row] == uid else None
 
     def pod_at(self, row: int) -> Schedulable:
         """Return the pod of a row that is in use."""
@@ -132,7 +132,7 @@ class Snapshot(Overlay):
 
     def shape_of(self, pod: Schedulable) -> Shape:
         """Return the shape of a pod, computed from the object."""
-        return self.visible(shape_of(pod, self.volumes, self._minor))
+        return self.visible(shape_of(pod, self.volumes, self.minor))
 
     def visible(self, shape: Shape) -> Shape:
         """Return a shape without the labels that no selector distinguishes any more."""

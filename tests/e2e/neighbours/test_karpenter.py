@@ -68,11 +68,7 @@ def test_no_member_is_bound_to_half_of_the_nodes(scaled: Nodes, space: GangSpace
 def test_a_preemption_adds_no_node(scaled: Nodes, space: GangSpace, watch: PodWatch) -> None:
     """Without a delay Podium evicts at once what is lower, although Karpenter could add nodes."""
     with pool(scaled, space, most=4):
-        make_gang(space, "nightly", LOW, _GANG)
-        until(lambda: count_running(watch, "nightly") == _GANG, "nightly runs")
-        before = names(scaled)
-        make_gang(space, "train", HIGH, _GANG)
-        until(lambda: count_running(watch, "train") == _GANG, "train runs")
+        before = _run_after_another(scaled, space, watch, HIGH)
         assert len(deleted(watch, "nightly")) == _GANG
         assert {life.node for life in lives(watch, "train").values()} == before == names(scaled)
 
@@ -82,11 +78,7 @@ def test_a_delay_lets_nodes_come_first(
 ) -> None:
     """With a delay of minutes, Karpenter adds nodes, and nothing is evicted."""
     with pool(scaled, space, most=4):
-        make_gang(space, "nightly", LOW, _GANG)
-        until(lambda: count_running(watch, "nightly") == _GANG, "nightly runs")
-        before = names(scaled)
-        make_gang(space, "train", _PATIENT, _GANG)
-        until(lambda: count_running(watch, "train") == _GANG, "train runs")
+        before = _run_after_another(scaled, space, watch, _PATIENT)
         train = lives(watch, "train")
         assert {life.node for life in train.values()} == names(scaled) - before
         assert deleted(watch, "nightly") == {}
@@ -98,11 +90,7 @@ def test_a_lower_gang_is_evicted_when_the_delay_is_over(
 ) -> None:
     """A pool at its limit adds no node, and Podium evicts when the delay is over."""
     with pool(scaled, space, most=2):
-        make_gang(space, "nightly", LOW, _GANG)
-        until(lambda: count_running(watch, "nightly") == _GANG, "nightly runs")
-        before = names(scaled)
-        make_gang(space, "train", _SHORT, _GANG)
-        until(lambda: count_running(watch, "train") == _GANG, "train runs")
+        before = _run_after_another(scaled, space, watch, _SHORT)
         train, gone = lives(watch, "train"), deleted(watch, "nightly")
         assert len(gone) == _GANG
         assert first_bound(train) >= last_ended(gone)
@@ -110,6 +98,16 @@ def test_a_lower_gang_is_evicted_when_the_delay_is_over(
         assert waited >= _SHORT_SECONDS - 1
         assert {life.node for life in train.values()} == before
         measured(f"bound {waited:.1f} s after the last pod was made")
+
+
+def _run_after_another(scaled: Nodes, space: GangSpace, watch: PodWatch, class_name: str) -> set[str]:
+    """Run the gang nightly, then the gang train; return the nodes that there were for nightly."""
+    make_gang(space, "nightly", LOW, _GANG)
+    until(lambda: count_running(watch, "nightly") == _GANG, "nightly runs")
+    before = names(scaled)
+    make_gang(space, "train", class_name, _GANG)
+    until(lambda: count_running(watch, "train") == _GANG, "train runs")
+    return before
 
 
 def _last_made(found: dict[str, Life]) -> float:

@@ -119,18 +119,17 @@ class Chain:
         namespaces: Mapping[str, Namespace],
         reserved: str = "",
         *,
-        frees_attachments: bool = True,
-        sums_claims: bool = True,
+        own_rules: bool = True,
     ) -> None:
         """`reserved` is the label of the only nodes that may be used, if it is set (see Settings).
 
-        `frees_attachments` says that the attachments of a pod go with it (see `attachlimits`), `sums_claims`
-        that the delayed claims of a gang are decided together (see `volumebinding`).
+        By `own_rules` the attachments of a pod go with it (see `attachlimits`), and the delayed claims of a
+        gang are decided together (see `volumebinding`). kube-scheduler does neither.
         """
         self.snapshot = snapshot
         self.namespaces = namespaces
         nodes = node_filters(snapshot, reserved)
-        self.volume_binding = VolumeBindingFilter(snapshot, sums=sums_claims)
+        self.volume_binding = VolumeBindingFilter(snapshot, sums=own_rules)
         self._zones = VolumeZoneFilter(snapshot)
         self.asked = asked = SelectorCounters(snapshot)
         self.node_affinity = next(each for each in nodes if isinstance(each, NodeAffinityFilter))
@@ -139,7 +138,7 @@ class Chain:
         self._taken = taken = ExclusiveCounters(snapshot)
         self._ports, self._disks = HostPortsFilter(taken), DisksFilter(taken)
         self._claims = ExclusiveClaimsFilter(taken)
-        self._attached = AttachedVolumes(snapshot, freed_by_pods=frees_attachments)
+        self._attached = AttachedVolumes(snapshot, freed_by_pods=own_rules)
         self.attach_limits = AttachLimitsFilter(self._attached)
         self._drivers = InstalledDriversFilter(snapshot)
         self.nominated = NominatedPods(snapshot)

@@ -7,8 +7,6 @@ preemption frees volumes or space: the claims of a running pod stay bound when i
 Source: the filter and Reserve of VolumeBinding of kube-scheduler 1.36 and 1.37.
 """
 
-from collections.abc import Iterator
-
 import numpy as np
 
 from podium.schedulerplugin.arrays import Bools, Int32s, Int64s, Rows
@@ -42,11 +40,19 @@ class VolumeBindingFilter:
 
     def short(self, shape: Shape) -> dict[str, Bools]:
         """Return the refused node rows by reason, in kube-scheduler's order; a row may have several."""
-        return dict(self._reasons(shape))
+        reached = self.affinity.mask(shape)
+        found = {self.affinity.REASON: ~reached}
+        if shape.delayed:
+            found.update(self._find(shape).refused_rows())
+        return {**found, self.missing.REASON: reached & ~self.missing.mask(shape)}
 
     def reasons(self, shape: Shape, row: int) -> tuple[str, ...]:
         """Return the reasons against a node row; empty if it passes."""
-        return tuple(why for why, refused in self._reasons(shape) if refused.item(row))
+        unreached = self.affinity.reason(shape, row)
+        unbound = self._find(shape).reason(row) if shape.delayed else None
+        # The volumes before the missing one are reached.
+        missing = self.missing.reason(shape, row) if unreached is None else None
+        return tuple(why for why in (unreached, unbound, missing) if why is not None)
 
     def reason(self, shape: Shape, row: int) -> str | None:
         """Return the reasons against a node row as one line, None if it passes."""
@@ -72,14 +78,6 @@ class VolumeBindingFilter:
 
     def _find(self, shape: Shape) -> PodVolumes:
         return self._snapshot.delayed.find(shape.delayed, summed=self._sums and shape.in_group)
-
-    def _reasons(self, shape: Shape) -> Iterator[tuple[str, Bools]]:
-        reached = self.affinity.mask(shape)
-        yield self.affinity.REASON, ~reached
-        if shape.delayed:
-            yield from self._find(shape).refused_rows()
-        # The volumes before the missing one are reached.
-        yield self.missing.REASON, reached & ~self.missing.mask(shape)
 
     def _moved(self, pod_row: int, shape_id: int, node_row: int, sign: int) -> None:
         if sign < 0:

@@ -278,8 +278,7 @@ class Loop:
             self._log_event(
                 "not bound", {"pod": f"{pod.namespace}/{pod.name}", "node": node, "error": str(error)}
             )
-            why = error.message if isinstance(error, RefusedError) else str(error)
-            message = f"binding to node {node} failed: {why}"
+            message = f"binding to node {node} failed: {_reason(error)}"
             self._statuses.submit(ReportPending(bind.key, (pod,), SCHEDULER_ERROR, message, ((pod, node),)))
         failed = partial(self._scheduler.binds.failed, bind.key, pod, node, settled=settled)
         self._call_when_idle(bind.key, failed)
@@ -288,9 +287,9 @@ class Loop:
         """Write the claims of a decision; after an error no further write begins."""
         jobs = [partial(self._claim_writes.write, each) for each in effect.claims]
         error = await together(jobs, self._writes.limit)
-        why = "" if error is None else error.message if isinstance(error, RefusedError) else str(error)
         if error is not None:
             self._log_event("claims not bound", {"entry": entry_name(effect.key), "error": str(error)})
+        why = "" if error is None else _reason(error)
         self._call_when_idle(effect.key, partial(self._scheduler.claim_binds.written, effect.number, why))
 
     async def _release_claims(self, effect: ReleaseClaims) -> None:
@@ -409,3 +408,8 @@ class Loop:
             return work
 
         await together([job(pod) for pod in pods], self._writes.limit)
+
+
+def _reason(error: PodiumError) -> str:
+    """Return the API server's words if it refused, which name no request."""
+    return error.message if isinstance(error, RefusedError) else str(error)

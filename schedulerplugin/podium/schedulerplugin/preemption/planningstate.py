@@ -65,8 +65,7 @@ class PlanningState:
             self.settings.reserved,
             self.settings.weights if own else UPSTREAM,
             by_hash=own,
-            frees_attachments=own,
-            sums_claims=own,
+            own_rules=own,
         )
         self.budgets = BudgetIndex(self.snapshot, None if intents is None else intents.disruptions)
         self._groups = GroupIndex[GroupKey]()

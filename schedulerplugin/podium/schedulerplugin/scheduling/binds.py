@@ -120,11 +120,7 @@ class Binds:
             self._changes.count_on(pod.key, "")
         else:
             self._engine.nominate(pod.key, node)
-            self._changes.touched.add(key)
-            entry.bind_failures += 1
-            entry.retry = True
-            if entry.phase is EntryPhase.BINDING:
-                self._records.move(entry, EntryEvent.FAIL)
+            self._retry(entry)
         self._answered(entry)
 
     def undone(self, bind: Bind) -> None:
@@ -135,11 +131,7 @@ class Binds:
             if self._forget_pod(pod, node):
                 self._reservations.cancel(self._entry_pods.rows((pod,)))
                 self._changes.count_on(pod.key, "")
-        self._changes.touched.add(bind.key)
-        entry.bind_failures += 1
-        entry.retry = True
-        if entry.phase is EntryPhase.BINDING:
-            self._records.move(entry, EntryEvent.FAIL)
+        self._retry(entry)
         self._answered(entry)
 
     def retries(self, key: Key) -> int:
@@ -148,6 +140,14 @@ class Binds:
         retry, entry.retry = entry.retry, False
         # Another of its pods may have been bound since, which resets the count.
         return max(1, entry.bind_failures) if retry else 0
+
+    def _retry(self, entry: Entry) -> None:
+        """Let an entry be tried again, less often with each failure in a row."""
+        self._changes.touched.add(entry.key)
+        entry.bind_failures += 1
+        entry.retry = True
+        if entry.phase is EntryPhase.BINDING:
+            self._records.move(entry, EntryEvent.FAIL)
 
     def _answered(self, entry: Entry) -> None:
         """Delete the record of an entry without waiting pods after its last bind."""

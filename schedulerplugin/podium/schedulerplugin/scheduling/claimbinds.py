@@ -15,7 +15,6 @@ A new leader has no such state. It finds what was written, and decides with it: 
 provisioned for that node, and a volume that names a claim serves this claim.
 """
 
-from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator
 from enum import Enum
 from itertools import chain
@@ -98,7 +97,6 @@ class ClaimBinds:
         self._open: dict[int, ClaimBind] = {}
         self._of_claim: dict[Name, set[int]] = {}
         self._of_key: dict[Key, set[int]] = {}
-        self._priorities: Counter[int] = Counter()
         # Those to look at without a change, and those in SETTLING.
         self._touched: set[int] = set()
         self._settling: set[int] = set()
@@ -127,7 +125,6 @@ class ClaimBinds:
         self._last += 1
         number, until = self._last, moment.seconds + self._live().bind_timeout_seconds
         self._open[number] = ClaimBind(bind, plan, priority, until)
-        self._priorities[priority] += 1
         self._of_key.setdefault(bind.key, set()).add(number)
         for claim in claims:
             self._of_claim.setdefault(claim, set()).add(number)
@@ -150,7 +147,7 @@ class ClaimBinds:
 
     def give_way(self, priority: int, nodes: Iterable[int]) -> None:
         """Stop the decisions of lower priority with a pod on one of some nodes (rows)."""
-        if min(self._priorities, default=priority) >= priority:
+        if not self._engine.yields(priority):
             return
         names = {self._engine.snapshot.node_name(row) for row in nodes}
         for number, pending in self._open.items():
@@ -284,7 +281,6 @@ class ClaimBinds:
         """Delete a decision; its plan is not held any more."""
         pending = self._open.pop(number)
         self._settling.discard(number)
-        self._priorities -= Counter((pending.priority,))
         discard(self._of_key, pending.bind.key, number)
         for each in pending.plan.claims:
             discard(self._of_claim, each.claim, number)

@@ -106,9 +106,7 @@ class EntryPods:
 
     def row(self, pod: PodRef) -> int | None:
         """Return the row of a pod, None if it is gone or another pod has its name."""
-        snapshot = self._engine.snapshot
-        row = snapshot.pod_row.get(pod.key)
-        return row if row is not None and snapshot.uids[row] == pod.uid else None
+        return self._engine.snapshot.row_of(pod.key, pod.uid)
 
     def rows(self, pods: Iterable[PodRef]) -> list[int]:
         """Return the rows of those pods that still exist."""

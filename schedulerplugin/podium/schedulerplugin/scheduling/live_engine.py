@@ -138,7 +138,7 @@ class LiveEngine(Engine):
         with a budget; other pods restrict the nodes of these pods; or the next plan costs more.
         """
         found, was, chosen = self._lone(target), before.target, before.chosen
-        if found is None or was is None or chosen is None or not chosen.then or self._yields(found.priority):
+        if found is None or was is None or chosen is None or not chosen.then or self.yields(found.priority):
             return None
         victims, snapshot = chosen.found.victims, self.snapshot
         (row,), (first,) = found.rows, was.rows
@@ -289,19 +289,19 @@ class LiveEngine(Engine):
             if priority is not None:
                 self._yielded -= Counter((priority,))
 
-    def _yields(self, priority: int) -> bool:
+    def yields(self, priority: int) -> bool:
         """Return whether pods yield to a preemptor of a priority."""
         return min(self._yielded, default=priority) < priority
 
     def _nominate(self, priority: int, rows: Collection[int]) -> None:
         """Count nominated pods, and do not count pods that yield to this priority."""
         super()._nominate(priority, rows)
-        if self._yields(priority):
+        if self.yields(priority):
             snapshot = self.snapshot
             lower = (pod for pod, own in self._yielding.items() if own < priority)
             for pod in lower:
-                row = snapshot.pod_row.get(pod.key)
-                if row is not None and snapshot.uids[row] == pod.uid and snapshot.node.item(row) >= 0:
+                row = snapshot.row_of(pod.key, pod.uid)
+                if row is not None and snapshot.node.item(row) >= 0:
                     snapshot.remove(row)
 
     def _counted_on(self, node_row: int, priority: int, beside: Collection[int]) -> list[int]:

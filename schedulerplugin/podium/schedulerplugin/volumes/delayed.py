@@ -23,6 +23,7 @@ from typing import NamedTuple
 import numpy as np
 
 from podium.api.storage import CSIDriver, CSIStorageCapacity, PersistentVolume, StorageClass
+from podium.api.volumereach import Alternatives
 from podium.cluster.reader import Name
 from podium.schedulerplugin.arrays import Bools, Int64s, Rows
 from podium.schedulerplugin.volumes.bindables import DelayedClaim, bindable_volume, whole_bytes
@@ -40,7 +41,7 @@ from podium.schedulerplugin.volumes.ledger import (
     VolumePlan,
 )
 from podium.schedulerplugin.volumes.matching import BindableVolumes, volume_sizes
-from podium.schedulerplugin.volumes.nodeclasses import NodeClasses, NodeLabels, keys_of
+from podium.schedulerplugin.volumes.nodeclasses import EVERYWHERE, NodeClasses, NodeLabels, keys_of
 from podium.schedulerplugin.volumes.provisioning import Provisioning, Reserved
 
 # The most groupings of nodes, and answers, that are kept. An answer has arrays by node for each claim.
@@ -264,41 +265,31 @@ class DelayedBinding:
         free = [each for key, each in distinct.items() if key not in plans]
         selected = [each for each in free if each.selected_node is not None]
         unbound = sorted((each for each in free if each.selected_node is None), key=_size)
-        held = [each.volume for each in plans.values() if isinstance(each, BoundVolume)]
-        # Claims that are provisioned elsewhere and can be used here too.
-        reached = [
-            (distinct[key], plan)
-            for key, plan in plans.items()
-            if isinstance(plan, ProvisionedVolume) and summed and distinct[key].shareable
-        ]
-        keys = {*self._keys(free, held), *self._keys([claim for claim, _ in reached], ())}
-        for _, provisioning in reached:
-            # The capacity may be gone.
-            keys |= keys_of(provisioning.segment.reach if provisioning.segment is not None else ())
-        classes = self._grouped(frozenset(keys))
-        refused = _Refused(classes.size)
+        # By claim: the nodes for which volumes are provisioned, and the terms of nodes that reach them.
+        pins = {each.key: each.selected_node or "" for each in selected if not (summed and each.shareable)}
+        reach: dict[Name, Alternatives] = {}
+        elsewhere: list[DelayedClaim] = []
         for key, plan in plans.items():
             if isinstance(plan, BoundVolume):
                 volume = self.volumes.volume(plan.volume)
-                within = classes.satisfying(volume.reach if volume is not None else ())
-                refused.refuse(~within, _VolumeVerdict.NO_VOLUME, key)
-        for claim, provisioning in reached:
-            within = self.provisioning.allowed(claim, classes)
-            if provisioning.segment is not None:
-                within &= classes.satisfying(provisioning.segment.reach)
-            refused.refuse(~within, _VolumeVerdict.NO_VOLUME, claim.key)
+                reach[key] = volume.reach if volume is not None else ()
+            elif summed and distinct[key].shareable:
+                elsewhere.append(distinct[key])
+                reach[key] = plan.segment.reach if plan.segment is not None else EVERYWHERE
+            else:
+                pins[key] = plan.node
+        classes = self._grouped(frozenset(self._keys([*free, *elsewhere], reach.values())))
+        refused = _Refused(classes.size)
+        for key, alternatives in reach.items():
+            refused.refuse(~classes.satisfying(alternatives), _VolumeVerdict.NO_VOLUME, key)
+        for claim in elsewhere:
+            refused.refuse(~self.provisioning.allowed(claim, classes), _VolumeVerdict.NO_VOLUME, claim.key)
         matched: list[_Matched] = []
         for claim in unbound:
             matched.append(self._match(claim, classes, matched))
         pending = [(each, np.ones(classes.size, np.bool_)) for each in selected]
         pending += [(each.claim, each.absent) for each in matched]
         provisioned = self._provision(pending, classes, refused, summed=summed)
-        pins = {each.key: each.selected_node or "" for each in selected if not (summed and each.shareable)}
-        pins |= {
-            key: each.node
-            for key, each in plans.items()
-            if isinstance(each, ProvisionedVolume) and not (summed and distinct[key].shareable)
-        }
         return PodVolumes(
             self._nodes,
             classes,
@@ -361,17 +352,16 @@ class DelayedBinding:
             provisioned.append(_Provisioned(claim, needed, reserved))
         return provisioned
 
-    def _keys(self, claims: Iterable[DelayedClaim], held: Iterable[str]) -> Iterator[str]:
-        """Yield the label keys that decide about these claims and assumed volumes."""
+    def _keys(self, claims: Iterable[DelayedClaim], reach: Iterable[Alternatives]) -> Iterator[str]:
+        """Yield the label keys that decide about these claims, and about volumes of that reach."""
         for claim in claims:
             yield from self.provisioning.keys(claim)
             if claim.selected_node is None:
                 named = self.volumes.named_for(claim)
                 free = self.volumes.free(claim.storage_class)
                 yield from keys_of(named.reach) if named is not None else free.items.keys
-        for name in held:
-            volume = self.volumes.volume(name)
-            yield from keys_of(volume.reach) if volume is not None else ()
+        for each in reach:
+            yield from keys_of(each)
 
     def _grouped(self, keys: frozenset[str]) -> NodeClasses:
         """Return the classes of nodes by label keys."""

@@ -167,7 +167,7 @@ def test_attach_limits(  # noqa: PLR0917 - the columns of the table
     """The node without limits takes every pod, and preemption may help on the other."""
     snapshot = Snapshot()
     running = [pod(f"p{number}", node="n", **each) for number, each in enumerate(there)]
-    chain = Chain(snapshot, {}, frees_attachments=frees)
+    chain = Chain(snapshot, {}, own_rules=frees)
     for each in [*objects_of(limits, attached), *running]:
         snapshot.apply(None, each)
     wanted = snapshot.shape_of(pod("new", **spec))
@@ -475,7 +475,7 @@ def test_counts_follow_any_change(
 ) -> None:
     """After each change, and without some pods, the answer is that of a count of all objects."""
     snapshot = Snapshot()
-    chain = Chain(snapshot, {}, frees_attachments=frees)
+    chain = Chain(snapshot, {}, own_rules=frees)
     limits = dict.fromkeys("mn", 1)
     for each in (*objects_of({EBS: 1}), csi_node("m", {EBS: 1})):
         snapshot.apply(None, each)
