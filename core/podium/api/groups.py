@@ -78,8 +78,9 @@ class TemplateRef(msgspec.Struct, frozen=True, gc=False):
 class PodGroup(msgspec.Struct, frozen=True, gc=False):
     """A PodGroup. min_count is None under the basic policy; an absent class is the empty string.
 
-    `demands` names its requirements on a scheduler beyond minCount: `topology constraints` and so on.
-    `composite` is the name of the CompositePodGroup that it belongs to, empty for none.
+    `topology` is the label of the nodes among whose values its pods share one, empty without a constraint.
+    `demands` names its further requirements on a scheduler: `resource claims` and so on. `composite` is the
+    name of the CompositePodGroup that it belongs to, empty for none.
     """
 
     ref: ObjectRef
@@ -91,6 +92,7 @@ class PodGroup(msgspec.Struct, frozen=True, gc=False):
     preemption_policy: str | None
     template_ref: TemplateRef | None
     conditions: tuple[Condition, ...] = ()
+    topology: str = ""
     demands: tuple[str, ...] = ()
     composite: str = ""
 

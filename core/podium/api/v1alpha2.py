@@ -163,19 +163,20 @@ def neutral_group(group: PodGroupV1Alpha2) -> PodGroup:
         if ref is None
         else TemplateRef(ref.workloadName or "", ref.podGroupTemplateName or ""),
         conditions=tuple((group.status.conditions if group.status is not None else None) or ()),
-        demands=demands(spec.schedulingConstraints, spec.resourceClaims),
+        topology=topology_key(spec.schedulingConstraints),
+        demands=demands(spec.resourceClaims),
     )
 
 
-def demands(
-    constraints: SchedulingConstraints | None, claims: list[ResourceClaim] | None, parent: str | None = None
-) -> tuple[str, ...]:
-    """Return a group's requirements on a scheduler beyond minCount, in words; for every version."""
-    asked = {
-        "topology constraints": constraints is not None and constraints.topology,
-        "resource claims": claims,
-        COMPOSITE_DEMAND: parent,
-    }
+def topology_key(constraints: SchedulingConstraints | None) -> str:
+    """Return the label of a topology constraint, empty for none; the API allows one at most."""
+    first = next(iter((constraints.topology if constraints is not None else None) or ()), None)
+    return (first.key if first is not None else None) or ""
+
+
+def demands(claims: list[ResourceClaim] | None, parent: str | None = None) -> tuple[str, ...]:
+    """Return a group's requirements on a scheduler beyond minCount and topology; for every version."""
+    asked = {"resource claims": claims, COMPOSITE_DEMAND: parent}
     return tuple(what for what, present in asked.items() if present)
 
 

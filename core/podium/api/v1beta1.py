@@ -16,6 +16,7 @@ from podium.api.v1alpha2 import (
     demands,
     min_count,
     reference,
+    topology_key,
 )
 
 
@@ -165,7 +166,8 @@ def neutral_group(group: PodGroupV1Beta1) -> PodGroup:
         preemption_policy=spec.preemptionPolicy,
         template_ref=None if ref is None else TemplateRef(ref.workloadName or "", ref.templateName or ""),
         conditions=tuple((group.status.conditions if group.status is not None else None) or ()),
-        demands=demands(spec.schedulingConstraints, spec.resourceClaims, spec.parentCompositePodGroupName),
+        topology=topology_key(spec.schedulingConstraints),
+        demands=demands(spec.resourceClaims, spec.parentCompositePodGroupName),
         composite=spec.parentCompositePodGroupName or "",
     )
 

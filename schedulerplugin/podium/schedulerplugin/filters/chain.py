@@ -11,6 +11,7 @@ term (see `existingterms`).
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -66,13 +67,15 @@ class Refusals(NamedTuple):
 
     Each node is refused by one filter, and counts for each reason of that filter. The order is that of the
     message. `pod` is why the pod was refused before any node was checked, empty if it was not. `claims` are
-    the delayed claims that refuse nodes, each with their number, whatever other filters say.
+    the delayed claims that refuse nodes, each with their number, whatever other filters say. `domains` begins
+    the message of a group with a topology constraint, whose nodes are those of one domain.
     """
 
     nodes: int
     reasons: tuple[tuple[str, int, tuple[str, ...]], ...]
     pod: str = ""
     claims: tuple[tuple[str, int], ...] = ()
+    domains: str = ""
 
     @property
     def about_claims(self) -> str:
@@ -89,7 +92,7 @@ class Refusals(NamedTuple):
         if not self.nodes:
             return "no nodes available to schedule pods"
         refusal = self.pod or ", ".join(map(_counted, self.reasons))
-        return f"0/{self.nodes} nodes are available: {refusal}."
+        return f"{self.domains}0/{self.nodes} nodes are available: {refusal}."
 
 
 class _NodeFilter(Protocol):
@@ -163,11 +166,32 @@ class Chain:
         self._by_shape: dict[int, _ShapeFilters] = {}
         # The versions of nodes, shapes, resources, terms and limits for which `_by_shape` are valid.
         self._version = (-1, -1, -1, -1, -1)
+        # The only node rows that may be used; None for all.
+        self._within: Bools | None = None
 
     @property
     def counters(self) -> tuple[DomainCounters[Any], ...]:
         """All counters of the filters."""
         return self.asked, self._taken, self._attached, self._existing.counters
+
+    @property
+    def nodes(self) -> Bools:
+        """The rows of the nodes that are asked."""
+        alive = self.snapshot.alive
+        return alive if self._within is None else alive & self._within
+
+    @contextmanager
+    def within(self, nodes: Bools | None) -> Iterator[None]:
+        """Ask only these node rows in this block, as for a group in a topology domain; None for no limit."""
+        if nodes is None:
+            yield
+            return
+        before = self._within, self._by_shape, self._version
+        self._within, self._by_shape = nodes if self._within is None else nodes & self._within, {}
+        try:
+            yield
+        finally:
+            self._within, self._by_shape, self._version = before
 
     def announce(self, shape_ids: Iterable[int]) -> None:
         """Announce that pods of these shapes are about to be placed; call it before any check of them."""
@@ -276,10 +300,10 @@ class Chain:
 
     def refusals(self, shape: Shape) -> Refusals:
         """Return why nodes are refused, as kube-scheduler reports it."""
-        return self.refusals_of(shape, self.refused_rows(shape, self.snapshot.alive))
+        return self.refusals_of(shape, self.refused_rows(shape, self.nodes))
 
     def refusals_of(self, shape: Shape, refused: Iterable[tuple[str, Bools]]) -> Refusals:
-        """Return the refusals of a shape on all nodes, from reasons with the rows that each refuses."""
+        """Return the refusals of a shape on the nodes, from reasons with the rows that each refuses."""
         order = self.by_name()
         reasons = []
         for reason, rows in refused:
@@ -287,7 +311,7 @@ class Chain:
             names = tuple(self.snapshot.node_name(row) for row in there[:_EXAMPLES].tolist())
             if len(there):
                 reasons.append((reason, len(there), names))
-        number = int(self.snapshot.alive.sum())
+        number = int(self.nodes.sum())
         claims = self.volume_binding.refusing_claims(shape)
         return Refusals(number, tuple(sorted(reasons, key=_counted)), pod_refusal(shape), claims)
 
@@ -333,6 +357,8 @@ class Chain:
         filters = self._by_shape.get(id(shape))
         if filters is None:
             static = self._masks.get(node_constraints(shape), lambda: self._suitable(shape))
+            if self._within is not None:
+                static = static & self._within
             has_room, neighbours = self.resources.fits_at(shape), tuple(self._neighbour_filters(shape))
             filters = self._by_shape[id(shape)] = _ShapeFilters(shape, static, has_room, neighbours)
         return filters

@@ -18,9 +18,10 @@ from podium.schedulerplugin.arrays import Bools, Int64s, Rows
 from podium.schedulerplugin.placement import Placer
 from podium.schedulerplugin.preemption.budgets import BudgetIndex, Charge
 from podium.schedulerplugin.preemption.domain import SHIFT, DomainPlan, DomainPlanner, Score
-from podium.schedulerplugin.preemption.dryrun import CLUSTER, Domain, PreemptorPods
+from podium.schedulerplugin.preemption.dryrun import PreemptorPods
 from podium.schedulerplugin.preemption.harm import Harm
 from podium.schedulerplugin.preemption.nodes import NOT_ENOUGH, NodeTable, VictimLists, VictimSums
+from podium.schedulerplugin.preemption.topology import CLUSTER, Domain
 from podium.schedulerplugin.preemption.unitarrays import NO_UNIT
 from podium.schedulerplugin.semantics import Semantics
 from podium.schedulerplugin.shapes import Shape

@@ -5,8 +5,9 @@ Reading order, from a pending pod to a plan:
 1. `engine.Engine.decide` is the entry. `target` determines which pods to place, or why they cannot be placed.
 2. `Decider.decide` tries to place them (`placement`, `filters.chain`): on free room, then on leaving pods'
    room.
-3. `choice.Chooser` compares the nodes for a pod (`nodes` has the sums). For a group, and for equal pods that
-   are planned at once (`decide_alike`), the cluster is the only domain.
+3. `choice.Chooser` compares the nodes for a pod (`nodes` has the sums). For equal pods that are planned at
+   once (`decide_alike`) the cluster is the only domain. For a group with a topology constraint
+   `domainsearch` tries the domains, and `domainchoice` compares them.
 4. `domain.DomainPlanner` plans in one domain, on units (`units`) that nothing protects.
 5. `leastharm` finds the victims under `kep` (`search`); `dry_run` tries placements and reprieves on the
    snapshot.
@@ -33,11 +34,14 @@ from podium.schedulerplugin.preemption.decision import (
     pod_obstacles,
 )
 from podium.schedulerplugin.preemption.domain import DomainPlan
-from podium.schedulerplugin.preemption.dryrun import CLUSTER, Domain, PreemptorPods
+from podium.schedulerplugin.preemption.domainchoice import DomainChooser
+from podium.schedulerplugin.preemption.domainsearch import DomainSearch
+from podium.schedulerplugin.preemption.dryrun import PreemptorPods
 from podium.schedulerplugin.preemption.intents import is_preempted
 from podium.schedulerplugin.preemption.outcome import Outcome
 from podium.schedulerplugin.preemption.planningstate import PlanningState
 from podium.schedulerplugin.preemption.target import PlacementTarget
+from podium.schedulerplugin.preemption.topology import CLUSTER, Domain
 from podium.schedulerplugin.preemption.units import Units
 from podium.schedulerplugin.semantics import Semantics
 from podium.schedulerplugin.settings import Budgets
@@ -128,34 +132,38 @@ class Decider:
 
     def _decide(self, found: PlacementTarget, *, known_not_to_fit: bool = False) -> Decision:
         released = self._semantics is not Semantics.KEP
+        search = self._search(found)
+        if search.error:
+            return Decision(Outcome.NOT_ELIGIBLE, found, {}, why=search.error)
         nominated = self._nominated_nodes(found.rows)
         # Under `kep` the pods may take a better node than the nominated one; kube-scheduler looks for none.
         known = (None, self._refusals(found.rows[0])) if known_not_to_fit else None
-        placed, refusals = known or self._place(found, nominated if released else {})
+        placed, refusals = known or self._place(search, nominated if released else {})
         if placed is None and nominated and not released:
-            placed = self._place_nominated(found, nominated)
+            placed = self._place_nominated(search, nominated)
         if placed is not None:
             return Decision(Outcome.FITS, found, placed)
         assert refusals is not None, "what finds no place is refused"
         leaving = np.flatnonzero(self._units.freeing(self._now) & (self._snapshot.node >= 0))
         if not released and len(leaving):
             self._snapshot.remove_many(leaving)
-            placed = self._place_nominated(found, nominated)
+            placed = self._place_nominated(search, nominated)
             if placed is None and nominated:
-                placed = self._place_nominated(found, {})
+                placed = self._place_nominated(search, {})
             if placed is not None:
                 return self._without_victims(found, placed, refusals)
-        if not released and self._fits_once_detached(found):
+        if not released and self._fits_once_detached(search):
             return Decision(Outcome.NOT_ELIGIBLE, found, {}, refusals=refusals, why=DETACHING)
         if found.preemption_barred:
             return Decision(Outcome.NOT_ELIGIBLE, found, {}, refusals=refusals, why=found.preemption_barred)
         if released and self._waits_for_victims(found):
             return self._decide_waiting(found, refusals)
         chooser = self._chooser(found, nominated if released else {})
-        chosen = chooser.in_cluster() if self._as_group(found) else chooser.best_node()
+        grouped = self._as_group(found)
+        chosen = DomainChooser(chooser.planner, search).choose() if grouped else chooser.best_node()
         if chosen is None:
             composites = self._units.in_composites(found.priority)
-            obstacles = self._obstacles(chooser, found)._replace(composites=bool(len(composites)))
+            obstacles = self._obstacles(chooser, search)._replace(composites=bool(len(composites)))
             return Decision(Outcome.DOES_NOT_FIT, found, {}, refusals=refusals, obstacles=obstacles)
         placed = self._place_rest(found, chosen)
         if not len(chosen.found.victims):
@@ -163,13 +171,17 @@ class Decider:
             return self._without_victims(found, placed, refusals)
         return Decision(Outcome.FITS_AFTER_PREEMPTION, found, placed, chosen, refusals=refusals)
 
-    def _fits_once_detached(self, found: PlacementTarget) -> bool:
+    def _search(self, found: PlacementTarget) -> DomainSearch:
+        """Return the topology domains for pods; the cluster is the only one without a constraint."""
+        return DomainSearch(self._placer, found, self._semantics, self._deadline)
+
+    def _fits_once_detached(self, search: DomainSearch) -> bool:
         """Return whether the pods fit once volumes are detached whose pods are gone."""
         snapshot, limits = self._snapshot, self._placer.chain.attach_limits
-        if not any(limits.concerns(snapshot.shape_at(row)) for row in found.rows):
+        if not any(limits.concerns(snapshot.shape_at(row)) for row in search.found.rows):
             return False
         with limits.once_detached() as some:
-            return some and self._place_nominated(found, {}) is not None
+            return some and self._place_nominated(search, {}) is not None
 
     def _without_victims(
         self, found: PlacementTarget, placed: dict[int, int], refusals: Refusals
@@ -188,8 +200,8 @@ class Decider:
 
         A leader uses it to resume a preemption that was interrupted.
         """
-        units, snapshot = self._units, self._snapshot
-        placed, refusals = self._place(found)
+        units, snapshot, search = self._units, self._snapshot, self._search(found)
+        placed, refusals = self._place(search)
         leads = np.unique(units.lead[victims]).astype(np.intp)
         if placed is not None or not len(leads) or leads[0] < 0:
             return None
@@ -199,11 +211,11 @@ class Decider:
             return None
         nominated_nodes = self._nominated_nodes(found.rows)
         snapshot.remove_many(np.flatnonzero(units.freeing(self._now) & (snapshot.node >= 0)))
-        if self._place_nominated(found, nominated_nodes) is not None or self._place(found)[0] is not None:
+        if self._place_nominated(search, nominated_nodes) is not None or self._place(search)[0] is not None:
             # The room of the leaving pods is enough.
             return None
         snapshot.remove_many(victims)
-        placed = self._place_nominated(found, nominated_nodes) or self._place(found)[0]
+        placed = self._place_nominated(search, nominated_nodes) or self._place(search)[0]
         if placed is None:
             return None
         node = None if found.group is not None else next(iter(placed.values()))
@@ -274,9 +286,15 @@ class Decider:
         return Decision(Outcome.FITS_AFTER_PREEMPTION, found, kept, awaited=awaited, refusals=refusals)
 
     def _place(
-        self, found: PlacementTarget, nominated: Mapping[int, int] = {}
+        self, search: DomainSearch, nominated: Mapping[int, int] = {}
     ) -> tuple[dict[int, int] | None, Refusals | None]:
         """Return the placement without preemption; if too few fit, what refuses the first that does not."""
+        located = search.first(lambda: self._place_there(search.found, nominated))
+        return located.placed, located.refusals
+
+    def _place_there(
+        self, found: PlacementTarget, nominated: Mapping[int, int]
+    ) -> tuple[dict[int, int] | None, Refusals | None]:
         snapshot = self._snapshot
         with snapshot.trial():
             placed = self._placer.place_many(found.rows, nominated=nominated, deadline=self._deadline)
@@ -301,8 +319,13 @@ class Decider:
         nodes = {row: self._snapshot.row.get(self._engine.nomination(row)) for row in rows}
         return {row: node for row, node in nodes.items() if node is not None}
 
-    def _place_nominated(self, found: PlacementTarget, nominated: Mapping[int, int]) -> dict[int, int] | None:
+    def _place_nominated(self, search: DomainSearch, nominated: Mapping[int, int]) -> dict[int, int] | None:
         """Return a placement that uses nominated nodes first; None if too few pods fit."""
+        return search.any(lambda: self._place_nominated_there(search.found, nominated))
+
+    def _place_nominated_there(
+        self, found: PlacementTarget, nominated: Mapping[int, int]
+    ) -> dict[int, int] | None:
         chain, snapshot = self._placer.chain, self._snapshot
         placed: dict[int, int] = {}
         with snapshot.trial():
@@ -322,14 +345,14 @@ class Decider:
         if not rest:
             return placed
         snapshot = self._snapshot
-        with snapshot.trial():
+        with snapshot.trial(), self._placer.chain.within(chosen.found.domain.nodes):
             snapshot.remove_many(self._units.all_members(chosen.found.victims))
             for row, node in placed.items():
                 snapshot.assume(row, node)
             placed.update(self._placer.place_many(rest, deadline=self._deadline))
         return placed
 
-    def _obstacles(self, chooser: Chooser, found: PlacementTarget) -> Obstacles:
+    def _obstacles(self, chooser: Chooser, search: DomainSearch) -> Obstacles:
         """Return what refuses the preemptor even without all potential victims."""
         planner, chain, snapshot = chooser.planner, self._placer.chain, self._snapshot
         preemptor = planner.dry_run.preemptor
@@ -337,7 +360,7 @@ class Decider:
             return pod_obstacles(chain, planner)
         with snapshot.trial():
             snapshot.remove_many(planner.units.all_members(np.flatnonzero(planner.potential)))
-            _, refusals = self._place(found, preemptor.nominated)
+            _, refusals = self._place(search, preemptor.nominated)
             if refusals is not None:
                 return Obstacles(refusals)
             return obstacles_without_victims(chain, planner.dry_run.shapes[0])

@@ -21,9 +21,9 @@ from podium.schedulerplugin.arrays import Bools, Rows
 from podium.schedulerplugin.filters.chain import Chain, Refusals
 from podium.schedulerplugin.preemption.choice import Chosen
 from podium.schedulerplugin.preemption.domain import DomainPlanner
-from podium.schedulerplugin.preemption.dryrun import Domain
 from podium.schedulerplugin.preemption.outcome import Outcome
 from podium.schedulerplugin.preemption.target import PlacementTarget
+from podium.schedulerplugin.preemption.topology import Domain
 from podium.schedulerplugin.shapes import Shape
 from podium.text import count
 
@@ -72,7 +72,7 @@ class Obstacles(NamedTuple):
 
 def obstacles_without_victims(chain: Chain, shape: Shape) -> Obstacles:
     """Return what refuses a pod of a shape while the snapshot is without all units that may be preempted."""
-    return Obstacles(_all_refusals(chain, shape, dict(chain.refused_rows(shape, chain.snapshot.alive))))
+    return Obstacles(_all_refusals(chain, shape, dict(chain.refused_rows(shape, chain.nodes))))
 
 
 def pod_obstacles(chain: Chain, planner: DomainPlanner) -> Obstacles:
@@ -133,8 +133,8 @@ def _elsewhere(planner: DomainPlanner, leads: Rows, nodes: list[int]) -> Elsewhe
 
 def _all_refusals(chain: Chain, shape: Shape, reasons: dict[str, Bools]) -> Refusals:
     """Return all refusals; nodes that nothing refuses are blocked by budgets."""
-    alive = chain.snapshot.alive
-    left = alive & ~np.logical_or.reduce([np.zeros_like(alive), *reasons.values()])
+    nodes = chain.nodes
+    left = nodes & ~np.logical_or.reduce([np.zeros_like(nodes), *reasons.values()])
     return chain.refusals_of(shape, [*reasons.items(), (STRICT_BUDGETS, left)])
 
 

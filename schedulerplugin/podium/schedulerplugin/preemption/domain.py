@@ -13,10 +13,11 @@ import numpy as np
 
 from podium.schedulerplugin.arrays import Bools, Int64s, Rows
 from podium.schedulerplugin.preemption.budgets import BudgetIndex, Charge
-from podium.schedulerplugin.preemption.dryrun import Domain, DryRun, NodeDryRun
+from podium.schedulerplugin.preemption.dryrun import DryRun, NodeDryRun
 from podium.schedulerplugin.preemption.harm import Harm, harm
 from podium.schedulerplugin.preemption.leastharm import least_harm
 from podium.schedulerplugin.preemption.search import EFFORT, NODE_EFFORT
+from podium.schedulerplugin.preemption.topology import Domain
 from podium.schedulerplugin.semantics import Semantics
 from podium.schedulerplugin.settings import Budgets, Settings
 
@@ -85,16 +86,25 @@ class DomainPlanner:
         self.charge = charge(settings.semantics, group=dry_run.preemptor.group)
         self.potential = self._potential()
 
-    def plan(self, domain: Domain, leads: Rows, *, only_room: bool = False) -> DomainPlan | None:
+    def plan(
+        self, domain: Domain, leads: Rows, *, only_room: bool = False, effort: int | None = None
+    ) -> DomainPlan | None:
         """Return the plan in a domain; None if it is infeasible or there is no potential victim.
 
         `leads` are the potential victims with a pod in the domain, in any order. `only_room` is for a node.
-        It says that only room can refuse the preemptor there, whatever is evicted.
+        It says that only room can refuse the preemptor there, whatever is evicted. `effort` limits the search
+        for the least harm.
         """
         self.dry_run.deadline.enforce()
+        with self.dry_run.within(domain):
+            return self._plan(domain, leads, only_room=only_room, effort=effort)
+
+    def _plan(self, domain: Domain, leads: Rows, *, only_room: bool, effort: int | None) -> DomainPlan | None:
         ordered = self.units.ordered(self.units.with_surplus(leads), self.now)
         if self.semantics is Semantics.KEP:
-            return self._of_least_harm(domain, ordered, only_room=only_room)
+            most = self._effort if domain.node is None else min(self._effort, NODE_EFFORT)
+            effort = most if effort is None else min(effort, most)
+            return self._of_least_harm(domain, ordered, only_room=only_room, effort=effort)
         violations = self._violations(ordered)
         dry_run = (
             NodeDryRun(self.dry_run, domain.node) if only_room and domain.node is not None else self.dry_run
@@ -110,12 +120,14 @@ class DomainPlanner:
             found.results.update(dict.fromkeys(ordered[~safe].tolist(), UnitResult.STRICT))
         return found
 
-    def _of_least_harm(self, domain: Domain, ordered: Rows, *, only_room: bool) -> DomainPlan | None:
+    def _of_least_harm(
+        self, domain: Domain, ordered: Rows, *, only_room: bool, effort: int
+    ) -> DomainPlan | None:
         """Return the plan of least harm; one that violates budgets only if no plan was found without."""
-        found = self._searched(domain, ordered, only_room=only_room)
+        found = self._searched(domain, ordered, only_room=only_room, effort=effort)
         if found is not None and found.cost.violations:
             safe = self.units.without_held_cores(ordered[self._violations(ordered) == 0])
-            other = self._searched(domain, safe, only_room=only_room)
+            other = self._searched(domain, safe, only_room=only_room, effort=effort)
             if other is not None and other.cost < found.cost:
                 held = ordered[~np.isin(ordered, safe)]
                 other.results.update(dict.fromkeys(held.tolist(), self._by_budget))
@@ -128,10 +140,9 @@ class DomainPlanner:
     def _by_budget(self) -> UnitResult:
         return UnitResult.STRICT if self._settings.budgets is Budgets.STRICT else UnitResult.BUDGET
 
-    def _searched(self, domain: Domain, ordered: Rows, *, only_room: bool) -> DomainPlan | None:
+    def _searched(self, domain: Domain, ordered: Rows, *, only_room: bool, effort: int) -> DomainPlan | None:
         if not len(ordered):
             return None
-        effort = self._effort if domain.node is None else min(self._effort, NODE_EFFORT)
         least = least_harm(
             self.dry_run, self._budgets, domain, ordered, self.now, only_room=only_room, effort=effort
         )

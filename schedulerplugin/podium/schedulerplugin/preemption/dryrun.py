@@ -21,6 +21,7 @@ from podium.schedulerplugin.overlay import Trial
 from podium.schedulerplugin.placement import Placer
 from podium.schedulerplugin.preemption.capacity import PodKinds, PodUsage, asked, kinds_of, place_packed
 from podium.schedulerplugin.preemption.neighbours import Neighbours
+from podium.schedulerplugin.preemption.topology import CLUSTER, Domain
 from podium.schedulerplugin.preemption.units import Units
 from podium.schedulerplugin.semantics import Semantics
 from podium.schedulerplugin.snapshot import Snapshot
@@ -40,16 +41,6 @@ class PreemptorPods(NamedTuple):
     priority: int
     group: bool = False
     nominated: Mapping[int, int] = {}
-
-
-class Domain(NamedTuple):
-    """The nodes for the preemptor: one node (its row), or all of the cluster."""
-
-    name: str
-    node: int | None = None
-
-
-CLUSTER = Domain("the cluster")
 
 
 class DryRun:
@@ -112,6 +103,15 @@ class DryRun:
             kept.commit()
         return placed
 
+    def within(self, domain: Domain) -> AbstractContextManager[None]:
+        """Begin a block in which only the nodes of a topology domain are used."""
+        return self._placer.chain.within(domain.nodes)
+
+    def try_place(self) -> dict[int, int] | None:
+        """Return the placement of `place` on the nodes that filters ask, with nothing assumed."""
+        with self.trial():
+            return self.place(CLUSTER)
+
     def kinds(self, domain: Domain) -> PodKinds | None:
         """Return the pods that are to be placed by kind, on the nodes of a domain; None if too many."""
         within = None
@@ -124,8 +124,7 @@ class DryRun:
         """Return whether the preemptor can be placed in the cluster now."""
         if self.monotone:
             return self.room() >= self.preemptor.needed
-        with self.trial():
-            return self.place(CLUSTER) is not None
+        return self.try_place() is not None
 
     def room(self) -> int:
         """Return how many pods of a monotone preemptor have room in the cluster."""

@@ -18,9 +18,10 @@ import numpy as np
 from podium.schedulerplugin.arrays import Bools, Int64s, Rows
 from podium.schedulerplugin.preemption.budgets import BudgetIndex
 from podium.schedulerplugin.preemption.capacity import PodKinds, PodUsage, capacity, slots
-from podium.schedulerplugin.preemption.dryrun import Domain, DryRun
+from podium.schedulerplugin.preemption.dryrun import DryRun
 from podium.schedulerplugin.preemption.harm import weights, work_lost
 from podium.schedulerplugin.preemption.search import Candidate, Search
+from podium.schedulerplugin.preemption.topology import Domain
 from podium.schedulerplugin.preemption.unitarrays import NO_UNIT
 from podium.schedulerplugin.preemption.units import Units
 

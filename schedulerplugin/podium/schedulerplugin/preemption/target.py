@@ -39,8 +39,9 @@ class PlacementTarget(NamedTuple):
     """Pending pods by row, in order, of which `needed` must be placed, and `desired` if that is possible.
 
     `preemption_barred` says why nothing may be evicted for them, empty if it may. `running` members count
-    toward minCount already. `group` is None for a pod in no group. `disputed` is the status of the group's
-    condition PodsNotMatchingPriority if its pods contradict it.
+    toward minCount already, and `running_nodes` are the node rows that they run on. `group` is None for a pod
+    in no group. `disputed` is the status of the group's condition PodsNotMatchingPriority if its pods
+    contradict it.
     """
 
     rows: tuple[int, ...]
@@ -51,6 +52,7 @@ class PlacementTarget(NamedTuple):
     running: int = 0
     disputed: str = ""
     desired: int = 0
+    running_nodes: tuple[int, ...] = ()
 
 
 class Blocker(StrEnum):
@@ -134,7 +136,8 @@ def _group(
     waiting = [pod for pod in members if not _is_running(snapshot, pod)]
     counts = settings.semantics is not Semantics.KEP
     # A view for scheduling holds only Schedulable pods.
-    running = sum(_is_running(snapshot, pod) and (counts or not leaving(pod)) for pod in members)  # type: ignore[arg-type]
+    runs = [pod for pod in members if _is_running(snapshot, pod) and (counts or not leaving(pod))]  # type: ignore[arg-type]
+    running = len(runs)
     min_count = 1 if group.min_count is None else group.min_count
     ready = [pod for pod in waiting if not pod.spec.schedulingGates and not _deleted(pod)]
     if not waiting and members:
@@ -173,14 +176,16 @@ def _group(
     # Pods of a basic group need each other no more than lone pods do.
     for_all = group.min_count is None or (group.metadata.annotations or {}).get(PREEMPT_FOR_ALL) == "true"
     if not for_all and running >= max(min_count, 1) and settings.semantics is Semantics.KEP:
-        runs = count(running, "pod")
-        preemption_barred = (
-            f"{runs} run and minCount is {min_count}, so no pod is evicted for one more member"
-        )
+        already = f"{count(running, 'pod')} run and minCount is {min_count}"
+        preemption_barred = f"{already}, so no pod is evicted for one more member"
     if _forbids(group, ready, view.classes):
         preemption_barred = POLICY_NEVER
     desired = len(judged) if for_all else needed
-    return PlacementTarget(judged, needed, priority, preemption_barred, group, running, disputed, desired)
+    nodes = (snapshot.node.item(snapshot.pod_row[name_of(pod)]) for pod in runs if group.topology)
+    return PlacementTarget(
+        *(judged, needed, priority, preemption_barred, group, running, disputed, desired),
+        tuple(node for node in nodes if node >= 0),
+    )
 
 
 def _disagreement(divergence: Divergence, members: list[Pod], settings: Settings) -> Unplaceable | None:

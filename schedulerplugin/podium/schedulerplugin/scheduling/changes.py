@@ -399,7 +399,8 @@ def _same_group(before: Readable | None, after: Readable | None) -> bool:
         and was.annotations == now.annotations
         and (before.min_count, before.disruption_mode, before.priority, before.priority_class_name)
         == (after.min_count, after.disruption_mode, after.priority, after.priority_class_name)
-        and (before.preemption_policy, before.demands) == (after.preemption_policy, after.demands)
+        and (before.preemption_policy, before.topology, before.demands)
+        == (after.preemption_policy, after.topology, after.demands)
         and reported(before) == reported(after)
     )
 

@@ -1,0 +1,160 @@
+"""Chooses the topology domain that is cheapest to clear for a group.
+
+Under `kep` the plans of all domains are compared by harm, then by packing, then by the size of the domain. A
+plan takes milliseconds, and a cluster may have hundreds of domains. So a bound comes first: the lowest
+priority up to which all units must leave before the sums of a domain are large enough. It is computed for all
+domains at once. Domains are planned in the order of their bounds, with a short search, until no bound is
+below the best plan. Only the few best plans are searched at length.
+
+kube-scheduler 1.37 removes all units of lower priority and chooses a domain by its scores for placement,
+whatever the victims there. Its 1.36 release preempts for no group with a topology constraint.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from podium.schedulerplugin.arrays import Bools, Int32s, Int64s, Rows
+from podium.schedulerplugin.preemption.capacity import PodKinds
+from podium.schedulerplugin.preemption.choice import Chosen
+from podium.schedulerplugin.preemption.domain import DomainPlan, DomainPlanner
+from podium.schedulerplugin.preemption.domainsearch import DomainSearch
+from podium.schedulerplugin.preemption.search import EFFORT
+from podium.schedulerplugin.preemption.topology import Domain, Topology
+from podium.schedulerplugin.preemption.unitarrays import NO_UNIT
+from podium.schedulerplugin.semantics import Semantics
+
+# The number of domains that are searched at length, and the effort of a search in one of many domains.
+_SEARCHED, _SHORT = 4, EFFORT // 25
+
+
+class DomainBound(NamedTuple):
+    """The least that a plan in a domain costs: the priority (`level`) up to which units have to leave."""
+
+    number: int
+    level: int
+
+
+class DomainChooser:
+    """Chooses among the domains of a search; the planner's snapshot is without leaving pods."""
+
+    def __init__(self, planner: DomainPlanner, search: DomainSearch) -> None:
+        self._planner = planner
+        self._search = search
+        self._units = planner.units
+        self._snapshot = planner.units.snapshot
+        self._potential = np.flatnonzero(planner.potential)
+
+    def choose(self) -> Chosen | None:
+        """Return the plan in the best domain, with the domains of equal cost; None without a plan."""
+        topology = self._search.topology
+        if topology is None:
+            domain = self._search.domains[0]
+            found = self._planner.plan(domain, self._potential)
+            return None if found is None else Chosen(found, (domain.name,))
+        if self._planner.semantics is Semantics.V1_37:
+            return self._as_placed()
+        if self._planner.semantics is not Semantics.KEP:
+            return None
+        return self._least_harm(topology)
+
+    def bounds(self, topology: Topology) -> list[DomainBound]:
+        """Return the domains where all potential victims make room enough, by their lowest bound first."""
+        order = {number: at for at, number in enumerate(self._search.by_packing())}
+        pods = self._search.pods
+        if pods is None:
+            lowest = int(self._units.priority[self._potential].min(initial=0))
+            return [DomainBound(number, lowest) for number in order]
+        level = self._levels(topology, pods)
+        found = [DomainBound(number, level[number]) for number in order if number in level]
+        return sorted(found, key=lambda each: (each.level, order[each.number]))
+
+    def _least_harm(self, topology: Topology) -> Chosen | None:
+        """Return the plan of least harm; of equal ones, that in the first domain by packing."""
+        plans: list[DomainPlan] = []
+        bounds = self.bounds(topology)
+        effort = EFFORT if len(bounds) <= _SEARCHED else _SHORT
+        for bound in bounds:
+            best = min((plan.cost for plan in plans), default=None)
+            if best is not None and (0, bound.level) > (best.violations, best.highest):
+                break
+            found = self._plan(topology.domain(bound.number), effort)
+            if found is not None:
+                plans.append(found)
+        if not plans:
+            return None
+        plans.sort(key=lambda plan: plan.cost)
+        if effort < EFFORT:
+            searched = [self._plan(plan.domain, EFFORT) or plan for plan in plans[:_SEARCHED]]
+            plans = sorted([*searched, *plans[_SEARCHED:]], key=lambda plan: plan.cost)
+        best = plans[0].cost
+        ties = [plan.domain.name for plan in plans if plan.cost == best]
+        return Chosen(plans[0], tuple(ties))
+
+    def _plan(self, domain: Domain, effort: int) -> DomainPlan | None:
+        return self._planner.plan(domain, self._leads_in(domain), effort=effort)
+
+    def _as_placed(self) -> Chosen | None:
+        """Return kube-scheduler's plan: its domain is the best one for the room of all victims."""
+        dry_run = self._planner.dry_run
+        if not len(self._potential):
+            return None
+        with dry_run.trial():
+            dry_run.remove(self._potential)
+            located = self._search.first(lambda: (dry_run.try_place(), None))
+        if located.placed is None:
+            return None
+        found = self._planner.plan(located.domain, self._potential)
+        return None if found is None else Chosen(found, (located.domain.name,))
+
+    def _leads_in(self, domain: Domain) -> Rows:
+        """Return the potential victims that may matter in a domain.
+
+        If only room decides, these have a pod there.
+        """
+        if not self._planner.dry_run.plain or domain.nodes is None:
+            return self._potential
+        _, owners, nodes = self._pods()
+        inside: Rows = np.unique(owners[domain.nodes[nodes]]).astype(np.intp)
+        return self._potential[inside]
+
+    def _pods(self) -> tuple[Rows, Rows, Int32s]:
+        """Return the pods of the potential victims: rows, positions of their units, and node rows."""
+        rows = self._units.all_members(self._potential)
+        owners = np.repeat(np.arange(len(self._potential)), self._units.size[self._potential])
+        return rows, owners, self._units.node[rows]
+
+    def _levels(self, topology: Topology, pods: PodKinds) -> dict[int, int]:
+        """Return the lowest sufficient priority by domain, without domains where all units are too few."""
+        rows, owners, nodes = self._pods()
+        position = np.full(len(self._snapshot.alive), NO_UNIT, np.int64)
+        position[pods.nodes] = np.arange(len(pods.nodes))
+        at = position[nodes]
+        here = at >= 0
+        at, priority = at[here], self._units.priority[self._potential[owners[here]]]
+        domains = topology.of[nodes[here]]
+        amounts = [self._snapshot.requests[name][rows[here]] for name in pods.resources]
+        free = pods.free(self._snapshot)
+        levels = np.unique(priority)
+
+        def enough(most: Int64s) -> Bools:
+            """Return which domains have room without the units up to a position in `levels`, by domain."""
+            gone = (domains >= 0) & (priority <= levels[most[domains]])
+            left = [each.copy() for each in free]
+            for room, amount in zip(left, amounts, strict=True):
+                np.add.at(room, at[gone], amount[gone])
+            members = self._search.room(left)
+            assert members is not None, "there are few kinds of pods"
+            return np.asarray(members >= sum(kind.number for kind in pods.kinds))
+
+        if not len(levels):
+            return {}
+        low = np.zeros(topology.size, np.int64)
+        high = np.full(topology.size, len(levels) - 1, np.int64)
+        possible = enough(high)
+        while (low < high).any():
+            middle = (low + high) // 2
+            fits = enough(middle)
+            high = np.where(fits, middle, high)
+            low = np.where(fits, low, np.minimum(middle + 1, high))
+        return {number: int(levels[high[number]]) for number in np.flatnonzero(possible).tolist()}

@@ -1,0 +1,244 @@
+"""Places a group in one topology domain: the domains are ranked, and the first that takes the group is used.
+
+A group without a constraint has one domain, the cluster. Otherwise the room of each domain is bounded first
+by sums over its nodes, and only domains whose sums are large enough are tried. Under `kep` a
+domain with room for more members comes first. Then the order is that of packing: the domain whose cpu, memory
+and requested accelerators are used most with the group, then the domain with the fewest nodes, then the first
+name. So large domains stay free for large groups.
+
+kube-scheduler 1.37 tries all domains and takes the highest sum of two scores: MostAllocated over cpu and
+memory, and the number of placed members. It takes any of equal domains; here it is the first by name.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+import numpy as np
+
+from podium.api.podrequests import is_device
+from podium.schedulerplugin.arrays import Int64s
+from podium.schedulerplugin.deadline import Deadline
+from podium.schedulerplugin.filters.chain import Refusals
+from podium.schedulerplugin.placement import Placer
+from podium.schedulerplugin.preemption.capacity import PodKinds, kinds_of, slots
+from podium.schedulerplugin.preemption.target import PlacementTarget
+from podium.schedulerplugin.preemption.topology import CLUSTER, Domain, Topology
+from podium.schedulerplugin.scores import MAX, SCORED_RESOURCES
+from podium.schedulerplugin.semantics import Semantics
+
+# Places the group on the nodes that the chain of filters asks, and returns node rows by pod row. Without
+# enough room it returns None and the refusals.
+Attempt = Callable[[], tuple[dict[int, int] | None, Refusals | None]]
+
+_NO_LABEL = "node(s) had no label {}, the topology of the group"
+
+
+class Located(NamedTuple):
+    """The result of an attempt in a domain; `placed` gives node rows by pod row, None without enough room."""
+
+    domain: Domain
+    placed: dict[int, int] | None
+    refusals: Refusals | None = None
+
+
+class DomainSearch:
+    """The domains for one group, in the order in which they are tried.
+
+    `error` is why a kube-scheduler ends its cycle, empty if it does not. `straddling` are the values of the
+    label on the nodes of running members, if there is more than one (empty for a node without the label).
+    """
+
+    def __init__(
+        self, placer: Placer, found: PlacementTarget, semantics: Semantics, deadline: Deadline
+    ) -> None:
+        self._placer = placer
+        self._snapshot = placer.snapshot
+        self.found = found
+        self._semantics = semantics
+        self._deadline = deadline
+        self.error = ""
+        self.straddling: tuple[str, ...] = ()
+        self.topology: Topology | None = None
+        self.pinned = False
+        self._numbers: list[int] = []
+        self._pods: PodKinds | None = None
+        key = found.group.topology if found.group is not None else ""
+        if key and semantics is not Semantics.PODS:
+            self.topology = Topology(self._snapshot, key)
+            self._numbers = list(self._open_domains(self.topology))
+            self._pods = kinds_of(placer.chain, found.rows, found.needed, None)
+
+    @property
+    def domains(self) -> list[Domain]:
+        """The domains that the group may use, by name."""
+        if self.topology is None:
+            return [CLUSTER]
+        return [self.topology.domain(number) for number in self._numbers]
+
+    def first(self, attempt: Attempt) -> Located:
+        """Return the result in the best domain that takes the group; if none does, in the nearest one."""
+        topology = self.topology
+        if topology is None:
+            return Located(CLUSTER, *attempt())
+        if not self._numbers:
+            return Located(CLUSTER, None, self._no_domain(topology))
+        if self._semantics is not Semantics.KEP:
+            return self._highest_score(attempt)
+        nearest: Located | None = None
+        for domain in map(topology.domain, self._likely()):
+            self._deadline.enforce()
+            with self._placer.chain.within(domain.nodes):
+                located = Located(domain, *attempt())
+            if located.placed is not None:
+                return located
+            nearest = nearest or located
+        assert nearest is not None, "there is a domain"
+        return self._refused(nearest)
+
+    def any(self, attempt: Callable[[], dict[int, int] | None]) -> dict[int, int] | None:
+        """Return the placement in the best domain that takes the group; None if none does."""
+        return self.first(lambda: (attempt(), None)).placed
+
+    def room(self, free: list[Int64s] | None = None) -> Int64s | None:
+        """Return for how many needed members each domain has room at most, None if there is no quick answer.
+
+        `free` is the free room of each resource of the pods by node; by default as it is now.
+        """
+        if self._pods is None:
+            return None
+        return self._members(self._pods, self._pods.free(self._snapshot) if free is None else free)
+
+    def _members(self, pods: PodKinds, free: list[Int64s]) -> Int64s:
+        """Return for how many of these pods each domain has room at most."""
+        assert self.topology is not None, "the pods are those of a group with a constraint"
+        members = np.zeros(self.topology.size, np.int64)
+        for kind in pods.kinds:
+            members += np.minimum(self.topology.sums(slots(free, kind), pods.nodes), kind.number)
+        return members
+
+    @property
+    def pods(self) -> PodKinds | None:
+        """The needed pods by kind, None for too many kinds."""
+        return self._pods
+
+    def _open_domains(self, topology: Topology) -> Iterator[int]:
+        """Yield the domains that the group may use, by name; all, unless members run already."""
+        running = topology.counts(np.array(self.found.running_nodes, np.intp))
+        there = {number: pods for number, pods in running.items() if number >= 0}
+        if len(running) > 1 or -1 in running:
+            names = [topology.name(number) for number in there]
+            self.straddling = tuple(sorted([*names, *([""] if -1 in running else [])]))
+        if self._semantics is not Semantics.KEP and self.straddling:
+            self.error = _straddling_error(self.straddling)
+        self.pinned = bool(there)
+        numbers = list(topology.numbers.values())
+        if there:
+            most = max(there.values())
+            numbers = [number for number in numbers if there.get(number) == most][:1]
+        yield from (number for number in numbers if topology.nodes[number])
+
+    def by_packing(self) -> list[int]:
+        """Return the domains by their use with the group, best first; none without a constraint."""
+        topology = self.topology
+        if topology is None:
+            return []
+        numbers = np.array(self._numbers, np.intp)
+        order = np.lexsort((topology.nodes[numbers], -self._packing(topology)[numbers]))
+        best: list[int] = numbers[order].tolist()
+        return best
+
+    def _likely(self) -> list[int]:
+        """Return the domains with room enough, best first; without any, only the nearest one."""
+        order = self.by_packing()
+        members = self.room()
+        if members is None:
+            return order
+        enough = [number for number in order if members[number] >= self.found.needed]
+        if not enough:
+            return [max(order, key=members.item)]
+        if len(self.found.rows) > self.found.needed:
+            every = kinds_of(self._placer.chain, self.found.rows, len(self.found.rows), None)
+            more = None if every is None else self._members(every, every.free(self._snapshot))
+            return enough if more is None else sorted(enough, key=lambda number: -more.item(number))
+        return enough
+
+    def _packing(self, topology: Topology) -> "np.ndarray[tuple[int], np.dtype[np.float64]]":
+        """Return the used part of each domain with the group placed there, as a mean over resources."""
+        snapshot, asked = self._snapshot, dict.fromkeys(SCORED_RESOURCES, 0)
+        for row in self.found.rows:
+            for name, amount in snapshot.shape_at(row).requests:
+                if name in asked or is_device(name):
+                    asked[name] = asked.get(name, 0) + amount
+        rows = np.flatnonzero(topology.of >= 0)
+        parts = np.zeros(topology.size, np.float64)
+        for name, amount in asked.items():
+            at = snapshot.resource.get(name)
+            if at is not None:
+                capacity = topology.sums(snapshot.allocatable[at][rows], rows)
+                used = topology.sums(snapshot.used[at][rows], rows) + amount
+                parts += np.minimum(used, capacity) / np.maximum(capacity, 1)
+        return parts
+
+    def _highest_score(self, attempt: Attempt) -> Located:
+        """Return kube-scheduler's choice among all domains that take the group."""
+        located: list[Located] = []
+        nearest: Located | None = None
+        for domain in self.domains:
+            self._deadline.enforce()
+            with self._placer.chain.within(domain.nodes):
+                here = Located(domain, *attempt())
+            nearest = nearest or here
+            if here.placed is not None:
+                located.append(here)
+        if not located:
+            assert nearest is not None, "there is a domain"
+            return self._refused(nearest)
+        members = [self.found.running + len(each.placed or ()) for each in located]
+        most = max(members)
+        points = [
+            self._allocated(each) + count * MAX // most for each, count in zip(located, members, strict=True)
+        ]
+        return located[points.index(max(points))]
+
+    def _allocated(self, located: Located) -> int:
+        """Return MostAllocated of a domain with the placed members, in percent."""
+        snapshot = self._snapshot
+        assert located.domain.nodes is not None, "it is a topology domain"
+        rows = np.flatnonzero(located.domain.nodes)
+        points = resources = 0
+        for position, name in enumerate(SCORED_RESOURCES):
+            at = snapshot.resource.get(name)
+            capacity = 0 if at is None else int(snapshot.allocatable[at][rows].sum())
+            if not capacity:
+                continue
+            used = int(snapshot.scored[position][rows].sum())
+            used += sum(snapshot.shape_at(row).scored[position] for row in located.placed or ())
+            points += min(used, capacity) * MAX // capacity
+            resources += 1
+        return points // max(resources, 1)
+
+    def _refused(self, nearest: Located) -> Located:
+        """Return a result whose refusals count the domains."""
+        assert self.topology is not None, "there are domains"
+        if nearest.refusals is None:
+            return nearest
+        where = f"{self.topology.key}={nearest.domain.name}"
+        number = len(self._numbers)
+        if self.pinned:
+            text = f"members of the group run in {where}, which has too little room: "
+        else:
+            text = f"0/{number} domains of {self.topology.key} are available, the nearest is {where}: "
+        return nearest._replace(refusals=nearest.refusals._replace(domains=text))
+
+    def _no_domain(self, topology: Topology) -> Refusals:
+        """Return the refusals of a group for which there is no domain."""
+        chain, shape = self._placer.chain, self._snapshot.shape_at(self.found.rows[0])
+        text = _NO_LABEL.format(topology.key)
+        return chain.refusals_of(shape, [(text, chain.nodes)])
+
+
+def _straddling_error(names: tuple[str, ...]) -> str:
+    """Return kube-scheduler's words for running members without one domain."""
+    error = "no topology domain found for a pod" if "" in names else "more than 1 domain found for pod group"
+    found = ", ".join(filter(None, names))
+    return f"cannot determine domain for already scheduled pods: {error}{': ' if found else ''}{found}"

@@ -1,0 +1,203 @@
+"""A group with a topology constraint is placed in one domain: free room first, then the least harm."""
+
+from typing import Any
+
+import pytest
+from tests.support.filters import builders
+from tests.support.preemption.clusters import NOW
+from tests.support.preemption.scene import engine_of, gang, group, node, of, placed, planned, pod, victims
+
+from podium.schedulerplugin.preemption.outcome import Outcome
+from podium.schedulerplugin.semantics import Semantics
+
+RACK = "example.com/rack"
+GPU = "example.com/gpu"
+
+
+def rack(name: str, nodes: int, cpu: int = 4, **kwargs: Any) -> list[Any]:
+    """Make nodes `name-0` and so on, in a rack."""
+    return [node(f"{name}-{at}", cpu, labels={RACK: name}, **kwargs) for at in range(nodes)]
+
+
+def constrained(
+    pods: int, cpu: int = 4, *, least: int | None = -1, priority: int = 5, **kwargs: Any
+) -> list[Any]:
+    """Make a gang `high` of pending pods that wants one rack; `least` is -1 for all of them."""
+    needed = pods if least == -1 else least
+    members = gang("high", [None] * pods, cpu, priority=priority, **kwargs)
+    return [group("high", priority, needed, topology=RACK), *members]
+
+
+def racks_of(*objects: Any, **settings: Any) -> tuple[Outcome, list[str], list[str]]:
+    """Return the outcome, the racks of the placed pods, and the victims."""
+    plan = planned(*objects, by=of("high"), **settings)
+    used = sorted({where.partition("-")[0] for where in placed(plan).values()})
+    return plan.outcome, used, sorted(victims(plan))
+
+
+def low(name: str, where: str, cpu: int = 4, priority: int = 1, **kwargs: Any) -> Any:
+    """Make a running pod."""
+    return pod(name, cpu, priority, node=where, **kwargs)
+
+
+FREE = {
+    "the only rack that is large enough": ([*rack("a", 1), *rack("b", 2)], 2, "b"),
+    "the fullest rack": (
+        [*rack("a", 3), *rack("b", 3), low("x", "b-0")],
+        2,
+        "b",
+    ),
+    "the smallest of equally full racks": ([*rack("a", 4, 2), *rack("b", 2)], 1, "b"),
+    "the first by name of equal racks": ([*rack("b", 2), *rack("a", 2)], 2, "a"),
+    "free room before every eviction": (
+        [*rack("a", 2), *rack("b", 2), low("x", "a-0"), low("y", "a-1")],
+        2,
+        "b",
+    ),
+}
+
+
+@pytest.mark.parametrize(("objects", "pods", "where"), FREE.values(), ids=FREE)
+def test_a_gang_takes_free_room_in(objects: list[Any], pods: int, where: str) -> None:
+    cpu = 2 if where == "b" and pods == 1 else 4
+    assert racks_of(*objects, *constrained(pods, cpu)) == (Outcome.FITS, [where], [])
+
+
+def test_accelerators_count_in_packing() -> None:
+    """Rack a uses more cpu and memory, rack b more accelerators."""
+    gpus = {"room": {GPU: 8}}
+    used = builders.pod("x", {"cpu": 1, GPU: 8}, priority=1, node="b-0")
+    objects = [*rack("a", 2, 8, **gpus), *rack("b", 2, 8, **gpus), low("y", "a-0", 2), used]
+    member = builders.pod("high-0", {"cpu": 1, GPU: 4}, priority=5, group="high")
+    assert racks_of(*objects, group("high", 5, 1, topology=RACK), member) == (Outcome.FITS, ["b"], [])
+
+
+def test_nodes_without_the_label_belong_to_no_domain() -> None:
+    objects = [*rack("a", 1), node("free-0", 64)]
+    outcome, used, _ = racks_of(*objects, *constrained(2))
+    assert (outcome, used) == (Outcome.DOES_NOT_FIT, [])
+
+
+def test_a_label_that_no_node_has_is_named() -> None:
+    plan = planned(node("n", 64), *constrained(2), by=of("high"))
+    assert plan.outcome is Outcome.DOES_NOT_FIT
+    assert (
+        f"0/1 nodes are available: 1 node(s) had no label {RACK}, the topology of the group." in plan.message
+    )
+
+
+def test_a_refusal_names_the_nearest_domain() -> None:
+    plan = planned(*rack("a", 1), *rack("b", 2), *constrained(3), by=of("high"))
+    assert plan.outcome is Outcome.DOES_NOT_FIT
+    assert (
+        f"0/2 domains of {RACK} are available, the nearest is {RACK}=b: "
+        "0/2 nodes are available: 2 Insufficient cpu." in plan.message
+    )
+
+
+CLEARED = {
+    "the rack with the lowest priority": (
+        [low("x", "a-0", priority=3), low("y", "a-1"), low("z", "b-0", priority=2), low("w", "b-1")],
+        ["w", "z"],
+    ),
+    "the rack with the fewest victims": (
+        [*(low(f"x{at}", f"a-{at % 2}", 2) for at in range(4)), low("y", "b-0"), low("z", "b-1")],
+        ["y", "z"],
+    ),
+    "the rack that is half free": ([low("x", "a-0"), low("y", "a-1"), low("z", "b-1")], ["z"]),
+    "the rack with other pods than the highest": (
+        [low("x", "a-0", priority=9), low("y", "a-1"), low("z", "b-0"), low("w", "b-1")],
+        ["w", "z"],
+    ),
+}
+
+
+@pytest.mark.parametrize(("running", "gone"), CLEARED.values(), ids=CLEARED)
+def test_a_gang_clears(running: list[Any], gone: list[str]) -> None:
+    objects = [*rack("a", 2), *rack("b", 2), *running, *constrained(2)]
+    assert racks_of(*objects) == (Outcome.FITS_AFTER_PREEMPTION, ["b"], gone)
+
+
+def test_a_whole_group_counts_with_its_pods_in_other_racks() -> None:
+    wide = [group("wide", 1, 4, whole=True), *gang("wide", ["a-0", "a-1", "c-0", "c-1"], 4, priority=1)]
+    near = [low("x", "b-0"), low("y", "b-1")]
+    objects = [*rack("a", 2), *rack("b", 2), *rack("c", 2), *wide, *near, *constrained(2)]
+    outcome, used, gone = racks_of(*objects)
+    # One unit of four pods is less harm than two units: a unit restarts as a whole.
+    assert (outcome, used, len(gone)) == (Outcome.FITS_AFTER_PREEMPTION, ["a"], 4)
+
+
+def test_a_priority_bound_leaves_out_no_cheaper_rack() -> None:
+    """Many racks, of which the last has the only plan of a low priority."""
+    objects: list[Any] = []
+    for at in range(12):
+        priority = 1 if at == 11 else 3
+        objects += rack(f"r{at:02}", 2)
+        objects += [low(f"x{at}", f"r{at:02}-0", priority=priority), low(f"y{at}", f"r{at:02}-1", priority=1)]
+    outcome, used, gone = racks_of(*objects, *constrained(2))
+    assert (outcome, used, gone) == (Outcome.FITS_AFTER_PREEMPTION, ["r11"], ["x11", "y11"])
+
+
+PINNED = {
+    "a free node beside it": (["a-0"], [], Outcome.FITS, ["a"], []),
+    "a preemption beside it": (["a-0"], ["a-1"], Outcome.FITS_AFTER_PREEMPTION, ["a"], ["x0"]),
+    "no node beside it": (["a-0", "a-1"], [], Outcome.DOES_NOT_FIT, [], []),
+    "the rack of most members": (["a-0", "b-0", "b-1"], [], Outcome.FITS, ["b"], []),
+    "a member outside every rack": (["a-0", "free-0"], [], Outcome.FITS, ["a"], []),
+}
+
+
+@pytest.mark.parametrize(("runs", "taken", "outcome", "used", "gone"), PINNED.values(), ids=PINNED)
+def test_a_later_member_with_running_members_and(
+    runs: list[str], taken: list[str], outcome: Outcome, used: list[str], gone: list[str]
+) -> None:
+    nodes = [*rack("a", 2), *rack("b", 3), node("free-0", 64)]
+    members = [*gang("high", [*runs, None], 4, priority=5)]
+    others = [low(f"x{at}", where) for at, where in enumerate(taken)]
+    the_group = group("high", 5, len(runs) + 1, topology=RACK)
+    assert racks_of(*nodes, the_group, *members, *others) == (outcome, used, gone)
+
+
+def test_an_elastic_gang_prefers_the_rack_for_all_members() -> None:
+    objects = [*rack("a", 2), low("x", "a-0", 1), *rack("b", 3)]
+    plan = planned(*objects, *constrained(3, least=1), by=of("high"))
+    assert set(placed(plan).values()) == {"b-0", "b-1", "b-2"}
+
+
+def test_members_beyond_the_needed_ones_stay_in_the_domain() -> None:
+    objects = [*rack("a", 2), *rack("b", 1), low("x", "a-0"), low("y", "a-1"), low("z", "b-0")]
+    annotated = group("high", 5, 2, topology=RACK)
+    plan = planned(*objects, annotated, *gang("high", [None] * 3, 4, priority=5), by=of("high"))
+    assert {where.partition("-")[0] for where in placed(plan).values()} == {"a"}
+
+
+def test_kube_scheduler_keeps_the_rack_that_packs_best() -> None:
+    """Rack a has costlier victims and packs better; 1.37 chooses it, and kep does not."""
+    objects = [*rack("a", 2), *rack("b", 3), *(low(f"x{at}", f"a-{at}", priority=4) for at in range(2))]
+    objects += [low(f"y{at}", f"b-{at}") for at in range(3)]
+    members = constrained(2)
+    assert racks_of(*objects, *members)[1:] == (["b"], ["y1", "y2"])
+    assert racks_of(*objects, *members, semantics=Semantics.V1_37)[1:] == (["a"], ["x0", "x1"])
+
+
+def test_kube_scheduler_gives_up_a_group_that_straddles_racks() -> None:
+    objects = [*rack("a", 2), *rack("b", 2)]
+    members = gang("high", ["a-0", "b-0", None], 4, priority=5)
+    plan = planned(
+        *objects, group("high", 5, 3, topology=RACK), *members, by=of("high"), semantics=Semantics.V1_37
+    )
+    assert plan.outcome is Outcome.NOT_ELIGIBLE
+    assert "more than 1 domain found for pod group: a, b" in plan.message
+
+
+def test_1_36_preempts_for_no_group_with_a_constraint() -> None:
+    objects = [*rack("a", 1), low("x", "a-0")]
+    assert racks_of(*objects, *constrained(1), semantics=Semantics.V1_36)[::2] == (Outcome.DOES_NOT_FIT, [])
+
+
+def test_a_label_that_changes_changes_the_domains() -> None:
+    engine = engine_of(*rack("a", 1), *rack("b", 1), *constrained(2))
+    key = of("high")
+    assert engine.decide(key, NOW).outcome is Outcome.DOES_NOT_FIT
+    engine.apply(rack("b", 1)[0], node("b-0", 4, labels={RACK: "a"}))
+    assert engine.decide(key, NOW).outcome is Outcome.FITS
