@@ -15,7 +15,7 @@ import msgspec
 from podium.api.findings import ObjectRef
 from podium.api.podrequests import devices
 from podium.cli.render.pictures.planpicture import plan_picture
-from podium.cli.render.whatif_words import GOOD, Basis, Most, WhatIf, target_words
+from podium.cli.render.whatif_words import GOOD, MOST_DOMAINS, Basis, Most, WhatIf, target_words
 from podium.cli.whatifinput import Assumptions, check_group
 from podium.cluster.reader import ClusterReader, Target
 from podium.cluster.state import ClusterState
@@ -28,13 +28,17 @@ from podium.text import count
 
 
 class PlanInput(NamedTuple):
-    """The cluster of a plan, its time, the assumptions for each preemptor, and how engines are made."""
+    """The cluster of a plan, its time, the assumptions for each preemptor, and how engines are made.
+
+    `domains` is the number of topology domains to compare if there is one plan.
+    """
 
     state: ClusterState
     now: datetime
     assumed_of: Callable[[Target], Assumptions]
     engine: Callable[[ClusterState, Settings, int], Engine] = Engine
     namer: ObjectNamer = full_name
+    domains: int = MOST_DOMAINS
 
 
 def report_of(made: Plan, target: Target, view: ClusterReader, basis: Basis) -> WhatIf:
@@ -63,7 +67,7 @@ def report(
         return _report_of_all(given, of, basis_of, [_not_judged(*each) for each in (unplanned or {}).items()])
     target, assumed = targets[0], given.assumed_of(targets[0])
     engine = given.engine(given.state, assumed.chosen.settings, assumed.rules.minor)
-    made = engine.plan(target, given.now, given.namer)
+    made = engine.plan(target, given.now, given.namer, given.domains)
     return report_of(made, target, given.state, basis_of(assumed))
 
 

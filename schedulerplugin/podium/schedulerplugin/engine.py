@@ -6,16 +6,20 @@ snapshot inside a trial and undone. A decision consists of rows, which an execut
 makes it a Plan of names for all other readers.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from datetime import datetime
+
+import msgspec
 
 from podium.api.membership import GroupKey, membership
 from podium.api.podrequests import LATEST
 from podium.api.times import seconds
 from podium.cluster.reader import ClusterReader, Name
 from podium.schedulerplugin.deadline import NEVER, Deadline
-from podium.schedulerplugin.preemption.deciding import Decider
+from podium.schedulerplugin.preemption.deciding import Decider, DomainRoom
 from podium.schedulerplugin.preemption.decision import Decision, PodKey
+from podium.schedulerplugin.preemption.domainreport import compared
 from podium.schedulerplugin.preemption.explain import Explainer
 from podium.schedulerplugin.preemption.outcome import ObjectNamer, Outcome, Plan, full_name
 from podium.schedulerplugin.preemption.planningstate import PlanningState
@@ -27,12 +31,42 @@ from podium.schedulerplugin.settings import Settings
 class Engine(PlanningState):
     """Plans for pods and groups of the cluster that it follows."""
 
-    def plan(self, target: Name | GroupKey, now: datetime, namer: ObjectNamer = full_name) -> Plan:
+    def plan(
+        self, target: Name | GroupKey, now: datetime, namer: ObjectNamer = full_name, domains: int = 0
+    ) -> Plan:
         """Return the plan for a pending pod (namespace, name) or a group; `namer` names objects in sentences.
 
-        Raises PodiumError for a target that does not exist, is finished, or runs already.
+        For a group with a topology constraint it compares so many `domains`. Raises PodiumError for a target
+        that does not exist, is finished, or runs already.
         """
-        return self.explain(self.decide(target, now, namer), now, namer)
+        decision = self.decide(target, now, namer)
+        made = self.explain(decision, now, namer)
+        return (
+            msgspec.structs.replace(made, topology=compared(self, decision, now, domains))
+            if domains
+            else made
+        )
+
+    def domains(self, found: PlacementTarget, now: datetime) -> list[DomainRoom]:
+        """Return the topology domains for a group and their room, those that are used most first."""
+        with self._deciding(found, now) as decider:
+            return decider.domains(found)
+
+    def decide_in(self, found: PlacementTarget, domain: int, now: datetime) -> Decision:
+        """Return the decision for a group if it could use only one topology domain, by number."""
+        with self._deciding(found, now, domain) as decider:
+            return decider.decide(found)
+
+    @contextmanager
+    def _deciding(
+        self, found: PlacementTarget, now: datetime, domain: int | None = None
+    ) -> Iterator[Decider]:
+        """Begin a trial for a decision on a group."""
+        second = seconds(now)
+        units, _ = self.units(for_group=self._as_group(found), now=second)
+        with self._trying():
+            self._nominate(found.priority, found.rows)
+            yield Decider(self, units, second, NEVER, domain)
 
     def plan_alike(
         self, pods: Sequence[Name | GroupKey], now: datetime, namer: ObjectNamer = full_name

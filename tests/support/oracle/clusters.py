@@ -91,6 +91,20 @@ def shrinking(seed: int) -> Case:
     return case
 
 
+def racked(seed: int) -> Case:
+    """Make the cluster of a seed with a gang that wants one zone; some nodes may be in none."""
+    rng = random.Random(seed)
+    case = _made(rng, rng.choice(("gang", "gang", "shapes", "short")), {})
+    assert isinstance(case.target, GroupKey)
+    for node in sorted(case.state.nodes.values(), key=lambda each: each.metadata.name or ""):
+        if rng.random() < 0.05:
+            labels = {key: value for key, value in (node.metadata.labels or {}).items() if key != ZONE}
+            metadata = msgspec.structs.replace(node.metadata, labels=labels)
+            case.state.apply(msgspec.structs.replace(node, metadata=metadata))
+    case.state.apply(msgspec.structs.replace(case.state.groups[case.target], topology=ZONE))
+    return case
+
+
 def replicas(seed: int) -> tuple[ClusterState, list[Name]]:
     """Make the cluster of a seed with equal lone pods instead of its preemptor, and return their names."""
     state, rng = generated(seed).state, random.Random(seed)

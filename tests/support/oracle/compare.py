@@ -15,9 +15,10 @@ from typing import NamedTuple
 from tests.support.oracle import clusters
 from tests.support.oracle.clusters import Case
 from tests.support.oracle.least import least
-from tests.support.oracle.problem import Harm, Problem, harm, problem_of
+from tests.support.oracle.problem import Harm, Problem, by_domain, harm, problem_of
 from tests.support.preemption.clusters import NOW
 
+from podium.api.membership import GroupKey
 from podium.schedulerplugin.engine import Engine
 from podium.schedulerplugin.preemption.decision import Decision
 from podium.schedulerplugin.preemption.outcome import Outcome
@@ -67,8 +68,10 @@ def compared(seed: int, case: Case, *rules: Semantics) -> list[Compared]:
     """Return the harm of the plan by each of the rules, and the least harm, on one cluster."""
     spec = Engine(case.state, Settings())
     problem = problem_of(spec, case.target, NOW)
-    found = least(problem)
-    best = None if found is None else found.harm
+    group = case.state.groups.get(case.target) if isinstance(case.target, GroupKey) else None
+    topology = group.topology if group is not None else ""
+    problems = by_domain(spec, problem, topology) if topology else [problem]
+    best = min((found.harm for found in map(least, problems) if found is not None), default=None)
     results = []
     for semantics in rules:
         engine = spec if semantics is Semantics.KEP else Engine(case.state, Settings(semantics=semantics))

@@ -162,6 +162,18 @@ def problem_of(engine: Engine, target: Name | GroupKey, now: datetime) -> Proble
     )
 
 
+def by_domain(engine: Engine, problem: Problem, key: str) -> list[Problem]:
+    """Return the problem for each domain of a topology key."""
+    domains = _domains(engine, key, problem.free)
+    return [
+        problem._replace(demands=tuple(_within(each, nodes) for each in problem.demands)) for nodes in domains
+    ]
+
+
+def _within(demand: Demand, nodes: frozenset[int]) -> Demand:
+    return demand._replace(nodes=demand.nodes & nodes)
+
+
 def _demand(engine: Engine, shape: Shape, count: int) -> Demand:
     snapshot = engine.snapshot
     offered = all(name in snapshot.resource for name, _ in shape.requests)

@@ -215,13 +215,15 @@ class Sandbox:
 
     # --- creating -----------------------------------------------------------------------------------
 
-    def node(self, name: str, cpu: int | str = 4, **spec: Any) -> str:
+    def node(
+        self, name: str, cpu: int | str = 4, *, labels: dict[str, str] | None = None, **spec: Any
+    ) -> str:
         """Make a node that only the sandbox's pods may use; return its real name."""
         full = self.full(name)
         room = {"cpu": str(cpu), "memory": "64Gi", "pods": "110"}
-        labels = {"sandbox": self.name, "kubernetes.io/hostname": full}
+        own = {"sandbox": self.name, "kubernetes.io/hostname": full}
         body = {
-            "metadata": {"name": full, "labels": labels},
+            "metadata": {"name": full, "labels": {**own, **(labels or {})}},
             "spec": spec,
             "status": {"allocatable": room, "capacity": room},
         }
@@ -233,6 +235,21 @@ class Sandbox:
         """Make nodes n0, n1 ..."""
         for index in range(count):
             self.node(f"n{index}", cpu)
+
+    def rack(self, name: str, count: int, cpu: int | str = 4) -> None:
+        """Make nodes NAME0, NAME1 ... in a rack of the sandbox (see `in_rack`)."""
+        for index in range(count):
+            self.node(f"{name}{index}", cpu, labels={self.rack_key: name})
+
+    @property
+    def rack_key(self) -> str:
+        """The label of racks, which only the nodes of the sandbox have."""
+        return f"rack/{self.name}"
+
+    @property
+    def in_rack(self) -> dict[str, Any]:
+        """The field of a group whose members share a rack."""
+        return {"schedulingConstraints": {"topology": [{"key": self.rack_key}]}}
 
     def full(self, node: str) -> str:
         """Return the real name of a node."""
@@ -502,3 +519,8 @@ def tolerant_class(server: Server, name: str, value: int, minimum: int, seconds:
     body = {"metadata": {"name": name, "annotations": annotations}, "value": value}
     code, made = server.request("POST", CLASSES, body)
     assert code == 201, made
+
+
+def racks_used(bound: dict[str, str]) -> set[str]:
+    """Return the racks of nodes of `Sandbox.rack`, by pod and node."""
+    return {node.rstrip("0123456789") for node in bound.values()}

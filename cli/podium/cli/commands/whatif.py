@@ -26,7 +26,7 @@ from podium.cli.render.output import Output, deliver, output_options
 from podium.cli.render.text import Layout
 from podium.cli.render.whatif_page import whatif_page
 from podium.cli.render.whatif_table import whatif_table
-from podium.cli.render.whatif_words import GOOD, Most, PageOrigin, WhatIf
+from podium.cli.render.whatif_words import GOOD, MOST_DOMAINS, Most, PageOrigin, WhatIf
 from podium.cli.whatifinput import Assumptions, PlanTime, assume
 from podium.cluster.reader import Name, Target
 from podium.documents.load import Loaded, Scope, collector_paused
@@ -56,6 +56,7 @@ class WhatIfOptions(NamedTuple):
     semantics: str | None
     config: str | None
     max_victims: int | None
+    domains: int
     tenant: str | None
     replicas: int | None
     maximum: bool
@@ -126,6 +127,14 @@ _OPTIONS = (
         type=click.IntRange(0),
         metavar="N",
         help="Maximum number of preempted pods; exit code 3 above it.",
+    ),
+    click.option(
+        "--domains",
+        type=click.IntRange(0),
+        metavar="N",
+        default=MOST_DOMAINS,
+        show_default=True,
+        help="Maximum number of topology domains to compare for a group with a topology constraint.",
     ),
     click.option(
         "--tenant",
@@ -249,7 +258,8 @@ def _plan(question: WhatIfQuery, loaded: Loaded, moment: PlanTime, added: AddedF
     targets = whatifinput.choose_targets(question.pod, question.group, added.targets, state, tenant)
     names = TenantNames(state, tenant) if tenant is not None else None
     assumed_of = whatifinput.by_scheduler(state, functools.partial(_assumed, question, loaded, moment))
-    given = PlanInput(state, moment.at, assumed_of, namer=names.name if names is not None else full_name)
+    namer = names.name if names is not None else full_name
+    given = PlanInput(state, moment.at, assumed_of, namer=namer, domains=question.options.domains)
     source = inputs.source(question.files, loaded)
     unplanned = {} if question.pod or question.group else added.unplanned
     made = report(given, targets, added.targets, lambda assumed: assumed.basis(source), unplanned)

@@ -9,6 +9,8 @@ from podium.cli.render.whatif_words import (
     PageOrigin,
     WhatIf,
     caveats,
+    domain_words,
+    domains_heading,
     harm_line,
     most_line,
     nodes_heading,
@@ -19,7 +21,15 @@ from podium.cli.render.whatif_words import (
     unit_name,
     victims_words,
 )
-from podium.schedulerplugin.preemption.outcome import NodeReason, Outcome, Plan, UnitVerdict, WorkloadPlan
+from podium.schedulerplugin.preemption.outcome import (
+    DomainVerdict,
+    NodeReason,
+    Outcome,
+    Plan,
+    PlanTopology,
+    UnitVerdict,
+    WorkloadPlan,
+)
 from podium.text import count
 
 # Maximum lengths of the lists on the page; docs/whatif.md states these numbers.
@@ -52,6 +62,7 @@ def plan_sections(report: WhatIf, *, named: Callable[[UnitVerdict], str] = _name
     return [
         _workloads(report.workloads),
         plan_section(report.picture),
+        _topology(plan.topology),
         _domain(plan),
         _units("victims", "Victims", "Preempted units, and why", plan.victims, named),
         _units("spared", "Spared", spared, plan.spared, named),
@@ -99,6 +110,21 @@ def _workloads(workloads: Sequence[WorkloadPlan]) -> str:
     header = ("Workload", "Priority", "Pods placed", "Preempts", "Result")
     body = table("In the order of their plans", header, workloads, row, limit=UNITS, numbers=(1, 2))
     return section("workloads", count(len(workloads), "workload"), body) if len(workloads) > 1 else ""
+
+
+def _topology(topology: PlanTopology | None) -> str:
+    if topology is None:
+        return ""
+
+    def row(each: DomainVerdict) -> tuple[str | int, ...]:
+        name = f"<strong>{text(each.name)}</strong>" if each.chosen else text(each.name)
+        free, most, result = domain_words(each)
+        return name, each.nodes, free, most, text(result)
+
+    header = (text(topology.key), "Nodes", "Room now", "Room at most", "Result")
+    caption = "Members of the group that have room, and the result if the group could use no other domain"
+    body = table(caption, header, topology.domains, row, limit=UNITS, numbers=(1, 2, 3))
+    return section("domains", domains_heading(topology), body)
 
 
 class _Card:

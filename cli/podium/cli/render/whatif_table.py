@@ -7,6 +7,8 @@ from podium.cli.render.text import Layout, visible
 from podium.cli.render.whatif_words import (
     WhatIf,
     caveats,
+    domain_words,
+    domains_heading,
     harm_line,
     most_line,
     nodes_heading,
@@ -19,8 +21,10 @@ from podium.cli.render.whatif_words import (
 )
 from podium.schedulerplugin.preemption.outcome import (
     ClaimVolumePlan,
+    DomainVerdict,
     Outcome,
     Placed,
+    PlanTopology,
     UnitVerdict,
     WorkloadPlan,
 )
@@ -51,6 +55,8 @@ def whatif_table(report: WhatIf, layout: Layout) -> str:
     if len(report.workloads) > 1:
         _workloads(layout, report.workloads)
     _placements(layout, plan.placements)
+    if plan.topology is not None:
+        _domains(layout, plan.topology)
     _units(layout, "Victims", plan.victims, VICTIMS)
     _units(layout, "Spared", plan.spared, SPARED)
     layout.listing(
@@ -91,6 +97,14 @@ def _placements(layout: Layout, placements: Sequence[Placed]) -> None:
 
     if volumes:
         layout.listing("Volumes", ("POD", "CLAIM", "VOLUME", "NODE"), volumes, volume_row, limit=PLACED)
+
+
+def _domains(layout: Layout, topology: PlanTopology) -> None:
+    def row(each: DomainVerdict) -> tuple[str | int, ...]:
+        return each.name, each.nodes, *domain_words(each)
+
+    header = (topology.key, "NODES", "ROOM NOW", "AT MOST", "RESULT")
+    layout.listing(domains_heading(topology), header, topology.domains, row, right=(1, 2, 3))
 
 
 def _units(layout: Layout, title: str, units: Sequence[UnitVerdict], limit: int) -> None:

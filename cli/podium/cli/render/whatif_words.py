@@ -12,10 +12,12 @@ from podium.cli.render.pictures.planpicture import PlanPicture
 from podium.cli.render.words import amounts
 from podium.cluster.reader import Target
 from podium.schedulerplugin.preemption.outcome import (
+    DomainVerdict,
     HarmLevel,
     Outcome,
     Plan,
     PlanHarm,
+    PlanTopology,
     UnitPod,
     UnitVerdict,
     WorkloadPlan,
@@ -25,6 +27,8 @@ from podium.text import accelerator_time, count, listed, some
 
 # Maximum number of priorities in the harm line; lower ones are added up.
 _LEVELS = 3
+# The topology domains that are compared for one group, unless another number is asked for.
+MOST_DOMAINS = 10
 
 SEMANTICS: Mapping[Semantics, str] = {
     Semantics.KEP: "KEP-5710 as Podium's scheduler implements it",
@@ -185,6 +189,13 @@ def victims_words(harm: PlanHarm | None) -> str:
     return _victims(harm.units, harm.pods) if harm is not None else ""
 
 
+def harm_words(harm: PlanHarm) -> str:
+    """Return the harm of one plan of several: units and pods by priority, and the work that is lost."""
+    lost = f", {accelerator_time(harm.acceleratorSeconds)} lost" if harm.acceleratorSeconds else ""
+    budgets = f", {count(harm.violations, 'pod')} against a budget" if harm.violations else ""
+    return f"{_levels(harm.levels)}{lost}{budgets}"
+
+
 def _levels(levels: Sequence[HarmLevel]) -> str:
     """Return the number of units and pods of each priority; of many priorities the highest."""
     shown = levels if len(levels) <= _LEVELS + 1 else levels[:_LEVELS]
@@ -197,6 +208,27 @@ def _levels(levels: Sequence[HarmLevel]) -> str:
 
 def _victims(units: int, pods: int) -> str:
     return f"{count(units, 'unit')} ({count(pods, 'pod')})"
+
+
+def domains_heading(topology: PlanTopology) -> str:
+    """Return a heading for the topology domains of a group."""
+    compared = len(topology.domains)
+    some_of = "" if compared == topology.count else f", {compared:,} compared"
+    return f"{count(topology.count, 'topology domain')}{some_of}"
+
+
+def domain_words(domain: DomainVerdict) -> tuple[str, str, str]:
+    """Return the room of a domain for the group now and at most, and the result there."""
+    if domain.outcome in GOOD:
+        evicted = f"preempts {harm_words(domain.harm)}" if domain.harm is not None else domain.message
+        result = f"{evicted or 'free'}; chosen" if domain.chosen else evicted or "free"
+    else:
+        result = domain.message
+    return _number(domain.free), _number(domain.capacity), result
+
+
+def _number(pods: int | None) -> str:
+    return "" if pods is None else f"{pods:,}"
 
 
 def nodes_heading(plan: Plan) -> str:

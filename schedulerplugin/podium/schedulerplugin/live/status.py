@@ -27,6 +27,7 @@ from podium.api.meta import Condition
 from podium.api.schedulable import Schedulable
 from podium.cluster.reader import ClusterReader, Name
 from podium.errors import PodiumError
+from podium.groups.topology import straddling
 from podium.kube.backoff import Rate
 from podium.kube.connection import RefusedError, Sleep
 from podium.kube.preconditions import LeaseOverError
@@ -336,7 +337,10 @@ class Statuses:
             return group is not None
         uid = group.metadata.uid or ""
         shown = self._known.conditions(group)
-        wanted = group_conditions(group, shown, self._now(), attempt=news.attempt, target=news.target)
+        spread = straddling(self._view, group)
+        wanted = group_conditions(
+            group, shown, self._now(), attempt=news.attempt, target=news.target, straddling=spread
+        )
         written = True
         if not _alike(shown, wanted) or not self._known.groups.sure(key):
             write = self._writes.apply_group(group.ref, uid, wanted)

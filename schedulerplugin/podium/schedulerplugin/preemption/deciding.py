@@ -17,6 +17,7 @@ The engine has begun a trial of the snapshot, in which nominated pods count on t
 """
 
 from collections.abc import Mapping
+from typing import NamedTuple
 
 import numpy as np
 
@@ -55,11 +56,28 @@ DETACHING = "waiting for volumes to be detached whose pods are gone"
 _PLACED = (Outcome.FITS, Outcome.FITS_AFTER_PREEMPTION)
 
 
+class DomainRoom(NamedTuple):
+    """A topology domain by `number`, and for how many needed members it has room: now, and at most.
+
+    `most` is without all units that may be evicted. Both are None if the pods are of too many kinds.
+    """
+
+    number: int
+    name: str
+    nodes: int
+    free: int | None
+    most: int | None
+
+
 class Decider:
     """Decides for the pods of a group, or a lone pod, at `now` (seconds); `units` may be victims."""
 
-    def __init__(self, engine: PlanningState, units: Units, now: int, deadline: Deadline) -> None:
+    def __init__(
+        self, engine: PlanningState, units: Units, now: int, deadline: Deadline, only: int | None = None
+    ) -> None:
+        """`only` is the number of the one topology domain that may be used; None for any."""
         self._engine = engine
+        self._only = only
         self._deadline = deadline
         self._units = units
         self._now = now
@@ -78,6 +96,27 @@ class Decider:
             if decision.outcome in _PLACED:
                 return decision._replace(target=found)
         return self._decide(found, known_not_to_fit=known_not_to_fit)
+
+    def domains(self, found: PlacementTarget) -> list[DomainRoom]:
+        """Return the topology domains for a group and their room, those that are used most first."""
+        search = self._search(found)
+        topology, units, snapshot = search.topology, self._units, self._snapshot
+        if topology is None:
+            return []
+        order, free = search.by_packing(), search.room()
+        with snapshot.trial():
+            snapshot.remove_many(np.flatnonzero(units.freeing(self._now) & (snapshot.node >= 0)))
+            planner = self._chooser(found).planner
+            planner.dry_run.remove(np.flatnonzero(planner.potential))
+            most = search.room()
+        return [
+            DomainRoom(
+                *(number, topology.name(number), topology.nodes.item(number)),
+                None if free is None else free.item(number),
+                None if most is None else most.item(number),
+            )
+            for number in order
+        ]
 
     def decide_alike(self, found: PlacementTarget) -> Decision:
         """Return the decision for the first of equal lone pods, and for all that it is the decision for.
@@ -173,7 +212,7 @@ class Decider:
 
     def _search(self, found: PlacementTarget) -> DomainSearch:
         """Return the topology domains for pods; the cluster is the only one without a constraint."""
-        return DomainSearch(self._placer, found, self._semantics, self._deadline)
+        return DomainSearch(self._placer, found, self._semantics, self._deadline, self._only)
 
     def _fits_once_detached(self, search: DomainSearch) -> bool:
         """Return whether the pods fit once volumes are detached whose pods are gone."""

@@ -97,9 +97,11 @@ class DomainPlanner:
         """
         self.dry_run.deadline.enforce()
         with self.dry_run.within(domain):
-            return self._plan(domain, leads, only_room=only_room, effort=effort)
+            return self._plan_within(domain, leads, only_room=only_room, effort=effort)
 
-    def _plan(self, domain: Domain, leads: Rows, *, only_room: bool, effort: int | None) -> DomainPlan | None:
+    def _plan_within(
+        self, domain: Domain, leads: Rows, *, only_room: bool, effort: int | None
+    ) -> DomainPlan | None:
         ordered = self.units.ordered(self.units.with_surplus(leads), self.now)
         if self.semantics is Semantics.KEP:
             most = self._effort if domain.node is None else min(self._effort, NODE_EFFORT)

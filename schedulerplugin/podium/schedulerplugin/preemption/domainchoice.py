@@ -61,7 +61,7 @@ class DomainChooser:
     def bounds(self, topology: Topology) -> list[DomainBound]:
         """Return the domains where all potential victims make room enough, by their lowest bound first."""
         order = {number: at for at, number in enumerate(self._search.by_packing())}
-        pods = self._search.pods
+        pods = self._search.kinds
         if pods is None:
             lowest = int(self._units.priority[self._potential].min(initial=0))
             return [DomainBound(number, lowest) for number in order]
@@ -78,20 +78,20 @@ class DomainChooser:
             best = min((plan.cost for plan in plans), default=None)
             if best is not None and (0, bound.level) > (best.violations, best.highest):
                 break
-            found = self._plan(topology.domain(bound.number), effort)
+            found = self._planned_in(topology.domain(bound.number), effort)
             if found is not None:
                 plans.append(found)
         if not plans:
             return None
         plans.sort(key=lambda plan: plan.cost)
         if effort < EFFORT:
-            searched = [self._plan(plan.domain, EFFORT) or plan for plan in plans[:_SEARCHED]]
+            searched = [self._planned_in(plan.domain, EFFORT) or plan for plan in plans[:_SEARCHED]]
             plans = sorted([*searched, *plans[_SEARCHED:]], key=lambda plan: plan.cost)
         best = plans[0].cost
         ties = [plan.domain.name for plan in plans if plan.cost == best]
         return Chosen(plans[0], tuple(ties))
 
-    def _plan(self, domain: Domain, effort: int) -> DomainPlan | None:
+    def _planned_in(self, domain: Domain, effort: int) -> DomainPlan | None:
         return self._planner.plan(domain, self._leads_in(domain), effort=effort)
 
     def _as_placed(self) -> Chosen | None:
@@ -114,11 +114,11 @@ class DomainChooser:
         """
         if not self._planner.dry_run.plain or domain.nodes is None:
             return self._potential
-        _, owners, nodes = self._pods()
+        _, owners, nodes = self._victim_pods()
         inside: Rows = np.unique(owners[domain.nodes[nodes]]).astype(np.intp)
         return self._potential[inside]
 
-    def _pods(self) -> tuple[Rows, Rows, Int32s]:
+    def _victim_pods(self) -> tuple[Rows, Rows, Int32s]:
         """Return the pods of the potential victims: rows, positions of their units, and node rows."""
         rows = self._units.all_members(self._potential)
         owners = np.repeat(np.arange(len(self._potential)), self._units.size[self._potential])
@@ -126,7 +126,7 @@ class DomainChooser:
 
     def _levels(self, topology: Topology, pods: PodKinds) -> dict[int, int]:
         """Return the lowest sufficient priority by domain, without domains where all units are too few."""
-        rows, owners, nodes = self._pods()
+        rows, owners, nodes = self._victim_pods()
         position = np.full(len(self._snapshot.alive), NO_UNIT, np.int64)
         position[pods.nodes] = np.arange(len(pods.nodes))
         at = position[nodes]

@@ -49,8 +49,14 @@ class DomainSearch:
     """
 
     def __init__(
-        self, placer: Placer, found: PlacementTarget, semantics: Semantics, deadline: Deadline
+        self,
+        placer: Placer,
+        found: PlacementTarget,
+        semantics: Semantics,
+        deadline: Deadline,
+        only: int | None = None,
     ) -> None:
+        """`only` is the number of the one domain that may be used; None for any."""
         self._placer = placer
         self._snapshot = placer.snapshot
         self.found = found
@@ -61,12 +67,13 @@ class DomainSearch:
         self.topology: Topology | None = None
         self.pinned = False
         self._numbers: list[int] = []
-        self._pods: PodKinds | None = None
+        self._kinds: PodKinds | None = None
         key = found.group.topology if found.group is not None else ""
         if key and semantics is not Semantics.PODS:
             self.topology = Topology(self._snapshot, key)
-            self._numbers = list(self._open_domains(self.topology))
-            self._pods = kinds_of(placer.chain, found.rows, found.needed, None)
+            numbers = self._open_domains(self.topology)
+            self._numbers = [each for each in numbers if only is None or each == only]
+            self._kinds = kinds_of(placer.chain, found.rows, found.needed, None)
 
     @property
     def domains(self) -> list[Domain]:
@@ -104,9 +111,9 @@ class DomainSearch:
 
         `free` is the free room of each resource of the pods by node; by default as it is now.
         """
-        if self._pods is None:
+        if self._kinds is None:
             return None
-        return self._members(self._pods, self._pods.free(self._snapshot) if free is None else free)
+        return self._members(self._kinds, self._kinds.free(self._snapshot) if free is None else free)
 
     def _members(self, pods: PodKinds, free: list[Int64s]) -> Int64s:
         """Return for how many of these pods each domain has room at most."""
@@ -117,9 +124,9 @@ class DomainSearch:
         return members
 
     @property
-    def pods(self) -> PodKinds | None:
+    def kinds(self) -> PodKinds | None:
         """The needed pods by kind, None for too many kinds."""
-        return self._pods
+        return self._kinds
 
     def _open_domains(self, topology: Topology) -> Iterator[int]:
         """Yield the domains that the group may use, by name; all, unless members run already."""

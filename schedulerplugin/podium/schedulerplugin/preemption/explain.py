@@ -23,9 +23,9 @@ from podium.rules.audit.composites import composite_findings
 from podium.schedulerplugin.arrays import Bools, Rows
 from podium.schedulerplugin.preemption.decision import Decision, Obstacles
 from podium.schedulerplugin.preemption.domain import UnitResult
+from podium.schedulerplugin.preemption.harm import plan_harm
 from podium.schedulerplugin.preemption.outcome import (
     ClaimVolumePlan,
-    HarmLevel,
     NodeReason,
     ObjectNamer,
     Outcome,
@@ -99,9 +99,7 @@ class Explainer:
         chosen = self._decision.chosen
         if chosen is None:
             return None
-        harm = self._engine.harm(chosen, self._units, self._now)
-        levels = tuple(HarmLevel(level.priority, level.units, level.pods) for level in harm.levels)
-        return PlanHarm(harm.violations, levels, harm.lost_seconds)
+        return plan_harm(self._engine.harm(chosen, self._units, self._now))
 
     def _message(self) -> str:
         decision = self._decision
@@ -147,7 +145,15 @@ class Explainer:
         placed = self._decision.placed
         if len(target.rows) == 1 and target.group is None:
             return f"fits on node {self._snapshot.node_name(next(iter(placed.values())))}"
-        return f"{len(placed)} of {count(len(target.rows), 'pending pod')} fit"
+        return f"{len(placed)} of {count(len(target.rows), 'pending pod')} fit{self._domain(target)}"
+
+    def _domain(self, target: PlacementTarget) -> str:
+        """Return where a group with a topology constraint is placed; empty for others."""
+        key = target.group.topology if target.group is not None else ""
+        node = next(iter(self._decision.placed.values()), None)
+        found = self._snapshot.objects[node] if key and node is not None else None
+        value = (found.metadata.labels or {}).get(key) if found is not None else None
+        return "" if value is None else f" in {key}={value}"
 
     def _placements(self) -> Iterator[Placed]:
         volumes = self._volumes()

@@ -19,6 +19,7 @@ import numpy as np
 
 from podium.api.podrequests import is_device
 from podium.schedulerplugin.arrays import Int64s, Rows
+from podium.schedulerplugin.preemption.outcome import HarmLevel, PlanHarm
 from podium.schedulerplugin.preemption.units import Units
 from podium.schedulerplugin.snapshot import Snapshot
 
@@ -61,6 +62,12 @@ class Harm(NamedTuple):
     def pods(self) -> int:
         """The number of pods to evict."""
         return sum(level.pods for level in self.levels)
+
+
+def plan_harm(harm: Harm) -> PlanHarm:
+    """Return the harm of a plan as it is reported."""
+    levels = tuple(HarmLevel(level.priority, level.units, level.pods) for level in harm.levels)
+    return PlanHarm(harm.violations, levels, harm.lost_seconds)
 
 
 def harm(units: Units, victims: Rows, violations: int, now: int) -> Harm:

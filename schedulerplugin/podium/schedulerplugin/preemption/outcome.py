@@ -103,6 +103,31 @@ class PlanHarm(msgspec.Struct, frozen=True):
         return sum(level.units for level in self.levels)
 
 
+class DomainVerdict(msgspec.Struct, frozen=True, kw_only=True):
+    """A topology domain for a group: its room, and the result if the group could use no other domain.
+
+    `free` and `capacity` are numbers of needed pods of the group that have room: now, and at most without all
+    units that may be evicted. They are None if there is no quick answer. `message` is for a person.
+    """
+
+    name: str
+    chosen: bool
+    nodes: int
+    free: int | None
+    capacity: int | None
+    outcome: Outcome
+    harm: PlanHarm | None
+    message: str
+
+
+class PlanTopology(msgspec.Struct, frozen=True):
+    """The topology domains of a group: the label, their `count`, and those that were compared, best first."""
+
+    key: str
+    count: int
+    domains: tuple[DomainVerdict, ...]
+
+
 class NodeReason(msgspec.Struct, frozen=True):
     """Why `nodes` nodes are no place for the preemptor, with some of their names."""
 
@@ -114,7 +139,8 @@ class NodeReason(msgspec.Struct, frozen=True):
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
     """The answer for one preemptor.
 
-    `minimalPriority` is N of the spec. It and `harm` are None if nothing is preempted.
+    `minimalPriority` is N of the spec. It and `harm` are None if nothing is preempted. `topology` is None
+    without a topology constraint.
     """
 
     semantics: Semantics
@@ -122,6 +148,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     message: str
     minimalPriority: int | None = None
     harm: PlanHarm | None = None
+    topology: PlanTopology | None = None
     placements: tuple[Placed, ...] = ()
     victims: tuple[UnitVerdict, ...] = ()
     spared: tuple[UnitVerdict, ...] = ()

@@ -122,8 +122,7 @@ class GangHold:
         """Return whether an entry would fit now if nothing were held."""
         if self.holder is None or wanted.priority > self._priority:
             return False
-        placed = self._engine.room_for(wanted.rows, wanted.priority, beside=self._rows(), deadline=deadline)
-        return len(placed) >= wanted.needed
+        return self._engine.fits_beside(wanted, self._rows(), deadline)
 
     def comes_first(self, wanted: PlacementTarget) -> bool:
         """Return whether room that terminating pods will free is for the gang, not for this entry.
@@ -160,6 +159,8 @@ class GangHold:
             and engine.settings.semantics is Semantics.KEP
             and group is not None
             and group.min_count is not None
+            # The room that comes free may be in another domain than the next.
+            and not group.topology
             and wanted.needed > 1
             and all(engine.priority_of(row) <= wanted.priority for row in wanted.rows)
         )

@@ -24,6 +24,7 @@ from podium.schedulerplugin.deadline import NEVER, Deadline
 from podium.schedulerplugin.engine import Engine
 from podium.schedulerplugin.preemption.deciding import Decider
 from podium.schedulerplugin.preemption.decision import Decision
+from podium.schedulerplugin.preemption.domainsearch import DomainSearch
 from podium.schedulerplugin.preemption.dryrun import PreemptorPods
 from podium.schedulerplugin.preemption.intents import Intents
 from podium.schedulerplugin.preemption.target import PlacementTarget, Unplaceable
@@ -105,27 +106,44 @@ class LiveEngine(Engine):
             for target, row in takewhile(lambda each: each[1] in placed, zip(targets, rows, strict=False))
         }
 
+    def fits_beside(
+        self, found: PlacementTarget, beside: Collection[int], deadline: Deadline = NEVER
+    ) -> bool:
+        """Return whether pods fit without preemption if the reservations of other pods (rows) do not count.
+
+        Raises DecisionTimeoutError after the deadline.
+        """
+        self.snapshot.distinguish_labels()
+        with self._trying():
+            self._nominate(found.priority, {*found.rows, *beside})
+            search = DomainSearch(self.placer, found, self.settings.semantics, deadline)
+            return search.any(lambda: self._place_needed(found, deadline)) is not None
+
+    def _place_needed(self, found: PlacementTarget, deadline: Deadline) -> dict[int, int] | None:
+        with self.snapshot.trial():
+            placed = self.placer.place_many(found.rows, deadline=deadline)
+        return placed if len(placed) >= found.needed else None
+
     def room_for(
         self,
         rows: Sequence[int],
         priority: int,
         *,
-        beside: Collection[int] = (),
         within: Bools | None = None,
         emptied: bool = False,
         deadline: Deadline = NEVER,
     ) -> dict[int, int]:
         """Return where pods (rows) fit one after the other, as node rows by pod row; nothing stays assumed.
 
-        Nominated pods of no lower priority count, except these pods and those `beside` them. `within` limits
-        the nodes. If `emptied`, no other pod is on any node. Raises DecisionTimeoutError after the deadline.
+        Nominated pods of no lower priority count, except these pods. `within` limits the nodes. If `emptied`,
+        no other pod is on any node. Raises DecisionTimeoutError after the deadline.
         """
         self.snapshot.distinguish_labels()
         with self._trying():
             if emptied:
                 self.snapshot.remove_many(np.flatnonzero(self.snapshot.node >= 0))
             else:
-                self._nominate(priority, {*rows, *beside})
+                self._nominate(priority, rows)
             return self.placer.place_many(rows, within, deadline=deadline)
 
     def decide_next(

@@ -38,6 +38,8 @@ POD_SCHEDULED = "PodScheduled"
 
 SCHEDULED = "Scheduled"
 UNSCHEDULABLE = "Unschedulable"
+# The condition of a group whose members do not run in one domain of its topology constraint, and its reason.
+STRADDLES, RELABELED = "MembersInSeveralDomains", "TopologyConstraint"
 # Not a lack of room: something cannot be evaluated.
 SCHEDULER_ERROR = "SchedulerError"
 
@@ -90,12 +92,13 @@ def group_conditions(
     *,
     attempt: Attempt | None = None,
     target: str | None = None,
+    straddling: str = "",
 ) -> tuple[Condition, ...]:
     """Return all conditions of ours that a group shall have; `stored` are those that it has.
 
     Without an `attempt` or a `target` (a message; empty ends the old one), the stored condition stays. A
     group that was scheduled once stays scheduled, whatever happens to its pods. A group that is scheduled
-    again is no target any more.
+    again is no target any more. `straddling` is the message if members do not run in one topology domain.
     """
     kind = _initially(group)
     had = {condition.type: condition for condition in stored}
@@ -108,12 +111,16 @@ def group_conditions(
         targeted = _settled(wanted, group.metadata, targeted, now)
     elif target is not None or (attempt is not None and attempt.reason == SCHEDULED):
         targeted = None
-    return tuple(condition for condition in (scheduled, targeted) if condition is not None)
+    spread = None
+    if straddling:
+        wanted = Condition(STRADDLES, "True", RELABELED, straddling)
+        spread = _settled(wanted, group.metadata, had.get(STRADDLES), now)
+    return tuple(condition for condition in (scheduled, targeted, spread) if condition is not None)
 
 
 def ours(group: PodGroup) -> tuple[Condition, ...]:
     """Return the conditions of a group that this scheduler owns."""
-    kinds = (_initially(group), DISRUPTION_TARGET)
+    kinds = (_initially(group), DISRUPTION_TARGET, STRADDLES)
     return tuple(condition for condition in group.conditions if condition.type in kinds)
 
 

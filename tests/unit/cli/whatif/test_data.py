@@ -18,6 +18,7 @@ KEYS = [
     "message",
     "minimalPriority",
     "harm",
+    "topology",
     "placements",
     "victims",
     "spared",

@@ -158,7 +158,7 @@ def test_no_unit_is_evicted_for_a_pod_that_its_claim_refuses(claims: list[Any]) 
         assert victims(plan) == []
 
 
-@pytest.mark.parametrize("demand", ["topology constraints", "a composite parent"])
+@pytest.mark.parametrize("demand", ["resource claims", "a composite group"])
 def test_a_group_with_an_unsupported_demand_is_refused_by_name(demand: str) -> None:
     plan = for_group(by_group={"demands": (demand,)})
     assert plan.outcome is Outcome.NOT_JUDGED

@@ -201,3 +201,38 @@ def test_a_label_that_changes_changes_the_domains() -> None:
     assert engine.decide(key, NOW).outcome is Outcome.DOES_NOT_FIT
     engine.apply(rack("b", 1)[0], node("b-0", 4, labels={RACK: "a"}))
     assert engine.decide(key, NOW).outcome is Outcome.FITS
+
+
+def test_a_report_compares_the_domains() -> None:
+    """The chosen domain comes first, then the others by harm, then those that do not help."""
+    objects = [*rack("a", 2), *rack("b", 2), *rack("c", 2), node("free-0")]
+    objects += [low("x", "a-0", priority=3), low("y", "a-1"), low("z", "b-0"), low("w", "b-1")]
+    objects += [low(f"v{at}", f"c-{at}", priority=9) for at in range(2)]
+    plan = engine_of(*objects, *constrained(2)).plan(of("high"), NOW, domains=3)
+    assert plan.message == f"2 of 2 pending pods fit in {RACK}=b after preempting 2 pods"
+    assert plan.topology is not None
+    assert (plan.topology.key, plan.topology.count) == (RACK, 3)
+    assert [
+        (each.name, each.chosen, each.nodes, each.free, each.capacity, each.outcome.value, each.message)
+        for each in plan.topology.domains
+    ] == [
+        ("b", True, 2, 0, 2, "FitsAfterPreemption", ""),
+        ("a", False, 2, 0, 2, "FitsAfterPreemption", ""),
+        ("c", False, 2, 0, 0, "DoesNotFit", "0/2 nodes are available: 2 Insufficient cpu."),
+    ]
+    assert [each.harm.pods if each.harm else None for each in plan.topology.domains] == [2, 2, None]
+
+
+@pytest.mark.parametrize("domains", [1, 2])
+def test_a_report_has_so_many_domains(domains: int) -> None:
+    engine = engine_of(*rack("a", 2), *rack("b", 2), *rack("c", 2), *constrained(2))
+    plan = engine.plan(of("high"), NOW, domains=domains)
+    assert plan.topology is not None
+    assert [plan.topology.count, len(plan.topology.domains)] == [3, domains]
+    assert plan.topology.domains[0].chosen
+
+
+def test_a_pod_has_no_report_of_domains() -> None:
+    assert (
+        engine_of(node("n"), pod("high", 1, 5)).plan((builders.NS, "high"), NOW, domains=3).topology is None
+    )

@@ -18,6 +18,7 @@ from podium.schedulerplugin.scheduling.effects import PodRef, Preemptor, Unit
 from podium.schedulerplugin.scheduling.messages import (
     SCHEDULED,
     SCHEDULER_ERROR,
+    STRADDLES,
     UNSCHEDULABLE,
     Attempt,
     group_conditions,
@@ -223,3 +224,15 @@ def test_a_unit_is_found_by_its_uid() -> None:
 def unit() -> Unit:
     """A whole group that is evicted."""
     return Unit("PodGroup", "team", "train", "uid-train", 5, (PodRef("team", "a", "uid-a"),))
+
+
+def test_a_group_says_that_its_members_straddle_domains_until_they_do_not() -> None:
+    """The sentence has a condition of its own, beside the others."""
+    attempt = Attempt(SCHEDULED, "all run")
+    spread = group_conditions(group_with(), (), NOW, attempt=attempt, straddling="two racks")
+    assert [(each.type, each.status, each.reason, each.message) for each in spread] == [
+        (INITIALLY, "True", SCHEDULED, "all run"),
+        (STRADDLES, "True", "TopologyConstraint", "two racks"),
+    ]
+    assert [each.type for each in ours(group_with(*spread))] == [INITIALLY, STRADDLES]
+    assert [each.type for each in group_conditions(group_with(), spread, NOW)] == [INITIALLY]

@@ -1,4 +1,4 @@
-"""Groups of a composite group on a 1.37 server with the gate on: no pod of them is placed or evicted."""
+"""Native groups on a 1.37 server with the gates of topology and of composite groups on."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from tests.support.connection.cluster import NATIVE
 from tests.support.controllers.running import Place
-from tests.support.scheduling.world import Sandbox, world_of
+from tests.support.scheduling.world import Sandbox, World, racks_used, world_of
 from tests.support.servers import exclusive
 
 from podium.api.groups import NATIVE_GROUP
@@ -23,16 +23,33 @@ CHILD: dict[str, Any] = {
 }
 
 
-@pytest.fixture
-def gated(tmp_path: Path) -> Iterator[Sandbox]:
-    """Yield a namespace and nodes of a server with composite groups, with a scheduler."""
+@pytest.fixture(scope="module")
+def gated_world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    """Yield a server with the gates on, with a scheduler."""
+    folder: Path = tmp_path_factory.mktemp("world")
     with (
         exclusive(RELEASES["1.37"], apiserver=(f"--feature-gates={GATES}",)) as server,
-        world_of(Place(server, f"{NATIVE_GROUP}/{NATIVE['1.37'][0]}"), tmp_path) as made,
+        world_of(Place(server, f"{NATIVE_GROUP}/{NATIVE['1.37'][0]}"), folder) as made,
         made.scheduling(),
-        made.sandbox() as sandbox,
     ):
+        yield made
+
+
+@pytest.fixture
+def gated(gated_world: World) -> Iterator[Sandbox]:
+    """Yield a namespace and nodes for one test."""
+    with gated_world.sandbox() as sandbox:
         yield sandbox
+
+
+def test_a_native_gang_clears_the_cheaper_rack(gated: Sandbox) -> None:
+    gated.rack("a", 2)
+    gated.rack("b", 2)
+    for node, priority in (("a0", 3), ("a1", 1), ("b0", 1), ("b1", 1)):
+        gated.pod(f"low-{node}", 4, priority, node=node)
+    gated.group("gang", 5, 2, **gated.in_rack)
+    assert racks_used(gated.until_bound(gated.members("gang", 2, 4, 5))) == {"b"}
+    assert sorted(gated.evicted()) == ["low-b0", "low-b1"]
 
 
 def test_another_pod_is_evicted_and_no_member_is_placed(gated: Sandbox) -> None:
