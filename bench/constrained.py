@@ -28,7 +28,7 @@ from podium.errors import PodiumError
 from podium.schedulerplugin.preemption.outcome import Outcome
 
 GPU, NS = "nvidia.com/gpu", "team"
-HOST, POOL = "kubernetes.io/hostname", "pool"
+HOST, POOL, RACK = "kubernetes.io/hostname", "pool", "rack"
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 PER_NODE = 8
 # Nodes, and members of the gang.
@@ -42,11 +42,13 @@ KINDS = {
 # The accelerators of the members of a gang with several sizes, in turn.
 SIZES = (8, 4, 2)
 APART_NODES, APART_GANG = 400, 20
+# The nodes of a rack, and the gangs that clear one of them.
+RACK_NODES, RACK_GANGS = 100, (4, 50, 100)
 OUTSIDER_NODES, OUTSIDER_GANG = 1_000, 100
 _NOTE = f"""
 One process on one processor for each cluster. Every node has 8 accelerators, which {PER_NODE} pods of three
 lower priorities hold; each member of the gang asks for all 8 of a node, or, of three sizes, for 8, 4 and 2 in
-turn. The lone pod asks for a node of which
+turn. A rack has {RACK_NODES} nodes. The lone pod asks for a node of which
 each holds a member of a whole gang that keeps its members apart by host. The outsider is a pending pod of
 another namespace whose required anti-affinity means all pods of all namespaces. Every pod carries a label of
 its own, as the pods of an Indexed Job do; pods alike carry none. Figures are processor time; the first
@@ -62,6 +64,9 @@ def measure() -> Section:
         for kind, what in KINDS.items():
             target = "" if kind == "plain" else f"; target under {500 if nodes <= 500 else 2_000} ms"
             rows += _beside(f"gang of {members}, {what}, {cluster}", target, "gang", kind, nodes, members)
+    for members in RACK_GANGS:
+        what = f"gang of {members} in one of {5_000 // RACK_NODES} racks, 5,000 nodes, 40,000 pods"
+        rows += _beside(what, "; target under 500 ms", "gang", "rack", 5_000, members)
     what = f"lone pod among whole gangs of {APART_GANG} that keep apart, {APART_NODES} nodes"
     rows += _beside(what, "; target under 100 ms", "lone", "apart", APART_NODES, APART_GANG)
     for kind, case in (("none", "no outsider"), ("nowhere", "a key no node has"), ("host", "by host")):
@@ -72,10 +77,13 @@ def measure() -> Section:
 
 
 def gang(kind: str, nodes: int, members: int, numbered: int = 1) -> list[float]:
-    """Let a gang preempt: `plain`, one pod a host (`apart`), spread `even`, or with several `sizes`."""
+    """Let a gang preempt: `plain`, one pod a host (`apart`), spread `even`, several `sizes`, in one `rack`."""
     state = _full(nodes)
     sizes = SIZES if kind == "sizes" else SIZES[:1]
-    return _deciding(state, _gang(state, "wanted", members, 10, sizes=sizes, **_constraint(kind)), numbered)
+    wanted = _gang(state, "wanted", members, 10, sizes=sizes, **_constraint(kind))
+    if kind == "rack":
+        state.apply(msgspec.structs.replace(state.groups[wanted], topology=RACK))
+    return _deciding(state, wanted, numbered)
 
 
 def lone(kind: str, nodes: int, members: int, numbered: int = 1) -> list[float]:
@@ -128,7 +136,7 @@ def _deciding(state: ClusterState, target: Name | GroupKey, numbered: int) -> li
 def _full(nodes: int) -> ClusterState:
     state = ClusterState(native_served=True)
     for at in range(nodes):
-        state.apply(_node(at, {}))
+        state.apply(_node(at, {RACK: f"rack-{at // RACK_NODES}"}))
     for at in range(nodes):
         for each in range(PER_NODE):
             labels = {"app": f"app-{at % 50}"}

@@ -96,11 +96,13 @@ def racked(seed: int) -> Case:
     rng = random.Random(seed)
     case = _made(rng, rng.choice(("gang", "gang", "shapes", "short")), {})
     assert isinstance(case.target, GroupKey)
-    for node in sorted(case.state.nodes.values(), key=lambda each: each.metadata.name or ""):
+    zones = rng.choice((2, 3, 5, 7))
+    for at, node in enumerate(sorted(case.state.nodes.values(), key=lambda each: each.metadata.name or "")):
+        labels = {**(node.metadata.labels or {}), ZONE: f"zone-{at % zones}"}
         if rng.random() < 0.05:
-            labels = {key: value for key, value in (node.metadata.labels or {}).items() if key != ZONE}
-            metadata = msgspec.structs.replace(node.metadata, labels=labels)
-            case.state.apply(msgspec.structs.replace(node, metadata=metadata))
+            del labels[ZONE]
+        metadata = msgspec.structs.replace(node.metadata, labels=labels)
+        case.state.apply(msgspec.structs.replace(node, metadata=metadata))
     case.state.apply(msgspec.structs.replace(case.state.groups[case.target], topology=ZONE))
     return case
 

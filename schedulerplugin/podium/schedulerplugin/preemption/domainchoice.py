@@ -3,7 +3,7 @@
 Under `kep` the plans of all domains are compared by harm, then by packing, then by the size of the domain. A
 plan takes milliseconds, and a cluster may have hundreds of domains. So a bound comes first: the lowest
 priority up to which all units must leave before the sums of a domain are large enough. It is computed for all
-domains at once. Domains are planned in the order of their bounds, with a short search, until no bound is
+domains at once. Domains are planned in the order of their bounds, without a search, until no bound is
 below the best plan. Only the few best plans are searched at length.
 
 kube-scheduler 1.37 removes all units of lower priority and chooses a domain by its scores for placement,
@@ -24,8 +24,8 @@ from podium.schedulerplugin.preemption.topology import Domain, Topology
 from podium.schedulerplugin.preemption.unitarrays import NO_UNIT
 from podium.schedulerplugin.semantics import Semantics
 
-# The number of domains that are searched at length, and the effort of a search in one of many domains.
-_SEARCHED, _SHORT = 4, EFFORT // 25
+# The number of domains that are searched at length. In others the first reprieve is the plan.
+_SEARCHED = 4
 
 
 class DomainBound(NamedTuple):
@@ -73,7 +73,7 @@ class DomainChooser:
         """Return the plan of least harm; of equal ones, that in the first domain by packing."""
         plans: list[DomainPlan] = []
         bounds = self.bounds(topology)
-        effort = EFFORT if len(bounds) <= _SEARCHED else _SHORT
+        effort = EFFORT if len(bounds) <= _SEARCHED else 0
         for bound in bounds:
             best = min((plan.cost for plan in plans), default=None)
             if best is not None and (0, bound.level) > (best.violations, best.highest):
