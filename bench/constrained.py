@@ -77,7 +77,7 @@ def measure() -> Section:
 
 
 def gang(kind: str, nodes: int, members: int, numbered: int = 1) -> list[float]:
-    """Let a gang preempt: `plain`, one pod a host (`apart`), spread `even`, several `sizes`, in one `rack`."""
+    """Let a gang preempt: `plain`, one a host (`apart`), spread `even`, several `sizes`, in one `rack`."""
     state = _full(nodes)
     sizes = SIZES if kind == "sizes" else SIZES[:1]
     wanted = _gang(state, "wanted", members, 10, sizes=sizes, **_constraint(kind))

@@ -1,36 +1,62 @@
-"""Compares the topology constraint of a group with the nodes that its members run on.
+"""Reads the topology requests of a group, and compares them with the nodes that its members run on.
 
-A constrained group is placed in one domain, but labels of nodes may change later. kube-scheduler then places
-no further member. Podium places it where most members run, and says so; this module finds the difference.
+A group may require one domain (`schedulingConstraints.topology`). Annotations of Podium's own say more: the
+narrower domains that it prefers. Labels of nodes may change while members run. kube-scheduler then places no
+further member. Podium places it where most members run, and says so; this module finds the difference.
 """
 
 from collections import Counter
+from collections.abc import Mapping
 
-from podium.api.groups import PodGroup
+from podium.api.groups import PODIUM_GROUP, PodGroup
 from podium.api.membership import key_of
 from podium.cluster.reader import ClusterReader
 from podium.text import count, listed
 
+# An annotation on a group: labels of nodes, joined by commas. Its pods share one value of the first label if
+# that is possible without more harm, else of the next one.
+PREFERRED_TOPOLOGY = f"{PODIUM_GROUP}/preferred-topology"
+# The most labels that count; each may need a plan of its own.
+MOST_PREFERRED = 3
 
-def running_domains(view: ClusterReader, group: PodGroup) -> Counter[str]:
-    """Return how many members run in each domain of the group's topology; empty text: in none.
 
-    Members on nodes that were not read are left out, and so are finished ones.
+def preferred_topology(group: PodGroup) -> tuple[str, ...]:
+    """Return the labels whose value the pods of a group should share, the most wanted first."""
+    text = (group.metadata.annotations or {}).get(PREFERRED_TOPOLOGY, "")
+    keys = (key.strip() for key in text.split(","))
+    return tuple(dict.fromkeys(key for key in keys if key and key != group.topology))[:MOST_PREFERRED]
+
+
+def running_domains(
+    view: ClusterReader, group: PodGroup, key: str, bound: Mapping[str, str] = {}
+) -> Counter[str]:
+    """Return how many members run in each domain of a label; empty text: on nodes without the label.
+
+    `bound` are nodes of members, by name, that the view may not show yet. Members on nodes that were not read
+    are left out, and so are finished ones.
     """
     found = Counter[str]()
-    for pod in view.members(key_of(group)).values() if group.topology else ():
-        node = view.nodes.get(pod.spec.nodeName or "")
+    for name, pod in view.members(key_of(group)).items() if key else ():
+        node = view.nodes.get(pod.spec.nodeName or bound.get(name, ""))
         if node is not None and not pod.finished:
-            found[(node.metadata.labels or {}).get(group.topology, "")] += 1
+            found[(node.metadata.labels or {}).get(key, "")] += 1
     return found
 
 
-def straddling(view: ClusterReader, group: PodGroup) -> str:
-    """Return the sentence for a group whose members do not run in one domain; empty if they do."""
-    found = running_domains(view, group)
+def straddling(view: ClusterReader, group: PodGroup, bound: Mapping[str, str] = {}) -> str:
+    """Return the sentence for a group whose members do not run in one required domain; empty if they do."""
+    return _spread(running_domains(view, group, group.topology, bound), group.topology)
+
+
+def not_preferred(view: ClusterReader, group: PodGroup, bound: Mapping[str, str] = {}) -> str:
+    """Return the sentence for a group whose members do not run in one domain of the first preferred label."""
+    first = next(iter(preferred_topology(group)), "")
+    return _spread(running_domains(view, group, first, bound), first)
+
+
+def _spread(found: Counter[str], key: str) -> str:
     if len(found) < 2 and "" not in found:
         return ""
-    key = group.topology
     places = [
         f"{count(pods, 'pod')} {f'in {key}={name}' if name else f'on nodes without {key}'}"
         for name, pods in sorted(found.items(), key=lambda each: (-each[1], each[0]))

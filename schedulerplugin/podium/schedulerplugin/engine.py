@@ -6,7 +6,7 @@ snapshot inside a trial and undone. A decision consists of rows, which an execut
 makes it a Plan of names for all other readers.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 
@@ -47,10 +47,10 @@ class Engine(PlanningState):
             else made
         )
 
-    def domains(self, found: PlacementTarget, now: datetime) -> list[DomainRoom]:
-        """Return the topology domains for a group and their room, those that are used most first."""
+    def domains(self, found: PlacementTarget, placed: Collection[int], now: datetime) -> list[DomainRoom]:
+        """Return the topology domains for a group that is `placed` on node rows, with their room."""
         with self._deciding(found, now) as decider:
-            return decider.domains(found)
+            return decider.domains(found, placed)
 
     def decide_in(self, found: PlacementTarget, domain: int, now: datetime) -> Decision:
         """Return the decision for a group if it could use only one topology domain, by number."""

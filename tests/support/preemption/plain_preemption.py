@@ -157,15 +157,30 @@ def violations(cluster: Cluster, ordered: Sequence[Unit]) -> dict[str, int]:
     return found
 
 
-def harm(cluster: Cluster, victims: Iterable[Unit]) -> tuple[int, list[tuple[int, int, int]]]:
-    """Return the pods evicted beyond budgets, then units and pods by priority from the highest."""
+def harm(cluster: Cluster, victims: Iterable[Unit]) -> tuple[int, list[tuple[int, int, int, int]]]:
+    """Return the pods evicted beyond budgets, then work, units and pods by priority from the highest."""
     ordered = by_importance(cluster, victims)
     levels = [
-        (priority, len(here), sum(len(unit.pods) for unit in here))
+        (
+            priority,
+            sum(_work(cluster, unit) for unit in here),
+            len(here),
+            sum(len(unit.pods) for unit in here),
+        )
         for priority, each in groupby(ordered, key=lambda unit: unit.priority)
         for here in [list(each)]
     ]
     return sum(violations(cluster, ordered).values()), levels
+
+
+def _work(cluster: Cluster, unit: Unit) -> int:
+    """Return the accelerator-seconds of a unit; a pod without a start has none."""
+    return sum(
+        (cluster.now - pod.start) * amount
+        for pod in unit.pods
+        for name, amount in pod.requests.items()
+        if "/" in name and pod.start is not None
+    )
 
 
 # --- the algorithm ----------------------------------------------------------------------------------------

@@ -34,6 +34,7 @@ from podium.api.storage import (
     VolumeAttachment,
 )
 from podium.cluster.state import Readable, Storage
+from podium.groups.topology import PREFERRED_TOPOLOGY
 from podium.schedulerplugin.preemption.target import PREEMPT_FOR_ALL
 from podium.schedulerplugin.preemption.units import PREEMPTION_CLASS, SHRINK
 from podium.schedulerplugin.progress import CHECKPOINT
@@ -47,10 +48,17 @@ _ENCODER = msgspec.json.Encoder()
 _KINDS, _TEXTS = 2**12, 2**14
 # Longer parts (bytes) and texts (characters) are not shared: the cache would hold gigabytes of deleted pods.
 _LONGEST = 2**14
-# The annotations of a group that are read. Values are cut to _LONGEST_VALUE characters: the name of a class
-# has 253 at most, and a tenant may write 256 KiB.
-_OF_GROUPS = (CHECKPOINT, DELAY_ANNOTATION, PREEMPT_FOR_ALL, PREEMPTION_CLASS, SHRINK)
-_LONGEST_VALUE = 256
+# The annotations of a group that are read. Values are cut to _LONGEST_VALUE characters: the name of a label
+# has 317 at most, and a tenant may write 256 KiB.
+_OF_GROUPS = (
+    CHECKPOINT,
+    DELAY_ANNOTATION,
+    PREEMPT_FOR_ALL,
+    PREEMPTION_CLASS,
+    PREFERRED_TOPOLOGY,
+    SHRINK,
+)
+_LONGEST_VALUE = 1_024
 # The annotations of each kind of storage that are read, and whether its labels are.
 _OF_STORAGE: dict[type[Storage], tuple[tuple[str, ...], bool]] = {
     PersistentVolumeClaim: ((BIND_COMPLETED, SELECTED_NODE, BOUND_BY_CONTROLLER, BETA_CLASS), False),

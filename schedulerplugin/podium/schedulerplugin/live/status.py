@@ -27,7 +27,6 @@ from podium.api.meta import Condition
 from podium.api.schedulable import Schedulable
 from podium.cluster.reader import ClusterReader, Name
 from podium.errors import PodiumError
-from podium.groups.topology import straddling
 from podium.kube.backoff import Rate
 from podium.kube.connection import RefusedError, Sleep
 from podium.kube.preconditions import LeaseOverError
@@ -51,6 +50,7 @@ from podium.schedulerplugin.scheduling.messages import (
     group_conditions,
     group_of,
     same_condition,
+    spread_over_domains,
     target_condition,
     target_message,
     unscheduled_condition,
@@ -73,16 +73,21 @@ LASTING_SECONDS = 0.5
 
 
 class _GroupNews(NamedTuple):
-    """The content for a group's conditions: None is no change, an empty target ends the old target."""
+    """The content for a group's conditions: None is no change, an empty target ends the old target.
+
+    `bound` are the nodes of members that were bound just now, by name.
+    """
 
     attempt: Attempt | None = None
     target: str | None = None
+    bound: tuple[tuple[str, str], ...] = ()
 
     def then(self, later: "_GroupNews") -> "_GroupNews":
         """Return both merged; that a group was scheduled stays true whatever a later attempt finds."""
         scheduled = self.attempt is not None and self.attempt.reason == SCHEDULED
         attempt = self.attempt if scheduled or later.attempt is None else later.attempt
-        return _GroupNews(attempt, self.target if later.target is None else later.target)
+        target = self.target if later.target is None else later.target
+        return _GroupNews(attempt, target, self.bound + later.bound)
 
 
 class _PodMark(NamedTuple):
@@ -144,9 +149,10 @@ class Statuses:
         for pod in report.pods:
             self._keep_pod(WrittenPodStatus(pod, *attempt, nominated.get(pod, "")))
 
-    def placed(self, key: GroupKey, message: str) -> None:
-        """Report to a group that it was scheduled; it is no preemption target any more."""
-        self._keep_group(key, _GroupNews(Attempt(SCHEDULED, message), ""))
+    def placed(self, key: GroupKey, message: str, bound: Iterable[tuple[PodRef, str]] = ()) -> None:
+        """Report to a group that it was scheduled, with pods `bound` to nodes; it is no target any more."""
+        nodes = tuple((pod.name, node) for pod, node in bound)
+        self._keep_group(key, _GroupNews(Attempt(SCHEDULED, message), "", nodes))
 
     def began(self, evict: Evict, first: Announcements) -> None:
         """Register a preemption: it is reported to its pods and groups if it lasts.
@@ -337,9 +343,9 @@ class Statuses:
             return group is not None
         uid = group.metadata.uid or ""
         shown = self._known.conditions(group)
-        spread = straddling(self._view, group)
+        spread = spread_over_domains(self._view, group, dict(news.bound))
         wanted = group_conditions(
-            group, shown, self._now(), attempt=news.attempt, target=news.target, straddling=spread
+            group, shown, self._now(), attempt=news.attempt, target=news.target, spread=spread
         )
         written = True
         if not _alike(shown, wanted) or not self._known.groups.sure(key):

@@ -16,7 +16,7 @@ Reading order, from a pending pod to a plan:
 The engine has begun a trial of the snapshot, in which nominated pods count on their nodes.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -60,11 +60,14 @@ class DomainRoom(NamedTuple):
     """A topology domain by `number`, and for how many needed members it has room: now, and at most.
 
     `most` is without all units that may be evicted. Both are None if the pods are of too many kinds.
+    `chosen` says that all placed pods are there.
     """
 
     number: int
+    key: str
     name: str
     nodes: int
+    chosen: bool
     free: int | None
     most: int | None
 
@@ -97,21 +100,26 @@ class Decider:
                 return decision._replace(target=found)
         return self._decide(found, known_not_to_fit=known_not_to_fit)
 
-    def domains(self, found: PlacementTarget) -> list[DomainRoom]:
-        """Return the topology domains for a group and their room, those that are used most first."""
-        search = self._search(found)
-        topology, units, snapshot = search.topology, self._units, self._snapshot
+    def domains(self, found: PlacementTarget, placed: Collection[int]) -> list[DomainRoom]:
+        """Return the topology domains for a group and their room, those that are used most first.
+
+        `placed` are the node rows that were chosen.
+        """
+        level = self._search(found).levels[0]
+        topology, units, snapshot = level.topology, self._units, self._snapshot
         if topology is None:
             return []
-        order, free = search.by_packing(), search.room()
+        order, free = level.by_packing(), level.room()
         with snapshot.trial():
             snapshot.remove_many(np.flatnonzero(units.freeing(self._now) & (snapshot.node >= 0)))
             planner = self._chooser(found).planner
             planner.dry_run.remove(np.flatnonzero(planner.potential))
-            most = search.room()
+            most = level.room()
+        used = {topology.of.item(node) for node in placed}
         return [
             DomainRoom(
-                *(number, topology.name(number), topology.nodes.item(number)),
+                *(number, topology.keys[-1], topology.name(number), topology.nodes.item(number)),
+                used == {number},
                 None if free is None else free.item(number),
                 None if most is None else most.item(number),
             )

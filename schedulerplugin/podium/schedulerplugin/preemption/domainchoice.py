@@ -1,10 +1,11 @@
 """Chooses the topology domain that is cheapest to clear for a group.
 
-Under `kep` the plans of all domains are compared by harm, then by packing, then by the size of the domain. A
-plan takes milliseconds, and a cluster may have hundreds of domains. So a bound comes first: the lowest
-priority up to which all units must leave before the sums of a domain are large enough. It is computed for all
-domains at once. Domains are planned in the order of their bounds, without a search, until no bound is
-below the best plan. Only the few best plans are searched at length.
+Under `kep` the plans of all domains are compared by harm, then by packing, then by the size of the domain. So
+no pod is evicted for a domain that is only preferred, if a wider one needs less. A plan takes milliseconds,
+and a cluster may have hundreds of domains. So a bound comes first: the lowest priority up to which all units
+must leave before the sums of a domain are large enough. It is computed for all domains at once. Domains are
+planned in the order of their bounds, without a search, until no bound is below the best plan. Only the few
+best plans are searched at length.
 
 kube-scheduler 1.37 removes all units of lower priority and chooses a domain by its scores for placement,
 whatever the victims there. Its 1.36 release preempts for no group with a topology constraint.
@@ -17,10 +18,10 @@ import numpy as np
 from podium.schedulerplugin.arrays import Bools, Int32s, Int64s, Rows
 from podium.schedulerplugin.preemption.capacity import PodKinds
 from podium.schedulerplugin.preemption.choice import Chosen
-from podium.schedulerplugin.preemption.domain import DomainPlan, DomainPlanner
-from podium.schedulerplugin.preemption.domainsearch import DomainSearch
+from podium.schedulerplugin.preemption.domain import DomainPlan, DomainPlanner, Score
+from podium.schedulerplugin.preemption.domainsearch import DomainLevel, DomainSearch
 from podium.schedulerplugin.preemption.search import EFFORT
-from podium.schedulerplugin.preemption.topology import Domain, Topology
+from podium.schedulerplugin.preemption.topology import CLUSTER, Domain, Topology
 from podium.schedulerplugin.preemption.unitarrays import NO_UNIT
 from podium.schedulerplugin.semantics import Semantics
 
@@ -28,11 +29,25 @@ from podium.schedulerplugin.semantics import Semantics
 _SEARCHED = 4
 
 
-class DomainBound(NamedTuple):
-    """The least that a plan in a domain costs: the priority (`level`) up to which units have to leave."""
+class _DomainBound(NamedTuple):
+    """The least that a plan in a domain costs: the priority (`level`) up to which units have to leave.
 
-    number: int
+    `step` is the position of the domain's level among those of the group.
+    """
+
+    domain: Domain
     level: int
+    step: int
+
+
+class _DomainPlanned(NamedTuple):
+    bound: _DomainBound
+    plan: DomainPlan
+
+
+def _cost(planned: _DomainPlanned) -> tuple[Score, int]:
+    """Return what plans are compared by; a preference never costs another workload anything."""
+    return planned.plan.cost, planned.bound.step
 
 
 class DomainChooser:
@@ -47,49 +62,59 @@ class DomainChooser:
 
     def choose(self) -> Chosen | None:
         """Return the plan in the best domain, with the domains of equal cost; None without a plan."""
-        topology = self._search.topology
-        if topology is None:
-            domain = self._search.domains[0]
-            found = self._planner.plan(domain, self._potential)
-            return None if found is None else Chosen(found, (domain.name,))
-        if self._planner.semantics is Semantics.V1_37:
+        semantics, constrained = self._planner.semantics, self._search.levels[-1].topology is not None
+        if semantics is Semantics.KEP:
+            return self._least_harm()
+        if constrained and semantics is Semantics.V1_37:
             return self._as_placed()
-        if self._planner.semantics is not Semantics.KEP:
-            return None
-        return self._least_harm(topology)
+        return None if constrained else self._in_cluster()
 
-    def bounds(self, topology: Topology) -> list[DomainBound]:
-        """Return the domains where all potential victims make room enough, by their lowest bound first."""
-        order = {number: at for at, number in enumerate(self._search.by_packing())}
-        pods = self._search.kinds
-        if pods is None:
-            lowest = int(self._units.priority[self._potential].min(initial=0))
-            return [DomainBound(number, lowest) for number in order]
-        level = self._levels(topology, pods)
-        found = [DomainBound(number, level[number]) for number in order if number in level]
-        return sorted(found, key=lambda each: (each.level, order[each.number]))
+    def _in_cluster(self) -> Chosen | None:
+        found = self._planner.plan(CLUSTER, self._potential)
+        return None if found is None else Chosen(found, (CLUSTER.name,))
 
-    def _least_harm(self, topology: Topology) -> Chosen | None:
-        """Return the plan of least harm; of equal ones, that in the first domain by packing."""
-        plans: list[DomainPlan] = []
-        bounds = self.bounds(topology)
+    def _least_harm(self) -> Chosen | None:
+        """Return the plan of least harm; of equal ones the first by level, then by packing."""
+        if len(self._search.levels) == 1 and self._search.levels[0].topology is None:
+            return self._in_cluster()
+        bounds = sorted(
+            (bound for at, level in enumerate(self._search.levels) for bound in self._bounds(at, level)),
+            key=lambda bound: (bound.level, bound.step),
+        )
+        plans: list[_DomainPlanned] = []
         effort = EFFORT if len(bounds) <= _SEARCHED else 0
         for bound in bounds:
-            best = min((plan.cost for plan in plans), default=None)
+            best = min((each.plan.cost for each in plans), default=None)
             if best is not None and (0, bound.level) > (best.violations, best.highest):
                 break
-            found = self._planned_in(topology.domain(bound.number), effort)
+            found = self._planned_in(bound.domain, effort)
             if found is not None:
-                plans.append(found)
+                plans.append(_DomainPlanned(bound, found))
         if not plans:
             return None
-        plans.sort(key=lambda plan: plan.cost)
+        plans.sort(key=_cost)
         if effort < EFFORT:
-            searched = [self._planned_in(plan.domain, EFFORT) or plan for plan in plans[:_SEARCHED]]
-            plans = sorted([*searched, *plans[_SEARCHED:]], key=lambda plan: plan.cost)
-        best = plans[0].cost
-        ties = [plan.domain.name for plan in plans if plan.cost == best]
-        return Chosen(plans[0], tuple(ties))
+            searched = [
+                each._replace(plan=self._planned_in(each.bound.domain, EFFORT) or each.plan)
+                for each in plans[:_SEARCHED]
+            ]
+            plans = sorted([*searched, *plans[_SEARCHED:]], key=_cost)
+        best = plans[0].plan.cost
+        return Chosen(plans[0].plan, tuple(each.plan.domain.name for each in plans if each.plan.cost == best))
+
+    def _bounds(self, step: int, level: DomainLevel) -> list[_DomainBound]:
+        """Return the domains of a level where all potential victims make room enough."""
+        topology, kinds = level.topology, level.kinds
+        lowest = int(self._units.priority[self._potential].min(initial=0))
+        if topology is None:
+            return [_DomainBound(CLUSTER, lowest, step)]
+        order = level.by_packing()
+        levels = dict.fromkeys(order, lowest) if kinds is None else self._levels(level, topology, kinds)
+        return [
+            _DomainBound(topology.domain(number), levels[number], step)
+            for number in order
+            if number in levels
+        ]
 
     def _planned_in(self, domain: Domain, effort: int) -> DomainPlan | None:
         return self._planner.plan(domain, self._leads_in(domain), effort=effort)
@@ -124,7 +149,7 @@ class DomainChooser:
         owners = np.repeat(np.arange(len(self._potential)), self._units.size[self._potential])
         return rows, owners, self._units.node[rows]
 
-    def _levels(self, topology: Topology, pods: PodKinds) -> dict[int, int]:
+    def _levels(self, level: DomainLevel, topology: Topology, pods: PodKinds) -> dict[int, int]:
         """Return the lowest sufficient priority by domain, without domains where all units are too few."""
         rows, owners, nodes = self._victim_pods()
         position = np.full(len(self._snapshot.alive), NO_UNIT, np.int64)
@@ -143,7 +168,7 @@ class DomainChooser:
             left = [each.copy() for each in free]
             for room, amount in zip(left, amounts, strict=True):
                 np.add.at(room, at[gone], amount[gone])
-            members = self._search.room(left)
+            members = level.room(left)
             assert members is not None, "there are few kinds of pods"
             return np.asarray(members >= sum(kind.number for kind in pods.kinds))
 

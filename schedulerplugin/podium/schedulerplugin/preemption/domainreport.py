@@ -4,6 +4,7 @@ The decision for the group is made again as if only one domain existed, for the 
 So the report needs no rule of its own. It costs a decision for each domain, and a live scheduler makes none.
 """
 
+from collections.abc import Collection
 from datetime import datetime
 from typing import Protocol
 
@@ -15,7 +16,6 @@ from podium.schedulerplugin.preemption.harm import Harm, plan_harm
 from podium.schedulerplugin.preemption.outcome import DomainVerdict, Outcome, PlanTopology
 from podium.schedulerplugin.preemption.target import PlacementTarget
 from podium.schedulerplugin.preemption.units import Units
-from podium.schedulerplugin.snapshot import Snapshot
 
 _ORDER = (Outcome.FITS, Outcome.FITS_AFTER_PREEMPTION)
 _NONE = Harm(0, (), 0)
@@ -24,9 +24,7 @@ _NONE = Harm(0, (), 0)
 class DomainDecisions(Protocol):
     """The decisions for a group by domain; the engine implements this."""
 
-    snapshot: Snapshot
-
-    def domains(self, found: PlacementTarget, now: datetime) -> list[DomainRoom]:
+    def domains(self, found: PlacementTarget, placed: Collection[int], now: datetime) -> list[DomainRoom]:
         """Return the topology domains for a group and their room."""
 
     def decide_in(self, found: PlacementTarget, domain: int, now: datetime) -> Decision:
@@ -42,20 +40,17 @@ class DomainDecisions(Protocol):
 def compared(engine: DomainDecisions, decision: Decision, now: datetime, most: int) -> PlanTopology | None:
     """Return the first `most` domains for the group of a decision; None if it has no topology constraint."""
     found = decision.target
-    key = found.group.topology if found is not None and found.group is not None else ""
-    if found is None or not key:
+    rooms = [] if found is None else engine.domains(found, decision.placed.values(), now)
+    if found is None or not rooms:
         return None
-    column = engine.snapshot.columns.column(key)
-    used = {column.item(node) for node in decision.placed.values()}
-    rooms = engine.domains(found, now)
-    rooms.sort(key=lambda room: (room.number not in used, -(room.free or 0), -(room.most or 0)))
-    verdicts = [_verdict(engine, found, room, now, chosen=room.number in used) for room in rooms[:most]]
+    rooms.sort(key=lambda room: (not room.chosen, -(room.free or 0), -(room.most or 0)))
+    verdicts = [_verdict(engine, found, room, now) for room in rooms[:most]]
     verdicts.sort(key=lambda each: (not each[1].chosen, each[1].outcome not in _ORDER, each[0]))
-    return PlanTopology(key, len(rooms), tuple(verdict for _, verdict in verdicts))
+    return PlanTopology(rooms[0].key, len(rooms), tuple(verdict for _, verdict in verdicts))
 
 
 def _verdict(
-    engine: DomainDecisions, found: PlacementTarget, room: DomainRoom, now: datetime, *, chosen: bool
+    engine: DomainDecisions, found: PlacementTarget, room: DomainRoom, now: datetime
 ) -> tuple[Harm, DomainVerdict]:
     """Return the harm of the decision in a domain, and the report on the domain."""
     decision, second = engine.decide_in(found, room.number, now), seconds(now)
@@ -63,7 +58,7 @@ def _verdict(
     harm = None if decision.chosen is None else engine.harm(decision.chosen, units, second)
     verdict = DomainVerdict(
         name=room.name,
-        chosen=chosen,
+        chosen=room.chosen,
         nodes=room.nodes,
         free=room.free,
         capacity=room.most,

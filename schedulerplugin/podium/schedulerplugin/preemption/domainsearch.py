@@ -1,6 +1,7 @@
 """Places a group in one topology domain: the domains are ranked, and the first that takes the group is used.
 
-A group without a constraint has one domain, the cluster. Otherwise the room of each domain is bounded first
+A group without a constraint has one domain, the cluster. A group that prefers narrower domains than it must
+have looks for free room in these first. Otherwise the room of each domain is bounded first
 by sums over its nodes, and only domains whose sums are large enough are tried. Under `kep` a
 domain with room for more members comes first. Then the order is that of packing: the domain whose cpu, memory
 and requested accelerators are used most with the group, then the domain with the fewest nodes, then the first
@@ -16,6 +17,7 @@ from typing import NamedTuple
 import numpy as np
 
 from podium.api.podrequests import is_device
+from podium.groups.topology import preferred_topology
 from podium.schedulerplugin.arrays import Int64s
 from podium.schedulerplugin.deadline import Deadline
 from podium.schedulerplugin.filters.chain import Refusals
@@ -41,19 +43,20 @@ class Located(NamedTuple):
     refusals: Refusals | None = None
 
 
-class DomainSearch:
-    """The domains for one group, in the order in which they are tried.
+class DomainLevel:
+    """The domains of one topology for a group; without a label the cluster is the only one.
 
-    `error` is why a kube-scheduler ends its cycle, empty if it does not. `straddling` are the values of the
-    label on the nodes of running members, if there is more than one (empty for a node without the label).
+    `straddling` are the domains of running members, if there is more than one (empty for a node in none).
+    `pinned` says that running members leave one domain.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0917 - a search makes all
         self,
         placer: Placer,
         found: PlacementTarget,
         semantics: Semantics,
         deadline: Deadline,
+        keys: tuple[str, ...],
         only: int | None = None,
     ) -> None:
         """`only` is the number of the one domain that may be used; None for any."""
@@ -62,18 +65,20 @@ class DomainSearch:
         self.found = found
         self._semantics = semantics
         self._deadline = deadline
-        self.error = ""
         self.straddling: tuple[str, ...] = ()
-        self.topology: Topology | None = None
+        self.topology = Topology(self._snapshot, keys) if keys else None
         self.pinned = False
         self._numbers: list[int] = []
         self._kinds: PodKinds | None = None
-        key = found.group.topology if found.group is not None else ""
-        if key and semantics is not Semantics.PODS:
-            self.topology = Topology(self._snapshot, key)
+        if self.topology is not None:
             numbers = self._open_domains(self.topology)
             self._numbers = [each for each in numbers if only is None or each == only]
             self._kinds = kinds_of(placer.chain, found.rows, found.needed, None)
+
+    @property
+    def label(self) -> str:
+        """The label whose values name the domains."""
+        return self.topology.keys[-1] if self.topology is not None else ""
 
     @property
     def domains(self) -> list[Domain]:
@@ -88,7 +93,7 @@ class DomainSearch:
         if topology is None:
             return Located(CLUSTER, *attempt())
         if not self._numbers:
-            return Located(CLUSTER, None, self._no_domain(topology))
+            return Located(CLUSTER, None, self._no_domain())
         if self._semantics is not Semantics.KEP:
             return self._highest_score(attempt)
         nearest: Located | None = None
@@ -101,10 +106,6 @@ class DomainSearch:
             nearest = nearest or located
         assert nearest is not None, "there is a domain"
         return self._refused(nearest)
-
-    def any(self, attempt: Callable[[], dict[int, int] | None]) -> dict[int, int] | None:
-        """Return the placement in the best domain that takes the group; None if none does."""
-        return self.first(lambda: (attempt(), None)).placed
 
     def room(self, free: list[Int64s] | None = None) -> Int64s | None:
         """Return for how many needed members each domain has room at most, None if there is no quick answer.
@@ -135,8 +136,6 @@ class DomainSearch:
         if len(running) > 1 or -1 in running:
             names = [topology.name(number) for number in there]
             self.straddling = tuple(sorted([*names, *([""] if -1 in running else [])]))
-        if self._semantics is not Semantics.KEP and self.straddling:
-            self.error = _straddling_error(self.straddling)
         self.pinned = bool(there)
         numbers = list(topology.numbers.values())
         if there:
@@ -229,19 +228,65 @@ class DomainSearch:
         assert self.topology is not None, "there are domains"
         if nearest.refusals is None:
             return nearest
-        where = f"{self.topology.key}={nearest.domain.name}"
+        where = f"{self.label}={nearest.domain.name}"
         number = len(self._numbers)
         if self.pinned:
             text = f"members of the group run in {where}, which has too little room: "
         else:
-            text = f"0/{number} domains of {self.topology.key} are available, the nearest is {where}: "
+            text = f"0/{number} domains of {self.label} are available, the nearest is {where}: "
         return nearest._replace(refusals=nearest.refusals._replace(domains=text))
 
-    def _no_domain(self, topology: Topology) -> Refusals:
+    def _no_domain(self) -> Refusals:
         """Return the refusals of a group for which there is no domain."""
         chain, shape = self._placer.chain, self._snapshot.shape_at(self.found.rows[0])
-        text = _NO_LABEL.format(topology.key)
+        text = _NO_LABEL.format(self.label)
         return chain.refusals_of(shape, [(text, chain.nodes)])
+
+
+class DomainSearch:
+    """The domains for one group, level by level: those it prefers come before the one that it must have.
+
+    A group without a constraint has one level, the cluster. `error` is why a kube-scheduler ends its cycle,
+    empty if it does not.
+    """
+
+    def __init__(
+        self,
+        placer: Placer,
+        found: PlacementTarget,
+        semantics: Semantics,
+        deadline: Deadline,
+        only: int | None = None,
+    ) -> None:
+        """`only` is the number of the one domain of the first level that may be used; None for any."""
+        self.found = found
+        wanted = _levels(found, semantics)[: 1 if only is not None else None]
+        self.levels = [DomainLevel(placer, found, semantics, deadline, keys, only) for keys in wanted]
+        straddling = self.levels[-1].straddling
+        self.error = _straddling_error(straddling) if straddling and semantics is not Semantics.KEP else ""
+
+    def first(self, attempt: Attempt) -> Located:
+        """Return the result in the best domain that takes the group; if none does, in the nearest one."""
+        *preferred, last = self.levels
+        for level in preferred:
+            located = level.first(attempt)
+            if located.placed is not None:
+                return located
+        return last.first(attempt)
+
+    def any(self, attempt: Callable[[], dict[int, int] | None]) -> dict[int, int] | None:
+        """Return the placement in the best domain that takes the group; None if none does."""
+        return self.first(lambda: (attempt(), None)).placed
+
+
+def _levels(found: PlacementTarget, semantics: Semantics) -> list[tuple[str, ...]]:
+    """Return the labels of each level; kube-scheduler knows only the required one."""
+    group = found.group
+    if group is None or semantics is Semantics.PODS:
+        return [()]
+    required = (group.topology,) if group.topology else ()
+    preferred = preferred_topology(group) if semantics is Semantics.KEP else ()
+    return [*((*required, key) for key in preferred), required]
 
 
 def _straddling_error(names: tuple[str, ...]) -> str:

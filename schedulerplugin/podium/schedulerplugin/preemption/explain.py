@@ -19,6 +19,7 @@ from podium.api.podrequests import PODS
 from podium.api.priority import HIGHEST_USER_PRIORITY
 from podium.api.times import LAST_SECOND, written_at
 from podium.cluster.reader import name_of
+from podium.groups.topology import preferred_topology
 from podium.rules.audit.composites import composite_findings
 from podium.schedulerplugin.arrays import Bools, Rows
 from podium.schedulerplugin.preemption.decision import Decision, Obstacles
@@ -149,11 +150,18 @@ class Explainer:
 
     def _domain(self, target: PlacementTarget) -> str:
         """Return where a group with a topology constraint is placed; empty for others."""
-        key = target.group.topology if target.group is not None else ""
-        node = next(iter(self._decision.placed.values()), None)
-        found = self._snapshot.objects[node] if key and node is not None else None
-        value = (found.metadata.labels or {}).get(key) if found is not None else None
-        return "" if value is None else f" in {key}={value}"
+        group = target.group
+        wanted = [] if group is None else [*preferred_topology(group), *filter(None, (group.topology,))]
+        for key in wanted:
+            column = self._snapshot.columns.column(key)
+            used = {column.item(node) for node in self._decision.placed.values()}
+            if len(used) == 1 and min(used) >= 0:
+                name = next(
+                    name for name, at in self._snapshot.columns.values(key).of.items() if {at} == used
+                )
+                wider = "" if key == wanted[0] else f", and in no single {wanted[0]}"
+                return f" in {key}={name}{wider}"
+        return f", but in no single {wanted[0]}" if wanted else ""
 
     def _placements(self) -> Iterator[Placed]:
         volumes = self._volumes()

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from podium.schedulerplugin.arrays import Bools, Int64s, Rows
+from podium.schedulerplugin.arrays import Bools, Int32s, Int64s, Rows
 from podium.schedulerplugin.snapshot import Snapshot
 
 
@@ -31,18 +31,22 @@ CLUSTER = Domain("the cluster")
 
 
 class Topology:
-    """The domains of one node label (`key`) as the nodes are now, by number from 0 to below `size`.
+    """The domains of node labels (`keys`) as the nodes are now, by number from 0 to below `size`.
 
-    A number may belong to no node any more. `of` is the number of the domain of each node row, -1 for none.
+    The nodes of a domain have the same value of every label. A number may belong to no node any more. `of` is
+    the number of the domain of each node row, -1 for none. `numbers` are by name, in the order of names.
     """
 
-    def __init__(self, snapshot: Snapshot, key: str) -> None:
-        self.key = key
-        self.of = snapshot.columns.column(key)
-        values = snapshot.columns.values(key)
-        self.size = values.size
-        self.numbers = dict(sorted(values.of.items()))
-        self._names = {number: name for name, number in self.numbers.items()}
+    def __init__(self, snapshot: Snapshot, keys: tuple[str, ...]) -> None:
+        self.keys = keys
+        *others, last = keys
+        self.of, values = snapshot.columns.column(last), snapshot.columns.values(last)
+        self.size, names = values.size, {number: name for name, number in values.of.items()}
+        for key in others:
+            names, self.of = _crossed(snapshot, key, names, self.of)
+            self.size = len(names)
+        self.numbers = {name: number for number, name in sorted(names.items(), key=lambda each: each[1])}
+        self._names = names
         self.nodes = self.sums(np.ones(len(self.of), np.int64), np.arange(len(self.of)))
 
     def name(self, number: int) -> str:
@@ -64,3 +68,17 @@ class Topology:
     def counts(self, nodes: Rows) -> Counter[int]:
         """Return how many of these node rows are in each domain, -1 for none."""
         return Counter(self.of[nodes].tolist())
+
+
+def _crossed(
+    snapshot: Snapshot, key: str, names: dict[int, str], of: Int32s
+) -> tuple[dict[int, str], Int32s]:
+    """Return the domains of one label more: their names by number, and the number of each node row."""
+    column, values = snapshot.columns.column(key), snapshot.columns.values(key)
+    wider = {number: name for name, number in values.of.items()}
+    inside = (of >= 0) & (column >= 0)
+    pairs, numbers = np.unique(column[inside].astype(np.int64) * 2**32 + of[inside], return_inverse=True)
+    crossed = np.full(len(of), -1, np.int32)
+    crossed[inside] = numbers
+    named = {at: f"{wider[pair // 2**32]}/{names[pair % 2**32]}" for at, pair in enumerate(pairs.tolist())}
+    return named, crossed

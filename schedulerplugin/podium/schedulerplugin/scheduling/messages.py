@@ -14,7 +14,7 @@ of the first victim. Its readers need not know anything of the preemptor's names
 named by its UID. The same event has the same token in every process and every time.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Final, Literal, NamedTuple
 
@@ -27,6 +27,7 @@ from podium.api.membership import GroupKey
 from podium.api.meta import Condition, ObjectMeta, timed
 from podium.api.schedulable import Schedulable
 from podium.cluster.reader import ClusterReader
+from podium.groups.topology import not_preferred, straddling
 from podium.rules.podgroup import MAX_MESSAGE
 from podium.schedulerplugin.preemption.decision import Decision
 from podium.schedulerplugin.preemption.intents import BY_SCHEDULER, DISRUPTION_TARGET
@@ -38,14 +39,15 @@ POD_SCHEDULED = "PodScheduled"
 
 SCHEDULED = "Scheduled"
 UNSCHEDULABLE = "Unschedulable"
-# The condition of a group whose members do not run in one domain of its topology constraint, and its reason.
-STRADDLES, RELABELED = "MembersInSeveralDomains", "TopologyConstraint"
+# The condition of a group whose members do not run in one topology domain, and its reasons: the domain is
+# required, or only preferred.
+STRADDLES, REQUIRED, PREFERRED = "MembersInSeveralDomains", "TopologyConstraint", "PreferredTopology"
 # Not a lack of room: something cannot be evaluated.
 SCHEDULER_ERROR = "SchedulerError"
 
 
 class Attempt(NamedTuple):
-    """The result of an attempt at a group: `reason` is one of the three above."""
+    """The reason and message of a group's condition; the `reason` of an attempt is one of the three above."""
 
     reason: str
     message: str
@@ -92,13 +94,13 @@ def group_conditions(
     *,
     attempt: Attempt | None = None,
     target: str | None = None,
-    straddling: str = "",
+    spread: Attempt | None = None,
 ) -> tuple[Condition, ...]:
     """Return all conditions of ours that a group shall have; `stored` are those that it has.
 
     Without an `attempt` or a `target` (a message; empty ends the old one), the stored condition stays. A
     group that was scheduled once stays scheduled, whatever happens to its pods. A group that is scheduled
-    again is no target any more. `straddling` is the message if members do not run in one topology domain.
+    again is no target any more. `spread` is the reason and message if members run in several domains.
     """
     kind = _initially(group)
     had = {condition.type: condition for condition in stored}
@@ -111,11 +113,25 @@ def group_conditions(
         targeted = _settled(wanted, group.metadata, targeted, now)
     elif target is not None or (attempt is not None and attempt.reason == SCHEDULED):
         targeted = None
-    spread = None
-    if straddling:
-        wanted = Condition(STRADDLES, "True", RELABELED, straddling)
-        spread = _settled(wanted, group.metadata, had.get(STRADDLES), now)
-    return tuple(condition for condition in (scheduled, targeted, spread) if condition is not None)
+    straddles = None
+    if spread is not None:
+        wanted = Condition(STRADDLES, "True", *spread)
+        straddles = _settled(wanted, group.metadata, had.get(STRADDLES), now)
+    return tuple(condition for condition in (scheduled, targeted, straddles) if condition is not None)
+
+
+def spread_over_domains(view: ClusterReader, group: PodGroup, bound: Mapping[str, str]) -> Attempt | None:
+    """Return why the members of a group count as in several domains, None if they do not.
+
+    `bound` are the nodes of members, by name, that the view may not show yet.
+    """
+    for reason, message in (
+        (REQUIRED, straddling(view, group, bound)),
+        (PREFERRED, not_preferred(view, group, bound)),
+    ):
+        if message:
+            return Attempt(reason, message)
+    return None
 
 
 def ours(group: PodGroup) -> tuple[Condition, ...]:

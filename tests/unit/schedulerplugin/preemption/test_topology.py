@@ -7,10 +7,11 @@ from tests.support.filters import builders
 from tests.support.preemption.clusters import NOW
 from tests.support.preemption.scene import engine_of, gang, group, node, of, placed, planned, pod, victims
 
+from podium.groups.topology import PREFERRED_TOPOLOGY
 from podium.schedulerplugin.preemption.outcome import Outcome
 from podium.schedulerplugin.semantics import Semantics
 
-RACK = "example.com/rack"
+RACK, ZONE = "example.com/rack", "topology.kubernetes.io/zone"
 GPU = "example.com/gpu"
 
 
@@ -236,3 +237,71 @@ def test_a_pod_has_no_report_of_domains() -> None:
     assert (
         engine_of(node("n"), pod("high", 1, 5)).plan((builders.NS, "high"), NOW, domains=3).topology is None
     )
+
+
+def zoned(zone: str, name: str, nodes: int, cpu: int = 4) -> list[Any]:
+    """Make the nodes of a rack in a zone."""
+    return [node(f"{name}-{at}", cpu, labels={RACK: name, ZONE: zone}) for at in range(nodes)]
+
+
+def preferring(pods: int, keys: str = RACK, required: str = "", **kwargs: Any) -> list[Any]:
+    """Make a gang of pending pods that prefers one domain of the labels."""
+    annotations = {PREFERRED_TOPOLOGY: keys}
+    made = group("high", 5, kwargs.pop("least", pods), topology=required, annotations=annotations)
+    return [made, *gang("high", [None] * pods, 4, priority=5)]
+
+
+BOTH = [*zoned("east", "a", 2), *zoned("east", "b", 1), *zoned("west", "c", 2)]
+PREFERRED: dict[str, tuple[list[Any], list[Any], Outcome, list[str], list[str], str]] = {
+    "a free rack": (
+        [low("x", "a-0")], preferring(2), Outcome.FITS, ["c"], [], f" in {RACK}=c;"),
+    "a wider domain without a free rack": (
+        [low("x", "a-0"), low("y", "c-0"), low("z", "c-1")], preferring(2, f"{RACK},{ZONE}"),
+        Outcome.FITS, ["a", "b"], [], f" in {ZONE}=east, and in no single {RACK};"),
+    "any nodes without a free domain": (
+        [low("x", "a-0"), low("y", "b-0"), low("z", "c-1")], preferring(2, f"{RACK},{ZONE}"),
+        Outcome.FITS, ["a", "c"], [], f", but in no single {RACK};"),
+    "no eviction where wider room is free": (
+        [low("x", "a-0"), low("y", "c-0")], preferring(2), Outcome.FITS, ["a", "b"], [], ""),
+    "the rack among plans of equal harm": (
+        [low("x", "a-0"), low("y", "a-1"), low("z", "b-0", priority=9), low("w", "c-0"), low("v", "c-1")],
+        preferring(2), Outcome.FITS_AFTER_PREEMPTION, ["a"], ["x", "y"], f" in {RACK}=a after"),
+    "less harm before the rack": (
+        [low("x", "a-0", priority=4), low("y", "a-1"), low("z", "b-0"), low("w", "c-0", priority=4),
+         low("v", "c-1", priority=4)],
+        preferring(2), Outcome.FITS_AFTER_PREEMPTION, ["a", "b"], ["y", "z"], f"in no single {RACK}"),
+    "a rack inside the required zone": (
+        [low("x", "a-0"), low("y", "b-0")], preferring(2, RACK, ZONE), Outcome.FITS, ["c"], [], ""),
+    "no rack outside the required zone": (
+        [low("x", "a-0", priority=9), low("y", "c-0", priority=9)], preferring(2, RACK, ZONE),
+        Outcome.FITS, ["a", "b"], [], f" in {ZONE}=east, and in no single {RACK};"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("running", "members", "outcome", "used", "gone", "said"), PREFERRED.values(), ids=PREFERRED
+)
+def test_a_gang_with_a_preference_takes(  # noqa: PLR0917 - a case
+    running: list[Any], members: list[Any], outcome: Outcome, used: list[str], gone: list[str], said: str
+) -> None:
+    assert racks_of(*BOTH, *running, *members) == (outcome, used, gone)
+    assert said in planned(*BOTH, *running, *members, by=of("high")).message
+
+
+def test_a_later_member_prefers_the_rack_of_the_others() -> None:
+    members = gang("high", ["b-0", "c-0", None], 4, priority=5)
+    made = group("high", 5, 3, annotations={PREFERRED_TOPOLOGY: RACK})
+    outcome, used, _ = racks_of(*BOTH, made, *members)
+    assert (outcome, used) == (Outcome.FITS, ["c"])
+
+
+@pytest.mark.parametrize("semantics", [Semantics.V1_36, Semantics.V1_37])
+def test_kube_scheduler_knows_no_preference(semantics: Semantics) -> None:
+    objects = [*zoned("east", "a", 1), *zoned("east", "b", 1), low("x", "a-0"), low("y", "b-0")]
+    assert racks_of(*objects, *preferring(2), semantics=semantics)[1] == ["a", "b"]
+
+
+@pytest.mark.parametrize("keys", ["", ",", "no.such/label", f" {RACK} , {RACK}"])
+def test_a_preference_never_keeps_a_gang_waiting(keys: str) -> None:
+    objects = [*zoned("east", "a", 1), *zoned("east", "b", 1)]
+    assert racks_of(*objects, *preferring(2, keys))[0] is Outcome.FITS

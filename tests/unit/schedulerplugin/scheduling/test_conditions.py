@@ -229,10 +229,10 @@ def unit() -> Unit:
 def test_a_group_says_that_its_members_straddle_domains_until_they_do_not() -> None:
     """The sentence has a condition of its own, beside the others."""
     attempt = Attempt(SCHEDULED, "all run")
-    spread = group_conditions(group_with(), (), NOW, attempt=attempt, straddling="two racks")
+    spread = group_conditions(group_with(), (), NOW, attempt=attempt, spread=Attempt("Why", "two racks"))
     assert [(each.type, each.status, each.reason, each.message) for each in spread] == [
         (INITIALLY, "True", SCHEDULED, "all run"),
-        (STRADDLES, "True", "TopologyConstraint", "two racks"),
+        (STRADDLES, "True", "Why", "two racks"),
     ]
     assert [each.type for each in ours(group_with(*spread))] == [INITIALLY, STRADDLES]
     assert [each.type for each in group_conditions(group_with(), spread, NOW)] == [INITIALLY]

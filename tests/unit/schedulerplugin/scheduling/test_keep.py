@@ -149,7 +149,7 @@ def test_of_annotations_only_the_start_of_those_that_are_read_is_kept() -> None:
     grouped.metadata.annotations = {SHRINK: "true", CHECKPOINT: long, "team": long}
     of_group = transform(grouped).metadata.annotations or {}
     assert (set(metadata.annotations or ()), set(of_group)) == ({CHECKPOINT, MIRROR}, {SHRINK, CHECKPOINT})
-    assert max(map(len, [*(metadata.annotations or {}).values(), *of_group.values()])) == 256
+    assert max(map(len, [*(metadata.annotations or {}).values(), *of_group.values()])) == 1_024
     assert (checkpoint(metadata), of_group[SHRINK]) == (NO_CHECKPOINT, "true")
 
 

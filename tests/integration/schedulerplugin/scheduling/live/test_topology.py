@@ -6,6 +6,7 @@ import pytest
 from tests.support.scheduling.world import Sandbox, World
 from tests.support.scheduling.world import racks_used as racks
 
+from podium.groups.topology import PREFERRED_TOPOLOGY
 from podium.schedulerplugin.scheduling.messages import STRADDLES
 
 pytestmark = pytest.mark.server
@@ -60,6 +61,18 @@ def test_a_group_with_a_full_rack_names_the_rack(sandbox: Sandbox) -> None:
     sandbox.pod("gang-0", 4, 5, node="a0", group="gang")
     sandbox.pod("gang-1", 4, 5, group="gang")
     sandbox.until_message("gang-1", f"members of the group run in {sandbox.rack_key}=a")
+
+
+def test_a_gang_without_its_preferred_rack_says_so(sandbox: Sandbox) -> None:
+    """Free room in two racks is taken before an eviction in one."""
+    sandbox.rack("a", 2)
+    sandbox.rack("b", 1)
+    sandbox.pod("low", 4, 1, node="a0")
+    sandbox.group("gang", 5, 2, annotations={PREFERRED_TOPOLOGY: sandbox.rack_key})
+    assert racks(sandbox.until_bound(sandbox.members("gang", 2, 4, 5))) == {"a", "b"}
+    sandbox.until(lambda: STRADDLES in _conditions(sandbox), "the condition says so")
+    assert f"1 pod in {sandbox.rack_key}=b" in _conditions(sandbox)[STRADDLES]
+    assert sandbox.touched() == []
 
 
 def _conditions(sandbox: Sandbox) -> dict[str, str]:
