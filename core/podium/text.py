@@ -1,5 +1,6 @@
 """The wording of counts, lists of names and quoted messages, shared by conditions, findings and reports."""
 
+import re
 from collections.abc import Iterable, Sequence
 
 # Readers need a few names to recognise the case, and the total for its size.
@@ -44,3 +45,9 @@ def cut(text: str, limit: int) -> str:
 def one_line(text: str) -> str:
     """Return a message of another program as one line."""
     return " ".join(text.split())
+
+
+def natural(name: str) -> list[tuple[int, str]]:
+    """Return a key that sorts names by their numbers: `node-2` before `node-10`."""
+    found = re.findall(r"([0-9]{1,18})|([^0-9]+)", name)
+    return [(int(number), "") if number else (-1, words) for number, words in found]

@@ -16,6 +16,9 @@ from podium.text import count, listed
 # An annotation on a group: labels of nodes, joined by commas. Its pods share one value of the first label if
 # that is possible without more harm, else of the next one.
 PREFERRED_TOPOLOGY = f"{PODIUM_GROUP}/preferred-topology"
+# Annotations on a group: its members run in slices of so many pods, in the natural order of their names. The
+# pods of a slice share one value of the label.
+SLICE_SIZE, SLICE_TOPOLOGY = f"{PODIUM_GROUP}/slice-size", f"{PODIUM_GROUP}/slice-topology"
 # The most labels that count; each may need a plan of its own.
 MOST_PREFERRED = 3
 
@@ -25,6 +28,13 @@ def preferred_topology(group: PodGroup) -> tuple[str, ...]:
     text = (group.metadata.annotations or {}).get(PREFERRED_TOPOLOGY, "")
     keys = (key.strip() for key in text.split(","))
     return tuple(dict.fromkeys(key for key in keys if key and key != group.topology))[:MOST_PREFERRED]
+
+
+def slice_topology(group: PodGroup) -> tuple[str, int]:
+    """Return the label and the size of a group's slices; an empty label for a group without valid ones."""
+    annotations = group.metadata.annotations or {}
+    key, size = annotations.get(SLICE_TOPOLOGY, "").strip(), annotations.get(SLICE_SIZE, "").strip()
+    return (key, int(size)) if key and size.isascii() and size.isdigit() and int(size[:9]) > 0 else ("", 0)
 
 
 def running_domains(

@@ -27,6 +27,7 @@ from podium.api.schedulable import Taint
 Bools = npt.NDArray[np.bool_]
 Int32s = npt.NDArray[np.int32]
 Int64s = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
 # Row numbers, in the type that numpy uses for an index.
 Rows = npt.NDArray[np.intp]
 

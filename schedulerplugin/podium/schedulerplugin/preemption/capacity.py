@@ -16,7 +16,7 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from podium.schedulerplugin.arrays import Bools, Int64s, Rows
+from podium.schedulerplugin.arrays import Bools, Int32s, Int64s, Rows
 from podium.schedulerplugin.deadline import Deadline
 from podium.schedulerplugin.filters.chain import Chain
 from podium.schedulerplugin.filters.podaffinity import labels_of
@@ -62,9 +62,15 @@ class PodCapacity(Protocol):
         """Return how many pods of the preemptor have room."""
 
 
-def capacity(free: list[Int64s], kinds: list[PodKind]) -> PodCapacity:
-    """Return the capacity of nodes with so much `free` of each resource, by position."""
-    return OneKindCapacity(free, kinds[0]) if len(kinds) == 1 else MixedCapacity(free, kinds)
+def capacity(free: list[Int64s], pods: "PodKinds") -> PodCapacity:
+    """Return the capacity of nodes with so much `free` of each resource, by position.
+
+    For pods of several kinds it does not count slices.
+    """
+    if len(pods.kinds) > 1:
+        return MixedCapacity(free, pods.kinds)
+    (kind,) = pods.kinds
+    return OneKindCapacity(free, kind) if pods.slices is None else SlicedCapacity(free, kind, pods.slices)
 
 
 class OneKindCapacity:
@@ -115,6 +121,31 @@ class OneKindCapacity:
             fit = left[at] // amount
             slots = min(slots, fit)
         return max(slots, 0)
+
+
+class SlicedCapacity(OneKindCapacity):
+    """The room for equal pods in slices: whole slices by domain, and the last slice if it is smaller."""
+
+    def __init__(self, free: list[Int64s], kind: PodKind, slices: "SliceDomains") -> None:
+        super().__init__(free, kind)
+        self._size = slices.size
+        self._domain_of = slices.of.tolist()
+        self._by_domain: dict[int, int] = {}
+        for node, number in enumerate(self._domain_of):
+            self._by_domain[number] = self._by_domain.get(number, 0) + self._slots[node]
+        self._by_domain[-1] = 0
+
+    def pod_count(self) -> int:
+        """Return how many pods of the preemptor have room in slices."""
+        whole = sum(room // self._size for room in self._by_domain.values()) * self._size
+        return whole + max(room % self._size for room in self._by_domain.values())
+
+    def _changed(self, node: int) -> None:
+        before = self._slots[node]
+        super()._changed(node)
+        number = self._domain_of[node]
+        if number >= 0:
+            self._by_domain[number] += self._slots[node] - before
 
 
 # The effort of packing few nodes, and the numbers of nodes, times orders, that are few and many.
@@ -217,16 +248,40 @@ MOST_KINDS = 32
 _HOST = "kubernetes.io/hostname"
 
 
+class SliceDomains(NamedTuple):
+    """The size of the slices that pods are placed in, and the domain of each node position, -1 for none."""
+
+    size: int
+    of: Int32s
+
+    def in_slices(self, places: Int64s) -> int:
+        """Return how many pods have room in slices, with so many places on each node.
+
+        These are whole slices, and a last one that may be smaller.
+        """
+        rooms = self.by_domain(places)
+        return int((rooms // self.size).sum()) * self.size + int((rooms % self.size).max(initial=0))
+
+    def by_domain(self, places: Int64s) -> Int64s:
+        """Return the places in each domain."""
+        rooms = np.zeros(int(self.of.max(initial=-1)) + 1, np.int64)
+        inside = self.of >= 0
+        np.add.at(rooms, self.of[inside], places[inside])
+        return rooms
+
+
 class PodKinds(NamedTuple):
     """The pods to place by kind: `rows` of each, and the `kinds` over the positions of `nodes` (node rows).
 
-    `resources` are the positions of the resources that any of them requests.
+    `resources` are the positions of the resources that any of them requests. `slices` is None for pods that
+    are not placed in slices.
     """
 
     rows: list[list[int]]
     kinds: list[PodKind]
     nodes: Rows
     resources: list[int]
+    slices: SliceDomains | None = None
 
     def free(self, snapshot: Snapshot) -> list[Int64s]:
         """Return the free room of each resource by node, without preemption."""

@@ -41,6 +41,7 @@ from podium.schedulerplugin.preemption.dryrun import PreemptorPods
 from podium.schedulerplugin.preemption.intents import is_preempted
 from podium.schedulerplugin.preemption.outcome import Outcome
 from podium.schedulerplugin.preemption.planningstate import PlanningState
+from podium.schedulerplugin.preemption.slices import place_slices, slice_refusals
 from podium.schedulerplugin.preemption.target import PlacementTarget
 from podium.schedulerplugin.preemption.topology import CLUSTER, Domain
 from podium.schedulerplugin.preemption.units import Units
@@ -174,7 +175,9 @@ class Decider:
         return first._replace(target=found, placed=chosen.found.placed, chosen=chosen)
 
     def _chooser(self, found: PlacementTarget, nominated: Mapping[int, int] = {}) -> Chooser:
-        preemptor = PreemptorPods(found.rows, found.needed, found.priority, self._as_group(found), nominated)
+        preemptor = PreemptorPods(
+            *(found.rows, found.needed, found.priority, self._as_group(found), nominated, found.slices)
+        )
         return self._engine.chooser(preemptor, self._now, self._deadline)
 
     def _decide(self, found: PlacementTarget, *, known_not_to_fit: bool = False) -> Decision:
@@ -342,12 +345,18 @@ class Decider:
     def _place_there(
         self, found: PlacementTarget, nominated: Mapping[int, int]
     ) -> tuple[dict[int, int] | None, Refusals | None]:
-        snapshot = self._snapshot
+        snapshot, slices = self._snapshot, found.slices
         with snapshot.trial():
-            placed = self._placer.place_many(found.rows, nominated=nominated, deadline=self._deadline)
+            if slices is not None:
+                placed = place_slices(self._placer, slices, len(found.rows), self._deadline)
+            else:
+                placed = self._placer.place_many(found.rows, nominated=nominated, deadline=self._deadline)
             if len(placed) >= found.needed:
                 return placed, None
-            refusals = self._refusals(next(row for row in found.rows if row not in placed))
+            failed = next(row for row in found.rows if row not in placed)
+            refusals = self._refusals(failed)
+            if slices is not None:
+                return None, slice_refusals(self._placer, slices, failed, refusals)
         if self._semantics is Semantics.KEP:
             with snapshot.trial():
                 placed = place_packed(self._placer.chain, found.rows, found.needed, self._deadline)
@@ -381,23 +390,28 @@ class Decider:
                 if chain.fits(snapshot.shape_at(row), node):
                     snapshot.assume(row, node)
                     placed[row] = node
-            rest = [row for row in found.rows if row not in placed]
-            placed |= self._placer.place_many(rest, deadline=self._deadline)
+            placed |= self._place_others(found, placed)
         return placed if len(placed) >= found.needed else None
 
     def _place_rest(self, found: PlacementTarget, chosen: Chosen) -> dict[int, int]:
         """Return the placement with the members that no unit is evicted for, as far as there is room."""
         placed = dict(chosen.found.placed)
-        rest = [row for row in found.rows if row not in placed]
-        if not rest:
+        if len(placed) == len(found.rows):
             return placed
         snapshot = self._snapshot
         with snapshot.trial(), self._placer.chain.within(chosen.found.domain.nodes):
             snapshot.remove_many(self._units.all_members(chosen.found.victims))
             for row, node in placed.items():
                 snapshot.assume(row, node)
-            placed.update(self._placer.place_many(rest, deadline=self._deadline))
+            placed.update(self._place_others(found, placed))
         return placed
+
+    def _place_others(self, found: PlacementTarget, placed: Mapping[int, int]) -> dict[int, int]:
+        """Place and assume the pods that are not placed yet, as far as there is room."""
+        if found.slices is not None:
+            return place_slices(self._placer, found.slices, len(found.rows), self._deadline, placed)
+        rest = [row for row in found.rows if row not in placed]
+        return self._placer.place_many(rest, deadline=self._deadline)
 
     def _obstacles(self, chooser: Chooser, search: DomainSearch) -> Obstacles:
         """Return what refuses the preemptor even without all potential victims."""

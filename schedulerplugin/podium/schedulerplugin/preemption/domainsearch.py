@@ -18,7 +18,7 @@ import numpy as np
 
 from podium.api.podrequests import is_device
 from podium.groups.topology import preferred_topology
-from podium.schedulerplugin.arrays import Int64s
+from podium.schedulerplugin.arrays import Floats, Int64s
 from podium.schedulerplugin.deadline import Deadline
 from podium.schedulerplugin.filters.chain import Refusals
 from podium.schedulerplugin.placement import Placer
@@ -58,8 +58,14 @@ class DomainLevel:
         deadline: Deadline,
         keys: tuple[str, ...],
         only: int | None = None,
+        *,
+        preferred: bool = False,
     ) -> None:
-        """`only` is the number of the one domain that may be used; None for any."""
+        """`only` is the number of the one domain that may be used; None for any.
+
+        In a `preferred` topology the members may run in several domains.
+        """
+        self._preferred = preferred
         self._placer = placer
         self._snapshot = placer.snapshot
         self.found = found
@@ -139,8 +145,9 @@ class DomainLevel:
         self.pinned = bool(there)
         numbers = list(topology.numbers.values())
         if there:
-            most = max(there.values())
-            numbers = [number for number in numbers if there.get(number) == most][:1]
+            least = 1 if self._preferred else max(there.values())
+            numbers = [number for number in numbers if there.get(number, 0) >= least]
+            numbers = numbers if self._preferred else numbers[:1]
         yield from (number for number in numbers if topology.nodes[number])
 
     def by_packing(self) -> list[int]:
@@ -168,7 +175,7 @@ class DomainLevel:
             return enough if more is None else sorted(enough, key=lambda number: -more.item(number))
         return enough
 
-    def _packing(self, topology: Topology) -> "np.ndarray[tuple[int], np.dtype[np.float64]]":
+    def _packing(self, topology: Topology) -> Floats:
         """Return the used part of each domain with the group placed there, as a mean over resources."""
         snapshot, asked = self._snapshot, dict.fromkeys(SCORED_RESOURCES, 0)
         for row in self.found.rows:
@@ -261,7 +268,10 @@ class DomainSearch:
         """`only` is the number of the one domain of the first level that may be used; None for any."""
         self.found = found
         wanted = _levels(found, semantics)[: 1 if only is not None else None]
-        self.levels = [DomainLevel(placer, found, semantics, deadline, keys, only) for keys in wanted]
+        self.levels = [
+            DomainLevel(placer, found, semantics, deadline, keys, only, preferred=keys != wanted[-1])
+            for keys in wanted
+        ]
         straddling = self.levels[-1].straddling
         self.error = _straddling_error(straddling) if straddling and semantics is not Semantics.KEP else ""
 

@@ -19,9 +19,18 @@ from podium.schedulerplugin.arrays import Bools, Int32s, Int64s, Rows
 from podium.schedulerplugin.deadline import NEVER, Deadline
 from podium.schedulerplugin.overlay import Trial
 from podium.schedulerplugin.placement import Placer
-from podium.schedulerplugin.preemption.capacity import PodKinds, PodUsage, asked, kinds_of, place_packed
+from podium.schedulerplugin.preemption.capacity import (
+    PodKinds,
+    PodUsage,
+    SliceDomains,
+    asked,
+    kinds_of,
+    place_packed,
+)
 from podium.schedulerplugin.preemption.neighbours import Neighbours
-from podium.schedulerplugin.preemption.topology import CLUSTER, Domain
+from podium.schedulerplugin.preemption.slices import place_slices
+from podium.schedulerplugin.preemption.target import PodSlices
+from podium.schedulerplugin.preemption.topology import CLUSTER, Domain, Topology
 from podium.schedulerplugin.preemption.units import Units
 from podium.schedulerplugin.semantics import Semantics
 from podium.schedulerplugin.snapshot import Snapshot
@@ -33,7 +42,8 @@ _UNLIMITED = 2**100
 class PreemptorPods(NamedTuple):
     """Pods to place, in order, of which at least `needed` must be placed.
 
-    `nominated` gives the node rows that are reserved for some of the pods, and are tried first.
+    `nominated` gives the node rows that are reserved for some of the pods, and are tried first. `slices` are
+    those of a group whose members are placed in slices.
     """
 
     rows: tuple[int, ...]
@@ -41,6 +51,7 @@ class PreemptorPods(NamedTuple):
     priority: int
     group: bool = False
     nominated: Mapping[int, int] = {}
+    slices: PodSlices | None = None
 
 
 class DryRun:
@@ -86,6 +97,8 @@ class DryRun:
                 return None
             self.snapshot.assume(rows[0], domain.node)
             return {rows[0]: domain.node}
+        if self.preemptor.slices is not None:
+            return self._place_slices(self.preemptor.slices)
         enough = needed if self._semantics is Semantics.KEP else None
         with self.trial() as kept:
             placed = self._placer.place_many(
@@ -98,6 +111,15 @@ class DryRun:
             return None
         with self.trial() as kept:
             placed = place_packed(self._placer.chain, rows, needed, self.deadline)
+            if len(placed) < needed:
+                return None
+            kept.commit()
+        return placed
+
+    def _place_slices(self, slices: PodSlices) -> dict[int, int] | None:
+        needed = self.preemptor.needed
+        with self.trial() as kept:
+            placed = place_slices(self._placer, slices, needed, self.deadline)
             if len(placed) < needed:
                 return None
             kept.commit()
@@ -118,7 +140,12 @@ class DryRun:
         if domain.node is not None:
             within = np.zeros(len(self.snapshot.alive), np.bool_)
             within[domain.node] = True
-        return kinds_of(self._placer.chain, self.preemptor.rows, self.preemptor.needed, within)
+        found = kinds_of(self._placer.chain, self.preemptor.rows, self.preemptor.needed, within)
+        slices = self.preemptor.slices
+        if found is None or slices is None:
+            return found
+        topology = Topology(self.snapshot, (slices.key,))
+        return found._replace(slices=SliceDomains(slices.size, topology.of[found.nodes]))
 
     def fits(self) -> bool:
         """Return whether the preemptor can be placed in the cluster now."""

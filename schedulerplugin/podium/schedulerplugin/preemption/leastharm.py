@@ -15,9 +15,16 @@ from typing import NamedTuple
 
 import numpy as np
 
-from podium.schedulerplugin.arrays import Bools, Int64s, Rows
+from podium.schedulerplugin.arrays import Bools, Floats, Int64s, Rows
 from podium.schedulerplugin.preemption.budgets import BudgetIndex
-from podium.schedulerplugin.preemption.capacity import PodKinds, PodUsage, capacity, slots
+from podium.schedulerplugin.preemption.capacity import (
+    PodKind,
+    PodKinds,
+    PodUsage,
+    SliceDomains,
+    capacity,
+    slots,
+)
 from podium.schedulerplugin.preemption.dryrun import DryRun
 from podium.schedulerplugin.preemption.harm import weights, work_lost
 from podium.schedulerplugin.preemption.search import Candidate, Search
@@ -147,10 +154,16 @@ def _usefulness(pool: UnitPool, kinds: PodKinds) -> Int64s:
 def _enough(pool: UnitPool, kinds: PodKinds, away: Bools) -> bool:
     """Return whether there is room for all kinds, if each takes its share of the same nodes."""
     room = pool.room(away)
-    places = [int(slots(room, kind).sum()) for kind in kinds.kinds]
+    places = [_places(room, kind, kinds) for kind in kinds.kinds]
     if not all(places):
         return False
     return sum(kind.number / there for kind, there in zip(kinds.kinds, places, strict=True)) <= 1.0
+
+
+def _places(room: list[Int64s], kind: PodKind, kinds: PodKinds) -> int:
+    """Return how many pods of a kind have room, in slices if they are placed so."""
+    there = slots(room, kind)
+    return int(there.sum()) if kinds.slices is None else kinds.slices.in_slices(there)
 
 
 def _within_budgets(pool: UnitPool, units: Units, kinds: PodKinds, budgets: BudgetIndex) -> UnitPool:
@@ -197,12 +210,33 @@ def _on_cheapest_nodes(pool: UnitPool, units: Units, kinds: PodKinds, now: int) 
         order = np.argsort(price, kind="stable")
         order = order[gain[order] > 0]
         # All kinds may need the same nodes.
-        missing = max(kind.number - int(there.sum()), 0) * _TIMES * len(kinds.kinds)
+        missing = max(kind.number - _places(pool.free, kind, kinds), 0) * _TIMES * len(kinds.kinds)
+        if kinds.slices is not None:
+            chosen |= _in_cheapest_domains(price, gain, kinds.slices, missing)
+            continue
         width = int(np.searchsorted(np.cumsum(gain[order]), missing)) + 1
         chosen[order[: max(width, _NODES)]] = True
     kept = np.zeros(len(pool.leads), np.bool_)
     kept[pool.owner[chosen[pool.node]]] = True
     return pool.only(np.isin(pool.leads, units.with_surplus(pool.leads[kept])))
+
+
+def _in_cheapest_domains(price: Floats, gain: Int64s, slices: SliceDomains, missing: int) -> Bools:
+    """Return the nodes of the domains whose cheapest slice costs least, until enough places are gained."""
+    chosen = np.zeros(len(price), np.bool_)
+    domains = []
+    for number in range(int(slices.of.max(initial=-1)) + 1):
+        here = np.flatnonzero((slices.of == number) & (gain > 0))
+        here = here[np.argsort(price[here], kind="stable")]
+        width = int(np.searchsorted(np.cumsum(gain[here]), slices.size)) + 1
+        if len(here):
+            domains.append((float((price[here] * gain[here])[:width].sum()), here))
+    for _, here in sorted(domains, key=lambda each: each[0]):
+        if missing <= 0:
+            break
+        chosen[here] = True
+        missing -= int(gain[here].sum()) // slices.size * slices.size
+    return chosen
 
 
 # The number of placements in the binary search for the number of units that have to leave.
@@ -256,7 +290,7 @@ def _by_resources(
         return None
     pool = narrowed(pool_of(units, ordered, kinds), units, kinds, budgets, now)
     found, allowed = candidates(pool, units, kinds, budgets, now)
-    room = capacity(pool.room(np.ones(len(pool.leads), np.bool_)), kinds.kinds)
+    room = capacity(pool.room(np.ones(len(pool.leads), np.bool_)), kinds)
     victims = Search(found, room, dry_run.preemptor.needed, allowed, dry_run.deadline, effort=effort).least()
     return None if victims is None else pool.leads[victims]
 

@@ -5,7 +5,7 @@ decides everything that does not depend on a node. That is which pods wait, how 
 priority, and whether anything may be evicted for them.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import StrEnum
 from typing import NamedTuple
 
@@ -17,11 +17,12 @@ from podium.api.schedulable import Schedulable
 from podium.cluster.reader import ClusterReader, Name, name_of
 from podium.errors import PodiumError
 from podium.groups.divergence import Divergence, disagreement, doubt, measure_divergence
+from podium.groups.topology import slice_topology
 from podium.schedulerplugin.preemption.outcome import ObjectNamer
 from podium.schedulerplugin.semantics import Semantics
 from podium.schedulerplugin.settings import DivergencePolicy, Settings
 from podium.schedulerplugin.snapshot import Snapshot
-from podium.text import count, listed, some
+from podium.text import count, listed, natural, some
 
 # kube-scheduler's words.
 POLICY_NEVER = "not eligible due to preemptionPolicy=Never."
@@ -33,6 +34,21 @@ PREEMPT_FOR_ALL = f"{PODIUM_GROUP}/preempt-for-all-members"
 
 # The prefix of the gates that Kueue sets on pods and removes when it admits their workload.
 _KUEUE = "kueue.x-k8s.io/"
+
+
+class PodSlice(NamedTuple):
+    """Members that share a domain: the `rows` of those to be placed, and the node rows of those that run."""
+
+    rows: tuple[int, ...]
+    nodes: tuple[int, ...]
+
+
+class PodSlices(NamedTuple):
+    """The slices of a group, with the label (`key`) of their domains and the full `size`."""
+
+    key: str
+    size: int
+    slices: tuple[PodSlice, ...]
 
 
 class PlacementTarget(NamedTuple):
@@ -53,6 +69,7 @@ class PlacementTarget(NamedTuple):
     disputed: str = ""
     desired: int = 0
     running_nodes: tuple[int, ...] = ()
+    slices: PodSlices | None = None
 
 
 class Blocker(StrEnum):
@@ -181,11 +198,31 @@ def _group(
     if _forbids(group, ready, view.classes):
         preemption_barred = POLICY_NEVER
     desired = len(judged) if for_all else needed
-    nodes = (snapshot.node.item(snapshot.pod_row[name_of(pod)]) for pod in runs if group.topology)
+    nodes = (snapshot.node.item(snapshot.pod_row[name_of(pod)]) for pod in runs)
     return PlacementTarget(
         *(judged, needed, priority, preemption_barred, group, running, disputed, desired),
         tuple(node for node in nodes if node >= 0),
+        None if counts else _slices(snapshot, group, runs, judged),
     )
+
+
+def _slices(
+    snapshot: Snapshot, group: PodGroup, runs: Sequence[Pod], waiting: Sequence[int]
+) -> PodSlices | None:
+    """Return the slices of running pods and of waiting ones (rows); None for a group without slices."""
+    key, size = slice_topology(group)
+    if not key:
+        return None
+    rows = [*(snapshot.pod_row[name_of(pod)] for pod in runs), *waiting]
+    ordered = sorted(rows, key=lambda row: natural(name_of(snapshot.pod_at(row))[1]))
+    found, pending = [], set(waiting)
+    for first in range(0, len(ordered), size):
+        part = ordered[first : first + size]
+        nodes = (snapshot.node.item(row) for row in part if row not in pending)
+        found.append(
+            PodSlice(tuple(row for row in part if row in pending), tuple(node for node in nodes if node >= 0))
+        )
+    return PodSlices(key, size, tuple(found))
 
 
 def _disagreement(divergence: Divergence, members: list[Pod], settings: Settings) -> Unplaceable | None:

@@ -160,7 +160,7 @@ class GangHold:
             and group is not None
             and group.min_count is not None
             # The room that comes free may be in another domain than the next.
-            and not group.topology
+            and not (group.topology or wanted.slices)
             and wanted.needed > 1
             and all(engine.priority_of(row) <= wanted.priority for row in wanted.rows)
         )

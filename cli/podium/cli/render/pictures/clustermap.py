@@ -41,7 +41,7 @@ from podium.cli.render.pictures.use import (
     style_of,
 )
 from podium.cluster.reader import ClusterReader
-from podium.text import count, some
+from podium.text import count, natural, some
 
 # Maximum number of nodes as rows with names, and as blocks; docs/reports.md states these numbers.
 NAMED = 24
@@ -135,12 +135,6 @@ def cluster_map(view: ClusterReader) -> ClusterMap | None:
         nodes.append(NodeUse(name, resource, filled(parts_of(amounts[name]), capacity, rest), domain))
     nodes.sort(key=lambda node: (natural(node.domain), natural(node.name)))
     return ClusterMap(bands, nodes, label, len(view.nodes) - len(nodes))
-
-
-def natural(name: str) -> list[tuple[int, str]]:
-    """Return a key that sorts names by their numbers: `node-2` before `node-10`."""
-    found = re.findall(r"([0-9]{1,18})|([^0-9]+)", name)
-    return [(int(number), "") if number else (-1, words) for number, words in found]
 
 
 def _domain_label(nodes: Iterable[Node]) -> str:

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from podium.api.podrequests import CPU, is_device, pod_requests
-from podium.cli.render.pictures.clustermap import natural, row_boxes, span
+from podium.cli.render.pictures.clustermap import row_boxes, span
 from podium.cli.render.pictures.drawing import (
     WIDTH,
     Box,
@@ -35,7 +35,7 @@ from podium.cli.render.pictures.use import (
 )
 from podium.cluster.reader import ClusterReader, Name
 from podium.schedulerplugin.preemption.outcome import Plan
-from podium.text import count
+from podium.text import count, natural
 
 # Maximum number of rows, each for all nodes that look the same; docs/whatif.md states the number.
 ROWS = 24
