@@ -5,12 +5,13 @@ our own conditions). So a change is classified at once and cheaply, from the obj
 entries it could help is computed later, once for many changes.
 """
 
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping
 
 import numpy as np
 
-from podium.api.core import Namespace, PodDisruptionBudget, PriorityClass
-from podium.api.groups import PodGroup
+from podium.api.core import Namespace, Pod, PodDisruptionBudget, PriorityClass
+from podium.api.groups import DisruptionMode, PodGroup
 from podium.api.membership import GroupKey, key_of
 from podium.api.podrequests import resized
 from podium.api.schedulable import Schedulable, SchedulableNode
@@ -64,6 +65,9 @@ class Changes:
         # Those of them whose binds are in flight. Such a bind may succeed even if the node is deleted
         # meanwhile.
         self._binding: dict[Name, str] = {}
+        # The groups of those pods, and the number of binds of each group.
+        self._group_of_bind: dict[Name, GroupKey] = {}
+        self._groups_in_flight = Counter[GroupKey]()
 
     @property
     def binding(self) -> Mapping[Name, str]:
@@ -147,12 +151,17 @@ class Changes:
     def bind_sent(self, pod: Name, node: str) -> None:
         """Record a bind in flight: the pod counts on any node that has that name by then."""
         self._binding[pod] = node
+        found = self._engine.view.pods.get(pod)
+        group = group_of(self._engine.view, found) if found is not None else None
+        if group is not None:
+            self._group_of_bind[pod] = key_of(group)
+            self._groups_in_flight[key_of(group)] += 1
         self.count_on(pod, node)
 
     def bind_failed(self, pod: Name, node: str) -> None:
         """Record a failed bind: until now the pod took room from all others, and could not be evicted."""
         if self._binding.get(pod) == node:
-            del self._binding[pod]
+            self._end_bind(pod)
         row = self._engine.snapshot.row.get(node)
         if row is not None:
             self._hints.note_outranked(row, self._engine.priority_of(self._engine.snapshot.pod_row[pod]))
@@ -216,20 +225,52 @@ class Changes:
         if name is None or (name not in self._counted_on and name not in self._binding):
             return
         if after is None or after.finished or (before is not None and not _same_pod(before, after)):
-            if self._binding.pop(name, None):
+            if self._end_bind(name):
                 # The other pods of its decision may wait for claims together with it.
                 self.touched.update(
                     self._entry_pods.key(each) for each in (before, after) if each is not None
                 )
             self.count_on(name, "")
         elif _is_bound(after):
-            self._binding.pop(name, None)
+            self._end_bind(name)
             self.count_on(name, after.spec.nodeName or "")
             del self._counted_on[name]
             row = self._engine.snapshot.row.get(after.spec.nodeName or "")
             if row is not None:
                 # Until the bind was in the API server, no preemptor could evict the pod.
                 self._hints.note_victim(row, _lowest(self._engine, after))
+
+    def _end_bind(self, pod: Name) -> bool:
+        """Record that no bind of a pod is in flight any more; return whether one was."""
+        key = self._group_of_bind.pop(pod, None)
+        if key is not None:
+            self._groups_in_flight[key] -= 1
+            if not self._groups_in_flight[key]:
+                del self._groups_in_flight[key]
+                if _is_whole(self._engine.view.groups.get(key)):
+                    self._whole_settled(key)
+        return self._binding.pop(pod, None) is not None
+
+    def _whole_settled(self, key: GroupKey) -> None:
+        """Record that the members of a group may be evicted from now on, wherever they run.
+
+        A group that is evicted as a whole is no victim while a bind of a member is in flight.
+        """
+        row_of, node = self._engine.snapshot.pod_row, self._engine.snapshot.node
+        members = self._engine.view.members(key)
+        rows = (row_of.get((key.namespace, name)) for name in members)
+        nodes = {node.item(row) for row in rows if row is not None} - {PENDING}
+        if nodes:
+            lowest = _lowest(self._engine, next(iter(members.values())))
+            for each in nodes:
+                self._hints.note_victim(each, lowest)
+
+    def _survived(self, pod: Schedulable, row: int | None = None) -> int | None:
+        """Return what `survived_priority` does; a group with a bind in flight survives every preemptor."""
+        group = group_of(self._engine.view, pod)
+        if group is not None and _is_whole(group) and key_of(group) in self._groups_in_flight:
+            return None
+        return survived_priority(self._engine, pod, row)
 
     def _was_nominated(self, pod: Schedulable) -> bool:
         """Return whether another writer nominated a node for a pod.
@@ -283,14 +324,14 @@ class Changes:
         """Record that a pod frees room on a node; None for a pod that no preemptor could have evicted."""
         row = self._engine.snapshot.row.get(node)
         if row is not None:
-            level = None if pod is None else survived_priority(self._engine, pod)
+            level = None if pod is None else self._survived(pod)
             self._hints.note_room(row, level or 0, protected=level is None)
 
     def _leaving(self, pod: Schedulable) -> None:
         """Record that a pod will leave its node."""
         row = self._engine.snapshot.row.get(pod.spec.nodeName or "")
         if row is not None:
-            level = survived_priority(self._engine, pod, self._engine.snapshot.pod_row.get(pod_ref(pod).key))
+            level = self._survived(pod, self._engine.snapshot.pod_row.get(pod_ref(pod).key))
             self._hints.note_leaving(row, level or 0, protected=level is None)
 
     def _taken(self, pod: Schedulable) -> None:
@@ -326,7 +367,12 @@ class Changes:
                 self.count_on(pod, name)
 
 
-def _lowest(engine: LiveEngine, pod: Schedulable) -> int:
+def _is_whole(group: PodGroup | None) -> bool:
+    """Return whether the members of a group are evicted all together."""
+    return group is not None and group.disruption_mode is DisruptionMode.POD_GROUP
+
+
+def _lowest(engine: LiveEngine, pod: Pod) -> int:
     """Return the lowest priority that a pod may have as a victim: for a group, the lowest of any member."""
     group = group_of(engine.view, pod)
     if group is None:

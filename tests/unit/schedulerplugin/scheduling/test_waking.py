@@ -108,7 +108,21 @@ ALONE = apart("alone")
 STRICT = Settings(budgets=Budgets.STRICT, evict_only=PODIUM_SCHEDULER)
 BY_GROUP = Settings(divergence=DivergencePolicy.USE_GROUP_PRIORITY, evict_only=PODIUM_SCHEDULER)
 
+# The group is evicted as a whole, and not while the bind of a member to n2 is in flight.
+WHOLE = [
+    *(node("n1", 2), node("n2", 1), group("g", 0, 1, whole=True)),
+    *(running("g-0", group="g"), running("low")),
+]
+JOINS = [held(binds=True), comes(pod("g-1", 1, 0, group="g")), comes(HIGH)]
+
 CASES = {
+    "a member goes of a whole group while another is being bound": Case(WHOLE, [*JOINS, gone("g-0")], "high"),
+    "a member of a whole group is bound on another node": Case(
+        WHOLE, [*JOINS, lambda world: world.release()], "high"
+    ),
+    "the bind of a member of a whole group fails on another node": Case(
+        WHOLE, [*JOINS, lambda world: world.release(failed="500")], "high"
+    ),
     "a pod that is being bound is deleted": Case(
         [node("n1", 1), pod("a")], [held(binds=True), comes(pod("b")), gone("a")], "b"
     ),
