@@ -19,6 +19,9 @@ PREFERRED_TOPOLOGY = f"{PODIUM_GROUP}/preferred-topology"
 # Annotations on a group: its members run in slices of so many pods, in the natural order of their names. The
 # pods of a slice share one value of the label.
 SLICE_SIZE, SLICE_TOPOLOGY = f"{PODIUM_GROUP}/slice-size", f"{PODIUM_GROUP}/slice-topology"
+# Annotations on a group: groups of a namespace with one name of a set, as the replicas of a server, go to
+# different values of the label as far as possible.
+SPREAD_SET, SPREAD_TOPOLOGY = f"{PODIUM_GROUP}/spread-set", f"{PODIUM_GROUP}/spread-topology"
 # The most labels that count; each may need a plan of its own.
 MOST_PREFERRED = 3
 
@@ -35,6 +38,13 @@ def slice_topology(group: PodGroup) -> tuple[str, int]:
     annotations = group.metadata.annotations or {}
     key, size = annotations.get(SLICE_TOPOLOGY, "").strip(), annotations.get(SLICE_SIZE, "").strip()
     return (key, int(size)) if key and size.isascii() and size.isdigit() and int(size[:9]) > 0 else ("", 0)
+
+
+def spread_topology(group: PodGroup) -> tuple[str, str]:
+    """Return the label over which a group and those of its set spread, and the set; empty for none."""
+    annotations = group.metadata.annotations or {}
+    key, name = (annotations.get(each, "").strip() for each in (SPREAD_TOPOLOGY, SPREAD_SET))
+    return (key, name) if key and name else ("", "")
 
 
 def running_domains(

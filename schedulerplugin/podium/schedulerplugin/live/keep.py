@@ -34,7 +34,13 @@ from podium.api.storage import (
     VolumeAttachment,
 )
 from podium.cluster.state import Readable, Storage
-from podium.groups.topology import PREFERRED_TOPOLOGY, SLICE_SIZE, SLICE_TOPOLOGY
+from podium.groups.topology import (
+    PREFERRED_TOPOLOGY,
+    SLICE_SIZE,
+    SLICE_TOPOLOGY,
+    SPREAD_SET,
+    SPREAD_TOPOLOGY,
+)
 from podium.schedulerplugin.preemption.target import PREEMPT_FOR_ALL
 from podium.schedulerplugin.preemption.units import PREEMPTION_CLASS, SHRINK
 from podium.schedulerplugin.progress import CHECKPOINT
@@ -59,6 +65,8 @@ _OF_GROUPS = (
     SHRINK,
     SLICE_SIZE,
     SLICE_TOPOLOGY,
+    SPREAD_SET,
+    SPREAD_TOPOLOGY,
 )
 _LONGEST_VALUE = 1_024
 # The annotations of each kind of storage that are read, and whether its labels are.

@@ -10,7 +10,7 @@ the best score. A group whose members differ may find no place in that order, an
 small member takes the only empty node. Then its members are packed, and every filter checks the result.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import permutations
 from typing import NamedTuple, Protocol
 
@@ -46,11 +46,14 @@ class PodKind(NamedTuple):
 class PodCapacity(Protocol):
     """The room for a preemptor while units leave and return.
 
-    `step` is roughly what an answer costs. `unlimited` says that more pods than are wanted are counted.
+    `step` is roughly what an answer costs. `unlimited` says that more pods than are wanted are counted, and
+    `additive` that each node counts alone. `areas` return the area of a node whose room counts together.
     """
 
     step: int
     unlimited: bool
+    additive: bool
+    areas: tuple[Callable[[int], int], ...]
 
     def remove(self, pods: Sequence[PodUsage]) -> None:
         """Free the room of these pods."""
@@ -77,7 +80,8 @@ class OneKindCapacity:
     """The capacity for pods that are alike: exact where nothing but resources and nodes decide."""
 
     step = 1
-    unlimited = True
+    unlimited = additive = True
+    areas: tuple[Callable[[int], int], ...] = (int,)
 
     def __init__(self, free: list[Int64s], kind: PodKind) -> None:
         self._most = kind.most
@@ -126,10 +130,13 @@ class OneKindCapacity:
 class SlicedCapacity(OneKindCapacity):
     """The room for equal pods in slices: whole slices by domain, and the last slice if it is smaller."""
 
+    additive = False
+
     def __init__(self, free: list[Int64s], kind: PodKind, slices: "SliceDomains") -> None:
         super().__init__(free, kind)
         self._size = slices.size
-        self._domain_of = slices.of.tolist()
+        self._domain_of: list[int] = slices.of.tolist()
+        self.areas = (int, self._domain_of.__getitem__)
         self._by_domain: dict[int, int] = {}
         for node, number in enumerate(self._domain_of):
             self._by_domain[number] = self._by_domain.get(number, 0) + self._slots[node]
@@ -155,7 +162,8 @@ _PACKING, _FEW_NODES, _MANY_NODES = 5, 512, 2_048
 class MixedCapacity:
     """The capacity for pods of several kinds: how many a packing finds room for."""
 
-    unlimited = False
+    unlimited = additive = False
+    areas: tuple[Callable[[int], int], ...] = (int,)
 
     def __init__(self, free: list[Int64s], kinds: list[PodKind]) -> None:
         self._free = np.array(free, np.int64).reshape(len(free), len(kinds[0].nodes))

@@ -223,7 +223,8 @@ class Decider:
 
     def _search(self, found: PlacementTarget) -> DomainSearch:
         """Return the topology domains for pods; the cluster is the only one without a constraint."""
-        return DomainSearch(self._placer, found, self._semantics, self._deadline, self._only)
+        peers = self._engine.spread_peers(found.group) if found.group is not None else ()
+        return DomainSearch(self._placer, found, self._semantics, self._deadline, self._only, peers=peers)
 
     def _fits_once_detached(self, search: DomainSearch) -> bool:
         """Return whether the pods fit once volumes are detached whose pods are gone."""

@@ -11,14 +11,14 @@ kube-scheduler 1.37 tries all domains and takes the highest sum of two scores: M
 memory, and the number of placed members. It takes any of equal domains; here it is the first by name.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from podium.api.podrequests import is_device
-from podium.groups.topology import preferred_topology
-from podium.schedulerplugin.arrays import Floats, Int64s
+from podium.groups.topology import preferred_topology, spread_topology
+from podium.schedulerplugin.arrays import Floats, Int64s, Rows
 from podium.schedulerplugin.deadline import Deadline
 from podium.schedulerplugin.filters.chain import Refusals
 from podium.schedulerplugin.placement import Placer
@@ -60,12 +60,15 @@ class DomainLevel:
         only: int | None = None,
         *,
         preferred: bool = False,
+        peers: Sequence[Rows] = (),
     ) -> None:
         """`only` is the number of the one domain that may be used; None for any.
 
-        In a `preferred` topology the members may run in several domains.
+        In a `preferred` topology the members may run in several domains. `peers` are the node rows of each
+        group from which this one keeps away.
         """
         self._preferred = preferred
+        self._peers = peers
         self._placer = placer
         self._snapshot = placer.snapshot
         self.found = found
@@ -151,12 +154,13 @@ class DomainLevel:
         yield from (number for number in numbers if topology.nodes[number])
 
     def by_packing(self) -> list[int]:
-        """Return the domains by their use with the group, best first; none without a constraint."""
+        """Return the domains with the fewest peers, then by their use with the group; none without one."""
         topology = self.topology
         if topology is None:
             return []
         numbers = np.array(self._numbers, np.intp)
-        order = np.lexsort((topology.nodes[numbers], -self._packing(topology)[numbers]))
+        packing, peers = -self._packing(topology)[numbers], self._beside_peers(topology)[numbers]
+        order = np.lexsort((topology.nodes[numbers], packing, peers))
         best: list[int] = numbers[order].tolist()
         return best
 
@@ -174,6 +178,21 @@ class DomainLevel:
             more = None if every is None else self._members(every, every.free(self._snapshot))
             return enough if more is None else sorted(enough, key=lambda number: -more.item(number))
         return enough
+
+    def _beside_peers(self, topology: Topology) -> Int64s:
+        """Return for each domain how many peers run in the domain of the spread label around it."""
+        found = np.zeros(topology.size, np.int64)
+        if not self._peers or self.found.group is None:
+            return found
+        column = self._snapshot.columns.column(spread_topology(self.found.group)[0])
+        peers = np.zeros(int(column.max(initial=-1)) + 2, np.int64)
+        for nodes in self._peers:
+            peers[np.unique(column[nodes])] += 1
+        # The last place is that of nodes without the label.
+        peers[-1] = 0
+        inside = topology.of >= 0
+        np.maximum.at(found, topology.of[inside], peers[column[inside]])
+        return found
 
     def _packing(self, topology: Topology) -> Floats:
         """Return the used part of each domain with the group placed there, as a mean over resources."""
@@ -264,12 +283,16 @@ class DomainSearch:
         semantics: Semantics,
         deadline: Deadline,
         only: int | None = None,
+        *,
+        peers: Sequence[Rows] = (),
     ) -> None:
         """`only` is the number of the one domain of the first level that may be used; None for any."""
         self.found = found
         wanted = _levels(found, semantics)[: 1 if only is not None else None]
         self.levels = [
-            DomainLevel(placer, found, semantics, deadline, keys, only, preferred=keys != wanted[-1])
+            DomainLevel(
+                placer, found, semantics, deadline, keys, only, preferred=keys != wanted[-1], peers=peers
+            )
             for keys in wanted
         ]
         straddling = self.levels[-1].straddling
@@ -295,8 +318,12 @@ def _levels(found: PlacementTarget, semantics: Semantics) -> list[tuple[str, ...
     if group is None or semantics is Semantics.PODS:
         return [()]
     required = (group.topology,) if group.topology else ()
-    preferred = preferred_topology(group) if semantics is Semantics.KEP else ()
-    return [*((*required, key) for key in preferred), required]
+    if semantics is not Semantics.KEP:
+        return [required]
+    preferred = preferred_topology(group)
+    # A replica that spreads over domains is in one of them.
+    spread = spread_topology(group)[0] if not required and not preferred else ""
+    return [*((*required, key) for key in preferred or filter(None, (spread,))), required]
 
 
 def _straddling_error(names: tuple[str, ...]) -> str:

@@ -19,6 +19,7 @@ from podium.api.podrequests import LATEST
 from podium.api.schedulable import Schedulable
 from podium.api.storage import VolumeAttachment
 from podium.cluster.reader import ClusterReader, Name, name_of
+from podium.groups.topology import spread_topology
 from podium.schedulerplugin.arrays import Int32s, Rows
 from podium.schedulerplugin.deadline import NEVER, Deadline
 from podium.schedulerplugin.placement import Placer
@@ -69,6 +70,8 @@ class PlanningState:
         )
         self.budgets = BudgetIndex(self.snapshot, None if intents is None else intents.disruptions)
         self._groups = GroupIndex[GroupKey]()
+        # The groups of each set that spreads over domains, by namespace and name of the set.
+        self._spread_sets: dict[tuple[str, str], set[GroupKey]] = {}
         # By the UID of the DaemonSet that pods name as their controller.
         self._daemons = GroupIndex[str]()
         self._grouped = unit_rule(self.settings.semantics, for_group=False).member_priority
@@ -83,6 +86,8 @@ class PlanningState:
         self.snapshot.observe(self._moved, many=self._moved_many)
         for obj in _objects(view):
             self.apply(None, obj)
+        for group in view.groups.values():
+            self._note_set(None, group)
         self.snapshot.distinguish_labels()
 
     def apply(self, before: object, after: object) -> None:
@@ -102,6 +107,7 @@ class PlanningState:
         match changed:
             case PodGroup() as group:
                 key = key_of(group)
+                self._note_set(before, after)
                 rows = self._groups.rows.get(key, ())
                 self._touch(rows)
                 for row in rows:
@@ -253,6 +259,28 @@ class PlanningState:
             # A slot that is taken makes no room.
             (self._cache.clear_plans if before is None else self._cache.clear)()
         self.snapshot.apply(before, after)
+
+    def spread_peers(self, group: PodGroup) -> list[Rows]:
+        """Return the node rows of each other group in the set of a group."""
+        name = spread_topology(group)[1]
+        peers = self._spread_sets.get((group.ref.namespace, name), set()) - {key_of(group)} if name else ()
+        node = self.snapshot.node
+        rows = (np.fromiter(self._groups.rows.get(key, ()), np.intp) for key in sorted(peers))
+        return [there[there >= 0].astype(np.intp) for there in (node[each] for each in rows)]
+
+    def _note_set(self, before: object, after: object) -> None:
+        """Record the set in which a group spreads."""
+        for group, present in ((before, False), (after, True)):
+            name = spread_topology(group)[1] if isinstance(group, PodGroup) else ""
+            if not name or not isinstance(group, PodGroup):
+                continue
+            at = group.ref.namespace, name
+            if present:
+                self._spread_sets.setdefault(at, set()).add(key_of(group))
+                continue
+            self._spread_sets[at].discard(key_of(group))
+            if not self._spread_sets[at]:
+                del self._spread_sets[at]
 
     def _apply_owner(self, before: str, after: str) -> None:
         """Apply a change of an owner of pods, by UID (empty for none): only its existence matters."""

@@ -193,7 +193,10 @@ class Search:
         return False
 
     def _groups(self) -> Iterator[tuple[list[int], bool]]:
-        """Yield sets of units to take instead of others (one, all of a node, two), and whether it is two."""
+        """Yield sets of units to take instead of others, and whether it is two.
+
+        These are each one, all of a node or of a slice's domain, and every two.
+        """
         top = max((self._candidates[at].priority for at in self._evicted), default=None)
         if top is None:
             return
@@ -204,13 +207,14 @@ class Search:
         ]
         staying.sort(key=self._by_price, reverse=True)
         yield from (([at], False) for at in staying)
-        by_node: dict[int, list[int]] = {}
-        for at in staying:
-            for node in sorted({node for node, _ in self._candidates[at].usage}):
-                by_node.setdefault(node, []).append(at)
-        several = [each for each in by_node.values() if len(each) > 1]
-        several.sort(key=lambda each: sum(self._candidates[at].weight for at in each))
-        yield from ((each, False) for each in several)
+        for area in self._capacity.areas:
+            by_area: dict[int, list[int]] = {}
+            for at in staying:
+                for number in sorted({area(node) for node, _ in self._candidates[at].usage}):
+                    by_area.setdefault(number, []).append(at)
+            several = [each for each in by_area.values() if len(each) > 1]
+            several.sort(key=lambda each: sum(self._candidates[at].weight for at in each))
+            yield from ((each, False) for each in several)
         yield from ((list(each), True) for each in combinations(staying, 2))
 
     def _exchange(self, group: list[int], *, pair: bool) -> bool:
@@ -220,7 +224,7 @@ class Search:
         group = list(dict.fromkeys([*group, *above]))
         for at in group:
             self._evict(at)
-        if pair and self._capacity.pod_count() == room and self._capacity.unlimited:
+        if pair and self._capacity.pod_count() == room and self._capacity.additive:
             # Two that make room for no pod more rarely let a third return.
             for at in group:
                 self._put_back(at)

@@ -7,7 +7,7 @@ from typing import Any
 from unittest.mock import patch
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from tests.support.preemption.clusters import NOW
 from tests.support.preemption.scene import engine_of, gang, group, node, of, placed, planned, victims
@@ -110,6 +110,7 @@ def test_a_narrowed_search_keeps_whole_domains(free: int) -> None:
     pods=st.integers(1, 6),
     size=st.integers(1, 4),
 )
+@example(rooms=[1, 0], lower=[2, 3, 0, 0], pods=3, size=4)
 def test_a_plan_exists_exactly_when_slices_fit(
     rooms: list[int], lower: list[int], pods: int, size: int
 ) -> None:

@@ -7,7 +7,7 @@ from tests.support.filters import builders
 from tests.support.preemption.clusters import NOW
 from tests.support.preemption.scene import engine_of, gang, group, node, of, placed, planned, pod, victims
 
-from podium.groups.topology import PREFERRED_TOPOLOGY
+from podium.groups.topology import PREFERRED_TOPOLOGY, SPREAD_SET, SPREAD_TOPOLOGY
 from podium.schedulerplugin.preemption.outcome import Outcome
 from podium.schedulerplugin.semantics import Semantics
 
@@ -305,3 +305,44 @@ def test_kube_scheduler_knows_no_preference(semantics: Semantics) -> None:
 def test_a_preference_never_keeps_a_gang_waiting(keys: str) -> None:
     objects = [*zoned("east", "a", 1), *zoned("east", "b", 1)]
     assert racks_of(*objects, *preferring(2, keys))[0] is Outcome.FITS
+
+
+def spreading(name: str, nodes: list[str | None], key: str = ZONE, **fields: Any) -> list[Any]:
+    """Make a group of the set `web` that spreads over zones."""
+    annotations = {SPREAD_TOPOLOGY: key, SPREAD_SET: "web"}
+    made = group(name, 5, len(nodes), annotations=annotations, **fields)
+    return [made, *gang(name, nodes, 1, priority=5)]
+
+
+SPREAD: dict[str, tuple[list[Any], list[str]]] = {
+    "the zone without a replica": ([spreading("w0", ["a-0"])], ["c"]),
+    "the zone with fewer replicas": (
+        [spreading("w0", ["a-0"]), spreading("w1", ["c-0"]), spreading("w2", ["c-1"])], ["b"]),
+    "a zone with a replica if no other has room": (
+        [spreading("w0", ["c-0"]), [low(f"x{at}", f"{at}") for at in ("a-0", "a-1", "b-0")]], ["c"]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("others", "used"), SPREAD.values(), ids=SPREAD)
+def test_a_replica_takes(others: list[list[Any]], used: list[str]) -> None:
+    assert racks_of(*BOTH, *(each for some in others for each in some), *spreading("high", [None]))[1] == used
+
+
+def test_a_replica_that_needs_a_rack_keeps_away_from_the_zone_of_others() -> None:
+    """Rack b packs as well as rack c, and its zone has a replica."""
+    others = spreading("w0", ["a-0"])
+    wanted = spreading("high", [None, None], topology=RACK)
+    assert racks_of(*BOTH, *others, *wanted)[1] == ["c"]
+
+
+def test_replicas_of_another_set_or_namespace_do_not_count() -> None:
+    other = group("w0", 5, 1, annotations={SPREAD_TOPOLOGY: ZONE, SPREAD_SET: "other"})
+    members = gang("w0", ["c-0"], 1, priority=5)
+    engine = engine_of(*BOTH, other, *members, *spreading("high", [None]))
+    assert engine.spread_peers(spreading("high", [None])[0]) == []
+    engine.apply(other, spreading("w0", [])[0])
+    assert [each.tolist() for each in engine.spread_peers(spreading("high", [None])[0])] == [
+        [engine.snapshot.row["c-0"]]
+    ]
+    engine.apply(spreading("w0", [])[0], None)
+    assert engine.spread_peers(spreading("high", [None])[0]) == []
