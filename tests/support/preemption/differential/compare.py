@@ -7,7 +7,7 @@ that was tried gave kube-scheduler's answer.
 """
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import NamedTuple
 
@@ -26,6 +26,8 @@ from podium.schedulerplugin import Engine, Outcome, Plan, Semantics, Settings, p
 from podium.schedulerplugin.settings import DivergencePolicy
 
 _POLICIES = {"1.36": DivergencePolicy.USE_GROUP_PRIORITY, "1.37": DivergencePolicy.HOLD}
+# Returns the orders to try for a case and its objects: first the likely ones, then others.
+Orders = Callable[[Recorded, Sequence[Object]], tuple[Sequence[TieOrder], Sequence[TieOrder]]]
 _ENDS = {Outcome.FITS: "bound", Outcome.FITS_AFTER_PREEMPTION: "preempts"}
 # The refusal of a node that belongs to another case.
 _ANYWHERE = {
@@ -76,18 +78,19 @@ class Compared(NamedTuple):
         return "\n".join([*lines, f"  server: {self.server}", *(f"  podium: {each}" for each in self.ours)])
 
 
-def compared(header: Header, recorded: Recorded) -> Compared:
-    """Compare one case; only the recording and the engine decide the result."""
+def compared(header: Header, recorded: Recorded, orders: Orders = chances) -> Compared:
+    """Compare one case; only the recording, the engine and the orders that are tried decide the result."""
     whole = [*header.classes, *recorded.objects]
     answer = recorded.answer
     grouped = recorded.preemptor[0] == "PodGroup"
     if grouped and answer.bound:
-        return _bound(header, recorded, whole)
+        return _bound(header, recorded, whole, orders)
     nodes = answer.nominated or answer.bound
     # 1.36 does not publish where it plans to place a group; a waiting pod may keep an old nomination.
     if recorded.end == "waits" or (grouped and header.minor == "1.36"):
         nodes = {}
-    return _among(header, recorded, whole, _seen(recorded.end, nodes, answer.victims, answer.volumes))
+    server = _seen(recorded.end, nodes, answer.victims, answer.volumes)
+    return _among(header, recorded, whole, server, orders)
 
 
 def _seen(
@@ -97,18 +100,18 @@ def _seen(
     return Seen(end, tuple(sorted(nodes.values())), tuple(victims), tuple(written))
 
 
-def _bound(header: Header, recorded: Recorded, whole: Sequence[Object]) -> Compared:
+def _bound(header: Header, recorded: Recorded, whole: Sequence[Object], orders: Orders) -> Compared:
     """Compare a group of which some members fitted at once; the others were handled afterwards.
 
     Whether that had happened when the answer was read depends on timing. So a missing nomination proves
     nothing.
     """
     answer = recorded.answer
-    fits = _among(header, recorded, whole, _seen("bound", answer.bound, ()))
+    fits = _among(header, recorded, whole, _seen("bound", answer.bound, ()), orders)
     if not answer.nominated or not fits.agrees:
         return fits
     later = [_running(each, answer.bound) for each in whole]
-    return _among(header, recorded, later, _seen("preempts", answer.nominated, answer.victims))
+    return _among(header, recorded, later, _seen("preempts", answer.nominated, answer.victims), orders)
 
 
 def _running(stored: Object, bound: Mapping[str, str]) -> Object:
@@ -119,7 +122,9 @@ def _running(stored: Object, bound: Mapping[str, str]) -> Object:
     return {**stored, "spec": {**stored["spec"], "nodeName": node}}
 
 
-def _among(header: Header, recorded: Recorded, objects: Sequence[Object], server: Seen) -> Compared:
+def _among(
+    header: Header, recorded: Recorded, objects: Sequence[Object], server: Seen, orders: Orders
+) -> Compared:
     """Return the server's answer if it is among ours, or the explanation that makes ours equal."""
     ours: dict[Seen, None] = {}
     changed = {
@@ -127,7 +132,7 @@ def _among(header: Header, recorded: Recorded, objects: Sequence[Object], server
         for each in EXPLAINED
         if each.minor == header.minor and (cluster := each.without(recorded, objects)) is not None
     }
-    for part in chances(recorded, objects):
+    for part in orders(recorded, objects):
         ours |= dict.fromkeys(_tried(header, recorded, objects, server, part))
         if server in ours:
             return Compared(recorded, server, tuple(ours), None)

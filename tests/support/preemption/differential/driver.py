@@ -53,11 +53,18 @@ MERGE = "application/merge-patch+json"
 
 
 def record(
-    server: Server, seed: int, indices: Sequence[int], *, gates: bool = True, make: Maker = case
+    server: Server,
+    seed: int,
+    indices: Sequence[int],
+    *,
+    gates: bool = True,
+    more: Sequence[str] = (),
+    make: Maker = case,
 ) -> Recording:
     """Record the answers of a server's scheduler to these cases; the server must have no other user.
 
-    Without its gates the scheduler does not know groups. `make` makes the cases.
+    Without its gates the scheduler does not know groups. `more` are further feature gates of the scheduler,
+    such as "Gate=true". `make` makes the cases.
     """
     release = server.release
     classes = [_create_class(server, name) for name in CLASSES]
@@ -66,17 +73,19 @@ def record(
     size = _BATCH if gates else _LONE_BATCH
     for first in range(0, len(indices), size):
         batch = [make(seed, index, release.minor) for index in indices[first : first + size]]
-        cases += _answered(server, batch, gates=gates)
+        cases += _answered(server, batch, gates=gates, more=more)
         print(f"{release.version}: {len(cases)} of {len(indices)}", file=sys.stderr, flush=True)  # noqa: T201 - minutes
     header = Header(minor=release.minor, version=release.version, seed=seed, gates=gates, classes=classes)
     return Recording(header=header, cases=cases)
 
 
-def _answered(server: Server, batch: Sequence[Case], *, gates: bool) -> list[Recorded]:
+def _answered(
+    server: Server, batch: Sequence[Case], *, gates: bool, more: Sequence[str]
+) -> list[Recorded]:
     """Create a batch on the server, run the scheduler, and clear the cluster."""
     before = [_put(server, each) for each in batch]
     now = datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
-    with _scheduler(server, gates=gates):
+    with _scheduler(server, gates=gates, more=more):
         _await(server)
         # A scheduler that stops gives up the pods that wait for their volumes.
         answers = [_answer(server, each) for each in batch]
@@ -130,13 +139,13 @@ def _owned(wanted: Object, uids: Mapping[str, str]) -> Object:
 
 
 @contextlib.contextmanager
-def _scheduler(server: Server, *, gates: bool) -> Iterator[None]:
+def _scheduler(server: Server, *, gates: bool, more: Sequence[str]) -> Iterator[None]:
     """Run the release's scheduler beside its API server."""
     settings = msgspec.structs.replace(server.settings, controllers=True, workload_api=gates)
     stages = packagedata.folder("controlplane") / "kwok" / "stages.yaml"
     arguments = (
         *commands(settings, stages)[_SCHEDULER],
-        "--feature-gates=SchedulerAsyncPreemption=false",
+        f"--feature-gates={','.join(('SchedulerAsyncPreemption=false', *more))}",
         # Twenty victims would take half a second by default.
         "--kube-api-qps=1000",
         "--kube-api-burst=2000",

@@ -47,10 +47,10 @@ class Case(NamedTuple):
 
 def case(seed: int, index: int, minor: str) -> Case:
     """Make case number `index` of a seed, in the words of a minor ("1.36")."""
-    return _Maker(random.Random(f"{seed}/{index}"), f"case-{index}", minor).make()
+    return CaseMaker(random.Random(f"{seed}/{index}"), f"case-{index}", minor).make()
 
 
-class _Maker:
+class CaseMaker:
     """Builds one case; the order of random choices is the same for each minor."""
 
     def __init__(self, dice: random.Random, name: str, minor: str) -> None:
@@ -93,7 +93,7 @@ class _Maker:
                 "pods": str(pods),
                 **({GPU: str(self.dice.choice((2, 4)))} if self.has_gpus else {}),
             }
-            labels = {CASE_LABEL: self.name, "zone": f"zone-{number % 3}", HOST: f"{self.name}-{number:02}"}
+            labels = self.labels(f"{self.name}-{number:02}", f"zone-{number % 3}")
             taints = []
             if self.chance(0.12):
                 taints.append({"key": "dedicated", "value": "yes", "effect": "NoSchedule"})
@@ -112,6 +112,9 @@ class _Maker:
             made.append(node)
         self.objects += made
         return made
+
+    def labels(self, node: str, zone: str) -> dict[str, str]:
+        return {CASE_LABEL: self.name, "zone": zone, HOST: node}
 
     def groups(self) -> list[tuple[str, str]]:
         """Make the groups of running pods; return the name of each and the class of its members."""

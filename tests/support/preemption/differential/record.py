@@ -1,34 +1,43 @@
 """Record answers of real kube-schedulers: `python -m tests.support.preemption.differential.record [SEED]`.
 
 It writes preemption-VERSION.jsonl.gz and volumes-VERSION.jsonl.gz to tests/conformance/recorded for each
-minor. Without a SEED it uses that of the last recording, so a diff of answers is a diff of schedulers or of
-the generator.
+minor, and topology-VERSION.jsonl.gz for 1.37. Without a SEED it uses that of the last recording, so a diff of
+answers is a diff of schedulers or of the generator. Further arguments are the kinds to record.
 """
 
-import itertools
 import random
 import sys
 from collections import Counter
 
-from tests.support.preemption.differential import driver, recording
-from tests.support.preemption.differential.volumes import CASES, volume_case
+from tests.support.preemption.differential import driver, recording, topology, volumes
 from tests.support.servers import exclusive
 
-from podium.controlplane.releases import RELEASES, Release
+from podium.controlplane.releases import NEWEST, RELEASES, Release
+
+_KINDS = [(release, what) for release in RELEASES.values() for what in ("preemption", "volumes")]
 
 
 def main(argv: list[str]) -> None:
     """Record every minor; print how many cases had each result."""
-    for release, what in itertools.product(RELEASES.values(), ("preemption", "volumes")):
-        seed = int(argv[0]) if argv else _last_seed(release, what)
-        with exclusive(release) as server:
-            if what == "volumes":
-                recorded = driver.record(server, seed, range(CASES), gates=False, make=volume_case)
-            else:
-                recorded = driver.record(server, seed, range(recording.CASES))
+    for release, what in [*_KINDS, (NEWEST, "topology")]:
+        if argv[1:] and what not in argv[1:]:
+            continue
+        recorded = _record(release, what, int(argv[0]) if argv else _last_seed(release, what))
         path = recording.write(recorded, what)
         ends = Counter((one.preemptor[0], one.end) for one in recorded.cases)
-        print(f"{path}: seed {seed}, {path.stat().st_size} bytes", *sorted(ends.items()), sep="\n  ")  # noqa: T201 - the command's output
+        print(  # noqa: T201 - the command's output
+            f"{path}: seed {recorded.header.seed}, {path.stat().st_size} bytes", *sorted(ends.items()), sep="\n  "
+        )
+
+
+def _record(release: Release, what: str, seed: int) -> recording.Recording:
+    if what == "topology":
+        return topology.record(release, seed, range(topology.CASES))
+    with exclusive(release) as server:
+        if what == "volumes":
+            cases = range(volumes.CASES)
+            return driver.record(server, seed, cases, gates=False, make=volumes.volume_case)
+        return driver.record(server, seed, range(recording.CASES))
 
 
 def _last_seed(release: Release, what: str) -> int:

@@ -1,12 +1,13 @@
 """Orders of equal nodes and pods that reproduce the random choices of kube-scheduler.
 
 kube-scheduler takes any of equally good nodes; the engine takes the smallest name. It takes the members of a
-group in any order, that of a Go map; the engine takes the oldest first. 1.36 charges budgets for a unit's
-pods node by node until one is violated; the engine takes the order in which it read the pods.
+group in any order, that of a Go map; the engine takes the oldest first. It takes any of equally good topology
+domains; the engine takes the smallest value of the label. 1.36 charges budgets for a unit's pods node by node
+until one is violated; the engine takes the order in which it read the pods.
 
-So the nodes are renamed, the pods are read in another order, and the members get other ages. The first
-attempt is the order that kube-scheduler's answer shows. It does not show everything, so other orders are
-tried too.
+So the nodes and the label's values are renamed, the pods are read in another order, and the members get other
+ages. The first attempt is the order that kube-scheduler's answer shows. It does not show everything, so other
+orders are tried too.
 """
 
 import random
@@ -23,16 +24,34 @@ from podium.api.storage import SELECTED_NODE
 _TRIES = 24
 
 
+class Domains(NamedTuple):
+    """The values of the label `key`, of which equal ones are taken in this order; without a key none."""
+
+    key: str = ""
+    values: Sequence[str] = ()
+
+    def written(self, node: Object) -> Object:
+        """Return a node whose value gives the engine this order. An empty value stays empty if it is first."""
+        labels = node["metadata"]["labels"]
+        if self.key not in labels:
+            return node
+        number = self.values.index(labels[self.key])
+        value = f"domain-{number:03}" if number or labels[self.key] else ""
+        return {**node, "metadata": {**node["metadata"], "labels": {**labels, self.key: value}}}
+
+
 class TieOrder(NamedTuple):
-    """The order in which equal nodes, and equal pending members of a group, are taken."""
+    """The order in which equal nodes, equal pending members of a group, and equal domains are taken."""
 
     nodes: Sequence[str]
     members: Sequence[str]
+    domains: Domains = Domains()
 
     def written(self, objects: Sequence[Object]) -> list[Object]:
         """Return the objects with the order, names and ages that give the engine this order."""
         nodes = {name: f"node-{number:03}" for number, name in enumerate(self.nodes)}
         ages = {name: f"2026-01-02T00:00:{number:02}Z" for number, name in enumerate(self.members)}
+        objects = [self.domains.written(each) if each["kind"] == "Node" else each for each in objects]
         written = [_written(each, nodes, ages) for each in objects]
         return sorted(written, key=lambda each: each.get("spec", {}).get("nodeName", ""))
 
@@ -43,19 +62,39 @@ def chances(recorded: Recorded, objects: Sequence[Object]) -> tuple[list[TieOrde
     nodes = [each["metadata"]["name"] for each in objects if each["kind"] == "Node"]
     if recorded.preemptor[0] == "Pod":
         return [TieOrder(_first(list(took.values()), nodes), ())], []
+    domains = _domains(recorded, objects, list(took.values()))
     conditions = [
-        TieOrder(_first([took[name] for name in order if name in took], nodes), order)
+        TieOrder(_first([took[name] for name in order if name in took], nodes), order, domains)
         for order in _orders(objects)
     ]
-    others = [TieOrder([*reversed(conditions[0].nodes)], conditions[0].members)]
+    others = [conditions[0]._replace(nodes=[*reversed(conditions[0].nodes)])]
     used, dice = len(set(took.values())), random.Random(recorded.namespace)
     for number in range(_TRIES):
         order = conditions[number % len(conditions)]
         first, rest = [*order.nodes[:used]], [*order.nodes[used:]]
         dice.shuffle(first)
         dice.shuffle(rest)
-        others.append(TieOrder([*first, *rest], order.members))
+        others.append(order._replace(nodes=[*first, *rest]))
     return conditions, others
+
+
+def _domains(recorded: Recorded, objects: Sequence[Object], taken: Sequence[str]) -> Domains:
+    """Return the domains of the preempting group, beginning with that of the nodes that the answer shows."""
+    group = next(
+        each
+        for each in objects
+        if each["kind"] == "PodGroup" and each["metadata"]["name"] == recorded.preemptor[1]
+    )
+    topology = group["spec"].get("schedulingConstraints", {}).get("topology", ())
+    if not topology:
+        return Domains()
+    key: str = topology[0]["key"]
+    of = {
+        each["metadata"]["name"]: each["metadata"]["labels"][key]
+        for each in objects
+        if each["kind"] == "Node" and key in each["metadata"]["labels"]
+    }
+    return Domains(key, _first([of[node] for node in taken if node in of], sorted(set(of.values()))))
 
 
 def _orders(objects: Sequence[Object]) -> list[tuple[str, ...]]:
