@@ -24,7 +24,7 @@ _ASKED = range(CASES if FULL else 24)
 _OPEN_PERCENT = 3
 # The texts that a recording has at least once.
 _TEXTS = (
-    *("no topology domain found for pod", "more than 1 domain found for pod group"),
+    *("no topology domain found for pod", "more than 1 domain found for pod group", "getting node"),
     *("placements are available", "no feasible placements found", "found a placement for podgroup"),
     *("ongoing preemption", "preemptionPolicy=Never"),
 )

@@ -140,7 +140,8 @@ class DomainLevel:
 
     def _open_domains(self, topology: Topology) -> Iterator[int]:
         """Yield the domains that the group may use, by name; all, unless members run already."""
-        running = topology.counts(np.array(self.found.running_nodes, np.intp))
+        known = [node for node in self.found.running_nodes if node >= 0]
+        running = topology.counts(np.array(known, np.intp))
         there = {number: pods for number, pods in running.items() if number >= 0}
         if len(running) > 1 or -1 in running:
             names = [topology.name(number) for number in there]
@@ -295,8 +296,9 @@ class DomainSearch:
             )
             for keys in wanted
         ]
-        straddling = self.levels[-1].straddling
-        self.error = _straddling_error(straddling) if straddling and semantics is not Semantics.KEP else ""
+        required = self.levels[-1]
+        judged = required.topology is not None and semantics is not Semantics.KEP
+        self.error = _members_error(found, required.straddling) if judged else ""
 
     def first(self, attempt: Attempt) -> Located:
         """Return the result in the best domain that takes the group; if none does, in the nearest one."""
@@ -326,8 +328,13 @@ def _levels(found: PlacementTarget, semantics: Semantics) -> list[tuple[str, ...
     return [*((*required, key) for key in preferred or filter(None, (spread,))), required]
 
 
-def _straddling_error(names: tuple[str, ...]) -> str:
-    """Return kube-scheduler's words for running members without one domain."""
-    error = "no topology domain found for a pod" if "" in names else "more than 1 domain found for pod group"
-    found = ", ".join(filter(None, names))
-    return f"cannot determine domain for already scheduled pods: {error}{': ' if found else ''}{found}"
+def _members_error(found: PlacementTarget, straddling: tuple[str, ...]) -> str:
+    """Return kube-scheduler's words for running members without one domain, empty if they have one."""
+    problem = ""
+    if any(node < 0 for node in found.running_nodes):
+        problem = "the node of a pod is unknown"
+    elif "" in straddling:
+        problem = "no topology domain found for a pod"
+    elif straddling:
+        problem = f"more than 1 domain found for pod group: {', '.join(straddling)}"
+    return f"cannot determine domain for already scheduled pods: {problem}" if problem else ""

@@ -55,9 +55,9 @@ class PlacementTarget(NamedTuple):
     """Pending pods by row, in order, of which `needed` must be placed, and `desired` if that is possible.
 
     `preemption_barred` says why nothing may be evicted for them, empty if it may. `running` members count
-    toward minCount already, and `running_nodes` are the node rows that they run on. `group` is None for a pod
-    in no group. `disputed` is the status of the group's condition PodsNotMatchingPriority if its pods
-    contradict it.
+    toward minCount already, and `running_nodes` are their node rows, -1 for an unknown node. `group` is None
+    for a pod in no group. `disputed` is the status of the group's condition PodsNotMatchingPriority if its
+    pods contradict it.
     """
 
     rows: tuple[int, ...]
@@ -201,7 +201,7 @@ def _group(
     nodes = (snapshot.node.item(snapshot.pod_row[name_of(pod)]) for pod in runs)
     return PlacementTarget(
         *(judged, needed, priority, preemption_barred, group, running, disputed, desired),
-        tuple(node for node in nodes if node >= 0),
+        tuple(nodes),
         None if counts else _slices(snapshot, group, runs, judged),
     )
 

@@ -79,9 +79,7 @@ def record(
     return Recording(header=header, cases=cases)
 
 
-def _answered(
-    server: Server, batch: Sequence[Case], *, gates: bool, more: Sequence[str]
-) -> list[Recorded]:
+def _answered(server: Server, batch: Sequence[Case], *, gates: bool, more: Sequence[str]) -> list[Recorded]:
     """Create a batch on the server, run the scheduler, and clear the cluster."""
     before = [_put(server, each) for each in batch]
     now = datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")

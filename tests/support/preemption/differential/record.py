@@ -25,9 +25,8 @@ def main(argv: list[str]) -> None:
         recorded = _record(release, what, int(argv[0]) if argv else _last_seed(release, what))
         path = recording.write(recorded, what)
         ends = Counter((one.preemptor[0], one.end) for one in recorded.cases)
-        print(  # noqa: T201 - the command's output
-            f"{path}: seed {recorded.header.seed}, {path.stat().st_size} bytes", *sorted(ends.items()), sep="\n  "
-        )
+        size = f"seed {recorded.header.seed}, {path.stat().st_size} bytes"
+        print(f"{path}: {size}", *sorted(ends.items()), sep="\n  ")  # noqa: T201 - the command's output
 
 
 def _record(release: Release, what: str, seed: int) -> recording.Recording:

@@ -31,7 +31,7 @@ class Domains(NamedTuple):
     values: Sequence[str] = ()
 
     def written(self, node: Object) -> Object:
-        """Return a node whose value gives the engine this order. An empty value stays empty if it is first."""
+        """Return a node with the value that has this order; an empty value stays empty if it is first."""
         labels = node["metadata"]["labels"]
         if self.key not in labels:
             return node
@@ -132,4 +132,4 @@ def _written(stored: Object, nodes: dict[str, str], ages: dict[str, str]) -> Obj
 
 
 def _renamed(part: Object, field: str, nodes: dict[str, str]) -> Object:
-    return {field: nodes[part[field]]} if field in part else {}
+    return {field: nodes.get(part[field], part[field])} if field in part else {}

@@ -2,9 +2,9 @@
 
 Racks are the values of one node label. They have different numbers and sizes of nodes and are filled to
 different degrees, so the scores of two racks are mostly different. Each case has a label key of its own,
-because one server holds many cases. A rack of another case is never a domain then. Members that run already bind a group
-to their rack. They are in several racks, or on a node without the label, in few cases: these are errors of
-kube-scheduler.
+because one server holds many cases. A rack of another case is never a domain then. Members that run already
+bind a group to their rack. They are in several racks, or on a node that is unknown or has no label, in few
+cases: these are errors of kube-scheduler.
 
 No pod that may be evicted has anti-affinity, because kube-scheduler overlooks it (`explained`). The cases of
 `generator` have such pods.
@@ -84,7 +84,9 @@ class _TopologyMaker(CaseMaker):
             racks = []
         made = []
         for rack in racks:
-            self.racks[rack] = [self.node(len(made) + at, rack) for at in range(self.dice.choice((1, 2, 3, 3, 4, 5)))]
+            self.racks[rack] = [
+                self.node(len(made) + at, rack) for at in range(self.dice.choice((1, 2, 3, 3, 4, 5)))
+            ]
             made += self.racks[rack]
         if not racks or self.chance(0.3):
             self.outside = [self.node(len(made) + at, None) for at in range(self.dice.choice((1, 2)))]
@@ -93,7 +95,7 @@ class _TopologyMaker(CaseMaker):
         return made
 
     def node(self, number: int, rack: str | None) -> Object:
-        """Make a node of an odd size; all of a rack have the same number of accelerators."""
+        """Make a node of an odd size, in some cases with accelerators."""
         size = self.dice.choice((2000, 4000, 8000)) + self.dice.randrange(0, 1500, 10)
         room = {
             "cpu": f"{size}m",
@@ -170,14 +172,16 @@ class _TopologyMaker(CaseMaker):
         return pending
 
     def places(self) -> list[Object]:
-        """Return the nodes of running members: mostly none, often one rack, seldom several or one outside."""
+        """Return the nodes of running members: mostly none, often one rack, seldom several or none."""
         if not self.chance(0.3):
             return []
         number = self.dice.choice((1, 1, 2, 3))
-        kind = self.dice.choices(("rack", "racks", "outside"), (75, 13, 12))[0]
+        kind = self.dice.choices(("rack", "racks", "outside", "unknown"), (70, 13, 12, 5))[0]
         named = [nodes for rack, nodes in self.racks.items() if rack]
         if kind == "racks" and len(named) > 1:
             return [self.dice.choice(nodes) for nodes in self.dice.sample(named, 2)]
+        if kind == "unknown":
+            return [{"metadata": {"name": f"{self.name}-unknown"}}]
         if self.outside and (kind == "outside" or not self.racks):
             return self.dice.sample(self.outside, 1)
         rack: Sequence[Object] = self.dice.choice([*self.racks.values()])

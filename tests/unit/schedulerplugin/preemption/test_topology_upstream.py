@@ -221,6 +221,7 @@ class _Cluster:
     def __init__(self, objects: Sequence[Any]) -> None:
         self.objects = {each.metadata.name: each for each in objects}
         self.waiting: dict[str, int] = {}
+        self.made = 0
 
     def step(self, wave: Wave) -> tuple[set[str], list[str]]:
         """Return the nodes of the members that find room, and the victims, after a wave."""
@@ -228,7 +229,8 @@ class _Cluster:
             del self.objects[name]
         self.objects[wave.group] = group(wave.group, wave.priority, wave.least, topology=wave.key)
         for cpu in wave.cpus:
-            name = f"{wave.group}-{len(self.objects)}"
+            name = f"{wave.group}-{self.made}"
+            self.made += 1
             self.waiting[name] = cpu
             self.objects[name] = pod(name, cpu, wave.priority, group=wave.group)
         landed: dict[str, str] = {}
@@ -260,38 +262,44 @@ def test_a_group_with_a_constraint_is_scheduled_as_upstream(objects: list[Any], 
         assert domains <= set(wave.where.split()), wave
 
 
-# The domains that the plugin generates: nodes by label, and the nodes of running members.
-GENERATED: dict[str, tuple[list[Any], Sequence[str], set[str]]] = {
-    "every node without a constraint": (racks(a=1, b=1), (), {"n1", "n2"}),
-    "the nodes of one value": (racks(a=2, b=1), (), {"n1", "n2"}),
-    "no node without the label": ([node("n1", 2, labels={ZONE: "z1"})], (), set()),
-    "the domain of running members": (racks(a=2, b=3), ("n1", "n2"), {"n1", "n2"}),
-    "no domain for running members in several": (racks(a=2, b=2), ("n1", "n3"), set()),
-    "no domain for a running member without the label": ([*racks(a=2), node("n3", 2)], ("n3",), set()),
-    "no domain for a running member on an unknown node": (racks(a=2), ("n1", "gone"), set()),
+# The domains that the plugin generates: nodes by label, and the nodes of running members. An error of the
+# plugin ends kube-scheduler's cycle, so it evicts nothing either.
+FITS, WAITS, ERROR = Outcome.FITS, Outcome.DOES_NOT_FIT, Outcome.NOT_ELIGIBLE
+GENERATED: dict[str, tuple[list[Any], str, Sequence[str], Outcome, set[str]]] = {
+    "every node without a constraint": (racks(a=1, b=1), "", (), FITS, {"n1", "n2"}),
+    "the nodes of one value": (racks(a=2, b=1), RACK, (), FITS, {"n1", "n2"}),
+    "no node without the label": ([node("n1", 2, labels={ZONE: "z1"})], RACK, (), WAITS, set()),
+    "the domain of running members": (racks(a=2, b=3), RACK, ("n1", "n2"), FITS, {"n1", "n2"}),
+    "no domain for running members in several": (racks(a=2, b=2), RACK, ("n1", "n3"), ERROR, set()),
+    "no domain for a member that runs without the label": (
+        *([*racks(a=2), node("n3", 2)], RACK, ("n3",)),
+        *(ERROR, set()),
+    ),
+    "no domain for a member that runs on an unknown node": (
+        racks(a=2),
+        RACK,
+        ("n1", "gone"),
+        *(ERROR, set()),
+    ),
 }
 
 
-@pytest.mark.parametrize(("objects", "members", "used"), GENERATED.values(), ids=GENERATED)
-def test_a_group_may_use(objects: list[Any], members: Sequence[str], used: set[str]) -> None:
-    """As many small members as the largest domain has room for, so that all its nodes are used."""
-    key = "" if used == {"n1", "n2"} and not members and len(objects) == 2 else RACK
+@pytest.mark.parametrize(("objects", "key", "members", "outcome", "used"), GENERATED.values(), ids=GENERATED)
+@pytest.mark.parametrize("filled", [False, True], ids=["free", "filled"])
+def test_a_group_may_use(
+    objects: list[Any], key: str, members: Sequence[str], outcome: Outcome, used: set[str], *, filled: bool
+) -> None:
+    """With and without pods of lower priority on all nodes; the group is so large that it uses every node."""
+    lower = [pod(f"low-{each.metadata.name}", 2, 1, node=each.metadata.name) for each in objects]
     there = [pod(f"there-{at}", 0, 5, group="high", node=name) for at, name in enumerate(members)]
     pending = [pod(f"high-{at}", 1, 5, group="high") for at in range(2 * len(used) or 1)]
+    high = group("high", 5, None, topology=key)
     made = planned(
-        objects, group("high", 5, None, topology=key), there, pending, by=of("high"), semantics=Semantics.V1_37
+        *(objects, lower if filled else [], high, there, pending),
+        by=of("high"),
+        semantics=Semantics.V1_37,
     )
     assert set(placed(made).values()) == used
-    assert made.outcome is (Outcome.FITS if used else Outcome.DOES_NOT_FIT)
-
-
-@pytest.mark.parametrize("members", [("n1", "n3"), ("n5",)], ids=["several domains", "no label"])
-def test_straddling_members_bar_preemption(members: Sequence[str]) -> None:
-    """kube-scheduler ends the cycle with an error, so it evicts nothing either."""
-    objects = [*racks(a=2, b=2), node("n5", 2), *running("x n1 2 1, y n2 2 1, z n3 2 1, w n4 2 1")]
-    there = [pod(f"there-{at}", 0, 5, group="high", node=name) for at, name in enumerate(members)]
-    high = group("high", 5, 1, topology=RACK)
-    made = planned(
-        objects, high, there, pod("high-0", 1, 5, group="high"), by=of("high"), semantics=Semantics.V1_37
-    )
-    assert (made.outcome, victims(made)) == (Outcome.DOES_NOT_FIT, [])
+    preempts = filled and outcome is FITS
+    assert made.outcome is (Outcome.FITS_AFTER_PREEMPTION if preempts else outcome)
+    assert sorted(victims(made)) == (sorted(f"low-{name}" for name in used) if preempts else [])
