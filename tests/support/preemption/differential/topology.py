@@ -82,7 +82,7 @@ class _TopologyMaker(CaseMaker):
             racks[0] = ""
         if self.chance(0.03):
             racks = []
-        made = []
+        made: list[Object] = []
         for rack in racks:
             self.racks[rack] = [
                 self.node(len(made) + at, rack) for at in range(self.dice.choice((1, 2, 3, 3, 4, 5)))
