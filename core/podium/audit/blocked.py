@@ -15,6 +15,7 @@ from podium.audit.report import Blocked, BlockedShare
 from podium.groups.messages import is_refused
 from podium.rules.audit.claims import shares_too_much
 from podium.rules.audit.survey import Survey, SurveyedGroup
+from podium.rules.audit.topology import waits_for_ever
 
 
 class _Tally:
@@ -63,6 +64,8 @@ def _is_blocked(survey: Survey, each: SurveyedGroup) -> bool:
     if each.group is None:
         return survey.read(Kind.POD_GROUP) and not survey.selected
     if each.shortfall is not None or each.key in survey.pinned or _shares_claim(survey, each):
+        return True
+    if waits_for_ever(survey, each):
         return True
     if not each.key.native or each.divergence is None:
         return False

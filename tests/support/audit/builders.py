@@ -149,6 +149,7 @@ def pod_group(
     deleted: str | None = None,
     namespace: str = NS,
     owned_by: tuple[str, str, str] | None = None,
+    topology: str = "",
 ) -> PodGroup:
     refs = None if owned_by is None else [OwnerReference(*owned_by, uid=owned_by[2], controller=True)]
     api_group = "scheduling.podium.dev" if podium else "scheduling.k8s.io"
@@ -167,6 +168,7 @@ def pod_group(
         priority=priority,
         preemption_policy=policy,
         template_ref=TemplateRef(*template) if template is not None else None,
+        topology=topology,
     )
 
 

@@ -262,7 +262,9 @@ def test_every_unread_kind_is_named_with_its_rules() -> None:
     made = audit(state, kubernetes="1.37", chosen_by="")
     kinds = {each.kind: each for each in made.summary.notChecked}
     assert kinds.keys() == {"Pod", "Node"}
-    assert kinds["Node"] == NotChecked("Node", "not in the input", ["gang-pinned", "gang-too-large"])
+    on_nodes = ["gang-larger-than-domain", "gang-pinned", "gang-too-large"]
+    on_nodes += ["group-straddles-domains", "topology-key-missing"]
+    assert kinds["Node"] == NotChecked("Node", "not in the input", on_nodes)
     assert "pod-priority-differs" in kinds["Pod"].rules
     assert {each.rule for each in made.findings}.isdisjoint(kinds["Pod"].rules)
 

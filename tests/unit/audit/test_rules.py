@@ -14,6 +14,7 @@ from tests.support.audit.cases import (
     planned,
     templates,
     tolerations,
+    topology,
 )
 from tests.support.audit.cases.case import Case
 
@@ -26,6 +27,7 @@ MODULES = (
     members,
     gangs,
     claims,
+    topology,
     gated,
     composites,
     groups,

@@ -39,6 +39,7 @@ def test_every_severity_is_what_was_promised() -> None:
         Severity.ERROR: {
             "class-missing",
             "class-value-changed",
+            "gang-larger-than-domain",
             "gang-pinned",
             "gang-shares-exclusive-claim",
             "gang-too-large",
@@ -52,6 +53,7 @@ def test_every_severity_is_what_was_promised() -> None:
             "template-priority-differs",
             "template-scheduler-mixed",
             "template-too-few-pods",
+            "topology-key-missing",
             "v1alpha1-removed",
             "v1alpha2-removed",
         },
@@ -64,6 +66,7 @@ def test_every_severity_is_what_was_promised() -> None:
             "default-class-duplicate",
             "default-class-missing",
             "gang-too-few-pods",
+            "group-straddles-domains",
             "group-unlike-template",
             "inferred-priority-differs",
             "job-scheduling-gated",

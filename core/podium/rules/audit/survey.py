@@ -26,6 +26,7 @@ from podium.groups.divergence import Divergence, measure_divergence
 from podium.groups.inferred import infer, owners_by_labels
 from podium.groups.planned import PlannedPods, planned_pods
 from podium.rules.audit.capacity import ClusterCapacity, PodShape, Shortfall
+from podium.rules.audit.domains import DomainShortfall, TopologyDomains
 from podium.rules.audit.reachable import PinnedShortfall, ReachableNodes
 
 # The access mode of claims that one pod may use.
@@ -243,6 +244,30 @@ class Survey:
                 if short is not None:
                     found[each.key] = short
         return found
+
+    @cached_property
+    def outsized(self) -> dict[GroupKey, DomainShortfall]:
+        """Return the gangs that fit no domain of their topology constraint."""
+        if not all(map(self.read, (Kind.POD, Kind.POD_GROUP, Kind.NODE))):
+            return {}
+        found = {}
+        for each in self.groups:
+            group = each.group
+            if group is not None and group.topology and group.min_count is not None:
+                alike = len(each.shapes) == 1
+                short = self._domains.shortfall(group.topology, each.staying, group.min_count, alike=alike)
+                if short is not None:
+                    found[each.key] = short
+        return found
+
+    def lacks_domains(self, each: SurveyedGroup) -> bool:
+        """Return whether a group has a topology constraint, and no node of a cluster with nodes its label."""
+        key = each.group.topology if each.group is not None else ""
+        return bool(key and self.read(Kind.NODE) and self.view.nodes and not self._domains.exists(key))
+
+    @cached_property
+    def _domains(self) -> TopologyDomains:
+        return TopologyDomains(self.view.nodes, self.capacity, self.minor)
 
     @cached_property
     def planned(self) -> list[PlannedPods]:

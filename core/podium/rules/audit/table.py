@@ -19,6 +19,7 @@ from podium.rules.audit import (
     planned,
     templates,
     tolerations,
+    topology,
 )
 from podium.rules.audit.survey import AuditFinding, Survey
 from podium.rules.rule import Rule
@@ -65,6 +66,8 @@ CHECKS: tuple[AuditCheck, ...] = (
     AuditCheck(gangs.GANG_TOO_LARGE, gangs.gang_too_large),
     AuditCheck(claims.GANG_PINNED, claims.gang_pinned),
     AuditCheck(claims.GANG_SHARES_EXCLUSIVE_CLAIM, claims.gang_shares_exclusive_claim),
+    AuditCheck(topology.TOPOLOGY_KEY_MISSING, topology.topology_key_missing),
+    AuditCheck(topology.GANG_LARGER_THAN_DOMAIN, topology.gang_larger_than_domain),
     AuditCheck(planned.TEMPLATE_PRIORITY_DIFFERS, planned.template_priority_differs, _CLASSES),
     AuditCheck(planned.TEMPLATE_SCHEDULER_MIXED, planned.template_scheduler_mixed),
     AuditCheck(planned.TEMPLATE_GROUP_MISSING, planned.template_group_missing, misled_by=_SELECTION),
@@ -73,6 +76,7 @@ CHECKS: tuple[AuditCheck, ...] = (
     AuditCheck(members.POD_OLDER_THAN_GROUP, members.pod_older_than_group),
     AuditCheck(members.MEMBERSHIP_CONFLICT, members.membership_conflict),
     AuditCheck(gangs.GANG_TOO_FEW_PODS, gangs.gang_too_few_pods, misled_by=_SELECTION),
+    AuditCheck(topology.GROUP_STRADDLES_DOMAINS, topology.group_straddles_domains),
     AuditCheck(groups.GROUP_UNLIKE_TEMPLATE, groups.group_unlike_template),
     AuditCheck(groups.BASIC_WITH_GROUP_DISRUPTION, groups.basic_with_group_disruption, _WORKLOADS),
     AuditCheck(groups.SYSTEM_CLASS_ON_GROUP, groups.system_class_on_group, _WORKLOADS),
@@ -121,9 +125,10 @@ kubelet's. A control plane is never older than its kubelets.
 
 It begins with the groups that will not be scheduled on that minor. From 1.36 on these are missing native
 groups, gangs that are too large for the cluster, and groups whose pods name several schedulers. Gangs that
-the nodes which reach their volumes cannot hold count too. From 1.37 on they are also groups whose pods
-have another priority, or disagree in preemptionPolicy, and gangs that a shared claim keeps from minCount.
-Podium's own groups count if they are missing or too large, or if their claims keep them from minCount.
+the nodes which reach their volumes cannot hold count too, and so do groups that no topology domain can hold.
+From 1.37 on they are also groups whose pods have another priority, or disagree in preemptionPolicy, and gangs
+that a shared claim keeps from minCount. Podium's own groups count if they are missing or too large, if no
+topology domain can hold them, or if their claims keep them from minCount.
 A group counts with all its live pods and their devices (resources whose name has a domain, such as
 `nvidia.com/gpu`). Running pods count too: they run until an eviction or a restart.
 
