@@ -77,3 +77,17 @@ def test_they_are_admitted(webhooks: Server) -> None:
                 label = pod["metadata"].get("labels", {}).get("scheduling.podium.dev/pod-group")
                 assert label == {"auto.yaml": "train-job", "podium.yaml": "train"}.get(name)
         webhooks.kubectl("delete", "job", "train")
+
+
+@pytest.mark.server
+def test_a_rack_is_stored(webhooks: Server) -> None:
+    """The server keeps the constraint of Podium's group. It drops the native one: its gate is off."""
+    native = webhooks.settings.workload_api and webhooks.release.minor == "1.37"
+    for name in ("rack.yaml", *(["rack-native-1.37.yaml"] if native else [])):
+        webhooks.kubectl("apply", "--warnings-as-errors", "-f", str(_EXAMPLES / name))
+        group, job = yaml.safe_load_all(_FILES[name])
+        kind = f"podgroups.{group['apiVersion'].partition('/')[0]}"
+        stored = json.loads(webhooks.kubectl("get", kind, "train-rack", "-o", "json"))["spec"]
+        wanted = group["spec"]["schedulingConstraints"] if name == "rack.yaml" else None
+        assert stored.get("schedulingConstraints") == wanted
+        webhooks.kubectl("delete", "job", job["metadata"]["name"])

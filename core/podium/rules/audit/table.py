@@ -127,8 +127,8 @@ It begins with the groups that will not be scheduled on that minor. From 1.36 on
 groups, gangs that are too large for the cluster, and groups whose pods name several schedulers. Gangs that
 the nodes which reach their volumes cannot hold count too, and so do groups that no topology domain can hold.
 From 1.37 on they are also groups whose pods have another priority, or disagree in preemptionPolicy, and gangs
-that a shared claim keeps from minCount. Podium's own groups count if they are missing or too large, if no
-topology domain can hold them, or if their claims keep them from minCount.
+that a shared claim keeps from minCount. Podium's own groups count if they are missing or too large, or if
+their claims keep them from minCount. They also count if no topology domain can hold them.
 A group counts with all its live pods and their devices (resources whose name has a domain, such as
 `nvidia.com/gpu`). Running pods count too: they run until an eviction or a restart.
 
