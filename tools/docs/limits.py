@@ -17,9 +17,9 @@ from podium.kube.connection import LONGEST_ANSWER
 from podium.kube.lines import LONGEST_LINE
 from podium.kube.sanitize import MOST_LEVELS
 from podium.ops.makers import MOST_PODS
+from podium.rules.conditions import MAX_MESSAGE
 from podium.rules.groupspec import MAX_CLAIMS
-from podium.rules.podgroup import MAX_MESSAGE
-from podium.rules.workload import MAX_TEMPLATES
+from podium.rules.templates import MAX_TEMPLATES
 from podium.runtime.limits import Limits
 from podium.schedulerplugin.history import ring
 from podium.webhooks import conversion, footprint, handlers, review, room

@@ -29,7 +29,7 @@ from podium.groups.divergence import (
     unresolved,
 )
 from podium.groups.messages import BY_DIVERGENCE_POLICY, ServerInfo, because, consequence, policy_consequence
-from podium.rules.podgroup import MAX_MESSAGE
+from podium.rules.conditions import MAX_MESSAGE
 from podium.text import count, cut, some
 
 PRIORITY = PODS_NOT_MATCHING_PRIORITY

@@ -1,4 +1,4 @@
-"""Conversion of PodGroup and Workload between the native API and Podium's, and between their versions.
+"""Conversion of groups and Workloads between the native API and Podium's, and between their versions.
 
 Kubernetes 1.37 removes v1alpha2 and changes the shape of two fields, so objects stored by 1.36 must be
 rewritten. A cluster also moves from Podium's resources to the native ones once its feature gates are on. The
@@ -12,6 +12,7 @@ as lost.
 """
 
 import json
+import re
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
@@ -32,10 +33,12 @@ Fields = dict[str, Any]
 STORED = f"{PODIUM_GROUP}/v1beta1"
 # The fields of Podium's v1beta1 that v1alpha2 lacks, as JSON; only on v1alpha2 objects.
 KEPT = f"{PODIUM_GROUP}/v1beta1-fields"
-# Composite groups are behind an alpha gate upstream, and Podium does not schedule them.
-PODIUM_LACKS = frozenset(("parentCompositePodGroupName", "compositePodGroupTemplates"))
+PARENT = "parentCompositePodGroupName"
 # A Podium group's name is a label on its pods, and this is the limit of a label value.
 MAX_PODIUM_NAME = 63
+# The names of composite groups.
+_MAX_NAME = 253
+_SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*").fullmatch
 PREEMPTION_POLICIES = ("Never", "PreemptLowerPriority")
 
 _SERVER_OWNED = (
@@ -84,8 +87,8 @@ class _Version(NamedTuple):
     template: frozenset[str]
 
 
-def _field_names(struct: type[msgspec.Struct], lacks: frozenset[str] = frozenset()) -> frozenset[str]:
-    return frozenset(field.name for field in msgspec.structs.fields(struct)) - lacks
+def _field_names(struct: type[msgspec.Struct]) -> frozenset[str]:
+    return frozenset(field.name for field in msgspec.structs.fields(struct))
 
 
 _OLDER = _Version(
@@ -98,25 +101,28 @@ _OLDER = _Version(
 )
 
 
-def _newer(lacks: frozenset[str]) -> _Version:
-    fields = {
-        "PodGroup": _field_names(v1beta1.PodGroupSpecV1Beta1, lacks),
-        "Workload": _field_names(v1beta1.WorkloadSpecV1Beta1, lacks),
-    }
-    return _Version(newer=True, fields=fields, template=_field_names(v1beta1.PodGroupTemplateV1Beta1))
-
-
+_NEWER = _Version(
+    newer=True,
+    fields={
+        "PodGroup": _field_names(v1beta1.PodGroupSpecV1Beta1),
+        "Workload": _field_names(v1beta1.WorkloadSpecV1Beta1),
+        "CompositePodGroup": _field_names(v1beta1.CompositePodGroupSpec),
+    },
+    template=_field_names(v1beta1.PodGroupTemplateV1Beta1),
+)
 VERSIONS: dict[str, _Version] = {
     f"{NATIVE_GROUP}/v1alpha2": _OLDER,
-    f"{NATIVE_GROUP}/v1alpha3": _newer(frozenset()),
-    f"{NATIVE_GROUP}/v1beta1": _newer(frozenset()),
+    f"{NATIVE_GROUP}/v1alpha3": _NEWER,
+    f"{NATIVE_GROUP}/v1beta1": _NEWER,
     f"{PODIUM_GROUP}/v1alpha2": _OLDER,
-    STORED: _newer(PODIUM_LACKS),
+    STORED: _NEWER,
 }
 
 
 def convert(document: Fields, target: str) -> Converted:
-    """Convert a PodGroup or Workload that its read can decode to one of VERSIONS.
+    """Convert a group, a composite group or a Workload that its read can decode to one of VERSIONS.
+
+    A composite group gets the version of its kind that belongs to the target.
 
     The source is one of VERSIONS, or v1alpha1 of Kubernetes 1.35.
 
@@ -124,6 +130,12 @@ def convert(document: Fields, target: str) -> Converted:
     result may share its parts.
     """
     notes: list[ConversionNote] = []
+    if document["kind"] == "CompositePodGroup":
+        of_kind = composite_version(target)
+        if of_kind is None:
+            text = f"{document['apiVersion']} CompositePodGroup has no form in {target} and is unchanged"
+            return Converted(document, [ConversionNote("apiVersion", text, lost=True)])
+        target = of_kind
     if document["apiVersion"] == v1alpha1.API_VERSION:
         older = f"{NATIVE_GROUP}/v1alpha2"
         document = v1alpha1.renamed(document, older)
@@ -134,6 +146,13 @@ def convert(document: Fields, target: str) -> Converted:
     for version in _route(document["apiVersion"], target):
         document = _step(document, version, notes)
     return Converted(document, notes)
+
+
+def composite_version(target: str) -> str | None:
+    """Return the version of CompositePodGroup that belongs to a version of the other kinds, None for none."""
+    if group_of(target) == PODIUM_GROUP:
+        return STORED
+    return f"{NATIVE_GROUP}/v1alpha3" if VERSIONS[target].newer else None
 
 
 def _route(source: str, target: str) -> Iterable[str]:
@@ -236,7 +255,7 @@ class _SpecWriter:
                     result[name] = ref
             elif key in wanted:
                 result[key] = value
-            elif self._kept is not None and value in PREEMPTION_POLICIES:
+            elif self._kept is not None and key in _restored({key: value}):
                 kept[key] = value
             else:
                 self._lose(here, f"{self._target} has no such field")
@@ -364,12 +383,24 @@ def restorable(document: Fields) -> Fields:
     if not isinstance(kept, dict):
         return {}
     if document["kind"] == "PodGroup":
-        return _convert_policy(kept)
+        return _restored(kept)
     templates = kept.get("podGroupTemplates")
     named = templates.items() if isinstance(templates, dict) else ()
-    return {"podGroupTemplates": {name: _convert_policy(fields) for name, fields in named}}
+    found = {name: _restored(fields) for name, fields in named}
+    return {
+        "podGroupTemplates": {
+            name: {key: value for key, value in fields.items() if key != PARENT}
+            for name, fields in found.items()
+        }
+    }
 
 
-def _convert_policy(fields: Any) -> Fields:
-    policy = fields.get("preemptionPolicy") if isinstance(fields, dict) else None
-    return {"preemptionPolicy": policy} if policy in PREEMPTION_POLICIES else {}
+def _restored(fields: Any) -> Fields:
+    """Return those of the fields that the newer version has and the older one lacks, if they are valid."""
+    given = fields if isinstance(fields, dict) else {}
+    policy, parent = given.get("preemptionPolicy"), given.get(PARENT)
+    named = isinstance(parent, str) and len(parent) <= _MAX_NAME and _SUBDOMAIN(parent) is not None
+    return {
+        **({"preemptionPolicy": policy} if policy in PREEMPTION_POLICIES else {}),
+        **({PARENT: parent} if named else {}),
+    }

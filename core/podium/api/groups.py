@@ -21,6 +21,8 @@ FINALIZER = f"{PODIUM_GROUP}/podgroup-protection"
 CONTROLLER_MANAGER, SCHEDULER_MANAGER = "podium-controller", "podium-scheduler"
 # The condition of a group that was scheduled once, and its name in Kubernetes 1.36.
 INITIALLY_SCHEDULED, GROUP_SCHEDULED = "PodGroupInitiallyScheduled", "PodGroupScheduled"
+# The condition of a composite group that was scheduled once.
+COMPOSITE_INITIALLY_SCHEDULED = "CompositePodGroupInitiallyScheduled"
 # The taint that keeps pods of other schedulers off the nodes reserved for Podium's pods.
 RESERVED = f"{PODIUM_GROUP}/reserved"
 
@@ -60,19 +62,36 @@ class Workload(msgspec.Struct, frozen=True, gc=False):
         return next(found, None)
 
 
-class CompositeGroup(msgspec.Struct, frozen=True, gc=False):
-    """A CompositePodGroup: a group of PodGroups and further composite groups."""
-
-    ref: ObjectRef
-    metadata: ObjectMeta
-    priority_class_name: str
-
-
 class TemplateRef(msgspec.Struct, frozen=True, gc=False):
     """The Workload, in the same namespace, and its template from which a group was made."""
 
     workload: str
     template: str
+
+
+class CompositeGroup(msgspec.Struct, frozen=True, gc=False):
+    """A CompositePodGroup: a group of PodGroups and further composite groups.
+
+    min_group_count is None under the basic policy. `composite` is the name of its parent, empty for a root,
+    and `topology` the node label whose values are its domains, empty for none.
+    """
+
+    ref: ObjectRef
+    metadata: ObjectMeta
+    min_group_count: int | None
+    disruption_mode: DisruptionMode
+    priority_class_name: str
+    priority: int | None
+    preemption_policy: str | None
+    template_ref: TemplateRef | None
+    composite: str = ""
+    topology: str = ""
+    conditions: tuple[Condition, ...] = ()
+
+    @property
+    def native(self) -> bool:
+        """Return whether this is the API server's own kind, not Podium's custom resource."""
+        return group_of(self.ref.apiVersion) == NATIVE_GROUP
 
 
 class PodGroup(msgspec.Struct, frozen=True, gc=False):

@@ -45,8 +45,9 @@ class Read(NamedTuple):
 
 Reads = Mapping[tuple[str, str], Read]
 
-# The one version that serves CompositePodGroup (Kubernetes 1.37, behind a gate).
+# The one native version of CompositePodGroup (Kubernetes 1.37, behind a gate), and Podium's.
 COMPOSITE_VERSION = f"{NATIVE_GROUP}/v1alpha3"
+PODIUM_COMPOSITE = f"{PODIUM_GROUP}/v1beta1"
 
 
 def same(value: Any) -> Any:
@@ -92,12 +93,17 @@ READS: Reads = {
         for (api_version, kind), owner in foreign.OWNERS.items()
     },
 }
+# The reads of composite groups.
+COMPOSITE_READS: Reads = {
+    (version, "CompositePodGroup"): Read(
+        Kind.COMPOSITE_GROUP, v1beta1.CompositePodGroup, "compositepodgroups", v1beta1.neutral_composite
+    )
+    for version in (COMPOSITE_VERSION, PODIUM_COMPOSITE)
+}
 # The reads of manifests, which have further owners, and groups of groups.
 MANIFEST_READS: Reads = {
     **READS,
-    (COMPOSITE_VERSION, "CompositePodGroup"): Read(
-        Kind.COMPOSITE_GROUP, v1beta1.CompositePodGroup, "compositepodgroups", v1beta1.neutral_composite
-    ),
+    **COMPOSITE_READS,
     **{
         (api_version, kind): Read(Kind.OWNER, owner.type, owner.plural, foreign.neutral_owner)
         for (api_version, kind), owner in foreign.MANIFEST_OWNERS.items()
@@ -110,3 +116,5 @@ FOLLOWED: Reads = {
     **READS,
     ("v1", "Namespace"): Read(Kind.NAMESPACE, core.Namespace, "namespaces", same),
 }
+# The kinds of stored objects that admission reads from files.
+STORED_READS: Reads = {**FOLLOWED, **COMPOSITE_READS}

@@ -6,7 +6,7 @@ Its distinctive fields are the union disruptionMode (`{single: {}}` or `{all: {}
 import msgspec
 
 from podium.api.groups import CompositeGroup, DisruptionMode, PodGroup, Template, TemplateRef, Workload
-from podium.api.meta import Int32, ObjectMeta
+from podium.api.meta import Condition, Int32, ObjectMeta
 from podium.api.v1alpha2 import (
     ControllerRef,
     PodGroupStatus,
@@ -132,13 +132,20 @@ class CompositePodGroupSpec(msgspec.Struct, gc=False):
     preemptionPolicy: str | None = None
 
 
+class CompositePodGroupStatus(msgspec.Struct, gc=False):
+    """status of a CompositePodGroup."""
+
+    conditions: list[Condition] | None = None
+
+
 class CompositePodGroup(msgspec.Struct, gc=False):
-    """A CompositePodGroup, which Kubernetes 1.37 serves in v1alpha3 behind a gate."""
+    """A CompositePodGroup, which Kubernetes 1.37 serves in v1alpha3 behind a gate, and Podium in v1beta1."""
 
     apiVersion: str
     kind: str
     metadata: ObjectMeta = msgspec.field(default_factory=ObjectMeta)
     spec: CompositePodGroupSpec = msgspec.field(default_factory=CompositePodGroupSpec)
+    status: CompositePodGroupStatus | None = None
 
 
 class PodGroupV1Beta1(msgspec.Struct, gc=False):
@@ -173,11 +180,23 @@ def neutral_group(group: PodGroupV1Beta1) -> PodGroup:
 
 
 def neutral_composite(group: CompositePodGroup) -> CompositeGroup:
-    """Return a CompositePodGroup in neutral form."""
+    """Return a CompositePodGroup in neutral form; an absent disruptionMode is single."""
+    spec = group.spec
+    ref, policy, constraints = spec.workloadRef, spec.schedulingPolicy, spec.schedulingConstraints
+    mode = spec.disruptionMode.neutral() if spec.disruptionMode is not None else None
+    topology = (constraints.topology if constraints is not None else None) or ()
     return CompositeGroup(
         ref=reference(group.apiVersion, group.kind, group.metadata),
         metadata=group.metadata,
-        priority_class_name=group.spec.priorityClassName or "",
+        min_group_count=policy.gang.minGroupCount if policy is not None and policy.gang is not None else None,
+        disruption_mode=mode or DisruptionMode.POD,
+        priority_class_name=spec.priorityClassName or "",
+        priority=spec.priority,
+        preemption_policy=spec.preemptionPolicy,
+        template_ref=None if ref is None else TemplateRef(ref.workloadName or "", ref.templateName or ""),
+        composite=spec.parentCompositePodGroupName or "",
+        topology=next((each.key or "" for each in topology), ""),
+        conditions=tuple((group.status.conditions if group.status is not None else None) or ()),
     )
 
 

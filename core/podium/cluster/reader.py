@@ -58,8 +58,8 @@ class ClusterReader(Protocol):
         """Return PodGroups by key."""
 
     @property
-    def composites(self) -> Mapping[Name, CompositeGroup]:
-        """Return CompositePodGroups by namespace and name; read from manifests only."""
+    def composites(self) -> Mapping[GroupKey, CompositeGroup]:
+        """Return CompositePodGroups by key; read from files only."""
 
     @property
     def workloads(self) -> Mapping[GroupKey, Workload]:

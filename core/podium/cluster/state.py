@@ -57,7 +57,7 @@ class ClusterState:
         self.namespaces: dict[str, Namespace] = {}
         self.pods: dict[Name, Pod] = {}
         self.groups: dict[GroupKey, PodGroup] = {}
-        self.composites: dict[Name, CompositeGroup] = {}
+        self.composites: dict[GroupKey, CompositeGroup] = {}
         self.workloads: dict[GroupKey, Workload] = {}
         self.budgets: dict[Name, PodDisruptionBudget] = {}
         self.claims: dict[Name, PersistentVolumeClaim] = {}
@@ -161,7 +161,7 @@ class ClusterState:
             case PodGroup():
                 return self.groups, _group_key(obj)
             case CompositeGroup():
-                return self.composites, name
+                return self.composites, _group_key(obj)
             case Workload():
                 return self.workloads, _group_key(obj)
             case Node():
@@ -220,6 +220,6 @@ class ClusterState:
             del self._members[key]
 
 
-def _group_key(obj: PodGroup | Workload) -> GroupKey:
-    native = obj.native if isinstance(obj, PodGroup) else obj.ref.group == NATIVE_GROUP
+def _group_key(obj: PodGroup | CompositeGroup | Workload) -> GroupKey:
+    native = obj.ref.group == NATIVE_GROUP if isinstance(obj, Workload) else obj.native
     return GroupKey(native, obj.ref.namespace, obj.ref.name)

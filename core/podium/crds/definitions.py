@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from podium.api.convert import MAX_PODIUM_NAME
-from podium.api.groups import PODIUM_GROUP
+from podium.api.groups import COMPOSITE_INITIALLY_SCHEDULED, PODIUM_GROUP
 from podium.api.records import RECORD_KIND
 from podium.crds.records import record_parts
 from podium.crds.schema import (
@@ -22,6 +22,9 @@ from podium.crds.schema import (
     Rule,
     Schema,
     claim_status,
+    composite_fields,
+    composite_rules,
+    composite_templates,
     condition,
     equal,
     equal_plain,
@@ -31,6 +34,7 @@ from podium.crds.schema import (
     items,
     label,
     only_one,
+    only_one_list,
     optional_text,
     required_text,
     rule,
@@ -39,18 +43,20 @@ from podium.crds.schema import (
     subdomain,
 )
 from podium.rules.groupspec import MAX_CLAIMS
-from podium.rules.workload import MAX_TEMPLATES
+from podium.rules.templates import COMPOSITES, LEAVES, MAX_TEMPLATES
 
 CATEGORY = "podium"
+PARENT = "parentCompositePodGroupName"
 # A custom resource needs some limit; no object has more conditions.
 _MAX_CONDITIONS = 32
 
 
 def crds(conversion: dict[str, Any] | None = None) -> list[dict[str, Any]]:
-    """Return the CustomResourceDefinitions of PodGroup and Workload, which replace the native kinds.
+    """Return the CustomResourceDefinitions of the kinds that replace native ones.
 
-    `conversion` is the clientConfig of the conversion webhook (service or url, and caBundle). Without it only
-    the stored version, v1beta1, is served.
+    CompositePodGroup has one version, because upstream's v1alpha2 lacks the kind. `conversion` is the
+    clientConfig of the conversion webhook (service or url, and caBundle). Without it only the stored version,
+    v1beta1, is served.
     """
     served = conversion is not None
     strategy: dict[str, Any] = {"strategy": "None"}
@@ -59,13 +65,16 @@ def crds(conversion: dict[str, Any] | None = None) -> list[dict[str, Any]]:
         strategy = {"strategy": "Webhook", "webhook": webhook}
     both = {"PodGroup": _pod_group, "Workload": _workload}
     return [
-        _crd(
-            kind,
-            {"name": "v1alpha2", "served": served, "storage": False, **version(newer=False)},
-            {"name": "v1beta1", "served": True, "storage": True, **version(newer=True)},
-            conversion=strategy,
-        )
-        for kind, version in both.items()
+        *(
+            _crd(
+                kind,
+                {"name": "v1alpha2", "served": served, "storage": False, **version(newer=False)},
+                {"name": "v1beta1", "served": True, "storage": True, **version(newer=True)},
+                conversion=strategy,
+            )
+            for kind, version in both.items()
+        ),
+        _crd("CompositePodGroup", {"name": "v1beta1", "served": True, "storage": True, **_composite_group()}),
     ]
 
 
@@ -103,9 +112,13 @@ def _pod_group(*, newer: bool) -> dict[str, Any]:
     spec = struct(
         "The desired state of the group; fixed once created"
         + (", but for a gang's minCount." if newer else "."),
-        {ref: _workload_ref() if newer else _template_ref(), **group_fields(newer=newer)},
+        {
+            **({PARENT: _parent()} if newer else {}),
+            ref: _workload_ref() if newer else _template_ref(),
+            **group_fields(newer=newer),
+        },
         required=["schedulingPolicy"],
-        rules=[fixed(ref, equal(ref)), *group_rules(newer=newer)],
+        rules=[*(_parent_rules() if newer else []), fixed(ref, equal(ref)), *group_rules(newer=newer)],
     )
     status = struct(
         "The observed state of the group.",
@@ -147,6 +160,36 @@ def _pod_group(*, newer: bool) -> dict[str, Any]:
     }
 
 
+def _composite_group() -> dict[str, Any]:
+    spec = struct(
+        "The desired state of the composite group; fixed once created.",
+        {PARENT: _parent(), "workloadRef": _workload_ref(), **composite_fields()},
+        required=["workloadRef", "schedulingPolicy"],
+        rules=[fixed(PARENT, equal(PARENT)), fixed("workloadRef", equal("workloadRef")), *composite_rules()],
+    )
+    status = struct(
+        "The observed state of the composite group.",
+        {"conditions": items("Conditions by type.", condition(), _MAX_CONDITIONS, key="type")},
+    )
+    return {
+        "schema": _root(
+            "A group of pod groups and composite groups that is scheduled and preempted together.",
+            {"spec": spec, "status": status},
+        ),
+        "subresources": {"status": {}},
+        "additionalPrinterColumns": [
+            _column("Policy", ".spec.schedulingPolicy"),
+            _column("Parent", f".spec.{PARENT}"),
+            _column("Class", ".spec.priorityClassName"),
+            _column("Priority", ".spec.priority", "integer"),
+            _column("Scheduled", f'.status.conditions[?(@.type=="{COMPOSITE_INITIALLY_SCHEDULED}")].status'),
+            _column("Mode", ".spec.disruptionMode", priority=1),
+            _column("Workload", ".spec.workloadRef.workloadName", priority=1),
+            _column("Age", ".metadata.creationTimestamp", "date"),
+        ],
+    }
+
+
 def _workload(*, newer: bool) -> dict[str, Any]:
     template = struct(
         "A template of pod groups" + (", fixed but for a gang's minCount." if newer else "."),
@@ -160,13 +203,12 @@ def _workload(*, newer: bool) -> dict[str, Any]:
     templates = items("Templates that groups may be created from.", template, MAX_TEMPLATES)
     templates_fixed = fixed("podGroupTemplates", equal_plain("podGroupTemplates", named=True))
     update = _newer_rules() if newer else [templates_fixed]
+    leaves = {**templates, "x-kubernetes-validations": [NOT_EMPTY]}
+    lists = {LEAVES: templates, COMPOSITES: composite_templates(template)} if newer else {LEAVES: leaves}
     spec = struct(
         "Templates of the pod groups of one workload.",
-        {
-            "controllerRef": _controller_ref(),
-            "podGroupTemplates": {**templates, "x-kubernetes-validations": [NOT_EMPTY]},
-        },
-        required=["podGroupTemplates"],
+        {"controllerRef": _controller_ref(), **lists},
+        required=[] if newer else [LEAVES],
         rules=[fixed("controllerRef", equal("controllerRef")), *update],
     )
     # A column shows only one value; in v1beta1 all templates have the same priority as the first.
@@ -198,15 +240,31 @@ def _record() -> dict[str, Any]:
 
 def _newer_rules() -> list[Rule]:
     """Return the rules that fix the set of templates, and require one priority for all of them."""
-    path, old = ".podGroupTemplates", "oldSelf.podGroupTemplates"
-    first = "self.podGroupTemplates[0]"
+    path, here, old = f".{LEAVES}", f"self.{LEAVES}", f"oldSelf.{LEAVES}"
+    first = f"{here}[0]"
     same = f"{equal_plain('priorityClassName', 't', first)} && {equal('priority', 't', first)}"
-    added = f"self.podGroupTemplates.all(t, {old}.exists(o, o.name == t.name))"
-    removed = f"{old}.all(o, self.podGroupTemplates.exists(t, t.name == o.name))"
+    # A Workload with composite templates has no such list; the webhook compares the templates of a tree.
+    leaves, stored = f"!has({here})", f"!has({old})"
+    added = f"{leaves} || {here}.all(t, has({old}) && {old}.exists(o, o.name == t.name))"
+    removed = f"{stored} || {old}.all(o, has({here}) && {here}.exists(t, t.name == o.name))"
     return [
+        *only_one_list(LEAVES, COMPOSITES),
         rule(added, "item may not be added", path, "Forbidden"),
         rule(removed, "item may not be removed", path, "Forbidden"),
-        rule(f"self.podGroupTemplates.all(t, {same})", "detected multiple priority configurations"),
+        rule(f"{leaves} || {here}.all(t, {same})", "detected multiple priority configurations"),
+    ]
+
+
+def _parent() -> Schema:
+    return subdomain("CompositePodGroup in the same namespace that the group belongs to.")
+
+
+def _parent_rules() -> list[Rule]:
+    """Return the rules that a group's parent is fixed, and that a group with one names its template."""
+    message = f"must be set when {PARENT} is set"
+    return [
+        rule(f"!has(self.{PARENT}) || has(self.workloadRef)", message, ".workloadRef", "Required"),
+        fixed(PARENT, equal(PARENT)),
     ]
 
 

@@ -13,9 +13,10 @@ from typing import Any
 from podium.api.convert import PREEMPTION_POLICIES
 from podium.api.groups import DisruptionMode
 from podium.api.priority import HIGHEST_USER_PRIORITY
+from podium.rules.conditions import MAX_MESSAGE, MAX_REASON
 from podium.rules.groupspec import MAX_CLAIMS
 from podium.rules.names import LABEL_LIMIT, SUBDOMAIN_LIMIT
-from podium.rules.podgroup import MAX_MESSAGE, MAX_REASON
+from podium.rules.templates import COMPOSITES, LEAVES, MAX_DEPTH, MAX_TEMPLATES
 
 Schema = dict[str, Any]
 Rule = dict[str, str]
@@ -101,6 +102,16 @@ def only_one(*members: str) -> list[Rule]:
     return rules
 
 
+def only_one_list(*members: str) -> list[Rule]:
+    """Return rules that allow exactly one of some lists; an empty list counts as absent."""
+    names = ", ".join(f"`{member}`" for member in members)
+    filled = [f"(has(self.{member}) && size(self.{member}) > 0)" for member in members]
+    return [
+        rule(" || ".join(filled), f"must specify one of: {names}"),
+        rule(f"!({' && '.join(filled)})", f"must specify exactly one of: {names}"),
+    ]
+
+
 def optional_text(schema: Schema) -> Schema:
     """Return a schema in which an empty text counts as absent, as in upstream's fields without pointers."""
     rules: list[Rule] = schema["x-kubernetes-validations"]
@@ -170,6 +181,57 @@ def group_fields(*, newer: bool) -> dict[str, Schema]:
     return fields
 
 
+def composite_fields() -> dict[str, Schema]:
+    """Return the fields that a composite group and its template have in common."""
+    fields = {name: schema for name, schema in group_fields(newer=True).items() if name != "resourceClaims"}
+    return {**fields, "schedulingPolicy": _policy_schema(newer=False, composite=True)}
+
+
+def composite_rules() -> list[Rule]:
+    """Return rules that make a composite group's fields immutable, its whole policy too."""
+    policy = fixed("schedulingPolicy", "self.schedulingPolicy == oldSelf.schedulingPolicy")
+    structs = [fixed(field, equal(field)) for field in (*_STRUCTS, "preemptionPolicy")]
+    return [policy, *structs, fixed("priorityClassName", equal_plain("priorityClassName"))]
+
+
+def composite_templates(leaf: Schema) -> Schema:
+    """Return the schema of a Workload's composite templates, which may nest below each other.
+
+    A schema cannot refer to itself, so the levels are written out. It has types and limits only: the cost of
+    rules would count once for each of the 4,096 leaves. The webhook has the rules.
+    """
+    within: Schema = {
+        "description": "None: a tree has no more levels.",
+        "type": "array",
+        "maxItems": MAX_TEMPLATES,
+        "items": {
+            "description": "None.",
+            "type": "object",
+            "x-kubernetes-preserve-unknown-fields": True,
+        },
+        "x-kubernetes-validations": [
+            rule("size(self) == 0", f"maximum template hierarchy depth is {MAX_DEPTH}")
+        ],
+    }
+    leaves = _without_rules(items("Templates of child groups.", leaf, MAX_TEMPLATES))
+    common = _without_rules({"name": label("Name of the template in the Workload."), **composite_fields()})
+    for _ in range(MAX_DEPTH - 1):
+        template = struct(
+            "A template of composite groups.",
+            {**common, LEAVES: leaves, COMPOSITES: within},
+            required=["name", "schedulingPolicy"],
+        )
+        within = items("Templates of composite groups.", template, MAX_TEMPLATES)
+    return within
+
+
+def _without_rules(schema: Any) -> Any:
+    if isinstance(schema, dict):
+        kept = schema.items()
+        return {key: _without_rules(value) for key, value in kept if key != "x-kubernetes-validations"}
+    return [_without_rules(each) for each in schema] if isinstance(schema, list) else schema
+
+
 def group_rules(*, newer: bool) -> list[Rule]:
     """Return rules that make the common fields immutable.
 
@@ -185,9 +247,10 @@ def group_rules(*, newer: bool) -> list[Rule]:
     ]
 
 
-def _policy_schema(*, newer: bool) -> Schema:
+def _policy_schema(*, newer: bool, composite: bool = False) -> Schema:
+    least, what = ("minGroupCount", "child groups") if composite else ("minCount", "pods")
     count = {
-        "description": "Number of pods that must run at once.",
+        "description": f"Number of {what} that must run at once.",
         **_INT32,
         "x-kubernetes-validations": [
             rule("self != 0", "must be greater than or equal to 1", reason="Required"),
@@ -200,10 +263,10 @@ def _policy_schema(*, newer: bool) -> Schema:
         rule("has(self.gang) || !has(oldSelf.gang)", "field cannot be cleared once set", ".gang"),
     ]
     return struct(
-        "How the pods are scheduled.",
+        f"How the {what} are scheduled.",
         {
             "basic": struct("One by one.", {}),
-            "gang": struct("All or nothing, up to minCount.", {"minCount": count}, required=["minCount"]),
+            "gang": struct(f"All or nothing, up to {least}.", {least: count}, required=[least]),
         },
         rules=[*only_one("basic", "gang"), *(change if newer else [])],
     )

@@ -61,7 +61,7 @@ NOT_SERVED = refusal(
 )
 _CLASS_NOT_SERVED = RuleRemedy(NOT_SERVED.rule, f"Write apiVersion: {NATIVE_GROUP}/v1.")
 _COMPOSITE_NOT_SERVED = RuleRemedy(
-    NOT_SERVED.rule, "Enable the gate, or use one PodGroup for all pods that need each other."
+    NOT_SERVED.rule, "Enable the gate, or convert the object to scheduling.podium.dev with `podium convert`."
 )
 RULES = (WRONG_TYPE.rule, UNKNOWN_FIELD.rule, NOT_SERVED.rule)
 
@@ -69,7 +69,11 @@ RULES = (WRONG_TYPE.rule, UNKNOWN_FIELD.rule, NOT_SERVED.rule)
 GENERATED_SUFFIX = "xxxxx"
 _GENERATED_BASE = 58
 
-_PODIUM_VERSIONS = ("v1alpha2", "v1beta1")
+_PODIUM_VERSIONS = {
+    "PodGroup": ("v1alpha2", "v1beta1"),
+    "Workload": ("v1alpha2", "v1beta1"),
+    "CompositePodGroup": ("v1beta1",),
+}
 
 
 class KindRules(Protocol):
@@ -82,7 +86,7 @@ class KindRules(Protocol):
     def shape(self, version: str, /) -> StructSchema:
         """Return the table of one version."""
 
-    def default(self, document: Document, version: str, /) -> None:
+    def default(self, document: Document, version: str, gates: frozenset[str], /) -> None:
         """Set the defaults of decoding."""
 
     def mutate(self, case: RuleContext, new: Document, old: Document | None, /) -> None:
@@ -137,9 +141,7 @@ def has_rules(document: Mapping[str, Any]) -> bool:
             return (group, version) == ("", "v1")
         case "PriorityClass":
             return group == NATIVE_GROUP
-        case "CompositePodGroup":
-            return group == NATIVE_GROUP
-        case "PodGroup" | "Workload":
+        case "PodGroup" | "CompositePodGroup" | "Workload":
             return group in (NATIVE_GROUP, PODIUM_GROUP)
         case _:
             return False
@@ -242,7 +244,7 @@ def _unknown(path: str) -> str:
 def _check_served(case: RuleContext, rules: KindRules) -> None:
     ref, kubernetes = case.ref, case.profile.kubernetes
     if ref.group == PODIUM_GROUP:
-        served = case.own_rules and case.version in _PODIUM_VERSIONS
+        served = case.own_rules and case.version in _PODIUM_VERSIONS.get(ref.kind, ())
     elif ref.kind in ("PodGroup", "Workload"):
         served = case.profile.workload_api and case.version in served_versions(case.minor)
     elif ref.kind == "CompositePodGroup":
@@ -287,7 +289,11 @@ def canonical(case: RuleContext, rules: KindRules, raw: dict[str, Any], unknown:
         kind = case.ref.kind
         text = f'{kind} in version "{case.version}" cannot be handled as a {kind}: {error}'
         raise case.refuse(400, "BadRequest", text, WRONG_TYPE, field=error.path, message=str(error)) from None
-    rules.default(document, case.version)
+    except RecursionError:
+        text = "the object is nested too deeply"
+        raise case.refuse(400, "BadRequest", text, WRONG_TYPE) from None
+    # Only native decoding has defaults that depend on a gate.
+    rules.default(document, case.version, case.write.gates if case.native else frozenset())
     if rules.NAMESPACED:
         document["metadata"].setdefault("namespace", "default")
     else:

@@ -1,46 +1,117 @@
-"""CompositePodGroup, of which only the presence is judged: Kubernetes 1.37 serves it behind an alpha gate.
+"""CompositePodGroup: its table, the admission steps around it, and its status.
 
-Its fields pass through unchecked, and the verdict says so.
+Kubernetes 1.37 serves the kind in v1alpha3 behind an alpha gate, and Podium in v1beta1 of its own group. Its
+whole policy is immutable, where a PodGroup may change minCount.
 """
 
 from podium.rules import metadata
-from podium.rules.context import RuleContext
-from podium.rules.decoding import struct, text
-from podium.rules.fields import FieldError
-from podium.rules.schema import Document, StructSchema
+from podium.rules.checks import immutable, required_pointer
+from podium.rules.conditions import CONDITION_TABLE, check_conditions
+from podium.rules.context import GROUP_POLICY, RuleContext
+from podium.rules.decoding import objects, struct, text
+from podium.rules.fields import FieldError, RuleRemedy, refusal
+from podium.rules.grouppriority import set_priority
+from podium.rules.groupspec import (
+    TEMPLATE_REF,
+    composite_constraints,
+    disruption_mode,
+    parent,
+    policy,
+    preemption_policy,
+    priority_fields,
+    workload_reference,
+)
+from podium.rules.schema import Document, StructSchema, drop_gated, optional, validate
 
 PLURAL = "compositepodgroups"
 NAMESPACED = True
 HAS_STATUS = True
-SHAPE = StructSchema(
-    "CompositePodGroup",
-    (text("apiVersion"), text("kind"), struct("metadata", metadata.OBJECT_META, "v1.ObjectMeta")),
-    opened=True,
+
+FIXED = refusal(
+    "composite-group-immutable",
+    title="Immutable field of a CompositePodGroup changed",
+    why="The scheduler may already have acted on it; setting an unset field counts as a change.",
+    source="Kubernetes API server: C3",
+    fix="Send the stored value back (kubectl apply does), or create another CompositePodGroup.",
 )
+RULES = (FIXED.rule,)
+_TEMPLATE_MISSING = RuleRemedy(TEMPLATE_REF.rule, "Set the names of a Workload and of its template.")
 
 
-def shape(_version: str) -> StructSchema:
-    """Return the table of the one version."""
-    return SHAPE
+def _spec(version: str) -> StructSchema:
+    fixed = immutable(FIXED)
+    return StructSchema(
+        "CompositePodGroupSpec",
+        (
+            parent((fixed, optional)),
+            workload_reference(version, (fixed, required_pointer(_TEMPLATE_MISSING)), always=True),
+            policy(version, (fixed,), fixed_inside=True, composite=True),
+            composite_constraints(version, (fixed,)),
+            disruption_mode(version, (fixed,), defaulted=True, composite=True),
+            *priority_fields((fixed,)),
+            preemption_policy(version, FIXED),
+        ),
+    )
 
 
-def default(_document: Document, _version: str) -> None:
-    """Do nothing: no rule reads its fields."""
+VERSIONS = ("v1alpha3", "v1beta1")
+SPECS = {version: _spec(version) for version in VERSIONS}
+STATUS = StructSchema(
+    "CompositePodGroupStatus", (objects("conditions", CONDITION_TABLE, "v1.Condition", stops=(optional,)),)
+)
+SHAPES = {
+    version: StructSchema(
+        "CompositePodGroup",
+        (
+            text("apiVersion"),
+            text("kind"),
+            struct("metadata", metadata.OBJECT_META, "v1.ObjectMeta"),
+            struct("spec", SPECS[version], f"{version}.CompositePodGroupSpec"),
+            struct("status", STATUS, f"{version}.CompositePodGroupStatus"),
+        ),
+    )
+    for version in VERSIONS
+}
 
 
-def mutate(_case: RuleContext, _new: Document, _old: Document | None) -> None:
-    """Do nothing: no rule reads its fields."""
+def shape(version: str) -> StructSchema:
+    """Return the table of one version."""
+    return SHAPES[version]
 
 
-def prepare(case: RuleContext, _new: Document, _old: Document | None) -> None:
-    """Warn that the fields are not judged."""
-    case.warnings.append("spec: the fields of a CompositePodGroup are not judged")
+def default(document: Document, _version: str, gates: frozenset[str]) -> None:
+    """Set the defaults of decoding."""
+    spec = document["spec"]
+    spec.setdefault("disruptionMode", {"single": {}})
+    if GROUP_POLICY in gates:
+        spec.setdefault("preemptionPolicy", "PreemptLowerPriority")
 
 
-def check(_case: RuleContext, _new: Document, _old: Document | None) -> list[FieldError]:
-    """Return no errors: only the metadata is judged."""
-    return []
+def mutate(case: RuleContext, new: Document, old: Document | None) -> None:
+    """Apply the Priority plugin to a new composite group."""
+    if old is None:
+        set_priority(case, new, has_policy=True)
+
+
+def prepare(case: RuleContext, new: Document, old: Document | None) -> None:
+    """Apply the strategy: drop gated fields and keep the status, or keep all but the status."""
+    if case.status and old is not None:
+        metadata.reset_for_status(new["metadata"], old["metadata"])
+        new["spec"] = old["spec"]
+        return
+    stored = None if old is None else old["spec"]
+    for name in drop_gated(SPECS[case.version], new["spec"], stored, case.write.gates):
+        case.dropped(f"spec.{name}")
+    new["status"] = {} if old is None else old["status"]
+
+
+def check(case: RuleContext, new: Document, old: Document | None) -> list[FieldError]:
+    """Return errors in the part that a client may change: spec, or status."""
+    if case.status and old is not None:
+        return check_conditions(new["status"].get("conditions", ()), case.minor)
+    spec = None if old is None else old["spec"]
+    return validate(SPECS[case.version], "spec", new["spec"], spec, case.write)
 
 
 def judge(_case: RuleContext, _new: Document, _old: Document | None) -> None:
-    """Do nothing: no plugin is known to refuse one."""
+    """Do nothing: no plugin refuses a composite group."""

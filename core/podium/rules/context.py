@@ -21,10 +21,10 @@ TOPOLOGY = "TopologyAwareWorkloadScheduling"
 CLAIMS = "DRAWorkloadResourceClaims"
 GROUP_POLICY = "PodGroupPreemptionPolicy"
 COMPOSITE = "CompositePodGroup"
-# Podium's own resources have no gates: their schema stores the fields it has. It has no composite groups.
-PODIUM_GATES = frozenset({TOPOLOGY, CLAIMS, GROUP_POLICY})
 # The gates that change a verdict, beside those of the API itself.
 GATES = (TOPOLOGY, CLAIMS, GROUP_POLICY, COMPOSITE)
+# Podium's own resources have no gates: their schema stores all of these fields.
+PODIUM_GATES = frozenset(GATES)
 
 DROPPED = RuleRemedy(
     Rule(

@@ -1,10 +1,11 @@
-"""The fields that a PodGroup and a template share, with upstream's checks; versions differ as data.
+"""The fields that groups, composite groups and their templates share, with upstream's checks.
 
-v1alpha2 makes a whole struct immutable. v1beta1 (and v1alpha3, which equals it) checks the fields inside, so
-that minCount can change while the policy cannot.
+Versions and kinds differ as data. v1alpha2 makes a whole struct immutable. v1beta1 (and v1alpha3, which
+equals it) checks the fields inside, so that minCount can change while the policy cannot.
 """
 
 from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 from podium.api.priority import HIGHEST_USER_PRIORITY, PREEMPTION_POLICIES
 from podium.rules import names
@@ -42,6 +43,13 @@ MIN_COUNT = refusal(
     why="A gang needs at least one pod; zero counts as missing.",
     source="Kubernetes API server: W5, G17",
     fix="Set schedulingPolicy.gang.minCount to the number of pods that must start together.",
+)
+MIN_GROUP_COUNT = refusal(
+    "min-group-count",
+    title="minGroupCount below one",
+    why="A gang of groups needs at least one child group; zero counts as missing.",
+    source="Kubernetes API server: C2",
+    fix="Set schedulingPolicy.gang.minGroupCount to the number of child groups that must start together.",
 )
 POLICY_SWITCH = refusal(
     "scheduling-policy-switch",
@@ -92,6 +100,20 @@ CLAIM = refusal(
     source="Kubernetes API server: W12",
     fix="Name at most 4 claims, each with resourceClaimName or resourceClaimTemplateName.",
 )
+TEMPLATE_REF = refusal(
+    "template-reference",
+    title="Incomplete reference to a template",
+    why="A reference needs the Workload and the template in it.",
+    source="Kubernetes API server: G12",
+    fix="Set both names, or remove the reference.",
+)
+PARENT = refusal(
+    "parent-composite-group",
+    title="Invalid name of a parent",
+    why="The parent of a group is a CompositePodGroup in the same namespace.",
+    source="Kubernetes API server: C1",
+    fix="Name a CompositePodGroup, or remove parentCompositePodGroupName.",
+)
 GATE_OFF = refusal(
     "gate-off",
     title="Field whose feature gate is off",
@@ -104,6 +126,7 @@ RULES = tuple(
     for cause in (
         POLICY,
         MIN_COUNT,
+        MIN_GROUP_COUNT,
         POLICY_SWITCH,
         DISRUPTION,
         CLASS_NAME,
@@ -111,6 +134,8 @@ RULES = tuple(
         PREEMPTION,
         CONSTRAINTS,
         CLAIM,
+        TEMPLATE_REF,
+        PARENT,
         GATE_OFF,
     )
 )
@@ -118,32 +143,81 @@ RULES = tuple(
 _EMPTY = StructSchema("", ())
 
 
-def policy(version: str, stops: Sequence[Check], *, fixed_inside: bool) -> Field:
+class _Family(NamedTuple):
+    """The Go types and the count of a group's fields, which differ for composite groups."""
+
+    policy: str
+    basic: str
+    gang: str
+    least: str
+    cause: RuleRemedy
+    below: RuleRemedy
+    constraints: str
+    mode: str
+    single: str
+    whole: str
+
+
+_GROUP = _Family(
+    "PodGroupSchedulingPolicy",
+    "BasicSchedulingPolicy",
+    "GangSchedulingPolicy",
+    "minCount",
+    POLICY,
+    MIN_COUNT,
+    "PodGroupSchedulingConstraints",
+    "DisruptionMode",
+    "SingleDisruptionMode",
+    "AllDisruptionMode",
+)
+_COMPOSITE = _Family(
+    "CompositePodGroupSchedulingPolicy",
+    "CompositeBasicSchedulingPolicy",
+    "CompositeGangSchedulingPolicy",
+    "minGroupCount",
+    RuleRemedy(POLICY.rule, "Set one of schedulingPolicy.basic: {} and schedulingPolicy.gang.minGroupCount."),
+    MIN_GROUP_COUNT,
+    "CompositePodGroupSchedulingConstraints",
+    "CompositeDisruptionMode",
+    "SingleCompositeDisruptionMode",
+    "AllCompositeDisruptionMode",
+)
+
+
+def policy(version: str, stops: Sequence[Check], *, fixed_inside: bool, composite: bool = False) -> Field:
     """Return schedulingPolicy; with `fixed_inside` an update may not set or unset a member."""
+    family = _COMPOSITE if composite else _GROUP
     basic: tuple[Check, ...] = (optional,)
     gang: tuple[Check, ...] = (optional,)
     if fixed_inside:
         basic = (immutable(POLICY_SWITCH), optional)
         gang = (optional, no_set_no_unset(POLICY_SWITCH))
-    count = integer("minCount", always=True, stops=(required(MIN_COUNT),), checks=(minimum(MIN_COUNT, 1),))
-    shape = StructSchema(
-        "PodGroupSchedulingPolicy",
-        (
-            pointer("basic", _EMPTY, f"{version}.BasicSchedulingPolicy", stops=basic),
-            pointer(
-                "gang",
-                StructSchema("GangSchedulingPolicy", (count,)),
-                f"{version}.GangSchedulingPolicy",
-                stops=gang,
-            ),
-        ),
-        checks=(union(POLICY, "basic", "gang"),),
+    count = integer(
+        family.least, always=True, stops=(required(family.below),), checks=(minimum(family.below, 1),)
     )
-    return struct("schedulingPolicy", shape, f"{version}.PodGroupSchedulingPolicy", stops=stops)
+    shape = StructSchema(
+        family.policy,
+        (
+            pointer("basic", _EMPTY, f"{version}.{family.basic}", stops=basic),
+            pointer("gang", StructSchema(family.gang, (count,)), f"{version}.{family.gang}", stops=gang),
+        ),
+        checks=(union(family.cause, "basic", "gang"),),
+    )
+    return struct("schedulingPolicy", shape, f"{version}.{family.policy}", stops=stops)
 
 
 def constraints(version: str, stops: Sequence[Check], *, always: bool) -> Field:
-    """Return schedulingConstraints, behind its gate."""
+    """Return a group's schedulingConstraints, behind its gate."""
+    gate = (gated(TOPOLOGY, GATE_OFF), optional, *stops)
+    return _constraints(version, _GROUP, stops=gate, always=always, gate=TOPOLOGY)
+
+
+def composite_constraints(version: str, stops: Sequence[Check]) -> Field:
+    """Return a composite group's schedulingConstraints: its own gate needs that of the constraints."""
+    return _constraints(version, _COMPOSITE, stops=(*stops, optional))
+
+
+def _constraints(version: str, family: _Family, **options: Any) -> Field:
     key = text("key", always=True, stops=(required(CONSTRAINTS),), checks=(_label_key,))
     topology = objects(
         "topology",
@@ -151,14 +225,8 @@ def constraints(version: str, stops: Sequence[Check], *, always: bool) -> Field:
         f"{version}.TopologyConstraint",
         stops=(max_items(CONSTRAINTS, 1), optional),
     )
-    return pointer(
-        "schedulingConstraints",
-        StructSchema("PodGroupSchedulingConstraints", (topology,)),
-        f"{version}.PodGroupSchedulingConstraints",
-        always=always,
-        gate=TOPOLOGY,
-        stops=(gated(TOPOLOGY, GATE_OFF), optional, *stops),
-    )
+    shape = StructSchema(family.constraints, (topology,))
+    return pointer("schedulingConstraints", shape, f"{version}.{family.constraints}", **options)
 
 
 _label_key = spelled(CONSTRAINTS, names.qualified_name)
@@ -192,10 +260,13 @@ def claims(version: str, fixed: RuleRemedy) -> Field:
     )
 
 
-def disruption_mode(version: str, stops: Sequence[Check], *, defaulted: bool) -> Field:
+def disruption_mode(
+    version: str, stops: Sequence[Check], *, defaulted: bool, composite: bool = False
+) -> Field:
     """Return disruptionMode: a string in v1alpha2, a union later; a defaulted one is never absent."""
+    family = _COMPOSITE if composite else _GROUP
     present = required_pointer(DISRUPTION) if defaulted else optional
-    go = f"{version}.DisruptionMode"
+    go = f"{version}.{family.mode}"
     if version == "v1alpha2":
         return text(
             "disruptionMode",
@@ -205,14 +276,42 @@ def disruption_mode(version: str, stops: Sequence[Check], *, defaulted: bool) ->
             checks=(enumeration(DISRUPTION, "Pod", "PodGroup"),),
         )
     shape = StructSchema(
-        "DisruptionMode",
+        family.mode,
         (
-            pointer("single", _EMPTY, f"{version}.SingleDisruptionMode"),
-            pointer("all", _EMPTY, f"{version}.AllDisruptionMode"),
+            pointer("single", _EMPTY, f"{version}.{family.single}"),
+            pointer("all", _EMPTY, f"{version}.{family.whole}"),
         ),
         checks=(union(DISRUPTION, "single", "all"),),
     )
     return pointer("disruptionMode", shape, go, stops=(*stops, present))
+
+
+def parent(stops: Sequence[Check], *, gate: str = "") -> Field:
+    """Return parentCompositePodGroupName."""
+    return text(
+        "parentCompositePodGroupName",
+        pointer=True,
+        gate=gate,
+        stops=stops,
+        checks=(spelled(PARENT, names.dns_subdomain),),
+    )
+
+
+def workload_reference(version: str, stops: Sequence[Check], *, always: bool = False) -> Field:
+    """Return workloadRef, the template in the versions after v1alpha2."""
+    shape = StructSchema("WorkloadReference", template_names("templateName"))
+    return pointer("workloadRef", shape, f"{version}.WorkloadReference", stops=stops, always=always)
+
+
+def template_names(template: str) -> tuple[Field, Field]:
+    """Return the two names of a reference to a template."""
+    name = required(TEMPLATE_REF)
+    return (
+        text(
+            "workloadName", always=True, stops=(name,), checks=(spelled(TEMPLATE_REF, names.dns_subdomain),)
+        ),
+        text(template, always=True, stops=(name,), checks=(spelled(TEMPLATE_REF, names.dns_label),)),
+    )
 
 
 def priority_fields(stops: Sequence[Check]) -> tuple[Field, Field]:

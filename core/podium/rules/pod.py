@@ -113,7 +113,7 @@ def shape(_version: str) -> StructSchema:
     return SHAPE
 
 
-def default(_document: Document, _version: str) -> None:
+def default(_document: Document, _version: str, _gates: frozenset[str]) -> None:
     """Do nothing: decoding sets no defaults that our rules know."""
 
 

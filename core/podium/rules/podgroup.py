@@ -6,28 +6,25 @@ omitted values, so a PUT of the original manifest is refused as a change of immu
 
 from podium.api.membership import GroupKey
 from podium.rules import fields, metadata, names
-from podium.rules.checks import (
-    gated,
-    immutable,
-    max_items,
-    required,
-    spelled,
-    union,
-    unique,
-    when_on,
-)
+from podium.rules.checks import gated, immutable, max_items, spelled, union, unique, when_on
+from podium.rules.conditions import CONDITION_TABLE, check_conditions
 from podium.rules.context import CLAIMS, COMPOSITE, GROUP_POLICY, TOPOLOGY, RuleContext
-from podium.rules.decoding import integer, objects, pointer, struct, text, time
+from podium.rules.decoding import objects, pointer, struct, text
 from podium.rules.fields import FieldError, refusal
+from podium.rules.grouppriority import set_priority
 from podium.rules.groupspec import (
     GATE_OFF,
     MAX_CLAIMS,
+    TEMPLATE_REF,
     claims,
     constraints,
     disruption_mode,
+    parent,
     policy,
     preemption_policy,
     priority_fields,
+    template_names,
+    workload_reference,
 )
 from podium.rules.schema import Document, Field, StructSchema, drop_gated, optional, validate
 
@@ -38,47 +35,12 @@ FIXED = refusal(
     source="Kubernetes API server: G23, G24, G25",
     fix="Send the stored value back (kubectl apply does), or create another PodGroup.",
 )
-TEMPLATE_REF = refusal(
-    "template-reference",
-    title="Incomplete reference to a template",
-    why="A reference needs the Workload and the template in it.",
-    source="Kubernetes API server: G12",
-    fix="Set both names, or remove the reference.",
-)
-UNKNOWN_CLASS = refusal(
-    "group-class-not-found",
-    title="Priority class of a PodGroup not found",
-    why="The priority of the group is computed from the class.",
-    source="Kubernetes API server: G5",
-    fix="Create the PriorityClass first, or name an existing one.",
-)
-MISMATCH = refusal(
-    "group-priority-mismatch",
-    title="Priority of a PodGroup differs from its class",
-    why="The priority is computed from the class; another value is refused.",
-    source="Kubernetes API server: G7",
-    fix="Remove spec.priority and name the class that has this value.",
-)
-POLICY_MISMATCH = refusal(
-    "group-preemption-policy-mismatch",
-    title="Preemption policy of a PodGroup differs from its class",
-    why="The policy is computed from the class, as for pods.",
-    source="Kubernetes API server: G2",
-    fix="Remove spec.preemptionPolicy and name a class that has this policy.",
-)
 WORKLOAD_MISSING = refusal(
     "workload-not-found",
     title="Workload of a PodGroup not found, or without the template",
     why="Kubernetes 1.36 requires that the template exists when the group is created; 1.37 does not check.",
     source="Kubernetes API server: G13",
     fix="Create the Workload with that template first.",
-)
-CONDITION = refusal(
-    "condition-invalid",
-    title="Invalid condition",
-    why="Clients read conditions by type, status and reason.",
-    source="Kubernetes API server: G28",
-    fix="Set a unique type, status True, False or Unknown, a reason in CamelCase and lastTransitionTime.",
 )
 CLAIM_STATUS = refusal(
     "claim-status",
@@ -91,12 +53,7 @@ RULES = tuple(
     cause.rule
     for cause in (
         FIXED,
-        TEMPLATE_REF,
-        UNKNOWN_CLASS,
-        MISMATCH,
-        POLICY_MISMATCH,
         WORKLOAD_MISSING,
-        CONDITION,
         CLAIM_STATUS,
     )
 )
@@ -106,9 +63,6 @@ NAMESPACED = True
 HAS_STATUS = True
 # A finalizer that kube-apiserver sets on native groups: they stay while pods need them.
 PROTECTION_FINALIZER = "scheduling.k8s.io/podgroup-protection"
-MAX_REASON = 1024
-MAX_MESSAGE = 32 * 1024
-_CONDITION_STATUSES = ("False", "True", "Unknown")
 # The field in each version that names the template of a group.
 REFERENCE = {
     "v1alpha2": "podGroupTemplateRef",
@@ -118,33 +72,13 @@ REFERENCE = {
 
 
 def _reference(version: str) -> tuple[Field, ...]:
-    name = required(TEMPLATE_REF)
-    workload = text(
-        "workloadName", always=True, stops=(name,), checks=(spelled(TEMPLATE_REF, names.dns_subdomain),)
-    )
-    older = version == "v1alpha2"
-    template = text(
-        "podGroupTemplateName" if older else "templateName",
-        always=True,
-        stops=(name,),
-        checks=(spelled(TEMPLATE_REF, names.dns_label),),
-    )
     stops = (immutable(FIXED), optional)
-    if not older:
-        parent = text(
-            "parentCompositePodGroupName",
-            pointer=True,
-            gate=COMPOSITE,
-            stops=(gated(COMPOSITE, GATE_OFF), optional, immutable(FIXED)),
-            checks=(spelled(TEMPLATE_REF, names.dns_subdomain),),
-        )
-        go = f"{version}.WorkloadReference"
-        return parent, pointer(
-            REFERENCE[version], StructSchema("WorkloadReference", (workload, template)), go, stops=stops
-        )
+    if version != "v1alpha2":
+        of_parent = (gated(COMPOSITE, GATE_OFF), optional, immutable(FIXED))
+        return parent(of_parent, gate=COMPOSITE), workload_reference(version, stops)
     inner = pointer(
         "workload",
-        StructSchema("WorkloadPodGroupTemplateReference", (workload, template)),
+        StructSchema("WorkloadPodGroupTemplateReference", template_names("podGroupTemplateName")),
         f"{version}.WorkloadPodGroupTemplateReference",
         always=True,
         stops=(optional,),
@@ -168,19 +102,6 @@ def _spec(version: str) -> StructSchema:
     return StructSchema("PodGroupSpec", listed if older else (*listed, preemption_policy(version, FIXED)))
 
 
-_CONDITION = StructSchema(
-    "Condition",
-    (
-        text("type", always=True),
-        text("status", "v1.ConditionStatus", always=True),
-        integer("observedGeneration", "int64"),
-        time("lastTransitionTime", always=True),
-        text("reason", always=True),
-        text("message", always=True),
-    ),
-)
-
-
 def _status(version: str) -> StructSchema:
     claim = StructSchema(
         "PodGroupResourceClaimStatus",
@@ -197,7 +118,7 @@ def _status(version: str) -> StructSchema:
     return StructSchema(
         "PodGroupStatus",
         (
-            objects("conditions", _CONDITION, "v1.Condition"),
+            objects("conditions", CONDITION_TABLE, "v1.Condition"),
             objects(
                 "resourceClaimStatuses",
                 claim,
@@ -233,9 +154,11 @@ def shape(version: str) -> StructSchema:
     return SHAPES[version]
 
 
-def default(document: Document, version: str) -> None:
+def default(document: Document, version: str, gates: frozenset[str]) -> None:
     """Set the defaults of decoding."""
     spec = document["spec"]
+    if GROUP_POLICY in gates and version != "v1alpha2":
+        spec.setdefault("preemptionPolicy", "PreemptLowerPriority")
     if "disruptionMode" not in spec:
         spec["disruptionMode"] = "Pod" if version == "v1alpha2" else {"single": {}}
 
@@ -244,35 +167,11 @@ def mutate(case: RuleContext, new: Document, old: Document | None) -> None:
     """Apply the Priority plugin to a new group, and add the finalizer of PodGroupProtection."""
     if old is not None:
         return
-    spec = new["spec"]
-    found = case.resolve_class(spec.get("priorityClassName", ""), UNKNOWN_CLASS)
-    given = spec.get("priority")
-    if given is not None and given != found.value:
-        message = (
-            f"priority set in the pod group ({given}) must match the priority computed ({found.value}) based "
-            "on the priority class set in the spec"
-        )
-        raise case.forbid(MISMATCH, "spec.priority", message)
-    if found.name:
-        case.set(new, "priorityClassName", found.name)
-    case.set(new, "priority", found.value)
-    if GROUP_POLICY in case.write.gates and "preemptionPolicy" in SPECS[case.version].by_name:
-        check_policy(case, spec.get("preemptionPolicy"), found.preemption_policy)
-        case.set(new, "preemptionPolicy", found.preemption_policy)
+    set_priority(case, new, has_policy="preemptionPolicy" in SPECS[case.version].by_name)
     if case.native:
         finalizers = new["metadata"].setdefault("finalizers", [])
         if PROTECTION_FINALIZER not in finalizers:
             finalizers.append(PROTECTION_FINALIZER)
-
-
-def check_policy(case: RuleContext, given: str | None, computed: str) -> None:
-    """Raise Refused for a preemption policy that differs from the class's; an absent one is allowed."""
-    if given is not None and given != computed:
-        message = (
-            f"the string value of PreemptionPolicy ({given}) must not be provided in pod group spec; "
-            f"priority admission controller computed {computed} from the given PriorityClass name"
-        )
-        raise case.forbid(POLICY_MISMATCH, "spec.preemptionPolicy", message)
 
 
 def prepare(case: RuleContext, new: Document, old: Document | None) -> None:
@@ -296,11 +195,15 @@ def check(case: RuleContext, new: Document, old: Document | None) -> list[FieldE
     """
     if case.status and old is not None:
         status, stored = new["status"], old["status"]
-        errors = _conditions(status.get("conditions", ()), case.minor)
+        errors = check_conditions(status.get("conditions", ()), case.minor)
         errors += _claims(status, new["spec"])
         return errors + validate(STATUSES[case.version], "status", status, stored, case.write)
-    spec = None if old is None else old["spec"]
-    return validate(SPECS[case.version], "spec", new["spec"], spec, case.write)
+    spec, stored_spec = new["spec"], None if old is None else old["spec"]
+    errors = []
+    if old is None and "parentCompositePodGroupName" in spec and "workloadRef" not in spec:
+        detail = "must be set when parentCompositePodGroupName is set"
+        errors.append(fields.required(TEMPLATE_REF, "spec.workloadRef", detail))
+    return errors + validate(SPECS[case.version], "spec", spec, stored_spec, case.write)
 
 
 def judge(case: RuleContext, new: Document, old: Document | None) -> None:
@@ -317,53 +220,6 @@ def _claims(status: Document, spec: Document) -> list[FieldError]:
         for index, claim in enumerate(status.get("resourceClaimStatuses", ()))
         if claim["name"] not in declared
     ]
-
-
-def _conditions(conditions: list[Document], minor: int) -> list[FieldError]:
-    errors: list[FieldError] = []
-    seen = set()
-    for index, condition in enumerate(conditions):
-        path = f"status.conditions[{index}]"
-        kind = condition["type"]
-        if kind in seen:
-            errors.append(fields.duplicate(CONDITION, path if minor >= 37 else f"{path}.type", kind))
-        seen.add(kind)
-        errors += _condition(condition, path, minor)
-    return errors
-
-
-def _condition(condition: Document, path: str, minor: int) -> list[FieldError]:
-    errors: list[FieldError] = []
-    kind, status, reason = condition["type"], condition["status"], condition["reason"]
-    if minor >= 37 and not kind:
-        errors.append(fields.required(CONDITION, f"{path}.type", "is required"))
-    else:
-        errors += [
-            fields.invalid(CONDITION, f"{path}.type", kind, complaint)
-            for complaint in names.qualified_name(kind)
-        ]
-    if minor >= 37 and not status:
-        errors.append(fields.required(CONDITION, f"{path}.status"))
-    elif status not in _CONDITION_STATUSES:
-        errors.append(fields.unsupported(CONDITION, f"{path}.status", status, _CONDITION_STATUSES))
-    generation = condition.get("observedGeneration", 0)
-    if generation < 0:
-        detail = "must be greater than or equal to zero"
-        errors.append(fields.invalid(CONDITION, f"{path}.observedGeneration", generation, detail))
-    if condition["lastTransitionTime"] is None:
-        errors.append(fields.required(CONDITION, f"{path}.lastTransitionTime"))
-    if not reason:
-        errors.append(fields.required(CONDITION, f"{path}.reason"))
-    else:
-        errors += [
-            fields.invalid(CONDITION, f"{path}.reason", reason, complaint)
-            for complaint in names.condition_reason(reason)
-        ]
-        if len(reason.encode(errors="surrogatepass")) > MAX_REASON:
-            errors.append(fields.too_long(CONDITION, f"{path}.reason", MAX_REASON))
-    if len(condition["message"].encode(errors="surrogatepass")) > MAX_MESSAGE:
-        errors.append(fields.too_long(CONDITION, f"{path}.message", MAX_MESSAGE))
-    return errors
 
 
 def _check_template_exists(case: RuleContext, new: Document) -> None:

@@ -32,6 +32,7 @@ from podium.rules.audit.tolerations import (
     contradicting,
     unreadable,
 )
+from podium.rules.audit.trees import CHILDREN_EVICTED_SINGLY, unlike_parents
 from podium.rules.context import Operation, RuleContext
 from podium.rules.fields import FieldError, RuleRemedy, go_quote
 from podium.rules.podiumrule import OwnRule, breach, level
@@ -42,6 +43,7 @@ from podium.rules.target import AdmissionPhase, WriteTarget
 
 _MEMBER_CREATED = WriteTarget("Pod", Operation.CREATE, AdmissionPhase.VALIDATE, members=True)
 _GROUP_CREATED = WriteTarget("PodGroup", Operation.CREATE, AdmissionPhase.VALIDATE)
+_COMPOSITE_CREATED = WriteTarget("CompositePodGroup", Operation.CREATE, AdmissionPhase.VALIDATE)
 _WORKLOAD_CREATED = WriteTarget("Workload", Operation.CREATE, AdmissionPhase.VALIDATE)
 
 
@@ -73,7 +75,7 @@ CLASS_ALLOWED = OwnRule(
     ),
     RuleLevel.DENY,
     RuleLevel.DENY,
-    (WriteTarget("Pod", Operation.CREATE, AdmissionPhase.VALIDATE), _GROUP_CREATED),
+    (WriteTarget("Pod", Operation.CREATE, AdmissionPhase.VALIDATE), _GROUP_CREATED, _COMPOSITE_CREATED),
 )
 LABEL_FIXED = OwnRule(
     RuleRemedy(
@@ -142,6 +144,14 @@ BASIC_MODE = OwnRule(
     RuleLevel.DENY,
     (_GROUP_CREATED, _WORKLOAD_CREATED),
 )
+CHILD_MODE = OwnRule(
+    RuleRemedy(
+        CHILDREN_EVICTED_SINGLY, "Set disruptionMode {all: {}} in each template below, or single in this one."
+    ),
+    RuleLevel.WARN,
+    RuleLevel.DENY,
+    (_WORKLOAD_CREATED,),
+)
 TEMPLATE_CLASS = OwnRule(
     RuleRemedy(TEMPLATE_CLASS_MISSING, "Create the PriorityClass first, or name an existing one."),
     RuleLevel.WARN,
@@ -184,6 +194,7 @@ OWN_RULES = (
     LABEL_FIXED,
     NAME_LENGTH,
     BASIC_MODE,
+    CHILD_MODE,
     TEMPLATE_CLASS,
     TEMPLATE_SYSTEM_CLASS,
     UNLIKE_TEMPLATE,
@@ -281,7 +292,9 @@ def _inherit_from_group(case: RuleContext, new: Document) -> None:
 
 def check(case: RuleContext, new: Document) -> list[FieldError]:
     """Return errors in the name of a Podium resource."""
-    if case.native or case.update or len(new["metadata"].get("name", "")) <= NAME_LIMIT:
+    # Pods do not name a composite group.
+    unlimited = case.native or case.update or case.ref.kind == "CompositePodGroup"
+    if unlimited or len(new["metadata"].get("name", "")) <= NAME_LIMIT:
         return []
     error = fields.too_long(NAME_LENGTH.cause, "metadata.name", NAME_LIMIT)
     if level(case, NAME_LENGTH) is RuleLevel.DENY:
@@ -300,6 +313,8 @@ def judge(case: RuleContext, new: Document, old: Document | None) -> None:
                 _judge_label(case, new, old)
         case "PodGroup" if old is None:
             _judge_group(case, new)
+        case "CompositePodGroup" if old is None:
+            _judge_class(case, new["spec"].get("priorityClassName", ""), pods=False)
         case "Workload" if old is None:
             _judge_workload(case, new)
         case "PriorityClass":
@@ -369,8 +384,12 @@ def _judge_group(case: RuleContext, new: Document) -> None:
 
 def _judge_workload(case: RuleContext, new: Document) -> None:
     workload: Workload = _read(new)
+    for path, template in unlike_parents(workload):
+        message = f"is not `all`, but that of the composite template {go_quote(template.name)} above it is"
+        breach(case, CHILD_MODE, f"{path}.disruptionMode", message)
     for path, template in workload.templates.items():
-        _judge_mode(case, path, template.min_count, template.disruption_mode)
+        if not template.composite:
+            _judge_mode(case, path, template.min_count, template.disruption_mode)
         name = template.priority_class_name
         if not name:
             continue

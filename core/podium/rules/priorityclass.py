@@ -70,7 +70,7 @@ def shape(_version: str) -> StructSchema:
     return SHAPE
 
 
-def default(document: Document, _version: str) -> None:
+def default(document: Document, _version: str, _gates: frozenset[str]) -> None:
     """Set the defaults of decoding."""
     document.setdefault("preemptionPolicy", priority.PREEMPT_LOWER_PRIORITY)
 

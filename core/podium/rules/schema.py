@@ -71,21 +71,28 @@ class Field:
 class StructSchema:
     """A Go struct: its name, its fields in Go's order, and the checks of the struct as a whole.
 
-    An `open` shape lists only some fields; the others pass through unchanged, in their order.
+    An `open` shape lists only some fields; the others pass through unchanged, in their order. `within` makes
+    the last field, of a struct that contains its own type.
     """
 
     def __init__(
-        self, go: str, fields: Sequence[Field], *, checks: Sequence[Check] = (), opened: bool = False
+        self,
+        go: str,
+        fields: Sequence[Field],
+        *,
+        checks: Sequence[Check] = (),
+        opened: bool = False,
+        within: "Callable[[StructSchema], Field] | None" = None,
     ) -> None:
         self.go = go
-        self.fields = tuple(fields)
         self.checks = tuple(checks)
         self.opened = opened
-        self.by_name: Mapping[str, Field] = {field.name: field for field in fields}
+        self.fields = tuple(fields) if within is None else (*fields, within(self))
+        self.by_name: Mapping[str, Field] = {field.name: field for field in self.fields}
         self.checked = tuple(
-            field for field in fields if field.stops or field.checks or _has_checks(field.shape)
+            field for field in self.fields if field.stops or field.checks or _has_checks(field.shape)
         )
-        self.gated = tuple(field for field in fields if field.gate)
+        self.gated = tuple(field for field in self.fields if field.gate)
 
 
 Reader = Callable[[Field, Any, list[str]], Any]

@@ -4,11 +4,13 @@ A stored object without resourceVersion or uid was written by hand, so no confli
 """
 
 from podium.api.core import Pod, PriorityClass
-from podium.api.groups import PodGroup, Workload
+from podium.api.groups import CompositeGroup, PodGroup, Workload
 from podium.api.membership import GroupKey
 from podium.rules.context import RuleContext
 from podium.rules.fields import RefusedRequest, go_quote, refusal
 from podium.rules.schema import Document
+
+_Stored = Pod | PriorityClass | PodGroup | CompositeGroup | Workload
 
 NOT_FOUND = refusal(
     "object-not-found",
@@ -98,7 +100,7 @@ def check_free(case: RuleContext, meta: Document) -> None:
         raise case.refuse(409, "AlreadyExists", text, EXISTS, field="metadata.name")
 
 
-def _holder(case: RuleContext, name: str) -> Pod | PriorityClass | PodGroup | Workload | None:
+def _holder(case: RuleContext, name: str) -> _Stored | None:
     namespace, view = case.ref.namespace, case.view
     match case.ref.kind:
         case "Pod":
@@ -107,5 +109,7 @@ def _holder(case: RuleContext, name: str) -> Pod | PriorityClass | PodGroup | Wo
             return view.classes.get(name)
         case "PodGroup":
             return view.groups.get(GroupKey(case.native, namespace, name))
+        case "CompositePodGroup":
+            return view.composites.get(GroupKey(case.native, namespace, name))
         case _:
             return view.workloads.get(GroupKey(case.native, namespace, name))

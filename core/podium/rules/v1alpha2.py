@@ -1,18 +1,19 @@
-"""Protection for the field that v1alpha2 lacks, in the annotation `convert.KEPT` that replaces it there.
+"""Protection for the fields that v1alpha2 lacks, in the annotation `convert.KEPT` that replaces them there.
 
-A client of v1alpha2 sees preemptionPolicy as an annotation, which no schema can protect. The rules of the
-field in v1beta1 are therefore applied to the annotation here. A new group gets the policy of its class,
-another policy is refused, and the policy is immutable. An update without the annotation keeps the stored
-value, because a client that knows only v1alpha2 did not mean to unset it.
+A client of v1alpha2 sees preemptionPolicy and a group's parent in an annotation, which no schema can protect.
+The rules of the fields in v1beta1 are therefore applied to the annotation here. A new group gets the policy
+of its class, another policy is refused, and both fields are immutable. An update without the annotation keeps
+the stored value, because a client that knows only v1alpha2 did not mean to unset it.
 """
 
 from typing import Any
 
 from podium.api import priority
-from podium.api.convert import KEPT, kept_text, restorable
-from podium.rules import fields, podgroup, workload
+from podium.api.convert import KEPT, PARENT, kept_text, restorable
+from podium.rules import fields, grouppriority, podgroup, templates
 from podium.rules.context import RuleContext
 from podium.rules.fields import FieldError
+from podium.rules.groupspec import TEMPLATE_REF
 from podium.rules.schema import Document
 
 _POLICY = "preemptionPolicy"
@@ -40,8 +41,9 @@ def _wanted(case: RuleContext, new: Document) -> str | None:
     found = priority.resolve(case.view.classes, new["spec"].get("priorityClassName", ""))
     assert found is not None
     given = restorable(case.request.object).get(_POLICY)
-    podgroup.check_policy(case, given, found.preemption_policy)
-    return None if given is not None else kept_text({_POLICY: found.preemption_policy})
+    grouppriority.check_policy(case, given, found.preemption_policy)
+    kept = {**restorable(case.request.object), _POLICY: found.preemption_policy}
+    return None if given is not None else kept_text(kept)
 
 
 def _annotations(document: Document) -> Document:
@@ -50,18 +52,24 @@ def _annotations(document: Document) -> Document:
 
 def check(case: RuleContext, new: Document, old: Document | None) -> list[FieldError]:
     """Return errors for an update that changes the stored policy; paths are v1beta1's."""
-    if old is None or case.version != "v1alpha2":
+    if case.version != "v1alpha2":
         return []
-    after, before = restorable(new), restorable(old)
+    after = restorable(new)
+    if old is None:
+        if PARENT not in after or new["spec"].get("podGroupTemplateRef"):
+            return []
+        detail = f"must be set when {PARENT} is set"
+        return [fields.required(TEMPLATE_REF, "spec.workloadRef", detail)]
+    before = restorable(old)
     if case.ref.kind == "PodGroup":
-        changed = ["spec"] if after.get(_POLICY) != before.get(_POLICY) else []
+        changed = [f"spec.{name}" for name in (PARENT, _POLICY) if after.get(name) != before.get(name)]
         cause = podgroup.FIXED
     else:
-        cause = workload.FIXED
+        cause = templates.FIXED
         now, then = after.get("podGroupTemplates", {}), before.get("podGroupTemplates", {})
         changed = [
-            f"spec.podGroupTemplates[{index}]"
+            f"spec.podGroupTemplates[{index}].{_POLICY}"
             for index, template in enumerate(new["spec"]["podGroupTemplates"] or ())
             if now.get(template["name"], {}) != then.get(template["name"], {})
         ]
-    return [fields.invalid(cause, f"{path}.{_POLICY}", None, "field is immutable") for path in changed]
+    return [fields.invalid(cause, path, None, "field is immutable") for path in changed]

@@ -14,9 +14,20 @@ from collections.abc import Mapping
 from typing import Any
 
 from podium.api.convert import KEPT
-from podium.api.reads import READS
+from podium.api.reads import MANIFEST_READS
 from podium.cluster.reader import ClusterReader
-from podium.rules import admission, gang, groupspec, metadata, podgroup, podiumrules, v1alpha2, workload
+from podium.rules import (
+    admission,
+    compositegroup,
+    gang,
+    grouppriority,
+    groupspec,
+    metadata,
+    podgroup,
+    podiumrules,
+    v1alpha2,
+    workload,
+)
 from podium.rules.admission import (
     KINDS,
     KindRules,
@@ -41,17 +52,27 @@ __all__ = ["NO_OPINION", "PARITY", "AdmissionPhase", "WriteTarget", "review_phas
 PARITY = (
     WriteTarget("PodGroup", Operation.CREATE, AdmissionPhase.MUTATE),
     WriteTarget("PodGroup", Operation.UPDATE, AdmissionPhase.MUTATE),
+    WriteTarget("CompositePodGroup", Operation.CREATE, AdmissionPhase.MUTATE),
+    WriteTarget("CompositePodGroup", Operation.UPDATE, AdmissionPhase.MUTATE),
     WriteTarget("Workload", Operation.UPDATE, AdmissionPhase.MUTATE),
     WriteTarget("PodGroup", Operation.CREATE, AdmissionPhase.VALIDATE),
     WriteTarget("PodGroup", Operation.UPDATE, AdmissionPhase.VALIDATE),
+    WriteTarget("CompositePodGroup", Operation.CREATE, AdmissionPhase.VALIDATE),
+    WriteTarget("CompositePodGroup", Operation.UPDATE, AdmissionPhase.VALIDATE),
     WriteTarget("Workload", Operation.CREATE, AdmissionPhase.VALIDATE),
     WriteTarget("Workload", Operation.UPDATE, AdmissionPhase.VALIDATE),
 )
 # The API server's rules that apply there, by kind.
 PARITY_RULES: Mapping[str, tuple[Rule, ...]] = {
     kind: (*admission.RULES, DROPPED.rule, *metadata.RULES, *groupspec.RULES, *rules)
-    for kind, rules in (("PodGroup", podgroup.RULES), ("Workload", workload.RULES))
+    for kind, rules in (
+        ("PodGroup", (*grouppriority.RULES, *podgroup.RULES)),
+        ("CompositePodGroup", (*grouppriority.RULES, *compositegroup.RULES)),
+        ("Workload", workload.RULES),
+    )
 }
+# The kinds with a status, a default mode and the values of a class.
+_GROUPS: tuple[KindRules, ...] = (podgroup, compositegroup)
 # The verdict on an object without rules.
 NO_OPINION = Verdict(
     allowed=True, code=200, reason="", message="", warnings=[], findings=[], admitted=None, patch=[]
@@ -59,8 +80,9 @@ NO_OPINION = Verdict(
 # By (apiVersion, kind) as in the object.
 _RULES: Mapping[tuple[Any, Any], KindRules] = {
     (api_version, kind): KINDS[kind]
-    for api_version, kind in READS
-    if kind in ("Pod", "PodGroup", "Workload") and has_rules({"apiVersion": api_version, "kind": kind})
+    for api_version, kind in MANIFEST_READS
+    if kind in ("Pod", "PodGroup", "CompositePodGroup", "Workload")
+    and has_rules({"apiVersion": api_version, "kind": kind})
 }
 
 
@@ -103,7 +125,7 @@ def _mutate(case: RuleContext, rules: KindRules) -> list[dict[str, Any]]:
     if case.native:
         return spec_patch(case.request.object, case.changes, case.appended)
     rules.mutate(case, new, old)
-    if rules is podgroup:
+    if rules in _GROUPS:
         _default_mode(case, new)
     return spec_patch(case.request.object, case.changes, case.appended) + v1alpha2.patch(case, new)
 
@@ -151,19 +173,19 @@ def _validate(case: RuleContext, rules: KindRules) -> None:
         errors += rules.check(case, new, old) + v1alpha2.check(case, new, old)
         if errors:
             raise case.invalid(errors)
-        if old is None and rules is podgroup:
-            _check_stamped(case, new)
+        if old is None and rules in _GROUPS:
+            _check_stamped(case, rules, new)
     podiumrules.judge(case, new, old)
 
 
-def _check_stamped(case: RuleContext, new: Document) -> None:
+def _check_stamped(case: RuleContext, rules: KindRules, new: Document) -> None:
     """Raise Refused for a new group whose class values were removed by a webhook after ours.
 
     A value that does not match is awaited too: the replica that set it may know a newer class or another
     default.
     """
     try:
-        _compare_stamp(case, new)
+        _compare_stamp(case, rules, new)
     except RefusedRequest:
         name = new["spec"].get("priorityClassName", "")
         if not case.awaits:
@@ -171,13 +193,13 @@ def _check_stamped(case: RuleContext, new: Document) -> None:
         raise
 
 
-def _compare_stamp(case: RuleContext, new: Document) -> None:
+def _compare_stamp(case: RuleContext, rules: KindRules, new: Document) -> None:
     given = dict(new["spec"])
-    podgroup.mutate(case, new, None)
+    rules.mutate(case, new, None)
     for field, value in case.changes.items():
         if field not in given:
             message = f"{field} is not set, but the priority admission controller computed {value}"
-            raise case.forbid(podgroup.MISMATCH, f"spec.{field}", message)
+            raise case.forbid(grouppriority.MISMATCH, f"spec.{field}", message)
     if v1alpha2.patch(case, new):
         message = f"the annotation {KEPT} does not hold the computed preemptionPolicy"
-        raise case.forbid(podgroup.POLICY_MISMATCH, "metadata.annotations", message)
+        raise case.forbid(grouppriority.POLICY_MISMATCH, "metadata.annotations", message)

@@ -1,10 +1,10 @@
-"""Workload: its tables for each version, and the rule over all templates that 1.37 added.
+"""Workload: its tables for each version, and the rules over all of its templates.
 
 The Priority plugin does not read Workloads: a template's class need not exist, and its integer need not be
 the class's.
 """
 
-from podium.rules import fields, metadata, names
+from podium.rules import metadata, names, templates
 from podium.rules.checks import (
     gated,
     immutable,
@@ -18,50 +18,24 @@ from podium.rules.checks import (
 from podium.rules.context import COMPOSITE, RuleContext
 from podium.rules.decoding import objects, pointer, struct, text
 from podium.rules.fields import FieldError, refusal
-from podium.rules.groupspec import (
-    GATE_OFF,
-    claims,
-    constraints,
-    disruption_mode,
-    policy,
-    preemption_policy,
-    priority_fields,
+from podium.rules.groupspec import GATE_OFF
+from podium.rules.schema import Document, Field, StructSchema, drop_gated, optional, validate
+from podium.rules.templates import (
+    COMPOSITE_TEMPLATE,
+    FIXED,
+    MAX_TEMPLATES,
+    TEMPLATE,
+    TEMPLATES,
+    VERSIONS,
+    check_tree,
+    drop_in_templates,
+    unlike_priority,
 )
-from podium.rules.schema import Check, Document, Field, StructSchema, drop_gated, optional, validate
 
 PLURAL = "workloads"
 NAMESPACED = True
 HAS_STATUS = False
-MAX_TEMPLATES = 8
 
-FIXED = refusal(
-    "workload-immutable",
-    title="Immutable field of a Workload changed",
-    why="Groups may already exist for the templates.",
-    source="Kubernetes API server: W15, W16",
-    fix="Send the stored value back (kubectl apply does), or create another Workload.",
-)
-TEMPLATES = refusal(
-    "workload-templates",
-    title="Not 1 to 8 templates with distinct names",
-    why="A Workload consists of its templates, and groups name them.",
-    source="Kubernetes API server: W2",
-    fix="Set 1 to 8 spec.podGroupTemplates with distinct names.",
-)
-TEMPLATE_NAME = refusal(
-    "template-name",
-    title="Invalid template name",
-    why="The template's name is part of the names of its groups.",
-    source="Kubernetes API server: W3",
-    fix="Use lower case letters, digits and dashes, at most 63 characters.",
-)
-UNLIKE = refusal(
-    "templates-unlike-priority",
-    title="Templates with different priorities",
-    why="From 1.37 on all groups of a Workload have one priority.",
-    source="Kubernetes API server: W10",
-    fix="Use the same priorityClassName and priority in all templates, or split the Workload.",
-)
 CONTROLLER = refusal(
     "controller-reference",
     title="Incomplete controller reference",
@@ -69,27 +43,7 @@ CONTROLLER = refusal(
     source="Kubernetes API server: W14",
     fix="Set kind and name, and the apiGroup unless it is the core group.",
 )
-RULES = (FIXED.rule, TEMPLATES.rule, TEMPLATE_NAME.rule, UNLIKE.rule, CONTROLLER.rule)
-
-
-def _template(version: str) -> StructSchema:
-    older = version == "v1alpha2"
-    fixed: tuple[Check, ...] = () if older else (immutable(FIXED),)
-    name = text(
-        "name",
-        always=True,
-        stops=(required(TEMPLATE_NAME),),
-        checks=(spelled(TEMPLATE_NAME, names.dns_label),),
-    )
-    listed = (
-        name,
-        policy(version, (), fixed_inside=not older),
-        constraints(version, fixed, always=True),
-        claims(version, FIXED),
-        disruption_mode(version, fixed, defaulted=False),
-        *priority_fields(fixed),
-    )
-    return StructSchema("PodGroupTemplate", listed if older else (*listed, preemption_policy(version, FIXED)))
+RULES = (*templates.RULES, CONTROLLER.rule)
 
 
 def _controller(version: str) -> Field:
@@ -112,11 +66,11 @@ def _spec(version: str) -> StructSchema:
     distinct = (unique(TEMPLATES, "name"),)
     if version == "v1alpha2":
         stops = (immutable(FIXED), limit, required(TEMPLATES))
-        templates = objects(
+        leaves = objects(
             "podGroupTemplates", TEMPLATE[version], go, key="name", always=True, stops=stops, checks=distinct
         )
-        return StructSchema("WorkloadSpec", (_controller(version), templates))
-    templates = objects(
+        return StructSchema("WorkloadSpec", (_controller(version), leaves))
+    leaves = objects(
         "podGroupTemplates",
         TEMPLATE[version],
         go,
@@ -125,23 +79,22 @@ def _spec(version: str) -> StructSchema:
         stops=(limit, optional, no_add_no_remove(FIXED, "name")),
         checks=distinct,
     )
-    # Behind a gate that is off: decoded as objects and dropped, but never read.
     composites = objects(
         "compositePodGroupTemplates",
-        StructSchema("CompositePodGroupTemplate", (), opened=True),
+        COMPOSITE_TEMPLATE[version],
         f"{version}.CompositePodGroupTemplate",
+        key="name",
         gate=COMPOSITE,
-        stops=(gated(COMPOSITE, GATE_OFF),),
+        stops=(gated(COMPOSITE, GATE_OFF), optional, limit, no_add_no_remove(FIXED, "name")),
+        checks=distinct,
     )
     return StructSchema(
         "WorkloadSpec",
-        (_controller(version), templates, composites),
+        (_controller(version), leaves, composites),
         checks=(union(TEMPLATES, "podGroupTemplates", "compositePodGroupTemplates"),),
     )
 
 
-VERSIONS = ("v1alpha2", "v1alpha3", "v1beta1")
-TEMPLATE = {version: _template(version) for version in VERSIONS}
 SPECS = {version: _spec(version) for version in VERSIONS}
 SHAPES = {
     version: StructSchema(
@@ -162,7 +115,7 @@ def shape(version: str) -> StructSchema:
     return SHAPES[version]
 
 
-def default(_document: Document, _version: str) -> None:
+def default(_document: Document, _version: str, _gates: frozenset[str]) -> None:
     """Do nothing: decoding sets no defaults, so a template's mode stays absent."""
 
 
@@ -171,36 +124,25 @@ def mutate(_case: RuleContext, _new: Document, _old: Document | None) -> None:
 
 
 def prepare(case: RuleContext, new: Document, old: Document | None) -> None:
-    """Drop gated fields template by template; the server pairs templates by position, not by name."""
-    gates = case.write.gates
-    stored = (None if old is None else old["spec"]["podGroupTemplates"]) or []
-    for index, template in enumerate(new["spec"]["podGroupTemplates"] or ()):
-        counterpart = stored[index] if index < len(stored) else None
-        for name in drop_gated(TEMPLATE[case.version], template, counterpart, gates):
-            case.dropped(f"spec.podGroupTemplates[{index}].{name}")
-    for name in drop_gated(SPECS[case.version], new["spec"], None if old is None else old["spec"], gates):
+    """Drop gated fields, of the templates too."""
+    stored = None if old is None else old["spec"]
+    for name in drop_gated(SPECS[case.version], new["spec"], stored, case.write.gates):
         case.dropped(f"spec.{name}")
+    drop_in_templates(case, new["spec"], stored)
 
 
 def check(case: RuleContext, new: Document, old: Document | None) -> list[FieldError]:
-    """Return errors in a Workload's spec: the rule over all templates, on update too, then the table."""
+    """Return errors in a Workload's spec: the rules over all templates, on update too, then the table."""
     spec = new["spec"]
     stored = None if old is None else old["spec"]
     errors: list[FieldError] = []
-    # Podium serves both versions of its kinds, so a v1alpha2 object may break this rule and still be updated.
-    was_unlike = not case.native and stored is not None and _unlike_priority(stored["podGroupTemplates"])
-    if case.version != "v1alpha2" and not was_unlike and _unlike_priority(spec["podGroupTemplates"]):
-        errors.append(fields.invalid(UNLIKE, "spec", None, "detected multiple priority configurations"))
+    if case.version != "v1alpha2":
+        # Podium serves both versions of its kinds, so a v1alpha2 object may break this rule and still be
+        # updated.
+        was_unlike = not case.native and stored is not None and bool(unlike_priority(stored))
+        errors = check_tree(spec, compare=not was_unlike)
     return errors + validate(SPECS[case.version], "spec", spec, stored, case.write)
 
 
 def judge(_case: RuleContext, _new: Document, _old: Document | None) -> None:
     """Do nothing: no plugin refuses a Workload."""
-
-
-def _unlike_priority(templates: list[Document] | None) -> bool:
-    """Return whether class names and integers, present or absent, differ among the templates."""
-    priorities = {
-        (template.get("priorityClassName"), template.get("priority")) for template in templates or ()
-    }
-    return len(priorities) > 1

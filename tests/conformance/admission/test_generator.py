@@ -26,6 +26,17 @@ def test_scripts_use_every_kind_of_step(minor: str) -> None:
     assert changes == {(kind, "") for kind in kinds} | {("Pod", "status"), ("PodGroup", "status")}
 
 
+def test_scripts_for_servers_with_all_gates_use_composite_groups() -> None:
+    """They create, change and delete them, and write their status and trees of templates."""
+    steps = [step for index in range(20) for step in scenario(1, index, "1.37", trees=True).steps]
+    created = [step.document for step in steps if isinstance(step, Create)]
+    assert {"CompositePodGroup", "PodGroup", "Workload"} <= {each["kind"] for each in created}
+    assert any("compositePodGroupTemplates" in (each.get("spec") or {}) for each in created)
+    changes = {(step.kind.value, step.subresource) for step in steps if isinstance(step, Change)}
+    assert {("CompositePodGroup", ""), ("CompositePodGroup", "status")} <= changes
+    assert "CompositePodGroup" in {step.kind.value for step in steps if isinstance(step, Delete)}
+
+
 _DOCUMENT = {"spec": {"items": [{"name": "a"}, {"name": "b"}], "mode": "x"}}
 
 

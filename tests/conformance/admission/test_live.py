@@ -1,12 +1,16 @@
 """A new sample of scenarios on real servers in every run; PODIUM_SEED repeats a run."""
 
+from collections.abc import Sequence
+
 import pytest
 from tests.support.admission import driver, recording
 from tests.support.admission.compare import compared
+from tests.support.admission.gated import gated_server
 from tests.support.seeds import seed as new_seed
-from tests.support.servers import FULL, exclusive
+from tests.support.servers import FULL
 
 from podium.controlplane.releases import RELEASES, Release
+from podium.rules.context import GATES
 
 pytestmark = pytest.mark.server
 
@@ -18,11 +22,22 @@ _SAMPLE_WITHOUT = 100
 @pytest.mark.parametrize("release", RELEASES.values(), ids=[item.version for item in RELEASES.values()])
 def test_the_rules_answer_as_a_server_does(release: Release, *, workload_api: bool) -> None:
     """The rules and the server answer random creates and updates alike, or with an explained difference."""
+    _compare(release, _SAMPLE if workload_api else _SAMPLE_WITHOUT, (), workload_api=workload_api)
+
+
+def test_the_rules_answer_as_a_server_with_all_gates_does() -> None:
+    """So do they for composite groups, trees of templates and the fields of other gates."""
+    _compare(RELEASES["1.37"], _SAMPLE_WITHOUT, GATES)
+
+
+def _compare(release: Release, sample: int, gates: Sequence[str], *, workload_api: bool = True) -> None:
     seed = new_seed()
-    operations = (recording.OPERATIONS if FULL else _SAMPLE) if workload_api else _SAMPLE_WITHOUT
+    operations = recording.OPERATIONS if FULL and workload_api else sample
     # An exclusive server: a default PriorityClass changes every answer.
-    with exclusive(release, workload_api=workload_api) as server:
-        recorded = driver.record(server, release.minor, seed, operations, workload_api=workload_api)
+    with gated_server(release, gates, workload_api=workload_api) as server:
+        recorded = driver.record(
+            server, release.minor, seed, operations, workload_api=workload_api, gates=gates
+        )
     wrong = [
         f"{scenario.namespace}: {one}"
         for scenario in recorded.scenarios

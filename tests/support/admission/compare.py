@@ -14,7 +14,7 @@ from tests.support.admission.generator import Kind
 from tests.support.admission.recording import CURRENT, UID, Exchange, Header, Op, Recorded, canonical
 from tests.support.admission.scene import Document
 
-from podium.api.reads import READS
+from podium.api.reads import STORED_READS
 from podium.cluster.state import ClusterState
 from podium.rules.admission import Verdict, review
 from podium.rules.context import Operation, Profile, Request
@@ -59,7 +59,12 @@ class Compared(NamedTuple):
 
 def compared(header: Header, recorded: Recorded) -> Iterator[Compared]:
     """Replay one scenario; deletes change the stored objects and are not compared."""
-    profile = Profile(kubernetes=header.minor, rules="upstream", workload_api=header.workload_api)
+    profile = Profile(
+        kubernetes=header.minor,
+        rules="upstream",
+        workload_api=header.workload_api,
+        gates=frozenset(header.gates),
+    )
     documents: dict[Identity, Document] = {(Kind.CLASS, _name(item)): item for item in header.classes}
     for exchange in recorded.exchanges:
         if exchange.op is not Op.DELETE:
@@ -98,7 +103,7 @@ def _compare(exchange: Exchange, documents: Mapping[Identity, Document], profile
 def _state(documents: Mapping[Identity, Document], profile: Profile) -> ClusterState:
     state = ClusterState(native_served=profile.workload_api)
     for document in documents.values():
-        read = READS[document["apiVersion"], document["kind"]]
+        read = STORED_READS[document["apiVersion"], document["kind"]]
         state.apply(read.neutral(msgspec.convert(document, read.type)))
     return state
 

@@ -4,7 +4,7 @@ The Priority and PodGroupWorkloadExists plugins of a server read caches that lag
 write that they depend on, the driver sends dry runs until an answer shows that the cache is current.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from tests.support.admission.edits import drop, edited
@@ -22,7 +22,7 @@ from tests.support.admission.recording import (
 from tests.support.admission.scene import DIALECTS, GROUP, Document
 from tests.support.waiting import PATIENCE_SECONDS, comes
 
-from podium.api.reads import READS
+from podium.api.reads import STORED_READS
 
 
 class Requests(Protocol):
@@ -46,19 +46,28 @@ class UnexpectedAnswerError(Exception):
 
 
 def record(
-    server: Requests, minor: str, seed: int, operations: int, *, workload_api: bool = True
+    server: Requests,
+    minor: str,
+    seed: int,
+    operations: int,
+    *,
+    workload_api: bool = True,
+    gates: Sequence[str] = (),
 ) -> Recording:
     """Run scenarios of a seed until the given number of operations can be compared."""
-    start = header(server, minor, seed, workload_api=workload_api)
+    start = header(server, minor, seed, workload_api=workload_api, gates=gates)
     scenarios: list[Recorded] = []
     count = 0
     while count < operations:
-        scenarios.append(run(server, scenario(seed, len(scenarios), minor, workload_api=workload_api)))
+        script = scenario(seed, len(scenarios), minor, workload_api=workload_api, trees=bool(gates))
+        scenarios.append(run(server, script))
         count += scenarios[-1].compared
     return Recording(header=start, scenarios=scenarios)
 
 
-def header(server: Requests, minor: str, seed: int, *, workload_api: bool) -> Header:
+def header(
+    server: Requests, minor: str, seed: int, *, workload_api: bool, gates: Sequence[str] = ()
+) -> Header:
     """Return a server's version and its objects before the first scenario; it may have no default class."""
     version = _must(server, "GET", "/version")["gitVersion"].removeprefix("v")
     classes = [
@@ -68,7 +77,14 @@ def header(server: Requests, minor: str, seed: int, *, workload_api: bool) -> He
     assert not [item for item in classes if item.get("globalDefault")], (
         "a PriorityClass is the default already"
     )
-    return Header(minor=minor, version=version, seed=seed, workload_api=workload_api, classes=classes)
+    return Header(
+        minor=minor,
+        version=version,
+        seed=seed,
+        workload_api=workload_api,
+        gates=list(gates),
+        classes=classes,
+    )
 
 
 def run(server: Requests, scenario: Scenario) -> Recorded:
@@ -271,7 +287,7 @@ def _must(server: Requests, method: str, path: str, body: Any = None) -> Any:
 
 def _collection(document: Document) -> str:
     api_version = document["apiVersion"]
-    plural = READS[api_version, document["kind"]].plural
+    plural = STORED_READS[api_version, document["kind"]].plural
     root = f"/apis/{api_version}" if "/" in api_version else f"/api/{api_version}"
     namespace = document["metadata"].get("namespace")
     return f"{root}/namespaces/{namespace}/{plural}" if namespace else f"{root}/{plural}"

@@ -10,7 +10,7 @@ from enum import StrEnum
 from random import Random
 from typing import Literal, NamedTuple
 
-from tests.support.admission import grouped, single
+from tests.support.admission import composites, grouped, single
 from tests.support.admission.edits import Edit, edited, put
 from tests.support.admission.recording import CURRENT
 from tests.support.admission.scene import MAX_PRIORITY, Defect, Document, Scene
@@ -27,6 +27,7 @@ class Kind(StrEnum):
     POD = "Pod"
     WORKLOAD = "Workload"
     GROUP = "PodGroup"
+    COMPOSITE = "CompositePodGroup"
 
 
 class Create(NamedTuple):
@@ -70,9 +71,17 @@ class Scenario(NamedTuple):
     steps: Sequence[Step]
 
 
-def scenario(seed: int, index: int, minor: str, *, workload_api: bool = True) -> Scenario:
-    """Make the script number `index` of a seed; without the Workload API it has classes and pods only."""
+def scenario(
+    seed: int, index: int, minor: str, *, workload_api: bool = True, trees: bool = False
+) -> Scenario:
+    """Make the script number `index` of a seed; without the Workload API it has classes and pods only.
+
+    With `trees` it has composite groups too, and most steps concern groups, because the gates of the
+    server change nothing else.
+    """
     script = _Script(seed, index, minor)
+    if trees:
+        return script.write_composites()
     return script.write() if workload_api else script.write_without()
 
 
@@ -105,6 +114,28 @@ class _Script:
             (2, self.change_deleted),
             (2, lambda: self.delete(Kind.WORKLOAD)),
             (2, lambda: self.delete(Kind.GROUP)),
+        )
+
+    def write_composites(self) -> Scenario:
+        self.create_class(self.fresh("class"), defects=(0,))
+        self.create_tree(defects=(0,))
+        self.create_composite(defects=(0,))
+        return self.play(
+            (1, lambda: self.create_class(self.fresh("class"))),
+            (1, self.move_default),
+            (1, self.recreate_class),
+            (20, self.create_composite),
+            (12, lambda: self.change(Kind.COMPOSITE, composites.composite_update)),
+            (6, lambda: self.change(Kind.COMPOSITE, grouped.status_edits, "status")),
+            (1, lambda: self.delete(Kind.COMPOSITE)),
+            (1, lambda: self.steps.append(Replace(self.composite("missing")))),
+            (16, self.create_tree),
+            (12, lambda: self.change(Kind.WORKLOAD, composites.tree_update)),
+            (4, self.create_workload),
+            (4, lambda: self.change(Kind.WORKLOAD, grouped.workload_update)),
+            (10, self.create_child),
+            (6, lambda: self.change(Kind.GROUP, composites.child_update)),
+            (2, lambda: self.change(Kind.GROUP, grouped.status_edits, "status")),
         )
 
     def write_without(self) -> Scenario:
@@ -156,6 +187,23 @@ class _Script:
             document["metadata"]["finalizers"] = ["example.com/hold"]
         self.scene.workloads[name] = templates
         self.create(document, grouped.WORKLOAD_DEFECTS, defects)
+
+    def composite(self, name: str) -> Document:
+        return composites.composite_group(name, self.rng, self.scene)
+
+    def create_composite(self, defects: Sequence[int] = (0, 0, 1, 1, 2)) -> None:
+        self.create(self.composite(self.fresh("composite")), composites.COMPOSITE_DEFECTS, defects)
+
+    def create_tree(self, defects: Sequence[int] = (0, 1, 1, 1, 2)) -> None:
+        name = self.fresh("workload")
+        self.scene.workloads[name] = ["root", "leaf-1"]
+        self.create(composites.tree(name, self.rng, self.scene), composites.TREE_DEFECTS, defects)
+
+    def create_child(self) -> None:
+        name = self.fresh("group")
+        self.scene.groups.append(name)
+        document = composites.child(name, self.rng, self.scene)
+        self.create(document, composites.CHILD_DEFECTS, (0, 0, 1, 1, 2))
 
     def create_group(self, defects: Sequence[int] = (0, 0, 1, 1, 2)) -> None:
         name = self.fresh("group")

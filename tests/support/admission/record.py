@@ -8,9 +8,10 @@ of answers is a diff of servers or of the generator.
 import random
 import sys
 from collections import Counter
+from collections.abc import Sequence
 
 from tests.support.admission import compare, driver, recording
-from tests.support.servers import exclusive
+from tests.support.admission.gated import gate_sets, gated_server
 
 from podium.controlplane.releases import RELEASES, Release
 
@@ -32,18 +33,18 @@ def report(recorded: recording.Recording) -> str:
 
 
 def main(argv: list[str]) -> None:
-    """Record both minors."""
-    for release in RELEASES.values():
-        seed = int(argv[0]) if argv else _last_seed(release)
-        with exclusive(release) as server:
-            recorded = driver.record(server, release.minor, seed, recording.OPERATIONS)
+    """Record both minors, and the newest one with its further gates."""
+    for release, gates in ((each, gates) for each in RELEASES.values() for gates in gate_sets(each)):
+        seed = int(argv[0]) if argv else _last_seed(release, gates)
+        with gated_server(release, gates) as server:
+            recorded = driver.record(server, release.minor, seed, recording.OPERATIONS, gates=gates)
         path = recording.write(recorded)
         print(f"{path}: seed {seed}, {path.stat().st_size} bytes")  # noqa: T201 - the command's output
         print(report(recorded))  # noqa: T201
 
 
-def _last_seed(release: Release) -> int:
-    path = recording.path_of(release.version)
+def _last_seed(release: Release, gates: Sequence[str]) -> int:
+    path = recording.path_of(release.version, gates)
     return recording.read(path).header.seed if path.exists() else random.SystemRandom().randrange(2**32)
 
 

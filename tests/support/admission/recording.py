@@ -6,6 +6,7 @@ scenario a line.
 """
 
 import gzip
+from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
@@ -57,13 +58,17 @@ class Recorded(msgspec.Struct, frozen=True, kw_only=True):
         return sum(exchange.op is not Op.DELETE for exchange in self.exchanges)
 
 
-class Header(msgspec.Struct, frozen=True, kw_only=True):
-    """The source of a recording; `classes` are those that the server creates at its start."""
+class Header(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The source of a recording; `classes` are those that the server creates at its start.
+
+    `gates` are the feature gates beyond that of the Workload API.
+    """
 
     minor: str
     version: str
     seed: int
     workload_api: bool = True
+    gates: list[str] = []
     classes: list[dict[str, Any]]
 
 
@@ -82,15 +87,15 @@ def canonical(document: dict[str, Any]) -> dict[str, Any]:
     return {**document, "metadata": metadata}
 
 
-def path_of(version: str) -> Path:
-    """Return the path of the recording of a server's version."""
-    return FOLDER / f"{version}.jsonl.gz"
+def path_of(version: str, gates: Sequence[str] = ()) -> Path:
+    """Return the path of the recording of a server's version, without further gates or with them."""
+    return FOLDER / f"{version}{'-gates' if gates else ''}.jsonl.gz"
 
 
 def write(recording: Recording) -> Path:
     """Write a recording; the same answers give the same bytes."""
     lines = [msgspec.json.encode(line) for line in (recording.header, *recording.scenarios)]
-    path = path_of(recording.header.version)
+    path = path_of(recording.header.version, recording.header.gates)
     path.parent.mkdir(exist_ok=True)
     path.write_bytes(gzip.compress(b"\n".join(lines) + b"\n", mtime=0))
     return path

@@ -15,6 +15,7 @@ from tests.support.audit.cases import (
     templates,
     tolerations,
     topology,
+    trees,
 )
 from tests.support.audit.cases.case import Case
 
@@ -30,6 +31,7 @@ MODULES = (
     topology,
     gated,
     composites,
+    trees,
     groups,
     classes,
     tolerations,

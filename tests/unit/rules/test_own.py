@@ -364,14 +364,14 @@ class TestPodiumKinds:
             "spec.schedulingConstraints.topology: Too many: 2: must have at most 1 item"
         )
 
-    def test_composites_are_none_of_podiums(self) -> None:
+    def test_trees_of_templates_have_the_servers_rules(self) -> None:
         spec = {"podGroupTemplates": [template()], "compositePodGroupTemplates": [{"name": "x"}]}
         verdict = create(workload(spec, native=False), by=PODIUM)
-        assert verdict.admitted is not None
-        assert "compositePodGroupTemplates" not in verdict.admitted["spec"]
-        assert [finding.message for finding in verdict.findings] == [
-            "the server silently drops this field: Podium's resources do not have it"
-        ]
+        for text in (
+            'spec: Invalid value: "{podGroupTemplates, compositePodGroupTemplates}": must specify',
+            'spec.compositePodGroupTemplates[0]: Invalid value: "x": must have at least one child',
+        ):
+            assert text in verdict.message
 
     def test_no_nulls_no_empty_status_no_foreign_finalizer(self) -> None:
         admitted = create(group(GANG, "v1alpha2", native=False), by=PODIUM).admitted

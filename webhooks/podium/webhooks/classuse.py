@@ -12,9 +12,9 @@ on it. Mirror pods of a node are not checked.
 from typing import Any
 
 from podium.api.groups import NATIVE_GROUP
-from podium.rules.workload import MAX_TEMPLATES
+from podium.rules.templates import MAX_TEMPLATES
 from podium.webhooks import cel
-from podium.webhooks.policies import COMPOSITES, bound
+from podium.webhooks.policies import bound
 from podium.webhooks.registration import LABELS, Family, Options, condition, group, versions
 
 NAME = "class-use.podium.dev"
@@ -102,8 +102,8 @@ def policy(options: Options) -> list[dict[str, Any]]:
 def _rules() -> list[dict[str, Any]]:
     created, written = ["CREATE"], ["CREATE", "UPDATE"]
     groups = [
-        (group(Family.PODIUM), versions(Family.PODIUM), created, ["podgroups", "workloads"]),
-        (group(Family.NATIVE), versions(Family.NATIVE), created, [COMPOSITES, "podgroups", "workloads"]),
+        (group(family), versions(family), created, ["compositepodgroups", "podgroups", "workloads"])
+        for family in (Family.PODIUM, Family.NATIVE)
     ]
     matched = [
         ("", ["v1"], created, ["pods"]),

@@ -23,7 +23,7 @@ from podium.rules import gang, podiumrules
 from podium.rules.podiumrule import OwnRule
 from podium.rules.policy import Policy, RuleLevel
 from podium.rules.target import AdmissionPhase
-from podium.rules.workload import MAX_TEMPLATES
+from podium.rules.templates import MAX_TEMPLATES
 from podium.webhooks import cel
 from podium.webhooks.registration import (
     LABELS,
@@ -36,8 +36,6 @@ from podium.webhooks.registration import (
 )
 
 API = "admissionregistration.k8s.io/v1"
-# Composite groups (Kubernetes 1.37, gate CompositePodGroup) name a class; the webhook has no rules for them.
-COMPOSITES = "compositepodgroups"
 
 
 class Check(NamedTuple):
@@ -66,6 +64,7 @@ DEFAULT = (podiumrules.CLASS_ALLOWED, podiumrules.LABEL_FIXED)
 # The reasons why the other rules have no twin.
 WITHOUT_POLICY = {
     podiumrules.MEMBER_PRIORITY: "compares a pod with its PodGroup",
+    podiumrules.CHILD_MODE: "compares templates of a tree",
     podiumrules.TEMPLATE_CLASS: "looks for a PriorityClass",
     podiumrules.UNLIKE_TEMPLATE: "compares a PodGroup with its Workload",
     gang.WITHOUT_OWNER: "works out what made the pod",
@@ -261,11 +260,7 @@ def _policy(
 
 
 def _resource_rules(rule: OwnRule, family: Family) -> list[dict[str, Any]]:
-    rules = resource_rules(family, targets(rule, family, AdmissionPhase.VALIDATE))
-    if rule is podiumrules.CLASS_ALLOWED and family is Family.NATIVE:
-        for each in rules:
-            each["resources"] = [COMPOSITES, *each["resources"]]
-    return rules
+    return resource_rules(family, targets(rule, family, AdmissionPhase.VALIDATE))
 
 
 def bound(name: str, spec: dict[str, Any], action: str) -> list[dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""`podium convert`: rewrite PodGroups, Workloads and their pods for another version or the other API.
+"""`podium convert`: rewrite groups, Workloads and their pods for another version or the other API.
 
 The input is read, converted and checked completely before the first byte is written, because a truncated
 manifest is worse than none.
@@ -50,7 +50,7 @@ _KINDS = ("PodGroup", "Workload", "CompositePodGroup")
 )
 @output_options("yaml", "json")
 def command(files: inputs.InputFiles, target: str, output: Output) -> None:
-    """Convert PodGroups and Workloads to another version or to the other API.
+    """Convert PodGroups, CompositePodGroups and Workloads to another version or to the other API.
 
     Pods and pod templates in the same input stay members of their groups. Other objects pass unchanged. Each
     field that the target cannot carry is reported on stderr, and the exit code is then 3.
@@ -123,9 +123,8 @@ def _converted(document: Document, target: str, *, strict: bool) -> Converted:
     if read is not None:
         # Decoded once, so that a wrong type is an error of the input, with its line.
         document.read(read.type)
-        if read.kind is not Kind.COMPOSITE_GROUP:
-            rewrite = convert if read.kind in (Kind.POD_GROUP, Kind.WORKLOAD) else regroup
-            return rewrite(document.value(), target)
+        converted = read.kind in (Kind.POD_GROUP, Kind.WORKLOAD, Kind.COMPOSITE_GROUP)
+        return (convert if converted else regroup)(document.value(), target)
     value = document.value()
     if group_of(api_version) in (NATIVE_GROUP, PODIUM_GROUP) and kind.removesuffix("List") in _KINDS:
         if kind.endswith("List") and api_version in VERSIONS and "Composite" not in kind:

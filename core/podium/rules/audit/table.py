@@ -20,6 +20,7 @@ from podium.rules.audit import (
     templates,
     tolerations,
     topology,
+    trees,
 )
 from podium.rules.audit.survey import AuditFinding, Survey
 from podium.rules.rule import Rule
@@ -85,6 +86,12 @@ CHECKS: tuple[AuditCheck, ...] = (
     AuditCheck(gated.COMPOSITE_KIND_GATED, gated.composite_kind_gated),
     AuditCheck(gated.COMPOSITE_TEMPLATE_GATED, gated.composite_template_gated),
     AuditCheck(composites.COMPOSITE_NOT_PLANNED, composites.composite_not_planned),
+    AuditCheck(trees.COMPOSITE_PARENT_MISSING, trees.composite_parent_missing, misled_by=_ANY_PART),
+    AuditCheck(trees.COMPOSITE_CYCLE, trees.composite_cycle),
+    AuditCheck(trees.COMPOSITE_TOO_DEEP, trees.composite_too_deep),
+    AuditCheck(trees.COMPOSITE_PRIORITIES_DIFFER, trees.composite_priorities_differ),
+    AuditCheck(trees.COMPOSITE_TOO_FEW_CHILDREN, trees.composite_too_few_children, misled_by=_SELECTION),
+    AuditCheck(trees.CHILDREN_EVICTED_SINGLY, trees.composite_child_mode),
     AuditCheck(gated.WORKLOAD_REF_DROPPED, gated.workload_ref_dropped, frozenset({Kind.POD, Kind.OWNER})),
     AuditCheck(classes.DEFAULT_CLASS_DUPLICATE, classes.default_class_duplicate),
     AuditCheck(classes.DEFAULT_CLASS_MISSING, classes.default_class_missing),

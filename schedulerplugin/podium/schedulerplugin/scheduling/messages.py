@@ -28,7 +28,7 @@ from podium.api.meta import Condition, ObjectMeta, timed
 from podium.api.schedulable import Schedulable
 from podium.cluster.reader import ClusterReader
 from podium.groups.topology import not_preferred, straddling
-from podium.rules.podgroup import MAX_MESSAGE
+from podium.rules.conditions import MAX_MESSAGE
 from podium.schedulerplugin.preemption.decision import Decision
 from podium.schedulerplugin.preemption.intents import BY_SCHEDULER, DISRUPTION_TARGET
 from podium.schedulerplugin.preemption.outcome import Outcome

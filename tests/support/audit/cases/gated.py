@@ -7,7 +7,7 @@ from tests.support.audit.cases.case import GOLD, GROUP, Case
 from podium.api.core import WorkloadReference
 from podium.api.findings import ObjectRef
 from podium.api.foreign import JobScheduling
-from podium.api.groups import CompositeGroup
+from podium.api.groups import CompositeGroup, DisruptionMode
 from podium.api.meta import ObjectMeta
 from podium.api.v1alpha2 import COMPOSITE_DEMAND
 
@@ -16,7 +16,12 @@ CHILD = msgspec.structs.replace(pod_group(), demands=(COMPOSITE_DEMAND,))
 ALL = CompositeGroup(
     ref=ObjectRef("scheduling.k8s.io/v1alpha3", "CompositePodGroup", "team-a", "all"),
     metadata=ObjectMeta(name="all", namespace="team-a"),
+    min_group_count=1,
+    disruption_mode=DisruptionMode.POD,
     priority_class_name="gold",
+    priority=None,
+    preemption_policy=None,
+    template_ref=None,
 )
 V1ALPHA1 = workload(group_template(min_count=4), version="v1alpha1")
 MEMBER = pod("p")

@@ -87,6 +87,46 @@ def test_absent_null_and_zero_stay_distinct(older: dict[str, Any], newer: dict[s
 
 
 OTHER_UID = "converted it has another uid, and an owner of unknown uid means deletion"
+COMPOSITE_SPEC = {
+    "parentCompositePodGroupName": "all",
+    "workloadRef": {"workloadName": "w", "templateName": "t"},
+    "schedulingPolicy": {"gang": {"minGroupCount": 2}},
+    "disruptionMode": {"all": {}},
+    "schedulingConstraints": {"topology": [{"key": "rack"}]},
+}
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "wanted"),
+    [
+        (NATIVE["v1alpha3"], STORED, STORED),
+        (NATIVE["v1alpha3"], OLDER, STORED),
+        (STORED, NATIVE["v1beta1"], NATIVE["v1alpha3"]),
+        (STORED, NATIVE["v1alpha3"], NATIVE["v1alpha3"]),
+        (STORED, OLDER, STORED),
+        (STORED, NATIVE["v1alpha2"], STORED),
+    ],
+)
+def test_a_composite_group_gets_the_version_of_its_kind(source: str, target: str, wanted: str) -> None:
+    """Its spec stays as it is; a target without the kind leaves all unchanged, and says so."""
+    document = {"apiVersion": source, "kind": "CompositePodGroup", "spec": COMPOSITE_SPEC}
+    result = convert(document, target)
+    assert result.document == {**document, "apiVersion": wanted}
+    assert [note.lost for note in result.notes] == ([True] if target == NATIVE["v1alpha2"] else [])
+
+
+def test_a_parent_survives_the_version_that_lacks_it() -> None:
+    """The annotation keeps it, beside the policy; a name that no composite group can have is not restored."""
+    kept = {"parentCompositePodGroupName": "all", "preemptionPolicy": "Never"}
+    document = group(STORED, {**kept, "workloadRef": {"workloadName": "w", "templateName": "t"}})
+    older = convert(document, OLDER).document
+    assert json.loads(older["metadata"]["annotations"][KEPT]) == kept
+    assert convert(older, STORED).document["spec"] == document["spec"]
+    for name in ("", "Bad_Name", "a" * 254, 7):
+        older["metadata"]["annotations"][KEPT] = json.dumps({"parentCompositePodGroupName": name})
+        assert "parentCompositePodGroupName" not in convert(older, STORED).document["spec"]
+
+
 LOST: list[tuple[str, dict[str, Any], str, list[tuple[str, str]]]] = [
     (
         "v1alpha2 has no preemptionPolicy",
@@ -106,16 +146,16 @@ LOST: list[tuple[str, dict[str, Any], str, list[tuple[str, str]]]] = [
         ],
     ),
     (
-        "Podium has no groups of groups",
+        "v1alpha2 has no groups of groups",
         group(NATIVE["v1beta1"], {"parentCompositePodGroupName": "all"}),
-        STORED,
-        [("spec.parentCompositePodGroupName", "scheduling.podium.dev/v1beta1 has no such field; left out")],
+        NATIVE["v1alpha2"],
+        [("spec.parentCompositePodGroupName", "scheduling.k8s.io/v1alpha2 has no such field; left out")],
     ),
     (
-        "nor templates of them",
-        workload(NATIVE["v1alpha3"], compositePodGroupTemplates=[{"name": "all"}]),
-        STORED,
-        [("spec.compositePodGroupTemplates", "scheduling.podium.dev/v1beta1 has no such field; left out")],
+        "nor templates of them, not even in an annotation",
+        workload(STORED, compositePodGroupTemplates=[{"name": "all"}]),
+        OLDER,
+        [("spec.compositePodGroupTemplates", "scheduling.podium.dev/v1alpha2 has no such field; left out")],
     ),
     (
         "what Podium's v1alpha2 keeps aside a native one cannot",

@@ -13,7 +13,7 @@ from podium.api.membership import GroupKey
 from podium.api.meta import Condition, ObjectMeta
 from podium.api.schedulable import Schedulable, SchedulableStatus
 from podium.cluster.state import ClusterState
-from podium.rules.podgroup import MAX_MESSAGE
+from podium.rules.conditions import MAX_MESSAGE
 from podium.schedulerplugin.scheduling.effects import PodRef, Preemptor, Unit
 from podium.schedulerplugin.scheduling.messages import (
     SCHEDULED,

@@ -1,0 +1,214 @@
+"""Rules about trees of composite groups, which a scheduler does not place if they are malformed.
+
+No API server compares the objects of a tree with each other. Composite groups are read from files only. So an
+absent parent is reported only where the input has composite groups.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from functools import cached_property
+
+from podium.api.findings import Severity
+from podium.api.groups import CompositeGroup, DisruptionMode, PodGroup, Template, Workload
+from podium.api.membership import GroupKey
+from podium.api.reads import Kind
+from podium.rules.audit.survey import AuditFinding, Survey
+from podium.rules.rule import Rule
+from podium.rules.templates import MAX_DEPTH
+from podium.text import count, some
+
+_NEEDS = frozenset({Kind.COMPOSITE_GROUP, Kind.POD_GROUP})
+_SCHEDULER = "kube-scheduler 1.37 (CompositePodGroup)"
+COMPOSITE_PARENT_MISSING = Rule(
+    id="composite-parent-missing",
+    severity=Severity.ERROR,
+    title="A group names a parent that is not in the input",
+    why="The pods of the group wait until the CompositePodGroup appears. Checked if the input has any "
+    "CompositePodGroup of that API.",
+    source=_SCHEDULER,
+    needs=_NEEDS,
+)
+COMPOSITE_CYCLE = Rule(
+    id="composite-cycle",
+    severity=Severity.ERROR,
+    title="Composite groups are parents of each other",
+    why="Such a tree has no root, so no scheduler places its pods. The parent is immutable.",
+    source=_SCHEDULER,
+    needs=_NEEDS,
+)
+COMPOSITE_TOO_DEEP = Rule(
+    id="composite-too-deep",
+    severity=Severity.ERROR,
+    title="A tree of groups has too many levels",
+    why=f"A tree has at most {MAX_DEPTH} levels, with the PodGroups. The scheduler refuses a deeper one.",
+    source=_SCHEDULER,
+    needs=_NEEDS,
+)
+COMPOSITE_PRIORITIES_DIFFER = Rule(
+    id="composite-priorities-differ",
+    severity=Severity.ERROR,
+    title="Groups of a tree have another priority than its root",
+    why="The root's priority counts for the whole tree. kube-scheduler does not schedule a tree whose pods "
+    "have several priorities.",
+    source=_SCHEDULER,
+    needs=_NEEDS,
+)
+COMPOSITE_TOO_FEW_CHILDREN = Rule(
+    id="composite-too-few-children",
+    severity=Severity.WARNING,
+    title="A composite group has fewer children than its minGroupCount",
+    why="Its pods are not scheduled until minGroupCount children exist and are ready, and no event reports "
+    "it.",
+    source=f"{_SCHEDULER}, PreEnqueue",
+    needs=_NEEDS,
+)
+CHILDREN_EVICTED_SINGLY = Rule(
+    id="composite-child-mode",
+    severity=Severity.WARNING,
+    title="A template below a composite one of mode `all` has another mode",
+    why="KEP-6012 specifies that all children of such a template have the mode `all`, but 1.37 does not "
+    "check it. The pods of the child are evicted with the whole tree in spite of their mode.",
+    source="KEP-6012",
+    needs=frozenset({Kind.WORKLOAD}),
+)
+
+Child = PodGroup | CompositeGroup
+
+
+class _Trees:
+    """The composite groups of a view, and the groups and composite groups below each."""
+
+    def __init__(self, survey: Survey) -> None:
+        self.composites = survey.view.composites
+        self.children: defaultdict[GroupKey, list[Child]] = defaultdict(list)
+        members: list[Child] = [*survey.view.groups.values(), *self.composites.values()]
+        for child in members:
+            if child.composite:
+                self.children[parent_key(child)].append(child)
+
+    @cached_property
+    def cycles(self) -> Mapping[GroupKey, tuple[GroupKey, ...]]:
+        """Return each cycle by its first key."""
+        found = {}
+        for start in self.composites:
+            chain: dict[GroupKey, None] = {}
+            key: GroupKey | None = start
+            while key is not None and key in self.composites and key not in chain:
+                chain[key] = None
+                above = self.composites[key]
+                key = parent_key(above) if above.composite else None
+            if key == start:
+                found[min(chain)] = tuple(sorted(chain))
+        return found
+
+    @property
+    def roots(self) -> Iterator[tuple[GroupKey, CompositeGroup]]:
+        """Yield the composite groups without a parent."""
+        return ((key, each) for key, each in self.composites.items() if not each.composite)
+
+    def below(self, key: GroupKey) -> Iterator[Child]:
+        """Yield all groups and composite groups below a root; a root is in no cycle."""
+        for child in self.children.get(key, ()):
+            yield child
+            if isinstance(child, CompositeGroup):
+                yield from self.below(own_key(child))
+
+    def levels(self, key: GroupKey) -> int:
+        """Return the number of levels of the tree of a root."""
+        children = self.children.get(key, ())
+        under = (self.levels(own_key(each)) if isinstance(each, CompositeGroup) else 1 for each in children)
+        return 1 + max(under, default=0)
+
+
+def own_key(group: Child) -> GroupKey:
+    """Return the key of a group or composite group."""
+    return GroupKey(group.native, group.ref.namespace, group.ref.name)
+
+
+def parent_key(group: Child) -> GroupKey:
+    """Return the key of its parent, which is of the same API."""
+    return GroupKey(group.native, group.ref.namespace, group.composite)
+
+
+def unlike_parents(workload: Workload) -> Iterator[tuple[str, Template]]:
+    """Yield the paths of templates that are not `all` below one that is, with the template above."""
+    for path, template in workload.templates.items():
+        above = workload.templates.get(path.rpartition(".")[0])
+        whole = above is not None and above.disruption_mode is DisruptionMode.POD_GROUP
+        if above is not None and whole and template.disruption_mode is not DisruptionMode.POD_GROUP:
+            yield path, above
+
+
+def composite_parent_missing(survey: Survey) -> Iterator[AuditFinding]:
+    """Find groups and composite groups whose parent is absent."""
+    trees = _Trees(survey)
+    read = {key.native for key in trees.composites}
+    for key, children in sorted(trees.children.items()):
+        if key in trees.composites or key.native not in read:
+            continue
+        fix = f"create CompositePodGroup {key.namespace}/{key.name}, or create its children without a parent"
+        for child in sorted(children, key=lambda each: each.ref):
+            message = f"CompositePodGroup {key.name} is not in the input, so the pods of the group wait."
+            field = "spec.parentCompositePodGroupName"
+            yield AuditFinding(COMPOSITE_PARENT_MISSING.finding(child.ref, field, message, fix), fix)
+
+
+def composite_cycle(survey: Survey) -> Iterator[AuditFinding]:
+    """Find each cycle once."""
+    trees = _Trees(survey)
+    fix = "recreate one of them without a parent, as the root"
+    for first, keys in sorted(trees.cycles.items()):
+        names = some([key.name for key in keys])
+        message = f"it is its own ancestor. The composite groups of the cycle are {names}."
+        if len(keys) == 1:
+            message = "it is its own parent."
+        ref = trees.composites[first].ref
+        finding = COMPOSITE_CYCLE.finding(ref, "spec.parentCompositePodGroupName", message, fix)
+        yield AuditFinding(finding, fix)
+
+
+def composite_too_deep(survey: Survey) -> Iterator[AuditFinding]:
+    """Find roots of trees with more levels than a scheduler accepts."""
+    trees = _Trees(survey)
+    for key, root in trees.roots:
+        levels = trees.levels(key)
+        if levels > MAX_DEPTH:
+            message = f"its tree has {levels} levels; a scheduler accepts {MAX_DEPTH}."
+            fix = "attach the groups to a higher composite group"
+            yield AuditFinding(COMPOSITE_TOO_DEEP.finding(root.ref, "", message, fix))
+
+
+def composite_priorities_differ(survey: Survey) -> Iterator[AuditFinding]:
+    """Find roots with descendants of another priority."""
+    trees = _Trees(survey)
+    for key, root in trees.roots:
+        wanted = root.priority or 0
+        differing = [child for child in trees.below(key) if (child.priority or 0) != wanted]
+        if differing:
+            names = some(f"{each.ref.kind} {each.ref.name}" for each in differing)
+            message = f"its priority is {wanted}; that of {names} differs."
+            fix = "create all groups of the tree with the same priorityClassName"
+            yield AuditFinding(COMPOSITE_PRIORITIES_DIFFER.finding(root.ref, "spec.priority", message, fix))
+
+
+def composite_too_few_children(survey: Survey) -> Iterator[AuditFinding]:
+    """Find composite groups with fewer children than they need; a basic one needs one."""
+    trees = _Trees(survey)
+    for key, group in trees.composites.items():
+        need = 1 if group.min_group_count is None else group.min_group_count
+        have = len(trees.children.get(key, ()))
+        if have < need:
+            field = "spec.schedulingPolicy" + ("" if group.min_group_count is None else ".gang.minGroupCount")
+            message = f"it needs {count(need, 'child group')} and has {have}."
+            fix = "create the missing groups, or the composite group with a smaller minGroupCount"
+            yield AuditFinding(COMPOSITE_TOO_FEW_CHILDREN.finding(group.ref, field, message, fix))
+
+
+def composite_child_mode(survey: Survey) -> Iterator[AuditFinding]:
+    """Find templates whose pods are evicted with the whole tree in spite of their mode."""
+    fix = "set disruptionMode {all: {}} in each template below, or {single: {}} in the composite one"
+    for workload in survey.view.workloads.values():
+        for path, above in unlike_parents(workload):
+            message = f"is not `all`, but that of the composite template {above.name} above it is."
+            finding = CHILDREN_EVICTED_SINGLY.finding(workload.ref, f"{path}.disruptionMode", message, fix)
+            yield AuditFinding(finding, fix)

@@ -1,0 +1,26 @@
+"""Servers whose feature gates for groups are all on: composite groups, topology, claims and policies."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from tests.support.servers import Server, exclusive
+
+from podium.controlplane.releases import Release
+from podium.rules.context import GATES
+
+# The first minor that has all of these gates.
+_FIRST = "1.37"
+
+
+def gate_sets(release: Release) -> list[tuple[str, ...]]:
+    """Return the gates of each server of a release to record: none, and all where they exist."""
+    return [(), GATES] if release.minor == _FIRST else [()]
+
+
+@contextmanager
+def gated_server(release: Release, gates: Sequence[str], *, workload_api: bool = True) -> Iterator[Server]:
+    """Yield a server with these gates on, for one test."""
+    on = ",".join(f"{gate}=true" for gate in ("GenericWorkload", *gates))
+    arguments = (f"--feature-gates={on}",) if gates else ()
+    with exclusive(release, workload_api=workload_api, apiserver=arguments) as server:
+        yield server
