@@ -280,8 +280,7 @@ WORKLOADS = [
         "Workload",
         (NEWER,),
         workload(),
-        [("spec.podGroupTemplates", "Required value")],
-        upstream=[("spec", "must specify one of: `podGroupTemplates`, `compositePodGroupTemplates`")],
+        [("spec", "must specify one of: `podGroupTemplates`, `compositePodGroupTemplates`")],
     ),
     Case(
         "nine templates",

@@ -108,6 +108,9 @@ class BundlePublisher:
     def _wanted(self, bundle: bytes) -> dict[str, Document]:
         """Return the whole registration by path, conversions before webhook configurations."""
         kinds = definitions.crds(self._endpoint.client(CONVERT, bundle))
+        if not self._whole:
+            # By Service only the bundle is ours, and a kind without conversion has none.
+            kinds = [each for each in kinds if _clients(each)]
         ours = configurations(self._policy, self._endpoint, self._options, bundle)
         return {f"{_PATHS[each['kind']]}/{each['metadata']['name']}": each for each in (*kinds, *ours)}
 

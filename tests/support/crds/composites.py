@@ -1,0 +1,190 @@
+"""Good and bad CompositePodGroups, parents of PodGroups and trees of templates, for the schema alone.
+
+The test servers do not serve the native kind, so tests/conformance/admission compares the rules with it. The
+webhook has the rules over a whole tree: the schema has types and limits there.
+"""
+
+from typing import Any
+
+from tests.support.crds.cases import (
+    IMMUTABLE,
+    LIMIT,
+    MODES,
+    NEWER,
+    POLICIES,
+    POSITIVE,
+    RACK,
+    SUBDOMAIN,
+    Case,
+    Causes,
+    group,
+    template,
+    workload,
+)
+
+REF = {"workloadName": "llm", "templateName": "root"}
+GROUPS_GANG = {"gang": {"minGroupCount": 2}}
+FULL = {
+    "parentCompositePodGroupName": "all",
+    "schedulingConstraints": RACK,
+    "disruptionMode": {"all": {}},
+    "priorityClassName": "gold",
+    "priority": 1000,
+    "preemptionPolicy": "Never",
+}
+CHANGES: dict[str, Any] = {
+    "parentCompositePodGroupName": None,
+    "workloadRef": REF | {"templateName": "other"},
+    "schedulingPolicy": {"gang": {"minGroupCount": 3}},
+    "schedulingConstraints": None,
+    "disruptionMode": {"single": {}},
+    "priorityClassName": "silver",
+    "preemptionPolicy": None,
+}
+C0 = "spec.compositePodGroupTemplates[0]"
+
+
+def composite(**spec: Any) -> dict[str, Any]:
+    return {"workloadRef": REF, "schedulingPolicy": GROUPS_GANG} | spec
+
+
+def branch(name: str = "root", *below: dict[str, Any], **fields: Any) -> dict[str, Any]:
+    """Make a composite template above others."""
+    lists = {"compositePodGroupTemplates": list(below)} if below else {"podGroupTemplates": [template()]}
+    return {"name": name, "schedulingPolicy": GROUPS_GANG, **lists, **fields}
+
+
+def tree(*roots: dict[str, Any], **spec: Any) -> dict[str, Any]:
+    return {"compositePodGroupTemplates": list(roots)} | spec
+
+
+def _composite(
+    name: str, spec: dict[str, Any], causes: Causes = (), after: dict[str, Any] | None = None
+) -> Case:
+    return Case(name, "CompositePodGroup", (NEWER,), spec, causes, after, compared=False)
+
+
+def _group(name: str, spec: dict[str, Any], causes: Causes = (), after: dict[str, Any] | None = None) -> Case:
+    return Case(name, "PodGroup", (NEWER,), spec, causes, after, compared=False)
+
+
+def _workload(
+    name: str, spec: dict[str, Any], causes: Causes = (), after: dict[str, Any] | None = None
+) -> Case:
+    return Case(name, "Workload", (NEWER,), spec, causes, after, compared=False)
+
+
+DEEP = branch("a", branch("b", branch("c", branch("d"))))
+
+COMPOSITES = [
+    _composite("a gang of groups", composite()),
+    _composite("a composite group with all fields", composite(**FULL)),
+    _composite(
+        "a basic composite group", composite(schedulingPolicy={"basic": {}}, disruptionMode={"single": {}})
+    ),
+    _composite(
+        "no reference to a template",
+        {"schedulingPolicy": GROUPS_GANG},
+        [("spec.workloadRef", "Required value")],
+    ),
+    _composite(
+        "half a reference",
+        composite(workloadRef={"workloadName": "llm"}),
+        [("spec.workloadRef.templateName", "Required value")],
+    ),
+    _composite(
+        "no policy of groups",
+        composite(schedulingPolicy={}),
+        [("spec.schedulingPolicy", f"must specify one of: {POLICIES}")],
+    ),
+    _composite(
+        "two policies of groups",
+        composite(schedulingPolicy={"basic": {}} | GROUPS_GANG),
+        [("spec.schedulingPolicy", f"must specify exactly one of: {POLICIES}")],
+    ),
+    _composite(
+        "minGroupCount 0 is absent",
+        composite(schedulingPolicy={"gang": {"minGroupCount": 0}}),
+        [("spec.schedulingPolicy.gang.minGroupCount", "Required value")],
+    ),
+    _composite(
+        "minGroupCount negative",
+        composite(schedulingPolicy={"gang": {"minGroupCount": -1}}),
+        [("spec.schedulingPolicy.gang.minGroupCount", POSITIVE)],
+    ),
+    _composite(
+        "fields out of range",
+        composite(
+            parentCompositePodGroupName="Bad_Name",
+            disruptionMode={},
+            priority=1_000_000_001,
+            schedulingConstraints={"topology": [{"key": "a"}, {"key": "b"}]},
+        ),
+        [
+            ("spec.parentCompositePodGroupName", SUBDOMAIN),
+            ("spec.disruptionMode", f"must specify one of: {MODES}"),
+            ("spec.priority", LIMIT),
+            ("spec.schedulingConstraints.topology", "must have at most 1 items"),
+        ],
+    ),
+    *(
+        _composite(
+            f"{field} of a composite group is fixed",
+            composite(**FULL),
+            [(f"spec.{field}", IMMUTABLE)],
+            composite(**FULL | {field: value}),
+        )
+        for field, value in CHANGES.items()
+    ),
+    _group("a group with a parent", group(parentCompositePodGroupName="all", workloadRef=REF)),
+    _group(
+        "a parent without a template",
+        group(parentCompositePodGroupName="all"),
+        [("spec.workloadRef", "must be set when parentCompositePodGroupName is set")],
+    ),
+    _group(
+        "a parent is fixed",
+        group(parentCompositePodGroupName="all", workloadRef=REF),
+        [("spec.parentCompositePodGroupName", IMMUTABLE)],
+        group(workloadRef=REF),
+    ),
+    _workload("a tree", tree(branch(schedulingConstraints=RACK, disruptionMode={"all": {}}))),
+    _workload("a tree of four levels", tree(branch("a", branch("b", branch("c"))))),
+    _workload(
+        "a tree of five levels",
+        tree(DEEP),
+        [
+            (
+                f"{C0}.compositePodGroupTemplates[0].compositePodGroupTemplates[0].compositePodGroupTemplates",
+                "maximum template hierarchy depth is 4",
+            )
+        ],
+    ),
+    _workload(
+        "both lists of templates",
+        tree(branch(), podGroupTemplates=[template()]),
+        [("spec", "must specify exactly one of: `podGroupTemplates`, `compositePodGroupTemplates`")],
+    ),
+    _workload(
+        "nine trees",
+        tree(*(branch(f"t{index}") for index in range(9))),
+        [("spec.compositePodGroupTemplates", "must have at most 8 items")],
+    ),
+    _workload(
+        "a name twice in a list",
+        tree(branch(), branch()),
+        [("spec.compositePodGroupTemplates[1]", 'Duplicate value: {"name":"root"')],
+    ),
+    _workload(
+        "an update of a count in a tree",
+        tree(branch()),
+        (),
+        tree(branch(schedulingPolicy={"gang": {"minGroupCount": 3}})),
+    ),
+    _workload(
+        "templates that replace a tree",
+        tree(branch()),
+        [("spec.podGroupTemplates", "item may not be added")],
+        workload(template()) | {"compositePodGroupTemplates": None},
+    ),
+]
