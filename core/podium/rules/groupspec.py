@@ -143,7 +143,7 @@ RULES = tuple(
 _EMPTY = StructSchema("", ())
 
 
-class _Family(NamedTuple):
+class _FieldWords(NamedTuple):
     """The Go types and the count of a group's fields, which differ for composite groups."""
 
     policy: str
@@ -158,7 +158,7 @@ class _Family(NamedTuple):
     whole: str
 
 
-_GROUP = _Family(
+_GROUP = _FieldWords(
     "PodGroupSchedulingPolicy",
     "BasicSchedulingPolicy",
     "GangSchedulingPolicy",
@@ -170,7 +170,7 @@ _GROUP = _Family(
     "SingleDisruptionMode",
     "AllDisruptionMode",
 )
-_COMPOSITE = _Family(
+_COMPOSITE = _FieldWords(
     "CompositePodGroupSchedulingPolicy",
     "CompositeBasicSchedulingPolicy",
     "CompositeGangSchedulingPolicy",
@@ -217,7 +217,7 @@ def composite_constraints(version: str, stops: Sequence[Check]) -> Field:
     return _constraints(version, _COMPOSITE, stops=(*stops, optional))
 
 
-def _constraints(version: str, family: _Family, **options: Any) -> Field:
+def _constraints(version: str, family: _FieldWords, **options: Any) -> Field:
     key = text("key", always=True, stops=(required(CONSTRAINTS),), checks=(_label_key,))
     topology = objects(
         "topology",

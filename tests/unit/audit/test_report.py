@@ -245,13 +245,20 @@ def test_a_part_of_the_cluster_disables_what_concludes_from_absence() -> None:
             "only namespace team-a was read, only what matches app=x was read",
             [
                 "class-unused",
+                "composite-parent-missing",
                 "top-class-share",
             ],
         ),
         NotChecked(
             "Pod",
             "only what matches app=x was read",
-            ["gang-too-few-pods", "group-missing", "template-group-missing", "template-too-few-pods"],
+            [
+                "composite-too-few-children",
+                "gang-too-few-pods",
+                "group-missing",
+                "template-group-missing",
+                "template-too-few-pods",
+            ],
         ),
     ]
     assert [each.rule for each in report(*MISSING, namespace="team-a").findings] == ["group-missing"]

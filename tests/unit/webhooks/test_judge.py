@@ -671,7 +671,21 @@ class TestTheTable:
         operation = Operation.CREATE if old is None else Operation.UPDATE
         found = {finding.rule for finding in answer.verdict.findings}
         assert answer.response["allowed"], answer.response
-        assert found == targets(document["kind"], operation, AdmissionPhase.VALIDATE, subresource)
+        # In a tree all classes are equal, so the rule on its modes has a test of its own.
+        wanted = targets(document["kind"], operation, AdmissionPhase.VALIDATE, subresource)
+        assert found == wanted - {"composite-child-mode"}
+
+    @pytest.mark.parametrize("native", [True, False])
+    def test_templates_below_one_of_mode_all_must_have_it_too(self, *, native: bool) -> None:
+        """The KEP requires it: a warning on native kinds, and a refusal of Podium's."""
+        leaves = [template("a", disruptionMode={"single": {}}), template("b", disruptionMode={"all": {}})]
+        gang = {"schedulingPolicy": {"gang": {"minGroupCount": 1}}}
+        root = {"name": "root", **gang, "disruptionMode": {"all": {}}, "podGroupTemplates": leaves[:1]}
+        verdict = validate(workload({"compositePodGroupTemplates": [root]}, native=native)).verdict
+        assert verdict.allowed is native
+        (found,) = verdict.findings
+        assert found.field == "spec.compositePodGroupTemplates[0].podGroupTemplates[0].disruptionMode"
+        assert "is not `all`, but that of the composite template" in found.message
 
     def test_only_inheriting_needs_the_mutating_phase(self) -> None:
         mutating = [
@@ -684,5 +698,5 @@ class TestTheTable:
         assert mutating == [("member-priority", pods)]
 
     def test_parity_is_about_podiums_kinds(self) -> None:
-        assert {target.kind for target in PARITY} == {"PodGroup", "Workload"}
+        assert {target.kind for target in PARITY} == {"PodGroup", "CompositePodGroup", "Workload"}
         assert not any(target.subresource or target.members for target in PARITY)

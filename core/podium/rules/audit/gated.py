@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from podium.api.core import PodSpec
 from podium.api.findings import ObjectRef, Severity
 from podium.api.foreign import JOBSET_GATE
+from podium.api.groups import NATIVE_GROUP
 from podium.api.reads import Kind
 from podium.api.v1alpha2 import COMPOSITE_DEMAND
 from podium.groups.planned import made_by_people
@@ -96,6 +97,8 @@ def composite_kind_gated(survey: Survey) -> Iterator[AuditFinding]:
     """Find composite groups of manifests."""
     fix = "enable the gate CompositePodGroup, or use one PodGroup for all pods that need each other"
     for composite in survey.view.composites.values():
+        if not composite.native:
+            continue
         effect = "refuses it" if survey.minor < 37 else "refuses it unless the gate CompositePodGroup is on"
         message = f"Kubernetes {survey.kubernetes} {effect}. Podium's scheduler ignores it."
         yield AuditFinding(COMPOSITE_KIND_GATED.finding(composite.ref, "kind", message, fix), fix)
@@ -106,7 +109,7 @@ def composite_template_gated(survey: Survey) -> Iterator[AuditFinding]:
     fix = "enable the gate CompositePodGroup, or use podGroupTemplates only"
     for workload in survey.view.workloads.values():
         path = next((path for path, each in workload.templates.items() if each.composite), None)
-        if path is not None:
+        if path is not None and workload.ref.group == NATIVE_GROUP:
             message = f"{_composite(survey)} A Workload without other templates is refused."
             yield AuditFinding(COMPOSITE_TEMPLATE_GATED.finding(workload.ref, path, message, fix), fix)
 

@@ -98,7 +98,7 @@ def test_bookkeeping_alone_is_said_and_is_no_loss() -> None:
 
 LEFT: list[tuple[str, str, str, int]] = [
     ("a version without conversion", "scheduling.k8s.io/v1alpha1", "PodGroup", 3),
-    ("groups of groups of no version", "scheduling.k8s.io/v1beta1", "CompositePodGroup", 3),
+    ("groups of groups of no version", "scheduling.k8s.io/v1alpha2", "CompositePodGroup", 3),
     ("a class", "scheduling.k8s.io/v1", "PriorityClass", 0),
     ("another project's group", "scheduling.volcano.sh/v1beta1", "PodGroup", 0),
     ("Kueue's workload", "kueue.x-k8s.io/v1beta1", "Workload", 0),
