@@ -8,7 +8,7 @@ continues.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from enum import StrEnum
 from typing import NamedTuple
 from urllib.parse import quote
@@ -41,6 +41,8 @@ MOVED, HELD = "moved", "held"
 # The field with the group of a pod or a pod template.
 FIELD = "spec.schedulingGroup.podGroupName"
 LABEL = f"metadata.labels[{GROUP_LABEL}]"
+# A tree moves whole or not at all, and its composite groups are not read.
+_TREES = "trees of groups do not move. Delete the tree, and create what `podium convert` writes of it"
 
 
 class Api(StrEnum):
@@ -172,6 +174,8 @@ class _Planner:
         bare = [f"Pod {pod.metadata.name}" for pod in pods if self._survey.owner(pod) is None]
         users = {str(owner) for owner in self._survey.owners(pods)} | self._templates[key] | set(bare)
         copy, owners, why = self._copy(group.ref)
+        if group.composite:
+            why = f"it belongs to CompositePodGroup {group.composite}, and {_TREES}"
         users |= self._makers(group.metadata)
         workload = group.template_ref.workload if group.template_ref is not None else ""
         why = why or self._workload_stays(key._replace(name=workload))
@@ -196,6 +200,7 @@ class _Planner:
             each for each in groups if not each.deletes and each.item.state is not MigrationState.LEAVING
         ]
         copy, owners, why = self._copy(workload.ref)
+        why = _of_tree(workload) or why
         if there is not None and not self._same_workload(workload, there):
             why = f"{there.ref.apiVersion} has another object of this name"
         makers = self._makers(workload.metadata)
@@ -263,7 +268,7 @@ class _Planner:
         there = self._view.workloads.get(key._replace(native=self._to_native))
         if there is not None:
             return "" if self._same_workload(workload, there) else f"its {workload.ref} cannot move"
-        why = self._copy(workload.ref)[2] or self._makers(workload.metadata)
+        why = _of_tree(workload) or self._copy(workload.ref)[2] or self._makers(workload.metadata)
         return f"its {workload.ref} cannot move" if why else ""
 
     def _same_group(self, one: PodGroup, other: PodGroup) -> bool:
@@ -299,6 +304,15 @@ class _Planner:
             for owner in each.metadata.ownerReferences or ():
                 found[owner.uid].add(str(each.ref))
         return found
+
+
+def _of_tree(workload: Workload) -> str:
+    """Return why a Workload of composite groups does not move; empty for other Workloads."""
+    return f"it has composite templates, and {_TREES}" if any(_composites(workload)) else ""
+
+
+def _composites(workload: Workload) -> Iterator[bool]:
+    return (each.composite for each in workload.templates.values())
 
 
 def _uid(copy: PodGroup | Workload | None) -> str:

@@ -158,6 +158,103 @@ class TestAGroupIsCreated:
         assert status["details"]["name"] == ""
 
 
+def composite(spec: Document, **metadata: Any) -> Document:
+    """Make a composite group of Podium's."""
+    return {
+        "apiVersion": "scheduling.podium.dev/v1beta1",
+        "kind": "CompositePodGroup",
+        "metadata": {"name": "all", "namespace": "default", **metadata},
+        "spec": {**TREE, **spec},
+    }
+
+
+TREE = {
+    "workloadRef": {"workloadName": "w", "templateName": "root"},
+    "schedulingPolicy": {"gang": {"minGroupCount": 2}},
+}
+
+
+class TestACompositeGroup:
+    """Podium's kind gets the values of its class, and upstream's texts."""
+
+    def test_class_mode_and_policy_are_stamped(self) -> None:
+        made = admitted(composite({"priorityClassName": NEVER}, name="a" * 200))
+        assert {key: value for key, value in made["spec"].items() if key not in TREE} == {
+            "priorityClassName": NEVER,
+            "priority": 2000,
+            "preemptionPolicy": "Never",
+            "disruptionMode": {"single": {}},
+        }
+        view = cluster(priority_class("std", value=7, globalDefault=True))
+        spec = admitted(composite({}), view)["spec"]
+        assert (spec["priorityClassName"], spec["priority"]) == ("std", 7)
+
+    @pytest.mark.parametrize(
+        ("spec", "message"),
+        [
+            ({"priorityClassName": "nope"}, "no PriorityClass with name nope was found"),
+            (
+                {"priorityClassName": GOLD, "priority": 5},
+                (
+                    "priority set in the composite pod group (5) must match the priority computed (1000) "
+                    "based on the priority class set in the spec"
+                ),
+            ),
+            (
+                {"priorityClassName": GOLD, "priority": 1000, "preemptionPolicy": "Never"},
+                (
+                    "the string value of PreemptionPolicy (Never) must not be provided in composite pod "
+                    "group spec; priority admission controller computed PreemptLowerPriority from the given "
+                    "PriorityClass name"
+                ),
+            ),
+        ],
+    )
+    @pytest.mark.parametrize("ask", [mutate, validate])
+    def test_a_class_that_does_not_fit_is_refused(self, spec: Document, message: str, ask: Any) -> None:
+        assert refusal(ask(composite({"priority": 0, **spec}))) == (403, f"forbidden: {message}")
+
+    def test_fields_are_checked_beside_the_schema(self) -> None:
+        stored_group = admitted(composite({}))
+        changes: list[tuple[Document, Document | None, str]] = [
+            ({"workloadRef": None}, None, "spec.workloadRef: Required value"),
+            ({"priority": 2_000_000_000}, None, "must be less than or equal to 1000000000"),
+            (
+                {"schedulingPolicy": {"gang": {"minGroupCount": 3}}},
+                stored_group,
+                "spec.schedulingPolicy: Invalid value: null: field is immutable",
+            ),
+        ]
+        for spec, old, text in changes:
+            document = composite({**stored_group["spec"], **spec})
+            code, message = refusal(validate(document, old))
+            assert (code, text in message) == (422, True), message
+
+    def test_the_allowed_classes_of_a_namespace_count(self) -> None:
+        policy = Policy(allow=(Allowance(namespaces=("*",), groups=("silver",)),))
+        answer = validate(
+            admitted(composite({"priorityClassName": GOLD})), by=profile(rules="podium", policy=policy)
+        )
+        assert [finding.rule for finding in answer.verdict.findings] == ["class-allowed"]
+
+    def test_a_parent_in_the_annotation_of_v1alpha2_has_the_rules_of_the_field(self) -> None:
+        """It needs a template, and is immutable."""
+        annotation = {KEPT: '{"parentCompositePodGroupName":"all"}'}
+        orphan = ours({**GANG, "priority": 0}, "v1alpha2", annotations=annotation)
+        assert "must be set when parentCompositePodGroupName is set" in refusal(validate(orphan))[1]
+        ref = {"podGroupTemplateRef": {"workload": {"workloadName": "w", "podGroupTemplateName": "t"}}}
+        made = admitted(ours({**GANG, **ref}, "v1alpha2", annotations=annotation))
+        assert kept(made) == {
+            "parentCompositePodGroupName": "all",
+            "preemptionPolicy": "PreemptLowerPriority",
+        }
+        other = changed(made, "metadata.annotations", {KEPT: '{"preemptionPolicy":"PreemptLowerPriority"}'})
+        assert (
+            "spec.parentCompositePodGroupName: Invalid value: null: field is immutable"
+            in (refusal(validate(other, made))[1])
+        )
+
+
 class TestTheTemplate:
     """A group takes missing fields from its template, before anything is defaulted."""
 

@@ -18,7 +18,7 @@ from podium.webhooks.review import Review
 
 # From a fifth of the usual duration to the longest timeout of an API server.
 _BUCKETS = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
-_KINDS = frozenset(("Pod", "PodGroup", "Workload"))
+_KINDS = frozenset(("Pod", "PodGroup", "CompositePodGroup", "Workload"))
 _OPERATIONS = frozenset(("CREATE", "UPDATE"))
 _OTHER = "other"
 # The refusals of the handlers, in addition to those of the server.

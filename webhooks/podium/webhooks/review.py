@@ -31,12 +31,13 @@ MAX_WARNINGS = 4096
 # The limit of commas and opening brackets, including those in strings, in the part of an object that is
 # decoded whole. Each is at most one value of about 250 bytes. A group has hundreds. An object above the limit
 # is refused; it could not be stored either, because the schemas limit every list and string of a spec.
+# Only the tree of a Workload may exceed the limit within its schema, with thousands of templates.
 MAX_DETAILS = 100_000
 # The memory that a decoded object then needs at most.
 DETAILS_BYTES = MAX_DETAILS * 256
 
 
-_JUDGED = frozenset(("Pod", "PodGroup", "Workload"))
+_JUDGED = frozenset(("Pod", "PodGroup", "CompositePodGroup", "Workload"))
 
 M = TypeVar("M")
 S = TypeVar("S")

@@ -178,17 +178,24 @@ def test_server_defaults_in_a_copy_are_no_difference() -> None:
     assert only(planned(group(), copy)).state is MigrationState.COPIED
 
 
-def test_a_group_that_the_other_api_cannot_say_stays() -> None:
-    """Its Workload stays with it, and all objects made from that."""
+def test_a_tree_of_groups_stays() -> None:
+    """Its Workload stays, with all objects made from that, and so does a group with a parent."""
     composite = workload()
     composite["spec"]["compositePodGroupTemplates"] = [{"name": "all"}]
     migration = planned(composite, group(workload="llm"), group("x" * 64))
     whys = {each.object.name: (each.state, each.why) for each in migration.items}
     state, why = whys["llm"]
     assert state is MigrationState.STAYS
-    assert why.startswith("spec.compositePodGroupTemplates: ")
+    assert why.startswith("it has composite templates, and trees of groups do not move.")
     assert whys["train"] == (MigrationState.STAYS, "its Workload team-a/llm cannot move")
     assert whys["x" * 64][0] is MigrationState.STAYS
+    child = group()
+    child["spec"]["parentCompositePodGroupName"] = "all"
+    item = only(planned(child))
+    assert (item.state, item.why.partition(",")[0]) == (
+        MigrationState.STAYS,
+        "it belongs to CompositePodGroup all",
+    )
 
 
 def test_a_workload_is_copied_for_the_groups_that_move() -> None:
