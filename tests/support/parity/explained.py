@@ -29,8 +29,11 @@ _NO_DOMAIN = "name is neither a standard finalizer name nor is it fully qualifie
 # Fields that Podium's kinds always have, and the native ones behind gates that are off on these servers.
 _GATED = ("schedulingConstraints", "resourceClaims", "preemptionPolicy")
 _GATED_PATH = re.compile(rf"\.({'|'.join(_GATED)}|resourceClaimStatuses)\b")
-_COMPOSITES = "parentCompositePodGroupName|compositePodGroupTemplates"
-_COMPOSITE = re.compile(rf'\.({_COMPOSITES}): field not declared|unknown field "spec\.({_COMPOSITES})"')
+# Fields of composite groups, and the causes that only they have.
+_TREES = ("parentCompositePodGroupName", "compositePodGroupTemplates")
+_TREE_PATH = re.compile(rf"\.({'|'.join(_TREES)})\b")
+_TREE_TEXT = re.compile(r"must be set when parentComposite|must specify exactly one of: `podGroupTemplates`")
+_NO_TEMPLATES = "must specify one of: `podGroupTemplates`, `compositePodGroupTemplates`"
 # Go writes some of these fields if they are absent, and leaves others out if they are empty.
 _WRITTEN: tuple[tuple[str, Any], ...] = (
     ("podGroupTemplateRef", None),
@@ -228,8 +231,22 @@ def _gated_fields(exchange: Exchange) -> Exchange:
 
 
 def _composites(exchange: Exchange) -> Exchange:
-    """Explain composite groups: upstream drops them behind a gate, server-side apply does not know them."""
-    return _both(exchange) if _COMPOSITE.search(exchange.podium.message) else exchange
+    """Explain the fields of composite groups: upstream drops them behind a gate, Podium's kinds have them."""
+    answer = exchange.podium
+    if not answer.allowed:
+        rest = tuple(
+            each
+            for each in answer.causes
+            if not _TREE_PATH.search(each[0]) and not _TREE_TEXT.search(each[1])
+        )
+        if rest == answer.causes:
+            return exchange
+        if any(map(judged, rest)):
+            return msgspec.structs.replace(exchange, podium=msgspec.structs.replace(answer, causes=rest))
+        return _both(exchange)
+    if any(key in _TREES for key, _ in _given(exchange)) and _NO_TEMPLATES in exchange.native.message:
+        return _both(exchange)
+    return _podium(exchange, lambda document: _without(document, lambda key, _: key in _TREES))
 
 
 def _name_length(exchange: Exchange) -> Exchange:
