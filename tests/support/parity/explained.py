@@ -244,7 +244,8 @@ def _composites(exchange: Exchange) -> Exchange:
         if any(map(judged, rest)):
             return msgspec.structs.replace(exchange, podium=msgspec.structs.replace(answer, causes=rest))
         return _both(exchange)
-    if any(key in _TREES for key, _ in _given(exchange)) and _NO_TEMPLATES in exchange.native.message:
+    given = any(key in _TREES for key, _ in _given(exchange))
+    if given and any(_NO_TEMPLATES in text for _, text in exchange.native.causes):
         return _both(exchange)
     return _podium(exchange, lambda document: _without(document, lambda key, _: key in _TREES))
 
