@@ -182,9 +182,8 @@ def neutral_group(group: PodGroupV1Beta1) -> PodGroup:
 def neutral_composite(group: CompositePodGroup) -> CompositeGroup:
     """Return a CompositePodGroup in neutral form; an absent disruptionMode is single."""
     spec = group.spec
-    ref, policy, constraints = spec.workloadRef, spec.schedulingPolicy, spec.schedulingConstraints
+    ref, policy = spec.workloadRef, spec.schedulingPolicy
     mode = spec.disruptionMode.neutral() if spec.disruptionMode is not None else None
-    topology = (constraints.topology if constraints is not None else None) or ()
     return CompositeGroup(
         ref=reference(group.apiVersion, group.kind, group.metadata),
         metadata=group.metadata,
@@ -195,7 +194,7 @@ def neutral_composite(group: CompositePodGroup) -> CompositeGroup:
         preemption_policy=spec.preemptionPolicy,
         template_ref=None if ref is None else TemplateRef(ref.workloadName or "", ref.templateName or ""),
         composite=spec.parentCompositePodGroupName or "",
-        topology=next((each.key or "" for each in topology), ""),
+        topology=topology_key(spec.schedulingConstraints),
         conditions=tuple((group.status.conditions if group.status is not None else None) or ()),
     )
 
