@@ -118,14 +118,17 @@ COMPOSITES = [
             parentCompositePodGroupName="Bad_Name",
             disruptionMode={},
             priority=1_000_000_001,
-            schedulingConstraints={"topology": [{"key": "a"}, {"key": "b"}]},
         ),
         [
             ("spec.parentCompositePodGroupName", SUBDOMAIN),
             ("spec.disruptionMode", f"must specify one of: {MODES}"),
             ("spec.priority", LIMIT),
-            ("spec.schedulingConstraints.topology", "must have at most 1 items"),
         ],
+    ),
+    _composite(
+        "two topology keys of a composite group",
+        composite(schedulingConstraints={"topology": [{"key": "a"}, {"key": "b"}]}),
+        [("spec.schedulingConstraints.topology", "must have at most 1 item")],
     ),
     *(
         _composite(
