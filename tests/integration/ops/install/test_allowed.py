@@ -71,7 +71,8 @@ CASES: dict[str, tuple[list[dict[str, Any]], list[str], str]] = {
         [_READING, _may("*", groups=[*_GROUPS[:-1], "apps"])],
         ["uninstall", "--yes"],
         (
-            "update podgroups.scheduling.podium.dev, update preemptionrecords.scheduling.podium.dev, "
+            "update compositepodgroups.scheduling.podium.dev, update podgroups.scheduling.podium.dev, "
+            "update preemptionrecords.scheduling.podium.dev, "
             f"update workloads.scheduling.podium.dev. {_ELSE}"
         ),
     ),

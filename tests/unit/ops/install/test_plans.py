@@ -59,7 +59,7 @@ def test_dependencies_are_installed_first(mode: str) -> None:
         for place, each in enumerate(steps)
         if isinstance(each, Await) and each.until is Until.ESTABLISHED
     ]
-    assert len(established) == 3
+    assert len(established) == 4
     assert (
         places["CustomResourceDefinition"] < min(established) <= max(established) < places["ServiceAccount"]
     )
@@ -234,6 +234,7 @@ def _resources(namespace: str = "team", *finalizers: str) -> dict[str, list[Docu
     group = {"metadata": {"namespace": namespace, "name": "train", "finalizers": list(finalizers)}}
     return {
         "podgroups.scheduling.podium.dev": [group],
+        "compositepodgroups.scheduling.podium.dev": [],
         "workloads.scheduling.podium.dev": [],
         "preemptionrecords.scheduling.podium.dev": [],
     }
@@ -263,7 +264,7 @@ def test_removal_refuses_no_write_and_restores_no_object(delete_groups: bool) ->
     assert places == sorted(places)
     assert order[-2:] == ["ValidatingAdmissionPolicyBinding", "ValidatingAdmissionPolicy"]
     assert ("CustomResourceDefinition" in order) == delete_groups
-    assert len(planned.kept) == (0 if delete_groups else 3)
+    assert len(planned.kept) == (0 if delete_groups else 4)
     removed = [
         key for step in planned.steps if isinstance(step, uninstall.DeleteStep) for key, _ in step.objects
     ]
@@ -313,7 +314,7 @@ def test_conditions_and_finalizers_are_removed_from_groups(
     )
     assert [each for each in planned.steps if not isinstance(each, uninstall.DeleteStep)] == want
     if not delete_groups:
-        assert planned.kept[0] == "CustomResourceDefinition podgroups.scheduling.podium.dev with 1 objects"
+        assert "CustomResourceDefinition podgroups.scheduling.podium.dev with 1 objects" in planned.kept
 
 
 def test_conditions_written_during_removal_are_removed() -> None:
