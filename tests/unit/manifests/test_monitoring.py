@@ -51,7 +51,7 @@ _RESULTS = ("scheduled", "unschedulable", "error")
 _VALUES: dict[str, dict[str, Collection[str]]] = {
     "podium_admission_requests_total": {
         "phase": ("mutate", "validate", "gang", "scheduled-gang"),
-        "kind": ("Pod", "PodGroup", "Workload"),
+        "kind": ("Pod", "PodGroup", "CompositePodGroup", "Workload"),
         "operation": ("CREATE", "UPDATE"),
         "verdict": ("allowed", "patched", "warned", "denied"),
         "rule": {"", *(rule.id for rule in ADMISSION_RULES if rule not in _NOT_OURS), *_OWN},
