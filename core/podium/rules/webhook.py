@@ -19,6 +19,7 @@ from podium.cluster.reader import ClusterReader
 from podium.rules import (
     admission,
     compositegroup,
+    conditions,
     gang,
     grouppriority,
     groupspec,
@@ -66,8 +67,8 @@ PARITY = (
 PARITY_RULES: Mapping[str, tuple[Rule, ...]] = {
     kind: (*admission.RULES, DROPPED.rule, *metadata.RULES, *groupspec.RULES, *rules)
     for kind, rules in (
-        ("PodGroup", (*grouppriority.RULES, *podgroup.RULES)),
-        ("CompositePodGroup", (*grouppriority.RULES, *compositegroup.RULES)),
+        ("PodGroup", (*grouppriority.RULES, *podgroup.RULES, *conditions.RULES)),
+        ("CompositePodGroup", (*grouppriority.RULES, *compositegroup.RULES, *conditions.RULES)),
         ("Workload", workload.RULES),
     )
 }
