@@ -60,6 +60,15 @@ def gone_unbound(name: str) -> Callable[[World], None]:
     return end
 
 
+def answered(failed: str = "") -> Callable[[World], None]:
+    """Answer what was held; `failed` is the code of an error."""
+
+    def end(world: World) -> None:
+        world.release(failed=failed)
+
+    return end
+
+
 def comes(*objects: Any) -> Callable[[World], None]:
     """Create objects."""
     return lambda world: world.apply(*objects)
@@ -117,11 +126,9 @@ JOINS = [held(binds=True), comes(pod("g-1", 1, 0, group="g")), comes(HIGH)]
 
 CASES = {
     "a member goes of a whole group while another is being bound": Case(WHOLE, [*JOINS, gone("g-0")], "high"),
-    "a member of a whole group is bound on another node": Case(
-        WHOLE, [*JOINS, lambda world: world.release()], "high"
-    ),
+    "a member of a whole group is bound on another node": Case(WHOLE, [*JOINS, answered()], "high"),
     "the bind of a member of a whole group fails on another node": Case(
-        WHOLE, [*JOINS, lambda world: world.release(failed="500")], "high"
+        WHOLE, [*JOINS, answered("500")], "high"
     ),
     "a pod that is being bound is deleted": Case(
         [node("n1", 1), pod("a")], [held(binds=True), comes(pod("b")), gone("a")], "b"
