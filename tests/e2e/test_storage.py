@@ -1,10 +1,17 @@
 """Delayed claims on real nodes, with a CSI driver and csi-provisioner, also under SIGKILL of the leader.
 
-Every pod writes to its volume. At the end of each test nothing is left: no claim, no volume, no folder.
+A lease lasts 15 s. So one leader is killed at several moments of the binding at once, each of another
+workload. Every pod writes to its volume. At the end of each test nothing is left: no claim, no volume, no
+folder.
 """
 
-from collections.abc import Iterator
+import contextlib
+import os
+import re
+import signal
+from collections.abc import Callable, Iterator
 from functools import partial
+from typing import Any, NamedTuple
 
 import pytest
 from tests.e2e.conftest import IMAGE, Measured
@@ -21,7 +28,7 @@ from tests.support.e2e.volumes import (
     resume,
     written,
 )
-from tests.support.e2e.work import PodWatch, create_classes
+from tests.support.e2e.work import FirstEvent, PodWatch, create_classes
 from tests.support.install.scene import podium
 from tests.support.waiting import until
 
@@ -31,8 +38,36 @@ pytestmark = pytest.mark.e2e
 
 _CLASS = "e2e-volumes"
 _MEMBERS = 3
+# Members of the workloads that are kept on one node.
+_PAIR = 2
+_SMALL = "20Mi"
 _BOUND = "pv.kubernetes.io/bind-completed"
 _NO_SPACE = "node(s) did not have enough free storage"
+_GANGS = {"spread": _MEMBERS, "near": _PAIR, "far": _PAIR, "short": _PAIR}
+_SETS = {"db": _MEMBERS, "cache": _PAIR}
+_PODS = sum(_GANGS.values()) + sum(_SETS.values())
+_HOST = "kubernetes.io/hostname"
+# The pods of "spread" do not fit beside each other, and those of "db" are spread by a constraint.
+_ON_NODES = {"near": "node-1", "cache": "node-1", "far": "node-2", "short": "node-2"}
+
+
+class Progress(NamedTuple):
+    """How many claims of a workload name their node, and are bound, and how many of its pods are bound."""
+
+    named: int
+    bound: int
+    placed: int
+
+
+# A leader is killed at these moments of the binding of gangs and StatefulSets.
+_MOMENTS = {
+    ("each claim of a gang names its node", "far"): Progress(2, 0, 0),
+    ("some claims of a gang are bound", "spread"): Progress(3, 2, 0),
+    ("all claims of a gang are bound", "near"): Progress(2, 2, 0),
+    ("the claims of a gang are withdrawn", "short"): Progress(0, 0, 0),
+    ("all claims of a set are bound", "cache"): Progress(2, 2, 0),
+    ("a pod of a set is bound, and a claim names its node", "db"): Progress(3, 2, 1),
+}
 
 
 @pytest.fixture(scope="module")
@@ -86,30 +121,41 @@ def test_a_gang_is_bound_after_the_last_of_its_claims(
     """No node has storage for two members, so there is one on each node."""
     space.gang_of_writers("train", _MEMBERS, HALF)
     until(lambda: len(_running(watch)) == _MEMBERS, "the gang runs")
-    _assert_bound_after_claims(watch, claims)
+    _assert_bound_after_claims(watch, claims, "train", _MEMBERS)
     assert len({each.node for each in watch.of("train") if each.node}) == _MEMBERS
     bound = watch.bound("train").values()
     measured(f"bound within {max(bound) - min(bound):.2f} s of each other")
 
 
-def test_a_new_leader_binds_a_gang_with_claims_in_provisioning(
+def test_new_leaders_bind_what_others_began(
     driver_nodes: Nodes, space: ClaimSpace, watch: PodWatch, claims: Watch
 ) -> None:
-    """The leader is killed when one of three claims is bound. No claim gets a second volume."""
+    """The first leader is killed when a claim names its node, the third when a pod of a gang is bound.
+
+    The second one is killed at `_MOMENTS`. It stands still while the last of their claims are bound. No claim
+    gets a second node or volume.
+    """
     with halted(driver_nodes) as stopped:
-        space.gang_of_writers("train", _MEMBERS, HALF)
-        until(lambda: len(_selected(space)) == _MEMBERS, "each claim has its node")
+        with _killing_leader(driver_nodes, space.claims_path(), _names_node):
+            _create_workloads(space)
+        until(lambda: len(_selected(space)) == _PODS, "each claim has its node")
         chosen = _selected(space)
-        resume(driver_nodes, stopped, stopped[0])
-        until(lambda: len(_bound_versions(claims)) == 1, "one claim is bound")
-        first = leader(driver_nodes, "scheduler")
-        _kill(driver_nodes, first)
-        until(lambda: leader(driver_nodes, "scheduler") not in ("", first), "another leads")
-        assert len(_bound_versions(claims)) == 1
-        assert watch.bound("train") == {}
-    until(lambda: len(_running(watch)) == _MEMBERS, "the gang runs")
-    _assert_bound_after_claims(watch, claims)
-    assert _selected(space) == chosen
+        resume(driver_nodes, stopped, "node-0")
+        until(lambda: _progress(space, "db").placed == 1, "the first pod of the set is bound")
+        until(lambda: _progress(space, "spread").bound == 1, "one claim of the gang is bound")
+        space.delete_pod(next(name for name in space.pods() if name.startswith("short-")))
+        until(lambda: _progress(space, "short").named == 0, "its gang is withdrawn")
+        with _stopped_leader(driver_nodes):
+            resume(driver_nodes, stopped, "node-1")
+            until(lambda: _moments(space) == _MOMENTS, "the volumes of another node are bound")
+        with _killing_leader(driver_nodes, f"/api/v1/namespaces/{space.name}/pods", _is_bound_pod_of_far):
+            resume(driver_nodes, stopped, "node-2")
+    until(lambda: len(_running(watch)) == _PODS, "all pods run")
+    for name, count in _GANGS.items():
+        _assert_bound_after_claims(watch, claims, name, count)
+    final = _selected(space)
+    kept = {name: node for name, node in chosen.items() if not _is_of("short", name)}
+    assert kept == {name: node for name, node in final.items() if not _is_of("short", name)}
     uids = sorted(each["metadata"]["uid"] for each in space.claims().values())
     assert sorted(each["spec"]["claimRef"]["uid"] for each in space.volumes()) == uids
     assert sorted(folders(driver_nodes)) == [f"pvc-{uid}" for uid in uids]
@@ -148,23 +194,107 @@ def _runs_again(watch: PodWatch, name: str, first: str) -> bool:
 
 def _selected(space: ClaimSpace) -> dict[str, str]:
     """Return the nodes for which claims are provisioned, by claim."""
-    annotations = {name: each["metadata"].get("annotations", {}) for name, each in space.claims().items()}
-    return {name: each[SELECTED_NODE] for name, each in annotations.items() if SELECTED_NODE in each}
+    return {
+        name: each["metadata"]["annotations"][SELECTED_NODE]
+        for name, each in space.claims().items()
+        if _names_node(each)
+    }
 
 
 def _bound_versions(claims: Watch) -> dict[str, int]:
-    """Return the resourceVersion at which each claim was bound, by UID."""
+    """Return the resourceVersion at which each claim was bound, by name."""
     found: dict[str, int] = {}
     for each in list(claims.seen):
-        if _BOUND in each.object["metadata"].get("annotations", {}):
-            found.setdefault(each.uid, each.version)
+        if _is_bound(each.object):
+            found.setdefault(each.object["metadata"]["name"], each.version)
     return found
 
 
-def _assert_bound_after_claims(watch: PodWatch, claims: Watch) -> None:
-    pods = [int(each.pod["metadata"]["resourceVersion"]) for each in watch.of("train") if each.node]
-    assert len(_bound_versions(claims)) == _MEMBERS
-    assert max(_bound_versions(claims).values()) < min(pods)
+def _is_bound(claim: dict[str, Any]) -> bool:
+    return _BOUND in claim["metadata"].get("annotations", {})
+
+
+def _assert_bound_after_claims(watch: PodWatch, claims: Watch, gang: str, count: int) -> None:
+    pods = [int(each.pod["metadata"]["resourceVersion"]) for each in watch.of(gang) if each.node]
+    bound = [version for name, version in _bound_versions(claims).items() if _is_of(gang, name)]
+    assert len(bound) == count
+    assert max(bound) < min(pods)
+
+
+def _create_workloads(space: ClaimSpace) -> None:
+    for name, count in _GANGS.items():
+        fields = {"nodeSelector": {_HOST: _ON_NODES[name]}} if name in _ON_NODES else {}
+        space.gang_of_writers(name, count, _SMALL if fields else HALF, **fields)
+    apart = {"maxSkew": 1, "topologyKey": _HOST, "whenUnsatisfiable": "DoNotSchedule"}
+    for name, count in _SETS.items():
+        if name in _ON_NODES:
+            space.stateful_set(name, count, _SMALL, nodeSelector={_HOST: _ON_NODES[name]})
+        else:
+            selector = {"labelSelector": {"matchLabels": {"app": name}}}
+            space.stateful_set(name, count, _SMALL, topologySpreadConstraints=[{**apart, **selector}])
+
+
+def _is_of(workload: str, name: str) -> bool:
+    """Return whether a pod or a claim is one of a workload, by its name."""
+    return re.match(rf"(data-)?{workload}-\d", name) is not None
+
+
+def _progress(space: ClaimSpace, workload: str) -> Progress:
+    claims = [each for name, each in space.claims().items() if _is_of(workload, name)]
+    pods = [pod for pod in space.listed() if _is_of(workload, pod["metadata"]["name"])]
+    placed = sum("nodeName" in pod["spec"] for pod in pods)
+    return Progress(sum(map(_names_node, claims)), sum(map(_is_bound, claims)), placed)
+
+
+def _moments(space: ClaimSpace) -> dict[tuple[str, str], Progress]:
+    """Return the present state of the workloads of `_MOMENTS`."""
+    return {(moment, workload): _progress(space, workload) for moment, workload in _MOMENTS}
+
+
+def _names_node(claim: dict[str, Any]) -> bool:
+    return SELECTED_NODE in claim["metadata"].get("annotations", {})
+
+
+def _is_bound_pod_of_far(pod: dict[str, Any]) -> bool:
+    return _is_of("far", pod["metadata"]["name"]) and "nodeName" in pod["spec"]
+
+
+@contextlib.contextmanager
+def _killing_leader(nodes: Nodes, path: str, at: Callable[[dict[str, Any]], bool]) -> Iterator[None]:
+    """Kill the leader at the first event for which `at` holds; the block causes it. Wait for a new leader."""
+    name, process = _leader(nodes)
+    reaction = FirstEvent(nodes.server, path, of=at, act=partial(os.kill, process, signal.SIGKILL))
+    reaction.start()
+    try:
+        yield
+        until(lambda: reaction.came, "the leader is killed")
+    finally:
+        reaction.close()
+    _wait_for_another(nodes, name)
+
+
+@contextlib.contextmanager
+def _stopped_leader(nodes: Nodes) -> Iterator[None]:
+    """Stop the leader while the block runs, and kill it then. Wait for a new leader."""
+    name, process = _leader(nodes)
+    os.kill(process, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        os.kill(process, signal.SIGKILL)
+    _wait_for_another(nodes, name)
+
+
+def _leader(nodes: Nodes) -> tuple[str, int]:
+    """Return the pod that leads, and its process."""
+    name = leader(nodes, "scheduler")
+    pods = nodes.pods("app.kubernetes.io/component=scheduler")
+    (pod,) = [each for each in pods if each["metadata"]["name"] == name]
+    return name, nodes.process(pod)
+
+
+def _wait_for_another(nodes: Nodes, name: str) -> None:
+    until(lambda: leader(nodes, "scheduler") not in ("", name), "another leads")
 
 
 def _messages(watch: PodWatch) -> dict[str, str]:
@@ -175,9 +305,3 @@ def _messages(watch: PodWatch) -> dict[str, str]:
         for condition in each.pod["status"].get("conditions", ())
         if condition["type"] == "PodScheduled" and condition["status"] == "False" and "message" in condition
     }
-
-
-def _kill(nodes: Nodes, name: str) -> None:
-    pods = nodes.pods("app.kubernetes.io/component=scheduler")
-    (pod,) = [each for each in pods if each["metadata"]["name"] == name]
-    nodes.signal(pod, "SIGKILL")

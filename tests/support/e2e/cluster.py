@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -66,6 +67,15 @@ class Nodes:
         kill = ("ctr", "--namespace=k8s.io", "tasks", "kill", "--signal", name, _container(pod))
         self.on(pod["spec"]["nodeName"], *kill)
 
+    def process(self, pod: dict[str, Any]) -> int:
+        """Return the first process of a pod's only container, as this machine numbers it.
+
+        A signal from here arrives within a millisecond, one of `signal` after a tenth of a second.
+        """
+        name = _container(pod)
+        (found,) = (folder for folder in Path("/proc").glob("[0-9]*") if _is_first_of(folder, name))
+        return int(found.name)
+
     @contextlib.contextmanager
     def cut(self, node: str) -> Iterator[None]:
         """Take a node, any but the first, off the network while the block runs."""
@@ -100,6 +110,17 @@ def running(release: Release, name: str = "e2e") -> Iterator[Nodes]:
 def _container(pod: dict[str, Any]) -> str:
     (status,) = pod["status"]["containerStatuses"]
     return str(status["containerID"]).removeprefix("containerd://")
+
+
+def _is_first_of(folder: Path, container: str) -> bool:
+    """Return whether a process of /proc is the first one of a container."""
+    # A process may end while it is read.
+    with contextlib.suppress(OSError):
+        if container in (folder / "cgroup").read_text(encoding="utf-8"):
+            status = (folder / "status").read_text(encoding="utf-8")
+            # The last number is that inside the container.
+            return re.search(r"^NSpid:.*\t1$", status, re.MULTILINE) is not None
+    return False
 
 
 def port_of(pod: dict[str, Any], name: str) -> int:

@@ -116,10 +116,11 @@ class ClaimSpace(Space):
         self._class_name = class_name
         self._image = image
 
-    def stateful_set(self, name: str, replicas: int, size: str) -> None:
+    def stateful_set(self, name: str, replicas: int, size: str, **fields: Any) -> None:
         """Create a StatefulSet whose pods start at the same time."""
         template = {"metadata": {"name": "data"}, "spec": _claim(size)}
-        pod = {"metadata": {"labels": {"app": name}}, "spec": {**self._writer(), "restartPolicy": "Always"}}
+        pod_spec = {**self._writer(), **fields, "restartPolicy": "Always"}
+        pod = {"metadata": {"labels": {"app": name}}, "spec": pod_spec}
         spec = {
             "replicas": replicas,
             "serviceName": name,

@@ -2,7 +2,7 @@
 
 import contextlib
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -105,6 +105,21 @@ class PodWatch(Watch):
     def ended(self, job: str) -> dict[str, float]:
         """Return when each pod was seen to have ended for the first time."""
         return _first(each for each in self.of(job) if each.ended)
+
+
+@dataclass
+class FirstEvent(Watch):
+    """A watch that acts at the first event of a kind, on its own thread, so that little time is lost."""
+
+    of: Callable[[dict[str, Any]], bool] = field(kw_only=True)
+    act: Callable[[], None] = field(kw_only=True)
+    came: bool = False
+
+    def _take(self, event: dict[str, Any]) -> None:
+        super()._take(event)
+        if not self.came and event["type"] != "BOOKMARK" and self.of(event["object"]):
+            self.act()
+            self.came = True
 
 
 def _first(moments: Iterable[Moment]) -> dict[str, float]:
