@@ -1,6 +1,8 @@
-"""The clusters of real nodes that the tests here share, one after the other, and Podium installed in each.
+"""The clusters of real nodes that the tests here share, two of each release, and Podium installed in each.
 
-The tests run if they are asked for by `-m e2e`, as `make e2e` does: they need root on Linux and minutes.
+Most of the time goes to leases, grace periods and rollouts. So the clusters run side by side, each with the
+tests of a worker. The tests run if they are asked for by `-m e2e`, as `make e2e` does: they need root and
+minutes.
 """
 
 import contextlib
@@ -29,6 +31,8 @@ preemption: enforce
 """
 _RESERVING = f"{ENFORCING}reservedNodes: {RESERVED}\n"
 _BUILD_SECONDS = 3600
+# The modules whose tests share one cluster of each release; those of the others share another one.
+_OUTAGES = ("test_day", "test_losses", "test_planned")
 # The last one is that of the rendered YAML.
 IMAGE, NEXT_IMAGE, RELEASED_IMAGE = "podium:dev", "podium:next", f"podium:{VERSION}"
 
@@ -46,6 +50,14 @@ class Installed(NamedTuple):
 def pytest_ignore_collect(config: pytest.Config) -> bool | None:
     """Leave this folder out of every run that does not ask for it."""
     return None if "e2e" in config.option.markexpr else True
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Give each test that needs a cluster one of each release."""
+    if "nodes" in metafunc.fixturenames:
+        part = "outages" if metafunc.definition.path.stem in _OUTAGES else "work"
+        ids = [f"{minor}-{part}" for minor in RELEASES]
+        metafunc.parametrize("nodes", ids, ids=ids, indirect=True, scope="session")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -81,15 +93,16 @@ def archive() -> Path:
     return image.build(tag=IMAGE)
 
 
-@pytest.fixture(scope="session", params=RELEASES)
+@pytest.fixture(scope="session")
 def nodes(request: pytest.FixtureRequest, archive: Path) -> Iterator[Nodes]:
-    """Yield a cluster of each release in turn."""
-    with started(RELEASES[request.param], archive) as cluster:
+    """Yield a cluster of the release and the part that the parameter names."""
+    minor, _, part = request.param.partition("-")
+    with started(RELEASES[minor], archive, part) as cluster:
         yield cluster
 
 
 @contextlib.contextmanager
-def started(release: Release, archive: Path, name: str = "e2e") -> Iterator[Nodes]:
+def started(release: Release, archive: Path, name: str) -> Iterator[Nodes]:
     """Yield a cluster with the image in every node under all of its names."""
     with running(release, name) as cluster:
         cluster.load(archive)

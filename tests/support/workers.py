@@ -3,8 +3,8 @@
 Tests of a folder share servers and ports. On two workers, a fixture of the session would start its servers
 twice, and two pages of docs/ would listen on one port. A long folder that started last would leave the other
 workers idle. Shared servers stay until the run ends, so the folders that need them come last. In a folder
-whose modules share nothing, each module is assigned by itself. The end-to-end tests of each release share a
-cluster.
+whose modules share nothing, each module is assigned by itself. The end-to-end tests that share a cluster have
+its release and its part of the tests in their names.
 """
 
 import re
@@ -27,8 +27,8 @@ _LONG = (
 )
 # Each module of these folders has clusters of its own.
 _BY_MODULE = (_INSTALL,)
-_BY_RELEASE = "tests/e2e"
-_RELEASE = re.compile(r"\[(1\.\d+)")
+_BY_CLUSTER = "tests/e2e"
+_CLUSTER = re.compile(r"1\.\d+-[a-z]+")
 
 
 class Folders(LoadScopeScheduling):  # type: ignore[misc]  # xdist has no types
@@ -36,9 +36,9 @@ class Folders(LoadScopeScheduling):  # type: ignore[misc]  # xdist has no types
 
     def _split_scope(self, nodeid: str) -> str:
         folder = _folder(nodeid)
-        if folder.startswith(_BY_RELEASE):
-            release = _RELEASE.search(nodeid)
-            return release[1] if release else folder
+        if folder.startswith(_BY_CLUSTER):
+            cluster = _CLUSTER.search(nodeid)
+            return cluster[0] if cluster else folder
         return nodeid.partition("::")[0] if folder in _BY_MODULE else folder
 
 

@@ -93,9 +93,9 @@ class Nodes:
 
 
 @contextlib.contextmanager
-def running(release: Release, name: str = "e2e") -> Iterator[Nodes]:
+def running(release: Release, name: str) -> Iterator[Nodes]:
     """Yield a new cluster of a release; nothing of it is left at the end."""
-    folder = folders.nodes_cache() / _FOLDER / f"{name}-{release.minor}"
+    folder = folders.nodes_cache() / _FOLDER / f"e2e-{name}-{release.minor}"
     cluster.down(folder, sys.stderr)  # left by a run that was killed
     try:
         wanted = WantedCluster(kubernetes=release.minor, real_nodes=_NODES)
