@@ -28,14 +28,15 @@ def provisioner(ours: World) -> Iterator[Provisioner]:
         body = {"metadata": {"name": name}, "provisioner": by, "volumeBindingMode": "WaitForFirstConsumer"}
         code, answer = ours.server.request("POST", "/apis/storage.k8s.io/v1/storageclasses", body)
         assert code == 201, answer
-    with volume_controller(ours.server), Provisioner(ours.server).running() as made:
+    protection = "persistentvolume-protection-controller"
+    with volume_controller(ours.server, protection), Provisioner(ours.server).running() as made:
         yield made
 
 
 @pytest.fixture
 def room(ours: World, provisioner: Provisioner) -> Iterator[Sandbox]:
     """Yield a sandbox with four nodes of one pod each; its volumes are deleted afterwards."""
-    provisioner.paused, provisioner.refused, provisioner.only = False, set(), None
+    provisioner.refused, provisioner.only = set(), None
     with ours.sandbox() as made:
         made.nodes(GANG + 1, 1)
         yield made
@@ -159,7 +160,7 @@ def test_killed_while_claims_are_bound(
 
 def test_no_member_is_bound_before_all_claims_are(room: Sandbox, provisioner: Provisioner) -> None:
     """One claim is bound, two are not. Other pods are bound meanwhile."""
-    provisioner.only = {"c1"}
+    provisioner.only = {(room.name, "c1")}
     names = gang(room, "network")
 
     def bound() -> set[str]:
@@ -174,7 +175,7 @@ def test_no_member_is_bound_before_all_claims_are(room: Sandbox, provisioner: Pr
 
 
 def test_another_node_is_tried_if_the_provisioner_gives_up(room: Sandbox, provisioner: Provisioner) -> None:
-    provisioner.paused = True
+    provisioner.only = ()
     room.pod("lone", **claim(room, "c0", "network"))
     chosen = ""
 
@@ -184,7 +185,7 @@ def test_another_node_is_tried_if_the_provisioner_gives_up(room: Sandbox, provis
         return bool(chosen)
 
     room.until(has_node, "a node is selected")
-    provisioner.refused, provisioner.paused = {chosen}, False
+    provisioner.refused, provisioner.only = {chosen}, None
     placed = room.until_bound(["lone"])
     assert room.full(placed["lone"]) != chosen
     assert_sound(room, placed)

@@ -7,9 +7,11 @@ import msgspec
 import pytest
 from tests.support.preemption.differential import driver, recording
 from tests.support.preemption.differential.compare import Compared, compared, refused
+from tests.support.preemption.differential.generator import Object
 from tests.support.preemption.differential.volumes import BOUND, CASES, volume_case
 from tests.support.seeds import seed as new_seed
 from tests.support.servers import FULL, exclusive
+from tests.support.volumes.settled import unsettled
 
 from podium.controlplane.releases import NEWEST, RELEASES, Release
 
@@ -19,9 +21,9 @@ _ASKED = range(CASES) if FULL else range(BOUND - 20, BOUND + 40)
 # The texts that a recording has at least once.
 _TEXTS = (
     *("already in-use by another pod", "had no available disk", "exceed max volume count"),
-    *("node affinity", "no available volume zone", "bound to non-existent pv(s)"),
+    *("node affinity", "no available volume zone", "bound to non-existent persistentvolume"),
     *("persistentvolumeclaim", "waiting for ephemeral volume controller", "is being deleted"),
-    *("pod is not owner", "unbound immediate", 'persistentvolume "gone" not found'),
+    *("pod is not owner", "unbound immediate"),
     *("didn't find available persistent volumes to bind", "did not have enough free storage"),
 )
 
@@ -44,6 +46,10 @@ def _assert_agreement(recorded: recording.Recording) -> None:
         one.recorded.namespace: refused(recorded.header, one.recorded) for one in found if _waited(one)
     }
     assert {name: ours for name, (server, ours) in messages.items() if server != ours} == {}
+
+
+def _waited_for_pod(claim: Object) -> bool:
+    return bool(claim["spec"]["storageClassName"])
 
 
 def _waited(one: Compared) -> bool:
@@ -74,6 +80,19 @@ def test_a_recording_of_delayed_claims_has_every_kind_of_case(release: Release) 
     assert all(ends[end] >= len(recorded) // 10 for end in ("bound", "preempts", "waits")), ends
     provisioned = Counter(not volume for one in recorded for volume in one.answer.volumes.values())
     assert all(provisioned[each] >= len(recorded) // 20 for each in (True, False)), provisioned
+
+
+@each_release
+def test_kube_scheduler_decided_when_no_claim_was_left_to_the_controller(release: Release) -> None:
+    """In some cases the controller bound a claim that waits for a pod, because a volume names it."""
+    early = 0
+    for one in _recording(release).cases:
+        claims = [each for each in one.objects if each["kind"] == "PersistentVolumeClaim"]
+        volumes = [each for each in one.objects if each["kind"] == "PersistentVolume"]
+        assert unsettled(claims, volumes) == [], one.namespace
+        assert unsettled(claims, []) != [], one.namespace
+        early += any(_waited_for_pod(each) and "volumeName" in each["spec"] for each in claims)
+    assert early
 
 
 @pytest.mark.parametrize("volumes", [{"another": ""}, {}], ids=["another", "none"])

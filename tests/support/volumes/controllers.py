@@ -6,12 +6,11 @@ the claim, or it removes the selected node. The volume controller completes the 
 
 import contextlib
 import threading
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Any
 
 from tests.support.component import component
 from tests.support.servers import Server
-from tests.support.volumes.manifests import DRIVER
 
 from podium.api.storage import BIND_COMPLETED, SELECTED_NODE
 
@@ -20,14 +19,18 @@ _VOLUMES = "/api/v1/persistentvolumes"
 _CLASSES = "/apis/storage.k8s.io/v1/storageclasses"
 _MERGE = "application/merge-patch+json"
 _POLL_SECONDS = 0.05
+_COPIED = ("accessModes", "storageClassName", "volumeMode", "volumeAttributesClassName")
+# A write that another one overtakes is repeated after so long, if no event comes before; the default is 15 s.
+_SYNC_SECONDS = 5
 
 
 @contextlib.contextmanager
-def volume_controller(server: Server) -> Iterator[None]:
-    """Run the real volume controller while the block runs."""
+def volume_controller(server: Server, *others: str) -> Iterator[None]:
+    """Run the real volume controller of kube-controller-manager, and others of it, while the block runs."""
     # Without other controllers no service account has a token, so it acts as the administrator.
     only = (
-        "--controllers=persistentvolume-binder-controller,persistentvolume-protection-controller",
+        f"--controllers={','.join(('persistentvolume-binder-controller', *others))}",
+        f"--pvclaimbinder-sync-period={_SYNC_SECONDS}s",
         "--use-service-account-credentials=false",
         f"--kubeconfig={server.kubeconfig}",
     )
@@ -36,15 +39,14 @@ def volume_controller(server: Server) -> Iterator[None]:
 
 
 class Provisioner:
-    """A provisioner of DRIVER; it gives up on the nodes in `refused`, and waits while `paused`.
+    """A provisioner of every class; it gives up on the nodes in `refused`.
 
-    If `only` is a set, it provisions for the claims of these names.
+    If `only` is not None, it provisions for these claims alone, by namespace and name.
     """
 
     def __init__(self, server: Server) -> None:
         self.refused: set[str] = set()
-        self.paused = False
-        self.only: set[str] | None = None
+        self.only: Collection[tuple[str, str]] | None = None
         # Its own connection, because it has its own thread.
         self._client = server.access.client()
         self._end = threading.Event()
@@ -62,19 +64,18 @@ class Provisioner:
             self._client.close()
 
     def _run(self) -> None:
-        classes = {
-            each["metadata"]["name"]
-            for each in self._client.request("GET", _CLASSES)[1]["items"]
-            if each["provisioner"] == DRIVER
-        }
         while not self._end.wait(_POLL_SECONDS):
-            for claim in self._client.request("GET", _CLAIMS)[1].get("items", ()):
-                annotations = claim["metadata"].get("annotations", {})
+            for claim in self._items(_CLAIMS):
+                metadata, wanted = claim["metadata"], self.only
+                annotations = metadata.get("annotations", {})
                 node = annotations.get(SELECTED_NODE)
-                ours = claim["spec"].get("storageClassName") in classes and not self.paused
-                ours = ours and (self.only is None or claim["metadata"]["name"] in self.only)
+                ours = wanted is None or (metadata["namespace"], metadata["name"]) in wanted
                 if ours and node is not None and BIND_COMPLETED not in annotations:
                     self._provision(claim, node)
+
+    def _items(self, path: str) -> list[Any]:
+        found: list[Any] = self._client.request("GET", path)[1].get("items", [])
+        return found
 
     def _provision(self, claim: Any, node: str) -> None:
         metadata, spec = claim["metadata"], claim["spec"]
@@ -83,16 +84,20 @@ class Provisioner:
             patch = {"metadata": {"annotations": {SELECTED_NODE: None}}}
             self._client.request("PATCH", path, patch, _MERGE)
             return
+        (driver,) = (
+            each["provisioner"]
+            for each in self._items(_CLASSES)
+            if each["metadata"]["name"] == spec["storageClassName"]
+        )
         owner = {"kind": "PersistentVolumeClaim", "apiVersion": "v1", "namespace": metadata["namespace"]}
         expression = {"key": "kubernetes.io/hostname", "operator": "In", "values": [node]}
         volume = {
             "metadata": {"name": f"pvc-{metadata['uid']}"},
             "spec": {
                 "capacity": spec["resources"]["requests"],
-                "accessModes": spec["accessModes"],
-                "storageClassName": spec["storageClassName"],
+                **{field: spec[field] for field in _COPIED if field in spec},
                 "claimRef": {**owner, "name": metadata["name"], "uid": metadata["uid"]},
-                "csi": {"driver": DRIVER, "volumeHandle": metadata["uid"]},
+                "csi": {"driver": driver, "volumeHandle": metadata["uid"]},
                 "nodeAffinity": {
                     "required": {"nodeSelectorTerms": [{"matchExpressions": [expression]}]},
                 },

@@ -1,11 +1,13 @@
 """Runs cases on a real kube-scheduler and reads its answers.
 
-The API server runs without controllers. Nothing counts budgets, evicts pods from nodes without a kubelet, or
-removes pods. So a bound pod that is being deleted stays forever. The scheduler starts when a batch of cases
-is complete, so it never sees half of a case. SchedulerAsyncPreemption is off, so it preempts before it
-reports. When every preemptor has its verdict, its victims are known. A pod with unbound claims that fits
-waits for a volume controller. Its node is nominated then, and its volumes and claims are written. Afterwards
-the scheduler stops and the cluster is cleared.
+Of the controllers, only that of volumes runs, with a provisioner. Nothing counts budgets, evicts pods from
+nodes without a kubelet, or removes pods. So a bound pod that is being deleted stays forever.
+
+A batch of cases is created, and the volume controller binds the claims that need no scheduler. The cases are
+recorded as it leaves them. Only then the scheduler starts, so it never sees half of a case.
+SchedulerAsyncPreemption is off, so it preempts before it reports. When every preemptor has its verdict, its
+victims are known. For a pod with unbound claims that fits, the controller and the provisioner bind these, and
+then the scheduler binds the pod. Afterwards the scheduler stops and the cluster is cleared.
 """
 
 import contextlib
@@ -18,9 +20,11 @@ import msgspec
 from tests.support.preemption.differential.generator import CLASSES, PREEMPTOR, ROLE_LABEL, Case, Object, case
 from tests.support.preemption.differential.recording import Answer, Header, Recorded, Recording, compact
 from tests.support.servers import Server
+from tests.support.volumes.controllers import Provisioner, volume_controller
+from tests.support.volumes.settled import unsettled
 from tests.support.waiting import comes
 
-from podium.api.storage import SELECTED_NODE
+from podium.api.storage import BIND_COMPLETED
 from podium.controlplane import process
 from podium.controlplane.components import commands, log
 from podium.documents import packagedata
@@ -32,6 +36,7 @@ _READY_SECONDS = 120.0
 _GRACE_SECONDS = 10.0
 _SCHEDULER = "kube-scheduler"
 _CLASSES = "/apis/scheduling.k8s.io/v1/priorityclasses"
+_CLAIMS, _VOLUMES = "/api/v1/persistentvolumeclaims", "/api/v1/persistentvolumes"
 _PENDING = f"/api/v1/pods?labelSelector={ROLE_LABEL}%3D{PREEMPTOR}"
 _PLURALS = {
     "Pod": "pods",
@@ -71,22 +76,29 @@ def record(
     _wait_for_classes(server)
     cases: list[Recorded] = []
     size = _BATCH if gates else _LONE_BATCH
-    for first in range(0, len(indices), size):
-        batch = [make(seed, index, release.minor) for index in indices[first : first + size]]
-        cases += _answered(server, batch, gates=gates, more=more)
-        print(f"{release.version}: {len(cases)} of {len(indices)}", file=sys.stderr, flush=True)  # noqa: T201 - minutes
+    with volume_controller(server), Provisioner(server).running() as provisioner:
+        for first in range(0, len(indices), size):
+            batch = [make(seed, index, release.minor) for index in indices[first : first + size]]
+            cases += _answered(server, provisioner, batch, gates=gates, more=more)
+            print(f"{release.version}: {len(cases)} of {len(indices)}", file=sys.stderr, flush=True)  # noqa: T201 - minutes
     header = Header(minor=release.minor, version=release.version, seed=seed, gates=gates, classes=classes)
     return Recording(header=header, cases=cases)
 
 
-def _answered(server: Server, batch: Sequence[Case], *, gates: bool, more: Sequence[str]) -> list[Recorded]:
+def _answered(
+    server: Server, provisioner: Provisioner, batch: Sequence[Case], *, gates: bool, more: Sequence[str]
+) -> list[Recorded]:
     """Create a batch on the server, run the scheduler, and clear the cluster."""
-    before = [_put(server, each) for each in batch]
+    provisioner.only = ()
+    made = [_put(server, each) for each in batch]
+    storage = _settled(server)
+    before = [
+        _compact({uid: each | storage.get(uid, {}) for uid, each in objects.items()}) for objects in made
+    ]
     now = datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
     with _scheduler(server, gates=gates, more=more):
-        _await(server)
-        # A scheduler that stops gives up the pods that wait for their volumes.
-        answers = [_answer(server, each) for each in batch]
+        _await(server, provisioner)
+        answers = [_answer(server, each, objects) for each, objects in zip(batch, before, strict=True)]
     for each in batch:
         _delete(server, f"/api/v1/namespaces/{each.namespace}/pods?gracePeriodSeconds=0")
         _delete(server, f"/apis/policy/v1/namespaces/{each.namespace}/poddisruptionbudgets")
@@ -97,12 +109,26 @@ def _answered(server: Server, batch: Sequence[Case], *, gates: bool, more: Seque
     ]
 
 
-def _put(server: Server, one: Case) -> list[Object]:
-    """Create a case's objects; return them as the scheduler will read them."""
+def _settled(server: Server) -> dict[str, Object]:
+    """Wait until the volume controller has nothing left to do; return claims and volumes by UID."""
+    claims: list[Object] = []
+    volumes: list[Object] = []
+    left: list[str] = []
+
+    def is_settled() -> bool:
+        claims[:], volumes[:] = _items(server, _CLAIMS), _items(server, _VOLUMES)
+        left[:] = unsettled(claims, volumes)
+        return not left
+
+    assert comes(is_settled, _READY_SECONDS), f"not settled: {left}"
+    return {each["metadata"]["uid"]: each for each in (*claims, *volumes)}
+
+
+def _put(server: Server, one: Case) -> dict[str, Object]:
+    """Create a case's objects; return them by UID."""
     _request(server, "POST", "/api/v1/namespaces", {"metadata": {"name": one.namespace}})
-    stored = []
+    stored = {}
     uids: dict[str, str] = {}
-    names: dict[str, str] = {}
     for each in one.objects:
         wanted = _owned(each, uids)
         where = _collection(wanted)
@@ -110,12 +136,17 @@ def _put(server: Server, one: Case) -> list[Object]:
         made = _request(server, "POST", where, wanted)
         if "status" in wanted and wanted["kind"] != "Node":
             made = _request(server, "PATCH", f"{where}/{name}/status", {"status": wanted["status"]}, MERGE)
-        uids[name] = made["metadata"]["uid"]
-        names[made["metadata"]["uid"]] = name
         if wanted["kind"] in _DELETED and name in one.terminating:
             made = _request(server, "DELETE", f"{where}/{name}")
-        stored.append(compact(_claimed(made, names), wanted["apiVersion"], wanted["kind"]))
+        uids[name] = made["metadata"]["uid"]
+        stored[uids[name]] = made
     return stored
+
+
+def _compact(stored: Mapping[str, Object]) -> list[Object]:
+    """Return a case's objects, by UID, as a recording has them; a volume has the name of its claim as UID."""
+    names = {uid: _name(each) for uid, each in stored.items()}
+    return [compact(_claimed(each, names), each["apiVersion"], each["kind"]) for each in stored.values()]
 
 
 def _claimed(wanted: Object, uids: Mapping[str, str]) -> Object:
@@ -123,7 +154,8 @@ def _claimed(wanted: Object, uids: Mapping[str, str]) -> Object:
     owner = wanted.get("spec", {}).get("claimRef", {})
     if owner.get("uid") not in uids:
         return wanted
-    return {**wanted, "spec": {**wanted["spec"], "claimRef": {**owner, "uid": uids[owner["uid"]]}}}
+    owner = {"namespace": owner["namespace"], "name": owner["name"], "uid": uids[owner["uid"]]}
+    return {**wanted, "spec": {**wanted["spec"], "claimRef": owner}}
 
 
 def _owned(wanted: Object, uids: Mapping[str, str]) -> Object:
@@ -156,32 +188,31 @@ def _scheduler(server: Server, *, gates: bool, more: Sequence[str]) -> Iterator[
         process.stop([running], grace=_GRACE_SECONDS)
 
 
-def _await(server: Server) -> None:
-    """Wait until every pending pod is bound or refused, or waits for its volumes."""
-    waiting: list[str] = []
+def _await(server: Server, provisioner: Provisioner) -> None:
+    """Wait until every pending pod is bound or refused; let the claims of those that fit be provisioned."""
+    waiting: list[Object] = []
 
     def decided() -> bool:
-        pods = _request(server, "GET", _PENDING)["items"]
-        open_pods = [pod for pod in pods if not (pod["spec"].get("nodeName") or _message(pod))]
-        written = _written(server) if open_pods else {}
-        waiting[:] = [pod["metadata"]["namespace"] for pod in open_pods if not _is_written(pod, written)]
+        pods = _items(server, _PENDING)
+        waiting[:] = [pod for pod in pods if not (pod["spec"].get("nodeName") or _message(pod))]
+        provisioner.only = [
+            (pod["metadata"]["namespace"], each["persistentVolumeClaim"]["claimName"])
+            for pod in waiting
+            if "nominatedNodeName" in pod["status"]
+            for each in pod["spec"].get("volumes", ())
+            if "persistentVolumeClaim" in each
+        ]
         return not waiting
 
     if not comes(decided, _READY_SECONDS):
         words = (server.folder / log(_SCHEDULER)).read_text(encoding="utf-8")[-2000:]
-        raise AssertionError(f"no verdict on {waiting}: {words}")
+        raise AssertionError(f"no verdict on {[pod['metadata']['namespace'] for pod in waiting]}: {words}")
 
 
-def _is_written(pod: Object, written: Mapping[str, Mapping[str, str | None]]) -> bool:
-    """Return whether a pod waits for a controller that binds its claims."""
-    volumes = written.get(pod["metadata"]["namespace"], {})
-    return bool(volumes) and "nominatedNodeName" in pod["status"] and None not in volumes.values()
-
-
-def _answer(server: Server, one: Case) -> Answer:
-    """Return the result of a case."""
+def _answer(server: Server, one: Case, before: Sequence[Object]) -> Answer:
+    """Return the result of a case; `before` are its objects when the scheduler started."""
     path = f"/api/v1/namespaces/{one.namespace}/pods"
-    pods = {_name(pod): pod for pod in _request(server, "GET", path)["items"]}
+    pods = {_name(pod): pod for pod in _items(server, path)}
     pending = {name: pod for name, pod in pods.items() if ROLE_LABEL in pod["metadata"].get("labels", {})}
     kind, name = one.preemptor
     if kind == "Pod":
@@ -192,14 +223,9 @@ def _answer(server: Server, one: Case) -> Answer:
         conditions = stored.get("status", {}).get("conditions", ())
         message = "; ".join(each.get("message", "") for each in conditions)
     bound = {name: pod["spec"]["nodeName"] for name, pod in pending.items() if "nodeName" in pod["spec"]}
-    volumes: Mapping[str, str | None] = {}
-    if kind == "Pod" and not message and name not in bound:
-        # It waits for a controller that binds its claims.
-        bound[name] = pods[name]["status"]["nominatedNodeName"]
-        volumes = _written(server)[one.namespace]
     return Answer(
         bound=bound,
-        volumes={claim: volume for claim, volume in volumes.items() if volume is not None},
+        volumes=_volumes(server, one.namespace, before) if bound else {},
         nominated={
             name: pod["status"]["nominatedNodeName"]
             for name, pod in pending.items()
@@ -215,23 +241,13 @@ def _answer(server: Server, one: Case) -> Answer:
     )
 
 
-def _written(server: Server) -> dict[str, dict[str, str | None]]:
-    """Return the volume of each claim that is not bound, by namespace and claim.
-
-    It is the one that names the claim by UID, empty if it is to be provisioned, and None without either.
-    """
-    owners = {
-        each["spec"].get("claimRef", {}).get("uid"): _name(each)
-        for each in _request(server, "GET", "/api/v1/persistentvolumes")["items"]
-    }
-    written: dict[str, dict[str, str | None]] = {}
-    for each in _request(server, "GET", "/api/v1/persistentvolumeclaims")["items"]:
-        metadata = each["metadata"]
-        if "volumeName" not in each["spec"]:
-            provisioned = SELECTED_NODE in metadata.get("annotations", {})
-            volume = "" if provisioned else owners.get(metadata["uid"])
-            written.setdefault(metadata["namespace"], {})[metadata["name"]] = volume
-    return written
+def _volumes(server: Server, namespace: str, before: Sequence[Object]) -> dict[str, str]:
+    """Return the volumes of the claims that were not bound, by claim; empty for a provisioned one."""
+    known = {_name(each) for each in before if each["kind"] == "PersistentVolume"}
+    bound = {_name(each) for each in before if BIND_COMPLETED in each["metadata"].get("annotations", {})}
+    claims = _items(server, f"/api/v1/namespaces/{namespace}/persistentvolumeclaims")
+    final = {_name(each): each["spec"]["volumeName"] for each in claims if _name(each) not in bound}
+    return {claim: volume if volume in known else "" for claim, volume in final.items()}
 
 
 def _message(pod: Object) -> str:
@@ -274,6 +290,11 @@ def _collection(wanted: Object) -> str:
     namespace = wanted["metadata"].get("namespace")
     plural = _PLURALS[wanted["kind"]]
     return f"{root}/namespaces/{namespace}/{plural}" if namespace else f"{root}/{plural}"
+
+
+def _items(server: Server, path: str) -> list[Object]:
+    found: list[Object] = _request(server, "GET", path)["items"]
+    return found
 
 
 def _delete(server: Server, path: str) -> None:

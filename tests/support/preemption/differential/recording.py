@@ -46,8 +46,8 @@ _POD_STATUS = ("phase", "startTime", "nominatedNodeName", "conditions")
 class Answer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The answer of a kube-scheduler; pods by name, because a case has one namespace.
 
-    `message` is that of PodScheduled=False, or of the group's own condition. `volumes` are those written for
-    the unbound claims of a bound pod, by claim; empty for a volume that is to be provisioned.
+    `message` is that of PodScheduled=False, or of the group's own condition. `volumes` are those that
+    the unbound claims of a bound pod got, by claim; empty for a provisioned one.
     """
 
     bound: dict[str, str] = {}

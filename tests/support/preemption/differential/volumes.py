@@ -1,13 +1,13 @@
 """Generates clusters in which a pod has volumes, from a seed: claims, disks and attach limits of nodes.
 
-Nothing binds claims on the server. So a bound claim is written with its volume, the annotation and the phase.
-From case number BOUND on, a pod also has claims that kube-scheduler binds or provisions (`delayed`).
-Names of objects without a namespace begin with that of the case, because one server holds many cases. No two
-pods start in the same second, as in `generator`.
+A bound claim names its volume and has the annotation; the volume controller completes both. It also binds a
+claim that a volume names, before the scheduler runs. From case number BOUND on, a pod also has claims that
+wait for it (`delayed`). Names of objects without a namespace begin with that of the case, because one server
+holds many cases. No two pods start in the same second, as in `generator`.
 """
 
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from tests.support.preemption.differential.generator import (
     CASE_LABEL,
@@ -32,8 +32,8 @@ _STORAGE = "storage.k8s.io/v1"
 _ONE_POD = "ReadWriteOncePod"
 # Defects of a claim of the preemptor.
 _WRONG = (
-    *("none", "lost", "deleted", "unbound", "unknown-class", "prebound", "no-volume"),
-    *("ephemeral-none", "ephemeral-other", "ephemeral-unbound", "ephemeral-no-volume", "ephemeral"),
+    *("none", "lost", "deleted", "unbound", "unknown-class", "prebound"),
+    *("ephemeral-none", "ephemeral-other", "ephemeral-unbound", "ephemeral-lost", "ephemeral"),
 )
 
 
@@ -117,32 +117,36 @@ class _VolumeMaker:
 
     def volume(self, name: str) -> None:
         """Make a volume and its bound claim."""
+        mode = self.dice.choice((_ONE_POD, "ReadWriteOnce", "ReadWriteMany"))
+        self.claim(name, self.disk_of(name, mode), mode)
+        self.volumes.append(name)
+        self.modes[name] = mode
+
+    def disk_of(self, name: str, mode: str) -> str:
+        """Make a volume and return its name."""
         source: Object = {
             "csi": {"driver": self.dice.choice(self.drivers), "volumeHandle": f"{self.name}-{name}"}
         }
         if self.chance(0.2):
             source = {"awsElasticBlockStore": {"volumeID": f"vol-{self.name}-{name}"}}
-        mode = self.dice.choice((_ONE_POD, "ReadWriteOnce", "ReadWriteMany"))
         spec: Object = {"capacity": {"storage": "1Gi"}, "accessModes": [mode], **source}
         zones = f"zone-{self.dice.randrange(2)}"
         labels = {self.dice.choice((ZONE, _OLD_ZONE)): zones} if self.chance(0.15) else {}
         if self.chance(0.15):
             near = {"key": ZONE, "operator": "In", "values": [zones]}
             spec["nodeAffinity"] = {"required": {"nodeSelectorTerms": [{"matchExpressions": [near]}]}}
-        self.add("v1", "PersistentVolume", {"name": f"{self.name}-{name}", "labels": labels}, spec=spec)
-        self.claim(name, f"{self.name}-{name}", mode)
-        self.volumes.append(name)
-        self.modes[name] = mode
+        metadata = {"name": f"{self.name}-{name}", "labels": labels}
+        self.add("v1", "PersistentVolume", metadata, spec=spec)
+        return f"{self.name}-{name}"
 
     def claim(self, name: str, volume: str = "", mode: str = "ReadWriteOnce", **more: Object | str) -> Object:
         """Make a claim, which is bound if a volume is named."""
         spec = {"accessModes": [mode], "resources": {"requests": {"storage": "1Gi"}}, "storageClassName": ""}
         metadata: Object = {"name": name, "namespace": self.name}
-        status: Object = {"phase": "Pending"}
         if volume:
             spec["volumeName"] = volume
-            metadata["annotations"], status = _BOUND, {"phase": "Bound"}
-        return self.add("v1", "PersistentVolumeClaim", metadata, spec=spec | more, status=status)
+            metadata["annotations"] = _BOUND
+        return self.add("v1", "PersistentVolumeClaim", metadata, spec=spec | more)
 
     def pod(self, name: str, class_name: str, cpu: int, volumes: Sequence[Object]) -> Object:
         requests = {"cpu": f"{cpu}m", "memory": "16Mi"}
@@ -248,25 +252,20 @@ class _VolumeMaker:
         tracked, other, _ = self.drivers
         storage = delayed_storage(self.dice, nodes, tracked, other, prefix, ties=False)
         claims = [delayed_claim(self.dice, name, nodes, prefix) for name in names]
-        by_name = {each["metadata"]["name"]: each for each in claims}
         for each in storage:
             if each["kind"] == "PersistentVolume":
-                self.existing(each, by_name)
+                self.existing(each)
         self.objects += [in_namespace(each, self.name) for each in (*claims, *storage)]
         return [_mounted(name) for name in names]
 
-    def existing(self, volume: Object, claims: Mapping[str, Object]) -> None:
-        """Change a volume to one that a server keeps as it is until the scheduler has seen it."""
+    def existing(self, volume: Object) -> None:
+        """Change a volume so that the server and the volume controller leave it as it is."""
         spec, metadata = volume["spec"], volume["metadata"]
         spec["csi"] = {"driver": "none.example.com", "volumeHandle": metadata["name"]}
-        deleted = metadata.pop("deletionTimestamp", None) is not None
-        if deleted:
+        if metadata.pop("deletionTimestamp", None) is not None:
             self.terminating.append(metadata["name"])
-        owner = spec.get("claimRef", {})
-        # A volume with the UID of a claim suits it. Otherwise its owner would not show what was written.
-        claim = claims.get(owner.get("uid", ""))
-        if claim is not None and (deleted or not _suits(volume, claim)):
-            del owner["uid"]
+        if volume.pop("status")["phase"] == "Released":
+            spec["claimRef"] = {"namespace": self.name, "name": "gone", "uid": "gone"}
 
     def wrong(self, what: str) -> Object:
         """Return a volume whose claim has one fault, and make the claim."""
@@ -276,9 +275,8 @@ class _VolumeMaker:
         match what.removeprefix("ephemeral-"):
             case "lost":
                 made = self.claim(name, "gone")
-                made["status"] = {"phase": "Lost"}
             case "deleted":
-                made = self.claim(name, f"{self.name}-{self.volumes[0]}")
+                made = self.claim(name, self.disk_of(name, "ReadWriteOnce"))
                 self.terminating.append(name)
             case "unbound":
                 made = self.claim(name, storageClassName=f"{self.name}-{self.dice.choice(('now', 'old'))}")
@@ -286,10 +284,8 @@ class _VolumeMaker:
                 made = self.claim(name, storageClassName=f"{self.name}-gone")
             case "prebound":
                 made = self.claim(name, volumeName=f"{self.name}-{self.volumes[0]}")
-            case "no-volume":
-                made = self.claim(name, "gone")
             case "other" | "ephemeral":
-                made = self.claim(name, f"{self.name}-{self.volumes[0]}")
+                made = self.claim(name, self.disk_of(name, "ReadWriteOnce"))
             case _:
                 pass
         if ephemeral and made is not None and what != "ephemeral-other":
@@ -305,23 +301,6 @@ class _VolumeMaker:
             return _mounted(name)
         spec = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
         return {"name": "tmp", "ephemeral": {"volumeClaimTemplate": {"spec": spec}}}
-
-
-def _suits(volume: Object, claim: Object) -> bool:
-    """Return whether a volume with the UID of a claim is the claim's; their sizes are in Gi."""
-    same = volume["spec"]["claimRef"]["name"] == claim["metadata"]["name"] and all(
-        volume["spec"].get(field) == claim["spec"].get(field)
-        for field in ("storageClassName", "volumeAttributesClassName")
-    )
-    size, wanted = (
-        int(amounts["storage"].removesuffix("Gi"))
-        for amounts in (volume["spec"]["capacity"], claim["spec"]["resources"]["requests"])
-    )
-    return (
-        same
-        and volume["spec"]["volumeMode"] == claim["spec"].get("volumeMode", "Filesystem")
-        and size >= wanted
-    )
 
 
 def _mounted(name: str) -> Object:
