@@ -127,7 +127,7 @@ def install(nodes: Nodes, scheduler: str) -> None:
     path = f"/api/v1/namespaces/{NAMESPACE}/configmaps/podium-scheduler"
     changed = {"data": {"scheduler.yaml": scheduler}}
     assert nodes.server.request("PATCH", path, changed, MERGE)[0] == 200
-    nodes.server.kubectl("-n", NAMESPACE, "rollout", "restart", "deployment")
+    nodes.server.kubectl("-n", NAMESPACE, "rollout", "restart", "deployment/podium-scheduler")
     wait_ready(nodes)
 
 

@@ -65,13 +65,22 @@ class Provisioner:
 
     def _run(self) -> None:
         while not self._end.wait(_POLL_SECONDS):
-            for claim in self._items(_CLAIMS):
-                metadata, wanted = claim["metadata"], self.only
-                annotations = metadata.get("annotations", {})
+            for claim in self._wanted(self.only):
+                annotations = claim["metadata"].get("annotations", {})
                 node = annotations.get(SELECTED_NODE)
-                ours = wanted is None or (metadata["namespace"], metadata["name"]) in wanted
-                if ours and node is not None and BIND_COMPLETED not in annotations:
+                if node is not None and BIND_COMPLETED not in annotations:
                     self._provision(claim, node)
+
+    def _wanted(self, only: Collection[tuple[str, str]] | None) -> Iterator[Any]:
+        """Return the claims that it may provision for; a long list would load the server."""
+        if only is None:
+            yield from self._items(_CLAIMS)
+            return
+        for namespace, name in only:
+            path = f"/api/v1/namespaces/{namespace}/persistentvolumeclaims/{name}"
+            code, claim = self._client.request("GET", path)
+            if code == 200:
+                yield claim
 
     def _items(self, path: str) -> list[Any]:
         found: list[Any] = self._client.request("GET", path)[1].get("items", [])
