@@ -7,7 +7,7 @@ holds many cases. No two pods start in the same second, as in `generator`.
 """
 
 import random
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from tests.support.preemption.differential.generator import (
     CASE_LABEL,
@@ -254,16 +254,23 @@ class _VolumeMaker:
         claims = [delayed_claim(self.dice, name, nodes, prefix) for name in names]
         for each in storage:
             if each["kind"] == "PersistentVolume":
-                self.existing(each)
+                self.existing(each, {claim["metadata"]["name"]: claim for claim in claims})
         self.objects += [in_namespace(each, self.name) for each in (*claims, *storage)]
         return [_mounted(name) for name in names]
 
-    def existing(self, volume: Object) -> None:
-        """Change a volume so that the server and the volume controller leave it as it is."""
+    def existing(self, volume: Object, claims: Mapping[str, Object]) -> None:
+        """Change a volume so that the server and the volume controller leave it as it is.
+
+        kube-scheduler takes a volume that names a claim, whatever its access modes. The controller never
+        binds the two if a mode is missing, so the pod would wait for ten minutes.
+        """
         spec, metadata = volume["spec"], volume["metadata"]
         spec["csi"] = {"driver": "none.example.com", "volumeHandle": metadata["name"]}
         if metadata.pop("deletionTimestamp", None) is not None:
             self.terminating.append(metadata["name"])
+        claim = claims.get(spec.get("claimRef", {}).get("name", ""))
+        if claim is not None:
+            spec["accessModes"] = sorted({*spec["accessModes"], *claim["spec"]["accessModes"]})
         if volume.pop("status")["phase"] == "Released":
             spec["claimRef"] = {"namespace": self.name, "name": "gone", "uid": "gone"}
 
