@@ -15,7 +15,8 @@ from tests.support.volumes.manifests import DRIVER, HOST
 
 from podium.api.storage import SELECTED_NODE
 
-pytestmark = pytest.mark.server
+# A test that runs alone needs the scheduler too.
+pytestmark = [pytest.mark.server, pytest.mark.usefixtures("scheduler")]
 
 GANG = 3
 _MERGE = "application/merge-patch+json"
