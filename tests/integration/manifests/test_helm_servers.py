@@ -63,4 +63,4 @@ def test_a_release_is_installed_changed_taken_back_and_removed(server: Server, t
     assert not _get(server, "deployments", *in_namespace)["items"]
     assert not _get(server, "validatingwebhookconfigurations")["items"]
     crds = {each["spec"]["names"]["kind"] for each in _get(server, "customresourcedefinitions")["items"]}
-    assert crds == {"PodGroup", "Workload", "PreemptionRecord"}
+    assert crds == {"CompositePodGroup", "PodGroup", "Workload", "PreemptionRecord"}

@@ -72,8 +72,7 @@ CASES: dict[str, tuple[list[dict[str, Any]], list[str], str]] = {
         ["uninstall", "--yes"],
         (
             "update compositepodgroups.scheduling.podium.dev, update podgroups.scheduling.podium.dev, "
-            "update preemptionrecords.scheduling.podium.dev, "
-            f"update workloads.scheduling.podium.dev. {_ELSE}"
+            f"update preemptionrecords.scheduling.podium.dev and 1 more. {_ELSE}"
         ),
     ),
 }
