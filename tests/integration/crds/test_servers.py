@@ -9,6 +9,7 @@ import pytest
 from tests.support.crds.cases import CASES, NEWER, OLDER, Case, Causes, group, template, workload
 from tests.support.crds.composites import COMPOSITES
 from tests.support.servers import Server
+from tests.support.waiting import until
 
 from podium.api.groups import NATIVE_GROUP, PODIUM_GROUP
 from podium.crds import definitions
@@ -34,13 +35,16 @@ def in_group(crd: dict[str, Any], name: str) -> dict[str, Any]:
 
 def established(server: Server, definition: dict[str, Any]) -> None:
     """Wait until a definition is served; a non-structural schema would be a condition of it."""
-    name = f"crd/{definition['metadata']['name']}"
-    server.kubectl("wait", "--for=condition=Established", "--timeout=60s", name)
     path = f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{definition['metadata']['name']}"
-    code, read = server.request("GET", path)
-    assert code == 200, read
-    conditions = {one["type"]: one["status"] for one in read["status"]["conditions"]}
-    assert conditions == {"Established": "True", "NamesAccepted": "True"}
+
+    def conditions() -> dict[str, str]:
+        code, read = server.request("GET", path)
+        assert code == 200, read
+        return {one["type"]: one["status"] for one in read["status"].get("conditions") or ()}
+
+    # `kubectl wait` fails on a definition that has no conditions yet.
+    until(lambda: conditions().get("Established") == "True", "the definition is established")
+    assert conditions() == {"Established": "True", "NamesAccepted": "True"}
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -1,10 +1,10 @@
 """Places a group in one topology domain: the domains are ranked, and the first that takes the group is used.
 
-A group without a constraint has one domain, the cluster. A group that prefers narrower domains looks for free
-room in these first. The room of each domain is bounded by sums over its nodes, and only domains whose sums
-are large enough are tried. Under `kep` a domain with room for more members comes first. Then the order is that
-of packing: the domain whose cpu, memory and requested accelerators are used most with the group, then the
-domain with the fewest nodes, then the first name. So large domains stay free for large groups.
+A group without a constraint has one domain, the cluster. A group that prefers narrower domains looks for
+free room in these first. The room of each domain is bounded by sums over its nodes, and only domains whose
+sums are large enough are tried. Under `kep` a domain with room for more members comes first. Then the order
+is that of packing: the domain whose cpu, memory and requested accelerators are used most with the group, then
+the domain with the fewest nodes, then the first name. So large domains stay free for large groups.
 
 kube-scheduler 1.37 tries all domains and takes the highest sum of two scores: MostAllocated over cpu and
 memory, and the number of placed members. It takes any of equal domains; here it is the first by name.
