@@ -12,10 +12,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from tests.support.e2e.cluster import Nodes, reserve, running, wait_ready
+from tests.support.e2e.cluster import Nodes, leader, reserve, running, wait_ready
 from tests.support.e2e.work import PodWatch, Space, watching
 from tests.support.faults.writing import new_class
 from tests.support.install.scene import MERGE, NAMESPACE, podium, settled
+from tests.support.waiting import until
 from tools.realnode import image
 
 from podium.api.groups import RESERVED
@@ -34,6 +35,7 @@ _BUILD_SECONDS = 3600
 # The modules whose tests share one cluster of each release; those of the others share another one.
 _OUTAGES = ("test_day", "test_losses", "test_planned")
 # The last one is that of the rendered YAML.
+_INOTIFY, _WATCHERS = Path("/proc/sys/fs/inotify/max_user_instances"), 1_024
 IMAGE, NEXT_IMAGE, RELEASED_IMAGE = "podium:dev", "podium:next", f"podium:{VERSION}"
 
 
@@ -93,9 +95,16 @@ def archive() -> Path:
     return image.build(tag=IMAGE)
 
 
+def _allow_watchers() -> None:
+    """Raise the machine's limit of inotify instances: the kubelets and proxies of four clusters need more."""
+    if int(_INOTIFY.read_text(encoding="ascii")) < _WATCHERS:
+        _INOTIFY.write_text(str(_WATCHERS), encoding="ascii")
+
+
 @pytest.fixture(scope="session")
 def nodes(request: pytest.FixtureRequest, archive: Path) -> Iterator[Nodes]:
     """Yield a cluster of the release and the part that the parameter names."""
+    _allow_watchers()
     minor, _, part = request.param.partition("-")
     with started(RELEASES[minor], archive, part) as cluster:
         yield cluster
@@ -129,6 +138,7 @@ def install(nodes: Nodes, scheduler: str) -> None:
     assert nodes.server.request("PATCH", path, changed, MERGE)[0] == 200
     nodes.server.kubectl("-n", NAMESPACE, "rollout", "restart", "deployment/podium-scheduler")
     wait_ready(nodes)
+    until(lambda: bool(leader(nodes, "scheduler")), "a scheduler leads")
 
 
 @pytest.fixture(scope="session")

@@ -53,7 +53,7 @@ def test_a_release_of_helm_is_whole(bare: Nodes, tmp_path: Path) -> None:
         for name in kubectl("get", "customresourcedefinitions", "-o", "name").split()
         if PODIUM_GROUP in name
     ]
-    assert len(kept) == 3
+    assert len(kept) == 4
     kubectl("delete", *kept)
     kubectl("delete", "namespace", NAMESPACE, "--wait=false")
     wait_removed(bare)
