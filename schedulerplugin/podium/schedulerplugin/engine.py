@@ -41,32 +41,19 @@ class Engine(PlanningState):
         """
         decision = self.decide(target, now, namer)
         made = self.explain(decision, now, namer)
-        return (
-            msgspec.structs.replace(made, topology=compared(self, decision, now, domains))
-            if domains
-            else made
-        )
+        if not domains:
+            return made
+        return msgspec.structs.replace(made, topology=compared(self, decision, now, domains))
 
     def domains(self, found: PlacementTarget, placed: Collection[int], now: datetime) -> list[DomainRoom]:
         """Return the topology domains for a group that is `placed` on node rows, with their room."""
-        with self._deciding(found, now) as decider:
+        with self._deciding(found, seconds(now)) as decider:
             return decider.domains(found, placed)
 
     def decide_in(self, found: PlacementTarget, domain: int, now: datetime) -> Decision:
         """Return the decision for a group if it could use only one topology domain, by number."""
-        with self._deciding(found, now, domain) as decider:
+        with self._deciding(found, seconds(now), domain=domain) as decider:
             return decider.decide(found)
-
-    @contextmanager
-    def _deciding(
-        self, found: PlacementTarget, now: datetime, domain: int | None = None
-    ) -> Iterator[Decider]:
-        """Begin a trial for a decision on a group."""
-        second = seconds(now)
-        units, _ = self.units(for_group=self._as_group(found), now=second)
-        with self._trying():
-            self._nominate(found.priority, found.rows)
-            yield Decider(self, units, second, NEVER, domain)
 
     def plan_alike(
         self, pods: Sequence[Name | GroupKey], now: datetime, namer: ObjectNamer = full_name
@@ -79,11 +66,9 @@ class Engine(PlanningState):
         found = self.placement_target(pods[0], namer)
         assert isinstance(found, PlacementTarget), "a pod of a kind may be placed"
         rows = tuple(self.snapshot.pod_row[pod] for pod in pods if not isinstance(pod, GroupKey))
-        second = seconds(now)
-        units, _ = self.units(for_group=False, now=second)
-        with self._trying():
-            self._nominate(found.priority, rows)
-            decision = Decider(self, units, second, NEVER).decide_alike(found._replace(rows=rows))
+        found = found._replace(rows=rows)
+        with self._deciding(found, seconds(now)) as decider:
+            decision = decider.decide_alike(found)
         assert decision.target is not None, "there are pods to place"
         return self.explain(decision, now, namer), len(decision.target.rows)
 
@@ -122,10 +107,7 @@ class Engine(PlanningState):
         known = self._cache.get(kind, found, second) if kind is not None else None
         if known is not None:
             return known
-        units, _ = self.units(for_group=self._as_group(found), now=second, deadline=deadline)
-        with self._trying():
-            self._nominate(found.priority, found.rows)
-            decider = Decider(self, units, second, deadline)
+        with self._deciding(found, second, deadline) as decider:
             if self.settings.semantics is Semantics.PODS and found.group is not None:
                 return decider.decide_each(found)
             decision = decider.decide(
@@ -150,6 +132,16 @@ class Engine(PlanningState):
                 self._regroup(row, None if pod is None else membership(pod, native_served=self._native))
             self._nominated.update_all()
         return placement_target(self.view, self.snapshot, target, self.settings, namer, self._leaving)
+
+    @contextmanager
+    def _deciding(
+        self, found: PlacementTarget, now: int, deadline: Deadline = NEVER, domain: int | None = None
+    ) -> Iterator[Decider]:
+        """Begin a trial for a decision at `now` (seconds), in one topology domain if its number is given."""
+        units, _ = self.units(for_group=self._as_group(found), now=now, deadline=deadline)
+        with self._trying():
+            self._nominate(found.priority, found.rows)
+            yield Decider(self, units, now, deadline, domain)
 
     def _as_group(self, found: PlacementTarget) -> bool:
         return found.group is not None and self.settings.semantics is not Semantics.PODS

@@ -22,7 +22,6 @@ from podium.errors import PodiumError
 from podium.schedulerplugin.arrays import Bools, Rows
 from podium.schedulerplugin.deadline import NEVER, Deadline
 from podium.schedulerplugin.engine import Engine
-from podium.schedulerplugin.preemption.deciding import Decider
 from podium.schedulerplugin.preemption.decision import Decision
 from podium.schedulerplugin.preemption.domainsearch import DomainSearch
 from podium.schedulerplugin.preemption.dryrun import PreemptorPods
@@ -71,11 +70,7 @@ class LiveEngine(Engine):
         found = self.placement_target(target)
         if isinstance(found, Unplaceable) or found.preemption_barred:
             return None
-        second = seconds(now)
-        units, _ = self.units(for_group=self._as_group(found), now=second, deadline=deadline)
-        with self._trying():
-            self._nominate(found.priority, found.rows)
-            decider = Decider(self, units, second, deadline)
+        with self._deciding(found, seconds(now), deadline) as decider:
             return decider.resume(found, np.array(sorted(victims), np.intp))
 
     def place_lone(self, targets: Sequence[Name], deadline: Deadline = NEVER) -> dict[Name, int]:
