@@ -41,7 +41,7 @@ from podium.schedulerplugin.preemption.dryrun import PreemptorPods
 from podium.schedulerplugin.preemption.intents import is_preempted
 from podium.schedulerplugin.preemption.outcome import Outcome
 from podium.schedulerplugin.preemption.planningstate import PlanningState
-from podium.schedulerplugin.preemption.slices import place_slices, slice_refusals
+from podium.schedulerplugin.preemption.slices import place_members, slice_refusals
 from podium.schedulerplugin.preemption.target import PlacementTarget
 from podium.schedulerplugin.preemption.topology import CLUSTER, Domain
 from podium.schedulerplugin.preemption.units import Units
@@ -348,10 +348,7 @@ class Decider:
     ) -> tuple[dict[int, int] | None, Refusals | None]:
         snapshot, slices = self._snapshot, found.slices
         with snapshot.trial():
-            if slices is not None:
-                placed = place_slices(self._placer, slices, len(found.rows), self._deadline)
-            else:
-                placed = self._placer.place_many(found.rows, nominated=nominated, deadline=self._deadline)
+            placed = place_members(self._placer, found, self._deadline, nominated=nominated)
             if len(placed) >= found.needed:
                 return placed, None
             failed = next(row for row in found.rows if row not in placed)
@@ -391,7 +388,7 @@ class Decider:
                 if chain.fits(snapshot.shape_at(row), node):
                     snapshot.assume(row, node)
                     placed[row] = node
-            placed |= self._place_others(found, placed)
+            placed |= place_members(self._placer, found, self._deadline, before=placed)
         return placed if len(placed) >= found.needed else None
 
     def _place_rest(self, found: PlacementTarget, chosen: Chosen) -> dict[int, int]:
@@ -404,15 +401,8 @@ class Decider:
             snapshot.remove_many(self._units.all_members(chosen.found.victims))
             for row, node in placed.items():
                 snapshot.assume(row, node)
-            placed.update(self._place_others(found, placed))
+            placed.update(place_members(self._placer, found, self._deadline, before=placed))
         return placed
-
-    def _place_others(self, found: PlacementTarget, placed: Mapping[int, int]) -> dict[int, int]:
-        """Place and assume the pods that are not placed yet, as far as there is room."""
-        if found.slices is not None:
-            return place_slices(self._placer, found.slices, len(found.rows), self._deadline, placed)
-        rest = [row for row in found.rows if row not in placed]
-        return self._placer.place_many(rest, deadline=self._deadline)
 
     def _obstacles(self, chooser: Chooser, search: DomainSearch) -> Obstacles:
         """Return what refuses the preemptor even without all potential victims."""

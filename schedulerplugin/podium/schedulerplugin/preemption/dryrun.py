@@ -7,8 +7,9 @@ no other way: they stay without a check. For the others the answer is a subtract
 (`RemainingRoom`), and where neighbours decide, mostly a comparison (`neighbours`).
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from functools import partial
 from itertools import groupby
 from operator import itemgetter
 from typing import NamedTuple
@@ -97,33 +98,25 @@ class DryRun:
                 return None
             self.snapshot.assume(rows[0], domain.node)
             return {rows[0]: domain.node}
-        if self.preemptor.slices is not None:
-            return self._place_slices(self.preemptor.slices)
-        enough = needed if self._semantics is Semantics.KEP else None
-        with self.trial() as kept:
-            placed = self._placer.place_many(
-                rows, enough=enough, nominated=self.preemptor.nominated, deadline=self.deadline
-            )
-            if len(placed) >= needed:
-                kept.commit()
-                return placed
-        if enough is None:
-            return None
-        with self.trial() as kept:
-            placed = place_packed(self._placer.chain, rows, needed, self.deadline)
-            if len(placed) < needed:
-                return None
-            kept.commit()
-        return placed
+        for attempt in self._attempts():
+            with self.trial() as kept:
+                placed = attempt()
+                if len(placed) >= needed:
+                    kept.commit()
+                    return placed
+        return None
 
-    def _place_slices(self, slices: PodSlices) -> dict[int, int] | None:
-        needed = self.preemptor.needed
-        with self.trial() as kept:
-            placed = place_slices(self._placer, slices, needed, self.deadline)
-            if len(placed) < needed:
-                return None
-            kept.commit()
-        return placed
+    def _attempts(self) -> Iterator[Callable[[], dict[int, int]]]:
+        """Yield the ways to place a preemptor on several nodes; each assumes what it places."""
+        placer, (rows, needed, _, _, nominated, slices) = self._placer, self.preemptor
+        if slices is not None:
+            yield partial(place_slices, placer, slices, needed, self.deadline)
+            return
+        spec = self._semantics is Semantics.KEP
+        enough = needed if spec else None
+        yield partial(placer.place_many, rows, enough=enough, nominated=nominated, deadline=self.deadline)
+        if spec:
+            yield partial(place_packed, placer.chain, rows, needed, self.deadline)
 
     def within(self, domain: Domain) -> AbstractContextManager[None]:
         """Begin a block in which only the nodes of a topology domain are used."""

@@ -14,7 +14,7 @@ from podium.schedulerplugin.deadline import Deadline
 from podium.schedulerplugin.filters.chain import Refusals
 from podium.schedulerplugin.placement import Placer
 from podium.schedulerplugin.preemption.capacity import kinds_of, slots
-from podium.schedulerplugin.preemption.target import PodSlice, PodSlices
+from podium.schedulerplugin.preemption.target import PlacementTarget, PodSlice, PodSlices
 from podium.schedulerplugin.preemption.topology import Topology
 
 _TOO_NARROW = "node(s) were in a domain of {} with too little room for a slice of {} pods"
@@ -37,6 +37,24 @@ def place_slices(
             break
         placed.update(_place_slice(placer, topology, each, placed, deadline))
     return {row: node for row, node in placed.items() if row not in before}
+
+
+def place_members(
+    placer: Placer,
+    found: PlacementTarget,
+    deadline: Deadline,
+    *,
+    before: Mapping[int, int] = {},
+    nominated: Mapping[int, int] = {},
+) -> dict[int, int]:
+    """Place and assume the pods that are not placed `before`, in slices if the group has some.
+
+    Return their node rows. Pods without slices are tried on `nominated` nodes first. Call it in a trial.
+    """
+    if found.slices is not None:
+        return place_slices(placer, found.slices, len(found.rows), deadline, before)
+    rest = [row for row in found.rows if row not in before]
+    return placer.place_many(rest, nominated=nominated, deadline=deadline)
 
 
 def _place_slice(

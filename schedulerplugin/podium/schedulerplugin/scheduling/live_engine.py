@@ -26,7 +26,7 @@ from podium.schedulerplugin.preemption.decision import Decision
 from podium.schedulerplugin.preemption.domainsearch import DomainSearch
 from podium.schedulerplugin.preemption.dryrun import PreemptorPods
 from podium.schedulerplugin.preemption.intents import Intents
-from podium.schedulerplugin.preemption.slices import place_slices
+from podium.schedulerplugin.preemption.slices import place_members
 from podium.schedulerplugin.preemption.target import PlacementTarget, Unplaceable
 from podium.schedulerplugin.scheduling.effects import PodRef
 from podium.schedulerplugin.settings import Settings
@@ -117,10 +117,7 @@ class LiveEngine(Engine):
 
     def _place_needed(self, found: PlacementTarget, deadline: Deadline) -> dict[int, int] | None:
         with self.snapshot.trial():
-            if found.slices is not None:
-                placed = place_slices(self.placer, found.slices, found.needed, deadline)
-            else:
-                placed = self.placer.place_many(found.rows, deadline=deadline)
+            placed = place_members(self.placer, found, deadline)
         return placed if len(placed) >= found.needed else None
 
     def room_for(
