@@ -210,7 +210,7 @@ class Decider:
             return self._decide_waiting(found, refusals)
         chooser = self._chooser(found, nominated if released else {})
         grouped = self._as_group(found)
-        chosen = DomainChooser(chooser.planner, search).choose() if grouped else chooser.best_node()
+        chosen = DomainChooser(chooser, search).choose() if grouped else chooser.best_node()
         if chosen is None:
             composites = self._units.in_composites(found.priority)
             obstacles = self._obstacles(chooser, search)._replace(composites=bool(len(composites)))

@@ -11,18 +11,19 @@ kube-scheduler 1.37 removes all units of lower priority and chooses a domain by 
 whatever the victims there. Its 1.36 release preempts for no group with a topology constraint.
 """
 
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 
 from podium.schedulerplugin.arrays import Bools, Int32s, Int64s, Rows
 from podium.schedulerplugin.preemption.capacity import PodKinds
-from podium.schedulerplugin.preemption.choice import Chosen
-from podium.schedulerplugin.preemption.domain import DomainPlan, DomainPlanner, Score
+from podium.schedulerplugin.preemption.choice import Chooser, Chosen
+from podium.schedulerplugin.preemption.domain import DomainPlan, Score
 from podium.schedulerplugin.preemption.domainsearch import DomainLevel, DomainSearch
+from podium.schedulerplugin.preemption.leastharm import pool_of
 from podium.schedulerplugin.preemption.search import EFFORT
 from podium.schedulerplugin.preemption.topology import CLUSTER, Domain, Topology
-from podium.schedulerplugin.preemption.unitarrays import NO_UNIT
 from podium.schedulerplugin.semantics import Semantics
 
 # The number of domains that are searched at length. In others the first reprieve is the plan.
@@ -53,11 +54,12 @@ def _cost(planned: _DomainPlanned) -> tuple[Score, int]:
 class DomainChooser:
     """Chooses among the domains of a search; the planner's snapshot is without leaving pods."""
 
-    def __init__(self, planner: DomainPlanner, search: DomainSearch) -> None:
-        self._planner = planner
+    def __init__(self, chooser: Chooser, search: DomainSearch) -> None:
+        """`chooser` plans for the group in the cluster."""
+        self._chooser = chooser
+        self._planner = planner = chooser.planner
         self._search = search
         self._units = planner.units
-        self._snapshot = planner.units.snapshot
         self._potential = np.flatnonzero(planner.potential)
 
     def choose(self) -> Chosen | None:
@@ -67,16 +69,12 @@ class DomainChooser:
             return self._least_harm()
         if constrained and semantics is Semantics.V1_37:
             return self._as_placed()
-        return None if constrained else self._in_cluster()
-
-    def _in_cluster(self) -> Chosen | None:
-        found = self._planner.plan(CLUSTER, self._potential)
-        return None if found is None else Chosen(found, (CLUSTER.name,))
+        return None if constrained else self._chooser.in_cluster()
 
     def _least_harm(self) -> Chosen | None:
         """Return the plan of least harm; of equal ones the first by level, then by packing."""
         if len(self._search.levels) == 1 and self._search.levels[0].topology is None:
-            return self._in_cluster()
+            return self._chooser.in_cluster()
         bounds = sorted(
             (bound for at, level in enumerate(self._search.levels) for bound in self._bounds(at, level)),
             key=lambda bound: (bound.level, bound.step),
@@ -139,35 +137,28 @@ class DomainChooser:
         """
         if not self._planner.dry_run.plain or domain.nodes is None:
             return self._potential
-        _, owners, nodes = self._victim_pods()
+        owners, nodes = self._victim_pods
         inside: Rows = np.unique(owners[domain.nodes[nodes]]).astype(np.intp)
         return self._potential[inside]
 
-    def _victim_pods(self) -> tuple[Rows, Rows, Int32s]:
-        """Return the pods of the potential victims: rows, positions of their units, and node rows."""
-        rows = self._units.all_members(self._potential)
+    @cached_property
+    def _victim_pods(self) -> tuple[Rows, Int32s]:
+        """The pods of the potential victims: positions of their units, and node rows."""
         owners = np.repeat(np.arange(len(self._potential)), self._units.size[self._potential])
-        return rows, owners, self._units.node[rows]
+        return owners, self._units.node[self._units.all_members(self._potential)]
 
     def _levels(self, level: DomainLevel, topology: Topology, pods: PodKinds) -> dict[int, int]:
         """Return the lowest sufficient priority by domain, without domains where all units are too few."""
-        rows, owners, nodes = self._victim_pods()
-        position = np.full(len(self._snapshot.alive), NO_UNIT, np.int64)
-        position[pods.nodes] = np.arange(len(pods.nodes))
-        at = position[nodes]
-        here = at >= 0
-        at, priority = at[here], self._units.priority[self._potential[owners[here]]]
-        domains = topology.of[nodes[here]]
-        amounts = [self._snapshot.requests[name][rows[here]] for name in pods.resources]
-        free = pods.free(self._snapshot)
+        pool = pool_of(self._units, self._potential, pods)
+        priority, domains = self._units.priority[pool.leads][pool.owner], topology.of[pods.nodes][pool.node]
         levels = np.unique(priority)
 
         def enough(most: Int64s) -> Bools:
             """Return which domains have room without the units up to a position in `levels`, by domain."""
             gone = (domains >= 0) & (priority <= levels[most[domains]])
-            left = [each.copy() for each in free]
-            for room, amount in zip(left, amounts, strict=True):
-                np.add.at(room, at[gone], amount[gone])
+            left = [each.copy() for each in pool.free]
+            for room, amounts in zip(left, pool.amounts, strict=True):
+                np.add.at(room, pool.node[gone], amounts[gone])
             members = level.room(left)
             assert members is not None, "there are few kinds of pods"
             return np.asarray(members >= sum(kind.number for kind in pods.kinds))
