@@ -13,7 +13,7 @@ replaces no upstream kind and has one version.
 from collections.abc import Sequence
 from typing import Any
 
-from podium.api.convert import MAX_PODIUM_NAME
+from podium.api.convert import MAX_PODIUM_NAME, PARENT
 from podium.api.groups import COMPOSITE_INITIALLY_SCHEDULED, PODIUM_GROUP
 from podium.api.records import RECORD_KIND
 from podium.crds.records import record_parts
@@ -46,7 +46,6 @@ from podium.rules.groupspec import MAX_CLAIMS
 from podium.rules.templates import COMPOSITES, LEAVES, MAX_TEMPLATES
 
 CATEGORY = "podium"
-PARENT = "parentCompositePodGroupName"
 # A custom resource needs some limit; no object has more conditions.
 _MAX_CONDITIONS = 32
 

@@ -32,6 +32,14 @@ Floats = npt.NDArray[np.float64]
 Rows = npt.NDArray[np.intp]
 
 
+def summed(amounts: Int64s, numbers: npt.NDArray[np.integer[Any]], size: int) -> Int64s:
+    """Return the sums of amounts by number, from 0 to below `size`; a negative number is in no sum."""
+    total = np.zeros(size, np.int64)
+    inside = numbers >= 0
+    np.add.at(total, numbers[inside], amounts[inside])
+    return total
+
+
 def grown(array: npt.NDArray[Any], size: int, fill: int = 0) -> npt.NDArray[Any]:
     """Return a longer copy of an array, with the new entries filled."""
     # Zeros that are never written take no memory.

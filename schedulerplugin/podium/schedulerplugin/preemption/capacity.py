@@ -16,7 +16,7 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from podium.schedulerplugin.arrays import Bools, Int32s, Int64s, Rows
+from podium.schedulerplugin.arrays import Bools, Int32s, Int64s, Rows, summed
 from podium.schedulerplugin.deadline import Deadline
 from podium.schedulerplugin.filters.chain import Chain
 from podium.schedulerplugin.filters.podaffinity import labels_of
@@ -137,22 +137,19 @@ class SlicedCapacity(OneKindCapacity):
         self._size = slices.size
         self._domain_of: list[int] = slices.of.tolist()
         self.areas = (int, self._domain_of.__getitem__)
-        self._by_domain: dict[int, int] = {}
-        for node, number in enumerate(self._domain_of):
-            self._by_domain[number] = self._by_domain.get(number, 0) + self._slots[node]
-        self._by_domain[-1] = 0
+        self._rooms: list[int] = slices.by_domain(np.array(self._slots, np.int64)).tolist()
 
     def pod_count(self) -> int:
-        """Return how many pods of the preemptor have room in slices."""
-        whole = sum(room // self._size for room in self._by_domain.values()) * self._size
-        return whole + max(room % self._size for room in self._by_domain.values())
+        """Return how many pods of the preemptor have room in slices (see `SliceDomains.in_slices`)."""
+        whole = sum(room // self._size for room in self._rooms) * self._size
+        return whole + max((room % self._size for room in self._rooms), default=0)
 
     def _changed(self, node: int) -> None:
         before = self._slots[node]
         super()._changed(node)
         number = self._domain_of[node]
         if number >= 0:
-            self._by_domain[number] += self._slots[node] - before
+            self._rooms[number] += self._slots[node] - before
 
 
 # The effort of packing few nodes, and the numbers of nodes, times orders, that are few and many.
@@ -272,10 +269,7 @@ class SliceDomains(NamedTuple):
 
     def by_domain(self, places: Int64s) -> Int64s:
         """Return the places in each domain."""
-        rooms = np.zeros(int(self.of.max(initial=-1)) + 1, np.int64)
-        inside = self.of >= 0
-        np.add.at(rooms, self.of[inside], places[inside])
-        return rooms
+        return summed(places, self.of, int(self.of.max(initial=-1)) + 1)
 
 
 class PodKinds(NamedTuple):

@@ -116,7 +116,7 @@ class Decider:
             planner = self._chooser(found).planner
             planner.dry_run.remove(np.flatnonzero(planner.potential))
             most = level.room()
-        used = {topology.of.item(node) for node in placed}
+        used = set(topology.counts(np.array(list(placed), np.intp)))
         return [
             DomainRoom(
                 *(number, topology.keys[-1], topology.name(number), topology.nodes.item(number)),

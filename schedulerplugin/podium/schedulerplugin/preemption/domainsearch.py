@@ -10,7 +10,7 @@ kube-scheduler 1.37 tries all domains and takes the highest sum of two scores: M
 memory, and the number of placed members. It takes any of equal domains; here it is the first by name.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -77,23 +77,17 @@ class DomainLevel:
         self.topology = Topology(self._snapshot, keys) if keys else None
         self.pinned = False
         self._numbers: list[int] = []
-        self._kinds: PodKinds | None = None
+        # The needed pods by kind, None for too many kinds.
+        self.kinds: PodKinds | None = None
         if self.topology is not None:
             numbers = self._open_domains(self.topology)
             self._numbers = [each for each in numbers if only is None or each == only]
-            self._kinds = kinds_of(placer.chain, found.rows, found.needed, None)
+            self.kinds = kinds_of(placer.chain, found.rows, found.needed, None)
 
     @property
     def label(self) -> str:
         """The label whose values name the domains."""
         return self.topology.keys[-1] if self.topology is not None else ""
-
-    @property
-    def domains(self) -> list[Domain]:
-        """The domains that the group may use, by name."""
-        if self.topology is None:
-            return [CLUSTER]
-        return [self.topology.domain(number) for number in self._numbers]
 
     def first(self, attempt: Attempt) -> Located:
         """Return the result in the best domain that takes the group; if none does, in the nearest one."""
@@ -103,26 +97,30 @@ class DomainLevel:
         if not self._numbers:
             return Located(CLUSTER, None, self._no_domain())
         if self._semantics is not Semantics.KEP:
-            return self._highest_score(attempt)
-        nearest: Located | None = None
-        for domain in map(topology.domain, self._likely()):
+            return self._highest_score(attempt, topology)
+        tried: list[Located] = []
+        for located in self._tried(attempt, self._likely(), topology):
+            if located.placed is not None:
+                return located
+            tried.append(located)
+        return self._refused(tried[0])
+
+    def _tried(self, attempt: Attempt, numbers: Iterable[int], topology: Topology) -> Iterator[Located]:
+        """Yield the result of an attempt in each domain."""
+        for domain in map(topology.domain, numbers):
             self._deadline.enforce()
             with self._placer.chain.within(domain.nodes):
                 located = Located(domain, *attempt())
-            if located.placed is not None:
-                return located
-            nearest = nearest or located
-        assert nearest is not None, "there is a domain"
-        return self._refused(nearest)
+            yield located
 
     def room(self, free: list[Int64s] | None = None) -> Int64s | None:
         """Return for how many needed members each domain has room at most, None if there is no quick answer.
 
         `free` is the free room of each resource of the pods by node; by default as it is now.
         """
-        if self._kinds is None:
+        if self.kinds is None:
             return None
-        return self._members(self._kinds, self._kinds.free(self._snapshot) if free is None else free)
+        return self._members(self.kinds, self.kinds.free(self._snapshot) if free is None else free)
 
     def _members(self, pods: PodKinds, free: list[Int64s]) -> Int64s:
         """Return for how many of these pods each domain has room at most."""
@@ -131,11 +129,6 @@ class DomainLevel:
         for kind in pods.kinds:
             members += np.minimum(self.topology.sums(slots(free, kind), pods.nodes), kind.number)
         return members
-
-    @property
-    def kinds(self) -> PodKinds | None:
-        """The needed pods by kind, None for too many kinds."""
-        return self._kinds
 
     def _open_domains(self, topology: Topology) -> Iterator[int]:
         """Yield the domains that the group may use, by name; all, unless members run already."""
@@ -211,20 +204,12 @@ class DomainLevel:
                 parts += np.minimum(used, capacity) / np.maximum(capacity, 1)
         return parts
 
-    def _highest_score(self, attempt: Attempt) -> Located:
+    def _highest_score(self, attempt: Attempt, topology: Topology) -> Located:
         """Return kube-scheduler's choice among all domains that take the group."""
-        located: list[Located] = []
-        nearest: Located | None = None
-        for domain in self.domains:
-            self._deadline.enforce()
-            with self._placer.chain.within(domain.nodes):
-                here = Located(domain, *attempt())
-            nearest = nearest or here
-            if here.placed is not None:
-                located.append(here)
+        tried = list(self._tried(attempt, self._numbers, topology))
+        located = [each for each in tried if each.placed is not None]
         if not located:
-            assert nearest is not None, "there is a domain"
-            return self._refused(nearest)
+            return self._refused(tried[0])
         members = [self.found.running + len(each.placed or ()) for each in located]
         most = max(members)
         points = [

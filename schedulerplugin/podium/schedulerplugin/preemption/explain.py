@@ -45,6 +45,7 @@ from podium.schedulerplugin.preemption.protection import (
     unknown_grant,
 )
 from podium.schedulerplugin.preemption.target import PlacementTarget
+from podium.schedulerplugin.preemption.topology import Topology
 from podium.schedulerplugin.preemption.unitarrays import NO_UNIT
 from podium.schedulerplugin.snapshot import Problem
 from podium.text import count, listed, some
@@ -153,14 +154,11 @@ class Explainer:
         group = target.group
         wanted = [] if group is None else [*preferred_topology(group), *filter(None, (group.topology,))]
         for key in wanted:
-            column = self._snapshot.columns.column(key)
-            used = {column.item(node) for node in self._decision.placed.values()}
+            topology = Topology(self._snapshot, (key,))
+            used = set(topology.counts(np.array(list(self._decision.placed.values()), np.intp)))
             if len(used) == 1 and min(used) >= 0:
-                name = next(
-                    name for name, at in self._snapshot.columns.values(key).of.items() if {at} == used
-                )
                 wider = "" if key == wanted[0] else f", and in no single {wanted[0]}"
-                return f" in {key}={name}{wider}"
+                return f" in {key}={topology.name(used.pop())}{wider}"
         return f", but in no single {wanted[0]}" if wanted else ""
 
     def _placements(self) -> Iterator[Placed]:

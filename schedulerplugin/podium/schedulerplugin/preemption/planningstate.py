@@ -39,6 +39,7 @@ from podium.schedulerplugin.scores import UPSTREAM
 from podium.schedulerplugin.semantics import Semantics
 from podium.schedulerplugin.settings import Budgets, DivergencePolicy, Settings
 from podium.schedulerplugin.snapshot import Snapshot
+from podium.schedulerplugin.volumes.index import discard
 
 
 class PlanningState:
@@ -270,17 +271,11 @@ class PlanningState:
 
     def _note_set(self, before: object, after: object) -> None:
         """Record the set in which a group spreads."""
-        for group, present in ((before, False), (after, True)):
-            name = spread_topology(group)[1] if isinstance(group, PodGroup) else ""
-            if not name or not isinstance(group, PodGroup):
-                continue
-            at = group.ref.namespace, name
-            if present:
-                self._spread_sets.setdefault(at, set()).add(key_of(group))
-                continue
-            self._spread_sets[at].discard(key_of(group))
-            if not self._spread_sets[at]:
-                del self._spread_sets[at]
+        if (left := _spread_set(before)) is not None:
+            discard(self._spread_sets, *left)
+        if (joined := _spread_set(after)) is not None:
+            name, key = joined
+            self._spread_sets.setdefault(name, set()).add(key)
 
     def _apply_owner(self, before: str, after: str) -> None:
         """Apply a change of an owner of pods, by UID (empty for none): only its existence matters."""
@@ -332,6 +327,12 @@ def _objects(view: ClusterReader) -> Iterator[object]:
 
 def _pod(obj: object) -> Schedulable | None:
     return obj if isinstance(obj, Schedulable) else None
+
+
+def _spread_set(obj: object) -> tuple[tuple[str, str], GroupKey] | None:
+    """Return the namespace and the name of the set in which a group spreads, and the group's key."""
+    name = spread_topology(obj)[1] if isinstance(obj, PodGroup) else ""
+    return ((obj.ref.namespace, name), key_of(obj)) if isinstance(obj, PodGroup) and name else None
 
 
 def _uid(owner: object) -> str:

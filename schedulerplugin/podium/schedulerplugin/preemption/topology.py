@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from podium.schedulerplugin.arrays import Bools, Int32s, Int64s, Rows
+from podium.schedulerplugin.arrays import Bools, Int32s, Int64s, Rows, summed
 from podium.schedulerplugin.snapshot import Snapshot
 
 
@@ -59,11 +59,7 @@ class Topology:
 
     def sums(self, amounts: Int64s, rows: Rows) -> Int64s:
         """Return the sums, by domain, of amounts that belong to node rows."""
-        total = np.zeros(self.size, np.int64)
-        numbers = self.of[rows]
-        inside = numbers >= 0
-        np.add.at(total, numbers[inside], amounts[inside])
-        return total
+        return summed(amounts, self.of[rows], self.size)
 
     def counts(self, nodes: Rows) -> Counter[int]:
         """Return how many of these node rows are in each domain, -1 for none."""

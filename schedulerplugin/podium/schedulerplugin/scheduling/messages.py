@@ -39,15 +39,15 @@ POD_SCHEDULED = "PodScheduled"
 
 SCHEDULED = "Scheduled"
 UNSCHEDULABLE = "Unschedulable"
+# Not a lack of room: something cannot be evaluated.
+SCHEDULER_ERROR = "SchedulerError"
 # The condition of a group whose members do not run in one topology domain, and its reasons: the domain is
 # required, or only preferred.
 STRADDLES, REQUIRED, PREFERRED = "MembersInSeveralDomains", "TopologyConstraint", "PreferredTopology"
-# Not a lack of room: something cannot be evaluated.
-SCHEDULER_ERROR = "SchedulerError"
 
 
 class Attempt(NamedTuple):
-    """The reason and message of a group's condition; the `reason` of an attempt is one of the three above."""
+    """The reason and message of a group's condition; an attempt's `reason` is one of the first three."""
 
     reason: str
     message: str
