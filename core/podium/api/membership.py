@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 from podium.api.core import Pod, PodSpec
-from podium.api.groups import GROUP_LABEL, PodGroup
+from podium.api.groups import GROUP_LABEL, CompositeGroup, PodGroup
 from podium.api.meta import ObjectMeta
 
 
@@ -15,8 +15,8 @@ class GroupKey(NamedTuple):
     name: str
 
 
-def key_of(group: PodGroup) -> GroupKey:
-    """Return a group's identity across versions."""
+def key_of(group: PodGroup | CompositeGroup) -> GroupKey:
+    """Return the identity of a group or a composite group across versions."""
     return GroupKey(group.native, group.ref.namespace, group.ref.name)
 
 

@@ -14,7 +14,7 @@ from podium.api.core import Namespace, Node, Pod, PodDisruptionBudget, PriorityC
 from podium.api.findings import ObjectRef
 from podium.api.foreign import KueueWorkload, PodOwner
 from podium.api.groups import NATIVE_GROUP, CompositeGroup, PodGroup, Workload
-from podium.api.membership import GroupKey, membership
+from podium.api.membership import GroupKey, key_of, membership
 from podium.api.storage import (
     CSIDriver,
     CSINode,
@@ -159,11 +159,13 @@ class ClusterState:
             case Pod():
                 return self.pods, name
             case PodGroup():
-                return self.groups, _group_key(obj)
+                return self.groups, key_of(obj)
             case CompositeGroup():
-                return self.composites, _group_key(obj)
+                return self.composites, key_of(obj)
             case Workload():
-                return self.workloads, _group_key(obj)
+                return self.workloads, GroupKey(
+                    obj.ref.group == NATIVE_GROUP, obj.ref.namespace, obj.ref.name
+                )
             case Node():
                 return self.nodes, name[1]
             case Namespace():
@@ -218,8 +220,3 @@ class ClusterState:
         del members[pod.metadata.name or ""]
         if not members:
             del self._members[key]
-
-
-def _group_key(obj: PodGroup | CompositeGroup | Workload) -> GroupKey:
-    native = obj.ref.group == NATIVE_GROUP if isinstance(obj, Workload) else obj.native
-    return GroupKey(native, obj.ref.namespace, obj.ref.name)

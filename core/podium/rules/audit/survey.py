@@ -27,6 +27,7 @@ from podium.groups.inferred import infer, owners_by_labels
 from podium.groups.planned import PlannedPods, planned_pods
 from podium.rules.audit.capacity import ClusterCapacity, PodShape, Shortfall
 from podium.rules.audit.domains import DomainShortfall, TopologyDomains
+from podium.rules.audit.grouptrees import GroupTrees
 from podium.rules.audit.reachable import PinnedShortfall, ReachableNodes
 
 # The access mode of claims that one pod may use.
@@ -268,6 +269,11 @@ class Survey:
     @cached_property
     def _domains(self) -> TopologyDomains:
         return TopologyDomains(self.view.nodes, self.capacity, self.minor)
+
+    @cached_property
+    def trees(self) -> GroupTrees:
+        """Return the trees of composite groups."""
+        return GroupTrees(self.view)
 
     @cached_property
     def planned(self) -> list[PlannedPods]:

@@ -4,13 +4,10 @@ No API server compares the objects of a tree with each other. Composite groups a
 absent parent is reported only where the input has composite groups.
 """
 
-from collections import defaultdict
-from collections.abc import Iterator, Mapping
-from functools import cached_property
+from collections.abc import Iterator
 
 from podium.api.findings import Severity
-from podium.api.groups import CompositeGroup, DisruptionMode, PodGroup, Template, Workload
-from podium.api.membership import GroupKey
+from podium.api.groups import DisruptionMode, Template, Workload
 from podium.api.reads import Kind
 from podium.rules.audit.survey import AuditFinding, Survey
 from podium.rules.rule import Rule
@@ -72,63 +69,6 @@ CHILDREN_EVICTED_SINGLY = Rule(
     needs=frozenset({Kind.WORKLOAD}),
 )
 
-Child = PodGroup | CompositeGroup
-
-
-class _Trees:
-    """The composite groups of a view, and the groups and composite groups below each."""
-
-    def __init__(self, survey: Survey) -> None:
-        self.composites = survey.view.composites
-        self.children: defaultdict[GroupKey, list[Child]] = defaultdict(list)
-        members: list[Child] = [*survey.view.groups.values(), *self.composites.values()]
-        for child in members:
-            if child.composite:
-                self.children[parent_key(child)].append(child)
-
-    @cached_property
-    def cycles(self) -> Mapping[GroupKey, tuple[GroupKey, ...]]:
-        """Return each cycle by its first key."""
-        found = {}
-        for start in self.composites:
-            chain: dict[GroupKey, None] = {}
-            key: GroupKey | None = start
-            while key is not None and key in self.composites and key not in chain:
-                chain[key] = None
-                above = self.composites[key]
-                key = parent_key(above) if above.composite else None
-            if key == start:
-                found[min(chain)] = tuple(sorted(chain))
-        return found
-
-    @property
-    def roots(self) -> Iterator[tuple[GroupKey, CompositeGroup]]:
-        """Yield the composite groups without a parent."""
-        return ((key, each) for key, each in self.composites.items() if not each.composite)
-
-    def below(self, key: GroupKey) -> Iterator[Child]:
-        """Yield all groups and composite groups below a root; a root is in no cycle."""
-        for child in self.children.get(key, ()):
-            yield child
-            if isinstance(child, CompositeGroup):
-                yield from self.below(own_key(child))
-
-    def levels(self, key: GroupKey) -> int:
-        """Return the number of levels of the tree of a root."""
-        children = self.children.get(key, ())
-        under = (self.levels(own_key(each)) if isinstance(each, CompositeGroup) else 1 for each in children)
-        return 1 + max(under, default=0)
-
-
-def own_key(group: Child) -> GroupKey:
-    """Return the key of a group or composite group."""
-    return GroupKey(group.native, group.ref.namespace, group.ref.name)
-
-
-def parent_key(group: Child) -> GroupKey:
-    """Return the key of its parent, which is of the same API."""
-    return GroupKey(group.native, group.ref.namespace, group.composite)
-
 
 def unlike_parents(workload: Workload) -> Iterator[tuple[str, Template]]:
     """Yield the paths of templates that are not `all` below one that is, with the template above."""
@@ -141,7 +81,7 @@ def unlike_parents(workload: Workload) -> Iterator[tuple[str, Template]]:
 
 def composite_parent_missing(survey: Survey) -> Iterator[AuditFinding]:
     """Find groups and composite groups whose parent is absent."""
-    trees = _Trees(survey)
+    trees = survey.trees
     read = {key.native for key in trees.composites}
     for key, children in sorted(trees.children.items()):
         if key in trees.composites or key.native not in read:
@@ -155,7 +95,7 @@ def composite_parent_missing(survey: Survey) -> Iterator[AuditFinding]:
 
 def composite_cycle(survey: Survey) -> Iterator[AuditFinding]:
     """Find each cycle once."""
-    trees = _Trees(survey)
+    trees = survey.trees
     fix = "recreate one of them without a parent, as the root"
     for first, keys in sorted(trees.cycles.items()):
         names = some([key.name for key in keys])
@@ -169,7 +109,7 @@ def composite_cycle(survey: Survey) -> Iterator[AuditFinding]:
 
 def composite_too_deep(survey: Survey) -> Iterator[AuditFinding]:
     """Find roots of trees with more levels than a scheduler accepts."""
-    trees = _Trees(survey)
+    trees = survey.trees
     for key, root in trees.roots:
         levels = trees.levels(key)
         if levels > MAX_DEPTH:
@@ -180,7 +120,7 @@ def composite_too_deep(survey: Survey) -> Iterator[AuditFinding]:
 
 def composite_priorities_differ(survey: Survey) -> Iterator[AuditFinding]:
     """Find roots with descendants of another priority."""
-    trees = _Trees(survey)
+    trees = survey.trees
     for key, root in trees.roots:
         wanted = root.priority or 0
         differing = [child for child in trees.below(key) if (child.priority or 0) != wanted]
@@ -193,7 +133,7 @@ def composite_priorities_differ(survey: Survey) -> Iterator[AuditFinding]:
 
 def composite_too_few_children(survey: Survey) -> Iterator[AuditFinding]:
     """Find composite groups with fewer children than they need; a basic one needs one."""
-    trees = _Trees(survey)
+    trees = survey.trees
     for key, group in trees.composites.items():
         need = 1 if group.min_group_count is None else group.min_group_count
         have = len(trees.children.get(key, ()))
