@@ -8,7 +8,7 @@ from podium.rules import metadata
 from podium.rules.checks import immutable, required_pointer
 from podium.rules.conditions import CONDITION_TABLE, check_conditions
 from podium.rules.context import GROUP_POLICY, RuleContext
-from podium.rules.decoding import objects, struct, text
+from podium.rules.decoding import objects, struct
 from podium.rules.fields import FieldError, RuleRemedy, refusal
 from podium.rules.grouppriority import set_priority
 from podium.rules.groupspec import (
@@ -18,10 +18,11 @@ from podium.rules.groupspec import (
     parent,
     policy,
     preemption_policy,
+    prepare_group,
     priority_fields,
     workload_reference,
 )
-from podium.rules.schema import Document, StructSchema, drop_gated, optional, validate
+from podium.rules.schema import Document, StructSchema, optional, validate
 
 PLURAL = "compositepodgroups"
 NAMESPACED = True
@@ -63,9 +64,7 @@ SHAPES = {
     version: StructSchema(
         "CompositePodGroup",
         (
-            text("apiVersion"),
-            text("kind"),
-            struct("metadata", metadata.OBJECT_META, "v1.ObjectMeta"),
+            *metadata.HEAD,
             struct("spec", SPECS[version], f"{version}.CompositePodGroupSpec"),
             struct("status", STATUS, f"{version}.CompositePodGroupStatus"),
         ),
@@ -94,15 +93,8 @@ def mutate(case: RuleContext, new: Document, old: Document | None) -> None:
 
 
 def prepare(case: RuleContext, new: Document, old: Document | None) -> None:
-    """Apply the strategy: drop gated fields and keep the status, or keep all but the status."""
-    if case.status and old is not None:
-        metadata.reset_for_status(new["metadata"], old["metadata"])
-        new["spec"] = old["spec"]
-        return
-    stored = None if old is None else old["spec"]
-    for name in drop_gated(SPECS[case.version], new["spec"], stored, case.write.gates):
-        case.dropped(f"spec.{name}")
-    new["status"] = {} if old is None else old["status"]
+    """Apply the strategy of a group."""
+    prepare_group(case, SPECS[case.version], new, old)
 
 
 def check(case: RuleContext, new: Document, old: Document | None) -> list[FieldError]:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from podium.api.priority import HIGHEST_USER_PRIORITY, PREEMPTION_POLICIES
-from podium.rules import names
+from podium.rules import metadata, names
 from podium.rules.checks import (
     enumeration,
     gated,
@@ -23,10 +23,10 @@ from podium.rules.checks import (
     union,
     unique,
 )
-from podium.rules.context import CLAIMS, GROUP_POLICY, TOPOLOGY
+from podium.rules.context import CLAIMS, GROUP_POLICY, TOPOLOGY, RuleContext
 from podium.rules.decoding import integer, objects, pointer, struct, text
 from podium.rules.fields import RuleRemedy, refusal
-from podium.rules.schema import Check, Field, StructSchema, optional
+from podium.rules.schema import Check, Document, Field, StructSchema, drop_gated, optional
 
 MAX_CLAIMS = 4
 
@@ -341,3 +341,21 @@ def preemption_policy(version: str, fixed: RuleRemedy) -> Field:
         stops=(gated(GROUP_POLICY, GATE_OFF), optional, immutable(fixed)),
         checks=(enumeration(PREEMPTION, *PREEMPTION_POLICIES),),
     )
+
+
+def drop_fields(
+    case: RuleContext, shape: StructSchema, path: str, new: Document, old: Document | None
+) -> None:
+    """Drop the fields of a struct at a path whose gate is off, with a warning for each."""
+    for name in drop_gated(shape, new, old, case.write.gates):
+        case.dropped(f"{path}.{name}")
+
+
+def prepare_group(case: RuleContext, spec: StructSchema, new: Document, old: Document | None) -> None:
+    """Apply the strategy of a group: drop gated fields and keep the status, or keep all but the status."""
+    if case.status and old is not None:
+        metadata.reset_for_status(new["metadata"], old["metadata"])
+        new["spec"] = old["spec"]
+        return
+    drop_fields(case, spec, "spec", new["spec"], None if old is None else old["spec"])
+    new["status"] = {} if old is None else old["status"]

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from podium.rules import fields, names
-from podium.rules.decoding import anything, boolean, integer, mapping, objects, text, texts, time
+from podium.rules.decoding import anything, boolean, integer, mapping, objects, struct, text, texts, time
 from podium.rules.fields import FieldError, refusal
 from podium.rules.schema import Document, StructSchema
 
@@ -79,6 +79,8 @@ OBJECT_META = StructSchema(
         anything("managedFields"),
     ),
 )
+# The first fields of every object.
+HEAD = (text("apiVersion"), text("kind"), struct("metadata", OBJECT_META, "v1.ObjectMeta"))
 
 # Fields that the server sets itself; no verdict shows them.
 SERVER_MADE = ("selfLink", "uid", "resourceVersion", "generation", "creationTimestamp", "managedFields")

@@ -91,9 +91,7 @@ _SPEC = StructSchema(
 SHAPE = StructSchema(
     "Pod",
     (
-        text("apiVersion"),
-        text("kind"),
-        struct("metadata", metadata.OBJECT_META, "v1.ObjectMeta"),
+        *metadata.HEAD,
         struct("spec", _SPEC, "v1.PodSpec"),
         anything("status"),
     ),

@@ -22,11 +22,12 @@ from podium.rules.groupspec import (
     parent,
     policy,
     preemption_policy,
+    prepare_group,
     priority_fields,
     template_names,
     workload_reference,
 )
-from podium.rules.schema import Document, Field, StructSchema, drop_gated, optional, validate
+from podium.rules.schema import Document, Field, StructSchema, optional, validate
 
 FIXED = refusal(
     "group-immutable",
@@ -138,9 +139,7 @@ SHAPES = {
     version: StructSchema(
         "PodGroup",
         (
-            text("apiVersion"),
-            text("kind"),
-            struct("metadata", metadata.OBJECT_META, "v1.ObjectMeta"),
+            *metadata.HEAD,
             struct("spec", SPECS[version], f"{version}.PodGroupSpec"),
             struct("status", STATUSES[version], f"{version}.PodGroupStatus"),
         ),
@@ -175,17 +174,11 @@ def mutate(case: RuleContext, new: Document, old: Document | None) -> None:
 
 
 def prepare(case: RuleContext, new: Document, old: Document | None) -> None:
-    """Apply the strategy: drop gated fields and keep the status, or keep all but the status."""
-    if case.status and old is not None:
-        metadata.reset_for_status(new["metadata"], old["metadata"])
-        new["spec"] = old["spec"]
-        if not old["spec"].get("resourceClaims") and CLAIMS not in case.write.gates:
-            new["status"].pop("resourceClaimStatuses", None)
-        return
-    stored = None if old is None else old["spec"]
-    for name in drop_gated(SPECS[case.version], new["spec"], stored, case.write.gates):
-        case.dropped(f"spec.{name}")
-    new["status"] = {} if old is None else old["status"]
+    """Apply the strategy of a group; the status of claims is kept only while the group has claims."""
+    prepare_group(case, SPECS[case.version], new, old)
+    keeps_claims = CLAIMS in case.write.gates or old is None or old["spec"].get("resourceClaims")
+    if case.status and not keeps_claims:
+        new["status"].pop("resourceClaimStatuses", None)
 
 
 def check(case: RuleContext, new: Document, old: Document | None) -> list[FieldError]:

@@ -7,7 +7,7 @@ free, so objects that an older server stored stay updatable.
 from podium.api import priority
 from podium.rules import fields, metadata
 from podium.rules.context import RuleContext
-from podium.rules.decoding import boolean, integer, struct, text
+from podium.rules.decoding import boolean, integer, text
 from podium.rules.fields import FieldError, refusal
 from podium.rules.schema import Document, StructSchema
 
@@ -54,9 +54,7 @@ HAS_STATUS = False
 SHAPE = StructSchema(
     "PriorityClass",
     (
-        text("apiVersion"),
-        text("kind"),
-        struct("metadata", metadata.OBJECT_META, "v1.ObjectMeta"),
+        *metadata.HEAD,
         integer("value", always=True),
         boolean("globalDefault"),
         text("description"),

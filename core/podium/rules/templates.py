@@ -17,11 +17,12 @@ from podium.rules.groupspec import (
     composite_constraints,
     constraints,
     disruption_mode,
+    drop_fields,
     policy,
     preemption_policy,
     priority_fields,
 )
-from podium.rules.schema import Check, Document, Field, StructSchema, by_key, drop_gated, optional
+from podium.rules.schema import Check, Document, Field, StructSchema, by_key, optional
 
 MAX_TEMPLATES = 8
 # The levels of a tree, with that of the PodGroup templates.
@@ -129,20 +130,21 @@ def drop_in_templates(case: RuleContext, spec: Document, stored: Document | None
 
 
 def _drop(case: RuleContext, path: str, new: Document, old: Document) -> None:
-    gates = case.write.gates
     stored = old.get(LEAVES) or []
     for index, template in enumerate(new.get(LEAVES) or ()):
         counterpart = stored[index] if index < len(stored) else None
-        for name in drop_gated(TEMPLATE[case.version], template, counterpart, gates):
-            case.dropped(f"{path}.{LEAVES}[{index}].{name}")
+        drop_fields(case, TEMPLATE[case.version], f"{path}.{LEAVES}[{index}]", template, counterpart)
     named = by_key(old.get(COMPOSITES), "name")
     for index, template in enumerate(new.get(COMPOSITES) or ()):
         here = f"{path}.{COMPOSITES}[{index}]"
         counterpart = named.get(template["name"])
-        for name in drop_gated(COMPOSITE_TEMPLATE[case.version], template, counterpart, gates):
-            case.dropped(f"{here}.{name}")
+        drop_fields(case, COMPOSITE_TEMPLATE[case.version], here, template, counterpart)
         before = counterpart or {}
-        if COMPOSITE not in gates and not before.get(COMPOSITES) and template.pop(COMPOSITES, None):
+        if (
+            COMPOSITE not in case.write.gates
+            and not before.get(COMPOSITES)
+            and template.pop(COMPOSITES, None)
+        ):
             case.dropped(f"{here}.{COMPOSITES}")
         _drop(case, here, template, before)
 

@@ -18,8 +18,8 @@ from podium.rules.checks import (
 from podium.rules.context import COMPOSITE, RuleContext
 from podium.rules.decoding import objects, pointer, struct, text
 from podium.rules.fields import FieldError, refusal
-from podium.rules.groupspec import GATE_OFF
-from podium.rules.schema import Document, Field, StructSchema, drop_gated, optional, validate
+from podium.rules.groupspec import GATE_OFF, drop_fields
+from podium.rules.schema import Document, Field, StructSchema, optional, validate
 from podium.rules.templates import (
     COMPOSITE_TEMPLATE,
     FIXED,
@@ -100,9 +100,7 @@ SHAPES = {
     version: StructSchema(
         "Workload",
         (
-            text("apiVersion"),
-            text("kind"),
-            struct("metadata", metadata.OBJECT_META, "v1.ObjectMeta"),
+            *metadata.HEAD,
             struct("spec", SPECS[version], f"{version}.WorkloadSpec"),
         ),
     )
@@ -126,8 +124,7 @@ def mutate(_case: RuleContext, _new: Document, _old: Document | None) -> None:
 def prepare(case: RuleContext, new: Document, old: Document | None) -> None:
     """Drop gated fields, of the templates too."""
     stored = None if old is None else old["spec"]
-    for name in drop_gated(SPECS[case.version], new["spec"], stored, case.write.gates):
-        case.dropped(f"spec.{name}")
+    drop_fields(case, SPECS[case.version], "spec", new["spec"], stored)
     drop_in_templates(case, new["spec"], stored)
 
 
