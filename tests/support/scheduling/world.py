@@ -524,3 +524,14 @@ def tolerant_class(server: Server, name: str, value: int, minimum: int, seconds:
 def racks_used(bound: dict[str, str]) -> set[str]:
     """Return the racks of nodes of `Sandbox.rack`, by pod and node."""
     return {node.rstrip("0123456789") for node in bound.values()}
+
+
+def assert_cheaper_rack_is_cleared(sandbox: Sandbox) -> None:
+    """Let a gang want one of two full racks, of which one has a pod of a higher priority."""
+    sandbox.rack("a", 2)
+    sandbox.rack("b", 2)
+    for node, priority in (("a0", 3), ("a1", 1), ("b0", 1), ("b1", 1)):
+        sandbox.pod(f"low-{node}", 4, priority, node=node)
+    sandbox.group("gang", 5, 2, **sandbox.in_rack)
+    assert racks_used(sandbox.until_bound(sandbox.members("gang", 2, 4, 5))) == {"b"}
+    assert sorted(sandbox.evicted()) == ["low-b0", "low-b1"]

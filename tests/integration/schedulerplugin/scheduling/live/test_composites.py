@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from tests.support.connection.cluster import NATIVE
 from tests.support.controllers.running import Place
-from tests.support.scheduling.world import Sandbox, World, racks_used, world_of
+from tests.support.scheduling.world import Sandbox, World, assert_cheaper_rack_is_cleared, world_of
 from tests.support.servers import exclusive
 
 from podium.api.groups import NATIVE_GROUP
@@ -43,13 +43,7 @@ def gated(gated_world: World) -> Iterator[Sandbox]:
 
 
 def test_a_native_gang_clears_the_cheaper_rack(gated: Sandbox) -> None:
-    gated.rack("a", 2)
-    gated.rack("b", 2)
-    for node, priority in (("a0", 3), ("a1", 1), ("b0", 1), ("b1", 1)):
-        gated.pod(f"low-{node}", 4, priority, node=node)
-    gated.group("gang", 5, 2, **gated.in_rack)
-    assert racks_used(gated.until_bound(gated.members("gang", 2, 4, 5))) == {"b"}
-    assert sorted(gated.evicted()) == ["low-b0", "low-b1"]
+    assert_cheaper_rack_is_cleared(gated)
 
 
 def test_another_pod_is_evicted_and_no_member_is_placed(gated: Sandbox) -> None:

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 
 import pytest
-from tests.support.scheduling.world import Sandbox, World
+from tests.support.scheduling.world import Sandbox, World, assert_cheaper_rack_is_cleared
 from tests.support.scheduling.world import racks_used as racks
 
 from podium.groups.topology import PREFERRED_TOPOLOGY
@@ -30,13 +30,7 @@ def test_a_gang_takes_a_free_rack_and_evicts_no_pod(sandbox: Sandbox) -> None:
 
 
 def test_the_cheaper_rack_is_cleared(sandbox: Sandbox) -> None:
-    sandbox.rack("a", 2)
-    sandbox.rack("b", 2)
-    for node, priority in (("a0", 3), ("a1", 1), ("b0", 1), ("b1", 1)):
-        sandbox.pod(f"low-{node}", 4, priority, node=node)
-    sandbox.group("gang", 5, 2, **sandbox.in_rack)
-    assert racks(sandbox.until_bound(sandbox.members("gang", 2, 4, 5))) == {"b"}
-    assert sorted(sandbox.evicted()) == ["low-b0", "low-b1"]
+    assert_cheaper_rack_is_cleared(sandbox)
 
 
 def test_a_group_that_straddles_racks_is_scheduled_and_says_so(sandbox: Sandbox) -> None:
