@@ -314,7 +314,7 @@ def condition() -> Schema:
         "The observed state of the group.",
         {
             "type": {
-                "description": "What the condition is about.",
+                "description": "Type of the condition; unique in the list.",
                 "type": "string",
                 "maxLength": _MAX_KEY,
                 "pattern": r"^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?"
