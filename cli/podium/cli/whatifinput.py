@@ -265,7 +265,7 @@ def pending_targets(view: ClusterReader, scope: Scope) -> dict[Target, ObjectRef
         key = membership(pod, native_served=view.native_served)
         if key is not None:
             group = view.groups.get(key)
-            found[key] = group.ref if group is not None else ObjectRef("", Kind.POD_GROUP, *key[1:])
+            found[key] = group.ref if group is not None else ObjectRef("", Kind.POD_GROUP, *key.qualified)
         else:
             owner = pod.metadata.controller()
             api, kind, own = (owner.apiVersion, owner.kind, owner.name) if owner else ("v1", "Pod", name[1])
@@ -299,7 +299,7 @@ def check_group(target: Target, view: ClusterReader, semantics: Semantics) -> No
     if key is None or key in view.groups or view.unread.get(Kind.POD_GROUP, NOT_SERVED) == NOT_SERVED:
         return
     prefix = "" if isinstance(target, GroupKey) else f"{target_words(target)} is in a group, but "
-    missing = _not_found(view, key[1:], Kind.POD_GROUP)
+    missing = _not_found(view, key.qualified, Kind.POD_GROUP)
     raise PodiumError(f"{prefix}{missing}; add podgroups to the input, or get permission to list them")
 
 
@@ -318,7 +318,7 @@ def namespace_of(target: Target) -> str:
 def _pending(view: ClusterReader, tenant: str | None) -> str:
     """Return some of the pending groups and pods in words."""
     targets = pending_targets(view, Scope(tenant or ""))
-    groups = {"/".join(each[1:]) for each in targets if isinstance(each, GroupKey)}
+    groups = {"/".join(each.qualified) for each in targets if isinstance(each, GroupKey)}
     pods = {"/".join(each) for each in targets if not isinstance(each, GroupKey)}
     parts = [
         f"pending {what}: {some(names, _NAMED)}"

@@ -112,7 +112,7 @@ def _document(
     return {
         "apiVersion": f"{NATIVE_GROUP}/{WORKLOAD_VERSIONS[max(WORKLOAD_VERSIONS)][0]}",
         "kind": "PodGroup",
-        "metadata": {"name": key.name, "namespace": key.namespace, "uid": uid_of("PodGroup", *key[1:])},
+        "metadata": {"name": key.name, "namespace": key.namespace, "uid": uid_of("PodGroup", *key.qualified)},
         "spec": {
             "schedulingPolicy": policy,
             **({"priorityClassName": class_name} if class_name else {}),

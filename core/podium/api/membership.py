@@ -8,16 +8,33 @@ from podium.api.meta import ObjectMeta
 
 
 class GroupKey(NamedTuple):
-    """A PodGroup's identity across versions: its API (native or Podium's), namespace and name."""
+    """The identity of a group across versions: its API (native or Podium's), namespace and name.
+
+    `composite` says that it is a CompositePodGroup, not a PodGroup.
+    """
 
     native: bool
     namespace: str
     name: str
+    composite: bool = False
+
+    @property
+    def qualified(self) -> tuple[str, str]:
+        """Namespace and name."""
+        return self.namespace, self.name
 
 
 def key_of(group: PodGroup | CompositeGroup) -> GroupKey:
     """Return the identity of a group or a composite group across versions."""
-    return GroupKey(group.native, group.ref.namespace, group.ref.name)
+    composite = isinstance(group, CompositeGroup)
+    return GroupKey(group.native, group.ref.namespace, group.ref.name, composite)
+
+
+def parent_key(group: PodGroup | CompositeGroup) -> GroupKey | None:
+    """Return the key of a group's composite group, which is of the same API; None for a root."""
+    if not group.composite:
+        return None
+    return GroupKey(group.native, group.ref.namespace, group.composite, composite=True)
 
 
 def membership(pod: Pod, *, native_served: bool) -> GroupKey | None:

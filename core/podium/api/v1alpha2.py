@@ -10,9 +10,6 @@ from podium.api.findings import ObjectRef
 from podium.api.groups import DisruptionMode, PodGroup, Template, TemplateRef, Workload
 from podium.api.meta import Condition, Int32, ObjectMeta
 
-# The words for a group's place in a composite group.
-COMPOSITE_DEMAND = "a composite group"
-
 
 class BasicPolicy(msgspec.Struct, gc=False):
     """No minimum: members are scheduled one by one."""
@@ -174,10 +171,9 @@ def topology_key(constraints: SchedulingConstraints | None) -> str:
     return (first.key if first is not None else None) or ""
 
 
-def demands(claims: list[ResourceClaim] | None, parent: str | None = None) -> tuple[str, ...]:
-    """Return a group's requirements on a scheduler beyond minCount and topology; for every version."""
-    asked = {"resource claims": claims, COMPOSITE_DEMAND: parent}
-    return tuple(what for what, present in asked.items() if present)
+def demands(claims: list[ResourceClaim] | None) -> tuple[str, ...]:
+    """Return a group's requirements that Podium cannot judge; for every version."""
+    return ("resource claims",) if claims else ()
 
 
 def neutral_workload(workload: WorkloadV1Alpha2) -> Workload:

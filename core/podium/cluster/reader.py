@@ -20,6 +20,7 @@ from podium.api.storage import (
 
 Name = tuple[str, str]  # namespace, name
 Target = Name | GroupKey  # a pod, or a group
+Child = PodGroup | CompositeGroup  # of a composite group
 
 
 class ClusterReader(Protocol):
@@ -60,6 +61,10 @@ class ClusterReader(Protocol):
     @property
     def composites(self) -> Mapping[GroupKey, CompositeGroup]:
         """Return CompositePodGroups by key; read from files only."""
+
+    @property
+    def children(self) -> Mapping[GroupKey, Mapping[GroupKey, Child]]:
+        """Return the children, by key, of every CompositePodGroup that is named as a parent."""
 
     @property
     def workloads(self) -> Mapping[GroupKey, Workload]:
@@ -110,6 +115,11 @@ class ClusterReader(Protocol):
 
     def referenced_groups(self) -> Mapping[GroupKey, Mapping[str, Pod]]:
         """Return the members of every group that a pod references, whether the group exists or not."""
+
+
+def name_in(target: Target) -> Name:
+    """Return namespace and name of a pod or a group."""
+    return target.qualified if isinstance(target, GroupKey) else target
 
 
 def name_of(pod: Pod) -> Name:

@@ -14,7 +14,7 @@ from podium.api.core import Namespace, Node, Pod, PodDisruptionBudget, PriorityC
 from podium.api.findings import ObjectRef
 from podium.api.foreign import KueueWorkload, PodOwner
 from podium.api.groups import NATIVE_GROUP, CompositeGroup, PodGroup, Workload
-from podium.api.membership import GroupKey, key_of, membership
+from podium.api.membership import GroupKey, key_of, membership, parent_key
 from podium.api.storage import (
     CSIDriver,
     CSINode,
@@ -24,7 +24,7 @@ from podium.api.storage import (
     StorageClass,
     VolumeAttachment,
 )
-from podium.cluster.reader import Name
+from podium.cluster.reader import Child, Name
 
 Core = Pod | Node | Namespace | PriorityClass | PodDisruptionBudget
 CSI = CSINode | CSIDriver | CSIStorageCapacity
@@ -58,6 +58,7 @@ class ClusterState:
         self.pods: dict[Name, Pod] = {}
         self.groups: dict[GroupKey, PodGroup] = {}
         self.composites: dict[GroupKey, CompositeGroup] = {}
+        self.children: dict[GroupKey, dict[GroupKey, Child]] = {}
         self.workloads: dict[GroupKey, Workload] = {}
         self.budgets: dict[Name, PodDisruptionBudget] = {}
         self.claims: dict[Name, PersistentVolumeClaim] = {}
@@ -107,6 +108,8 @@ class ClusterState:
         index[key] = obj
         if isinstance(obj, Pod):
             self._join(before, obj)
+        elif isinstance(obj, PodGroup | CompositeGroup):
+            self._move_child(before, obj)
         self._tell(before, obj)
 
     def remove(self, obj: Readable) -> None:
@@ -118,6 +121,8 @@ class ClusterState:
         self.revision += 1
         if isinstance(before, Pod):
             self._leave(before)
+        elif isinstance(before, PodGroup | CompositeGroup):
+            self._move_child(before, None)
         self._tell(before, None)
 
     def copy(self) -> "ClusterState":
@@ -211,6 +216,18 @@ class ClusterState:
             self._leave(before)
         if key is not None:
             self._members.setdefault(key, {})[pod.metadata.name or ""] = pod
+
+    def _move_child(self, before: Child | None, after: Child | None) -> None:
+        """Record a group below its parent, and below its previous parent no more."""
+        left = parent_key(before) if before is not None else None
+        if before is not None and left is not None:
+            children = self.children[left]
+            del children[key_of(before)]
+            if not children:
+                del self.children[left]
+        joined = parent_key(after) if after is not None else None
+        if after is not None and joined is not None:
+            self.children.setdefault(joined, {})[key_of(after)] = after
 
     def _leave(self, pod: Pod) -> None:
         key = membership(pod, native_served=self.native_served)

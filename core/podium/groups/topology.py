@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 from podium.api.groups import PODIUM_GROUP, PodGroup
 from podium.api.membership import key_of
-from podium.cluster.reader import ClusterReader
+from podium.cluster.reader import Child, ClusterReader
 from podium.text import count, listed
 
 # An annotation on a group: labels of nodes, joined by commas. Its pods share one value of the first label if
@@ -26,7 +26,7 @@ SPREAD_SET, SPREAD_TOPOLOGY = f"{PODIUM_GROUP}/spread-set", f"{PODIUM_GROUP}/spr
 MOST_PREFERRED = 3
 
 
-def preferred_topology(group: PodGroup) -> tuple[str, ...]:
+def preferred_topology(group: Child) -> tuple[str, ...]:
     """Return the labels whose value the pods of a group should share, the most wanted first."""
     text = (group.metadata.annotations or {}).get(PREFERRED_TOPOLOGY, "")
     keys = (key.strip() for key in text.split(","))

@@ -110,6 +110,6 @@ def _holder(case: RuleContext, name: str) -> _Stored | None:
         case "PodGroup":
             return view.groups.get(GroupKey(case.native, namespace, name))
         case "CompositePodGroup":
-            return view.composites.get(GroupKey(case.native, namespace, name))
+            return view.composites.get(GroupKey(case.native, namespace, name, composite=True))
         case _:
             return view.workloads.get(GroupKey(case.native, namespace, name))

@@ -23,7 +23,8 @@ from podium.schedulerplugin.preemption.domainreport import compared
 from podium.schedulerplugin.preemption.explain import Explainer
 from podium.schedulerplugin.preemption.outcome import ObjectNamer, Outcome, Plan, full_name
 from podium.schedulerplugin.preemption.planningstate import PlanningState
-from podium.schedulerplugin.preemption.target import Blocker, PlacementTarget, Unplaceable, placement_target
+from podium.schedulerplugin.preemption.target import Blocker, PlacementTarget, Unplaceable
+from podium.schedulerplugin.preemption.targets import placement_target
 from podium.schedulerplugin.semantics import Semantics
 from podium.schedulerplugin.settings import Settings
 
@@ -131,7 +132,8 @@ class Engine(PlanningState):
                 pod = self.snapshot.pods[row]
                 self._regroup(row, None if pod is None else membership(pod, native_served=self._native))
             self._nominated.update_all()
-        return placement_target(self.view, self.snapshot, target, self.settings, namer, self._leaving)
+        found = placement_target(self.view, self.snapshot, target, self.settings, namer, self._leaving)
+        return self.with_peers(found) if isinstance(found, PlacementTarget) else found
 
     @contextmanager
     def _deciding(

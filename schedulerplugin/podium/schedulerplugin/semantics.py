@@ -10,3 +10,8 @@ class Semantics(StrEnum):
     V1_36 = "1.36"
     V1_37 = "1.37"
     PODS = "pods"
+
+    @property
+    def knows_trees(self) -> bool:
+        """Whether composite groups count."""
+        return self in (Semantics.KEP, Semantics.V1_37)

@@ -25,6 +25,7 @@ from podium.api.schedulable import SchedulableStatus
 from podium.api.times import written
 from podium.cluster.reader import Target
 from podium.cluster.state import ClusterState, Readable
+from podium.groups.trees import group_at, members_below
 from podium.schedulerplugin.engine import Engine
 from podium.schedulerplugin.preemption.outcome import (
     HarmLevel,
@@ -129,7 +130,7 @@ def undone(state: ClusterState) -> Iterator[None]:
 def priority_of(state: ClusterState, target: Target) -> int:
     """Return the priority of a pod or group."""
     if isinstance(target, GroupKey):
-        group = state.groups.get(target)
+        group = group_at(state, target)
         return (group.priority if group is not None else None) or 0
     pod = state.pods.get(target)
     return (pod.spec.priority if pod is not None else None) or 0
@@ -230,4 +231,4 @@ def _carry_out(state: ClusterState, engine: Engine, plan: Plan, now: datetime) -
 
 
 def _members(state: ClusterState, target: Target) -> Iterable[Pod]:
-    return state.members(target).values() if isinstance(target, GroupKey) else (state.pods[target],)
+    return members_below(state, target) if isinstance(target, GroupKey) else (state.pods[target],)

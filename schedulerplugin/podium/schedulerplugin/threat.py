@@ -18,8 +18,9 @@ import numpy as np
 from podium.api.membership import GroupKey
 from podium.api.priority import NEVER, SYSTEM_CLASSES
 from podium.api.times import LAST_SECOND, seconds
-from podium.cluster.reader import ClusterReader, Name
+from podium.cluster.reader import ClusterReader, Name, name_of
 from podium.errors import PodiumError
+from podium.groups.trees import members_below
 from podium.schedulerplugin.arrays import Bools, Int64s, Rows
 from podium.schedulerplugin.engine import Engine
 from podium.schedulerplugin.preemption.domain import charge
@@ -152,8 +153,8 @@ def threat(engine: Engine, victim: Name | GroupKey, now: datetime) -> Threat:
 def _victim(engine: Engine, units: Units, victim: Name | GroupKey, now: int) -> _ThreatenedUnit:
     snapshot = engine.snapshot
     if isinstance(victim, GroupKey):
-        words = f"pod group {victim.namespace}/{victim.name}"
-        names: Iterable[Name] = ((victim.namespace, name) for name in engine.view.members(victim))
+        words = f"{'composite' if victim.composite else 'pod'} group {victim.namespace}/{victim.name}"
+        names: Iterable[Name] = map(name_of, members_below(engine.view, victim))
     else:
         words = f"pod {'/'.join(victim)}"
         names = (victim,)

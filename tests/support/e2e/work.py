@@ -207,6 +207,12 @@ class Space:
         code, answer = self.server.request("DELETE", path)
         assert code == 200, answer
 
+    def set_parallelism(self, job: str, pods: int) -> None:
+        """Let a Job have this many pods at once."""
+        path = f"/apis/batch/v1/namespaces/{self.name}/jobs/{job}"
+        code, answer = self.server.request("PATCH", path, {"spec": {"parallelism": pods}}, MERGE)
+        assert code == 200, answer
+
     def delete_job(self, name: str) -> None:
         """Delete a Job and its pods."""
         path = f"/apis/batch/v1/namespaces/{self.name}/jobs/{name}?propagationPolicy=Background"

@@ -8,7 +8,7 @@ from tests.support.preemption.clusters import NOW, NS, state_of, time_of
 
 from podium.api.core import PriorityClass
 from podium.api.findings import ObjectRef
-from podium.api.groups import DisruptionMode, PodGroup
+from podium.api.groups import CompositeGroup, DisruptionMode, PodGroup
 from podium.api.membership import GroupKey
 from podium.api.meta import ObjectMeta
 from podium.api.priority import TOLERATION_PREFIX
@@ -75,6 +75,31 @@ def group(
     )
 
 
+def composite(
+    name: str,
+    priority: int | None = 0,
+    least: int | None = None,
+    *,
+    parent: str = "",
+    whole: bool = False,
+    native: bool = True,
+    annotations: Mapping[str, str] | None = None,
+    **fields: Any,
+) -> CompositeGroup:
+    """Make a composite group of minGroupCount `least` (None: basic), of disruption mode `all` if `whole`."""
+    api = "scheduling.k8s.io/v1alpha3" if native else "scheduling.podium.dev/v1beta1"
+    given: dict[str, Any] = {"priority_class_name": "", "preemption_policy": None, "template_ref": None}
+    return CompositeGroup(
+        ref=ObjectRef(api, "CompositePodGroup", NS, name),
+        metadata=ObjectMeta(name=name, namespace=NS, uid=name, annotations=dict(annotations or {})),
+        min_group_count=least,
+        disruption_mode=DisruptionMode.POD_GROUP if whole else DisruptionMode.POD,
+        priority=priority,
+        composite=parent,
+        **given | fields,
+    )
+
+
 def priority_class(
     name: str,
     value: int,
@@ -101,6 +126,11 @@ def marked_for_deletion() -> dict[str, Any]:
 
 
 # --- plans ----------------------------------------------------------------------------------------------
+
+
+def tree_of(name: str, *, native: bool = True) -> GroupKey:
+    """Return the key of a composite group."""
+    return GroupKey(native, NS, name, composite=True)
 
 
 def of(name: str, *, native: bool = True) -> GroupKey:

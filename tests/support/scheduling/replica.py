@@ -13,6 +13,7 @@ import msgspec
 import uvloop
 
 from podium.cli.config.schedulerfile import source
+from podium.cluster.reader import name_in
 from podium.errors import PodiumError
 from podium.runtime import logs
 from podium.runtime.leaderelection import steady
@@ -63,7 +64,7 @@ def _hang(pod: str) -> None:
         return place(self, targets, *args, **named)
 
     def decided(self: Engine, target: Any, *args: Any, **named: Any) -> Any:
-        sleep_if(target[-1] == pod)
+        sleep_if(name_in(target)[1] == pod)
         return decide(self, target, *args, **named)
 
     LiveEngine.place_lone = placed  # type: ignore[method-assign]

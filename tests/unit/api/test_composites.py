@@ -63,7 +63,7 @@ def test_the_state_keeps_both_apis_apart() -> None:
     state = ClusterState(native_served=True)
     for version in (COMPOSITE_VERSION, PODIUM_COMPOSITE):
         state.apply(read(version, FULL))
-    assert set(state.composites) == {GroupKey(True, "ml", "a"), GroupKey(False, "ml", "a")}
+    assert set(state.composites) == {GroupKey(native, "ml", "a", composite=True) for native in (True, False)}
     assert state.copy().composites == state.composites
     state.remove(read(COMPOSITE_VERSION, {}))
-    assert set(state.composites) == {GroupKey(False, "ml", "a")}
+    assert set(state.composites) == {GroupKey(False, "ml", "a", composite=True)}

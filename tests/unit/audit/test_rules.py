@@ -5,7 +5,6 @@ from tests.support.audit.builders import cluster, findings, pod, priority_class
 from tests.support.audit.cases import (
     claims,
     classes,
-    composites,
     gangs,
     gated,
     groups,
@@ -30,7 +29,6 @@ MODULES = (
     claims,
     topology,
     gated,
-    composites,
     trees,
     groups,
     classes,

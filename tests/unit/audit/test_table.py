@@ -66,7 +66,6 @@ def test_every_severity_is_what_was_promised() -> None:
             "composite-child-mode",
             "composite-group-gated",
             "composite-kind-gated",
-            "composite-not-planned",
             "composite-template-gated",
             "composite-too-few-children",
             "default-class-duplicate",

@@ -354,7 +354,7 @@ def _chosen(loaded: Loaded, scope: Scope) -> Mapping[Target, ObjectRef]:
     targets = whatifinput.pending_targets(loaded.state, scope)
     absent = [each for each in targets if isinstance(each, GroupKey) and each not in loaded.state.groups]
     if absent:
-        names = some("/".join(each[1:]) for each in absent)
+        names = some("/".join(each.qualified) for each in absent)
         click.echo(f"podium: left out, because these groups are not in the input: {names}", err=True)
     if len(absent) == len(targets):
         part = f" ({scope.partial})" if scope.partial else ""

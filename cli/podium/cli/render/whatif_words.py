@@ -106,7 +106,7 @@ class WhatIf(NamedTuple):
 
 def target_words(target: Target) -> str:
     """Return kind and name of a preemptor: `PodGroup team-a/train`."""
-    kind, name = ("PodGroup", target[1:]) if isinstance(target, GroupKey) else ("Pod", target)
+    kind, name = ("PodGroup", target.qualified) if isinstance(target, GroupKey) else ("Pod", target)
     return f"{kind} {'/'.join(name)}"
 
 

@@ -171,7 +171,7 @@ class Answers:
         if kind == "pod":
             pod = self.state.pods.get(name)
             key = membership(pod, native_served=native) if pod is not None else None
-            related = Related(group=key[1:] if key is not None else None)
+            related = Related(group=key.qualified if key is not None else None)
             pods = [pod] if pod is not None else []
         else:
             found = whatifinput.find_group(self.state, name)

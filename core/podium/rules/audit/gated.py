@@ -10,7 +10,6 @@ from podium.api.findings import ObjectRef, Severity
 from podium.api.foreign import JOBSET_GATE
 from podium.api.groups import NATIVE_GROUP
 from podium.api.reads import Kind
-from podium.api.v1alpha2 import COMPOSITE_DEMAND
 from podium.groups.planned import made_by_people
 from podium.rules.audit.survey import AuditFinding, Survey
 from podium.rules.rule import Rule
@@ -30,8 +29,7 @@ COMPOSITE_GROUP_GATED = Rule(
     severity=Severity.WARNING,
     title="A PodGroup belongs to a CompositePodGroup",
     why="The kind exists from Kubernetes 1.37 on, behind the alpha gate CompositePodGroup. If the gate is "
-    "off, the API server drops the reference, and each group is scheduled on its own. Podium's scheduler "
-    "does not support it.",
+    "off, the API server drops the reference, and each group is scheduled on its own.",
     source="kube-apiserver 1.37.0 (run)",
     needs=frozenset({Kind.POD_GROUP}),
 )
@@ -40,8 +38,8 @@ COMPOSITE_KIND_GATED = Rule(
     severity=Severity.WARNING,
     title="A manifest has a CompositePodGroup",
     why="Kubernetes 1.37 serves the kind in v1alpha3, behind the alpha gate CompositePodGroup, which needs "
-    "TopologyAwareWorkloadScheduling. If the gate is off, the API server refuses the object. Podium's "
-    "scheduler does not support it.",
+    "TopologyAwareWorkloadScheduling. If the gate is off, the API server refuses the object. Podium's own "
+    "kind needs no gate.",
     source="kube-apiserver 1.37.0 (run)",
     needs=frozenset({Kind.COMPOSITE_GROUP}),
 )
@@ -87,7 +85,7 @@ def composite_group_gated(survey: Survey) -> Iterator[AuditFinding]:
     """Find native groups with a parent."""
     fix = "enable the gate CompositePodGroup, or use one PodGroup for all pods that need each other"
     for group in survey.view.groups.values():
-        if group.native and COMPOSITE_DEMAND in group.demands:
+        if group.native and group.composite:
             message = f"{_composite(survey)} Without it the group is scheduled on its own."
             field = "spec.parentCompositePodGroupName"
             yield AuditFinding(COMPOSITE_GROUP_GATED.finding(group.ref, field, message, fix), fix)
@@ -95,12 +93,12 @@ def composite_group_gated(survey: Survey) -> Iterator[AuditFinding]:
 
 def composite_kind_gated(survey: Survey) -> Iterator[AuditFinding]:
     """Find composite groups of manifests."""
-    fix = "enable the gate CompositePodGroup, or use one PodGroup for all pods that need each other"
+    fix = "enable the gate CompositePodGroup, or create the group as a kind of Podium (`podium convert`)"
     for composite in survey.view.composites.values():
         if not composite.native:
             continue
         effect = "refuses it" if survey.minor < 37 else "refuses it unless the gate CompositePodGroup is on"
-        message = f"Kubernetes {survey.kubernetes} {effect}. Podium's scheduler ignores it."
+        message = f"Kubernetes {survey.kubernetes} {effect}."
         yield AuditFinding(COMPOSITE_KIND_GATED.finding(composite.ref, "kind", message, fix), fix)
 
 

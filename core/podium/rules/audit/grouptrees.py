@@ -4,15 +4,12 @@ No API server compares these objects. So a tree may be as deep as there are obje
 recurses, and each visits an object once.
 """
 
-from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from functools import cached_property
 
-from podium.api.groups import CompositeGroup, PodGroup
-from podium.api.membership import GroupKey, key_of
-from podium.cluster.reader import ClusterReader
-
-Child = PodGroup | CompositeGroup
+from podium.api.groups import CompositeGroup
+from podium.api.membership import GroupKey, key_of, parent_key
+from podium.cluster.reader import Child, ClusterReader
 
 
 class GroupTrees:
@@ -20,11 +17,7 @@ class GroupTrees:
 
     def __init__(self, view: ClusterReader) -> None:
         self.composites = view.composites
-        self.children: defaultdict[GroupKey, list[Child]] = defaultdict(list)
-        members: list[Child] = [*view.groups.values(), *self.composites.values()]
-        for child in members:
-            if child.composite:
-                self.children[_parent_key(child)].append(child)
+        self._children = view.children
 
     @cached_property
     def cycles(self) -> Mapping[GroupKey, tuple[GroupKey, ...]]:
@@ -49,7 +42,7 @@ class GroupTrees:
 
     def below(self, key: GroupKey) -> Iterator[Child]:
         """Yield all groups and composite groups below a root, depth first; a root is in no cycle."""
-        left = [*reversed(self.children.get(key, ()))]
+        left = [*reversed(self._below(key))]
         while left:
             child = left.pop()
             yield child
@@ -57,14 +50,14 @@ class GroupTrees:
 
     def levels(self, key: GroupKey) -> int:
         """Return the number of levels of the tree of a root."""
-        levels, level = 1, self.children.get(key, [])
+        levels, level = 1, self._below(key)
         while level:
             levels, level = levels + 1, [below for each in level for below in self._children_of(each)]
         return levels
 
     def _above(self, key: GroupKey) -> GroupKey | None:
         """Return the parent of a composite group, None if it has none or the parent is absent."""
-        parent = _parent_key(self.composites[key])
+        parent = parent_key(self.composites[key])
         return parent if parent in self.composites else None
 
     def _ring(self, first: GroupKey) -> Iterator[GroupKey]:
@@ -77,9 +70,7 @@ class GroupTrees:
                 return
 
     def _children_of(self, group: Child) -> list[Child]:
-        return self.children.get(key_of(group), []) if isinstance(group, CompositeGroup) else []
+        return self._below(key_of(group)) if isinstance(group, CompositeGroup) else []
 
-
-def _parent_key(group: Child) -> GroupKey:
-    """Return the key of its parent, which is of the same API; a name is never empty."""
-    return GroupKey(group.native, group.ref.namespace, group.composite)
+    def _below(self, key: GroupKey) -> list[Child]:
+        return [*self._children.get(key, {}).values()]

@@ -148,7 +148,7 @@ class Survey:
         self.uncontrolled: list[Pod] = []
         self.ungrouped: list[Pod] = []
         self._chains: dict[tuple[str, OwnerReference], tuple[ObjectRef, ...]] = {}
-        self._groups: dict[tuple[bool, str, str], SurveyedGroup] = {
+        self._groups: dict[tuple[bool, str, str, bool], SurveyedGroup] = {
             key: self._group(key, group) for key, group in view.groups.items()
         }
         self.stored = self._walk()
@@ -325,7 +325,7 @@ class Survey:
     def _count(self, pod: Pod, named: tuple[bool, str], stored: StoredValues) -> None:
         metadata = pod.metadata
         native, name = named
-        key = (native, metadata.namespace or "", name)
+        key = (native, metadata.namespace or "", name, False)
         group = self._groups.get(key)
         if group is None:
             group = self._groups[key] = self._group(GroupKey(*key), None)

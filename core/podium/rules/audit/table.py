@@ -9,7 +9,6 @@ from podium.api.reads import Kind
 from podium.rules.audit import (
     claims,
     classes,
-    composites,
     divergent,
     gangs,
     gated,
@@ -89,7 +88,6 @@ CHECKS: tuple[AuditCheck, ...] = (
     AuditCheck(gated.COMPOSITE_GROUP_GATED, gated.composite_group_gated),
     AuditCheck(gated.COMPOSITE_KIND_GATED, gated.composite_kind_gated),
     AuditCheck(gated.COMPOSITE_TEMPLATE_GATED, gated.composite_template_gated),
-    AuditCheck(composites.COMPOSITE_NOT_PLANNED, composites.composite_not_planned),
     AuditCheck(trees.COMPOSITE_TOO_FEW_CHILDREN, trees.composite_too_few_children, misled_by=_SELECTION),
     AuditCheck(trees.CHILDREN_EVICTED_SINGLY, trees.composite_child_mode),
     AuditCheck(gated.WORKLOAD_REF_DROPPED, gated.workload_ref_dropped, frozenset({Kind.POD, Kind.OWNER})),

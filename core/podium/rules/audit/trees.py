@@ -1,19 +1,21 @@
 """Rules about trees of composite groups, which a scheduler does not place if they are malformed.
 
-No API server compares the objects of a tree with each other. Composite groups are read from files only. So an
-absent parent is reported only where the input has composite groups.
+No API server compares the objects of a tree with each other. A cluster may not serve composite groups. So an
+absent parent is reported only where the input has some.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
-from podium.api.findings import Severity
-from podium.api.groups import DisruptionMode, Template, Workload
+from podium.api.findings import Finding, Severity
+from podium.api.groups import DisruptionMode, PodGroup, Template, Workload
 from podium.api.reads import Kind
+from podium.cluster.reader import ClusterReader
+from podium.groups.trees import MAX_DEPTH, flaw
 from podium.rules.audit.survey import AuditFinding, Survey
 from podium.rules.rule import Rule
-from podium.rules.templates import MAX_DEPTH
 from podium.text import count, some
 
+_PARENT = "spec.parentCompositePodGroupName"
 _NEEDS = frozenset({Kind.COMPOSITE_GROUP, Kind.POD_GROUP})
 _SCHEDULER = "kube-scheduler 1.37 (CompositePodGroup)"
 COMPOSITE_PARENT_MISSING = Rule(
@@ -79,18 +81,25 @@ def unlike_parents(workload: Workload) -> Iterator[tuple[str, Template]]:
             yield path, above
 
 
+def unknown_tree_findings(view: ClusterReader, groups: Iterable[PodGroup]) -> Iterator[Finding]:
+    """Yield a finding for each of these groups of unknown trees, whose pods plans leave out."""
+    for group in groups:
+        message = f"{flaw(view, group)}, so plans evict no pod of the group."
+        fix = "read the CompositePodGroups too, or create the missing one"
+        yield COMPOSITE_PARENT_MISSING.finding(group.ref, _PARENT, message, fix)
+
+
 def composite_parent_missing(survey: Survey) -> Iterator[AuditFinding]:
     """Find groups and composite groups whose parent is absent."""
     trees = survey.trees
     read = {key.native for key in trees.composites}
-    for key, children in sorted(trees.children.items()):
+    for key, children in sorted(survey.view.children.items()):
         if key in trees.composites or key.native not in read:
             continue
         fix = f"create CompositePodGroup {key.namespace}/{key.name}, or create its children without a parent"
-        for child in sorted(children, key=lambda each: each.ref):
+        for child in sorted(children.values(), key=lambda each: each.ref):
             message = f"CompositePodGroup {key.name} is not in the input, so the pods of the group wait."
-            field = "spec.parentCompositePodGroupName"
-            yield AuditFinding(COMPOSITE_PARENT_MISSING.finding(child.ref, field, message, fix), fix)
+            yield AuditFinding(COMPOSITE_PARENT_MISSING.finding(child.ref, _PARENT, message, fix), fix)
 
 
 def composite_cycle(survey: Survey) -> Iterator[AuditFinding]:
@@ -103,7 +112,7 @@ def composite_cycle(survey: Survey) -> Iterator[AuditFinding]:
         if len(keys) == 1:
             message = "it is its own parent."
         ref = trees.composites[first].ref
-        finding = COMPOSITE_CYCLE.finding(ref, "spec.parentCompositePodGroupName", message, fix)
+        finding = COMPOSITE_CYCLE.finding(ref, _PARENT, message, fix)
         yield AuditFinding(finding, fix)
 
 
@@ -136,7 +145,7 @@ def composite_too_few_children(survey: Survey) -> Iterator[AuditFinding]:
     trees = survey.trees
     for key, group in trees.composites.items():
         need = 1 if group.min_group_count is None else group.min_group_count
-        have = len(trees.children.get(key, ()))
+        have = len(survey.view.children.get(key, ()))
         if have < need:
             field = "spec.schedulingPolicy" + ("" if group.min_group_count is None else ".gang.minGroupCount")
             message = f"it needs {count(need, 'child group')} and has {have}."

@@ -175,6 +175,11 @@ class Chain:
         return self.asked, self._taken, self._attached, self._existing.counters
 
     @property
+    def limit(self) -> Bools | None:
+        """The node rows of the blocks of `within` that have begun, None without one."""
+        return self._within
+
+    @property
     def nodes(self) -> Bools:
         """The rows of the nodes that are asked."""
         alive = self.snapshot.alive

@@ -25,6 +25,7 @@ from podium.api.records import (
 )
 from podium.api.times import written
 from podium.cluster.reader import ClusterReader
+from podium.groups.trees import group_at
 from podium.schedulerplugin.scheduling.effects import Evict, PodRef, Unit
 from podium.schedulerplugin.scheduling.evictioncycles import Identity, identity_of_group, workload_of
 from podium.text import cut
@@ -134,8 +135,9 @@ def _carried_out(records: Iterable[PreemptionRecord], since: datetime) -> list[t
 def _preemptor(evict: Evict, view: ClusterReader) -> Party:
     each = evict.preemptor
     if isinstance(evict.key, GroupKey):
-        group = view.groups.get(evict.key)
-        kind, found = "PodGroup", None if group is None else identity_of_group(group)
+        group = group_at(view, evict.key)
+        kind = "CompositePodGroup" if evict.key.composite else "PodGroup"
+        found = None if group is None else identity_of_group(group)
     else:
         kind, found = "Pod", workload_of(view, view.pods.get(evict.key))
     owner = _owner(found, kind, each.name)

@@ -24,6 +24,7 @@ from podium.api.times import seconds
 from podium.cluster.reader import Name, name_of
 from podium.cluster.state import ClusterState, Readable
 from podium.errors import PodiumError
+from podium.groups.trees import group_at, members_below, root_key
 from podium.schedulerplugin.deadline import Deadline, DecisionTimeoutError
 from podium.schedulerplugin.engine import Engine
 from podium.schedulerplugin.history.records import planned
@@ -154,7 +155,7 @@ class Shadow:
     def _pod_names(self, key: Key) -> list[Name]:
         """Return the names of the pods of an entry."""
         if isinstance(key, GroupKey):
-            return [(key.namespace, member) for member in self._state.members(key)]
+            return [name_of(pod) for pod in members_below(self._state, key)]
         return [key]
 
     def _let_go(self, name: Name) -> None:
@@ -254,7 +255,7 @@ class Shadow:
     def _mark(self, pod: Schedulable) -> None:
         """Remember a pod that is marked for deletion; it may be gone when a plan is compared."""
         key = self._key(pod)
-        group = self._view.groups.get(key) if isinstance(key, GroupKey) else None
+        group = group_at(self._view, key) if isinstance(key, GroupKey) else None
         priority = group.priority if group is not None else pod.spec.priority
         self._marks[pod.metadata.uid or ""] = _VictimMark(
             name_of(pod), pod.spec.nodeName or "", key if isinstance(key, GroupKey) else None, priority or 0
@@ -263,7 +264,8 @@ class Shadow:
             del self._marks[next(iter(self._marks))]
 
     def _key(self, pod: Schedulable) -> Key:
-        return membership(pod, native_served=self._view.native_served) or name_of(pod)
+        found = membership(pod, native_served=self._view.native_served)
+        return name_of(pod) if found is None else root_key(self._view, found)
 
 
 def _agreement(

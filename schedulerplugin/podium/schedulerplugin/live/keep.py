@@ -41,7 +41,7 @@ from podium.groups.topology import (
     SPREAD_SET,
     SPREAD_TOPOLOGY,
 )
-from podium.schedulerplugin.preemption.target import PREEMPT_FOR_ALL
+from podium.schedulerplugin.preemption.grouptarget import PREEMPT_FOR_ALL
 from podium.schedulerplugin.preemption.units import PREEMPTION_CLASS, SHRINK
 from podium.schedulerplugin.progress import CHECKPOINT
 from podium.schedulerplugin.scheduling.evictionlimits import DELAY_ANNOTATION

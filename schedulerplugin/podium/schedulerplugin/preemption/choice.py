@@ -18,9 +18,9 @@ from podium.schedulerplugin.arrays import Bools, Int64s, Rows
 from podium.schedulerplugin.placement import Placer
 from podium.schedulerplugin.preemption.budgets import BudgetIndex, Charge
 from podium.schedulerplugin.preemption.domain import SHIFT, DomainPlan, DomainPlanner, Score
-from podium.schedulerplugin.preemption.dryrun import PreemptorPods
 from podium.schedulerplugin.preemption.harm import Harm
 from podium.schedulerplugin.preemption.nodes import NOT_ENOUGH, NodeTable, VictimLists, VictimSums
+from podium.schedulerplugin.preemption.target import PreemptorPods
 from podium.schedulerplugin.preemption.topology import CLUSTER, Domain
 from podium.schedulerplugin.preemption.unitarrays import NO_UNIT
 from podium.schedulerplugin.semantics import Semantics
@@ -82,8 +82,8 @@ class Chooser:
         self._only_room: Bools = np.zeros(0, np.bool_)
 
     def in_cluster(self) -> Chosen | None:
-        """Return the plan on all nodes, for a group or for several pods; None if there is none."""
-        found = self.planner.plan(CLUSTER, np.flatnonzero(self.planner.potential))
+        """Return the plan on all nodes, for several pods; None if there is none."""
+        found = self.planner.in_cluster()
         return None if found is None else Chosen(found, (CLUSTER.name,))
 
     def best_node(self) -> Chosen | None:

@@ -37,12 +37,12 @@ from podium.schedulerplugin.preemption.decision import (
 from podium.schedulerplugin.preemption.domain import DomainPlan
 from podium.schedulerplugin.preemption.domainchoice import DomainChooser
 from podium.schedulerplugin.preemption.domainsearch import DomainSearch
-from podium.schedulerplugin.preemption.dryrun import PreemptorPods
 from podium.schedulerplugin.preemption.intents import is_preempted
 from podium.schedulerplugin.preemption.outcome import Outcome
+from podium.schedulerplugin.preemption.parts import part_refusals, place_pods
 from podium.schedulerplugin.preemption.planningstate import PlanningState
-from podium.schedulerplugin.preemption.slices import place_members, slice_refusals
-from podium.schedulerplugin.preemption.target import PlacementTarget
+from podium.schedulerplugin.preemption.slices import slice_refusals
+from podium.schedulerplugin.preemption.target import PlacementTarget, PreemptorPods
 from podium.schedulerplugin.preemption.topology import CLUSTER, Domain
 from podium.schedulerplugin.preemption.units import Units
 from podium.schedulerplugin.semantics import Semantics
@@ -96,7 +96,7 @@ class Decider:
         """
         if self._semantics is Semantics.KEP and found.desired > found.needed:
             with self._snapshot.trial():
-                decision = self._decide(found._replace(needed=found.desired))
+                decision = self._decide(found.whole)
             if decision.outcome in _PLACED:
                 return decision._replace(target=found)
         return self._decide(found, known_not_to_fit=known_not_to_fit)
@@ -176,15 +176,17 @@ class Decider:
 
     def _chooser(self, found: PlacementTarget, nominated: Mapping[int, int] = {}) -> Chooser:
         preemptor = PreemptorPods(
-            *(found.rows, found.needed, found.priority, self._as_group(found), nominated, found.slices)
+            *(found.rows, found.needed, found.priority, self._as_group(found), nominated, found.slices),
+            tree=found if found.parts else None,
         )
         return self._engine.chooser(preemptor, self._now, self._deadline)
 
     def _decide(self, found: PlacementTarget, *, known_not_to_fit: bool = False) -> Decision:
         released = self._semantics is not Semantics.KEP
         search = self._search(found)
-        if search.error:
-            return Decision(Outcome.NOT_ELIGIBLE, found, {}, why=search.error)
+        error = search.error or self._error_of_parts(found)
+        if error:
+            return Decision(Outcome.NOT_ELIGIBLE, found, {}, why=error)
         nominated = self._nominated_nodes(found.rows)
         # Under `kep` the pods may take a better node than the nominated one; kube-scheduler looks for none.
         known = (None, self._refusals(found.rows[0])) if known_not_to_fit else None
@@ -210,10 +212,10 @@ class Decider:
             return self._decide_waiting(found, refusals)
         chooser = self._chooser(found, nominated if released else {})
         grouped = self._as_group(found)
-        chosen = DomainChooser(chooser, search).choose() if grouped else chooser.best_node()
+        chosen = DomainChooser(chooser.planner, search).choose() if grouped else chooser.best_node()
         if chosen is None:
-            composites = self._units.in_composites(found.priority)
-            obstacles = self._obstacles(chooser, search)._replace(composites=bool(len(composites)))
+            unknown = self._units.in_unknown_trees(found.priority)
+            obstacles = self._obstacles(chooser, search)._replace(unknown_trees=bool(len(unknown)))
             return Decision(Outcome.DOES_NOT_FIT, found, {}, refusals=refusals, obstacles=obstacles)
         placed = self._place_rest(found, chosen)
         if not len(chosen.found.victims):
@@ -223,8 +225,13 @@ class Decider:
 
     def _search(self, found: PlacementTarget) -> DomainSearch:
         """Return the topology domains for pods; the cluster is the only one without a constraint."""
-        peers = self._engine.spread_peers(found.group) if found.group is not None else ()
-        return DomainSearch(self._placer, found, self._semantics, self._deadline, self._only, peers=peers)
+        return DomainSearch(self._placer, found, self._semantics, self._deadline, self._only)
+
+    def _error_of_parts(self, found: PlacementTarget) -> str:
+        """Return why kube-scheduler ends its cycle for a part of a tree, empty if it does not."""
+        errors = (self._search(part).error or self._error_of_parts(part) for part in found.parts)
+        first = next(filter(None, errors), "")
+        return f"composite pod group evaluation failed due to child error: {first}" if first else ""
 
     def _fits_once_detached(self, search: DomainSearch) -> bool:
         """Return whether the pods fit once volumes are detached whose pods are gone."""
@@ -348,11 +355,13 @@ class Decider:
     ) -> tuple[dict[int, int] | None, Refusals | None]:
         snapshot, slices = self._snapshot, found.slices
         with snapshot.trial():
-            placed = place_members(self._placer, found, self._deadline, nominated=nominated)
+            placed = self._place_pods(found, nominated=nominated)
             if len(placed) >= found.needed:
                 return placed, None
             failed = next(row for row in found.rows if row not in placed)
             refusals = self._refusals(failed)
+            if found.parts:
+                return None, part_refusals(self._placer, failed, refusals)
             if slices is not None:
                 return None, slice_refusals(self._placer, slices, failed, refusals)
         if self._semantics is Semantics.KEP:
@@ -361,6 +370,17 @@ class Decider:
                 if len(placed) >= found.needed:
                     return placed, None
         return None, refusals
+
+    def _place_pods(
+        self,
+        found: PlacementTarget,
+        *,
+        before: Mapping[int, int] = {},
+        nominated: Mapping[int, int] = {},
+    ) -> dict[int, int]:
+        return place_pods(
+            self._placer, found, self._semantics, self._deadline, before=before, nominated=nominated
+        )
 
     def _refusals(self, row: int) -> Refusals:
         """Return what refuses a pod on each node."""
@@ -388,7 +408,7 @@ class Decider:
                 if chain.fits(snapshot.shape_at(row), node):
                     snapshot.assume(row, node)
                     placed[row] = node
-            placed |= place_members(self._placer, found, self._deadline, before=placed)
+            placed |= self._place_pods(found, before=placed)
         return placed if len(placed) >= found.needed else None
 
     def _place_rest(self, found: PlacementTarget, chosen: Chosen) -> dict[int, int]:
@@ -401,7 +421,7 @@ class Decider:
             snapshot.remove_many(self._units.all_members(chosen.found.victims))
             for row, node in placed.items():
                 snapshot.assume(row, node)
-            placed.update(place_members(self._placer, found, self._deadline, before=placed))
+            placed.update(self._place_pods(found, before=placed))
         return placed
 
     def _obstacles(self, chooser: Chooser, search: DomainSearch) -> Obstacles:

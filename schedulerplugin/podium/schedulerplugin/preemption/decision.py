@@ -45,12 +45,12 @@ class Elsewhere(NamedTuple):
 class Obstacles(NamedTuple):
     """The refusals of each node without the units that may be preempted for it.
 
-    `composites` says that units of lower priority belong to composite groups, which are not preempted.
+    `unknown_trees` says that units of lower priority are protected, as their composite groups are unknown.
     """
 
     refusals: Refusals
     elsewhere: Elsewhere | None = None
-    composites: bool = False
+    unknown_trees: bool = False
 
     @property
     def message(self) -> str:
@@ -65,9 +65,9 @@ class Obstacles(NamedTuple):
 
     @property
     def remarks(self) -> str:
-        """Sentences on claims without a volume and on the units of composite groups; empty for none."""
-        composites = "Pods of composite groups are not preempted." if self.composites else ""
-        return " ".join(filter(None, (self.refusals.about_claims, composites)))
+        """Sentences on claims without a volume and on the units of unknown trees; empty for none."""
+        trees = "Pods whose composite groups are unknown are not preempted." if self.unknown_trees else ""
+        return " ".join(filter(None, (self.refusals.about_claims, trees)))
 
 
 def obstacles_without_victims(chain: Chain, shape: Shape) -> Obstacles:

@@ -15,9 +15,9 @@ from podium.schedulerplugin.arrays import Bools, Int64s, Rows
 from podium.schedulerplugin.preemption.budgets import BudgetIndex, Charge
 from podium.schedulerplugin.preemption.dryrun import DryRun, NodeDryRun
 from podium.schedulerplugin.preemption.harm import Harm, harm
-from podium.schedulerplugin.preemption.leastharm import least_harm
+from podium.schedulerplugin.preemption.leastharm import LeastHarmPlan, least_harm
 from podium.schedulerplugin.preemption.search import EFFORT, NODE_EFFORT
-from podium.schedulerplugin.preemption.topology import Domain
+from podium.schedulerplugin.preemption.topology import CLUSTER, Domain
 from podium.schedulerplugin.semantics import Semantics
 from podium.schedulerplugin.settings import Budgets, Settings
 
@@ -99,6 +99,10 @@ class DomainPlanner:
         with self.dry_run.within(domain):
             return self._plan_within(domain, leads, only_room=only_room, effort=effort)
 
+    def in_cluster(self) -> DomainPlan | None:
+        """Return the plan on all nodes, for a group or for several pods; None if there is none."""
+        return self.plan(CLUSTER, np.flatnonzero(self.potential))
+
     def _plan_within(
         self, domain: Domain, leads: Rows, *, only_room: bool, effort: int | None
     ) -> DomainPlan | None:
@@ -145,9 +149,7 @@ class DomainPlanner:
     def _searched(self, domain: Domain, ordered: Rows, *, only_room: bool, effort: int) -> DomainPlan | None:
         if not len(ordered):
             return None
-        least = least_harm(
-            self.dry_run, self._budgets, domain, ordered, self.now, only_room=only_room, effort=effort
-        )
+        least = self._least(domain, ordered, only_room=only_room, effort=effort)
         if least is None:
             return None
         victims = least.victims
@@ -162,6 +164,12 @@ class DomainPlanner:
         results.update(dict.fromkeys(victims.tolist(), UnitResult.VICTIM))
         violating = frozenset(victims[violations > 0].tolist())
         return DomainPlan(domain, least.placed, victims, minimal, violating, cost, results)
+
+    def _least(self, domain: Domain, ordered: Rows, *, only_room: bool, effort: int) -> LeastHarmPlan | None:
+        """Return the victims of least harm among units in order, with a placement."""
+        return least_harm(
+            self.dry_run, self._budgets, domain, ordered, self.now, only_room=only_room, effort=effort
+        )
 
     def cost(self, victims: Rows, violations: int) -> Cost:
         """Return the cost of evicting these units; kube-scheduler's releases use the pods' own priorities."""

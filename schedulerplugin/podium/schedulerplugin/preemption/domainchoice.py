@@ -18,8 +18,8 @@ import numpy as np
 
 from podium.schedulerplugin.arrays import Bools, Int32s, Int64s, Rows
 from podium.schedulerplugin.preemption.capacity import PodKinds
-from podium.schedulerplugin.preemption.choice import Chooser, Chosen
-from podium.schedulerplugin.preemption.domain import DomainPlan, Score
+from podium.schedulerplugin.preemption.choice import Chosen
+from podium.schedulerplugin.preemption.domain import DomainPlan, DomainPlanner, Score
 from podium.schedulerplugin.preemption.domainsearch import DomainLevel, DomainSearch
 from podium.schedulerplugin.preemption.leastharm import pool_of
 from podium.schedulerplugin.preemption.search import EFFORT
@@ -30,7 +30,7 @@ from podium.schedulerplugin.semantics import Semantics
 _SEARCHED = 4
 
 
-class _DomainBound(NamedTuple):
+class DomainBound(NamedTuple):
     """The least that a plan in a domain costs: the priority (`level`) up to which units have to leave.
 
     `step` is the position of the domain's level among those of the group.
@@ -42,7 +42,7 @@ class _DomainBound(NamedTuple):
 
 
 class _DomainPlanned(NamedTuple):
-    bound: _DomainBound
+    bound: DomainBound
     plan: DomainPlan
 
 
@@ -51,13 +51,17 @@ def _cost(planned: _DomainPlanned) -> tuple[Score, int]:
     return planned.plan.cost, planned.bound.step
 
 
+def _is_beyond(bound: DomainBound, best: Score) -> bool:
+    """Return whether no plan of a domain is as good as the best one; without victims there is no highest."""
+    return best.highest is None or (0, bound.level) > (best.violations, best.highest)
+
+
 class DomainChooser:
     """Chooses among the domains of a search; the planner's snapshot is without leaving pods."""
 
-    def __init__(self, chooser: Chooser, search: DomainSearch) -> None:
-        """`chooser` plans for the group in the cluster."""
-        self._chooser = chooser
-        self._planner = planner = chooser.planner
+    def __init__(self, planner: DomainPlanner, search: DomainSearch) -> None:
+        """`planner` plans for the group that the search is for."""
+        self._planner = planner
         self._search = search
         self._units = planner.units
         self._potential = np.flatnonzero(planner.potential)
@@ -66,30 +70,32 @@ class DomainChooser:
         """Return the plan in the best domain, with the domains of equal cost; None without a plan."""
         semantics, constrained = self._planner.semantics, self._search.levels[-1].topology is not None
         if semantics is Semantics.KEP:
-            return self._least_harm()
+            plans = self.ranked()
+            ties = tuple(each.domain.name for each in plans if each.cost == plans[0].cost)
+            return Chosen(plans[0], ties) if plans else None
         if constrained and semantics is Semantics.V1_37:
             return self._as_placed()
-        return None if constrained else self._chooser.in_cluster()
+        found = None if constrained else self._planner.in_cluster()
+        return None if found is None else Chosen(found, (CLUSTER.name,))
 
-    def _least_harm(self) -> Chosen | None:
-        """Return the plan of least harm; of equal ones the first by level, then by packing."""
+    def ranked(self) -> list[DomainPlan]:
+        """Return the plans under `kep`, the best first: by harm, of equal ones by level, then by packing.
+
+        Domains are left out whose plans cannot be the best one.
+        """
         if len(self._search.levels) == 1 and self._search.levels[0].topology is None:
-            return self._chooser.in_cluster()
-        bounds = sorted(
-            (bound for at, level in enumerate(self._search.levels) for bound in self._bounds(at, level)),
-            key=lambda bound: (bound.level, bound.step),
-        )
+            found = self._planned_in(CLUSTER, EFFORT)
+            return [] if found is None else [found]
         plans: list[_DomainPlanned] = []
+        bounds = self.bounds()
         effort = EFFORT if len(bounds) <= _SEARCHED else 0
         for bound in bounds:
             best = min((each.plan.cost for each in plans), default=None)
-            if best is not None and (0, bound.level) > (best.violations, best.highest):
+            if best is not None and _is_beyond(bound, best):
                 break
             found = self._planned_in(bound.domain, effort)
             if found is not None:
                 plans.append(_DomainPlanned(bound, found))
-        if not plans:
-            return None
         plans.sort(key=_cost)
         if effort < EFFORT:
             searched = [
@@ -97,21 +103,23 @@ class DomainChooser:
                 for each in plans[:_SEARCHED]
             ]
             plans = sorted([*searched, *plans[_SEARCHED:]], key=_cost)
-        best = plans[0].plan.cost
-        return Chosen(plans[0].plan, tuple(each.plan.domain.name for each in plans if each.plan.cost == best))
+        return [each.plan for each in plans]
 
-    def _bounds(self, step: int, level: DomainLevel) -> list[_DomainBound]:
+    def bounds(self) -> list[DomainBound]:
+        """Return the domains where all potential victims make room enough, the cheapest first."""
+        found = (bound for at, level in enumerate(self._search.levels) for bound in self._bounds(at, level))
+        return sorted(found, key=lambda bound: (bound.level, bound.step))
+
+    def _bounds(self, step: int, level: DomainLevel) -> list[DomainBound]:
         """Return the domains of a level where all potential victims make room enough."""
         topology, kinds = level.topology, level.kinds
         lowest = int(self._units.priority[self._potential].min(initial=0))
         if topology is None:
-            return [_DomainBound(CLUSTER, lowest, step)]
+            return [DomainBound(CLUSTER, lowest, step)]
         order = level.by_packing()
         levels = dict.fromkeys(order, lowest) if kinds is None else self._levels(level, topology, kinds)
         return [
-            _DomainBound(topology.domain(number), levels[number], step)
-            for number in order
-            if number in levels
+            DomainBound(topology.domain(number), levels[number], step) for number in order if number in levels
         ]
 
     def _planned_in(self, domain: Domain, effort: int) -> DomainPlan | None:
@@ -135,10 +143,11 @@ class DomainChooser:
 
         If only room decides, these have a pod there.
         """
-        if not self._planner.dry_run.plain or domain.nodes is None:
+        allowed = self._search.limit if domain.nodes is None else domain.nodes
+        if not self._planner.dry_run.plain or allowed is None:
             return self._potential
         owners, nodes = self._victim_pods
-        inside: Rows = np.unique(owners[domain.nodes[nodes]]).astype(np.intp)
+        inside: Rows = np.unique(owners[allowed[nodes]]).astype(np.intp)
         return self._potential[inside]
 
     @cached_property

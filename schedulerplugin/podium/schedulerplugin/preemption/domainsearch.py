@@ -10,14 +10,15 @@ kube-scheduler 1.37 tries all domains and takes the highest sum of two scores: M
 memory, and the number of placed members. It takes any of equal domains; here it is the first by name.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
 import numpy as np
 
+from podium.api.groups import PodGroup
 from podium.api.podrequests import is_device
 from podium.groups.topology import preferred_topology, spread_topology
-from podium.schedulerplugin.arrays import Floats, Int64s, Rows
+from podium.schedulerplugin.arrays import Floats, Int64s
 from podium.schedulerplugin.deadline import Deadline
 from podium.schedulerplugin.filters.chain import Refusals
 from podium.schedulerplugin.placement import Placer
@@ -59,22 +60,19 @@ class DomainLevel:
         only: int | None = None,
         *,
         preferred: bool = False,
-        peers: Sequence[Rows] = (),
     ) -> None:
         """`only` is the number of the one domain that may be used; None for any.
 
-        In a `preferred` topology the members may run in several domains. `peers` are the node rows of each
-        group from which this one keeps away.
+        In a `preferred` topology the members may run in several domains.
         """
         self._preferred = preferred
-        self._peers = peers
         self._placer = placer
         self._snapshot = placer.snapshot
         self.found = found
         self._semantics = semantics
         self._deadline = deadline
         self.straddling: tuple[str, ...] = ()
-        self.topology = Topology(self._snapshot, keys) if keys else None
+        self.topology = Topology(self._snapshot, keys, placer.chain.limit) if keys else None
         self.pinned = False
         self._numbers: list[int] = []
         # The needed pods by kind, None for too many kinds.
@@ -99,7 +97,8 @@ class DomainLevel:
         if self._semantics is not Semantics.KEP:
             return self._highest_score(attempt, topology)
         tried: list[Located] = []
-        for located in self._tried(attempt, self._likely(), topology):
+        likely = self.candidates() or [self._nearest()]
+        for located in self._tried(attempt, likely, topology):
             if located.placed is not None:
                 return located
             tried.append(located)
@@ -157,15 +156,20 @@ class DomainLevel:
         best: list[int] = numbers[order].tolist()
         return best
 
-    def _likely(self) -> list[int]:
-        """Return the domains with room enough, best first; without any, only the nearest one."""
+    def _nearest(self) -> int:
+        """Return the domain with room for the most members."""
+        order, members = self.by_packing(), self.room()
+        return order[0] if members is None else max(order, key=members.item)
+
+    def candidates(self) -> list[int]:
+        """Return the domains with room enough, the best first."""
         order = self.by_packing()
         members = self.room()
         if members is None:
             return order
         enough = [number for number in order if members[number] >= self.found.needed]
         if not enough:
-            return [max(order, key=members.item)]
+            return []
         if len(self.found.rows) > self.found.needed:
             every = kinds_of(self._placer.chain, self.found.rows, len(self.found.rows), None)
             more = None if every is None else self._members(every, every.free(self._snapshot))
@@ -175,12 +179,13 @@ class DomainLevel:
     def _beside_peers(self, topology: Topology) -> Int64s:
         """Return for each domain how many peers run in the domain of the spread label around it."""
         found = np.zeros(topology.size, np.int64)
-        if not self._peers or self.found.group is None:
+        if not self.found.peers or not isinstance(self.found.group, PodGroup):
             return found
         column = self._snapshot.columns.column(spread_topology(self.found.group)[0])
         peers = np.zeros(int(column.max(initial=-1)) + 2, np.int64)
-        for nodes in self._peers:
-            peers[np.unique(column[nodes])] += 1
+        for rows in self.found.peers:
+            nodes = self._snapshot.node[rows]
+            peers[np.unique(column[nodes[nodes >= 0]])] += 1
         # The last place is that of nodes without the label.
         peers[-1] = 0
         inside = topology.of >= 0
@@ -257,7 +262,8 @@ class DomainLevel:
 class DomainSearch:
     """The domains for one group, level by level: those it prefers come before the one that it must have.
 
-    A group without a constraint has one level, the cluster. `error` is why a kube-scheduler ends its cycle,
+    A group without a constraint has one level, the cluster. `limit` are the node rows that filters ask, None
+    for all. `error` is why a kube-scheduler ends its cycle,
     empty if it does not.
     """
 
@@ -268,16 +274,13 @@ class DomainSearch:
         semantics: Semantics,
         deadline: Deadline,
         only: int | None = None,
-        *,
-        peers: Sequence[Rows] = (),
     ) -> None:
         """`only` is the number of the one domain of the first level that may be used; None for any."""
         self.found = found
+        self.limit = placer.chain.limit
         wanted = _levels(found, semantics)[: 1 if only is not None else None]
         self.levels = [
-            DomainLevel(
-                placer, found, semantics, deadline, keys, only, preferred=keys != wanted[-1], peers=peers
-            )
+            DomainLevel(placer, found, semantics, deadline, keys, only, preferred=keys != wanted[-1])
             for keys in wanted
         ]
         required = self.levels[-1]
@@ -308,7 +311,7 @@ def _levels(found: PlacementTarget, semantics: Semantics) -> list[tuple[str, ...
         return [required]
     preferred = preferred_topology(group)
     # A replica that spreads over domains is in one of them.
-    spread = spread_topology(group)[0] if not required and not preferred else ""
+    spread = spread_topology(group)[0] if isinstance(group, PodGroup) and not required else ""
     return [*((*required, key) for key in preferred or filter(None, (spread,))), required]
 
 

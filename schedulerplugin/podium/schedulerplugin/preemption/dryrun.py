@@ -26,11 +26,10 @@ from podium.schedulerplugin.preemption.capacity import (
     SliceDomains,
     asked,
     kinds_of,
-    place_packed,
 )
 from podium.schedulerplugin.preemption.neighbours import Neighbours
-from podium.schedulerplugin.preemption.slices import place_slices
-from podium.schedulerplugin.preemption.target import PodSlices
+from podium.schedulerplugin.preemption.parts import attempts, place_pods
+from podium.schedulerplugin.preemption.target import PreemptorPods
 from podium.schedulerplugin.preemption.topology import CLUSTER, Domain, Topology
 from podium.schedulerplugin.preemption.units import Units
 from podium.schedulerplugin.semantics import Semantics
@@ -38,21 +37,6 @@ from podium.schedulerplugin.snapshot import Snapshot
 
 # The room of a resource that no pod of the preemptor requests on a node: more than all pods there can take.
 _UNLIMITED = 2**100
-
-
-class PreemptorPods(NamedTuple):
-    """Pods to place, in order, of which at least `needed` must be placed.
-
-    `nominated` gives the node rows that are reserved for some of the pods, and are tried first. `slices` are
-    those of a group whose members are placed in slices.
-    """
-
-    rows: tuple[int, ...]
-    needed: int
-    priority: int
-    group: bool = False
-    nominated: Mapping[int, int] = {}
-    slices: PodSlices | None = None
 
 
 class DryRun:
@@ -74,13 +58,14 @@ class DryRun:
         self.deadline = deadline
         self.preemptor = preemptor
         self.snapshot = snapshot = placer.snapshot
-        self._placer = placer
+        self.placer = placer
         self._semantics = semantics
         self.shapes = [snapshot.shape_at(row) for row in preemptor.rows]
         distinct = {id(shape): shape for shape in self.shapes}.values()
         self.plain = all(placer.chain.resources_only(shape) for shape in distinct)
         self.has_pod_affinity = any(shape.pod_affinity for shape in distinct)
-        self.monotone = self.plain and len({asked(placer.chain, shape) for shape in distinct}) == 1
+        alike = len({asked(placer.chain, shape) for shape in distinct}) == 1
+        self.monotone = self.plain and alike and preemptor.tree is None
 
     def trial(self) -> AbstractContextManager[Trial]:
         """Begin a block whose moves are undone at its end, unless they are kept."""
@@ -94,7 +79,7 @@ class DryRun:
         self.deadline.enforce()
         rows, needed = self.preemptor.rows, self.preemptor.needed
         if domain.node is not None:
-            if not self._placer.chain.fits(self.shapes[0], domain.node):
+            if not self.placer.chain.fits(self.shapes[0], domain.node):
                 return None
             self.snapshot.assume(rows[0], domain.node)
             return {rows[0]: domain.node}
@@ -108,19 +93,16 @@ class DryRun:
 
     def _attempts(self) -> Iterator[Callable[[], dict[int, int]]]:
         """Yield the ways to place a preemptor on several nodes; each assumes what it places."""
-        placer, (rows, needed, _, _, nominated, slices) = self._placer, self.preemptor
-        if slices is not None:
-            yield partial(place_slices, placer, slices, needed, self.deadline)
-            return
-        spec = self._semantics is Semantics.KEP
-        enough = needed if spec else None
-        yield partial(placer.place_many, rows, enough=enough, nominated=nominated, deadline=self.deadline)
-        if spec:
-            yield partial(place_packed, placer.chain, rows, needed, self.deadline)
+        placer, preemptor = self.placer, self.preemptor
+        tree, nominated = preemptor.tree, preemptor.nominated
+        if tree is not None:
+            yield partial(place_pods, placer, tree, self._semantics, self.deadline, nominated=nominated)
+        else:
+            yield from attempts(placer, preemptor, self._semantics, self.deadline)
 
     def within(self, domain: Domain) -> AbstractContextManager[None]:
         """Begin a block in which only the nodes of a topology domain are used."""
-        return self._placer.chain.within(domain.nodes)
+        return self.placer.chain.within(domain.nodes)
 
     def try_place(self) -> dict[int, int] | None:
         """Return the placement of `place` on the nodes that filters ask, with nothing assumed."""
@@ -128,12 +110,17 @@ class DryRun:
             return self.place(CLUSTER)
 
     def kinds(self, domain: Domain) -> PodKinds | None:
-        """Return the pods that are to be placed by kind, on the nodes of a domain; None if too many."""
+        """Return the pods that are to be placed by kind, on the nodes of a domain; None if too many.
+
+        None for a tree, whose parts have domains of their own.
+        """
+        if self.preemptor.tree is not None:
+            return None
         within = None
         if domain.node is not None:
             within = np.zeros(len(self.snapshot.alive), np.bool_)
             within[domain.node] = True
-        found = kinds_of(self._placer.chain, self.preemptor.rows, self.preemptor.needed, within)
+        found = kinds_of(self.placer.chain, self.preemptor.rows, self.preemptor.needed, within)
         slices = self.preemptor.slices
         if found is None or slices is None:
             return found
@@ -150,7 +137,7 @@ class DryRun:
         """Return how many pods of a monotone preemptor have room in the cluster."""
         self.deadline.enforce()
         snapshot, shape = self.snapshot, self.shapes[0]
-        nodes = self._placer.chain.static(shape)
+        nodes = self.placer.chain.static(shape)
         at_most: Int64s | None = None
         for name, amount in shape.requests:
             at = snapshot.resource.get(name)
@@ -175,7 +162,7 @@ class DryRun:
 
     def reprieve(self, leads: Rows, placed: dict[int, int]) -> list[int]:
         """Put back in order the units beside which the assumed preemptor still fits; return them."""
-        chain = self._placer.chain
+        chain = self.placer.chain
         neighbours = None if self.plain else Neighbours(chain, placed, self.deadline)
         back = leads[reprieved(self.units, leads, placed, neighbours, self.deadline)]
         self.add_back(back)

@@ -20,7 +20,7 @@ from podium.api.priority import HIGHEST_USER_PRIORITY
 from podium.api.times import LAST_SECOND, written_at
 from podium.cluster.reader import name_of
 from podium.groups.topology import preferred_topology
-from podium.rules.audit.composites import composite_findings
+from podium.rules.audit.trees import unknown_tree_findings
 from podium.schedulerplugin.arrays import Bools, Rows
 from podium.schedulerplugin.preemption.decision import Decision, Obstacles
 from podium.schedulerplugin.preemption.domain import UnitResult
@@ -367,9 +367,9 @@ class Explainer:
         )
 
     def _findings(self) -> Iterator[Finding]:
-        """Yield the problems of the input, once each, and the composite groups that are left out."""
+        """Yield the problems of the input, once each, and the trees that are left out."""
         snapshot, engine = self._snapshot, self._engine
-        yield from composite_findings(self._left_out())
+        yield from unknown_tree_findings(engine.view, self._left_out())
         problems: list[Problem] = [*snapshot.problems(), *engine.budgets.problems()]
         leads = self._leads()
         lower = leads if self._target is None else leads[self._units.priority[leads] < self._target.priority]
@@ -389,10 +389,10 @@ class Explainer:
             )
 
     def _left_out(self) -> Iterator[PodGroup]:
-        """Yield the groups of lower priority that are no victims because of their composite groups."""
+        """Yield the groups of lower priority that are no victims because their trees are unknown."""
         if self._target is None or self._decision.refusals is None:
             return
-        leads = self._units.in_composites(self._target.priority).tolist()
+        leads = self._units.in_unknown_trees(self._target.priority).tolist()
         groups = (self._units.group_of(lead) for lead in leads)
         yield from {key_of(group): group for group in groups if group is not None}.values()
 

@@ -16,9 +16,8 @@ import msgspec
 
 from podium.api.core import Pod, PodDisruptionBudget
 from podium.api.findings import Finding, ObjectRef
-from podium.api.groups import PodGroup
 from podium.api.membership import GroupKey
-from podium.cluster.reader import ClusterReader
+from podium.cluster.reader import Child, ClusterReader
 from podium.schedulerplugin.semantics import Semantics
 
 API_VERSION = "cli.podium.dev/v1"
@@ -59,7 +58,7 @@ class UnitPod(msgspec.Struct, frozen=True):
 
 
 class UnitVerdict(msgspec.Struct, frozen=True, kw_only=True):
-    """A unit of preemption (`kind` Pod or PodGroup) and why it is a victim, or spared.
+    """A unit of preemption (`kind` Pod, PodGroup or CompositePodGroup) and why it is a victim, or spared.
 
     `violatesBudget` says that its eviction would leave a PodDisruptionBudget with too few pods. `reason` is a
     sentence for a person.
@@ -189,7 +188,7 @@ ObjectNamer = Callable[[str, str, str], str]
 NO_UID = "(no UID)"
 _HIDDEN = "The object has an invalid or unsupported value."
 
-_Named = Pod | PodGroup | PodDisruptionBudget
+_Named = Pod | Child | PodDisruptionBudget
 
 
 def full_name(kind: str, namespace: str, name: str) -> str:  # noqa: ARG001 - a ObjectNamer takes it
@@ -245,14 +244,16 @@ class TenantNames:
         return msgspec.structs.replace(placed, pod=self.name("Pod", namespace, name))
 
     def _find(self, kind: str, namespace: str, name: str) -> _Named | None:
-        view = self._view
+        view, key = self._view, (namespace, name)
         match kind:
             case "Pod":
-                return view.pods.get((namespace, name))
+                return view.pods.get(key)
             case "PodGroup":
-                ours = view.groups.get(GroupKey(native=False, namespace=namespace, name=name))
-                return view.groups.get(GroupKey(native=True, namespace=namespace, name=name)) or ours
+                return view.groups.get(GroupKey(True, *key)) or view.groups.get(GroupKey(False, *key))
+            case "CompositePodGroup":
+                native, ours = (GroupKey(each, *key, composite=True) for each in (True, False))
+                return view.composites.get(native) or view.composites.get(ours)
             case "PodDisruptionBudget":
-                return view.budgets.get((namespace, name))
+                return view.budgets.get(key)
             case _:
                 return None

@@ -13,13 +13,14 @@ import numpy as np
 
 from podium.api.core import Namespace, PodDisruptionBudget, PriorityClass
 from podium.api.foreign import PodOwner
-from podium.api.groups import PodGroup
-from podium.api.membership import GroupKey, key_of, membership
+from podium.api.groups import CompositeGroup, DisruptionMode, PodGroup
+from podium.api.membership import GroupKey, key_of, membership, parent_key
 from podium.api.podrequests import LATEST
 from podium.api.schedulable import Schedulable
 from podium.api.storage import VolumeAttachment
-from podium.cluster.reader import ClusterReader, Name, name_of
+from podium.cluster.reader import Child, ClusterReader, Name, name_of
 from podium.groups.topology import spread_topology
+from podium.groups.trees import leaves, lineage, root_key, whole_group
 from podium.schedulerplugin.arrays import Int32s, Rows
 from podium.schedulerplugin.deadline import NEVER, Deadline
 from podium.schedulerplugin.placement import Placer
@@ -27,13 +28,15 @@ from podium.schedulerplugin.preemption.budgets import BudgetIndex
 from podium.schedulerplugin.preemption.choice import Chooser, Chosen
 from podium.schedulerplugin.preemption.decision import DecisionCache
 from podium.schedulerplugin.preemption.domain import DomainPlanner
-from podium.schedulerplugin.preemption.dryrun import DryRun, PreemptorPods
+from podium.schedulerplugin.preemption.dryrun import DryRun
 from podium.schedulerplugin.preemption.harm import Harm, harm
 from podium.schedulerplugin.preemption.intents import Intents, is_leaving, stored_nomination
 from podium.schedulerplugin.preemption.nodes import NodeTable
 from podium.schedulerplugin.preemption.nominations import Nominations
 from podium.schedulerplugin.preemption.protection import daemon_set
 from podium.schedulerplugin.preemption.search import EFFORT
+from podium.schedulerplugin.preemption.target import PlacementTarget, PreemptorPods
+from podium.schedulerplugin.preemption.treeplans import TreePlanner
 from podium.schedulerplugin.preemption.units import GroupIndex, UnitRule, Units, unit_rule
 from podium.schedulerplugin.scores import UPSTREAM
 from podium.schedulerplugin.semantics import Semantics
@@ -107,12 +110,11 @@ class PlanningState:
         self.snapshot.apply(before, after)
         match changed:
             case PodGroup() as group:
-                key = key_of(group)
                 self._note_set(before, after)
-                rows = self._groups.rows.get(key, ())
-                self._touch(rows)
-                for row in rows:
-                    self._nominated.update(row)
+                self._regrouped(self._groups.rows.get(key_of(group), ()))
+                self._touch_tree(before, after)
+            case CompositeGroup():
+                self._touch_tree(before, after)
             case PodDisruptionBudget():
                 self.budgets.apply(_budget(before), _budget(after))
             case PriorityClass():
@@ -146,9 +148,20 @@ class PlanningState:
         group = self.view.groups.get(key) if key is not None and self._grouped else None
         if group is None:
             return own
-        priority = group.priority or 0
+        priority = self.root_of(group).priority or 0
         in_doubt = self.settings.divergence is DivergencePolicy.NO_PREEMPTION
         return min(priority, own) if in_doubt else priority
+
+    def root_of(self, group: Child) -> Child:
+        """Return the root of a group's tree, or the group itself if it is in none."""
+        knows = group.composite and self.settings.semantics.knows_trees
+        return lineage(self.view, group).root if knows else group
+
+    def whole_of(self, group: PodGroup) -> Child | None:
+        """Return the group that is evicted as a whole with a group, None if each pod is a unit."""
+        if group.composite and self.settings.semantics.knows_trees:
+            return whole_group(self.view, group)
+        return group if group.disruption_mode is DisruptionMode.POD_GROUP else None
 
     def units(self, *, for_group: bool, now: int, deadline: Deadline = NEVER) -> tuple[Units, NodeTable]:
         """Return the units of victims for a preemptor (pod or group), and the table of their nodes.
@@ -177,7 +190,8 @@ class PlanningState:
         rule = unit_rule(self.settings.semantics, for_group=preemptor.group)
         units, table = self._units[rule]
         dry_run = DryRun(self.placer, units, preemptor, self.settings.semantics, deadline)
-        planner = DomainPlanner(dry_run, self.budgets, self.settings, now, effort)
+        planner_of = DomainPlanner if preemptor.tree is None else TreePlanner
+        planner = planner_of(dry_run, self.budgets, self.settings, now, effort)
         # The pods that victims would preempt in turn are an estimate.
         recreated = partial(self.chooser, now=now, deadline=deadline, effort=0)
         return Chooser(planner, self.placer, table, self.budgets, recreated=recreated)
@@ -261,13 +275,42 @@ class PlanningState:
             (self._cache.clear_plans if before is None else self._cache.clear)()
         self.snapshot.apply(before, after)
 
-    def spread_peers(self, group: PodGroup) -> list[Rows]:
-        """Return the node rows of each other group in the set of a group."""
+    def spread_peers(self, group: PodGroup) -> tuple[Rows, ...]:
+        """Return the pods (rows) of each other group in the set of a group."""
         name = spread_topology(group)[1]
         peers = self._spread_sets.get((group.ref.namespace, name), set()) - {key_of(group)} if name else ()
-        node = self.snapshot.node
-        rows = (np.fromiter(self._groups.rows.get(key, ()), np.intp) for key in sorted(peers))
-        return [there[there >= 0].astype(np.intp) for there in (node[each] for each in rows)]
+        return tuple(np.array(sorted(self._groups.rows.get(key, ())), np.intp) for key in sorted(peers))
+
+    def with_peers(self, found: PlacementTarget) -> PlacementTarget:
+        """Return a target with the peers of its group, and of the groups of its parts."""
+        peers = self.spread_peers(found.group) if isinstance(found.group, PodGroup) else ()
+        if not peers and not found.parts:
+            return found
+        return found._replace(peers=peers, parts=tuple(map(self.with_peers, found.parts)))
+
+    def _regrouped(self, rows: Iterable[int]) -> None:
+        """Compute again what the group of these pods decides."""
+        self._touch(rows)
+        for row in rows:
+            self._nominated.update(row)
+
+    def _touch_tree(self, *changed: object) -> None:
+        """Compute again what the tree of a group decides that came, changed or is gone."""
+        tops = set[GroupKey]()
+        for group in changed:
+            if isinstance(group, CompositeGroup):
+                # If it is gone, its children have another root than before.
+                tops |= {key_of(group), root_key(self.view, parent_key(group) or key_of(group))}
+            elif isinstance(group, PodGroup) and (above := parent_key(group)) is not None:
+                tops.add(root_key(self.view, above))
+        for top in tops:
+            self._regrouped(self._tree_rows(top))
+
+    def _tree_rows(self, key: GroupKey) -> list[int]:
+        """Return the pods of the groups at and below a group."""
+        return [
+            row for leaf in leaves(self.view, key) for row in sorted(self._groups.rows.get(key_of(leaf), ()))
+        ]
 
     def _note_set(self, before: object, after: object) -> None:
         """Record the set in which a group spreads."""
@@ -299,8 +342,14 @@ class PlanningState:
         left = self._groups.group_of.get(row)
         self._groups.set_group(row, key)
         # One remaining member is enough, because a group is computed as a whole.
-        others = self._groups.rows.get(left, ()) if left is not None and left != key else ()
+        others = self._others(left) if left is not None and left != key else ()
         self._touch((row, *islice(others, 1)))
+
+    def _others(self, key: GroupKey) -> Collection[int]:
+        """Return the pods that may be in one unit with those of a group."""
+        rows, group = self._groups.rows.get(key, ()), self.view.groups.get(key)
+        whole = whole_group(self.view, group) if group is not None and group.composite else None
+        return rows if rows or whole is None else self._tree_rows(key_of(whole))
 
     def _touch(self, rows: Iterable[int]) -> None:
         for units, _ in self._units.values():

@@ -5,8 +5,7 @@ a node. It also protects pods of another scheduler if the administrator says so.
 release, the victims are those of that release's kube-scheduler. But a live scheduler of ours with such
 semantics still spares the pods of the cluster and of its nodes.
 
-The unit of a pod may be a whole composite group under `kep` and 1.37. Plans do not know these units yet, so
-such pods are protected. The other semantics are those of schedulers without composite groups.
+The unit of a pod may be a whole composite group. While such a group is unknown, the pod is protected.
 
 Pods that belong to a node are mirrors of static pods, and pods of DaemonSets. Evicting one is futile: its
 kubelet or its DaemonSet creates it again for the same node, where it competes with the preemptor. But a
@@ -29,13 +28,14 @@ import msgspec
 
 from podium.api.core import MIRROR, PriorityClass
 from podium.api.findings import Finding, ObjectRef
-from podium.api.groups import GROUP_SCHEDULED, INITIALLY_SCHEDULED, PodGroup
+from podium.api.groups import COMPOSITE_INITIALLY_SCHEDULED, GROUP_SCHEDULED, INITIALLY_SCHEDULED, PodGroup
 from podium.api.meta import Condition, OwnerReference, instant
 from podium.api.priority import SYSTEM_CLASSES, UNKNOWN_TOLERATION, PreemptionToleration, resolve, toleration
 from podium.api.reads import Kind
 from podium.api.schedulable import Schedulable
 from podium.api.times import seconds
-from podium.cluster.reader import ClusterReader, group_of
+from podium.cluster.reader import Child, ClusterReader, group_of
+from podium.groups.trees import flaw
 from podium.rules.audit.classes import CLASS_MISSING, class_ref
 from podium.rules.audit.commands import create_class
 from podium.rules.audit.tolerations import unreadable
@@ -154,7 +154,7 @@ def unknown_grant(found: PriorityClass | None, class_name: str) -> str:
     return f"{class_name} has annotations that are no integers ({listed(keys)})" if keys else ""
 
 
-def group_until(granted: Exemption, earliest: int, group: PodGroup) -> int:
+def group_until(granted: Exemption, earliest: int, group: Child) -> int:
     """Return the first second since 1970 at which preemptors of a whole group need not wait.
 
     `earliest` is the earliest of the ends that its members would have as lone pods. The group's own condition
@@ -194,7 +194,8 @@ def scheduled_time_problem(pod: Schedulable) -> Problem | None:
 
 
 def _says_scheduled(condition: Condition) -> bool:
-    return condition.type in (INITIALLY_SCHEDULED, GROUP_SCHEDULED) and condition.status == "True"
+    scheduled = (INITIALLY_SCHEDULED, GROUP_SCHEDULED, COMPOSITE_INITIALLY_SCHEDULED)
+    return condition.type in scheduled and condition.status == "True"
 
 
 def _second(written: str | None) -> int | None:
@@ -213,13 +214,13 @@ def _scheduled(pod: Schedulable) -> int | None:
 
 
 SYSTEM_NAMESPACE = "kube-system"
-# The semantics under which a composite group may be a unit.
-_KNOW_COMPOSITES = (Semantics.KEP, Semantics.V1_37)
 
 
-def in_composite(group: PodGroup | None, settings: Settings) -> bool:
-    """Return whether the pods of a group are protected because it belongs to a composite group."""
-    return group is not None and bool(group.composite) and settings.semantics in _KNOW_COMPOSITES
+def unknown_tree(group: PodGroup | None, settings: Settings, view: ClusterReader) -> str:
+    """Return why the tree of a group is unknown, and so the units of its pods; empty if it is known."""
+    if group is None or not group.composite or settings.semantics is not Semantics.KEP:
+        return ""
+    return flaw(view, group)
 
 
 def protected(pod: Schedulable, settings: Settings, view: ClusterReader) -> str | None:
@@ -227,8 +228,9 @@ def protected(pod: Schedulable, settings: Settings, view: ClusterReader) -> str 
     scheduler = pod.scheduler
     if settings.evict_only not in (None, scheduler):
         return f"it belongs to {scheduler}, and only pods of {settings.evict_only} are evicted"
-    if in_composite(group_of(view, pod), settings):
-        return "its group belongs to a composite group, and Podium does not plan the eviction of these"
+    unknown = unknown_tree(group_of(view, pod), settings, view)
+    if unknown:
+        return f"its group belongs to an unknown tree: {unknown}"
     if settings.semantics is not Semantics.KEP and not settings.spares_system:
         return None
     if pod.metadata.namespace == SYSTEM_NAMESPACE:

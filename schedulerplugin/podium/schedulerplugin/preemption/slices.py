@@ -96,10 +96,14 @@ def _likely(placer: Placer, topology: Topology, rows: Sequence[int], mates: Sequ
 
 def slice_refusals(placer: Placer, wanted: PodSlices, row: int, refusals: Refusals) -> Refusals:
     """Return why a pod of a slice is not placed, though some nodes would take it alone."""
+    return beyond_room(placer, row, refusals, _TOO_NARROW.format(wanted.key, wanted.size))
+
+
+def beyond_room(placer: Placer, row: int, refusals: Refusals, reason: str) -> Refusals:
+    """Return the refusals of a pod, with the reason why the nodes do not take it that would take it alone."""
     chain, shape = placer.chain, placer.snapshot.shape_at(row)
     left = chain.feasible(shape)
     if not left.any():
         return refusals
-    reason = _TOO_NARROW.format(wanted.key, wanted.size)
     listed = [*chain.refused_rows(shape, chain.nodes), (reason, left)]
     return chain.refusals_of(shape, listed)

@@ -37,7 +37,8 @@ class Topology:
     the number of the domain of each node row, -1 for none. `numbers` are by name, in the order of names.
     """
 
-    def __init__(self, snapshot: Snapshot, keys: tuple[str, ...]) -> None:
+    def __init__(self, snapshot: Snapshot, keys: tuple[str, ...], within: Bools | None = None) -> None:
+        """Nodes that are not `within` belong to no domain; None for no limit."""
         self.keys = keys
         *others, last = keys
         self.of, values = snapshot.columns.column(last), snapshot.columns.values(last)
@@ -45,6 +46,8 @@ class Topology:
         for key in others:
             names, self.of = _crossed(snapshot, key, names, self.of)
             self.size = len(names)
+        if within is not None:
+            self.of = np.where(within, self.of, -1).astype(np.int32)
         self.numbers = {name: number for number, name in sorted(names.items(), key=lambda each: each[1])}
         self._names = names
         self.nodes = self.sums(np.ones(len(self.of), np.int64), np.arange(len(self.of)))

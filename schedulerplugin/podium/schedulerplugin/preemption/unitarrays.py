@@ -29,7 +29,7 @@ class UnitArrays:
     - `work_since`: the second since which work would be lost.
     - `uid_order`: a number that orders units by UID.
     - `protected`: whether the unit may never be evicted.
-    - `in_composite`: whether it is protected because its group belongs to a composite group.
+    - `in_unknown_tree`: whether it is protected because a composite group above its group is unknown.
     - `single_member`: whether the unit is a single member of a group that is otherwise evicted as a whole.
     - `exempt_below`, `exempt_until`: preemptors below that priority must wait until that second.
     - `surplus_count`: the number of surplus units of a core.
@@ -47,7 +47,7 @@ class UnitArrays:
         self.work_since: Int64s = np.zeros(0, np.int64)
         self.uid_order: Int64s = np.zeros(0, np.int64)
         self.protected: Bools = np.zeros(0, np.bool_)
-        self.in_composite: Bools = np.zeros(0, np.bool_)
+        self.in_unknown_tree: Bools = np.zeros(0, np.bool_)
         self.single_member: Bools = np.zeros(0, np.bool_)
         self.exempt_below: Int64s = np.zeros(0, np.int64)
         self.exempt_until: Int64s = np.zeros(0, np.int64)
@@ -133,9 +133,9 @@ class UnitArrays:
         """Return for each row whether it leads a unit that a preemptor of that priority may evict."""
         return self.is_lead & (self.priority < priority) & ~self.protected & ~self.exempt(priority, now)
 
-    def in_composites(self, priority: int) -> Rows:
-        """Return the leads of the units of composite groups that a preemptor of that priority outranks."""
-        return np.flatnonzero(self.is_lead & self.in_composite & (self.priority < priority))
+    def in_unknown_trees(self, priority: int) -> Rows:
+        """Return the leads of the units of unknown trees that a preemptor of that priority outranks."""
+        return np.flatnonzero(self.is_lead & self.in_unknown_tree & (self.priority < priority))
 
     def freeing(self, now: int) -> Bools:
         """Return for each row whether its pod is leaving and its room still counts as free."""

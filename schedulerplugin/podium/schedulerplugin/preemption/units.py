@@ -1,6 +1,8 @@
 """Groups running pods into units, the sets of pods that are evicted together; they follow the snapshot.
 
 A unit is one pod, or all running pods of a group that is disrupted as a whole (KEP-5710, "Preemption unit").
+For a group in a tree of composite groups that is the highest one of mode `all`, and the root has the priority
+(KEP-6012).
 A member that may never be evicted is not part of its group's unit: the group goes without it.
 A group may ask to shrink before that (SHRINK). Then the minCount members that started first are its core. The
 core is one unit, and each other member (its surplus) is a unit of its own. The core goes only with all
@@ -20,12 +22,13 @@ from typing import Generic, NamedTuple, TypeVar
 import numpy as np
 
 from podium.api.core import PriorityClass
-from podium.api.groups import PODIUM_GROUP, DisruptionMode, PodGroup
-from podium.api.membership import GroupKey
+from podium.api.groups import PODIUM_GROUP, CompositeGroup, DisruptionMode, PodGroup
+from podium.api.membership import GroupKey, key_of
 from podium.api.priority import resolve
 from podium.api.schedulable import Schedulable
-from podium.cluster.reader import ClusterReader
+from podium.cluster.reader import Child, ClusterReader
 from podium.groups.divergence import measure_divergence
+from podium.groups.trees import leaves, lineage, whole_group
 from podium.schedulerplugin.arrays import Bools, Rows
 from podium.schedulerplugin.deadline import NEVER, Deadline
 from podium.schedulerplugin.preemption.intents import free_until
@@ -34,9 +37,9 @@ from podium.schedulerplugin.preemption.protection import (
     Exemption,
     exemption,
     group_until,
-    in_composite,
     protected,
     scheduled_at,
+    unknown_tree,
 )
 from podium.schedulerplugin.preemption.unitarrays import NO_UNIT, UnitArrays
 from podium.schedulerplugin.progress import NO_CHECKPOINT, checkpoint
@@ -48,6 +51,8 @@ from podium.schedulerplugin.snapshot import Snapshot
 PREEMPTION_CLASS = f"{PODIUM_GROUP}/preemption-priority-class"
 # An annotation on a group of mode PodGroup: "true" lets its members above minCount be evicted one by one.
 SHRINK = f"{PODIUM_GROUP}/shrink-to-min-count"
+# The rank of the unit of a composite group; that of another group is 1, and that of a pod 0.
+_COMPOSITE_RANK = 2
 # The `exempt_below` of a pod that tolerates no preemption.
 NEVER_EXEMPT = -(2**63)
 
@@ -83,7 +88,7 @@ def unit_rule(semantics: Semantics, *, for_group: bool) -> UnitRule:
 
 
 def preemption_priority_of(
-    group: PodGroup, lowest: int, settings: Settings, classes: Mapping[str, PriorityClass]
+    group: Child, lowest: int, settings: Settings, classes: Mapping[str, PriorityClass]
 ) -> int:
     """Return the priority that a preemptor of a group must exceed, if the rule protects units.
 
@@ -170,15 +175,16 @@ class Units(UnitArrays):
 
     def object_of(self, lead: int) -> tuple[str, str, str]:
         """Return kind, namespace and name of a unit."""
-        key = self._groups.group_of.get(lead)
-        if (
-            key is not None
-            and not self.single_member.item(lead)
-            and self._evicted_as_whole(self._view.groups.get(key))
-        ):
-            return "PodGroup", key.namespace, key.name
+        whole = self.whole_of(lead)
+        if whole is not None:
+            return whole.ref.kind, whole.ref.namespace, whole.ref.name
         metadata = self.snapshot.pod_at(lead).metadata
         return "Pod", metadata.namespace or "", metadata.name or ""
+
+    def whole_of(self, lead: int) -> Child | None:
+        """Return the group that is evicted with a unit, None for the unit of a pod."""
+        group = self.group_of(lead)
+        return None if group is None or self.single_member.item(lead) else self._whole(group)
 
     def group_of(self, row: int) -> PodGroup | None:
         """Return the group that a pod is a member of, if it exists and the rule knows groups."""
@@ -188,8 +194,9 @@ class Units(UnitArrays):
     def class_name(self, row: int) -> str:
         """Return the class that a pod counts as: its group's, if the rule knows groups; empty for none."""
         group = self.group_of(row)
-        pod = self.snapshot.pod_at(row)
-        return group.priority_class_name if group is not None else pod.spec.priorityClassName or ""
+        if group is not None:
+            return self._root(group).priority_class_name
+        return self.snapshot.pod_at(row).spec.priorityClassName or ""
 
     def class_names(self, leads: Rows) -> list[str]:
         """Return the classes that units count as."""
@@ -227,25 +234,41 @@ class Units(UnitArrays):
         while changed:
             deadline.enforce()
             row = changed.pop()
-            key = self._groups.group_of.get(row)
-            group = None if key is None else self._view.groups.get(key)
+            group = self.group_of(row)
             refreshed.add(row)
-            if key is None or group is None:
+            if group is None:
                 self._compute(row, None, None)
             else:
-                rows = self._groups.rows[key]
-                self._compute_group(key, group, rows)
+                rows = self._compute_group(group)
                 changed -= rows
                 refreshed |= rows
         self._refreshed = set()
         return frozenset(refreshed)
 
-    def _compute_group(self, key: GroupKey, group: PodGroup, rows: set[int]) -> None:
-        priority = self._group_priority(key, group)
+    def _compute_group(self, group: PodGroup) -> set[int]:
+        """Compute the units of a group, and of the groups that are evicted with it; return their pods."""
+        whole = self._whole(group)
+        if not isinstance(whole, CompositeGroup):
+            rows = self._groups.rows[key_of(group)]
+            self._compute_members(group, rows, whole)
+        else:
+            rows = set()
+            for leaf in leaves(self._view, key_of(whole)):
+                members = self._groups.rows.get(key_of(leaf), set())
+                self._compute_members(leaf, members, whole)
+                rows |= members
+        if whole is not None:
+            self._unite(whole, rows)
+        return rows
+
+    def _compute_members(self, group: PodGroup, rows: set[int], whole: Child | None) -> None:
+        """Compute the attributes of the pods of a group, each as a unit of its own."""
+        priority = self._group_priority(group)
         for row in rows:
-            self._compute(row, group, priority)
-        if not self._evicted_as_whole(group):
-            return
+            self._compute(row, group, priority, whole)
+
+    def _unite(self, group: Child, rows: set[int]) -> None:
+        """Make the running pods of a group, or of a tree, one unit."""
         # By name, because no decision may depend on the order in which pods were read.
         running = sorted((row for row in rows if self.lead.item(row) != NO_UNIT), key=self._name)
         if not running:
@@ -256,7 +279,7 @@ class Units(UnitArrays):
         if kept.any() and not kept.all():
             self.single_member[members[kept]] = True
             members = members[~kept]
-        tolerates = self.exemption_of(group.priority_class_name) if self.rule.protects else None
+        tolerates = self.exemption_of(self._root(group).priority_class_name) if self.rule.protects else None
         if tolerates is not None:
             self.exempt_until[members] = group_until(tolerates, int(self.exempt_until[members].min()), group)
         self.protected[members] = self.protected[members].any()
@@ -276,22 +299,24 @@ class Units(UnitArrays):
             self.core[surplus] = first
             self.surplus_count[first] = len(surplus)
 
-    def _shrinkable(self, group: PodGroup, members: Rows, kept: int) -> Rows:
+    def _shrinkable(self, group: Child, members: Rows, kept: int) -> Rows:
         """Return the members that a group asks to lose one by one; `kept` others stay in any case."""
         asks = self.rule.protects and (group.metadata.annotations or {}).get(SHRINK) == "true"
-        if not asks or group.min_count is None:
+        if not asks or isinstance(group, CompositeGroup) or group.min_count is None:
             return members[:0]
         by_start = members[np.argsort(self.start[members], kind="stable")]
         return by_start[max(group.min_count - kept, 1) :]
 
-    def _compute(self, row: int, group: PodGroup | None, group_priority: int | None) -> None:
-        """Compute the attributes of a pod as a unit of its own."""
+    def _compute(
+        self, row: int, group: PodGroup | None, priority: int | None, whole: Child | None = None
+    ) -> None:
+        """Compute the attributes of a pod as a unit of its own; those of a `whole` are united later."""
         snapshot, rule = self.snapshot, self.rule
         self._members.pop(row, None)
         self._surplus.pop(row, None)
         pod = snapshot.pods[row]
         self.lead[row] = self.node[row] = self.core[row] = NO_UNIT
-        self.leaving[row] = self.single_member[row] = self.in_composite[row] = False
+        self.leaving[row] = self.single_member[row] = self.in_unknown_tree[row] = False
         self.surplus_count[row] = 0
         if pod is None:
             return
@@ -303,11 +328,10 @@ class Units(UnitArrays):
         if at < 0 or (leaving and rule.protects):
             return
         self.node[row] = at
-        whole = self._evicted_as_whole(group)
-        own = group_priority is None or not (whole or rule.member_priority)
+        own = priority is None or not (whole or rule.member_priority)
         self.lead[row] = row
-        self.priority[row] = (pod.spec.priority if own else group_priority) or 0
-        self.rank[row] = group is not None and (whole or rule.member_rank)
+        self.priority[row] = (pod.spec.priority if own else priority) or 0
+        self.rank[row] = _rank(rule, group, whole)
         self.size[row] = 1
         self.start[row] = snapshot.start.item(row)
         saved = checkpoint(pod.metadata)
@@ -318,7 +342,7 @@ class Units(UnitArrays):
         name = self.class_name(row)
         self._class_of[row] = self._class_ids.setdefault(name, len(self._class_ids))
         self.protected[row] = bool(self._why_protected(row))
-        self.in_composite[row] = in_composite(group, self._settings)
+        self.in_unknown_tree[row] = bool(unknown_tree(group, self._settings, self._view))
         if rule.protects:
             tolerates = self.exemption_of(name)
             self.exempt_below[row] = NEVER_EXEMPT if tolerates is None else tolerates.minimum
@@ -333,16 +357,33 @@ class Units(UnitArrays):
             return "its binding is on the way"
         return why or ""
 
-    def _group_priority(self, key: GroupKey, group: PodGroup) -> int:
+    def _group_priority(self, group: PodGroup) -> int:
+        """Return the priority at which the pods of a group count."""
+        root = self._root(group)
+        priority = root.priority or 0
         if not self.rule.protects:
-            return group.priority or 0
-        settings, lowest = self._settings, group.priority or 0
+            return priority
+        settings, lowest = self._settings, priority
         if settings.divergence is DivergencePolicy.NO_PREEMPTION:
-            lowest = measure_divergence(group, self._view.members(key).values()).priority.lowest
-        return preemption_priority_of(group, lowest, settings, self._view.classes)
+            members = self._view.members(key_of(group)).values()
+            lowest = min(lowest, measure_divergence(group, members).priority.lowest)
+        return preemption_priority_of(root, lowest, settings, self._view.classes)
 
-    def _evicted_as_whole(self, group: PodGroup | None) -> bool:
-        return self.rule.grouped and group is not None and group.disruption_mode is DisruptionMode.POD_GROUP
+    def _root(self, group: Child) -> Child:
+        """Return the root of a group's tree, or the group itself."""
+        return (
+            lineage(self._view, group).root
+            if group.composite and self._settings.semantics.knows_trees
+            else group
+        )
+
+    def _whole(self, group: PodGroup) -> Child | None:
+        """Return the group that is evicted as a whole with a group, None if each pod is a unit."""
+        if not self.rule.grouped:
+            return None
+        if group.composite and self._settings.semantics.knows_trees:
+            return whole_group(self._view, group)
+        return group if group.disruption_mode is DisruptionMode.POD_GROUP else None
 
     def _name(self, row: int) -> str:
         return self.snapshot.pod_at(row).metadata.name or ""
@@ -357,10 +398,17 @@ class Units(UnitArrays):
         return np.array(result, np.intp)
 
     def _identity(self, lead: int) -> tuple[str, str, str]:
-        kind, namespace, name = self.object_of(lead)
-        group = self.group_of(lead) if kind == "PodGroup" else None
-        uid = group.metadata.uid if group is not None else self.snapshot.uids[lead]
+        _, namespace, name = self.object_of(lead)
+        whole = self.whole_of(lead)
+        uid = whole.metadata.uid if whole is not None else self.snapshot.uids[lead]
         return uid or "", namespace, name
+
+
+def _rank(rule: UnitRule, group: PodGroup | None, whole: Child | None) -> int:
+    """Return the rank of a member of a group, which is evicted with `whole`; 0 for a pod in none."""
+    if isinstance(whole, CompositeGroup):
+        return _COMPOSITE_RANK
+    return int(group is not None and (whole is not None or rule.member_rank))
 
 
 def _sortable(uid: str) -> int:

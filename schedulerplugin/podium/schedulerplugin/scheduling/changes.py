@@ -7,12 +7,13 @@ entries it could help is computed later, once for many changes.
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import Any
 
 import numpy as np
 
 from podium.api.core import Namespace, Pod, PodDisruptionBudget, PriorityClass
-from podium.api.groups import DisruptionMode, PodGroup
-from podium.api.membership import GroupKey, key_of
+from podium.api.groups import CompositeGroup, DisruptionMode, PodGroup
+from podium.api.membership import GroupKey, key_of, parent_key
 from podium.api.podrequests import resized
 from podium.api.schedulable import Schedulable, SchedulableNode
 from podium.api.storage import (
@@ -24,9 +25,10 @@ from podium.api.storage import (
     StorageClass,
     VolumeAttachment,
 )
-from podium.cluster.reader import Name, group_of
+from podium.cluster.reader import Child, Name, group_of, name_of
 from podium.cluster.state import Readable
 from podium.groups.divergence import reported
+from podium.groups.trees import group_at, members_below
 from podium.schedulerplugin.features import declared
 from podium.schedulerplugin.overlay import PENDING
 from podium.schedulerplugin.preemption.protection import exemption, protected
@@ -81,9 +83,9 @@ class Changes:
                 self._pod(_as_pod(before), _as_pod(after))
             case SchedulableNode():
                 self._node(before, after)
-            case PodGroup() as group:
+            case PodGroup() | CompositeGroup():
                 if not _same_group(before, after):
-                    self._group(key_of(group))
+                    self._group(before, after)
             case PersistentVolumeClaim() | PersistentVolume() | StorageClass():
                 self._hints.note_volumes()
                 self.gated = True
@@ -154,8 +156,9 @@ class Changes:
         found = self._engine.view.pods.get(pod)
         group = group_of(self._engine.view, found) if found is not None else None
         if group is not None:
-            self._group_of_bind[pod] = key_of(group)
-            self._groups_in_flight[key_of(group)] += 1
+            key = key_of(self._engine.whole_of(group) or group)
+            self._group_of_bind[pod] = key
+            self._groups_in_flight[key] += 1
         self.count_on(pod, node)
 
     def bind_failed(self, pod: Name, node: str) -> None:
@@ -213,8 +216,9 @@ class Changes:
     def _member(self, pod: Schedulable) -> None:
         """Record a change of an unbound pod: the preemptors that its group withstands may depend on it."""
         group = None if _is_bound(pod) else group_of(self._engine.view, pod)
-        if group is not None and (pod.spec.priority or 0) < (group.priority or 0):
-            members = self._engine.view.members(key_of(group)).values()
+        root = None if group is None else self._engine.root_of(group)
+        if root is not None and (pod.spec.priority or 0) < (root.priority or 0):
+            members = members_below(self._engine.view, key_of(root))
             if any(each.spec.nodeName for each in members):
                 self._hints.note_rules()
 
@@ -247,7 +251,7 @@ class Changes:
             self._groups_in_flight[key] -= 1
             if not self._groups_in_flight[key]:
                 del self._groups_in_flight[key]
-                if _is_whole(self._engine.view.groups.get(key)):
+                if _is_whole(group_at(self._engine.view, key)):
                     self._whole_settled(key)
         return self._binding.pop(pod, None) is not None
 
@@ -257,18 +261,19 @@ class Changes:
         A group that is evicted as a whole is no victim while a bind of a member is in flight.
         """
         row_of, node = self._engine.snapshot.pod_row, self._engine.snapshot.node
-        members = self._engine.view.members(key)
-        rows = (row_of.get((key.namespace, name)) for name in members)
+        members = list(members_below(self._engine.view, key))
+        rows = (row_of.get(name_of(pod)) for pod in members)
         nodes = {node.item(row) for row in rows if row is not None} - {PENDING}
         if nodes:
-            lowest = _lowest(self._engine, next(iter(members.values())))
+            lowest = _lowest(self._engine, members[0])
             for each in nodes:
                 self._hints.note_victim(each, lowest)
 
     def _survived(self, pod: Schedulable, row: int | None = None) -> int | None:
         """Return what `survived_priority` does; a group with a bind in flight survives every preemptor."""
         group = group_of(self._engine.view, pod)
-        if group is not None and _is_whole(group) and key_of(group) in self._groups_in_flight:
+        whole = None if group is None else self._engine.whole_of(group)
+        if whole is not None and key_of(whole) in self._groups_in_flight:
             return None
         return survived_priority(self._engine, pod, row)
 
@@ -306,17 +311,26 @@ class Changes:
             self.rejected.append(after)
             self.touched.add(self._entry_pods.key(after))
 
-    def _group(self, key: GroupKey) -> None:
+    def _group(self, *changed: Readable | None) -> None:
         """Record a group that changed: its pods wait for it, or run and may be evicted now.
 
-        Its pods with reserved nodes may hold them at a lower priority, against fewer other pods.
+        Its pods with reserved nodes may hold them at a lower priority, against fewer other pods. The same is
+        true of the pods of its tree, and those of the trees that it joined or left.
         """
-        self.touched.add(key)
-        pods, rows = self._engine.view.members(key), self._engine.snapshot.pod_row
-        if any(pod.spec.nodeName for pod in pods.values()):
-            self._hints.note_rules()
-        for name in pods:
-            row = rows.get((key.namespace, name))
+        entries = set[GroupKey]()
+        for group in changed:
+            if isinstance(group, PodGroup | CompositeGroup):
+                entries |= {key_of(group), *map(self._entry_pods.entry_of, (key_of(group), *_parent(group)))}
+        self.touched |= entries
+        for entry in entries:
+            self._members_changed(entry)
+
+    def _members_changed(self, key: GroupKey) -> None:
+        rows = self._engine.snapshot.pod_row
+        for pod in members_below(self._engine.view, key):
+            if pod.spec.nodeName:
+                self._hints.note_rules()
+            row = rows.get(name_of(pod))
             if row is not None and (held := self._engine.nomination(row)):
                 self._room(held, None)
 
@@ -367,7 +381,12 @@ class Changes:
                 self.count_on(pod, name)
 
 
-def _is_whole(group: PodGroup | None) -> bool:
+def _parent(group: Child) -> tuple[GroupKey, ...]:
+    parent = parent_key(group)
+    return () if parent is None else (parent,)
+
+
+def _is_whole(group: Child | None) -> bool:
     """Return whether the members of a group are evicted all together."""
     return group is not None and group.disruption_mode is DisruptionMode.POD_GROUP
 
@@ -377,8 +396,9 @@ def _lowest(engine: LiveEngine, pod: Pod) -> int:
     group = group_of(engine.view, pod)
     if group is None:
         return pod.spec.priority or 0
-    members = engine.view.members(key_of(group))
-    return min(group.priority or 0, *(each.spec.priority or 0 for each in members.values()))
+    root = engine.root_of(group)
+    pods = members_below(engine.view, key_of(root))
+    return min(root.priority or 0, *(each.spec.priority or 0 for each in pods))
 
 
 def survived_priority(engine: LiveEngine, pod: Schedulable, row: int | None = None) -> int | None:
@@ -388,7 +408,8 @@ def survived_priority(engine: LiveEngine, pod: Schedulable, row: int | None = No
     it is known whether a budget protected it.
     """
     view, settings = engine.view, engine.settings
-    group = group_of(engine.view, pod)
+    member_of = group_of(view, pod)
+    group = None if member_of is None else engine.root_of(member_of)
     class_name = (pod.spec.priorityClassName if group is None else group.priority_class_name) or ""
     strict = settings.budgets is Budgets.STRICT
     if strict and row is not None and group is None:
@@ -437,18 +458,21 @@ def _says_the_same(before: Schedulable | None, after: Schedulable | None) -> boo
 
 def _same_group(before: Readable | None, after: Readable | None) -> bool:
     """Return whether nothing of a group changed but its status, and not the priority its status reports."""
-    if not isinstance(before, PodGroup) or not isinstance(after, PodGroup):
-        return False
-    was, now = before.metadata, after.metadata
-    return (
-        was.uid == now.uid
-        and was.annotations == now.annotations
-        and (before.min_count, before.disruption_mode, before.priority, before.priority_class_name)
-        == (after.min_count, after.disruption_mode, after.priority, after.priority_class_name)
-        and (before.preemption_policy, before.topology, before.demands)
-        == (after.preemption_policy, after.topology, after.demands)
-        and reported(before) == reported(after)
+    if isinstance(before, PodGroup | CompositeGroup) and isinstance(after, PodGroup | CompositeGroup):
+        return _facts(before) == _facts(after)
+    return False
+
+
+def _facts(group: Child) -> tuple[Any, ...]:
+    """Return what decides when and where the pods of a group may be scheduled, or evicted."""
+    metadata = group.metadata
+    facts = (
+        *(metadata.uid, metadata.annotations, group.disruption_mode, group.priority),
+        *(group.priority_class_name, group.preemption_policy, group.topology, group.composite),
     )
+    if isinstance(group, CompositeGroup):
+        return *facts, group.min_group_count
+    return *facts, group.min_count, group.demands, reported(group)
 
 
 def _same_node(before: Readable | None, after: SchedulableNode) -> bool:

@@ -11,15 +11,19 @@ from podium.api.membership import GroupKey
 from podium.cluster.reader import Name
 from podium.schedulerplugin.volumes.ledger import ClaimPlan
 
-# An entry, which is scheduled as one: a lone pod, or a group with all its pods.
+# An entry, which is scheduled as one: a lone pod, or a group or tree of groups with all its pods.
 Key = Name | GroupKey
 _GROUPS = {True: NATIVE_GROUP, False: PODIUM_GROUP}
+_KINDS = {True: "compositepodgroup", False: "podgroup"}
 
 
 def entry_name(key: Key) -> str:
-    """Return the name of an entry: `pod/NAMESPACE/NAME`, or `podgroup.APIGROUP/NAMESPACE/NAME`."""
+    """Return the name of an entry: `pod/NAMESPACE/NAME`, or `podgroup.APIGROUP/NAMESPACE/NAME`.
+
+    A tree has the name of its root: `compositepodgroup.APIGROUP/NAMESPACE/NAME`.
+    """
     if isinstance(key, GroupKey):
-        return f"podgroup.{_GROUPS[key.native]}/{key.namespace}/{key.name}"
+        return f"{_KINDS[key.composite]}.{_GROUPS[key.native]}/{key.namespace}/{key.name}"
     return "/".join(("pod", *key))
 
 
@@ -31,8 +35,8 @@ def entry_of(name: str) -> Key | None:
         return None
     if kind == "pod":
         return namespace, own
-    native = next((native for native, group in _GROUPS.items() if kind == f"podgroup.{group}"), None)
-    return None if native is None else GroupKey(native, namespace, own)
+    keys = (GroupKey(native, namespace, own, composite) for native in _GROUPS for composite in _KINDS)
+    return next((key for key in keys if entry_name(key) == name), None)
 
 
 class Moment(NamedTuple):
@@ -79,7 +83,10 @@ class ReleaseClaims(NamedTuple):
 
 
 class Preemptor(NamedTuple):
-    """The pod or group that needs room; `kind` is `pod` or `podgroup`, as in kube-scheduler's messages."""
+    """The pod or group that needs room.
+
+    `kind` is `pod`, `podgroup` or `compositepodgroup`, as in kube-scheduler's messages.
+    """
 
     kind: str
     namespace: str
@@ -89,7 +96,7 @@ class Preemptor(NamedTuple):
 
 
 class Unit(NamedTuple):
-    """Pods that are evicted together: `kind` is Pod or PodGroup, `pods` its members to be deleted."""
+    """Pods that are evicted together: `kind` is that of a pod or group, `pods` its members to be deleted."""
 
     kind: str
     namespace: str

@@ -1,16 +1,18 @@
 """Answers which pods an entry of the queue has, which of them wait, and its priority and age.
 
-A lone pod is an entry, and a group is one with all its pods, even before the group exists. The answers come
-from the cluster and from decisions that are not written yet: an assumed pod does not wait.
+A lone pod is an entry, and a group is one with all its pods, even before the group exists. A tree of groups
+is the entry of its root. The answers come from the cluster and from decisions that are not written yet: an
+assumed pod does not wait.
 """
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
-from podium.api.membership import GroupKey, membership
+from podium.api.membership import GroupKey, key_of, membership
 from podium.api.meta import instant
 from podium.api.schedulable import Schedulable
 from podium.cluster.reader import Name
 from podium.errors import PodiumError
+from podium.groups.trees import group_at, members_below, root_key, tree
 from podium.schedulerplugin.preemption.target import PlacementTarget, Unplaceable
 from podium.schedulerplugin.scheduling.effects import Evict, Key, PodRef
 from podium.schedulerplugin.scheduling.live_engine import LiveEngine
@@ -29,9 +31,14 @@ class EntryPods:
         return pod.scheduler == self._scheduler
 
     def key(self, pod: Schedulable) -> Key:
-        """Return the entry of a pod: its group's, or its own."""
+        """Return the entry of a pod: its tree's, its group's, or its own."""
         found = membership(pod, native_served=self._engine.view.native_served)
-        return found if found is not None else pod_ref(pod).key
+        return self.entry_of(found) if found is not None else pod_ref(pod).key
+
+    def entry_of(self, key: GroupKey) -> GroupKey:
+        """Return the entry of a group: its root's."""
+        knows = self._engine.settings.semantics.knows_trees
+        return root_key(self._engine.view, key) if knows else key
 
     def keys(self, rows: Iterable[int]) -> set[Key]:
         """Return the entries of those pods (rows) that are ours."""
@@ -41,7 +48,7 @@ class EntryPods:
     def pods(self, key: Key) -> Iterable[Schedulable]:
         """Return the pods of an entry, bound and finished ones included."""
         view = self._engine.view
-        found = view.members(key).values() if isinstance(key, GroupKey) else (view.pods.get(key),)
+        found = members_below(view, key) if isinstance(key, GroupKey) else (view.pods.get(key),)
         # A lone pod may have been recreated as a member of a group.
         return (pod for pod in found if isinstance(pod, Schedulable) and self.key(pod) == key)
 
@@ -69,21 +76,41 @@ class EntryPods:
             return None
         try:
             # If the group does not exist, its members tell what they wait for.
-            exists = not isinstance(key, GroupKey) or key in self._engine.view.groups
+            exists = not isinstance(key, GroupKey) or key.composite or key in self._engine.view.groups
             return self._engine.placement_target(key if exists else pod_ref(waiting).key)
         except PodiumError:
             return None
 
-    def satisfied(self, key: GroupKey) -> bool:
-        """Return whether at least minCount members of a group have a node or are assumed on one."""
-        group = self._engine.view.groups.get(key)
+    def satisfied(self, key: GroupKey) -> list[GroupKey]:
+        """Return the groups of an entry that have enough pods on a node or assumed on one.
+
+        A PodGroup needs minCount of its members, a composite group minGroupCount of its children. If the root
+        has too few, there are none.
+        """
+        view, knows = self._engine.view, self._engine.settings.semantics.knows_trees
+        groups = [key_of(each) for each in tree(view, key)] if knows and key.composite else [key]
+        found: dict[GroupKey, None] = {}
+        # Children come after their parents.
+        for each in reversed(groups):
+            if self._is_satisfied(each, found):
+                found[each] = None
+        return list(found) if key in found else []
+
+    def _is_satisfied(self, key: GroupKey, below: Collection[GroupKey]) -> bool:
+        view = self._engine.view
+        if key.composite:
+            root = view.composites.get(key)
+            least = 1 if root is None or root.min_group_count is None else root.min_group_count
+            return sum(child in below for child in view.children.get(key, ())) >= least
+        group = view.groups.get(key)
         least = 1 if group is None or group.min_count is None else group.min_count
-        return sum(not pod.finished and not self.waits(pod) for pod in self.pods(key)) >= least
+        members = (pod for pod in view.members(key).values() if isinstance(pod, Schedulable))
+        return sum(not pod.finished and not self.waits(pod) for pod in members) >= least
 
     def since(self, key: Key) -> float:
         """Return when an entry began to wait, in seconds since 1970: when its group or pod was created."""
         view = self._engine.view
-        obj = view.groups.get(key) if isinstance(key, GroupKey) else view.pods.get(key)
+        obj = group_at(view, key) if isinstance(key, GroupKey) else view.pods.get(key)
         if obj is None:
             obj = next(iter(self.pods(key)), None)
         written = obj.metadata.creationTimestamp if obj is not None else None

@@ -13,9 +13,9 @@ from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from podium.api.core import Pod
-from podium.api.groups import PodGroup
 from podium.api.meta import ObjectMeta
-from podium.cluster.reader import ClusterReader, group_of
+from podium.cluster.reader import Child, ClusterReader, group_of
+from podium.groups.trees import lineage
 
 _WINDOW_SECONDS: Final = 1800.0
 _FIRST_HOLD_SECONDS: Final = 60.0
@@ -143,19 +143,22 @@ class Evictions:
             del self._evicted[by]
 
 
-def identity_of(pod: Pod, group: PodGroup | None) -> Identity:
+def identity_of(pod: Pod, group: Child | None) -> Identity:
     """Return the workload of a pod: its group's, if it is in one that exists."""
     return identity_of_group(group) if group is not None else _identity("Pod", pod.metadata)
 
 
 def workload_of(view: ClusterReader, pod: Pod | None) -> Identity | None:
-    """Return the workload of a pod in a cluster; None for no pod."""
-    return None if pod is None else identity_of(pod, group_of(view, pod))
+    """Return the workload of a pod in a cluster: its tree's or group's, if it has one; None for no pod."""
+    if pod is None:
+        return None
+    group = group_of(view, pod)
+    return identity_of(pod, None if group is None else lineage(view, group).root)
 
 
-def identity_of_group(group: PodGroup) -> Identity:
-    """Return the workload of a group."""
-    return _identity("PodGroup", group.metadata)
+def identity_of_group(group: Child) -> Identity:
+    """Return the workload of a group, or of the root of a tree."""
+    return _identity(group.ref.kind, group.metadata)
 
 
 def _identity(kind: str, metadata: ObjectMeta) -> Identity:

@@ -27,10 +27,11 @@ import msgspec
 
 from podium.api import durations
 from podium.api.core import PriorityClass
-from podium.api.groups import PODIUM_GROUP, PodGroup
+from podium.api.groups import PODIUM_GROUP
 from podium.api.meta import instant
 from podium.api.schedulable import Schedulable
 from podium.api.times import seconds, written
+from podium.cluster.reader import Child
 from podium.schedulerplugin.preemption.decision import Decision
 from podium.schedulerplugin.preemption.intents import free_until
 from podium.schedulerplugin.preemption.protection import FOREVER
@@ -64,7 +65,7 @@ class Delay(NamedTuple):
     problem: str = ""
 
 
-def preemption_delay(group: PodGroup | None, found: PriorityClass | None) -> Delay:
+def preemption_delay(group: Child | None, found: PriorityClass | None) -> Delay:
     """Return the longer of the delays in the annotations of a group and of the preemptor's class.
 
     An annotation that cannot be read is ignored.

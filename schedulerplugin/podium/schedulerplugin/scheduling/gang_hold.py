@@ -21,6 +21,7 @@ from itertools import islice
 
 import numpy as np
 
+from podium.api.groups import PodGroup
 from podium.api.times import written
 from podium.schedulerplugin.arrays import Bools
 from podium.schedulerplugin.deadline import Deadline, DecisionTimeoutError
@@ -157,7 +158,7 @@ class GangHold:
         return (
             self._live().gang_hold_seconds > 0
             and engine.settings.semantics is Semantics.KEP
-            and group is not None
+            and isinstance(group, PodGroup)
             and group.min_count is not None
             # The room that comes free may be in another domain than the next.
             and not (group.topology or wanted.slices)

@@ -24,10 +24,9 @@ from podium.schedulerplugin.deadline import NEVER, Deadline
 from podium.schedulerplugin.engine import Engine
 from podium.schedulerplugin.preemption.decision import Decision
 from podium.schedulerplugin.preemption.domainsearch import DomainSearch
-from podium.schedulerplugin.preemption.dryrun import PreemptorPods
 from podium.schedulerplugin.preemption.intents import Intents
-from podium.schedulerplugin.preemption.slices import place_members
-from podium.schedulerplugin.preemption.target import PlacementTarget, Unplaceable
+from podium.schedulerplugin.preemption.parts import place_pods
+from podium.schedulerplugin.preemption.target import PlacementTarget, PreemptorPods, Unplaceable
 from podium.schedulerplugin.scheduling.effects import PodRef
 from podium.schedulerplugin.settings import Settings
 from podium.schedulerplugin.shapes import Shape
@@ -117,7 +116,7 @@ class LiveEngine(Engine):
 
     def _place_needed(self, found: PlacementTarget, deadline: Deadline) -> dict[int, int] | None:
         with self.snapshot.trial():
-            placed = place_members(self.placer, found, deadline)
+            placed = place_pods(self.placer, found, self.settings.semantics, deadline)
         return placed if len(placed) >= found.needed else None
 
     def room_for(

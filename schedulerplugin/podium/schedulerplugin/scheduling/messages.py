@@ -26,8 +26,9 @@ from podium.api.groups import GROUP_SCHEDULED, INITIALLY_SCHEDULED, NATIVE_GROUP
 from podium.api.membership import GroupKey
 from podium.api.meta import Condition, ObjectMeta, timed
 from podium.api.schedulable import Schedulable
-from podium.cluster.reader import ClusterReader
+from podium.cluster.reader import Child, ClusterReader
 from podium.groups.topology import not_preferred, straddling
+from podium.groups.trees import group_at
 from podium.rules.conditions import MAX_MESSAGE
 from podium.schedulerplugin.preemption.decision import Decision
 from podium.schedulerplugin.preemption.intents import BY_SCHEDULER, DISRUPTION_TARGET
@@ -140,12 +141,13 @@ def ours(group: PodGroup) -> tuple[Condition, ...]:
     return tuple(condition for condition in group.conditions if condition.type in kinds)
 
 
-def group_of(view: ClusterReader, unit: Unit) -> PodGroup | None:
+def group_of(view: ClusterReader, unit: Unit) -> Child | None:
     """Return the group of a unit, None if the unit is a pod or the group is gone."""
-    if unit.kind != "PodGroup":
+    if unit.kind == "Pod":
         return None
     for native in (True, False):
-        group = view.groups.get(GroupKey(native, unit.namespace, unit.name))
+        composite = unit.kind == "CompositePodGroup"
+        group = group_at(view, GroupKey(native, unit.namespace, unit.name, composite))
         if group is not None and group.metadata.uid == unit.uid:
             return group
     return None
@@ -194,7 +196,7 @@ def awaiting(decision: Decision) -> str:
 
 def victim_count(evict: Evict) -> str:
     """Return the number of victims, in words."""
-    groups = sum(unit.kind == "PodGroup" for unit in evict.units)
+    groups = sum(unit.kind != "Pod" for unit in evict.units)
     pods = count(len(evict.victims), "pod")
     return pods if not groups else f"{pods}, {count(groups, 'whole group')} among them,"
 

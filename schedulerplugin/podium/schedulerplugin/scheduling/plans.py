@@ -57,7 +57,8 @@ def preemptor(engine: Engine, wanted: PlacementTarget) -> Preemptor:
     group = wanted.group
     if group is not None:
         ref = group.ref
-        return Preemptor("podgroup", ref.namespace, ref.name, group.metadata.uid or "", wanted.priority)
+        uid = group.metadata.uid or ""
+        return Preemptor(ref.kind.lower(), ref.namespace, ref.name, uid, wanted.priority)
     pod = ref_at(engine, wanted.rows[0])
     return Preemptor("pod", pod.namespace, pod.name, pod.uid, wanted.priority)
 
@@ -102,6 +103,6 @@ def waiting(
 def _unit(engine: Engine, units: Units, lead: int) -> Unit:
     kind, namespace, name = units.object_of(lead)
     pods = tuple(ref_at(engine, row) for row in units.members(lead).tolist())
-    group = units.group_of(lead) if kind == "PodGroup" else None
-    uid = pods[0].uid if group is None else group.metadata.uid or ""
+    whole = units.whole_of(lead)
+    uid = pods[0].uid if whole is None else whole.metadata.uid or ""
     return Unit(kind, namespace, name, uid, units.priority.item(lead), pods)

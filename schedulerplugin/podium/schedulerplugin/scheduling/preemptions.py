@@ -28,6 +28,7 @@ not pass is withdrawn, and planning starts from nothing.
 
 import re
 from collections.abc import Iterable, Iterator
+from operator import itemgetter
 from typing import NamedTuple
 
 import numpy as np
@@ -36,8 +37,9 @@ from podium.api.membership import GroupKey
 from podium.api.meta import Condition
 from podium.api.schedulable import Schedulable
 from podium.api.times import seconds
-from podium.cluster.reader import ClusterReader
+from podium.cluster.reader import Child, ClusterReader, name_of
 from podium.errors import PodiumError
+from podium.groups.trees import members_below
 from podium.schedulerplugin.preemption.intents import (
     DISRUPTION_TARGET,
     LONGEST_GRACE_SECONDS,
@@ -290,7 +292,9 @@ def _marked_groups(engine: LiveEngine, scheduler: str) -> Iterator[tuple[GroupKe
     """
     if engine.settings.semantics is not Semantics.KEP:
         return
-    for key, group in sorted(engine.view.groups.items()):
+    view = engine.view
+    every: list[tuple[GroupKey, Child]] = [*view.groups.items(), *view.composites.items()]
+    for key, group in sorted(every, key=itemgetter(0)):
         condition = next((each for each in group.conditions if preempts(each)), None)
         uid = _preemptor(condition, scheduler)
         if uid:
@@ -301,9 +305,10 @@ def _unit(engine: LiveEngine, key: GroupKey, now: int) -> list[int]:
     """Return the pods of a group that exist and are evicted together; empty if they are not."""
     units, _ = engine.units(for_group=True, now=now)
     rows = engine.snapshot.pod_row
-    found = [row for name in engine.view.members(key) if (row := rows.get((key.namespace, name))) is not None]
+    pods = members_below(engine.view, key)
+    found = [row for pod in pods if (row := rows.get(name_of(pod))) is not None]
     leads = {units.lead.item(row) for row in found} - {NO_UNIT}
-    whole = (lead for lead in leads if units.object_of(lead)[0] == "PodGroup")
+    whole = (lead for lead in leads if units.whole_of(lead) is not None)
     return [row for lead in whole for row in units.members(lead).tolist()]
 
 

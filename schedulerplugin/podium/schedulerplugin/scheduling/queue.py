@@ -381,7 +381,7 @@ def _place(entry: Entry) -> _Rank:
 def _identity(key: Key) -> tuple[str, str, int]:
     """Return a total order among keys that differ in nothing else."""
     if isinstance(key, GroupKey):
-        return key.namespace, key.name, 1 + key.native
+        return key.namespace, key.name, 1 + key.native + 2 * key.composite
     return *key, 0
 
 

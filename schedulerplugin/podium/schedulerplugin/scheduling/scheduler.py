@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from podium.api.membership import GroupKey
 from podium.api.times import seconds
 from podium.cluster.reader import Name
+from podium.groups.trees import group_at
 from podium.schedulerplugin.deadline import Deadline, DecisionTimeoutError
 from podium.schedulerplugin.preemption.intents import LATE_SECONDS
 from podium.schedulerplugin.preemption.target import PlacementTarget, Unplaceable
@@ -112,9 +113,8 @@ class Scheduler:
         effects: list[Effect] = []
         self._cycle.tried, self._decided = [], effects
         preemptors: dict[str, Key] = {}
-        groups = self.engine.view.groups
         for key, pod in self.entry_pods.waiting():
-            group = groups.get(key) if isinstance(key, GroupKey) else None
+            group = group_at(self.engine.view, key) if isinstance(key, GroupKey) else None
             preemptors[(pod if group is None else group).metadata.uid or ""] = key
             self._changes.touched.add(key)
         self._settle(effects, moment)

@@ -9,10 +9,9 @@ from podium.api.findings import ObjectRef
 from podium.api.foreign import JobScheduling
 from podium.api.groups import CompositeGroup, DisruptionMode
 from podium.api.meta import ObjectMeta
-from podium.api.v1alpha2 import COMPOSITE_DEMAND
 
 ASKING = msgspec.structs.replace(owner(), job_scheduling={"spec.scheduling": JobScheduling()})
-CHILD = msgspec.structs.replace(pod_group(), demands=(COMPOSITE_DEMAND,))
+CHILD = msgspec.structs.replace(pod_group(), composite="both")
 ALL = CompositeGroup(
     ref=ObjectRef("scheduling.k8s.io/v1alpha3", "CompositePodGroup", "team-a", "all"),
     metadata=ObjectMeta(name="all", namespace="team-a"),

@@ -12,6 +12,7 @@ from tests.support.preemption.scene import group, node, of
 from podium.api.meta import OwnerReference
 from podium.api.records import MAX_UNITS, Owner, Party, PlanMode, PreemptionRecord, RecordedPlan, Result
 from podium.api.schedulable import Schedulable
+from podium.cluster.reader import name_in
 from podium.schedulerplugin.history.records import counted, ended, identity, planned, recent
 from podium.schedulerplugin.scheduling.effects import Evict, Key, PodRef, Preemptor, Unit
 from podium.schedulerplugin.scheduling.evictioncycles import Identity
@@ -33,7 +34,7 @@ def unit(name: str, *pods: str, kind: str = "Pod") -> Unit:
 
 
 def evict(*units: Unit, key: Key = (NS, "high"), kind: str = "pod") -> Evict:
-    who = Preemptor(kind, NS, key[-1], "uid-high", 10)
+    who = Preemptor(kind, NS, name_in(key)[1], "uid-high", 10)
     return Evict(
         key, who, ((PodRef(NS, "high", "uid-high"), "n1"),), units, "n1", "0/1 nodes", violations=2, work=90
     )

@@ -13,9 +13,9 @@ from tests.unit.schedulerplugin.preemption.test_budgets import budget
 from podium.schedulerplugin.engine import Engine
 from podium.schedulerplugin.preemption.choice import Chooser
 from podium.schedulerplugin.preemption.domain import SHIFT, Cost, DomainPlan
-from podium.schedulerplugin.preemption.dryrun import PreemptorPods
 from podium.schedulerplugin.preemption.harm import Harm, Level
 from podium.schedulerplugin.preemption.outcome import Outcome, Plan
+from podium.schedulerplugin.preemption.target import PreemptorPods
 from podium.schedulerplugin.preemption.topology import Domain
 from podium.schedulerplugin.semantics import Semantics
 from podium.schedulerplugin.settings import Settings

@@ -16,8 +16,8 @@ from tests.support.preemption.scene import (
     victims,
 )
 
+from podium.schedulerplugin.preemption.grouptarget import PREEMPT_FOR_ALL
 from podium.schedulerplugin.preemption.outcome import Outcome, Plan
-from podium.schedulerplugin.preemption.target import PREEMPT_FOR_ALL
 
 
 def full_nodes(*lows: int) -> list[Any]:

@@ -10,7 +10,8 @@ from tests.support.preemption.clusters import SECONDS, state_of
 from tests.support.preemption.scene import HOST, ZONE, group, node
 
 from podium.schedulerplugin.engine import Engine
-from podium.schedulerplugin.preemption.dryrun import DryRun, PreemptorPods
+from podium.schedulerplugin.preemption.dryrun import DryRun
+from podium.schedulerplugin.preemption.target import PreemptorPods
 from podium.schedulerplugin.preemption.topology import Domain
 from podium.schedulerplugin.settings import Settings
 

@@ -339,10 +339,10 @@ def test_replicas_of_another_set_or_namespace_do_not_count() -> None:
     other = group("w0", 5, 1, annotations={SPREAD_TOPOLOGY: ZONE, SPREAD_SET: "other"})
     members = gang("w0", ["c-0"], 1, priority=5)
     engine = engine_of(*BOTH, other, *members, *spreading("high", [None]))
-    assert engine.spread_peers(spreading("high", [None])[0]) == []
+    assert engine.spread_peers(spreading("high", [None])[0]) == ()
     engine.apply(other, spreading("w0", [])[0])
     assert [each.tolist() for each in engine.spread_peers(spreading("high", [None])[0])] == [
-        [engine.snapshot.row["c-0"]]
+        [engine.snapshot.pod_row["team-a", "w0-0"]]
     ]
     engine.apply(spreading("w0", [])[0], None)
-    assert engine.spread_peers(spreading("high", [None])[0]) == []
+    assert engine.spread_peers(spreading("high", [None])[0]) == ()

@@ -8,6 +8,7 @@ from prometheus_client import CollectorRegistry, generate_latest
 
 from podium.api.membership import GroupKey
 from podium.api.records import Agreement
+from podium.cluster.reader import name_in
 from podium.runtime.metrics import new_registry
 from podium.schedulerplugin.live.metrics import SchedulerMetrics
 from podium.schedulerplugin.live.scraped import register_scraped
@@ -44,7 +45,7 @@ def bind(key: tuple[str, str] | GroupKey, *pods: PodRef) -> Bind:
 def evict(key: tuple[str, str] | GroupKey, *pods: PodRef, violations: int = 0) -> Evict:
     """Make a preemption of five pods in two units."""
     kind = "podgroup" if isinstance(key, GroupKey) else "pod"
-    preemptor = Preemptor(kind, "team", key[-1], "uid", 9)
+    preemptor = Preemptor(kind, "team", name_in(key)[1], "uid", 9)
     nominations = tuple((pod, "node-1") for pod in pods)
     return Evict(key, preemptor, nominations, UNITS, "cluster", "full", violations=violations)
 

@@ -12,6 +12,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from tests.support.scheduling.fixedrooms import GANG, PODIUM_GANG, ROOM, A, B, C, waits
 
 from podium.api.membership import GroupKey
+from podium.cluster.reader import name_in
 from podium.schedulerplugin.scheduling.effects import Key
 from podium.schedulerplugin.scheduling.entry import EntryPhase
 from podium.schedulerplugin.scheduling.hints import Hints
@@ -237,7 +238,7 @@ class Interleavings(RuleBasedStateMachine):
     def rank(self, key: Key) -> Any:
         found = self.plain[key]
         kind = 1 + key.native if isinstance(key, GroupKey) else 0
-        return -found.priority, not found.first, found.since, key[-2:], kind
+        return -found.priority, not found.first, found.since, name_in(key), kind
 
     @invariant()
     def same_phases(self) -> None:

@@ -288,7 +288,7 @@ def test_a_gang_is_scheduled_when_as_many_as_it_needs_have_a_node(
     here = [running(f"g-{at}", priority=10, group="g") for at in range(size)]
     world = World(node(cpu=size), made, failed, here, pod("g-waits", 1, 10, group="g"))
     world.run()
-    assert world.scheduler.entry_pods.satisfied(key_of(made)) == satisfied
+    assert world.scheduler.entry_pods.satisfied(key_of(made)) == [key_of(made)] * satisfied
 
 
 def test_a_gang_with_a_failed_bind_is_not_scheduled() -> None:

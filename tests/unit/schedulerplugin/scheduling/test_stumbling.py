@@ -15,6 +15,7 @@ from tests.support.scheduling.rig import World, pod
 from tests.support.waiting import PATIENCE_SECONDS
 
 from podium.api.meta import Condition
+from podium.cluster.reader import name_in
 from podium.kube.connection import RefusedError
 from podium.runtime.worker import Worker
 from podium.schedulerplugin.live.loop import Loop
@@ -37,7 +38,7 @@ def buggy(world: World, poison: str, monkeypatch: pytest.MonkeyPatch) -> None:
             return scheduler.on_error(moment)
 
     def decided(target: Any, *args: Any, **kwargs: Any) -> Any:
-        if target[-1] == poison:
+        if name_in(target)[1] == poison:
             raise BugError
         return decide(target, *args, **kwargs)
 

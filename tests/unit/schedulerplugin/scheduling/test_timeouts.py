@@ -10,7 +10,7 @@ from tests.support.scheduling.objects import gang, running
 from tests.support.scheduling.rig import World, pod
 
 from podium.api.membership import GroupKey
-from podium.cluster.reader import Name
+from podium.cluster.reader import Name, name_in
 from podium.schedulerplugin.deadline import Deadline, DecisionTimeoutError
 from podium.schedulerplugin.preemption.decision import Decision
 from podium.schedulerplugin.scheduling.effects import (
@@ -50,8 +50,8 @@ class Slow(World):
 
     def _take_time(self, targets: Sequence[Key], deadline: Deadline) -> None:
         """Exceed the deadline if one of the targets is slow."""
-        self.asked += [target[-1] for target in targets]
-        if self.slow.intersection(target[-1] for target in targets):
+        self.asked += [name_in(target)[1] for target in targets]
+        if self.slow.intersection(name_in(target)[1] for target in targets):
             self.seconds += 2 * deadline.seconds
             deadline.enforce()
 

@@ -1,0 +1,120 @@
+"""Finds the tree of composite groups that a group belongs to, as the objects name each other.
+
+A tree is scheduled as one, and may be evicted as one. No API server compares the objects of a tree. So an
+ancestor may be absent, and one tenant may nest groups without end or in a cycle. Every walk here is bounded
+by the number of levels that a tree may have.
+"""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from podium.api.core import Pod
+from podium.api.groups import CompositeGroup, DisruptionMode, PodGroup
+from podium.api.membership import GroupKey, key_of, parent_key
+from podium.cluster.reader import Child, ClusterReader
+
+# The levels of a tree, with that of the PodGroups.
+MAX_DEPTH = 4
+
+
+def group_at(view: ClusterReader, key: GroupKey) -> Child | None:
+    """Return a group or a composite group, None if it does not exist."""
+    return view.composites.get(key) if key.composite else view.groups.get(key)
+
+
+def root_key(view: ClusterReader, key: GroupKey) -> GroupKey:
+    """Return the key of the highest ancestor that is named, present or not; of a root its own.
+
+    A group with more ancestors than a tree has levels, as in a cycle, is on its own.
+    """
+    at = key
+    for _ in range(MAX_DEPTH):
+        found = group_at(view, at)
+        above = parent_key(found) if found is not None else None
+        if above is None:
+            return at
+        at = above
+    return key
+
+
+class Lineage(NamedTuple):
+    """A group and the composite groups `above` it, the root last.
+
+    It is not `complete` if one of them is absent, or if they are too many for a tree.
+    """
+
+    group: Child
+    above: tuple[CompositeGroup, ...]
+    complete: bool
+
+    @property
+    def root(self) -> Child:
+        """The highest group of these, which is the group itself without others."""
+        return self.above[-1] if self.above else self.group
+
+
+def lineage(view: ClusterReader, group: Child) -> Lineage:
+    """Return the ancestors of a group."""
+    found: list[CompositeGroup] = []
+    above = parent_key(group)
+    while above is not None and len(found) < MAX_DEPTH - 1:
+        parent = view.composites.get(above)
+        if parent is None:
+            break
+        found.append(parent)
+        above = parent_key(parent)
+    return Lineage(group, tuple(found), above is None)
+
+
+def flaw(view: ClusterReader, group: Child) -> str:
+    """Return why the root of a group is unknown, empty if it is known or the group has no parent."""
+    found = lineage(view, group)
+    if found.complete:
+        return ""
+    if len(found.above) == MAX_DEPTH - 1:
+        return f"its composite groups nest in more than {MAX_DEPTH} levels, or in a cycle"
+    return f"the composite group {found.root.composite} does not exist"
+
+
+def whole_group(view: ClusterReader, group: PodGroup) -> Child | None:
+    """Return the group whose pods are evicted together with those of a group; None if each pod is alone.
+
+    It is the highest ancestor of mode `all`, or the group itself (KEP-6012).
+    """
+    highest_first: tuple[Child, ...] = (*reversed(lineage(view, group).above), group)
+    whole = (each for each in highest_first if each.disruption_mode is DisruptionMode.POD_GROUP)
+    return next(whole, None)
+
+
+def leaves(view: ClusterReader, key: GroupKey) -> Iterator[PodGroup]:
+    """Yield the PodGroups at and below a group that belong to its tree, depth first."""
+    if not key.composite:
+        if key in view.groups:
+            yield view.groups[key]
+        return
+    yield from (child for child in tree(view, key) if isinstance(child, PodGroup))
+
+
+def members_below(view: ClusterReader, key: GroupKey) -> Iterator[Pod]:
+    """Yield the pods that reference a group, or a group of its tree; finished pods too."""
+    if not key.composite:
+        yield from view.members(key).values()
+    for leaf in leaves(view, key) if key.composite else ():
+        yield from view.members(key_of(leaf)).values()
+
+
+def tree(view: ClusterReader, key: GroupKey) -> Iterator[Child]:
+    """Yield a composite group, if it exists, and all below it that belong to its tree, depth first."""
+    if key in view.composites:
+        yield view.composites[key]
+    left = _children(view, key, 1)
+    while left:
+        level, child = left.pop()
+        yield child
+        if isinstance(child, CompositeGroup) and level < MAX_DEPTH - 1:
+            left += _children(view, key_of(child), level + 1)
+
+
+def _children(view: ClusterReader, key: GroupKey, level: int) -> list[tuple[int, Child]]:
+    """Return the children of a group with their level, the last one first."""
+    return [(level, child) for _, child in sorted(view.children.get(key, {}).items(), reverse=True)]

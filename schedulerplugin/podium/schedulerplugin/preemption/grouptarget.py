@@ -1,0 +1,217 @@
+"""Determines the pods to be placed for one group, or why none can be.
+
+This decides everything that does not depend on a node. That is which pods wait, how many must be placed, at
+which priority, and whether anything may be evicted for them.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+from podium.api.core import Pod, PriorityClass
+from podium.api.groups import PODIUM_GROUP, PodGroup
+from podium.api.membership import GroupKey
+from podium.api.priority import NEVER
+from podium.api.schedulable import Schedulable
+from podium.cluster.reader import Child, ClusterReader, name_of
+from podium.groups.divergence import Divergence, disagreement, doubt, measure_divergence
+from podium.groups.topology import slice_topology
+from podium.schedulerplugin.preemption.target import (
+    Blocker,
+    PlacementTarget,
+    PodSlice,
+    PodSlices,
+    Unplaceable,
+)
+from podium.schedulerplugin.semantics import Semantics
+from podium.schedulerplugin.settings import DivergencePolicy, Settings
+from podium.schedulerplugin.snapshot import Snapshot
+from podium.text import count, listed, natural, some
+
+# kube-scheduler's words.
+POLICY_NEVER = "not eligible due to preemptionPolicy=Never."
+
+
+# An annotation on a group, `true`: members beyond minCount preempt like the others.
+PREEMPT_FOR_ALL = f"{PODIUM_GROUP}/preempt-for-all-members"
+
+
+# The prefix of the gates that Kueue sets on pods and removes when it admits their workload.
+_KUEUE = "kueue.x-k8s.io/"
+
+
+class Members(NamedTuple):
+    """The unfinished pods of a group, those of them that wait for a node, and those that run."""
+
+    unfinished: list[Pod]
+    waiting: list[Pod]
+    runs: list[Pod]
+
+    def nodes(self, snapshot: Snapshot) -> tuple[int, ...]:
+        """Return the node rows of those that run, -1 for an unknown node."""
+        return tuple(snapshot.node.item(snapshot.pod_row[name_of(pod)]) for pod in self.runs)
+
+
+def members_of(
+    view: ClusterReader, snapshot: Snapshot, key: GroupKey, leaving: Callable[[Schedulable], bool] | None
+) -> Members:
+    """Return the members of a group; pods that are `leaving` do not run, if that is given."""
+    unfinished = [pod for pod in view.members(key).values() if not pod.finished]
+    waiting = [pod for pod in unfinished if not _is_running(snapshot, pod)]
+    # A view for scheduling holds only Schedulable pods.
+    runs = [
+        pod
+        for pod in unfinished
+        if _is_running(snapshot, pod) and (leaving is None or not leaving(pod))  # type: ignore[arg-type]
+    ]
+    return Members(unfinished, waiting, runs)
+
+
+def group_target(
+    view: ClusterReader, snapshot: Snapshot, group: PodGroup, members: Members, settings: Settings
+) -> PlacementTarget | Unplaceable:
+    """Return the pods of one group to be placed, as if it were in no tree."""
+    _, waiting, runs = members
+    running = len(runs)
+    min_count = least_pods(group)
+    ready = [pod for pod in waiting if not pod.spec.schedulingGates and not _deleted(pod)]
+    gated = [pod for pod in waiting if pod.spec.schedulingGates]
+    if gated and settings.semantics is Semantics.V1_37:
+        text = (
+            f"kube-scheduler 1.37 holds the whole group: {count(len(gated), 'pod')} held by scheduling gates"
+        )
+        return Unplaceable(f"{text}: {gate_names(gated)}", Blocker.GATED)
+    if len(ready) + running < min_count or not ready:
+        return _too_few(ready, waiting, running, min_count)
+    if group.demands:
+        return Unplaceable(
+            f"the group has what cannot be judged: {', '.join(group.demands)}", Blocker.NOT_JUDGED
+        )
+    divergence = measure_divergence(group, members.unfinished)
+    disagrees = _disagreement(divergence, members.unfinished, settings)
+    if disagrees is not None:
+        return disagrees
+    doubted, disputed = doubt(group, divergence), disagreement(group, divergence)
+    if doubted and settings.divergence is DivergencePolicy.HOLD:
+        return Unplaceable(f"{doubted}, and the divergence policy is Hold", Blocker.DIVERGENT, disputed)
+    rows = _in_order(snapshot, ready)
+    missing = {what: None for row in rows for what in snapshot.shape_at(row).missing}
+    judged = tuple(row for row in rows if not snapshot.shape_at(row).missing)
+    if len(judged) + running < min_count or not judged:
+        return Unplaceable(
+            f"what its pods ask for cannot be judged: {'; '.join(missing)}", Blocker.NOT_JUDGED
+        )
+    priority, preemption_barred = group.priority or 0, ""
+    if doubted and settings.divergence is DivergencePolicy.NO_PREEMPTION:
+        priority = divergence.priority.lowest
+        preemption_barred = f"{doubted}, and the divergence policy is NoPreemption"
+    needed = max(1, min_count - running)
+    # Pods of a basic group need each other no more than lone pods do.
+    for_all = group.min_count is None or (group.metadata.annotations or {}).get(PREEMPT_FOR_ALL) == "true"
+    if not for_all and running >= max(min_count, 1) and settings.semantics is Semantics.KEP:
+        already = f"{count(running, 'pod')} run and minCount is {min_count}"
+        preemption_barred = f"{already}, so no pod is evicted for one more member"
+    if forbids_preemption(group, ready, view.classes):
+        preemption_barred = POLICY_NEVER
+    desired = len(judged) if for_all else needed
+    return PlacementTarget(
+        *(judged, needed, priority, preemption_barred, group, running, disputed, desired),
+        members.nodes(snapshot),
+        _slices(snapshot, group, runs, judged) if settings.semantics is Semantics.KEP else None,
+    )
+
+
+def _slices(
+    snapshot: Snapshot, group: PodGroup, runs: Sequence[Pod], waiting: Sequence[int]
+) -> PodSlices | None:
+    """Return the slices of running pods and of waiting ones (rows); None for a group without slices."""
+    key, size = slice_topology(group)
+    if not key:
+        return None
+    rows = [*(snapshot.pod_row[name_of(pod)] for pod in runs), *waiting]
+    ordered = sorted(rows, key=lambda row: natural(name_of(snapshot.pod_at(row))[1]))
+    found, pending = [], set(waiting)
+    for first in range(0, len(ordered), size):
+        part = ordered[first : first + size]
+        nodes = (snapshot.node.item(row) for row in part if row not in pending)
+        found.append(
+            PodSlice(tuple(row for row in part if row in pending), tuple(node for node in nodes if node >= 0))
+        )
+    return PodSlices(key, size, tuple(found))
+
+
+def _disagreement(divergence: Divergence, members: list[Pod], settings: Settings) -> Unplaceable | None:
+    """Return in what members differ that must agree before a group is scheduled; None if they agree."""
+    schedulers = {pod.scheduler for pod in members}
+    if len(schedulers) > 1:
+        return Unplaceable(
+            f"its pods name several schedulers: {some(schedulers)}", Blocker.SEVERAL_SCHEDULERS
+        )
+    if settings.semantics is not Semantics.V1_37:
+        return None
+    for axis, what in ((divergence.priority, "priority"), (divergence.policy, "preemptionPolicy")):
+        if axis.differing:
+            others = listed([str(each.value) for each in axis.differing])
+            reason = f"it has {what} {axis.expected} and pods of it {others}"
+            return Unplaceable(f"kube-scheduler 1.37 refuses it, because {reason}", Blocker.DIVERGENT)
+    return None
+
+
+def forbids_preemption(group: Child, pods: Iterable[Pod], classes: Mapping[str, PriorityClass]) -> bool:
+    """Return whether the group, a pod to be placed, or the class of one forbids preemption."""
+    return forbids_by_policy(group.preemption_policy, group.priority_class_name, classes) or any(
+        forbids_by_policy(pod.spec.preemptionPolicy, pod.spec.priorityClassName or "", classes)
+        for pod in pods
+    )
+
+
+def forbids_by_policy(policy: str | None, class_name: str, classes: Mapping[str, PriorityClass]) -> bool:
+    """Return whether a policy forbids preemption; an absent one is its class's, as admission copies it."""
+    if policy is None:
+        found = classes.get(class_name)
+        policy = found.preemptionPolicy if found is not None else None
+    return policy == NEVER
+
+
+def least_pods(group: PodGroup) -> int:
+    """Return the number of pods without which a group does not run."""
+    return 1 if group.min_count is None else group.min_count
+
+
+def _too_few(ready: list[Pod], waiting: list[Pod], running: int, min_count: int) -> Unplaceable:
+    counts = f"{count(len(ready), 'pod')} can be placed and {running} run, minCount is {min_count}"
+    gated = [pod for pod in waiting if pod.spec.schedulingGates]
+    if gated:
+        text = f"{counts}: {count(len(gated), 'pod')} held by scheduling gates: {gate_names(gated)}"
+        return Unplaceable(text, Blocker.GATED)
+    return Unplaceable(f"waiting for minCount pods: {counts}", Blocker.TOO_FEW)
+
+
+def _in_order(snapshot: Snapshot, pods: list[Pod]) -> list[int]:
+    """Return the rows in the order of kube-scheduler's queue: priority, then age, then name."""
+    ordered = sorted(
+        pods,
+        key=lambda pod: (
+            -(pod.spec.priority or 0),
+            pod.metadata.creationTimestamp or "",
+            pod.metadata.name or "",
+        ),
+    )
+    return [snapshot.pod_row[name_of(pod)] for pod in ordered]
+
+
+def gate_names(pods: Iterable[Pod]) -> str:
+    """Return the scheduling gates of pods, and what is known to remove them."""
+    names = {gate.name or "" for pod in pods for gate in pod.spec.schedulingGates or ()}
+    kueue = any(name.startswith(_KUEUE) for name in names)
+    return f"{some(names)}{' (waiting for Kueue)' if kueue else ''}"
+
+
+def _deleted(pod: Pod) -> bool:
+    return pod.metadata.deletionTimestamp is not None
+
+
+def _is_running(snapshot: Snapshot, pod: Pod) -> bool:
+    """Return whether a pod is bound or assumed."""
+    if pod.spec.nodeName:
+        return True
+    return snapshot.node.item(snapshot.pod_row[name_of(pod)]) >= 0

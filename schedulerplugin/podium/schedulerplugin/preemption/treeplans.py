@@ -1,0 +1,164 @@
+"""Plans preemption for a tree of groups under `kep`: one plan, with the least harm for all its parts.
+
+Each part that finds no free room takes the domain that is cheapest to clear for it (`domainchoice`), beside
+the parts before it. The domains of parts depend on each other: two parts may share the room of one victim. So
+other combinations of domains are tried as long as they may do less harm. At last the victims return that are
+needed by no part. The number of plans is bounded.
+"""
+
+from contextlib import closing
+
+import numpy as np
+
+from podium.schedulerplugin.arrays import Bools, Rows
+from podium.schedulerplugin.preemption.budgets import BudgetIndex
+from podium.schedulerplugin.preemption.domain import DomainPlan, DomainPlanner
+from podium.schedulerplugin.preemption.domainchoice import DomainChooser
+from podium.schedulerplugin.preemption.dryrun import DryRun
+from podium.schedulerplugin.preemption.harm import weights
+from podium.schedulerplugin.preemption.leastharm import LeastHarmPlan
+from podium.schedulerplugin.preemption.parts import PartSearch, Placements
+from podium.schedulerplugin.preemption.search import EFFORT
+from podium.schedulerplugin.preemption.target import PlacementTarget, PreemptorPods
+from podium.schedulerplugin.preemption.topology import Domain
+from podium.schedulerplugin.semantics import Semantics
+from podium.schedulerplugin.settings import Settings
+
+# The most domains of a part that are tried in combinations.
+_DOMAINS = 4
+# The most plans of parts, and the pods that they may look at before no further combination is tried.
+_PLANS, _PODS = 256, 2_000_000
+
+
+class TreePlanner(DomainPlanner):
+    """Plans for a tree; see DomainPlanner."""
+
+    def __init__(
+        self, dry_run: DryRun, budgets: BudgetIndex, settings: Settings, now: int, effort: int = EFFORT
+    ) -> None:
+        super().__init__(dry_run, budgets, settings, now, effort)
+        self.budgets = budgets
+        self.settings = settings
+
+    def _least(self, domain: Domain, ordered: Rows, *, only_room: bool, effort: int) -> LeastHarmPlan | None:
+        tree = self.dry_run.preemptor.tree
+        assert tree is not None, "the preemptor is a tree"
+        found = _PartPlans(self, ordered, effort).least(tree)
+        return found or super()._least(domain, ordered, only_room=only_room, effort=effort)
+
+
+class _PartPlans(PartSearch):
+    """A search for the domains of the parts of a tree, and for the victims there, among `ordered` units."""
+
+    def __init__(self, planner: TreePlanner, ordered: Rows, effort: int) -> None:
+        super().__init__(planner.dry_run.placer, Semantics.KEP, planner.dry_run.deadline)
+        self._planner = planner
+        self._units = planner.units
+        self._ordered = ordered
+        self._effort = effort
+        self._weight = dict(zip(ordered.tolist(), weights(planner.units, ordered, planner.now), strict=True))
+        pods = int(self._units.size[ordered].sum()) + len(self.snapshot.alive)
+        self.left = self._most = min(_PLANS, _PODS // max(pods, 1))
+        # The victims of the parts that are placed at the moment.
+        self._gone: list[Rows] = []
+        self._best: tuple[int, LeastHarmPlan] | None = None
+
+    def least(self, tree: PlacementTarget) -> LeastHarmPlan | None:
+        """Return the plan of least harm among those that were tried, None without any."""
+        for order in (tree, _backwards(tree)):
+            with self.snapshot.trial(), closing(self.children(order, None)) as options:
+                for placed in options:
+                    self._note(placed)
+                    if self.left <= 0:
+                        break
+            if self.left <= 0 or (self._best is not None and len(self._best[1].victims) < 2):
+                break
+            self.left = self._most // 2
+        return None if self._best is None else self._best[1]
+
+    def _note(self, placed: dict[int, int]) -> None:
+        """Keep the present placement and its victims if they do less harm than all before."""
+        dry_run, units = self._planner.dry_run, self._units
+        gone = self._ordered[np.isin(self._ordered, self._victims())]
+        with self.snapshot.trial():
+            stays = dry_run.reprieve(gone, placed)
+        victims = units.with_surplus(gone[~np.isin(gone, stays)])
+        victims = self._ordered[np.isin(self._ordered, victims)]
+        weight = sum(self._weight[lead] for lead in victims.tolist())
+        if self._best is None or weight < self._best[0]:
+            self._best = weight, LeastHarmPlan(placed, victims)
+
+    def _victims(self) -> Rows:
+        return np.concatenate([*self._gone, self._ordered[:0]])
+
+    def options(self, part: PlacementTarget, within: Bools | None, *, extra: bool) -> Placements:
+        """Yield the placements of a part, those on free room first."""
+        if not part.parts:
+            free = False
+            for placed in super().options(part, within, extra=extra):
+                free = True
+                yield placed
+            if not extra and (self.left > 0 or not free):
+                yield from self._cleared(part, within)
+            return
+        for nodes in self._clearable(part, within):
+            yield from self.children(part, nodes)
+            if self.left <= 0:
+                return
+
+    def _cleared(self, part: PlacementTarget, within: Bools | None) -> Placements:
+        """Yield the placements of a group of pods once units have left, the least harm first."""
+        for plan in self._plans(part, within)[:_DOMAINS]:
+            victims = plan.victims
+            weight = sum(self._weight[lead] for lead in victims.tolist())
+            if self._best is not None and self._spent() + weight >= self._best[0]:
+                return
+            with self.snapshot.trial():
+                self._planner.dry_run.remove(victims)
+                for row, node in plan.placed.items():
+                    self.snapshot.assume(row, node)
+                self._gone.append(victims)
+                try:
+                    yield plan.placed
+                finally:
+                    self._gone.pop()
+            if self.left <= 0:
+                return
+
+    def _plans(self, part: PlacementTarget, within: Bools | None) -> list[DomainPlan]:
+        self.left -= 1
+        with self.placer.chain.within(within):
+            return DomainChooser(self._planner_of(part), self.search(part)).ranked()
+
+    def _clearable(self, part: PlacementTarget, within: Bools | None) -> list[Bools | None]:
+        """Return the nodes of the domains of a part that may be cleared for it, the cheapest first."""
+        with self.placer.chain.within(within):
+            bounds = DomainChooser(self._planner_of(part), self.search(part)).bounds()
+        return [within if each.domain.nodes is None else each.domain.nodes for each in bounds]
+
+    def _spent(self) -> int:
+        """Return the weight of the victims of the parts that are placed at the moment."""
+        return sum(self._weight[lead] for lead in self._victims().tolist())
+
+    def _planner_of(self, part: PlacementTarget) -> DomainPlanner:
+        """Return the planner for a part, whose victims are among those of the tree."""
+        preemptor = PreemptorPods(
+            *(part.rows, part.needed, part.priority),
+            group=True,
+            slices=part.slices,
+            tree=part if part.parts else None,
+        )
+        planner, dry_run = self._planner, self._planner.dry_run
+        mine = DryRun(self.placer, self._units, preemptor, Semantics.KEP, self.deadline)
+        found = DomainPlanner(mine, planner.budgets, planner.settings, planner.now, self._effort)
+        allowed = np.zeros_like(found.potential)
+        allowed[self._ordered] = True
+        found.potential &= allowed
+        assert dry_run.preemptor.priority >= part.priority, "a part has the priority of the tree"
+        return found
+
+
+def _backwards(tree: PlacementTarget) -> PlacementTarget:
+    """Return a tree whose counted parts are placed in the other order."""
+    parts = tuple(map(_backwards, tree.parts))
+    return tree._replace(parts=(*reversed(parts[: tree.counted_parts]), *parts[tree.counted_parts :]))

@@ -1,0 +1,214 @@
+"""Determines the pods to be placed for a tree of composite groups, or why none can be.
+
+A tree is one entity: it has the priority of its root, and it is ready if each composite group has
+minGroupCount ready children. The children are placed one by one, as each may have a topology of its own.
+Those that are hardest to place come first, so that the order is the same in every decision (kube-scheduler's
+is random). Children that all must be placed, and need nothing else than room, are placed as one group.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple
+
+from podium.api.core import Pod
+from podium.api.groups import CompositeGroup, PodGroup
+from podium.api.membership import GroupKey, key_of
+from podium.api.schedulable import Schedulable
+from podium.cluster.reader import Child, ClusterReader
+from podium.errors import PodiumError
+from podium.groups.trees import MAX_DEPTH, leaves
+from podium.schedulerplugin.preemption.grouptarget import (
+    POLICY_NEVER,
+    PREEMPT_FOR_ALL,
+    Members,
+    forbids_preemption,
+    group_target,
+    least_pods,
+    members_of,
+)
+from podium.schedulerplugin.preemption.target import Blocker, PlacementTarget, Unplaceable
+from podium.schedulerplugin.semantics import Semantics
+from podium.schedulerplugin.settings import Settings
+from podium.schedulerplugin.snapshot import Snapshot
+from podium.text import count, natural, some
+
+
+class _Part(NamedTuple):
+    """A group of a tree: what is to be placed for it, or why nothing can be; both None if all of it runs.
+
+    `settled` says that enough of it runs. `running_nodes` are the node rows of all pods that run.
+    """
+
+    target: PlacementTarget | None
+    unready: Unplaceable | None
+    settled: bool
+    running_nodes: tuple[int, ...]
+
+
+def tree_target(
+    view: ClusterReader,
+    snapshot: Snapshot,
+    key: GroupKey,
+    settings: Settings,
+    leaving: Callable[[Schedulable], bool] | None,
+) -> PlacementTarget | Unplaceable:
+    """Return the pods to be placed for the tree of a root; pods that are `leaving` do not run."""
+    root, name = view.composites.get(key), "/".join(key.qualified)
+    if root is None:
+        return Unplaceable(
+            f"waiting for the composite group {name}, which does not exist", Blocker.GROUP_MISSING
+        )
+    members = {key_of(leaf): members_of(view, snapshot, key_of(leaf), leaving) for leaf in leaves(view, key)}
+    every = [pod for each in members.values() for pod in each.unfinished]
+    if every and not any(each.waiting for each in members.values()):
+        runs = count(sum(len(each.runs) for each in members.values()), "pod")
+        raise PodiumError(f"composite group {name}: no pod of its groups is pending; {runs} run")
+    disagrees = _disagreement(root, every, settings)
+    if disagrees is not None:
+        return disagrees
+    found = _Tree(view, snapshot, settings, members, root).part(root, 1)
+    if found.target is None:
+        return found.unready or Unplaceable("no pod of its groups can be placed", Blocker.TOO_FEW)
+    if forbids_preemption(root, (pod for each in members.values() for pod in each.waiting), view.classes):
+        return found.target._replace(preemption_barred=POLICY_NEVER)
+    return found.target
+
+
+class _Tree:
+    """Determines the parts of one tree."""
+
+    def __init__(
+        self,
+        view: ClusterReader,
+        snapshot: Snapshot,
+        settings: Settings,
+        members: dict[GroupKey, Members],
+        root: CompositeGroup,
+    ) -> None:
+        self._view = view
+        self._snapshot = snapshot
+        self._settings = settings
+        self._members = members
+        self._priority = root.priority or 0
+
+    def part(self, group: Child, level: int) -> _Part:
+        """Return a group of the tree, which is on a level from 1 on."""
+        return self._leaf(group) if isinstance(group, PodGroup) else self._composite(group, level)
+
+    def _leaf(self, group: PodGroup) -> _Part:
+        snapshot, members = self._snapshot, self._members[key_of(group)]
+        settled = len(members.runs) >= least_pods(group)
+        nodes = members.nodes(snapshot)
+        if not members.waiting:
+            unready = None if settled else Unplaceable(_lacking(group, len(members.runs)), Blocker.TOO_FEW)
+            return _Part(None, unready, settled, nodes)
+        found = group_target(self._view, snapshot, group, members, self._settings)
+        if isinstance(found, Unplaceable):
+            return _Part(None, found, settled, nodes)
+        return _Part(found._replace(priority=min(found.priority, self._priority)), None, settled, nodes)
+
+    def _composite(self, group: CompositeGroup, level: int) -> _Part:
+        children = self._view.children.get(key_of(group), {}) if level < MAX_DEPTH else {}
+        parts = {child.ref.name: self.part(child, level + 1) for _, child in sorted(children.items())}
+        nodes = tuple(node for part in parts.values() for node in part.running_nodes)
+        need = 1 if group.min_group_count is None else group.min_group_count
+        settled = sum(part.settled for part in parts.values())
+        able = [part for part in parts.values() if part.target is not None]
+        counted = self._in_order(group, [part.target for part in able if part.target and not part.settled])
+        more = self._in_order(group, [part.target for part in able if part.target and part.settled])
+        enough = settled >= need
+        if settled + len(counted) < need:
+            unready = _too_few(parts, settled + len(counted), need)
+            return _Part(None, unready, settled=False, running_nodes=nodes)
+        if not able:
+            return _Part(None, next((each.unready for each in parts.values()), None), enough, nodes)
+        for_all = group.min_group_count is None or _asks_for_all(group)
+        barred = _barred([*counted, *more]) if counted else _barred(more)
+        if not barred and not for_all and enough and self._settings.semantics is Semantics.KEP:
+            already = f"{count(settled, 'child group')} run and minGroupCount is {need}"
+            barred = f"{already}, so no pod is evicted for one more"
+        needed = max(need - settled, 0)
+        desired = len(counted) if for_all else needed
+        target = PlacementTarget(
+            rows=tuple(row for each in (*counted, *more) for row in each.rows),
+            needed=_least(counted, needed),
+            priority=min((each.priority for each in (*counted, *more)), default=self._priority),
+            preemption_barred=barred,
+            group=group,
+            running=len(nodes),
+            disputed=next((each.disputed for each in (*counted, *more) if each.disputed), ""),
+            desired=_least([each.whole for each in counted], desired),
+            running_nodes=nodes,
+            parts=(*counted, *more),
+            needed_parts=needed,
+            desired_parts=desired,
+            counted_parts=len(counted),
+        )
+        return _Part(target.merged, None, enough, nodes)
+
+    def _in_order(self, group: CompositeGroup, targets: Iterable[PlacementTarget]) -> list[PlacementTarget]:
+        """Return targets in the order in which they are placed: those that are hardest to place first."""
+        above = PlacementTarget((), 0, 0, group=group)
+        return sorted(
+            targets,
+            key=lambda each: (
+                not each.running_nodes,
+                each.is_free(above),
+                -max(map(self._share, ((row,) for row in each.rows))),
+                -self._share(each.rows[: each.needed]),
+                natural(each.group.ref.name if each.group is not None else ""),
+            ),
+        )
+
+    def _share(self, rows: Sequence[int]) -> float:
+        """Return the largest part of any resource of the cluster that pods request."""
+        snapshot, asked = self._snapshot, dict[str, int]()
+        for row in rows:
+            for name, amount in snapshot.shape_at(row).requests:
+                asked[name] = asked.get(name, 0) + amount
+        offered = {name: int(snapshot.allocatable[at].sum()) for name, at in snapshot.resource.items()}
+        return max((amount / max(offered.get(name, 0), 1) for name, amount in asked.items()), default=0.0)
+
+
+def _least(parts: Iterable[PlacementTarget], number: int) -> int:
+    """Return the least number of pods of so many parts; at least one pod has to be placed."""
+    return max(sum(sorted(part.needed for part in parts)[:number]), 1)
+
+
+def _barred(parts: Iterable[PlacementTarget]) -> str:
+    """Return why no pod may be evicted for one of the parts, empty if any may be."""
+    return next((part.preemption_barred for part in parts if part.preemption_barred), "")
+
+
+def _asks_for_all(group: CompositeGroup) -> bool:
+    return (group.metadata.annotations or {}).get(PREEMPT_FOR_ALL) == "true"
+
+
+def _disagreement(root: CompositeGroup, pods: Iterable[Pod], settings: Settings) -> Unplaceable | None:
+    """Return in what the pods of a tree differ that must agree before it is scheduled; None if they agree."""
+    pods = list(pods)
+    schedulers = {pod.scheduler for pod in pods}
+    if len(schedulers) > 1:
+        return Unplaceable(
+            f"its pods name several schedulers: {some(schedulers)}", Blocker.SEVERAL_SCHEDULERS
+        )
+    others = {str(pod.spec.priority or 0) for pod in pods if (pod.spec.priority or 0) != (root.priority or 0)}
+    if settings.semantics is not Semantics.V1_37 or not others:
+        return None
+    reason = f"the root has priority {root.priority or 0} and pods of the tree {some(others)}"
+    return Unplaceable(f"kube-scheduler 1.37 refuses it, because {reason}", Blocker.DIVERGENT)
+
+
+def _lacking(group: PodGroup, running: int) -> str:
+    least = least_pods(group)
+    return f"waiting for minCount pods: 0 pods can be placed and {running} run, minCount is {least}"
+
+
+def _too_few(parts: dict[str, _Part], ready: int, need: int) -> Unplaceable:
+    """Return that too few children are ready, with the reason of the first one that is not."""
+    counts = f"{ready} of {len(parts)} are ready, minGroupCount is {need}"
+    text = f"waiting for minGroupCount child groups: {counts}"
+    first = next(((name, part.unready) for name, part in parts.items() if part.unready is not None), None)
+    if first is None:
+        return Unplaceable(text, Blocker.TOO_FEW)
+    name, unready = first
+    return Unplaceable(f"{text}; {name}: {unready.why}", unready.cause or Blocker.TOO_FEW)

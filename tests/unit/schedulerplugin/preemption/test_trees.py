@@ -1,0 +1,231 @@
+"""Plans for trees of composite groups, on racks of one or two nodes."""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import pytest
+from tests.support.preemption.scene import (
+    composite,
+    gang,
+    group,
+    node,
+    placed,
+    planned,
+    pod,
+    tree_of,
+    victims,
+)
+
+from podium.schedulerplugin.preemption.outcome import Outcome
+from podium.schedulerplugin.semantics import Semantics
+
+RACK, BLOCK = "rack", "block"
+BOTH = (Semantics.KEP, Semantics.V1_37)
+
+
+def racks(**nodes: int) -> list[Any]:
+    """Make nodes `RACK-NUMBER` with so many cpus; the first letter of a rack is its block."""
+    return [node(name, cpu, labels={RACK: name.split("_")[0], BLOCK: name[0]}) for name, cpu in nodes.items()]
+
+
+def leaf(name: str, parent: str = "tree", least: int | None = 1, priority: int = 10, **fields: Any) -> Any:
+    """Make a group of a tree."""
+    return group(name, priority, least, composite=parent, **fields)
+
+
+class Tree(NamedTuple):
+    """A cluster with a tree `tree` of priority 10; its plan under both semantics, or under `kep`."""
+
+    objects: list[Any]
+    racks_of: dict[str, str] | None
+    victims: Sequence[str] = ()
+    semantics: tuple[Semantics, ...] = BOTH
+
+
+def pending(name: str, count: int, cpu: int = 2, **fields: Any) -> list[Any]:
+    """Make pending members of a group of the tree."""
+    return gang(name, [None] * count, cpu, priority=10, **fields)
+
+
+def low(node_name: str, cpu: int = 4, priority: int = 1, name: str = "") -> Any:
+    """Make a running pod of low priority, named after its node."""
+    return pod(name or f"low-{node_name}", cpu, priority, node=node_name)
+
+
+CASES = {
+    "two gangs in a rack each": Tree(
+        [
+            racks(a1=4, b1=4),
+            composite("tree", 10, 2),
+            leaf("x", least=2, topology=RACK),
+            leaf("y", least=2, topology=RACK),
+            pending("x", 2),
+            pending("y", 2),
+        ],
+        {"x": "a1", "y": "b1"},
+    ),
+    "two gangs in one rack, as the tree has the constraint": Tree(
+        [
+            racks(a1=4, b1=8, c1=6),
+            composite("tree", 10, 2, topology=RACK),
+            leaf("x", least=2),
+            leaf("y", least=2),
+            pending("x", 2),
+            pending("y", 2),
+        ],
+        {"x": "b1", "y": "b1"},
+    ),
+    "racks within one block": Tree(
+        [
+            racks(a1=4, a2=2, b1=4, b2=4),
+            composite("tree", 10, 2, topology=BLOCK),
+            leaf("x", least=2, topology=RACK),
+            leaf("y", least=2, topology=RACK),
+            pending("x", 2),
+            pending("y", 2),
+        ],
+        {"x": "b1", "y": "b2"},
+    ),
+    "one of two gangs is enough": Tree(
+        [
+            racks(a1=4),
+            composite("tree", 10, 1),
+            leaf("x", least=2),
+            leaf("y", least=2),
+            pending("x", 2),
+            pending("y", 2),
+        ],
+        {"x": "a1"},
+    ),
+    "both gangs are needed": Tree(
+        [
+            racks(a1=4),
+            composite("tree", 10, 2),
+            leaf("x", least=2),
+            leaf("y", least=2),
+            pending("x", 2),
+            pending("y", 2),
+        ],
+        None,
+    ),
+    "the larger gang first, so that both fit": Tree(
+        [
+            racks(a1=4, b1=2),
+            composite("tree", 10, 2),
+            leaf("x", least=1, topology=RACK),
+            leaf("y", least=2, topology=RACK),
+            pending("x", 1),
+            pending("y", 2),
+        ],
+        {"x": "b1", "y": "a1"},
+    ),
+    "the gang of the largest pod first": Tree(
+        [
+            racks(a1=8, b1=6),
+            composite("tree", 10, 2),
+            leaf("x", least=2, topology=RACK),
+            leaf("y", least=1, topology=RACK),
+            gang("x", [None] * 2, 3, priority=10),
+            pending("y", 1, 5),
+        ],
+        {"x": "a1", "y": "b1"},
+        semantics=(Semantics.KEP,),
+    ),
+    "a tree below a tree": Tree(
+        [
+            racks(a1=4, b1=4, c1=2),
+            composite("tree", 10, 2),
+            composite("inner", 10, 2, parent="tree", topology=RACK),
+            leaf("x", "inner", least=1),
+            leaf("y", "inner", least=1),
+            leaf("z", least=1, topology=RACK),
+            pending("x", 1),
+            pending("y", 1),
+            pending("z", 1),
+        ],
+        {"x": "a1", "y": "a1", "z": "c1"},
+        semantics=(Semantics.KEP,),
+    ),
+    "members that run pin the rack of the tree": Tree(
+        [
+            racks(a1=8, b1=8),
+            composite("tree", 10, 2, topology=RACK),
+            leaf("x", least=1),
+            leaf("y", least=1),
+            pod("x-0", 2, 10, node="b1", group="x"),
+            pending("y", 1),
+        ],
+        {"y": "b1"},
+    ),
+    "the rack that costs least": Tree(
+        [
+            racks(a1=4, b1=4),
+            composite("tree", 10, 1, topology=RACK),
+            leaf("x", least=2),
+            pending("x", 2),
+            low("a1", priority=5),
+            low("b1", priority=1),
+        ],
+        {"x": "b1"},
+        ["low-b1"],
+        semantics=(Semantics.KEP,),
+    ),
+    "each gang clears the rack that costs least": Tree(
+        [
+            racks(a1=4, b1=4, c1=4),
+            composite("tree", 10, 2),
+            leaf("x", least=2, topology=RACK),
+            leaf("y", least=2, topology=RACK),
+            pending("x", 2),
+            pending("y", 2),
+            low("a1", priority=1),
+            low("b1", priority=9),
+            low("c1", priority=2),
+        ],
+        {"x": "a1", "y": "c1"},
+        ["low-a1", "low-c1"],
+        semantics=(Semantics.KEP,),
+    ),
+    "one rack is free, the other is cleared": Tree(
+        [
+            racks(a1=4, b1=4),
+            composite("tree", 10, 2),
+            leaf("x", least=2, topology=RACK),
+            leaf("y", least=2, topology=RACK),
+            pending("x", 2),
+            pending("y", 2),
+            low("a1"),
+        ],
+        {"x": "b1", "y": "a1"},
+        ["low-a1"],
+        semantics=(Semantics.KEP,),
+    ),
+    "only the cheapest of two gangs preempts": Tree(
+        [
+            racks(a1=4, b1=2),
+            composite("tree", 10, 1),
+            leaf("x", least=2, topology=RACK),
+            leaf("y", least=1, topology=RACK),
+            pending("x", 2),
+            pending("y", 1),
+            low("a1", priority=2),
+            low("b1", 2, priority=1),
+        ],
+        {"y": "b1"},
+        ["low-b1"],
+        semantics=(Semantics.KEP,),
+    ),
+}
+
+
+@pytest.mark.parametrize(
+    ("case", "semantics"),
+    [(case, each) for case in CASES.values() for each in case.semantics],
+    ids=[f"{name}-{each}" for name, case in CASES.items() for each in case.semantics],
+)
+def test_a_tree_takes(case: Tree, semantics: Semantics) -> None:
+    plan = planned(*case.objects, by=tree_of("tree"), semantics=semantics)
+    found = {pod.rpartition("-")[0].rpartition("/")[2]: where for pod, where in placed(plan).items()}
+    assert found == (case.racks_of or {})
+    assert (plan.outcome is Outcome.DOES_NOT_FIT) == (case.racks_of is None)
+    assert sorted(victims(plan)) == list(case.victims)
