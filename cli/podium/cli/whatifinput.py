@@ -29,9 +29,10 @@ from podium.cli.config.schedulersettings import (
     of_scheduler,
 )
 from podium.cli.render.whatif_words import Basis, approximation_line, target_words
-from podium.cluster.reader import ClusterReader, Name, Target
+from podium.cluster.reader import ClusterReader, Name, Target, name_of
 from podium.documents.load import NOT_IN_INPUT, NOT_SERVED, STORAGE_KINDS, Loaded, Scope
 from podium.errors import PodiumError, PodiumUsageError
+from podium.groups.trees import group_at, members_below, root_key
 from podium.schedulerplugin.semantics import Semantics
 from podium.text import some
 
@@ -214,20 +215,19 @@ def by_scheduler(view: ClusterReader, choose: Callable[[Target], T]) -> Callable
 def scheduler(target: Target, view: ClusterReader) -> str:
     """Return the scheduler of a pod, or of the first of a group's pods by name."""
     if isinstance(target, GroupKey):
-        members = view.members(target)
-        pod = members[min(members)] if members else None
+        pod = min(members_below(view, target), key=name_of, default=None)
     else:
         pod = view.pods.get(target)
     return pod.scheduler if pod is not None else DEFAULT_SCHEDULER
 
 
 def find_group(view: ClusterReader, name: Name) -> GroupKey | None:
-    """Return the key of a group by name, native first, including groups that only pods name, or None."""
-    for native in (True, False):
-        key = GroupKey(native, *name)
-        if key in view.groups or view.members(key):
-            return key
-    return None
+    """Return the key of a group by name, including groups that only pods name, or None.
+
+    Native groups come first, and composite groups last.
+    """
+    keys = [GroupKey(native, *name, composite) for composite in (False, True) for native in (True, False)]
+    return next((key for key in keys if group_at(view, key) is not None or view.members(key)), None)
 
 
 def choose_targets(
@@ -251,9 +251,10 @@ def choose_targets(
 
 
 def pending_targets(view: ClusterReader, scope: Scope) -> dict[Target, ObjectRef]:
-    """Return the pods that wait in a scope, and the groups of such pods, by name.
+    """Return the pods that wait in a scope, and the groups or trees of such pods, by name.
 
-    Each comes with the object that its plan is counted for: the group, the pod's controller, or the pod.
+    Each comes with the object that its plan is counted for: the root or group, the pod's controller, or the
+    pod.
     """
     selector = parse_selector(scope.selector)
     found: dict[Target, ObjectRef] = {}
@@ -264,8 +265,9 @@ def pending_targets(view: ClusterReader, scope: Scope) -> dict[Target, ObjectRef
             continue
         key = membership(pod, native_served=view.native_served)
         if key is not None:
-            group = view.groups.get(key)
-            found[key] = group.ref if group is not None else ObjectRef("", Kind.POD_GROUP, *key.qualified)
+            root = root_key(view, key)
+            group, absent = group_at(view, root), Kind.COMPOSITE_GROUP if root.composite else Kind.POD_GROUP
+            found[root] = group.ref if group is not None else ObjectRef("", absent, *root.qualified)
         else:
             owner = pod.metadata.controller()
             api, kind, own = (owner.apiVersion, owner.kind, owner.name) if owner else ("v1", "Pod", name[1])
@@ -296,7 +298,9 @@ def check_group(target: Target, view: ClusterReader, semantics: Semantics) -> No
     else:
         pod = view.pods.get(target) if semantics is not Semantics.PODS else None
         key = membership(pod, native_served=view.native_served) if pod is not None else None
-    if key is None or key in view.groups or view.unread.get(Kind.POD_GROUP, NOT_SERVED) == NOT_SERVED:
+    if key is None or key.composite or key in view.groups:
+        return
+    if view.unread.get(Kind.POD_GROUP, NOT_SERVED) == NOT_SERVED:
         return
     prefix = "" if isinstance(target, GroupKey) else f"{target_words(target)} is in a group, but "
     missing = _not_found(view, key.qualified, Kind.POD_GROUP)

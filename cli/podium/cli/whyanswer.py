@@ -19,6 +19,7 @@ from podium.cli.config.schedulersettings import choose_settings, of_file
 from podium.cli.whatifinput import Assumptions, ChosenSemantics, assume
 from podium.cluster.reader import ClusterReader, Name, Target
 from podium.errors import PodiumError
+from podium.groups.trees import members_below
 from podium.text import some
 
 if TYPE_CHECKING:
@@ -146,7 +147,7 @@ def _target(question: WhyQuery, view: ClusterReader) -> Target:
 def _pods(target: Target, view: ClusterReader) -> list[Pod]:
     """Return a pod, or the pods of a group; none if there is no such pod."""
     if isinstance(target, GroupKey):
-        return list(view.members(target).values())
+        return list(members_below(view, target))
     return [view.pods[target]] if target in view.pods else []
 
 

@@ -15,8 +15,9 @@ from podium.api.groups import DisruptionMode, PodGroup
 from podium.api.membership import GroupKey, key_of, membership
 from podium.api.reads import Kind
 from podium.api.schedulable import Schedulable
-from podium.cluster.reader import ClusterReader, Target
+from podium.cluster.reader import Child, ClusterReader, Target
 from podium.groups.divergence import measure_divergence
+from podium.groups.trees import group_at, lineage, members_below, root_key, tree
 from podium.rules.audit.divergent import policy_fix, priority_fix
 from podium.rules.audit.survey import topmost_owners
 from podium.schedulerplugin.engine import Engine
@@ -122,10 +123,11 @@ def names(views: Iterable[ClusterReader]) -> Callable[[str], EvictionPreemptor |
             found[uid] = EvictionPreemptor(
                 kind="Pod", namespace=namespace, name=name, uid=uid, priority=priority
             )
-        for key, group in view.groups.items():
-            uid, priority = group.metadata.uid or "", group.priority or 0
+        groups: list[Child] = [*view.groups.values(), *view.composites.values()]
+        for group in groups:
+            uid, priority, ref = group.metadata.uid or "", group.priority or 0, group.ref
             found[uid] = EvictionPreemptor(
-                kind="PodGroup", namespace=key.namespace, name=key.name, uid=uid, priority=priority
+                kind=ref.kind, namespace=ref.namespace, name=ref.name, uid=uid, priority=priority
             )
     found.pop("", None)
     return found.get
@@ -141,12 +143,12 @@ def state_of(pod: Schedulable) -> RunState:
     return RunState.RUNNING if pod.spec.nodeName else RunState.WAITING
 
 
-def group_state(by_state: Mapping[RunState, Sequence[Pod]], group: PodGroup | None) -> RunState:
+def group_state(by_state: Mapping[RunState, Sequence[Pod]], group: Child | None) -> RunState:
     """Return the state of a group: waiting if any member waits, or if it is a gang without members."""
     for state in (RunState.WAITING, RunState.RUNNING, RunState.LEAVING, RunState.FINISHED):
         if by_state.get(state):
             return state
-    return RunState.EMPTY if group is not None and group.min_count is None else RunState.WAITING
+    return RunState.EMPTY if group is not None and _least(group) is None else RunState.WAITING
 
 
 def _of_pod(pod: Schedulable, reading: WhyInput) -> Account:
@@ -157,8 +159,10 @@ def _of_pod(pod: Schedulable, reading: WhyInput) -> Account:
     workload = workload_of(view, pod)
     victims = [Victim("Pod", *name, pod.metadata.uid or "", workload)]
     if group is not None and key is not None:
-        uid = group.metadata.uid or ""
-        victims.append(Victim("PodGroup", key.namespace, key.name, uid, workload, Of.GROUP))
+        groups: list[Child] = [group, *lineage(view, group).above]
+        for each in groups:
+            uid = each.metadata.uid or ""
+            victims.append(Victim(each.ref.kind, key.namespace, each.ref.name, uid, workload, Of.GROUP))
     gone = departures([pod], group, victims, reading.past, reading.known, reading.name_of)
     state = state_of(pod)
     judged = _judged(group, reading) if group is not None else None
@@ -178,11 +182,12 @@ def _of_pod(pod: Schedulable, reading: WhyInput) -> Account:
 
 def _of_group(key: GroupKey, reading: WhyInput) -> Account | None:
     view = reading.view
-    group, members = view.groups.get(key), list(view.members(key).values())
-    uid = (group.metadata.uid if group is not None else None) or ""
-    workload = identity_of_group(group) if group is not None else None
-    victim = Victim("PodGroup", key.namespace, key.name, uid, workload)
-    if group is None and not members:
+    found, members = group_at(view, key), list(members_below(view, key))
+    kind, group = "CompositePodGroup" if key.composite else "PodGroup", view.groups.get(key)
+    uid = (found.metadata.uid if found is not None else None) or ""
+    workload = identity_of_group(found) if found is not None else None
+    victim = Victim(kind, key.namespace, key.name, uid, workload)
+    if found is None and not members:
         return _gone(victim, reading)
     pods = [pod for pod in members if isinstance(pod, Schedulable)]
     by_state: dict[RunState, list[Schedulable]] = defaultdict(list)
@@ -193,17 +198,22 @@ def _of_group(key: GroupKey, reading: WhyInput) -> Account | None:
     pending = Pending(waiting_pods, group, fix, _provisioning(waiting_pods, reading))
     victims = [
         victim,
+        *(
+            Victim(each.ref.kind, key.namespace, each.ref.name, each.metadata.uid or "", workload)
+            for each in (tree(view, key) if key.composite else ())
+            if each is not found
+        ),
         *(Victim("Pod", key.namespace, pod.metadata.name or "", pod.metadata.uid or "") for pod in pods),
     ]
     gone = departures(pods, group, victims, reading.past, reading.known, reading.name_of)
-    state = group_state(by_state, group)
+    state = group_state(by_state, found)
     waiting = _waits(key, pending, reading) if state is RunState.WAITING else ()
     subject = Subject(
-        kind="PodGroup",
+        kind=kind,
         namespace=key.namespace,
         name=key.name,
         uid=uid,
-        about=tuple(_about_group(group, by_state)),
+        about=tuple(_about_group(found, by_state)),
     )
     counted = of_group(judged, reading.rules) if judged is not None else None
     return _account(subject, state, counted, waiting, gone, victims, reading)
@@ -257,9 +267,11 @@ def _verdict(
     view, pods = reading.view, pending.pods
     native = view.native_served
     key = target if isinstance(target, GroupKey) else membership(pods[0], native_served=native)
-    if key is not None and key not in view.groups and Kind.POD_GROUP in reading.unread:
+    if key is not None and not key.composite and key not in view.groups and Kind.POD_GROUP in reading.unread:
         return MissingInput("its group was", "podgroups")
-    if isinstance(target, GroupKey) and target not in view.groups:
+    if key is not None and Kind.COMPOSITE_GROUP in reading.unread and root_key(view, key).composite:
+        return MissingInput("its composite group was", "compositepodgroups")
+    if isinstance(target, GroupKey) and group_at(view, target) is None:
         named = f"{count(len(pods), 'pod')} name{'s' if len(pods) == 1 else ''} it"
         return Unplaceable(f"{named}, but the group does not exist", Blocker.GROUP_MISSING)
     found = reading.engine(view, reading.rules.settings, reading.minor).placement_target(target)
@@ -323,9 +335,12 @@ def _about(pod: Schedulable, key: GroupKey | None, reading: WhyInput) -> Iterabl
         none = "was not read" if Kind.POD_GROUP in reading.unread else "does not exist"
         about = _size(group) if group is not None else none
         yield f"member of PodGroup {key.namespace}/{key.name} ({about})"
+        root = root_key(reading.view, key)
+        if root.composite:
+            yield f"placed together with the tree of CompositePodGroup {root.namespace}/{root.name}"
 
 
-def _about_group(group: PodGroup | None, by_state: Mapping[RunState, Sequence[Schedulable]]) -> Iterable[str]:
+def _about_group(group: Child | None, by_state: Mapping[RunState, Sequence[Schedulable]]) -> Iterable[str]:
     words = {
         RunState.RUNNING: ("runs", "run"),
         RunState.WAITING: ("waits", "wait"),
@@ -347,8 +362,13 @@ def _about_group(group: PodGroup | None, by_state: Mapping[RunState, Sequence[Sc
         yield f"{_size(group)}; preempted {'as a whole' if whole else 'pod by pod'}"
 
 
-def _size(group: PodGroup) -> str:
-    return "no minCount" if group.min_count is None else f"minCount {group.min_count}"
+def _least(group: Child) -> int | None:
+    return group.min_count if isinstance(group, PodGroup) else group.min_group_count
+
+
+def _size(group: Child) -> str:
+    name, least = "minCount" if isinstance(group, PodGroup) else "minGroupCount", _least(group)
+    return f"no {name}" if least is None else f"{name} {least}"
 
 
 def _summary(subject: Subject, state: RunState, waiting: Sequence[Wait], gone: Sequence[Departure]) -> str:

@@ -44,6 +44,7 @@ _FIXES: Mapping[Blocker, str] = {
         "webhook), or recreate the group with a smaller minCount"
     ),
     Blocker.NOT_JUDGED: "remove it from the pod or group, or use kube-scheduler, which supports it",
+    Blocker.BROKEN_TREE: "recreate the groups below a composite group that is nearer to the root",
     Blocker.SEVERAL_SCHEDULERS: "set one schedulerName for all its pods, in their templates",
     Blocker.DIVERGENT: "set the group's class for its pods, in their templates: podium audit",
 }

@@ -88,7 +88,7 @@ spec: {schedulingGroup: {podGroupName: g}, containers: [{name: a, image: b}]}
 @pytest.mark.parametrize(
     ("kubernetes", "message"),
     [
-        ("1.36", "Kubernetes 1.36 refuses it. Podium's scheduler ignores it."),
+        ("1.36", "Kubernetes 1.36 refuses it."),
         ("1.37", "Kubernetes 1.37 refuses it unless the gate CompositePodGroup is on."),
         ("1.38", "Kubernetes 1.38 (planned) refuses it unless the gate CompositePodGroup is on."),
     ],

@@ -32,6 +32,7 @@ from podium.cluster.reader import Name, Target
 from podium.documents.load import Loaded, Scope, collector_paused
 from podium.documents.split import Document
 from podium.errors import PodiumUsageError
+from podium.groups.trees import group_at
 from podium.schedulerplugin.preemption.outcome import Outcome, TenantNames, full_name
 from podium.schedulerplugin.semantics import Semantics
 from podium.text import count, some
@@ -352,7 +353,7 @@ def _chosen(loaded: Loaded, scope: Scope) -> Mapping[Target, ObjectRef]:
     Raises PodiumUsageError if there are none.
     """
     targets = whatifinput.pending_targets(loaded.state, scope)
-    absent = [each for each in targets if isinstance(each, GroupKey) and each not in loaded.state.groups]
+    absent = [each for each in targets if isinstance(each, GroupKey) and group_at(loaded.state, each) is None]
     if absent:
         names = some("/".join(each.qualified) for each in absent)
         click.echo(f"podium: left out, because these groups are not in the input: {names}", err=True)

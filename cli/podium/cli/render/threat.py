@@ -131,7 +131,7 @@ def size_line(threat: Threat) -> str:
     if threat.one_by_one:
         units = count(threat.one_by_one, "member")
         first = f"{units} of the group are preempted one by one; this is the first. "
-    elif threat.kind == "PodGroup":
+    elif threat.kind != "Pod":
         first = "The group is preempted as a whole. "
     group = "A group preempts it if the group cannot reach its minCount otherwise."
     return f"{first}{_size(threat)}{group}"

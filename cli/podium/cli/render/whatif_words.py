@@ -106,8 +106,9 @@ class WhatIf(NamedTuple):
 
 def target_words(target: Target) -> str:
     """Return kind and name of a preemptor: `PodGroup team-a/train`."""
-    kind, name = ("PodGroup", target.qualified) if isinstance(target, GroupKey) else ("Pod", target)
-    return f"{kind} {'/'.join(name)}"
+    if not isinstance(target, GroupKey):
+        return f"Pod {'/'.join(target)}"
+    return f"{'CompositePodGroup' if target.composite else 'PodGroup'} {'/'.join(target.qualified)}"
 
 
 def rules_line(basis: Basis) -> str:

@@ -65,7 +65,7 @@ def _prospect(layout: Layout, prospect: Prospect, account: Account) -> None:
     _add_line(layout, prospect_line(prospect))
     for reason in prospect.nodeReasons:
         layout.paragraph(visible(f"refused by {reason}"), indent=_INDENT * 2, hang=_INDENT)
-    kind = "group" if account.object.kind == "PodGroup" else "pod"
+    kind = "group" if account.object.kind != "Pod" else "pod"
     command = f"podium whatif --{kind} {account.object.namespace}/{account.object.name}"
     _fix(layout, f"{command} lists the victims, the spared units, and the reasons by node")
 

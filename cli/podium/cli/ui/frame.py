@@ -116,7 +116,7 @@ def link(words: str, path: str, **query: str) -> str:
 
 def object_link(kind: str, namespace: str, name: str) -> str:
     """Return a link to the page of a pod or group, by its name."""
-    path = "/group" if kind == "PodGroup" else "/pod"
+    path = "/group" if kind != "Pod" else "/pod"
     return link(f"{namespace}/{name}", path, name=f"{namespace}/{name}")
 
 

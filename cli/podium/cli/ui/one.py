@@ -88,7 +88,7 @@ def _header(account: Account, related: Related) -> str:
 
 
 def _threat(subject: Subject) -> str:
-    kind = "group" if subject.kind == "PodGroup" else "pod"
+    kind = "group" if subject.kind != "Pod" else "pod"
     return link("What can preempt it", PATH, kind=kind, name=f"{subject.namespace}/{subject.name}")
 
 

@@ -24,6 +24,7 @@ from podium.schedulerplugin.preemption.domain import DomainPlanner
 from podium.schedulerplugin.preemption.outcome import Outcome
 from podium.schedulerplugin.preemption.target import PlacementTarget
 from podium.schedulerplugin.preemption.topology import Domain
+from podium.schedulerplugin.preemption.unitarrays import NO_UNIT
 from podium.schedulerplugin.shapes import Shape
 from podium.text import count
 
@@ -122,13 +123,18 @@ def _elsewhere(planner: DomainPlanner, leads: Rows, nodes: list[int]) -> Elsewhe
     if not nodes:
         return None
     dry_run, units, node = planner.dry_run, planner.units, nodes[0]
+    # Its own units go in any case.
+    gone = leads[~np.isin(leads, units.on_node(node))]
     with dry_run.trial():
         dry_run.remove(leads)
         placed = dry_run.place(Domain("", node))
         assert placed is not None, "the node takes the pod once all are gone"
-        back = dry_run.reprieve(units.ordered(leads, planner.now), placed)
-    gone = leads[~np.isin(leads, back)]
-    return Elsewhere(len(nodes), node, gone[~np.isin(gone, units.on_node(node))])
+        back = [NO_UNIT]
+        while back:
+            # Under a spread constraint a unit may return only after others have.
+            back = dry_run.reprieve(units.ordered(gone, planner.now), placed)
+            gone = gone[~np.isin(gone, back)]
+    return Elsewhere(len(nodes), node, gone)
 
 
 def _all_refusals(chain: Chain, shape: Shape, reasons: dict[str, Bools]) -> Refusals:
