@@ -6,6 +6,7 @@ other combinations of domains are tried as long as they may do less harm. At las
 needed by no part. The number of plans is bounded.
 """
 
+from collections.abc import Hashable
 from contextlib import closing
 
 import numpy as np
@@ -27,7 +28,7 @@ from podium.schedulerplugin.settings import Settings
 # The most domains of a part that are tried in combinations.
 _DOMAINS = 4
 # The most plans of parts, and the pods that they may look at before no further combination is tried.
-_PLANS, _PODS = 256, 2_000_000
+_PLANS, _PODS = 256, 500_000
 
 
 class TreePlanner(DomainPlanner):
@@ -47,6 +48,46 @@ class TreePlanner(DomainPlanner):
         return found or super()._least(domain, ordered, only_room=only_room, effort=effort)
 
 
+class _PartPlanner(DomainPlanner):
+    """Plans for a part; `known` are the plans for equal parts, by all that decides in a domain.
+
+    A tree has many equal parts, and each changes one domain only. So the plans of all others stay.
+    """
+
+    def __init__(  # noqa: PLR0917 - those of DomainPlanner, and one more
+        self,
+        dry_run: DryRun,
+        budgets: BudgetIndex,
+        settings: Settings,
+        now: int,
+        effort: int,
+        known: dict[Hashable, tuple[tuple[int, ...], DomainPlan | None]],
+    ) -> None:
+        super().__init__(dry_run, budgets, settings, now, effort)
+        self._known = known
+
+    def plan(
+        self, domain: Domain, leads: Rows, *, only_room: bool = False, effort: int | None = None
+    ) -> DomainPlan | None:
+        """Return the plan in a domain, as DomainPlanner does."""
+        wanted, snapshot = self.dry_run.preemptor, self.dry_run.snapshot
+        if not self.dry_run.plain or wanted.slices is not None:
+            return super().plan(domain, leads, only_room=only_room, effort=effort)
+        with self.dry_run.within(domain):
+            nodes = self.dry_run.placer.chain.nodes
+        names = dict.fromkeys(name for shape in self.dry_run.shapes for name, _ in shape.requests)
+        used = (snapshot.used[snapshot.resource[name]][nodes].tobytes() for name in names)
+        kind = (wanted.needed, tuple(snapshot.shape.item(row) for row in wanted.rows), effort)
+        key = (*kind, nodes.tobytes(), leads.tobytes(), *used)
+        if key not in self._known:
+            self._known[key] = wanted.rows, super().plan(domain, leads, effort=effort)
+        rows, found = self._known[key]
+        if found is None or rows == wanted.rows:
+            return found
+        mine = dict(zip(rows, wanted.rows, strict=True))
+        return found._replace(placed={mine[row]: node for row, node in found.placed.items()})
+
+
 class _PartPlans(PartSearch):
     """A search for the domains of the parts of a tree, and for the victims there, among `ordered` units."""
 
@@ -62,6 +103,7 @@ class _PartPlans(PartSearch):
         # The victims of the parts that are placed at the moment.
         self._gone: list[Rows] = []
         self._best: tuple[int, LeastHarmPlan] | None = None
+        self._known: dict[Hashable, tuple[tuple[int, ...], DomainPlan | None]] = {}
 
     def least(self, tree: PlacementTarget) -> LeastHarmPlan | None:
         """Return the plan of least harm among those that were tried, None without any."""
@@ -150,7 +192,7 @@ class _PartPlans(PartSearch):
         )
         planner, dry_run = self._planner, self._planner.dry_run
         mine = DryRun(self.placer, self._units, preemptor, Semantics.KEP, self.deadline)
-        found = DomainPlanner(mine, planner.budgets, planner.settings, planner.now, self._effort)
+        found = _PartPlanner(mine, planner.budgets, planner.settings, planner.now, self._effort, self._known)
         allowed = np.zeros_like(found.potential)
         allowed[self._ordered] = True
         found.potential &= allowed
