@@ -362,6 +362,8 @@ class Changes:
                 self._return(after.metadata.name or "", row)
             if row is not None and not _same_node(before, after):
                 self._hints.note_node(row)
+                pods = map(self._engine.snapshot.pods.__getitem__, self._engine.snapshot.pods_on(row))
+                self._regroup(pod for pod in pods if pod is not None)
             return
         gone = before.metadata.name if isinstance(before, SchedulableNode) else ""
         rows = self._engine.snapshot.pod_row
@@ -370,6 +372,14 @@ class Changes:
                 row = rows.get(name)
                 if row is not None and gone in (self._engine.nomination(row), self._binding.get(name)):
                     self.touched.add(self._entry_pods.key(pod))
+            elif isinstance(pod, Schedulable) and pod.spec.nodeName == gone:
+                self._regroup([pod])
+
+    def _regroup(self, members: Iterable[Schedulable]) -> None:
+        """Look again at the groups of pods whose node changed, because members bind others to its domain."""
+        groups = (group_of(self._engine.view, pod) for pod in members)
+        keys = {key_of(group) for group in groups if group is not None}
+        self.touched.update(key for key in keys if self._waits(key))
 
     def _return(self, name: str, node_row: int) -> None:
         """Assume pods again on a node that was recreated, if their binds to that name are in flight."""

@@ -509,3 +509,24 @@ def test_a_pod_marked_for_deletion_leaves_room_before_it_is_gone(size: int, goes
     assert not world.evicted()
     world.run(goes)
     assert world.evicted()[-1:] == ["low"]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda world: world.run(node("n1", 1, unschedulable=True)),
+        lambda world: world.run(node("n1", 1, labels={"rack": "b"}, unschedulable=True)),
+        lambda world: world.state.remove(world.state.nodes["n1"]),
+    ],
+    ids=["cordoned without a rack", "cordoned in another rack", "removed"],
+)
+def test_a_group_follows_its_members_to_another_rack(change: Callable[[World], Any]) -> None:
+    """A member on a full node binds the group to its rack until the rack of the node changes."""
+    nodes = [node("n1", 1, labels={"rack": "a"}), node("n2", 1, labels={"rack": "b"})]
+    world = World(*nodes, group("g", 0, 1, topology="rack"), running("g-0", group="g"))
+    world.run(pod("g-1", group="g"))
+    world.later(SOON)
+    assert "g-1" not in world.bound()
+    change(world)
+    world.later(SOON)
+    assert world.bound()["g-1"] == "n2"
