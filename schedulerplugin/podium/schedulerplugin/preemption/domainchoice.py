@@ -172,7 +172,7 @@ class DomainChooser:
             assert members is not None, "there are few kinds of pods"
             return np.asarray(members >= sum(kind.number for kind in pods.kinds))
 
-        if not len(levels):
+        if not len(levels) or not topology.size:
             return {}
         low = np.zeros(topology.size, np.int64)
         high = np.full(topology.size, len(levels) - 1, np.int64)
