@@ -82,6 +82,17 @@ class DomainLevel:
             self._numbers = [each for each in numbers if only is None or each == only]
             self.kinds = kinds_of(placer.chain, found.rows, found.needed, None)
 
+    def nodes(self) -> Rows:
+        """Return the nodes (rows) of the domains that the group may use."""
+        assert self.topology is not None, "there are domains"
+        return np.flatnonzero(np.isin(self.topology.of, self._numbers))
+
+    def stay_inside(self, required: "DomainLevel") -> None:
+        """Leave out the domains outside the required one that running members bind the group to."""
+        if self.topology is not None and required.pinned:
+            inside = self.topology.counts(required.nodes())
+            self._numbers = [number for number in self._numbers if number in inside]
+
     @property
     def label(self) -> str:
         """The label whose values name the domains."""
@@ -284,6 +295,8 @@ class DomainSearch:
             for keys in wanted
         ]
         required = self.levels[-1]
+        for level in self.levels[:-1]:
+            level.stay_inside(required)
         judged = required.topology is not None and semantics is not Semantics.KEP
         self.error = _members_error(found, required.straddling) if judged else ""
 

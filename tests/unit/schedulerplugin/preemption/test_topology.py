@@ -87,6 +87,19 @@ def test_a_label_that_no_node_has_is_named() -> None:
     )
 
 
+def test_a_label_that_no_node_has_is_named_with_possible_victims() -> None:
+    plan = planned(node("n", 4), low("x", "n"), *constrained(1), by=of("high"))
+    assert plan.outcome is Outcome.DOES_NOT_FIT
+    assert f"1 node(s) had no label {RACK}" in plan.message
+
+
+@pytest.mark.parametrize("required", ["", ZONE], ids=["", "in a zone"])
+def test_a_preference_for_a_label_that_no_node_has_clears_a_node(required: str) -> None:
+    objects = [node("n", 4, labels={ZONE: "z"}), low("x", "n"), pod("high-0", 4, 5, group="high")]
+    wanted = group("high", 5, 1, topology=required, annotations={PREFERRED_TOPOLOGY: RACK})
+    assert victims(planned(*objects, wanted, by=of("high"))) == ["x"]
+
+
 def test_a_refusal_names_the_nearest_domain() -> None:
     plan = planned(*rack("a", 1), *rack("b", 2), *constrained(3), by=of("high"))
     assert plan.outcome is Outcome.DOES_NOT_FIT
@@ -292,6 +305,16 @@ def test_a_later_member_prefers_the_rack_of_the_others() -> None:
     members = gang("high", ["b-0", "c-0", None], 4, priority=5)
     made = group("high", 5, 3, annotations={PREFERRED_TOPOLOGY: RACK})
     outcome, used, _ = racks_of(*BOTH, made, *members)
+    assert (outcome, used) == (Outcome.FITS, ["c"])
+
+
+@pytest.mark.parametrize("preferred", ["", RACK])
+def test_a_later_member_goes_to_the_zone_of_most_members(preferred: str) -> None:
+    """The label of b-0 changed while a member ran there; the zone counts more than the rack of a member."""
+    nodes = [*zoned("east", "a", 2), *zoned("west", "b", 1), *zoned("east", "c", 1)]
+    members = gang("high", ["a-0", "a-1", "b-0", None], 2, priority=5)
+    made = group("high", 5, 3, topology=ZONE, annotations={PREFERRED_TOPOLOGY: preferred})
+    outcome, used, _ = racks_of(*nodes, low("x", "a-0", 2), low("y", "a-1", 2), made, *members)
     assert (outcome, used) == (Outcome.FITS, ["c"])
 
 
