@@ -4,14 +4,17 @@ The checks are written independently of the scheduler, from the cluster's object
 that a mistake of the scheduler is not repeated here.
 """
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterator, Mapping
 
 from tests.support.preemption.clusters import NS
 from tests.support.scheduling.rig import World
 
 from podium.api.core import PODIUM_SCHEDULER
+from podium.api.groups import PodGroup
 from podium.api.membership import GroupKey
 from podium.api.schedulable import Schedulable
+from podium.groups.topology import slice_topology
 from podium.schedulerplugin.scheduling.effects import Bind, Effect, Evict
 from podium.schedulerplugin.scheduling.evictionlimits import Unfinished
 from podium.schedulerplugin.settings import PreemptionMode
@@ -57,8 +60,66 @@ class CheckedWorld(World):
             kept = [each for each in there if each.metadata.deletionTimestamp is None]
             running = {each.metadata.uid for each in kept} - self.marked
             coming = {each.metadata.uid for each in members} & self.binding.keys()
-            least = self.state.groups[bind.key].min_count or 1
-            assert len(running | coming) >= least
+            group = self.state.groups[bind.key]
+            assert len(running | coming) >= (group.min_count or 1)
+            self.check_domains(bind, group)
+            self.check_slices(bind, group)
+
+    def check_domains(self, bind: Bind, group: PodGroup) -> None:
+        """Assert that the pods of a bind share a required domain, that of most members that run."""
+        if not group.topology:
+            return
+        there = self.domains(bind, group.topology)
+        (domain,) = {self.domain(where, group.topology) for _, where in bind.pods}
+        assert domain
+        assert not there or there[domain] == max(there.values())
+
+    def check_slices(self, bind: Bind, group: PodGroup) -> None:
+        """Assert that the pods of each slice share a domain, that of most of the slice's pods that run."""
+        key, size = slice_topology(group)
+        if not key:
+            return
+        assert isinstance(bind.key, GroupKey)
+        pods = {each.metadata.uid or "": each for each in self.state.members(bind.key).values()}
+        nodes = dict(self.counting(bind))
+        waiting = [
+            uid
+            for uid, each in pods.items()
+            if uid not in self.binding
+            and not (each.spec.nodeName or each.spec.schedulingGates or each.finished)
+            and each.metadata.deletionTimestamp is None
+        ]
+        bound = {ref.uid: where for ref, where in bind.pods}
+        ordered = sorted({*nodes, *waiting, *bound}, key=lambda uid: int((pods[uid].metadata.name or "")[1:]))
+        for first in range(0, len(ordered), size):
+            part = ordered[first : first + size]
+            placed = {self.domain(bound[uid], key) for uid in part if uid in bound}
+            there = Counter(self.domain(nodes[uid], key) for uid in part if uid in nodes)
+            del there[""]
+            assert len(placed) < 2
+            assert "" not in placed
+            assert not placed or not there or there[placed.pop()] == max(there.values())
+
+    def domains(self, bind: Bind, key: str) -> Counter[str]:
+        """Return how many other members count in each domain of a label."""
+        found = Counter(self.domain(where, key) for _, where in self.counting(bind))
+        del found[""]
+        return found
+
+    def counting(self, bind: Bind) -> Iterator[tuple[str, str]]:
+        """Yield the UIDs and nodes of the members of a bind's group that run, or whose bind is in flight."""
+        assert isinstance(bind.key, GroupKey)
+        own = {ref.uid for ref, _ in bind.pods}
+        for each in self.state.members(bind.key).values():
+            uid = each.metadata.uid or ""
+            where = each.spec.nodeName or self.binding.get(uid, "")
+            stays = each.metadata.deletionTimestamp is None and not each.finished
+            if uid not in own and stays and uid not in self.marked and where in self.state.nodes:
+                yield uid, where
+
+    def domain(self, name: str, key: str) -> str:
+        """Return the value of a label of an existing node, empty for none."""
+        return (self.state.nodes[name].metadata.labels or {}).get(key, "")
 
     def check_evict(self, evict: Evict) -> None:
         """Assert that victims are ours, not critical, of lower priority, not tolerated, and marked once."""

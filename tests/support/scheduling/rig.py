@@ -34,6 +34,8 @@ from podium.schedulerplugin.settings import LiveSettings
 
 # More steps than any test needs, to detect a scheduler that never becomes idle.
 _STEPS = 10_000
+# The error of a bind whose answer was lost: the pod is bound.
+LOST = "answer lost"
 
 
 def pod(name: str, cpu: str | int = 1, priority: int = 0, **kwargs: Any) -> Schedulable:
@@ -190,8 +192,10 @@ class World:
             pod = self._live(ref)
             if pod is None or failed:
                 self.scheduler.binds.failed(bind.key, ref, node, settled=pod is None)
+            else:
+                self.scheduler.binds.done(bind.key)
+            if pod is None or failed not in ("", LOST):
                 continue
-            self.scheduler.binds.done(bind.key)
             spec = msgspec.structs.replace(pod.spec, nodeName=node)
             condition = {
                 "type": "PodScheduled",

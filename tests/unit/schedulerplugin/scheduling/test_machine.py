@@ -6,7 +6,7 @@ idle, no entry waits that it could help. Once nothing is held, every entry that 
 queue's periodic retry.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import msgspec
@@ -16,7 +16,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from tests.support.preemption.clusters import NS
 from tests.support.preemption.scene import group, node, priority_class
 from tests.support.scheduling.checked import CheckedWorld
-from tests.support.scheduling.rig import pod
+from tests.support.scheduling.rig import LOST, pod
 
 from podium.api.core import PODIUM_SCHEDULER
 from podium.api.groups import PodGroup
@@ -24,6 +24,13 @@ from podium.api.membership import GroupKey, key_of
 from podium.api.schedulable import Schedulable
 from podium.cluster.reader import Name
 from podium.errors import PodiumError
+from podium.groups.topology import (
+    PREFERRED_TOPOLOGY,
+    SLICE_SIZE,
+    SLICE_TOPOLOGY,
+    SPREAD_SET,
+    SPREAD_TOPOLOGY,
+)
 from podium.schedulerplugin.comparer import Comparer
 from podium.schedulerplugin.preemption.outcome import Outcome
 from podium.schedulerplugin.scheduling.effects import Bind, Key, ReportPending
@@ -31,7 +38,8 @@ from podium.schedulerplugin.scheduling.entry import EntryPhase
 from podium.schedulerplugin.scheduling.live_engine import LiveEngine
 from podium.schedulerplugin.settings import PreemptionMode
 
-NODES = ("n1", "n2")
+NODES = ("n1", "n2", "n3")
+RACK, ZONE = "rack", "zone"
 GROUPS = ("g", "h")
 PODS = tuple(f"p{at}" for at in range(12))
 # The queue's periodic retry comes after 300 s, and the longest backoff is 10 s.
@@ -41,6 +49,23 @@ _names = st.sampled_from(PODS)
 _slow = st.sampled_from(["", "", "binds", "evictions", "victims"])
 _which = st.integers(0, 11)
 _seldom = st.sampled_from([False, False, False, True])
+_values = st.sampled_from("ab")
+_labels: st.SearchStrategy[dict[str, str]]
+_labels = st.fixed_dictionaries({RACK: _values}, optional={ZONE: _values}) | st.just({})
+# The topology that a group requires, prefers, and spreads over.
+_constraints = st.fixed_dictionaries(
+    {
+        "topology": st.sampled_from(["", "", RACK, ZONE]),
+        "annotations": st.sampled_from(
+            [
+                *[{}] * 3,
+                {PREFERRED_TOPOLOGY: RACK},
+                {SLICE_SIZE: "2", SLICE_TOPOLOGY: RACK},
+                {SPREAD_SET: "set", SPREAD_TOPOLOGY: RACK},
+            ]
+        ),
+    }
+)
 _fields = st.fixed_dictionaries(
     {
         "cpu": st.sampled_from([1, 1, 2, 3]),
@@ -61,13 +86,20 @@ class Whatever(RuleBasedStateMachine):
         super().__init__()
         self.uids = 0
 
-    @initialize(sizes=st.lists(st.integers(2, 3), min_size=len(NODES), max_size=len(NODES)), grouped=_seldom)
-    def begin(self, sizes: list[int], grouped: bool) -> None:
+    @initialize(
+        nodes=st.tuples(*[st.tuples(st.integers(2, 3), _labels)] * len(NODES)),
+        grouped=_seldom,
+        constraint=_constraints,
+    )
+    def begin(
+        self, nodes: Sequence[tuple[int, dict[str, str]]], grouped: bool, constraint: dict[str, Any]
+    ) -> None:
         """Start with nodes that are full of our pods of priority 0."""
+        sizes = [size for size, _ in nodes]
         self.world = CheckedWorld(
-            *(node(name, size) for name, size in zip(NODES, sizes, strict=True)),
+            *(node(name, size, labels=labels) for name, (size, labels) in zip(NODES, nodes, strict=True)),
             *(priority_class("plain", 0), priority_class("patient", 0, minimum=100, seconds=-1)),
-            *(group("g", 0, 2, whole=True), group("h", 10, 2)),
+            *(group("g", 0, 2, whole=True), group("h", 10, 2, **constraint)),
         )
         for at in range(min(sum(sizes), len(PODS))):
             self.create(PODS[at], {"group": "g" if grouped and at < 3 else ""})
@@ -86,13 +118,16 @@ class Whatever(RuleBasedStateMachine):
         size=st.integers(1, 2),
         priority=st.sampled_from([5, 10, 20]),
         slow=_slow,
+        constraint=_constraints,
     )
-    def create_gang(self, key: str, members: set[str], size: int, priority: int, slow: str) -> None:
+    def create_gang(  # noqa: PLR0917 - Hypothesis draws all of them
+        self, key: str, members: set[str], size: int, priority: int, slow: str, constraint: dict[str, Any]
+    ) -> None:
         """Create a gang of one priority; gangs of h are evicted as a whole."""
         self.hold(slow)
         for each in list(self.world.state.members(key_of(group(key))).values()):
             self.world.state.remove(each)
-        self.world.apply(group(key, priority, len(members), whole=key == "h"))
+        self.world.apply(group(key, priority, len(members), whole=key == "h", **constraint))
         for name in sorted(members):
             self.gone((NS, name))
             self.uids += 1
@@ -128,11 +163,12 @@ class Whatever(RuleBasedStateMachine):
             self.world.state.remove(found)
             self.world.run()
 
-    @rule(which=_which)
-    def finish(self, which: int) -> None:
-        """End a pod."""
+    @rule(which=_which, rejected=st.booleans())
+    def finish(self, which: int, rejected: bool) -> None:
+        """End a pod, or let its kubelet reject it."""
+        ended = {"phase": "Failed", "reason": "OutOfcpu"} if rejected else {"phase": "Succeeded"}
         for found in self.one(which, lambda each: bool(each.spec.nodeName) and not each.finished):
-            status = msgspec.convert({"phase": "Succeeded"}, type(found.status))
+            status = msgspec.convert(ended, type(found.status))
             self.world.run(msgspec.structs.replace(found, status=status))
 
     @rule(
@@ -141,9 +177,10 @@ class Whatever(RuleBasedStateMachine):
         least=st.integers(1, 3),
         whole=st.booleans(),
         named=st.sampled_from(["", "", "plain", "patient"]),
+        constraint=_constraints,
     )
-    def put_group(self, name: str, priority: int, least: int, whole: bool, named: str) -> None:
-        self.world.run(group(name, priority, least, whole=whole, priority_class_name=named))
+    def put_group(self, name: str, named: str, constraint: dict[str, Any], **fields: Any) -> None:
+        self.world.run(group(name, priority_class_name=named, **fields, **constraint))
 
     @rule(name=st.sampled_from(GROUPS))
     def delete_group(self, name: str) -> None:
@@ -166,9 +203,9 @@ class Whatever(RuleBasedStateMachine):
             state.remove(state.classes[name])
             self.world.run()
 
-    @rule(name=st.sampled_from(NODES), size=st.integers(2, 4), closed=_seldom)
-    def put_node(self, name: str, size: int, closed: bool) -> None:
-        """Add a node (without pods), enlarge it, or cordon it."""
+    @rule(name=st.sampled_from(NODES), size=st.integers(2, 4), closed=_seldom, labels=_labels)
+    def put_node(self, name: str, size: int, closed: bool, labels: dict[str, str]) -> None:
+        """Add a node (without pods), enlarge it, cordon it, or move it to other racks."""
         state, world = self.world.state, self.world
         if name not in state.nodes:
             if any(where == name for each in world.held if isinstance(each, Bind) for _, where in each.pods):
@@ -177,7 +214,7 @@ class Whatever(RuleBasedStateMachine):
         elif world.free(name) + size < self.size(name):
             return
         size = max(size, self.size(name))
-        world.run(node(name, size, unschedulable=closed))
+        world.run(node(name, size, unschedulable=closed, labels=labels))
 
     @rule(name=st.sampled_from(NODES))
     def delete_node(self, name: str) -> None:
@@ -189,7 +226,7 @@ class Whatever(RuleBasedStateMachine):
             self.world.run()
 
     @precondition(lambda self: self.world.held)
-    @rule(failed=st.sampled_from(["", "", "500"]))
+    @rule(failed=st.sampled_from(["", "", "500", LOST]))
     def release(self, failed: str) -> None:
         self.world.release(failed=failed)
 
