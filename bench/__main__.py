@@ -47,6 +47,7 @@ PARTS = {
     "pods": throughput.scheduling_basic,
     "preemptors": throughput.preemption_basic,
     "gangs": throughput.gangs,
+    "racks": throughput.racks,
     "install": firsts.measure,
 }
 

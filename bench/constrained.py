@@ -112,6 +112,32 @@ def outsider(kind: str, nodes: int, members: int, numbered: int = 1) -> list[flo
     return _deciding(state, _gang(state, "wanted", members, 10), numbered)
 
 
+def free(kind: str, nodes: int, members: int, count: int = 1_250) -> list[float]:
+    """Place gangs on free room one after another; return the mean milliseconds of each tenth of them."""
+    state = ClusterState(native_served=True)
+    for at in range(nodes):
+        state.apply(_node(at, {RACK: f"rack-{at // RACK_NODES}"}))
+    # More members than a rack has accelerators ask for none.
+    sizes, targets = (int(members <= PER_NODE * RACK_NODES),), []
+    for number in range(count):
+        targets.append(_gang(state, f"wanted-{number}", members, 10, sizes=sizes))
+        if kind == "rack":
+            state.apply(msgspec.structs.replace(state.groups[targets[-1]], topology=RACK))
+    engine = following(state)
+    times = []
+    for target in targets:
+        began = process_time()
+        decision = engine.decide(target, scene.NOW)
+        times.append((process_time() - began) * 1e3)
+        if decision.outcome is not Outcome.FITS:
+            raise PodiumError(f"{target}: {decision.outcome}")
+        for row, node in decision.placed.items():
+            placed = engine.snapshot.pod_at(row)
+            state.apply(scene.bound(placed, engine.snapshot.node_name(node)))
+    tenth = max(1, count // 10)
+    return [sum(times[at : at + tenth]) / tenth for at in range(0, tenth * 10, tenth)]
+
+
 def _deciding(state: ClusterState, target: Name | GroupKey, numbered: int) -> list[float]:
     """Return the milliseconds of a decision that preempts, each time after a pod was replaced."""
     for pod in list(state.pods.values()) if numbered else ():
@@ -221,7 +247,12 @@ def _pod(
     )
 
 
-CASES: dict[str, Callable[..., list[float]]] = {"gang": gang, "lone": lone, "outsider": outsider}
+CASES: dict[str, Callable[..., list[float]]] = {
+    "gang": gang,
+    "lone": lone,
+    "outsider": outsider,
+    "free": free,
+}
 
 
 def _beside(what: str, target: str, case: str, *of: str | int) -> list[Row]:

@@ -18,25 +18,27 @@ API = "scheduling.k8s.io/v1beta1"
 NAMESPACE = "bench"
 PODS = f"/api/v1/namespaces/{NAMESPACE}/pods"
 LOW, HIGH = "bench-low", "bench-high"
+RACK = "example.com/rack"
 _WRITERS = 8
 
 
 class Field:
     """An API server with nodes of 4 cpus, two classes and a namespace; `nodes` and `classes` as stored."""
 
-    def __init__(self, server: Server, nodes: int) -> None:
+    def __init__(self, server: Server, nodes: int, rack: int = 0) -> None:
+        """`rack` is the number of nodes in a rack, 0 without racks."""
         self._server = server
         made(server.request("POST", "/api/v1/namespaces", {"metadata": {"name": NAMESPACE}}))
         classes = [{"metadata": {"name": name}, "value": value} for name, value in ((LOW, 1), (HIGH, 1_000))]
         self.classes = self.make("/apis/scheduling.k8s.io/v1/priorityclasses", classes)
         room = {"cpu": "4", "memory": "32Gi", "pods": "110"}
-        documents = [
-            {
-                "metadata": {"name": f"node-{index}", "labels": {"kubernetes.io/hostname": f"node-{index}"}},
-                "status": {"capacity": room, "allocatable": room},
-            }
-            for index in range(nodes)
-        ]
+        documents: list[Any] = []
+        for index in range(nodes):
+            labels = {"kubernetes.io/hostname": f"node-{index}"}
+            if rack:
+                labels[RACK] = f"rack-{index // rack}"
+            status = {"capacity": room, "allocatable": room}
+            documents.append({"metadata": {"name": f"node-{index}", "labels": labels}, "status": status})
         self.nodes = self.make("/api/v1/nodes", documents)
 
     def make(self, path: str, documents: Iterable[Any]) -> list[Any]:
@@ -91,10 +93,16 @@ class Field:
             return [answer for share in pool.map(work, range(_WRITERS)) for answer in share]
 
 
-def group(name: str, size: int, class_name: str) -> Any:
-    """Return a gang that is evicted as a whole."""
+def group(name: str, size: int, class_name: str, *, rack: bool = False) -> Any:
+    """Return a gang that is evicted as a whole; its pods share a `rack` if it requires one."""
     gang = {"gang": {"minCount": size}}
-    spec = {"schedulingPolicy": gang, "disruptionMode": {"all": {}}, "priorityClassName": class_name}
+    spec: dict[str, Any] = {
+        "schedulingPolicy": gang,
+        "disruptionMode": {"all": {}},
+        "priorityClassName": class_name,
+    }
+    if rack:
+        spec["schedulingConstraints"] = {"topology": [{"key": RACK}]}
     return {"apiVersion": API, "kind": "PodGroup", "metadata": {"name": name}, "spec": spec}
 
 

@@ -66,14 +66,15 @@ class Scheduler:
 
 
 @contextlib.contextmanager
-def scheduling(server: Server) -> Iterator[Scheduler]:
-    """Run a kube-scheduler of the server's release.
+def scheduling(server: Server, *gates: str) -> Iterator[Scheduler]:
+    """Run a kube-scheduler of the server's release, with more feature gates (`NAME=true`).
 
     Raises PodiumError if it does not start.
     """
     with contextlib.ExitStack() as held:
         port = ports.reserve(held, 0)
-        quick = (f"--kube-api-qps={_QPS}", f"--kube-api-burst={_QPS}")
+        quick = [f"--kube-api-qps={_QPS}", f"--kube-api-burst={_QPS}"]
+        quick += [f"--feature-gates={gate}" for gate in gates]
         pid = held.enter_context(component(server, _NAME, lambda arguments: (*arguments, *quick), port=port))
         url = f"https://127.0.0.1:{port}"
         authority = server.folder / CERTIFICATES / f"{_NAME}.crt"

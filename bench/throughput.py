@@ -27,7 +27,7 @@ from bench.kubescheduler import scheduling
 from bench.livescheduler import podium_scheduling
 from bench.results import Row, Section, spread
 from bench.workloads import LONE_PODS_A_NODE, LOW_GANGS, SHAPES, Shape, Workload
-from tests.support.servers import Server, exclusive
+from tests.support.servers import TOPOLOGY, Server, exclusive
 from tests.support.volumes.controllers import volume_controller
 
 from podium.controlplane.releases import NEWEST
@@ -70,9 +70,10 @@ class Turn(NamedTuple):
 class Contest:
     """A server with nodes, on which schedulers take turns."""
 
-    def __init__(self, server: Server, nodes: int) -> None:
+    def __init__(self, server: Server, nodes: int, rack: int = 0) -> None:
         self._server = server
-        self._field = Field(server, nodes)
+        self._gates = (TOPOLOGY,) if rack else ()
+        self._field = Field(server, nodes, rack)
         # Podium also records its evictions.
         records = packagedata.folder("manifests") / "crds" / "preemptionrecords.scheduling.podium.dev.yaml"
         server.kubectl("apply", f"--filename={records}")
@@ -85,7 +86,7 @@ class Contest:
 
         @contextlib.contextmanager
         def run(workload: Workload) -> Iterator[int]:
-            with scheduling(self._server) as scheduler:
+            with scheduling(self._server, *self._gates) as scheduler:
                 if workload.gang:
                     scheduler.until_known("nodes", workload.nodes)
                     scheduler.until_known("pods", len(workload.standing))
@@ -148,7 +149,9 @@ class Contest:
         # The bound pods too: Podium evicts no pods of another scheduler.
         for each in (*workload.standing, *workload.wanted):
             each["spec"]["schedulerName"] = scheduler
-        self._field.make_groups(workload.groups)
+        groups = self._field.make_groups(workload.groups)
+        if workload.rack and not all("schedulingConstraints" in each["spec"] for each in groups):
+            raise PodiumError("the API server dropped the constraint of a group")
         self._field.ensure(workload.storage)
         if workload.binds:
             self._field.make_available()
@@ -213,6 +216,16 @@ and the clock runs from its creation, so that planning counts.
     return Section("Gangs that preempt beside kube-scheduler", rows, note)
 
 
+def racks() -> Section:
+    """Measure gangs with and without a topology constraint; takes about thirty minutes."""
+    note = """
+As above, on free nodes: the groups exist before their pods, and the clock runs from the first change of a
+pod. Each gang requires one rack of 100 nodes, of which there are 50. API server and kube-scheduler have the
+gates GenericWorkload and TopologyAwareWorkloadScheduling. A rack takes one gang of 1,000 pods of 300m.
+"""
+    return Section("Gangs in racks beside kube-scheduler", _rows("racks-4", "racks-1000", "gangs-4"), note)
+
+
 def _rows(*names: str) -> list[Row]:
     return [row for name in names for row in _compared(SHAPES[name], _turns(SHAPES[name], _SUBJECTS))]
 
@@ -220,8 +233,11 @@ def _rows(*names: str) -> list[Row]:
 def _turns(shape: Shape, subjects: Iterable[Callable[[Contest, Shape], Turn]]) -> dict[str, list[Turn]]:
     """Run the turns of each, on a server of their own."""
     turns: dict[str, list[Turn]] = {}
-    with exclusive(NEWEST) as server:
-        contest = Contest(server, shape.make(0).nodes)
+    first = shape.make(0)
+    # Without the gate, the API server drops the constraint.
+    gates = (f"--feature-gates={TOPOLOGY}",) if first.rack else ()
+    with exclusive(NEWEST, apiserver=gates) as server:
+        contest = Contest(server, first.nodes, first.rack)
         for _ in range(shape.rounds):
             for each in subjects:
                 turn = each(contest, shape)

@@ -16,6 +16,8 @@ CSI_NODES = "/apis/storage.k8s.io/v1/csinodes"
 VOLUMES = "/api/v1/persistentvolumes"
 CLAIMS = f"/api/v1/namespaces/{NAMESPACE}/persistentvolumeclaims"
 LOW_GANGS = 5
+# 100 nodes of 4 cpus have room for a thousand such pods, but not for two thousand.
+_CPU = "300m"
 LONE_PODS_A_NODE, LONE_EVICTED = 4, 3
 
 
@@ -24,7 +26,8 @@ class Workload(NamedTuple):
 
     `gang` is the group of the wanted ones. `steps` lists by names the pods to bind with their nodes, and the
     pods to delete before. `storage` has other objects by the path to create them, which rounds may share.
-    `binds` says that the volume controller of Kubernetes runs, and binds the claims of the pods.
+    `binds` says that the volume controller of Kubernetes runs, and binds the claims of the pods. `rack` is
+    the number of nodes in a rack, 0 without racks.
     """
 
     nodes: int
@@ -35,6 +38,7 @@ class Workload(NamedTuple):
     steps: list[tuple[list[tuple[str, str]], list[str]]]
     storage: Sequence[tuple[str, Any]] = ()
     binds: bool = False
+    rack: int = 0
 
 
 class Shape(NamedTuple):
@@ -145,6 +149,20 @@ def gang(size: int, serial: int) -> Workload:
     return Workload(size, standing, groups, wanted, group(high, size, HIGH), [(places, victims)])
 
 
+def gangs(nodes: int, size: int, count: int, serial: int, *, rack: int = 0) -> Workload:
+    """Make gangs that find free room, each in one rack of so many nodes; without racks, anywhere."""
+    names = [f"gang-{serial}-{index}" for index in range(count)]
+    groups = [group(name, size, LOW, rack=rack > 0) for name in names]
+    wanted = [pod(f"{name}-{index}", _CPU, LOW, group=name) for name in names for index in range(size)]
+    racks = nodes // rack if rack else 1
+    steps: list[tuple[list[tuple[str, str]], list[str]]] = []
+    for at, name in enumerate(names):
+        first = at % racks * rack
+        nodes_of = [f"node-{first + index % (rack or nodes)}" for index in range(size)]
+        steps.append(([(f"{name}-{index}", node) for index, node in enumerate(nodes_of)], []))
+    return Workload(nodes, [], groups, wanted, None, steps, rack=rack)
+
+
 SHAPES = {
     "basic-1000": Shape("SchedulingBasic, 1,000 nodes, 4,000 pods", 2, lambda _: basic(1_000, 4_000)),
     "numbered-1000": Shape(
@@ -170,5 +188,13 @@ SHAPES = {
     "numbered-400": Shape(
         "gang of 400 over 5 gangs, distinct labels", 3, lambda serial: numbered(gang(400, serial))
     ),
+    "racks-4": Shape(
+        "1,250 gangs of 4, each in one of 50 racks", 4, partial(gangs, 5_000, 4, 1_250, rack=100)
+    ),
+    "racks-1000": Shape(
+        "5 gangs of 1,000, each in one of 50 racks", 4, partial(gangs, 5_000, 1_000, 5, rack=100)
+    ),
+    "racks-few": Shape("50 gangs of 4, each in one of 5 racks", 4, partial(gangs, 50, 4, 50, rack=10), 1),
+    "gangs-4": Shape("1,250 gangs of 4, 5,000 nodes", 4, partial(gangs, 5_000, 4, 1_250)),
     "gang-1000": Shape("gang of 1,000 over 5 gangs, 1,000 nodes", 3, partial(gang, 1_000)),
 }
