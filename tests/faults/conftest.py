@@ -8,7 +8,7 @@ from tests.support.faults.contenders import FEW, Pair, Storm, stormy
 from tests.support.faults.scheduling import WORTH, full_sandbox
 from tests.support.folders import Kept
 from tests.support.scheduling.world import Sandbox, Scheduler, World, world
-from tests.support.servers import ENOUGH
+from tests.support.servers import ENOUGH, TOPOLOGY
 
 
 @pytest.fixture
@@ -37,7 +37,7 @@ def battered(request: pytest.FixtureRequest, kept: Kept) -> Place:
 def ours(request: pytest.FixtureRequest, kept: Kept, tmp_path_factory: pytest.TempPathFactory) -> World:
     """Return a world that tests may break, with a proxy for each of two schedulers."""
     name: str = request.param
-    return kept.once(("world", name), lambda: world(name, tmp_path_factory.mktemp("world"), ways=2))
+    return kept.once(("world", name), lambda: world(name, tmp_path_factory.mktemp("world"), TOPOLOGY, ways=2))
 
 
 @pytest.fixture(scope="module")

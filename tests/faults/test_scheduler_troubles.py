@@ -6,6 +6,7 @@ the end.
 """
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from tests.support.controlplane_faults import compact, without_api_server
@@ -17,28 +18,37 @@ from tests.support.scheduling.world import Sandbox, Scheduler, World
 pytestmark = pytest.mark.server
 
 NODES, LONE, GANG = 8, 3, 3
+# The nodes of each of two racks, and the members of the gang in one of them. Other pods use no rack.
+RACK = 2
 # The number of attempts before the scheduler gives up.
 ATTEMPTS = 5
 
 
 @pytest.fixture
 def sandbox(ours: World) -> Iterator[Sandbox]:
-    """Make nodes that are full of pods of low priority."""
-    with full_sandbox(ours, [[1] * 4] * NODES) as made:
+    """Make nodes, some of them in racks, that are full of pods of low priority."""
+    with full_sandbox(ours, [[1] * 4] * (2 * RACK + NODES), RACK, racks=2) as made:
         yield made
 
 
 def preempt(sandbox: Sandbox) -> list[str]:
-    """Make pods and a gang that need a node each."""
+    """Make pods and two gangs, one of them in a rack, that need a node each."""
+    term = {"matchExpressions": [{"key": sandbox.rack_key, "operator": "DoesNotExist"}]}
+    outside = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}}
+    spec: dict[str, Any] = {"affinity": {"nodeAffinity": outside}}
     for index in range(LONE):
-        sandbox.pod(f"lone-{index}", 3, 7)
-    return [*(f"lone-{index}" for index in range(LONE)), *sandbox.gang("gang", GANG, 3, 5)]
+        sandbox.pod(f"lone-{index}", 3, 7, **spec)
+    sandbox.group("gang", 5, GANG)
+    sandbox.group("rack", 5, RACK, **sandbox.in_rack)
+    gangs = [*sandbox.members("gang", GANG, 3, 5, **spec), *sandbox.members("rack", RACK, 3, 5)]
+    return [*(f"lone-{index}" for index in range(LONE)), *gangs]
 
 
 def all_is_well(sandbox: Sandbox, names: list[str], scheduler: Scheduler) -> None:
     """Wait until all are bound; then check the victims."""
     nodes = sandbox.until_bound(names)
     assert len({*nodes.values()}) == len(names)
+    assert len({int(node[1:]) // RACK for name, node in nodes.items() if name.startswith("rack")}) == 1
     assert len({*sandbox.evicted_uids()}) == 3 * len(names), f"{sorted(sandbox.evicted())}{sandbox.world.log}"
     assert not scheduler.ended
 

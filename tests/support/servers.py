@@ -45,6 +45,8 @@ _SERVERS = {
 # Whether to run all cases at length, as `make soak` does.
 FULL = os.environ.get("PODIUM_DIFFERENTIAL") == "full"
 # Minors for tests that take minutes each: the newest one, or all of them at length.
+# The gate without which an API server drops the topology constraint of a group.
+TOPOLOGY = "TopologyAwareWorkloadScheduling=true"
 ENOUGH = tuple(RELEASES) if FULL else (NEWEST.minor,)
 
 _ROOT = "PODIUM_TEST_SERVERS"

@@ -97,10 +97,11 @@ class Place(NamedTuple):
 
 
 @contextlib.contextmanager
-def place(name: str) -> Iterator[Place]:
-    """Start a server of its own for one of PLACES."""
+def place(name: str, *gates: str) -> Iterator[Place]:
+    """Start a server of its own for one of PLACES, with more feature gates (`NAME=true`)."""
     if name in RELEASES:
-        with exclusive(RELEASES[name]) as server:
+        apiserver = tuple(f"--feature-gates={gate}" for gate in gates)
+        with exclusive(RELEASES[name], apiserver=apiserver) as server:
             yield Place(server, f"{NATIVE_GROUP}/{NATIVE[name][0]}")
     else:
         with exclusive(NEWEST, workload_api=False) as server:

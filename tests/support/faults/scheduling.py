@@ -10,16 +10,24 @@ from collections.abc import Iterator, Sequence
 from tests.support.scheduling.world import Sandbox, World
 
 MEMBERS = 2
-# For a gang of this size the cheapest plan is to evict a node's three pods of priority 1 for each member.
+# For a gang of this size in one rack, it is cheapest to evict three pods of priority 1 on each node of
+# the first rack.
 WORTH = [*[[3, 1, 1, 1]] * MEMBERS, *[[3, 3, 3, 3]] * 2]
 CHEAPEST = [f"low-{node}-{index}" for node in range(MEMBERS) for index in range(1, 4)]
 
 
 @contextlib.contextmanager
-def full_sandbox(world: World, worth: Sequence[Sequence[int]]) -> Iterator[Sandbox]:
-    """Yield a cluster with a node for each row, full of pods `low-ROW-COLUMN` of these priorities."""
+def full_sandbox(
+    world: World, worth: Sequence[Sequence[int]], rack: int = MEMBERS, racks: int = 2
+) -> Iterator[Sandbox]:
+    """Yield a cluster with a node for each row, full of pods `low-ROW-COLUMN` of these priorities.
+
+    The first nodes are in `racks` of so many nodes (`rack`).
+    """
     with world.sandbox() as made:
-        made.nodes(len(worth))
+        for node in range(len(worth)):
+            labels = {made.rack_key: f"r{node // rack}"} if node < rack * racks else {}
+            made.node(f"n{node}", labels=labels)
         for node, priorities in enumerate(worth):
             for index, priority in enumerate(priorities):
                 made.pod(f"low-{node}-{index}", "900m", priority, node=f"n{node}")
@@ -27,5 +35,6 @@ def full_sandbox(world: World, worth: Sequence[Sequence[int]]) -> Iterator[Sandb
 
 
 def incoming_gang(sandbox: Sandbox) -> list[str]:
-    """Create the gang that preempts the pods in CHEAPEST; return its members' names."""
-    return sandbox.gang("gang", MEMBERS, 3, 5)
+    """Create the gang in one rack that preempts the pods in CHEAPEST; return its members' names."""
+    sandbox.group("gang", 5, MEMBERS, **sandbox.in_rack)
+    return sandbox.members("gang", MEMBERS, 3, 5)

@@ -70,9 +70,10 @@ class CheckedWorld(World):
         if not group.topology:
             return
         there = self.domains(bind, group.topology)
-        (domain,) = {self.domain(where, group.topology) for _, where in bind.pods}
-        assert domain
-        assert not there or there[domain] == max(there.values())
+        used = {self.domain(where, group.topology) for _, where in bind.pods}
+        assert len(used) == 1
+        assert "" not in used
+        assert not there or there[used.pop()] == max(there.values())
 
     def check_slices(self, bind: Bind, group: PodGroup) -> None:
         """Assert that the pods of each slice share a domain, that of most of the slice's pods that run."""

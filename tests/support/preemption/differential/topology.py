@@ -26,12 +26,10 @@ from tests.support.preemption.differential.generator import (
     written_time,
 )
 from tests.support.preemption.differential.recording import Recording
-from tests.support.servers import exclusive
+from tests.support.servers import TOPOLOGY, exclusive
 
 from podium.controlplane.releases import Release
 
-# The gate of API server and scheduler, beside those of the Workload API. Without it a constraint is dropped.
-_GATE = "TopologyAwareWorkloadScheduling=true"
 # Cases in a recording.
 CASES = 200
 
@@ -41,8 +39,8 @@ _SIZES = (1, 2, 2, 3, 3, 4, 4, 5, 6, 8)
 
 def record(release: Release, seed: int, indices: Sequence[int]) -> Recording:
     """Record the answers of a release's scheduler to these cases."""
-    with exclusive(release, apiserver=(f"--feature-gates={_GATE}",)) as server:
-        return driver.record(server, seed, indices, more=(_GATE,), make=topology_case)
+    with exclusive(release, apiserver=(f"--feature-gates={TOPOLOGY}",)) as server:
+        return driver.record(server, seed, indices, more=(TOPOLOGY,), make=topology_case)
 
 
 def topology_case(seed: int, index: int, minor: str) -> Case:

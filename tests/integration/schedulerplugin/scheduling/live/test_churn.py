@@ -11,7 +11,7 @@ import re
 import time
 from collections.abc import Iterator
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 from bench.rig import resident
@@ -20,7 +20,7 @@ from tests.support.controllers.running import MERGE
 from tests.support.proxy import Cut, Delay, Fault, Proxy, Refuse, Where
 from tests.support.scheduling.ledger import deleted, over_commits, unannounced
 from tests.support.scheduling.world import NAME, PRIORITIES, Sandbox, Scheduler, World, world
-from tests.support.servers import FULL
+from tests.support.servers import FULL, TOPOLOGY
 
 from podium.api.membership import GroupKey
 from podium.api.schedulable import SCHEDULING_READS
@@ -29,6 +29,13 @@ from podium.cli.live import load_live
 from podium.cluster.reader import Name
 from podium.controlplane.releases import NEWEST
 from podium.errors import PodiumError
+from podium.groups.topology import (
+    PREFERRED_TOPOLOGY,
+    SLICE_SIZE,
+    SLICE_TOPOLOGY,
+    SPREAD_SET,
+    SPREAD_TOPOLOGY,
+)
 from podium.schedulerplugin.engine import plan
 from podium.schedulerplugin.preemption.outcome import Outcome
 from podium.schedulerplugin.settings import DivergencePolicy, Settings
@@ -39,6 +46,9 @@ SECONDS = 3600 if FULL else 30
 # The interval between the pauses, in which the cluster is checked.
 BETWEEN_SECONDS = 60 if FULL else 15
 NODES = 12
+RACKS = ("a", "b", "c")
+# A bind may arrive this many seconds after its decision, which a fault delayed.
+LATE_SECONDS = 15.0
 MOST_PODS = 70
 CPUS = ("500m", 1, 2, 3)
 OTHER = "default-scheduler"
@@ -57,7 +67,7 @@ _UID = re.compile(r"\(UID ([0-9a-f-]{36})\)")
 
 @pytest.fixture(scope="module")
 def ours(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
-    with world(NEWEST.minor, tmp_path_factory.mktemp("world")) as made:
+    with world(NEWEST.minor, tmp_path_factory.mktemp("world"), TOPOLOGY) as made:
         yield made
 
 
@@ -87,6 +97,10 @@ class Churn:
         self._scheduler = scheduler
         # Names of pods that were deleted here, perhaps during their preemption.
         self.removed: set[str] = set()
+        # The racks that each node left, with the time, and the members of each gang.
+        self.left: dict[str, list[tuple[float, str]]] = {}
+        self.gangs: dict[str, Gang] = {}
+        self._racks: dict[str, str] = {}
         self._count = 0
         self._cordoned: set[str] = set()
         self._gone: set[str] = set()
@@ -104,6 +118,7 @@ class Churn:
             self._uncordon: 3,
             self._remove_node: 1,
             self._return_node: 2,
+            self._move_node: 1,
             self._add_budget: 1,
             self._remove_budget: 1,
         }
@@ -121,7 +136,7 @@ class Churn:
         for node in sorted(self._cordoned):
             self._set_cordoned(node, cordoned=False)
         for node in sorted(self._gone):
-            self._sandbox.node(node)
+            self.make_node(node)
         self._cordoned.clear()
         self._gone.clear()
         for name, pod in self._sandbox.pods().items():
@@ -152,8 +167,22 @@ class Churn:
         name, count = self._name("gang"), self.random.randint(2, 4)
         priority, cpu = self.random.choice(PRIORITIES), self.random.choice(CPUS)
         least = self.random.choice([None, count, count - 1])
-        self._sandbox.group(name, priority, least, whole=least is not None and self.random.random() < 0.5)
-        self._sandbox.members(name, count, cpu, priority)
+        whole = least is not None and self.random.random() < 0.5
+        required = self._sandbox.in_rack if self.random.random() < 0.5 else {}
+        annotations = self.random.choice(self._annotations())
+        self._sandbox.group(name, priority, least, whole=whole, annotations=annotations, **required)
+        self.gangs[name] = Gang(least or 0, bool(required), [])
+        self.gangs[name].members.extend(self._sandbox.members(name, count, cpu, priority))
+
+    def _annotations(self) -> list[dict[str, str]]:
+        """Return the annotations of groups, of which many have none."""
+        rack = self._sandbox.rack_key
+        return [
+            *[{}] * 3,
+            {PREFERRED_TOPOLOGY: rack},
+            {SLICE_SIZE: "2", SLICE_TOPOLOGY: rack},
+            {SPREAD_SET: "set", SPREAD_TOPOLOGY: rack},
+        ]
 
     def _join(self) -> None:
         groups = self._groups()
@@ -226,7 +255,30 @@ class Churn:
 
     def _return_node(self) -> None:
         if self._gone:
-            self._sandbox.node(self._gone.pop())
+            self.make_node(self._gone.pop())
+
+    def make_node(self, node: str) -> None:
+        """Make a node in a rack."""
+        self._sandbox.node(node, labels={self._sandbox.rack_key: self._enter_rack(node)})
+
+    def _move_node(self) -> None:
+        """Move a node to another rack, but seldom: for a while the judge accepts both."""
+        node = self._random_node()
+        if self.random.random() < 0.1:
+            labels = {self._sandbox.rack_key: self._enter_rack(node)}
+            self._patch(f"/api/v1/nodes/{self._sandbox.full(node)}", {"metadata": {"labels": labels}})
+
+    def _enter_rack(self, node: str) -> str:
+        rack = self.random.choice(RACKS)
+        if node in self._racks:
+            self.left.setdefault(node, []).append((time.monotonic(), self._racks[node]))
+        self._racks[node] = rack
+        return rack
+
+    def racks(self, node: str) -> set[str]:
+        """Return the racks of a node, now and when binds that arrive now were decided."""
+        since = time.monotonic() - LATE_SECONDS
+        return {self._racks[node], *(rack for at, rack in self.left.get(node, ()) if at > since)}
 
     def _add_budget(self) -> None:
         path = f"/apis/policy/v1/namespaces/{self._sandbox.name}/poddisruptionbudgets"
@@ -260,28 +312,69 @@ class Churn:
         assert code in (200, 404, 409) or (code == 422 and "no new finalizers" in answer["message"]), answer
 
 
+class Gang(NamedTuple):
+    """A gang as it was created: minCount (0: basic), whether it requires one rack, and its first members."""
+
+    least: int
+    required: bool
+    members: list[str]
+
+
 class Judge:
     """Checks the changes since its last check."""
 
-    def __init__(self, world: World, sandbox: Sandbox) -> None:
+    def __init__(self, world: World, sandbox: Sandbox, churn: Churn) -> None:
         self._world = world
         self._sandbox = sandbox
+        self._churn = churn
         # Evicted pods, whose answer may have been lost and whose delete was repeated.
         self.evicted: set[str] = set()
 
-    def problems(self, removed: set[str]) -> list[str]:
-        """Return the violations since the last check.
-
-        `removed` names pods that other clients have deleted.
-        """
+    def problems(self) -> list[str]:
+        """Return the violations since the last check."""
+        removed = self._churn.removed
         self._world.ledger.catch_up()
         calls = [call for call in self._sandbox.calls("DELETE") if call.code == 200]
         uids = {deleted(call) for call in calls}
         found = over_commits(list(self._world.ledger.pods.seen), list(self._world.ledger.nodes.seen))
         found += unannounced(list(self._world.ledger.pods.seen), uids, removed)
         found += self._unjust(uids)
+        found += self._astray()
         self.evicted |= uids
         self._world.forget()
+        return found
+
+    def _astray(self) -> list[str]:
+        """Return the members that came to another rack than all others of their group that ran."""
+        found = []
+        there: dict[str, dict[str, str]] = {}
+        for each in sorted(self._world.ledger.pods.seen, key=lambda seen: seen.version):
+            group, pod = group_of(each.object) or "", each.object
+            if group not in self._churn.gangs or not self._churn.gangs[group].required:
+                continue
+            members, node = there.setdefault(group, {}), self._sandbox.where(pod)
+            others = {other: at for other, at in members.items() if other != each.uid}
+            ended = each.type == "DELETED" or "deletionTimestamp" in pod["metadata"]
+            if not node or ended or pod["status"].get("phase") in ("Succeeded", "Failed"):
+                members.pop(each.uid, None)
+            elif each.uid not in members:
+                members[each.uid] = node
+                racks = self._churn.racks(node)
+                if others and not any(racks & self._churn.racks(at) for at in others.values()):
+                    found.append(
+                        f"{pod['metadata']['name']} came to {node} in {racks}, others run on {others}"
+                    )
+        return found
+
+    def partial(self) -> list[str]:
+        """Return the gangs that run in part below minCount, though all their first members exist."""
+        pods, found = self._sandbox.pods(), []
+        for name, gang in self._churn.gangs.items():
+            there = [pods[each] for each in gang.members if each in pods]
+            alive = [each for each in there if each["status"].get("phase") not in ("Succeeded", "Failed")]
+            bound = sum(bool(self._sandbox.where(each)) for each in alive)
+            if len(alive) == len(gang.members) and 0 < bound < gang.least:
+                found.append(f"{bound} pods of {name} run, minCount is {gang.least}")
         return found
 
     def _unjust(self, uids: set[str]) -> list[str]:
@@ -344,8 +437,10 @@ def test_no_state_is_wrong_and_no_pod_is_forgotten(ours: World) -> None:
     seed = int(os.environ.get("PODIUM_SEED", "7"))
     sizes: list[float] = []
     with ours.scheduling() as scheduler, ours.sandbox() as sandbox:
-        churn, judge = Churn(sandbox, scheduler, seed), Judge(ours, sandbox)
-        sandbox.nodes(NODES)
+        churn = Churn(sandbox, scheduler, seed)
+        judge = Judge(ours, sandbox, churn)
+        for index in range(NODES):
+            churn.make_node(f"n{index}")
         for index in range(3):
             sandbox.pod(f"foreign-{index}", 1, 1, node=f"n{index}", schedulerName=OTHER)
         end = time.monotonic() + SECONDS
@@ -355,13 +450,14 @@ def test_no_state_is_wrong_and_no_pod_is_forgotten(ours: World) -> None:
                 with trouble(churn.random, scheduler, ours.proxy):
                     for _ in range(20):
                         churn.change()
-                assert judge.problems(churn.removed) == [], f"seed {seed}{ours.log}"
+                assert judge.problems() == [], f"seed {seed}{ours.log}"
             churn.calm()
             sandbox.until(lambda: resting(sandbox) == [], "everything comes to rest")
             # No pod in flight is lost: a backoff may have to end first.
             sandbox.until(lambda: forgotten(sandbox) == [], f"nothing waits that would fit (seed {seed})")
+            assert judge.partial() == [], f"seed {seed}{ours.log}"
             sizes.append(resident(scheduler.process.pid))
         if FULL:
             assert max(sizes) - sizes[0] < FLAT_MIB, sizes
-        assert judge.problems(churn.removed) == []
+        assert judge.problems() == []
         assert judge.evicted
