@@ -29,6 +29,8 @@ MOST_PREFERRED = 3
 def preferred_topology(group: Child) -> tuple[str, ...]:
     """Return the labels whose value the pods of a group should share, the most wanted first."""
     text = (group.metadata.annotations or {}).get(PREFERRED_TOPOLOGY, "")
+    if not text:
+        return ()
     keys = (key.strip() for key in text.split(","))
     return tuple(dict.fromkeys(key for key in keys if key and key != group.topology))[:MOST_PREFERRED]
 
@@ -43,6 +45,8 @@ def slice_topology(group: PodGroup) -> tuple[str, int]:
 def spread_topology(group: PodGroup) -> tuple[str, str]:
     """Return the label over which a group and those of its set spread, and the set; empty for none."""
     annotations = group.metadata.annotations or {}
+    if SPREAD_SET not in annotations:
+        return "", ""
     key, name = (annotations.get(each, "").strip() for each in (SPREAD_TOPOLOGY, SPREAD_SET))
     return (key, name) if key and name else ("", "")
 

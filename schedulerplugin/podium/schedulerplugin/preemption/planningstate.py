@@ -278,7 +278,9 @@ class PlanningState:
     def spread_peers(self, group: PodGroup) -> tuple[Rows, ...]:
         """Return the pods (rows) of each other group in the set of a group."""
         name = spread_topology(group)[1]
-        peers = self._spread_sets.get((group.ref.namespace, name), set()) - {key_of(group)} if name else ()
+        if not name:
+            return ()
+        peers = self._spread_sets.get((group.ref.namespace, name), set()) - {key_of(group)}
         return tuple(np.array(sorted(self._groups.rows.get(key, ())), np.intp) for key in sorted(peers))
 
     def with_peers(self, found: PlacementTarget) -> PlacementTarget:
