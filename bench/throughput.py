@@ -16,7 +16,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 from bench import rig
@@ -87,7 +87,7 @@ class Contest:
         @contextlib.contextmanager
         def run(workload: Workload) -> Iterator[int]:
             with scheduling(self._server, *self._gates) as scheduler:
-                if workload.gang:
+                if workload.last:
                     scheduler.until_known("nodes", workload.nodes)
                     scheduler.until_known("pods", len(workload.standing))
                 yield scheduler.pid
@@ -102,7 +102,7 @@ class Contest:
 
     def bare(self, shape: Shape) -> Turn:
         """Run a round of the bare writes."""
-        workload = shape.make(next(self._serials))._replace(gang=None)
+        workload = shape.make(next(self._serials))._replace(last=[])
         uids = self._laid_out(workload, "none")
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "steps.json"
@@ -122,7 +122,7 @@ class Contest:
         standing = [
             pod(f"pod-{index}", "100m", LOW, node=index % MEMORY_NODES) for index in range(MEMORY_PODS)
         ]
-        workload = Workload(MEMORY_NODES, standing, [], [pod(name, "100m", LOW) for name in more], None, [])
+        workload = Workload(MEMORY_NODES, standing, [], [pod(name, "100m", LOW) for name in more], [], [])
         self._laid_out(workload, "podium-scheduler")
         with _listening(self._server, workload) as heard, podium_scheduling(self._server) as pid:
             heard.until_bound(PATIENCE_SECONDS)
@@ -137,26 +137,29 @@ class Contest:
         binding = volume_controller(self._server) if workload.binds else contextlib.nullcontext()
         with binding, _listening(self._server, workload) as heard, run(workload) as pid:
             before, began = rig.processor_seconds(pid), time.perf_counter()
-            if workload.gang:
-                self._field.make_groups([workload.gang])
+            if workload.last:
+                self._make_groups(workload, workload.last)
             heard.until_bound(PATIENCE_SECONDS)
-            busy = rig.processor_seconds(pid) - (before if workload.gang else 0)
+            busy = rig.processor_seconds(pid) - (before if workload.last else 0)
         self._field.delete_pods(uids)
-        return _turn(workload, heard, began if workload.gang else heard.first, busy)
+        return _turn(workload, heard, began if workload.last else heard.first, busy)
 
     def _laid_out(self, workload: Workload, scheduler: str) -> dict[str, str]:
-        """Create all objects of a workload but the gang's group; return UIDs of pods by name."""
+        """Create all objects of a workload but the last groups; return UIDs of pods by name."""
         # The bound pods too: Podium evicts no pods of another scheduler.
         for each in (*workload.standing, *workload.wanted):
             each["spec"]["schedulerName"] = scheduler
-        groups = self._field.make_groups(workload.groups)
-        if workload.rack and not all("schedulingConstraints" in each["spec"] for each in groups):
-            raise PodiumError("the API server dropped the constraint of a group")
+        self._make_groups(workload, workload.groups)
         self._field.ensure(workload.storage)
         if workload.binds:
             self._field.make_available()
         pods = self._field.make_pods(workload.standing) + self._field.make_pods(workload.wanted)
         return {each["metadata"]["name"]: each["metadata"]["uid"] for each in pods}
+
+    def _make_groups(self, workload: Workload, groups: list[Any]) -> None:
+        stored = self._field.make_groups(groups)
+        if workload.rack and not all("schedulingConstraints" in each["spec"] for each in stored):
+            raise PodiumError("the API server dropped the constraint of a group")
 
 
 def _listening(server: Server, workload: Workload) -> contextlib.AbstractContextManager[Heard]:
@@ -219,9 +222,10 @@ and the clock runs from its creation, so that planning counts.
 def racks() -> Section:
     """Measure gangs with and without a topology constraint; takes about thirty minutes."""
     note = """
-As above, on free nodes: the groups exist before their pods, and the clock runs from the first change of a
-pod. Each gang requires one rack of 100 nodes, of which there are 50. API server and kube-scheduler have the
-gates GenericWorkload and TopologyAwareWorkloadScheduling. A rack takes one gang of 1,000 pods of 300m.
+As above, on free nodes. The groups of 4 exist before their pods, and those of 1,000 come last: the clock runs
+from their creation. Each gang requires one rack of 100 nodes, of which there are 50. API server and
+kube-scheduler have the gates GenericWorkload and TopologyAwareWorkloadScheduling. A rack takes one gang of
+1,000 pods of 300m.
 """
     return Section("Gangs in racks beside kube-scheduler", _rows("racks-4", "racks-1000", "gangs-4"), note)
 

@@ -18,23 +18,24 @@ CLAIMS = f"/api/v1/namespaces/{NAMESPACE}/persistentvolumeclaims"
 LOW_GANGS = 5
 # 100 nodes of 4 cpus have room for a thousand such pods, but not for two thousand.
 _CPU = "300m"
+_LARGE = 1_000
 LONE_PODS_A_NODE, LONE_EVICTED = 4, 3
 
 
 class Workload(NamedTuple):
     """The objects to schedule: `standing` pods are bound, `groups` theirs, `wanted` are to be scheduled.
 
-    `gang` is the group of the wanted ones. `steps` lists by names the pods to bind with their nodes, and the
-    pods to delete before. `storage` has other objects by the path to create them, which rounds may share.
-    `binds` says that the volume controller of Kubernetes runs, and binds the claims of the pods. `rack` is
-    the number of nodes in a rack, 0 without racks.
+    `last` are groups that come once the scheduler is ready. `steps` lists by names the pods to bind with
+    their nodes, and the pods to delete before. `storage` has other objects by the path to create them, which
+    rounds may share. `binds` says that the volume controller of Kubernetes runs, and binds the claims of the
+    pods. `rack` is the number of nodes in a rack, 0 without racks.
     """
 
     nodes: int
     standing: list[Any]
     groups: list[Any]
     wanted: list[Any]
-    gang: Any
+    last: list[Any]
     steps: list[tuple[list[tuple[str, str]], list[str]]]
     storage: Sequence[tuple[str, Any]] = ()
     binds: bool = False
@@ -58,7 +59,7 @@ def basic(nodes: int, pods: int) -> Workload:
     names = [f"pod-{index}" for index in range(pods)]
     places = [(name, f"node-{index % nodes}") for index, name in enumerate(names)]
     wanted = [pod(name, "100m", LOW, memory="500Mi") for name in names]
-    return Workload(nodes, [], [], wanted, None, [([place], []) for place in places])
+    return Workload(nodes, [], [], wanted, [], [([place], []) for place in places])
 
 
 def numbered(workload: Workload) -> Workload:
@@ -132,7 +133,7 @@ def lone(nodes: int) -> Workload:
         ([(f"high-{node}", f"node-{node}")], [f"low-{node}-{index}" for index in range(LONE_EVICTED)])
         for node in range(nodes)
     ]
-    return Workload(nodes, standing, [], wanted, None, steps)
+    return Workload(nodes, standing, [], wanted, [], steps)
 
 
 def gang(size: int, serial: int) -> Workload:
@@ -146,7 +147,7 @@ def gang(size: int, serial: int) -> Workload:
     places = [(f"{high}-{index}", f"node-{index}") for index in range(size)]
     victims = [each["metadata"]["name"] for each in standing]
     groups = [group(name, size, LOW) for name in low]
-    return Workload(size, standing, groups, wanted, group(high, size, HIGH), [(places, victims)])
+    return Workload(size, standing, groups, wanted, [group(high, size, HIGH)], [(places, victims)])
 
 
 def gangs(nodes: int, size: int, count: int, serial: int, *, rack: int = 0) -> Workload:
@@ -160,7 +161,9 @@ def gangs(nodes: int, size: int, count: int, serial: int, *, rack: int = 0) -> W
         first = at % racks * rack
         nodes_of = [f"node-{first + index % (rack or nodes)}" for index in range(size)]
         steps.append(([(f"{name}-{index}", node) for index, node in enumerate(nodes_of)], []))
-    return Workload(nodes, [], groups, wanted, None, steps, rack=rack)
+    # The plan of a large gang counts, and that of the first of many small ones does not matter.
+    last, first_come = (groups, []) if size >= _LARGE else ([], groups)
+    return Workload(nodes, [], first_come, wanted, last, steps, rack=rack)
 
 
 SHAPES = {
