@@ -11,6 +11,8 @@ from tests.support.oracle.problem import Harm, Problem, harm, problem_of
 from tests.support.preemption.clusters import NOW
 from tests.support.preemption.scene import composite, engine_of, gang, group, node, pod, tree_of
 
+from podium.cluster.reader import name_of
+
 BLOCK, RACK = "block", "rack"
 PRIORITY = 10
 _TOPOLOGIES = ("", BLOCK, RACK)
@@ -121,7 +123,7 @@ def compared_tree(seed: int) -> Compared:
     decision = engine.decide(tree_of("tree"), NOW)
     plan = harm_of(engine, problem, decision)
     if plan is not None:
-        pods = {engine.snapshot.pod_at(row).metadata.name: names[at] for row, at in decision.placed.items()}
+        pods = {name_of(engine.snapshot.pod_at(row))[1]: names[at] for row, at in decision.placed.items()}
         assert _is_right(case.tree, pods, case.labels), (seed, pods)
     return Compared(seed, "tree", plan, least_harm(problem, names, case))
 

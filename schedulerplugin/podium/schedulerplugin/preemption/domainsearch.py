@@ -18,7 +18,7 @@ import numpy as np
 from podium.api.groups import PodGroup
 from podium.api.podrequests import is_device
 from podium.groups.topology import preferred_topology, spread_topology
-from podium.schedulerplugin.arrays import Floats, Int64s
+from podium.schedulerplugin.arrays import Floats, Int64s, Rows
 from podium.schedulerplugin.deadline import Deadline
 from podium.schedulerplugin.filters.chain import Refusals
 from podium.schedulerplugin.placement import Placer
