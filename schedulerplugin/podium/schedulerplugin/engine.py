@@ -19,8 +19,10 @@ from podium.cluster.reader import ClusterReader, Name
 from podium.schedulerplugin.deadline import NEVER, Deadline
 from podium.schedulerplugin.preemption.deciding import Decider, DomainRoom
 from podium.schedulerplugin.preemption.decision import Decision, PodKey
+from podium.schedulerplugin.preemption.defragment import LOWEST_PRIORITY, Defragmenter
 from podium.schedulerplugin.preemption.domainreport import compared
 from podium.schedulerplugin.preemption.explain import Explainer
+from podium.schedulerplugin.preemption.moves import Defragmentation
 from podium.schedulerplugin.preemption.outcome import ObjectNamer, Outcome, Plan, full_name
 from podium.schedulerplugin.preemption.planningstate import PlanningState
 from podium.schedulerplugin.preemption.target import Blocker, PlacementTarget, Unplaceable
@@ -55,6 +57,17 @@ class Engine(PlanningState):
         """Return the decision for a group if it could use only one topology domain, by number."""
         with self._deciding(found, seconds(now), domain=domain) as decider:
             return decider.decide(found)
+
+    def defragment(self, key: str, now: datetime, most: int) -> Defragmentation:
+        """Return the moves that free domains of a node label, for the `most` domains with the least harm.
+
+        Raises PodiumUsageError if no node has the label.
+        """
+        second = seconds(now)
+        units, _ = self.units(for_group=True, now=second)
+        with self._trying():
+            self._nominate(LOWEST_PRIORITY, ())
+            return Defragmenter(self, units, second, key).best(most)
 
     def plan_alike(
         self, pods: Sequence[Name | GroupKey], now: datetime, namer: ObjectNamer = full_name

@@ -127,6 +127,10 @@ class Decider:
             for number in order
         ]
 
+    def place(self, found: PlacementTarget) -> tuple[dict[int, int] | None, Refusals | None]:
+        """Return the placement on free room; if too few pods fit, what refuses the first that does not."""
+        return self._place(self._search(found))
+
     def decide_alike(self, found: PlacementTarget) -> Decision:
         """Return the decision for the first of equal lone pods, and for all that it is the decision for.
 

@@ -154,7 +154,8 @@ class DomainLevel:
             least = 1 if self._preferred else max(there.values())
             numbers = [number for number in numbers if there.get(number, 0) >= least]
             numbers = numbers if self._preferred else numbers[:1]
-        yield from (number for number in numbers if topology.nodes[number])
+        asked = set(np.unique(topology.of[self._placer.chain.nodes]).tolist())
+        yield from (number for number in numbers if number in asked)
 
     def by_packing(self) -> list[int]:
         """Return the domains with the fewest peers, then by their use with the group; none without one."""

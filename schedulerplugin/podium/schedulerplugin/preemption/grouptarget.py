@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from podium.api.core import Pod, PriorityClass
 from podium.api.groups import PODIUM_GROUP, PodGroup
-from podium.api.membership import GroupKey
+from podium.api.membership import GroupKey, key_of
 from podium.api.priority import NEVER
 from podium.api.schedulable import Schedulable
 from podium.cluster.reader import Child, ClusterReader, name_of
@@ -117,6 +117,30 @@ def group_target(
         *(judged, needed, priority, preemption_barred, group, running, disputed, desired),
         members.nodes(snapshot),
         _slices(snapshot, group, runs, judged) if settings.semantics is Semantics.KEP else None,
+    )
+
+
+def evicted_members(
+    view: ClusterReader,
+    snapshot: Snapshot,
+    group: PodGroup,
+    rows: Iterable[int],
+    leaving: Callable[[int], bool],
+) -> PlacementTarget:
+    """Return the placement of members (rows) that are evicted together; members that stay bind their domain.
+
+    `leaving` says of a row that its pod is leaving, so that it binds nothing.
+    """
+    evicted = dict.fromkeys(rows)
+    running = (pod for pod in view.members(key_of(group)).values() if not pod.finished and pod.spec.nodeName)
+    by_row = {snapshot.pod_row[name_of(pod)]: pod for pod in running}
+    stay = {row: pod for row, pod in by_row.items() if row not in evicted and not leaving(row)}
+    return PlacementTarget(
+        *(tuple(evicted), len(evicted), group.priority or 0),
+        group=group,
+        running=len(stay),
+        running_nodes=tuple(snapshot.node.item(row) for row in stay),
+        slices=_slices(snapshot, group, list(stay.values()), tuple(evicted)),
     )
 
 
