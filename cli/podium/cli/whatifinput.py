@@ -199,6 +199,15 @@ def assume(
     return Assumptions(moment, rules, chosen, not_known(loaded, planned_with))
 
 
+def assume_moves(loaded: Loaded, moment: PlanTime, given: OverridingSettings | None) -> Assumptions:
+    """Return the assumptions for moves of running pods: Podium's rules, for pods of any scheduler."""
+    minor, _ = server_minor(loaded)
+    rules = ChosenSemantics(Semantics.KEP, "the rules of --defragment", minor)
+    chosen = choose_settings(Semantics.KEP, "", loaded, given)
+    planned_with = (*_PLANNED_WITH, *storage_for(loaded.state.pods.values(), loaded))
+    return Assumptions(moment, rules, chosen, not_known(loaded, planned_with))
+
+
 def by_scheduler(view: ClusterReader, choose: Callable[[Target], T]) -> Callable[[Target], T]:
     """Return the function that calls `choose` once for each scheduler, because only the scheduler matters."""
     known: dict[str, T] = {}

@@ -1,4 +1,6 @@
-"""`podium whatif`: the victims of a pod or group or, with --victim, the preemptors that threaten it.
+"""`podium whatif`: the victims of a pod or group; with --victim, the preemptors that threaten it.
+
+With --defragment it is the moves that free whole topology domains.
 
 Nothing is written to a cluster. The scheduler's own engine makes the plan, so an answer from a dump is what
 would happen in that cluster. This module only reads, chooses defaults, and shows the result.
@@ -35,7 +37,7 @@ from podium.errors import PodiumUsageError
 from podium.groups.trees import group_at
 from podium.schedulerplugin.preemption.outcome import Outcome, TenantNames, full_name
 from podium.schedulerplugin.semantics import Semantics
-from podium.text import count, some
+from podium.text import count, listed, some
 from podium.version import VERSION
 
 if TYPE_CHECKING:
@@ -49,6 +51,7 @@ class WhatIfOptions(NamedTuple):
     pod: str | None
     group: str | None
     victim: str | None
+    defragment: str | None
     within: str | None
     everywhere: bool
     labels: str | None
@@ -67,6 +70,8 @@ class WhatIfOptions(NamedTuple):
         given = sum(name is not None for name in (self.pod, self.group, self.victim))
         if given > 1:
             raise click.UsageError("--pod, --group and --victim exclude each other.")
+        if self.defragment is not None:
+            self._check_defragment()
         if self.within and self.everywhere:
             raise click.UsageError("-n and -A exclude each other.")
         if given and (self.everywhere or self.labels):
@@ -79,6 +84,19 @@ class WhatIfOptions(NamedTuple):
             raise click.UsageError("--replicas and --max need --add.")
         if self.replicas is not None and self.maximum:
             raise click.UsageError("--replicas and --max exclude each other.")
+
+    def _check_defragment(self) -> None:
+        """Raise click.UsageError for options that --defragment excludes: it is about all pods that run."""
+        others = {
+            "--add": self.add, "--pod": self.pod, "--group": self.group, "--victim": self.victim,
+            "-n": self.within, "-A": self.everywhere, "-l": self.labels, "--semantics": self.semantics,
+            "--max-victims": self.max_victims, "--tenant": self.tenant,
+        }  # fmt: skip
+        given = [name for name, value in others.items() if value not in (None, False)]
+        if given:
+            raise click.UsageError(f"--defragment excludes {listed(given)}.")
+        if not self.domains:
+            raise click.UsageError("--defragment needs --domains 1 or more.")
 
     @property
     def pending(self) -> Scope | None:
@@ -99,6 +117,11 @@ _OPTIONS = (
     click.option("--group", metavar="[NS/]NAME", help="Pending PodGroup to plan for."),
     click.option(
         "--victim", metavar="[NS/]NAME", help="Running pod or PodGroup; shows which priority preempts it."
+    ),
+    click.option(
+        "--defragment",
+        metavar="KEY",
+        help="Node label, such as topology.kubernetes.io/rack; shows the moves that free one of its domains.",
     ),
     kubeoptions.namespace_option(
         "Namespace of a NAME without one (default: the context's), or of the pending pods to plan for.",
@@ -135,7 +158,8 @@ _OPTIONS = (
         metavar="N",
         default=MOST_DOMAINS,
         show_default=True,
-        help="Maximum number of topology domains to compare for a group with a topology constraint.",
+        help="Maximum number of topology domains to compare for a group with a topology constraint, or to "
+        "list with --defragment.",
     ),
     click.option(
         "--tenant",
@@ -215,16 +239,17 @@ def command(
 ) -> None:
     """Show whether a pending pod or group fits, on which nodes, and which pods it preempts.
 
-    With --victim, show which priority preempts a running pod or group. Reads files (-f) or the live cluster,
-    and writes nothing to it.
+    With --victim, show which priority preempts a running pod or group. With --defragment, show the moves that
+    free whole topology domains. Reads files (-f) or the live cluster, and writes nothing to it.
 
-    Exit code: 0 the pod or group fits, with or without preemption; 3 it does not fit, is not eligible, or
-    more pods than --max-victims are preempted; 4 it cannot be judged; 2 usage error, 1 the command failed.
+    Exit code: 0 the pod or group fits, with or without preemption, or a domain is free or can be freed; 3 it
+    does not fit, is not eligible, more pods than --max-victims are preempted, or no domain can be freed; 4 it
+    cannot be judged; 2 usage error, 1 the command failed.
     All formats give the same exit code.
     """
     options.check()
-    if output.format == "name" and options.victim is not None:
-        raise click.UsageError("-o name lists the pods that a plan evicts and excludes --victim.")
+    if output.format == "name" and (options.victim or options.defragment) is not None:
+        raise click.UsageError("-o name lists the pods that a plan evicts: no --victim, no --defragment.")
     inputs.stdin_once([*files.names, options.add or "", options.config or ""])
     full = naming.Naming(options.within, options.tenant, kube, live=not files.names).full
     given = {"pod": options.pod, "group": options.group, "victim": options.victim}
@@ -237,7 +262,9 @@ def command(
     moment = whatifinput.moment(options.now, loaded.state, datetime.now(UTC), live=not files.names)
     with collector_paused(), loaded.origins.placed():
         added = _add(question, loaded, moment)
-        if question.victim is not None:
+        if options.defragment is not None:
+            answer = _defragmentation(question, options.defragment, loaded, moment)
+        elif question.victim is not None:
             answer = _threat(question, question.victim, loaded, moment)
         else:
             answer = _plan(question, loaded, moment, added)
@@ -306,6 +333,24 @@ def _threat(question: WhatIfQuery, victim: Name, loaded: Loaded, moment: PlanTim
         functools.partial(faces.threat_page, found, basis),
         str,
         0,
+    )
+
+
+def _defragmentation(question: WhatIfQuery, key: str, loaded: Loaded, moment: PlanTime) -> WhatIfAnswer:
+    """Return the moves that free domains of a node label. Raises PodiumError."""
+    from podium.cli.render import defragment as faces  # noqa: PLC0415 - as above
+    from podium.schedulerplugin.engine import Engine  # noqa: PLC0415 - as above
+
+    assumed = whatifinput.assume_moves(loaded, moment, of_file(question.options.config))
+    engine = Engine(loaded.state, assumed.chosen.settings, assumed.rules.minor)
+    found = engine.defragment(key, moment.at, question.options.domains)
+    basis = assumed.basis(inputs.source(question.files, loaded))
+    return WhatIfAnswer(
+        faces.defragment_document(found, basis),
+        functools.partial(faces.defragment_table, found, basis),
+        functools.partial(faces.defragment_page, found, basis),
+        str,
+        0 if found.movable or found.free else EXIT_FINDINGS,
     )
 
 

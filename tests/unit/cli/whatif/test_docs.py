@@ -7,7 +7,7 @@ from click.testing import CliRunner
 
 from podium.cli.config.whatiffile import WhatIfModel
 from podium.cli.main import command
-from podium.cli.render import threat, whatif_page, whatif_table
+from podium.cli.render import defragment, threat, whatif_page, whatif_table
 from podium.cli.render.pictures import planpicture
 from podium.schedulerplugin.preemption.outcome import Outcome
 from podium.schedulerplugin.preemption.units import PREEMPTION_CLASS
@@ -28,6 +28,8 @@ CUTS = {
     "`--victim`: nodes by resource": (threat.NODES, threat.NODES * threat.PAGE),
     "`--victim`: tolerations, budgets": (threat.TOLERATIONS, threat.BUDGETS * threat.PAGE),
     "`--victim`: classes": (threat.CLASSES, threat.CLASSES * threat.PAGE),
+    "`--defragment`: moves of a domain": (defragment.MOVES, defragment.PAGE_MOVES),
+    "`--defragment`: units that stay": (defragment.STAYS, defragment.PAGE_STAYS),
 }
 
 
