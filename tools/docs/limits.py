@@ -22,6 +22,7 @@ from podium.rules.groupspec import MAX_CLAIMS
 from podium.rules.templates import MAX_TEMPLATES
 from podium.runtime.limits import Limits
 from podium.schedulerplugin.history import ring
+from podium.schedulerplugin.preemption import defragment
 from podium.webhooks import conversion, footprint, handlers, review, room
 
 
@@ -51,6 +52,9 @@ BOUNDS = (
     Bound("values that aliases add to a YAML document", _count(yamldoc.MAX_ALIASED), _ERROR),
     Bound("Lists within Lists", _count(split.MAX_NESTED_LISTS), _ERROR),
     Bound("pods of one file for `whatif --add`", _count(MOST_PODS), _ERROR),
+    Bound(
+        "domains that `whatif --defragment` tries", _count(defragment.MOST_TRIED), "the others are `NotTried`"
+    ),
     Bound("an object in a watch, as JSON", _bytes(LONGEST_LINE), "its last known state counts"),
     Bound("an object in a list, as JSON", _bytes(LONGEST_ANSWER), "an error that names the list"),
     Bound("nesting of an object of the API server", _count(MOST_LEVELS), "what is deeper is left out"),
