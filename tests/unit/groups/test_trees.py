@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.support.preemption.scene import NS, composite, group, pod, tree_of
+from tests.support.preemption.clusters import NS
+from tests.support.preemption.scene import composite, group, pod, tree_of
 from tests.support.preemption.scene import of as group_of
 
 from podium.api.groups import CompositeGroup, PodGroup

@@ -127,7 +127,7 @@ class Decider:
             for number in order
         ]
 
-    def place(self, found: PlacementTarget) -> tuple[dict[int, int] | None, Refusals | None]:
+    def on_free_room(self, found: PlacementTarget) -> tuple[dict[int, int] | None, Refusals | None]:
         """Return the placement on free room; if too few pods fit, what refuses the first that does not."""
         return self._place(self._search(found))
 

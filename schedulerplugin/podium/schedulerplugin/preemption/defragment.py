@@ -169,7 +169,7 @@ class Defragmenter:
         for group, members in bound:
             leaving = self._units.leaving.item
             target = evicted_members(self._engine.view, snapshot, group, members, leaving)
-            found, refusals = decider.place(target)
+            found, refusals = decider.on_free_room(target)
             if found is None:
                 return _fits_nowhere("PodGroup", group.ref.namespace, group.ref.name, refusals)
             snapshot.assume_many(np.array(list(found), np.intp), np.array(list(found.values()), np.int32))

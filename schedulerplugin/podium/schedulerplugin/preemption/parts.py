@@ -50,7 +50,7 @@ def place_pods(
     it in a trial.
     """
     if found.parts:
-        return PartSearch(placer, semantics, deadline, before, nominated).place(found)
+        return PartSearch(placer, semantics, deadline, before, nominated).place_tree(found)
     return place_members(placer, found, deadline, before=before, nominated=nominated)
 
 
@@ -100,7 +100,7 @@ class PartSearch:
         self._before = before
         self._nominated = nominated
 
-    def place(self, tree: PlacementTarget) -> dict[int, int]:
+    def place_tree(self, tree: PlacementTarget) -> dict[int, int]:
         """Place and assume the pods of a tree on the nodes that filters ask; return node rows, or nothing.
 
         Under `kep` the pods beyond those that parts need are placed last, as they must not take room of
@@ -109,7 +109,7 @@ class PartSearch:
         placed = self._first(tree)
         if placed and self.semantics is Semantics.KEP and not self._before:
             more = PartSearch(self.placer, self.semantics, self.deadline, placed, self._nominated)
-            placed |= more.place(tree)
+            placed |= more.place_tree(tree)
         return placed
 
     def _first(self, tree: PlacementTarget) -> dict[int, int]:

@@ -32,7 +32,7 @@ from podium.schedulerplugin.snapshot import Snapshot
 from podium.text import count, natural, some
 
 
-class _Part(NamedTuple):
+class _TreePart(NamedTuple):
     """A group of a tree: what is to be placed for it, or why nothing can be; both None if all of it runs.
 
     `settled` says that enough of it runs. `running_nodes` are the node rows of all pods that run.
@@ -90,23 +90,23 @@ class _Tree:
         self._members = members
         self._priority = root.priority or 0
 
-    def part(self, group: Child, level: int) -> _Part:
+    def part(self, group: Child, level: int) -> _TreePart:
         """Return a group of the tree, which is on a level from 1 on."""
         return self._leaf(group) if isinstance(group, PodGroup) else self._composite(group, level)
 
-    def _leaf(self, group: PodGroup) -> _Part:
+    def _leaf(self, group: PodGroup) -> _TreePart:
         snapshot, members = self._snapshot, self._members[key_of(group)]
         settled = len(members.runs) >= least_pods(group)
         nodes = members.nodes(snapshot)
         if not members.waiting:
             unready = None if settled else Unplaceable(_lacking(group, len(members.runs)), Blocker.TOO_FEW)
-            return _Part(None, unready, settled, nodes)
+            return _TreePart(None, unready, settled, nodes)
         found = group_target(self._view, snapshot, group, members, self._settings)
         if isinstance(found, Unplaceable):
-            return _Part(None, found, settled, nodes)
-        return _Part(found._replace(priority=min(found.priority, self._priority)), None, settled, nodes)
+            return _TreePart(None, found, settled, nodes)
+        return _TreePart(found._replace(priority=min(found.priority, self._priority)), None, settled, nodes)
 
-    def _composite(self, group: CompositeGroup, level: int) -> _Part:
+    def _composite(self, group: CompositeGroup, level: int) -> _TreePart:
         children = self._view.children.get(key_of(group), {}) if level < MAX_DEPTH else {}
         parts = {child.ref.name: self.part(child, level + 1) for _, child in sorted(children.items())}
         nodes = tuple(node for part in parts.values() for node in part.running_nodes)
@@ -118,9 +118,9 @@ class _Tree:
         enough = settled >= need
         if settled + len(counted) < need:
             unready = _too_few(parts, settled + len(counted), need)
-            return _Part(None, unready, settled=False, running_nodes=nodes)
+            return _TreePart(None, unready, settled=False, running_nodes=nodes)
         if not able:
-            return _Part(None, next((each.unready for each in parts.values()), None), enough, nodes)
+            return _TreePart(None, next((each.unready for each in parts.values()), None), enough, nodes)
         for_all = group.min_group_count is None or _asks_for_all(group)
         barred = _barred([*counted, *more]) if counted else _barred(more)
         if not barred and not for_all and enough and self._settings.semantics is Semantics.KEP:
@@ -143,7 +143,7 @@ class _Tree:
             desired_parts=desired,
             counted_parts=len(counted),
         )
-        return _Part(target.merged, None, enough, nodes)
+        return _TreePart(target.merged, None, enough, nodes)
 
     def _in_order(self, group: CompositeGroup, targets: Iterable[PlacementTarget]) -> list[PlacementTarget]:
         """Return targets in the order in which they are placed: those that are hardest to place first."""
@@ -203,7 +203,7 @@ def _lacking(group: PodGroup, running: int) -> str:
     return f"waiting for minCount pods: 0 pods can be placed and {running} run, minCount is {least}"
 
 
-def _too_few(parts: dict[str, _Part], ready: int, need: int) -> Unplaceable:
+def _too_few(parts: dict[str, _TreePart], ready: int, need: int) -> Unplaceable:
     """Return that too few children are ready, with the reason of the first one that is not."""
     counts = f"{ready} of {len(parts)} are ready, minGroupCount is {need}"
     text = f"waiting for minGroupCount child groups: {counts}"
