@@ -24,6 +24,7 @@ from tests.support.waiting import PATIENCE_SECONDS, until
 from tests.support.webhooks.running import ending
 
 from podium.api.groups import GROUP_LABEL
+from podium.api.reads import COMPOSITE_VERSION, PODIUM_COMPOSITE
 from podium.runtime.leaserecord import Terms
 
 NAME = "podium-scheduler"
@@ -282,6 +283,40 @@ class Sandbox:
         made = self.ask("POST", self.groups_path(), body, code=201)
         self.priorities[made["metadata"]["uid"]] = priority
         return made
+
+    def composite(self, name: str, priority: int, least: int | None, *, whole: bool = False) -> None:
+        """Create a composite group of minGroupCount `least` (None: basic), with the webhook's fields."""
+        policy: dict[str, Any] = {"basic": {}} if least is None else {"gang": {"minGroupCount": least}}
+        spec: dict[str, Any] = {
+            "schedulingPolicy": policy,
+            "priorityClassName": f"p{priority}",
+            "workloadRef": {"workloadName": "w", "templateName": "t"},
+        }
+        if whole:
+            spec["disruptionMode"] = {"all": {}}
+        if not self.world.place.native:
+            spec["priority"] = priority
+        body = {
+            "apiVersion": self._composite_version,
+            "kind": "CompositePodGroup",
+            "metadata": {"name": name},
+            "spec": spec,
+        }
+        self.ask("POST", self._composites_path(), body, code=201)
+
+    @property
+    def _composite_version(self) -> str:
+        return COMPOSITE_VERSION if self.world.place.native else PODIUM_COMPOSITE
+
+    def _composites_path(self, name: str = "") -> str:
+        path = f"/apis/{self._composite_version}/namespaces/{self.name}/compositepodgroups/{name}"
+        return path.rstrip("/")
+
+    def composite_status(self, name: str) -> list[dict[str, Any]]:
+        """Return the conditions of a composite group."""
+        found = self.ask("GET", self._composites_path(name))
+        conditions: list[dict[str, Any]] = found.get("status", {}).get("conditions", [])
+        return conditions
 
     def pod(
         self,

@@ -2,11 +2,15 @@
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from tests.support.connection.cluster import NATIVE
 from tests.support.controllers.running import Place
+from tests.support.scheduling.trees import (
+    assert_a_tree_is_evicted_as_one,
+    assert_each_gang_clears_a_rack,
+    child,
+)
 from tests.support.scheduling.world import Sandbox, World, assert_cheaper_rack_is_cleared, world_of
 from tests.support.servers import exclusive
 
@@ -16,11 +20,6 @@ from podium.controlplane.releases import RELEASES
 pytestmark = pytest.mark.server
 
 GATES = "GenericWorkload=true,TopologyAwareWorkloadScheduling=true,CompositePodGroup=true"
-# A parent requires a template.
-CHILD: dict[str, Any] = {
-    "parentCompositePodGroupName": "both",
-    "workloadRef": {"workloadName": "w", "templateName": "t"},
-}
 
 
 @pytest.fixture(scope="module")
@@ -46,17 +45,29 @@ def test_a_native_gang_clears_the_cheaper_rack(gated: Sandbox) -> None:
     assert_cheaper_rack_is_cleared(gated)
 
 
-def test_another_pod_is_evicted_and_no_member_is_placed(gated: Sandbox) -> None:
+def test_each_gang_of_a_tree_clears_a_rack(gated: Sandbox) -> None:
+    assert_each_gang_clears_a_rack(gated)
+
+
+def test_a_tree_is_evicted_as_one(gated: Sandbox) -> None:
+    assert_a_tree_is_evicted_as_one(gated)
+
+
+def test_another_pod_is_evicted_than_that_of_an_unknown_tree(gated: Sandbox) -> None:
+    """A later member waits until the composite group exists."""
     gated.nodes(2)
-    gated.group("left", 1, 1, whole=True, **CHILD)
+    child(gated, "left", 1, 1, parent="both", disruptionMode={"all": {}})
     gated.pod("left-0", 4, 1, node="n0", group="left")
     gated.pod("other", 4, 3, node="n1")
     gated.pod("high", 4, 5)
     assert gated.until_bound(["high"]) == {"high": "n1"}
     gated.pod("more", 4, 5)
-    gated.until_message("more", "Pods of composite groups are not preempted.")
-    gated.group("right", 7, 1, **CHILD)
+    gated.until_message("more", "Pods whose composite groups are unknown are not preempted.")
+    child(gated, "right", 7, 1, parent="both")
     gated.pod("right-0", 4, 7, group="right")
-    gated.until_message("right-0", "the group has what cannot be judged: a composite group")
+    gated.until_message("right-0", "waiting for the composite group")
     gated.wait_for_decisions()
     assert gated.evicted() == ["other"]
+    gated.composite("both", 1, None)
+    gated.until_bound(["more"])
+    assert sorted(gated.evicted()) == ["left-0", "other"]

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 
 import pytest
+from tests.support.scheduling.trees import assert_a_tree_is_evicted_as_one, assert_each_gang_clears_a_rack
 from tests.support.scheduling.world import Sandbox, World, assert_cheaper_rack_is_cleared
 from tests.support.scheduling.world import racks_used as racks
 
@@ -31,6 +32,14 @@ def test_a_gang_takes_a_free_rack_and_evicts_no_pod(sandbox: Sandbox) -> None:
 
 def test_the_cheaper_rack_is_cleared(sandbox: Sandbox) -> None:
     assert_cheaper_rack_is_cleared(sandbox)
+
+
+def test_each_gang_of_a_tree_clears_a_rack(sandbox: Sandbox) -> None:
+    assert_each_gang_clears_a_rack(sandbox)
+
+
+def test_a_tree_is_evicted_as_one(sandbox: Sandbox) -> None:
+    assert_a_tree_is_evicted_as_one(sandbox)
 
 
 def test_a_group_that_straddles_racks_is_scheduled_and_says_so(sandbox: Sandbox) -> None:
