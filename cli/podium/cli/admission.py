@@ -12,7 +12,7 @@ from podium.api.convert import VERSIONS, convert
 from podium.api.findings import ObjectRef
 from podium.api.inputnotes import InputNotes
 from podium.api.podmakers import CLUSTER_MAKERS
-from podium.api.reads import MANIFEST_READS, STORED_READS, Kind
+from podium.api.reads import FOLLOWED, MANIFEST_READS, Kind
 from podium.cli.admission_report import AdmissionResult
 from podium.cluster.state import ClusterState
 from podium.documents.load import Identity, Loader, identity_of
@@ -39,7 +39,7 @@ class ExistingObjects:
     """The existing objects: the index for the rules, and the documents that updates start from."""
 
     def __init__(self, *, native_served: bool = True, notes: InputNotes | None = None) -> None:
-        self._loader = Loader(native_served=native_served, reads=STORED_READS, notes=notes)
+        self._loader = Loader(native_served=native_served, reads=FOLLOWED, notes=notes)
         self._stored: dict[Identity, Document | dict[str, Any]] = {}
         self.state = ClusterState(native_served=native_served)
         self.listed: set[Kind] = set()
@@ -73,7 +73,7 @@ class ExistingObjects:
         if found is None:
             return None
         if isinstance(found, Document):
-            found.read(STORED_READS[found.apiVersion, found.kind].type)
+            found.read(FOLLOWED[found.apiVersion, found.kind].type)
             found = found.value()
         wanted = document["apiVersion"]
         if found["apiVersion"] != wanted and wanted in VERSIONS and found["apiVersion"] in VERSIONS:
@@ -86,7 +86,7 @@ class ExistingObjects:
 
     def join(self, admitted: dict[str, Any]) -> None:
         """Store an admitted object. Raises msgspec.ValidationError if its read cannot decode it."""
-        read = STORED_READS[admitted["apiVersion"], admitted["kind"]]
+        read = FOLLOWED[admitted["apiVersion"], admitted["kind"]]
         value = read.neutral(msgspec.convert(admitted, read.type))
         if admitted["metadata"].get("name"):
             self.state.apply(value)
@@ -137,7 +137,7 @@ class Admission(NamedTuple):
         # Decoding comes before the namespace.
         if verdict.code != _UNDECODED and self._in_absent_namespace(ref):
             verdict = clientchecks.absent_namespace(verdict, ref)
-        joins = (document.apiVersion, document.kind) in STORED_READS and not makes_pods(value)
+        joins = (document.apiVersion, document.kind) in FOLLOWED and not makes_pods(value)
         if verdict.admitted is not None and joins:
             try:
                 self.cluster.join(verdict.admitted)

@@ -44,7 +44,10 @@ T = TypeVar("T")
 
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
 # The kinds that a plan reads beside nodes and STORAGE_KINDS.
-_PLANNED_WITH = (Kind.POD, Kind.POD_GROUP, Kind.PRIORITY_CLASS, Kind.BUDGET, Kind.NAMESPACE)
+_PLANNED_WITH = (
+    *(Kind.POD, Kind.POD_GROUP, Kind.COMPOSITE_GROUP),
+    *(Kind.PRIORITY_CLASS, Kind.BUDGET, Kind.NAMESPACE),
+)
 # The minor that each kube-scheduler release uses for its arithmetic.
 _NAMED_MINORS = {Semantics.V1_36: 36, Semantics.V1_37: 37}
 # Maximum number of pending groups and pods in an error.

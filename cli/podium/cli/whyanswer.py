@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from podium.why.model import Account
 
 # The kinds that an account needs beside pods; a plan needs more.
-_FACTS = (Kind.POD_GROUP, Kind.PRIORITY_CLASS)
+_FACTS = (Kind.POD_GROUP, Kind.COMPOSITE_GROUP, Kind.PRIORITY_CLASS)
 # Maximum number of suggested names in an error.
 _OFFERED = 3
 

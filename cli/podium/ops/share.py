@@ -21,7 +21,12 @@ import msgspec
 from podium.api.core import ClaimedAmount, PodDisruptionBudgetStatus, SchedulingGate
 from podium.api.events import PREEMPTED_BY, PREEMPTOR, Event
 from podium.api.foreign import MANIFEST_OWNERS, RoleScheduling
-from podium.api.groups import GROUP_LABEL
+from podium.api.groups import (
+    COMPOSITE_INITIALLY_SCHEDULED,
+    GROUP_LABEL,
+    GROUP_SCHEDULED,
+    INITIALLY_SCHEDULED,
+)
 from podium.api.meta import Condition, LabelSelector, LabelSelectorRequirement, ObjectMeta, OwnerReference
 from podium.api.nodeselector import NodeSelectorRequirement
 from podium.api.priority import SYSTEM_CLASSES, SYSTEM_PREFIX, TOLERATION_PREFIXES
@@ -123,7 +128,12 @@ NAME_FIELDS = _words("""
 """)
 FREE_TEXT_FIELDS = frozenset(("description", "message"))
 # Conditions in which schedulers and kubelets report why a pod or group waits, or was evicted.
-TELLING = frozenset(("PodScheduled", "PodGroupScheduled", "PodGroupInitiallyScheduled", "DisruptionTarget"))
+TELLING = frozenset(
+    (
+        *("PodScheduled", "DisruptionTarget"),
+        *(GROUP_SCHEDULED, INITIALLY_SCHEDULED, COMPOSITE_INITIALLY_SCHEDULED),
+    )
+)
 PLAIN_FIELDS = _words("""
     apiVersion apiGroup kind resourceVersion creationTimestamp deletionTimestamp lastTransitionTime
     preemptionPolicy restartPolicy startupPolicy startupPolicyOrder disruptionMode phase kubeletVersion

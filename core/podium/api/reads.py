@@ -73,6 +73,13 @@ def _group_reads() -> dict[tuple[str, str], Read]:
     return reads
 
 
+# The reads of composite groups.
+COMPOSITE_READS: Reads = {
+    (version, "CompositePodGroup"): Read(
+        Kind.COMPOSITE_GROUP, v1beta1.CompositePodGroup, "compositepodgroups", v1beta1.neutral_composite
+    )
+    for version in (COMPOSITE_VERSION, PODIUM_COMPOSITE)
+}
 # By (apiVersion, kind) as in objects.
 READS: Reads = {
     ("v1", "Pod"): Read(Kind.POD, core.Pod, "pods", same),
@@ -84,6 +91,7 @@ READS: Reads = {
         Kind.BUDGET, core.PodDisruptionBudget, "poddisruptionbudgets", same
     ),
     **_group_reads(),
+    **COMPOSITE_READS,
     **{
         (version, "Workload"): Read(Kind.KUEUE_WORKLOAD, foreign.KueueWorkload, "workloads", same)
         for version in ("kueue.x-k8s.io/v1beta1", "kueue.x-k8s.io/v1beta2")
@@ -93,28 +101,16 @@ READS: Reads = {
         for (api_version, kind), owner in foreign.OWNERS.items()
     },
 }
-# The reads of composite groups.
-COMPOSITE_READS: Reads = {
-    (version, "CompositePodGroup"): Read(
-        Kind.COMPOSITE_GROUP, v1beta1.CompositePodGroup, "compositepodgroups", v1beta1.neutral_composite
-    )
-    for version in (COMPOSITE_VERSION, PODIUM_COMPOSITE)
-}
-# The reads of manifests, which have further owners, and groups of groups.
+# The reads of manifests, which have further owners.
 MANIFEST_READS: Reads = {
     **READS,
-    **COMPOSITE_READS,
     **{
         (api_version, kind): Read(Kind.OWNER, owner.type, owner.plural, foreign.neutral_owner)
         for (api_version, kind), owner in foreign.MANIFEST_OWNERS.items()
     },
 }
-# The kinds of an audit, without those that need another right to list.
-AUDITED: tuple[Kind, ...] = tuple(dict.fromkeys(read.kind for read in READS.values()))
 # Further kinds that a process may watch.
 FOLLOWED: Reads = {
     **READS,
     ("v1", "Namespace"): Read(Kind.NAMESPACE, core.Namespace, "namespaces", same),
 }
-# The kinds of stored objects that admission reads from files.
-STORED_READS: Reads = {**FOLLOWED, **COMPOSITE_READS}

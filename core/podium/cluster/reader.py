@@ -60,7 +60,7 @@ class ClusterReader(Protocol):
 
     @property
     def composites(self) -> Mapping[GroupKey, CompositeGroup]:
-        """Return CompositePodGroups by key; read from files only."""
+        """Return CompositePodGroups by key."""
 
     @property
     def children(self) -> Mapping[GroupKey, Mapping[GroupKey, Child]]:

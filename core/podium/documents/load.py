@@ -296,11 +296,10 @@ class Loader:
         """
         self._filter.check()
         info = self._info or ClusterInfo(scheduling=True, storage=True)
-        # A composite group is found only where it is; its absence proves nothing and limits no rule.
-        kinds = dict.fromkeys(
-            str(read.kind) for read in self._reads.values() if read.kind is not Kind.COMPOSITE_GROUP
-        )
-        unread = {kind: NOT_IN_INPUT for kind in kinds if kind not in self._listed} | self._partly
+        kinds = dict.fromkeys(str(read.kind) for read in self._reads.values())
+        # Few files have composite groups, and their absence from files limits no rule.
+        absent = kinds.keys() - self._listed - {Kind.COMPOSITE_GROUP}
+        unread = {kind: NOT_IN_INPUT for kind in kinds if kind in absent} | self._partly
         lacking = _lacking(info, self._listed)
         if not SCHEDULING_READS.items() <= self._reads.items():
             # Only placement needs the other fields of pods and nodes.

@@ -28,6 +28,7 @@ _ORDER = (
     Kind.OWNER,
     Kind.KUEUE_WORKLOAD,
     Kind.POD_GROUP,
+    Kind.COMPOSITE_GROUP,
     Kind.WORKLOAD,
     Kind.BUDGET,
     Kind.CLAIM,

@@ -82,6 +82,6 @@ def condition_value(condition: Condition) -> dict[str, Any]:
 
 
 def group_path(ref: ObjectRef) -> str:
-    """Return the URL path of a PodGroup."""
+    """Return the URL path of a PodGroup or CompositePodGroup."""
     namespace, name = quote(ref.namespace, safe=""), quote(ref.name, safe="")
-    return f"/apis/{ref.apiVersion}/namespaces/{namespace}/podgroups/{name}"
+    return f"/apis/{ref.apiVersion}/namespaces/{namespace}/{ref.kind.lower()}s/{name}"

@@ -14,7 +14,7 @@ from tests.support.admission.generator import Kind
 from tests.support.admission.recording import CURRENT, UID, Exchange, Header, Op, Recorded, canonical
 from tests.support.admission.scene import Document
 
-from podium.api.reads import STORED_READS
+from podium.api.reads import FOLLOWED
 from podium.cluster.state import ClusterState
 from podium.rules.admission import Verdict, review
 from podium.rules.context import Operation, Profile, Request
@@ -103,7 +103,7 @@ def _compare(exchange: Exchange, documents: Mapping[Identity, Document], profile
 def _state(documents: Mapping[Identity, Document], profile: Profile) -> ClusterState:
     state = ClusterState(native_served=profile.workload_api)
     for document in documents.values():
-        read = STORED_READS[document["apiVersion"], document["kind"]]
+        read = FOLLOWED[document["apiVersion"], document["kind"]]
         state.apply(read.neutral(msgspec.convert(document, read.type)))
     return state
 

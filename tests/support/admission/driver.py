@@ -22,7 +22,7 @@ from tests.support.admission.recording import (
 from tests.support.admission.scene import DIALECTS, GROUP, Document
 from tests.support.waiting import PATIENCE_SECONDS, comes
 
-from podium.api.reads import STORED_READS
+from podium.api.reads import FOLLOWED
 
 
 class Requests(Protocol):
@@ -287,7 +287,7 @@ def _must(server: Requests, method: str, path: str, body: Any = None) -> Any:
 
 def _collection(document: Document) -> str:
     api_version = document["apiVersion"]
-    plural = STORED_READS[api_version, document["kind"]].plural
+    plural = FOLLOWED[api_version, document["kind"]].plural
     root = f"/apis/{api_version}" if "/" in api_version else f"/api/{api_version}"
     namespace = document["metadata"].get("namespace")
     return f"{root}/namespaces/{namespace}/{plural}" if namespace else f"{root}/{plural}"

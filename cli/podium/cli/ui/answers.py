@@ -57,7 +57,7 @@ from podium.why.explain import explain_target, state_of
 from podium.why.model import RunState, Wait
 
 # The kinds that an account or a plan depends on; every page names those that were not read.
-_FACTS = (Kind.POD_GROUP, Kind.PRIORITY_CLASS, Kind.NODE, Kind.BUDGET)
+_FACTS = (Kind.POD_GROUP, Kind.COMPOSITE_GROUP, Kind.PRIORITY_CLASS, Kind.NODE, Kind.BUDGET)
 # For a large cluster each engine takes a hundred megabytes.
 _ENGINES = 2
 # How a value of the form was chosen, in the words of a plan.

@@ -16,7 +16,7 @@ import msgspec
 
 from podium.api.core import MIRROR
 from podium.api.foreign import PodOwner
-from podium.api.groups import PodGroup
+from podium.api.groups import CompositeGroup, PodGroup
 from podium.api.meta import Condition, ObjectMeta
 from podium.api.schedulable import Schedulable, SchedulableNode, SchedulableSpec, SchedulableStatus
 from podium.api.storage import (
@@ -91,7 +91,7 @@ def transform(obj: Readable) -> Readable:
                 _status(obj.status)
         case SchedulableNode():
             obj.metadata.annotations = None
-        case PodGroup():
+        case PodGroup() | CompositeGroup():
             obj.metadata.annotations = _annotations(obj.metadata, _OF_GROUPS)
         case PodOwner():
             # Only its existence matters.

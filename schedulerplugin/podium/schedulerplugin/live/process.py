@@ -58,6 +58,7 @@ KINDS = (
     Kind.PRIORITY_CLASS,
     Kind.BUDGET,
     Kind.POD_GROUP,
+    Kind.COMPOSITE_GROUP,
     Kind.NAMESPACE,
     Kind.CLAIM,
     Kind.VOLUME,
@@ -68,8 +69,10 @@ KINDS = (
     Kind.ATTACHMENT,
     Kind.OWNER,
 )
-# The kinds that only claims and attach limits need. Without the right to read them, other pods are placed.
+# The kinds that only trees of groups, claims and attach limits need. Without the right to read them, other pods
+# are placed.
 OPTIONAL_KINDS = (
+    Kind.COMPOSITE_GROUP,
     *(Kind.STORAGE_CLASS, Kind.CSI_NODE, Kind.CSI_DRIVER),
     *(Kind.STORAGE_CAPACITY, Kind.ATTACHMENT),
 )

@@ -129,6 +129,7 @@ async def test_the_best_version_is_read_and_the_rest_named(fake: Fake, tmp_path:
         "/api/v1/nodes",
     ]
     assert loaded.state.unread == {
+        "CompositePodGroup": "not served by this cluster",
         "PodDisruptionBudget": "not served by this cluster",
         "KueueWorkload": "not served by this cluster",
         "Owner": "not served by this cluster",

@@ -13,13 +13,17 @@ from tests.support.informer.scripted import priority_class
 
 from podium.api.groups import NATIVE_GROUP, PODIUM_GROUP
 from podium.api.membership import GroupKey
-from podium.api.reads import READS, Kind
+from podium.api.reads import COMPOSITE_VERSION, PODIUM_COMPOSITE, READS, Kind
 from podium.kube.discovery import Discovery, Served, settle
 from podium.kube.reflector import Reflector
 
 CLASSES = "/apis/scheduling.k8s.io/v1/priorityclasses"
 GROUPS = "/apis/scheduling.k8s.io/v1beta1/podgroups"
 OLDER_GROUPS = "/apis/scheduling.k8s.io/v1alpha3/podgroups"
+COMPOSITES = {
+    True: "/apis/scheduling.k8s.io/v1alpha3/compositepodgroups",
+    False: "/apis/scheduling.podium.dev/v1beta1/compositepodgroups",
+}
 NATIVE = ("/apis/scheduling.k8s.io/v1beta1", "/apis/scheduling.k8s.io/v1alpha3")
 PODS = "/api/v1/pods"
 TRAIN = GroupKey(True, "team", "train")
@@ -35,6 +39,23 @@ def _group(version: int, api: str = "v1beta1") -> dict[str, Any]:
     }
 
 
+def _composite(*, native: bool, parent: str = "") -> dict[str, Any]:
+    metadata = {"namespace": "team", "name": "inner", "uid": "u", "resourceVersion": "7"}
+    parents = {"parentCompositePodGroupName": parent} if parent else {}
+    return {
+        "apiVersion": COMPOSITE_VERSION if native else PODIUM_COMPOSITE,
+        "kind": "CompositePodGroup",
+        "metadata": metadata,
+        "spec": {"schedulingPolicy": {"basic": {}}, **parents},
+    }
+
+
+def _serving_composites(*, native: bool) -> dict[str, Any]:
+    """Return the resources of an API with composite groups, by path."""
+    kinds = (("podgroups", "PodGroup", True), ("compositepodgroups", "CompositePodGroup", True))
+    return {COMPOSITES[native].rpartition("/")[0]: list(kinds)}
+
+
 def _member() -> dict[str, Any]:
     metadata = {"namespace": "team", "name": "train-0", "uid": "p", "resourceVersion": "3"}
     spec = {"schedulingGroup": {"podGroupName": "train"}}
@@ -44,6 +65,11 @@ def _member() -> dict[str, Any]:
 def _without(fake: Fake, paths: Sequence[str]) -> dict[str, Any]:
     """Stop serving some versions; return them to restore them."""
     return {path: fake.resources.pop(path) for path in paths}
+
+
+def _asked(fake: Fake, path: str) -> list[dict[str, str]]:
+    """Return the queries of all requests for a path."""
+    return [query for _, asked, query in fake.requests if asked == path]
 
 
 async def test_synced_once_every_wanted_kind_was_read(tmp_path: Path) -> None:
@@ -192,6 +218,52 @@ async def test_an_api_that_went_takes_its_objects_along(tmp_path: Path) -> None:
         assert scene.state.unread["PodGroup"] == "not served by this cluster"
         assert list(scene.cluster.ages()) == ["pods"]
         assert scene.events()[-1] == "api went away podgroups.scheduling.k8s.io"
+
+
+@pytest.mark.parametrize("native", [True, False], ids=["native", "Podium's"])
+async def test_composite_groups_come_and_go_with_their_api(native: bool, tmp_path: Path) -> None:
+    fake = Fake()
+    before = dict(fake.resources)
+    composite = _composite(native=native, parent="root")
+    composites = Resource(10, composite)
+    key, root = (GroupKey(native, "team", name, composite=True) for name in ("inner", "root"))
+    resources = {PODS: Resource(10, _member()), COMPOSITES[native]: composites}
+    async with following(fake, tmp_path, (Kind.POD, Kind.COMPOSITE_GROUP), resources) as scene:
+        await scene.until(lambda: scene.cluster.synced)
+        assert scene.state.unread["CompositePodGroup"] == "not served by this cluster"
+        fake.resources |= _serving_composites(native=native)
+        await scene.look()
+        await scene.until(lambda: scene.cluster.synced and key in scene.state.composites)
+        assert set(scene.state.children[root]) == {key}
+        assert "CompositePodGroup" not in scene.state.unread
+        fake.resources = before
+        await composites.refuse(404, "NotFound")
+        await scene.until(lambda: not scene.state.composites, step=1.0)
+        assert scene.state.children == {}
+        assert scene.state.unread["CompositePodGroup"] == "not served by this cluster"
+
+
+async def test_composite_groups_that_may_not_be_read_are_named(tmp_path: Path) -> None:
+    """A process goes on without them, and logs each refusal once. The objects of the other API are read."""
+    fake = Fake()
+    fake.resources |= _serving_composites(native=True) | _serving_composites(native=False)
+    denied = Resource(10, _composite(native=True))
+    await denied.refuse(403, "Forbidden")
+    resources = {COMPOSITES[True]: denied, COMPOSITES[False]: Resource(10, _composite(native=False))}
+    kinds = (Kind.COMPOSITE_GROUP,)
+    async with following(fake, tmp_path, kinds, resources, optional=kinds) as scene:
+        await scene.until(lambda: scene.cluster.synced and bool(scene.state.composites))
+        await scene.until(lambda: len(_asked(scene.fake, COMPOSITES[True])) >= 3, step=0.1)
+        assert set(scene.state.composites) == {GroupKey(False, "team", "inner", composite=True)}
+        assert scene.state.unread["CompositePodGroup"] == (
+            "missing permission: list and watch compositepodgroups "
+            '(API group "scheduling.k8s.io") cluster-wide'
+        )
+        failed = "watch failed compositepodgroups.scheduling.k8s.io"
+        assert scene.events().count(failed) == 1
+        denied.allow()
+        await scene.until(lambda: len(scene.state.composites) == 2, step=0.1)
+        assert "CompositePodGroup" not in scene.state.unread
 
 
 async def test_one_look_that_misses_an_api_changes_nothing(tmp_path: Path) -> None:

@@ -163,8 +163,8 @@ async def test_the_file_is_a_list_of_typed_lists(fake: Fake, tmp_path: Path) -> 
     assert (whole["apiVersion"], whole["kind"]) == ("v1", "List")
     info, *lists = whole["items"]
     missing = [
-        "KueueWorkload", "Namespace", "PersistentVolumeClaim", "PersistentVolume", "StorageClass",
-        "CSINode", "CSIDriver", "CSIStorageCapacity", "VolumeAttachment",
+        "CompositePodGroup", "KueueWorkload", "Namespace", "PersistentVolumeClaim", "PersistentVolume",
+        "StorageClass", "CSINode", "CSIDriver", "CSIStorageCapacity", "VolumeAttachment",
     ]  # fmt: skip
     labels = info.pop("labels")
     assert {"job-name", "app"} < set(labels)

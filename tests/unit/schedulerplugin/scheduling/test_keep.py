@@ -12,6 +12,7 @@ from tests.unit.api.test_storage import OBJECTS
 from tests.unit.schedulerplugin.preemption.test_engine_follows import pods
 
 from podium.api.core import MIRROR
+from podium.api.reads import PODIUM_COMPOSITE
 from podium.api.schedulable import SCHEDULING_READS, Schedulable
 from podium.api.storage import BETA_CLASS, BIND_COMPLETED, MIGRATED_PLUGINS, SELECTED_NODE, VolumeAttachment
 from podium.schedulerplugin.live import keep
@@ -138,6 +139,17 @@ def test_fields_that_no_decision_reads_are_not_kept() -> None:
     machine = node()
     machine.metadata.annotations = {"csi.volume.kubernetes.io/nodeid": "{}"}
     assert transform(machine).metadata.annotations is None
+
+
+def test_of_a_composite_group_the_same_annotations_are_kept_as_of_a_group() -> None:
+    stored = {
+        "apiVersion": PODIUM_COMPOSITE,
+        "kind": "CompositePodGroup",
+        "metadata": {"name": "g", "namespace": "team", "annotations": {SHRINK: "true", "team": "x"}},
+    }
+    read = SCHEDULING_READS[PODIUM_COMPOSITE, "CompositePodGroup"]
+    kept_group = transform(read.neutral(msgspec.convert(stored, read.type)))
+    assert kept_group.metadata.annotations == {SHRINK: "true"}
 
 
 def test_of_annotations_only_the_start_of_those_that_are_read_is_kept() -> None:
