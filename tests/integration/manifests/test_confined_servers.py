@@ -18,13 +18,13 @@ from tests.support.waiting import until
 from tests.support.webhooks.recorder import Answer, send
 from tests.unit.manifests.test_modes import rendered
 
-from podium.api.groups import FINALIZER, GROUP_SCHEDULED, INITIALLY_SCHEDULED
+from podium.api.groups import COMPOSITE_INITIALLY_SCHEDULED, FINALIZER, GROUP_SCHEDULED, INITIALLY_SCHEDULED
 from podium.api.storage import BIND_COMPLETED, BOUND_BY_CONTROLLER, SELECTED_NODE
 from podium.controllers import conditions as controller
 from podium.controlplane.releases import RELEASES
 from podium.groups.autogroups import GROUP_LABELS, OWNER_KINDS
 from podium.schedulerplugin.preemption.intents import DISRUPTION_TARGET
-from podium.schedulerplugin.scheduling.messages import POD_SCHEDULED
+from podium.schedulerplugin.scheduling.messages import POD_SCHEDULED, STRADDLES
 
 pytestmark = pytest.mark.server
 
@@ -93,6 +93,19 @@ class Scene(NamedTuple):
         }
         spec = {"schedulingPolicy": {"gang": {"minCount": 2}}}
         return self.make(_GROUPS, {**_GROUP, "metadata": metadata, "spec": spec})
+
+    def composite(self) -> Document:
+        """Make a composite group of Podium's."""
+        document = {
+            **_GROUP,
+            "kind": "CompositePodGroup",
+            "metadata": {"generateName": "c-"},
+            "spec": {
+                "schedulingPolicy": {"basic": {}},
+                "workloadRef": {"workloadName": "w", "templateName": "t"},
+            },
+        }
+        return self.make(f"{_GROUPS.removesuffix('podgroups')}compositepodgroups", document)
 
 
 _GROUP = {"apiVersion": "scheduling.podium.dev/v1beta1", "kind": "PodGroup"}
@@ -172,9 +185,14 @@ def _condition(kind: str, status: str = "True") -> Document:
 
 
 def _group_status(scene: Scene, account: str, group: Document, more: Document, *kinds: str) -> Answer:
-    path = f"{_GROUPS}/{group['metadata']['name']}/status"
+    path = _status_path(group)
     status = {"conditions": [_condition(kind) for kind in kinds], **more}
     return scene.write(account, "PATCH", path, {"status": status}, _MERGE)
+
+
+def _status_path(group: Document) -> str:
+    plural = f"{group['kind'].lower()}s"
+    return f"{_GROUPS.removesuffix('podgroups')}{plural}/{group['metadata']['name']}/status"
 
 
 def _patch_group(scene: Scene, group: Document, metadata: Document, **more: Any) -> Answer:
@@ -385,26 +403,32 @@ def test_it_takes_no_volume_from_its_claim(scene: Scene, phase: str) -> None:
 
 
 _OWN = {
-    "scheduler": (GROUP_SCHEDULED, INITIALLY_SCHEDULED, DISRUPTION_TARGET),
+    "scheduler": (
+        *(GROUP_SCHEDULED, INITIALLY_SCHEDULED, COMPOSITE_INITIALLY_SCHEDULED),
+        *(DISRUPTION_TARGET, STRADDLES),
+    ),
     "controller": controller.OURS,
 }
 
 
-@pytest.mark.parametrize("account", _OWN)
-def test_conditions_of_groups(scene: Scene, account: str) -> None:
+@pytest.mark.parametrize(
+    ("account", "kind"),
+    [*((account, "PodGroup") for account in _OWN), ("scheduler", "CompositePodGroup")],
+)
+def test_conditions_of_groups(scene: Scene, account: str, kind: str) -> None:
     """Each account may write its own conditions, but never write or remove another's."""
     (other,) = _OWN.keys() - {account}
     policy = f"podium-{account}-status"
-    group = scene.group()
+    group = scene.group() if kind == "PodGroup" else scene.composite()
     foreign = "example.com/foreign"
-    path = f"{_GROUPS}/{group['metadata']['name']}/status"
+    path = _status_path(group)
     conditions = [_condition(foreign)]
     code, made = scene.server.request("PATCH", path, {"status": {"conditions": conditions}}, _MERGE)
     assert code == 200, made
-    for kind in _OWN[account]:
-        answer = _group_status(scene, account, group, {}, foreign, kind)
+    for own in _OWN[account]:
+        answer = _group_status(scene, account, group, {}, foreign, own)
         assert answer.code == 200, answer
-    for kinds in ((), *((foreign, kind) for kind in (*_OWN[other], "Ready") if kind not in _OWN[account])):
+    for kinds in ((), *((foreign, own) for own in (*_OWN[other], "Ready") if own not in _OWN[account])):
         answer = _group_status(scene, account, group, {}, *kinds)
         assert _refused(answer, policy), (kinds, answer)
 
