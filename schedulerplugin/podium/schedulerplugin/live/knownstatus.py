@@ -8,11 +8,10 @@ from collections.abc import Callable, Hashable
 from math import inf
 from typing import Generic, NamedTuple, TypeVar
 
-from podium.api.groups import PodGroup
 from podium.api.membership import GroupKey, key_of
 from podium.api.meta import Condition
 from podium.api.schedulable import Schedulable
-from podium.cluster.reader import ClusterReader, Name
+from podium.cluster.reader import Child, ClusterReader, Name
 from podium.schedulerplugin.preemption.intents import is_preempted
 from podium.schedulerplugin.scheduling.effects import PodRef
 from podium.schedulerplugin.scheduling.messages import POD_SCHEDULED, ours
@@ -108,7 +107,7 @@ class KnownStatus:
             return WrittenPodStatus(pod, "", "", node)
         return WrittenPodStatus(pod, condition.reason or "", condition.message or "", node)
 
-    def conditions(self, group: PodGroup) -> tuple[Condition, ...]:
+    def conditions(self, group: Child) -> tuple[Condition, ...]:
         """Return the conditions of ours that a group has."""
         applied = self.groups.get(key_of(group), self._clock())
         if applied is None or applied.uid != (group.metadata.uid or ""):

@@ -263,8 +263,9 @@ class Loop:
     async def _bind(self, bind: Bind) -> None:
         await bind_all(self._writes, bind, partial(self._bound, bind))
         await self._worker.idle()
-        if isinstance(bind.key, GroupKey) and self._scheduler.entry_pods.satisfied(bind.key):
-            self._statuses.placed(bind.key, "All required pods have been successfully scheduled", bind.pods)
+        if isinstance(bind.key, GroupKey):
+            satisfied = self._scheduler.entry_pods.satisfied(bind.key)
+            self._statuses.placed(satisfied, "All required pods have been successfully scheduled", bind.pods)
 
     def _bound(self, bind: Bind, pod: PodRef, node: str, error: PodiumError | None) -> None:
         if error is None:

@@ -10,6 +10,9 @@ that is reserved for the preemptor, and people read on a victim why it is evicte
 must be announced before the first delete, except for the conditions of groups. An apply contains all
 conditions of a group, so every write to a group goes through this module, one at a time.
 
+A tree of composite groups is scheduled and evicted as one. So a report about a composite group is written to
+it and to all groups below it. Kubernetes documents conditions of composite groups and writes none.
+
 This module also withdraws the mark of a pod that stays, when the evictor could not reach the server. By then
 the pod may be the victim of another preemption. So the write names the version of the pod that was read, and
 cannot undo what was written since.
@@ -22,11 +25,13 @@ from typing import NamedTuple
 from weakref import WeakValueDictionary
 
 from podium.api.eventdraft import EventDraft
+from podium.api.groups import PodGroup
 from podium.api.membership import GroupKey, key_of
 from podium.api.meta import Condition
 from podium.api.schedulable import Schedulable
 from podium.cluster.reader import ClusterReader, Name
 from podium.errors import PodiumError
+from podium.groups.trees import group_at, tree
 from podium.kube.backoff import Rate
 from podium.kube.connection import RefusedError, Sleep
 from podium.kube.preconditions import LeaseOverError
@@ -142,17 +147,23 @@ class Statuses:
         return len(self._wanted) + len(self._unmarked) + len(self._marks) + len(self._news)
 
     def submit(self, report: ReportPending) -> None:
-        """Report to pods, and to their group, why they wait."""
+        """Report to pods, and to their group or tree, why they wait."""
         nominated = dict(report.nominated)
         attempt = Attempt(report.reason, report.message)
         self._keep_group(report.key, _GroupNews(attempt))
         for pod in report.pods:
             self._keep_pod(WrittenPodStatus(pod, *attempt, nominated.get(pod, "")))
 
-    def placed(self, key: GroupKey, message: str, bound: Iterable[tuple[PodRef, str]] = ()) -> None:
-        """Report to a group that it was scheduled, with pods `bound` to nodes; it is no target any more."""
+    def placed(
+        self, groups: Iterable[GroupKey], message: str, bound: Iterable[tuple[PodRef, str]] = ()
+    ) -> None:
+        """Report to each of these groups that it was scheduled; it is no target any more.
+
+        `bound` are pods of the groups, and their nodes.
+        """
         nodes = tuple((pod.name, node) for pod, node in bound)
-        self._keep_group(key, _GroupNews(Attempt(SCHEDULED, message), "", nodes))
+        for key in groups:
+            self._keep_one(key, _GroupNews(Attempt(SCHEDULED, message), "", nodes))
 
     def began(self, evict: Evict, first: Announcements) -> None:
         """Register a preemption: it is reported to its pods and groups if it lasts.
@@ -184,13 +195,17 @@ class Statuses:
     async def target(self, evict: Evict, unit: Unit) -> bool:
         """Report to a group at once that it is evicted; return whether the API server took the write.
 
-        Raises LeaseOverError.
+        The groups below a composite group are written later. Raises LeaseOverError.
         """
         group = group_of(self._view, unit)
         if group is None:
             return False
         key = key_of(group)
-        self._note_news(key, _GroupNews(target=target_message(self._scheduler, evict.preemptor)))
+        news = _GroupNews(target=target_message(self._scheduler, evict.preemptor))
+        self._note_news(key, news)
+        for below in self._tree(key):
+            if below != key:
+                self._keep_one(below, news, LASTING_SECONDS)
         try:
             return await self._write_group(key)
         except LeaseOverError:
@@ -238,9 +253,17 @@ class Statuses:
             self._queue.add(key, after)
 
     def _keep_group(self, key: Key, news: _GroupNews, after: float = 0.0) -> None:
-        if isinstance(key, GroupKey):
-            self._note_news(key, news)
-            self._queue.add(key, after)
+        """Queue the content for a group and all groups below it; a lone pod has none."""
+        for each in self._tree(key) if isinstance(key, GroupKey) else ():
+            self._keep_one(each, news, after)
+
+    def _keep_one(self, key: GroupKey, news: _GroupNews, after: float = 0.0) -> None:
+        self._note_news(key, news)
+        self._queue.add(key, after)
+
+    def _tree(self, key: GroupKey) -> list[GroupKey]:
+        """Return the groups that a report about a group concerns."""
+        return [key_of(each) for each in tree(self._view, key)] if key.composite else [key]
 
     def _note_news(self, key: GroupKey, news: _GroupNews) -> None:
         self._news[key] = self._news.get(key, _GroupNews()).then(news)
@@ -254,7 +277,7 @@ class Statuses:
     async def _write(self, key: Key) -> None:
         """Write the queued status of one pod or group, if it still matters. Raises PodiumError."""
         if isinstance(key, GroupKey):
-            if key in self._news and key in self._view.groups:
+            if key in self._news and group_at(self._view, key) is not None:
                 await self._turn()
             await self._write_group(key)
         else:
@@ -337,13 +360,15 @@ class Statuses:
             return await self._write_group_alone(key)
 
     async def _write_group_alone(self, key: GroupKey) -> bool:
-        news, group = self._news.get(key), self._view.groups.get(key)
+        news, group = self._news.get(key), group_at(self._view, key)
         if news is None or group is None:
             self._news.pop(key, None)
             return group is not None
         uid = group.metadata.uid or ""
         shown = self._known.conditions(group)
-        spread = spread_over_domains(self._view, group, dict(news.bound))
+        spread = None
+        if isinstance(group, PodGroup):
+            spread = spread_over_domains(self._view, group, dict(news.bound))
         wanted = group_conditions(
             group, shown, self._now(), attempt=news.attempt, target=news.target, spread=spread
         )

@@ -187,7 +187,7 @@ class Writes:
         await self.perform("delete", attempt)
 
     async def apply_group(self, ref: ObjectRef, uid: str, conditions: Sequence[Condition]) -> None:
-        """Apply all conditions of ours that a PodGroup shall have. Raises GoneError."""
+        """Apply all conditions of ours that a PodGroup or CompositePodGroup shall have. Raises GoneError."""
         path = f"{group_path(ref)}/status"
         document = conditions_document(ref, uid, conditions)
 

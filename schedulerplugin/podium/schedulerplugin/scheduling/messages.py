@@ -22,7 +22,13 @@ import msgspec
 
 from podium.api.eventdraft import EventDraft
 from podium.api.findings import ObjectRef
-from podium.api.groups import GROUP_SCHEDULED, INITIALLY_SCHEDULED, NATIVE_GROUP, PodGroup
+from podium.api.groups import (
+    COMPOSITE_INITIALLY_SCHEDULED,
+    GROUP_SCHEDULED,
+    INITIALLY_SCHEDULED,
+    NATIVE_GROUP,
+    PodGroup,
+)
 from podium.api.membership import GroupKey
 from podium.api.meta import Condition, ObjectMeta, timed
 from podium.api.schedulable import Schedulable
@@ -89,7 +95,7 @@ def target_message(scheduler: str, preemptor: Preemptor) -> str:
 
 
 def group_conditions(
-    group: PodGroup,
+    group: Child,
     stored: Iterable[Condition],
     now: datetime,
     *,
@@ -135,7 +141,7 @@ def spread_over_domains(view: ClusterReader, group: PodGroup, bound: Mapping[str
     return None
 
 
-def ours(group: PodGroup) -> tuple[Condition, ...]:
+def ours(group: Child) -> tuple[Condition, ...]:
     """Return the conditions of a group that this scheduler owns."""
     kinds = (_initially(group), DISRUPTION_TARGET, STRADDLES)
     return tuple(condition for condition in group.conditions if condition.type in kinds)
@@ -153,7 +159,9 @@ def group_of(view: ClusterReader, unit: Unit) -> Child | None:
     return None
 
 
-def _initially(group: PodGroup) -> str:
+def _initially(group: Child) -> str:
+    if not isinstance(group, PodGroup):
+        return COMPOSITE_INITIALLY_SCHEDULED
     return GROUP_SCHEDULED if group.ref.apiVersion == f"{NATIVE_GROUP}/v1alpha2" else INITIALLY_SCHEDULED
 
 

@@ -131,7 +131,7 @@ async def test_real_servers_take_it(server: Server, namespace: str) -> None:
         group, pod = stored.read()
         assert pod["node"] is None
         assert group["DisruptionTarget"]["reason"] == "PreemptionByScheduler"
-        statuses.placed(key, "all of them")
+        statuses.placed([key], "all of them")
         await written(5)
         group, _ = stored.read()
         assert group.keys() == {THEIRS["type"], stored.scheduled}
