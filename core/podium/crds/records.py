@@ -79,7 +79,11 @@ def _party(description: str) -> Schema:
     return struct(
         description,
         {
-            "kind": {"description": "Its kind.", "type": "string", "enum": ["Pod", "PodGroup"]},
+            "kind": {
+                "description": "Its kind.",
+                "type": "string",
+                "enum": ["Pod", "PodGroup", "CompositePodGroup"],
+            },
             "namespace": _text_schema("Its namespace.", LABEL_LIMIT),
             "name": _text_schema("Its name.", SUBDOMAIN_LIMIT),
             "uid": _text_schema("Its UID.", _MAX_UID),
