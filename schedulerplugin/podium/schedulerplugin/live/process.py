@@ -69,8 +69,8 @@ KINDS = (
     Kind.ATTACHMENT,
     Kind.OWNER,
 )
-# The kinds that only trees of groups, claims and attach limits need. Without the right to read them, other pods
-# are placed.
+# The kinds that only trees of groups, claims and attach limits need. Without the right to read them, other
+# pods are placed.
 OPTIONAL_KINDS = (
     Kind.COMPOSITE_GROUP,
     *(Kind.STORAGE_CLASS, Kind.CSI_NODE, Kind.CSI_DRIVER),

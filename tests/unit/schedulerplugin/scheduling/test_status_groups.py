@@ -155,11 +155,12 @@ async def test_a_composite_group_that_was_scheduled_stays_so() -> None:
         scene.statuses.submit(ReportPending(ROOT, (), UNSCHEDULABLE, FULL))
         await scene.advance()
         assert len(scene.api.log) == len(TREE)
-        for end in (
+        ends: tuple[Callable[[], None], ...] = (
             lambda: scene.statuses.placed([ROOT, INNER, KEY], "again"),
             lambda: scene.statuses.withdraw([ROOT]),
             lambda: scene.statuses.gave_up(eviction(tree_unit()), []),
-        ):
+        )
+        for end in ends:
             scene.statuses.began(eviction(tree_unit()), NOTHING)
             await scene.advance(LASTING_SECONDS)
             assert {TARGET + "=True" in each for each in shown(scene).values()} == {True}
