@@ -176,9 +176,14 @@ class Space:
         assert isinstance(answer, dict)
         return answer
 
-    def group(self, name: str, class_name: str = "", *, resolve: bool = True) -> dict[str, Any]:
-        """Create a gang of two; the test sets the fields that the webhook would resolve of Podium's group."""
-        spec: dict[str, Any] = {"schedulingPolicy": {"gang": {"minCount": 2}}}
+    def group(
+        self, name: str, class_name: str = "", *, resolve: bool = True, **fields: Any
+    ) -> dict[str, Any]:
+        """Create a gang of two; the test sets the fields that the webhook would resolve of Podium's group.
+
+        `fields` are further fields of its spec.
+        """
+        spec: dict[str, Any] = {"schedulingPolicy": {"gang": {"minCount": 2}}, **fields}
         if class_name:
             spec["priorityClassName"] = class_name
         if resolve and not self.place.native:

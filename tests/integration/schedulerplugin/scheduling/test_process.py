@@ -21,6 +21,7 @@ from tests.support.controllers.running import (
     Space,
     install,
     new_class,
+    resolved,
     spawn,
 )
 from tests.support.proxy import Cut, Hold, Proxy, Refuse, Where
@@ -29,7 +30,9 @@ from tests.support.servers import Server, exclusive
 from tests.support.waiting import until
 from tests.support.webhooks.running import ending
 
+from podium.api.findings import group_of
 from podium.api.groups import NATIVE_GROUP
+from podium.api.reads import COMPOSITE_VERSION, PODIUM_COMPOSITE
 from podium.controlplane.releases import NEWEST
 from podium.crds import definitions
 
@@ -41,6 +44,8 @@ LOW, HIGH = "rights-low", "rights-high"
 PODIUM = Path(sys.executable).with_name("podium")
 LEADS = "\npodium_scheduler_leader 1.0"
 RECORDS = f"/apis/{PODIUM_API}/namespaces/{NAMESPACE}/preemptionrecords"
+GATES = "GenericWorkload=true,TopologyAwareWorkloadScheduling=true,CompositePodGroup=true"
+COMPOSITES = {True: COMPOSITE_VERSION, False: PODIUM_COMPOSITE}
 STORAGE = {"storageclasses", "csinodes", "csidrivers", "csistoragecapacities", "volumeattachments"}
 NATIVE_API = f"{NATIVE_GROUP}/{NATIVE[NEWEST.minor][0]}"
 
@@ -48,7 +53,7 @@ NATIVE_API = f"{NATIVE_GROUP}/{NATIVE[NEWEST.minor][0]}"
 @pytest.fixture(scope="module")
 def server() -> Iterator[Server]:
     """Yield a server with every kind that the scheduler watches, native groups and Podium's."""
-    with exclusive(NEWEST) as made:
+    with exclusive(NEWEST, apiserver=(f"--feature-gates={GATES}",)) as made:
         install(made)
         make(made, "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", definitions.records())
         until(lambda: made.request("GET", RECORDS)[0] == 200, "records are served")
@@ -82,9 +87,9 @@ class Gangs:
         }
         make(where.server, "/api/v1/nodes", node)
 
-    def gang(self, name: str, class_name: str) -> None:
-        """Make a gang with its pods."""
-        self.space.group(name, class_name)
+    def gang(self, name: str, class_name: str, **fields: Any) -> None:
+        """Make a gang with its pods; `fields` are fields of its spec."""
+        self.space.group(name, class_name, **fields)
         container = {**CONTAINER, "resources": {"requests": {"cpu": "1"}}}
         for index in range(2):
             self.space.pod(
@@ -96,6 +101,22 @@ class Gangs:
                 nodeSelector={"rights": self.space.name},
                 terminationGracePeriodSeconds=0,
             )
+
+    def tree(self, name: str, class_name: str) -> None:
+        """Make a composite group with a gang below it."""
+        place, space = self.space.place, self.space
+        spec: dict[str, Any] = {
+            "schedulingPolicy": {"basic": {}},
+            "workloadRef": {"workloadName": "w", "templateName": "t"},
+            "priorityClassName": class_name,
+        }
+        if not place.native:
+            spec["priority"] = resolved(space.server, class_name)
+        version = COMPOSITES[place.native]
+        head = {"apiVersion": version, "kind": "CompositePodGroup", "metadata": {"name": "root"}}
+        path = f"/apis/{version}/namespaces/{space.name}/compositepodgroups"
+        make(space.server, path, {**head, "spec": spec})
+        self.gang(name, class_name, parentCompositePodGroupName="root", workloadRef=spec["workloadRef"])
 
     def runs(self, name: str) -> Callable[[], bool]:
         """Return a function that returns whether both pods of a gang have a node."""
@@ -178,8 +199,8 @@ def use_each(server: Server, proxy: Proxy, kubeconfig: Path, folder: Path) -> No
             with proxy.fault(Where("/binding$", "POST"), Cut(answered=True), times=1):
                 gangs.gang("low", LOW)
                 newer.until(gangs.runs("low"), "the lower gang runs")
-            gangs.gang("high", HIGH)
-            newer.until(gangs.runs("high"), "the higher gang runs")
+            gangs.tree("high", HIGH)
+            newer.until(gangs.runs("high"), "the higher tree runs")
             space = gangs.space.name
             newer.until(lambda: space in preemptors(server), "it is recorded")  # noqa: B023 - called here
         want_volumes(Gangs(Place(server, NATIVE_API), "volumes").space)
@@ -212,10 +233,11 @@ def test_a_process_that_loses_the_right_to_read_is_not_ready(
             started.wait_ready()
 
 
-def test_a_process_without_the_rights_on_storage_schedules(server: Server, tmp_path: Path) -> None:
+def test_a_process_without_the_rights_on_storage_and_trees_schedules(server: Server, tmp_path: Path) -> None:
     """It may be upgraded before its roles. It reads each kind as soon as it may."""
     with Proxy(server).running() as proxy, ExitStack() as stack:
-        with proxy.fault(Where("/apis/storage.k8s.io/v1/.+"), Refuse(403, "Forbidden")):
+        newer = Where("/apis/storage.k8s.io/v1/.+|/compositepodgroups$")
+        with proxy.fault(newer, Refuse(403, "Forbidden")):
             started = launch(proxy.kubeconfig(tmp_path), tmp_path / "one", "--no-leader-elect")
             stack.enter_context(ending(started))
             started.wait_ready()
@@ -223,8 +245,9 @@ def test_a_process_without_the_rights_on_storage_schedules(server: Server, tmp_p
             gangs.gang("train", HIGH)
             started.until(gangs.runs("train"), "it schedules")
             failed = {each["resource"] for each in started.events if each["event"] == "watch failed"}
-            assert failed == {f"{each}.storage.k8s.io" for each in STORAGE}
-        started.until(lambda: started.log.count('"watch resumed"') == len(STORAGE), "it reads all of them")
+            trees = {f"compositepodgroups.{group_of(version)}" for version in COMPOSITES.values()}
+            assert failed == {f"{each}.storage.k8s.io" for each in STORAGE} | trees
+        started.until(lambda: started.log.count('"watch resumed"') == len(failed), "it reads all of them")
         started.wait_ready()
 
 
