@@ -31,7 +31,7 @@ from tests.support.waiting import until
 from tests.support.webhooks.running import ending
 
 from podium.api.findings import group_of
-from podium.api.groups import NATIVE_GROUP
+from podium.api.groups import COMPOSITE_INITIALLY_SCHEDULED, NATIVE_GROUP
 from podium.api.reads import COMPOSITE_VERSION, PODIUM_COMPOSITE
 from podium.controlplane.releases import NEWEST
 from podium.crds import definitions
@@ -46,6 +46,7 @@ LEADS = "\npodium_scheduler_leader 1.0"
 RECORDS = f"/apis/{PODIUM_API}/namespaces/{NAMESPACE}/preemptionrecords"
 GATES = "GenericWorkload=true,TopologyAwareWorkloadScheduling=true,CompositePodGroup=true"
 COMPOSITES = {True: COMPOSITE_VERSION, False: PODIUM_COMPOSITE}
+ROOT_CONDITIONS = {COMPOSITE_INITIALLY_SCHEDULED: ("True", "Scheduled")}
 STORAGE = {"storageclasses", "csinodes", "csidrivers", "csistoragecapacities", "volumeattachments"}
 NATIVE_API = f"{NATIVE_GROUP}/{NATIVE[NEWEST.minor][0]}"
 
@@ -117,6 +118,14 @@ class Gangs:
         path = f"/apis/{version}/namespaces/{space.name}/compositepodgroups"
         make(space.server, path, {**head, "spec": spec})
         self.gang(name, class_name, parentCompositePodGroupName="root", workloadRef=spec["workloadRef"])
+
+    def conditions(self) -> dict[str, tuple[str, str]]:
+        """Return status and reason of the conditions of the root, by type."""
+        version, namespace = COMPOSITES[self.space.place.native], self.space.name
+        path = f"/apis/{version}/namespaces/{namespace}/compositepodgroups/root"
+        _, root = self.space.server.request("GET", path)
+        found = root.get("status", {}).get("conditions", ())
+        return {each["type"]: (each["status"], each["reason"]) for each in found}
 
     def runs(self, name: str) -> Callable[[], bool]:
         """Return a function that returns whether both pods of a gang have a node."""
@@ -201,6 +210,7 @@ def use_each(server: Server, proxy: Proxy, kubeconfig: Path, folder: Path) -> No
                 newer.until(gangs.runs("low"), "the lower gang runs")
             gangs.tree("high", HIGH)
             newer.until(gangs.runs("high"), "the higher tree runs")
+            newer.until(lambda: gangs.conditions() == ROOT_CONDITIONS, "the root is scheduled")  # noqa: B023
             space = gangs.space.name
             newer.until(lambda: space in preemptors(server), "it is recorded")  # noqa: B023 - called here
         want_volumes(Gangs(Place(server, NATIVE_API), "volumes").space)
