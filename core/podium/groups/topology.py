@@ -53,17 +53,17 @@ def spread_topology(group: PodGroup) -> tuple[str, str]:
 
 def running_domains(
     view: ClusterReader, group: PodGroup, key: str, bound: Mapping[str, str] = {}
-) -> Counter[str]:
-    """Return how many members run in each domain of a label; empty text: on nodes without the label.
+) -> Counter[str | None]:
+    """Return how many members run in each domain of a label; None: on nodes without the label.
 
     `bound` are nodes of members, by name, that the view may not show yet. Members on nodes that were not read
     are left out, and so are finished ones.
     """
-    found = Counter[str]()
+    found = Counter[str | None]()
     for name, pod in view.members(key_of(group)).items() if key else ():
         node = view.nodes.get(pod.spec.nodeName or bound.get(name, ""))
         if node is not None and not pod.finished:
-            found[(node.metadata.labels or {}).get(key, "")] += 1
+            found[(node.metadata.labels or {}).get(key)] += 1
     return found
 
 
@@ -78,11 +78,11 @@ def not_preferred(view: ClusterReader, group: PodGroup, bound: Mapping[str, str]
     return _spread(running_domains(view, group, first, bound), first)
 
 
-def _spread(found: Counter[str], key: str) -> str:
-    if len(found) < 2 and "" not in found:
+def _spread(found: Counter[str | None], key: str) -> str:
+    if len(found) < 2 and None not in found:
         return ""
     places = [
-        f"{count(pods, 'pod')} {f'in {key}={name}' if name else f'on nodes without {key}'}"
-        for name, pods in sorted(found.items(), key=lambda each: (-each[1], each[0]))
+        f"{count(pods, 'pod')} {f'in {key}={name}' if name is not None else f'on nodes without {key}'}"
+        for name, pods in sorted(found.items(), key=lambda each: (-each[1], each[0] is None, each[0] or ""))
     ]
     return f"The members run in more than one topology domain: {listed(places)}."
