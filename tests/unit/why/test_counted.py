@@ -17,7 +17,7 @@ from podium.groups.divergence import measure_divergence
 from podium.groups.messages import ServerInfo
 from podium.schedulerplugin import Engine, Settings
 from podium.schedulerplugin.preemption.target import PlacementTarget
-from podium.schedulerplugin.preemption.units import PREEMPTION_CLASS
+from podium.schedulerplugin.preemption.unitrules import PREEMPTION_CLASS
 from podium.schedulerplugin.semantics import Semantics
 from podium.schedulerplugin.settings import DivergencePolicy
 from podium.why.effectivepriority import JudgedGroup, PriorityRules, counts, of_group

@@ -42,7 +42,8 @@ from podium.groups.topology import (
     SPREAD_TOPOLOGY,
 )
 from podium.schedulerplugin.preemption.grouptarget import PREEMPT_FOR_ALL
-from podium.schedulerplugin.preemption.units import PREEMPTION_CLASS, SHRINK
+from podium.schedulerplugin.preemption.unitrules import PREEMPTION_CLASS
+from podium.schedulerplugin.preemption.units import SHRINK
 from podium.schedulerplugin.progress import CHECKPOINT
 from podium.schedulerplugin.scheduling.evictionlimits import DELAY_ANNOTATION
 

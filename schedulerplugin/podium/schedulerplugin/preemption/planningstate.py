@@ -37,7 +37,8 @@ from podium.schedulerplugin.preemption.protection import daemon_set
 from podium.schedulerplugin.preemption.search import EFFORT
 from podium.schedulerplugin.preemption.target import PlacementTarget, PreemptorPods
 from podium.schedulerplugin.preemption.treeplans import TreePlanner
-from podium.schedulerplugin.preemption.units import GroupIndex, UnitRule, Units, unit_rule
+from podium.schedulerplugin.preemption.unitrules import UnitRule, unit_rule
+from podium.schedulerplugin.preemption.units import GroupIndex, Units
 from podium.schedulerplugin.scores import UPSTREAM
 from podium.schedulerplugin.semantics import Semantics
 from podium.schedulerplugin.settings import Budgets, DivergencePolicy, Settings

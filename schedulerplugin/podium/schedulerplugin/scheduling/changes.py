@@ -7,7 +7,6 @@ entries it could help is computed later, once for many changes.
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping
-from typing import Any
 
 import numpy as np
 
@@ -27,9 +26,7 @@ from podium.api.storage import (
 )
 from podium.cluster.reader import Child, Name, group_of, name_of
 from podium.cluster.state import Readable
-from podium.groups.divergence import reported
 from podium.groups.trees import group_at, members_below
-from podium.schedulerplugin.features import declared
 from podium.schedulerplugin.overlay import PENDING
 from podium.schedulerplugin.preemption.protection import exemption, protected
 from podium.schedulerplugin.rejections import rejected_for
@@ -38,6 +35,7 @@ from podium.schedulerplugin.scheduling.entrypods import EntryPods
 from podium.schedulerplugin.scheduling.hints import Hints
 from podium.schedulerplugin.scheduling.live_engine import LiveEngine
 from podium.schedulerplugin.scheduling.plans import pod_ref
+from podium.schedulerplugin.scheduling.unchanged import same_for_scheduling, same_group, same_node
 from podium.schedulerplugin.settings import Budgets
 from podium.schedulerplugin.volumes.index import attached_volume
 
@@ -84,7 +82,7 @@ class Changes:
             case SchedulableNode():
                 self._node(before, after)
             case PodGroup() | CompositeGroup():
-                if not _same_group(before, after):
+                if not same_group(before, after):
                     self._group(before, after)
             case PersistentVolumeClaim() | PersistentVolume() | StorageClass():
                 self._hints.note_volumes()
@@ -203,7 +201,7 @@ class Changes:
             if pod_ref(after).key not in self._counted_on:
                 self._taken(after)
         self._settle(before, after)
-        pods, same = [pod for pod in (before, after) if pod is not None], _says_the_same(before, after)
+        pods, same = [pod for pod in (before, after) if pod is not None], same_for_scheduling(before, after)
         if not same:
             for pod in pods:
                 self._member(pod)
@@ -360,7 +358,7 @@ class Changes:
             row = self._engine.snapshot.row.get(after.metadata.name or "")
             if row is not None and before is None:
                 self._return(after.metadata.name or "", row)
-            if row is not None and not _same_node(before, after):
+            if row is not None and not same_node(before, after):
                 self._hints.note_node(row)
                 pods = map(self._engine.snapshot.pods.__getitem__, self._engine.snapshot.pods_on(row))
                 self._regroup(pod for pod in pods if pod is not None)
@@ -452,46 +450,3 @@ def _place(pod: Schedulable | None) -> str:
 def _nomination(pod: Schedulable) -> str:
     status = pod.status
     return "" if status is None or pod.spec.nodeName else status.nominatedNodeName or ""
-
-
-def _says_the_same(before: Schedulable | None, after: Schedulable | None) -> bool:
-    """Return whether a change leaves all as it was that decides when and where a pod may be scheduled."""
-    if before is None or after is None:
-        return False
-    was, now = before.metadata, after.metadata
-    return (
-        (was.uid, was.deletionTimestamp, before.finished) == (now.uid, now.deletionTimestamp, after.finished)
-        and was.labels == now.labels
-        and before.spec == after.spec
-    )
-
-
-def _same_group(before: Readable | None, after: Readable | None) -> bool:
-    """Return whether nothing of a group changed but its status, and not the priority its status reports."""
-    if isinstance(before, PodGroup | CompositeGroup) and isinstance(after, PodGroup | CompositeGroup):
-        return _facts(before) == _facts(after)
-    return False
-
-
-def _facts(group: Child) -> tuple[Any, ...]:
-    """Return what decides when and where the pods of a group may be scheduled, or evicted."""
-    metadata = group.metadata
-    facts = (
-        *(metadata.uid, metadata.annotations, group.disruption_mode, group.priority),
-        *(group.priority_class_name, group.preemption_policy, group.topology, group.composite),
-    )
-    if isinstance(group, CompositeGroup):
-        return *facts, group.min_group_count
-    return *facts, group.min_count, group.demands, reported(group)
-
-
-def _same_node(before: Readable | None, after: SchedulableNode) -> bool:
-    if not isinstance(before, SchedulableNode):
-        return False
-    offered = [node.status.allocatable if node.status is not None else None for node in (before, after)]
-    return (
-        before.spec == after.spec
-        and before.metadata.labels == after.metadata.labels
-        and offered[0] == offered[1]
-        and declared(before) == declared(after)
-    )

@@ -30,7 +30,7 @@ from podium.cluster.state import ClusterState
 from podium.errors import PodiumError
 from podium.schedulerplugin.engine import Engine
 from podium.schedulerplugin.preemption.outcome import Plan
-from podium.schedulerplugin.preemption.units import PREEMPTION_CLASS
+from podium.schedulerplugin.preemption.unitrules import PREEMPTION_CLASS
 from podium.schedulerplugin.scores import UPSTREAM
 from podium.schedulerplugin.semantics import Semantics
 from podium.schedulerplugin.settings import WEIGHTS, Budgets, DivergencePolicy, Settings
