@@ -31,7 +31,7 @@ _NO_ROOM_FOR_PARTS = "node(s) had too little room for all groups of the tree tog
 
 # The most pods of a group for which a second placement is tried in a domain.
 _TIGHT = 32
-# The attempts to place a group of pods in a domain, before the search goes back no more.
+# The attempts to place a group of pods in a domain, beside two for each, before the search goes back no more.
 _ATTEMPTS = 256
 
 
@@ -106,8 +106,10 @@ class PartSearch:
         Under `kep` the pods beyond those that parts need are placed last, as they must not take room of
         other parts.
         """
+        self.left = _ATTEMPTS + 2 * _groups(tree)
         placed = self._first(tree)
-        if placed and self.semantics is Semantics.KEP and not self._before:
+        more_pods = len(placed) + len(self._before) < len(tree.rows)
+        if placed and more_pods and self.semantics is Semantics.KEP and not self._before:
             more = PartSearch(self.placer, self.semantics, self.deadline, placed, self._nominated)
             placed |= more.place_tree(tree)
         return placed
@@ -175,12 +177,14 @@ class PartSearch:
         if self.semantics is not Semantics.KEP:
             yield from self._only_option(part, within)
             return
+        found = False
         for nodes in self._domains(part, within):
-            if part.parts:
-                yield from self.children(part, nodes)
-            else:
-                yield from self._in_domain(part, nodes)
-            if self.left <= 0:
+            options = self.children(part, nodes) if part.parts else self._in_domain(part, nodes)
+            with closing(options):
+                for placed in options:
+                    found = True
+                    yield placed
+            if found and self.left <= 0:
                 return
 
     def _in_domain(self, part: PlacementTarget, nodes: Bools | None) -> Placements:
@@ -278,6 +282,11 @@ class PartSearch:
                 return self.place_group(part)
             with closing(self.children(part, None)) as options:
                 return next(options, None)
+
+
+def _groups(tree: PlacementTarget) -> int:
+    """Return the number of groups of pods in a tree."""
+    return sum(map(_groups, tree.parts)) if tree.parts else 1
 
 
 # The end of the options of a part.

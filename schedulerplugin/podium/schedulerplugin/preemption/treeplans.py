@@ -75,8 +75,9 @@ class _PartPlanner(DomainPlanner):
             return super().plan(domain, leads, only_room=only_room, effort=effort)
         with self.dry_run.within(domain):
             nodes = self.dry_run.placer.chain.nodes
-        names = dict.fromkeys(name for shape in self.dry_run.shapes for name, _ in shape.requests)
-        used = (snapshot.used[snapshot.resource[name]][nodes].tobytes() for name in names)
+        asked = dict.fromkeys(name for shape in self.dry_run.shapes for name, _ in shape.requests)
+        at = (snapshot.resource[name] for name in asked if name in snapshot.resource)
+        used = (snapshot.used[each][nodes].tobytes() for each in at)
         kind = (wanted.needed, tuple(snapshot.shape.item(row) for row in wanted.rows), effort)
         key = (*kind, nodes.tobytes(), leads.tobytes(), *used)
         if key not in self._known:
@@ -137,15 +138,20 @@ class _PartPlans(PartSearch):
         """Yield the placements of a part, those on free room first."""
         if not part.parts:
             free = False
-            for placed in super().options(part, within, extra=extra):
-                free = True
-                yield placed
+            with closing(super().options(part, within, extra=extra)) as options:
+                for placed in options:
+                    free = True
+                    yield placed
             if not extra and (self.left > 0 or not free):
                 yield from self._cleared(part, within)
             return
+        found = False
         for nodes in self._clearable(part, within):
-            yield from self.children(part, nodes)
-            if self.left <= 0:
+            with closing(self.children(part, nodes)) as options:
+                for placed in options:
+                    found = True
+                    yield placed
+            if found and self.left <= 0:
                 return
 
     def _cleared(self, part: PlacementTarget, within: Bools | None) -> Placements:

@@ -6,7 +6,9 @@ Those that are hardest to place come first, so that the order is the same in eve
 is random). Children that all must be placed, and need nothing else than room, are placed as one group.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from functools import cached_property
 from typing import NamedTuple
 
 from podium.api.core import Pod
@@ -153,20 +155,30 @@ class _Tree:
             key=lambda each: (
                 not each.running_nodes,
                 each.is_free(above),
-                -max(map(self._share, ((row,) for row in each.rows))),
+                -max(self._share((row,)) for row in self._of_each_shape(each.rows)),
                 -self._share(each.rows[: each.needed]),
                 natural(each.group.ref.name if each.group is not None else ""),
             ),
         )
 
+    def _of_each_shape(self, rows: Sequence[int]) -> Iterable[int]:
+        """Return one pod of each shape."""
+        return {self._snapshot.shape.item(row): row for row in rows}.values()
+
     def _share(self, rows: Sequence[int]) -> float:
         """Return the largest part of any resource of the cluster that pods request."""
-        snapshot, asked = self._snapshot, dict[str, int]()
-        for row in rows:
-            for name, amount in snapshot.shape_at(row).requests:
-                asked[name] = asked.get(name, 0) + amount
-        offered = {name: int(snapshot.allocatable[at].sum()) for name, at in snapshot.resource.items()}
+        asked = dict[str, int]()
+        for shape, pods in Counter(map(self._snapshot.shape.item, rows)).items():
+            for name, amount in self._snapshot.shapes[shape].requests:
+                asked[name] = asked.get(name, 0) + amount * pods
+        offered = self._offered
         return max((amount / max(offered.get(name, 0), 1) for name, amount in asked.items()), default=0.0)
+
+    @cached_property
+    def _offered(self) -> dict[str, int]:
+        """The allocatable amount of each resource in the cluster."""
+        snapshot = self._snapshot
+        return {name: int(snapshot.allocatable[at].sum()) for name, at in snapshot.resource.items()}
 
 
 def _least(parts: Iterable[PlacementTarget], number: int) -> int:
