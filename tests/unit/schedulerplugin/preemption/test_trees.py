@@ -4,11 +4,15 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import pytest
+from tests.support.filters import builders
+from tests.support.preemption.clusters import NOW
 from tests.support.preemption.scene import (
     composite,
+    engine_of,
     gang,
     group,
     node,
+    of,
     placed,
     planned,
     pod,
@@ -16,6 +20,7 @@ from tests.support.preemption.scene import (
     victims,
 )
 
+from podium.cluster.state import ClusterState
 from podium.schedulerplugin.preemption.outcome import Outcome
 from podium.schedulerplugin.semantics import Semantics
 
@@ -229,3 +234,76 @@ def test_a_tree_takes(case: Tree, semantics: Semantics) -> None:
     assert found == (case.racks_of or {})
     assert (plan.outcome is Outcome.DOES_NOT_FIT) == (case.racks_of is None)
     assert sorted(victims(plan)) == list(case.victims)
+
+
+def test_a_tree_with_a_resource_that_no_node_offers_does_not_fit() -> None:
+    tree = [composite("tree", 10, 2), leaf("x", topology=RACK), leaf("y", topology=RACK)]
+    pods = [
+        *pending("x", 1),
+        builders.pod("y-0", {"cpu": 1, "example.com/gpu": 1}, priority=10, group="y"),
+    ]
+    plan = planned(racks(a1=4), low("a1"), tree, pods, by=tree_of("tree"))
+    assert plan.outcome is Outcome.DOES_NOT_FIT
+    assert "Insufficient example.com/gpu" in plan.message
+
+
+@pytest.mark.parametrize("full", [False, True], ids=["free", "full"])
+def test_a_tree_has_more_groups_than_attempts_to_go_back(full: bool) -> None:
+    """Each of 150 gangs needs a rack; every second rack is too small."""
+    names = {f"{'ab'[at % 2]}{at}": 2 - at % 2 for at in range(300)}
+    children = [each for at in range(150) for each in (leaf(f"g{at}", topology=RACK), *pending(f"g{at}", 1))]
+    work = [low(name, cpu) for name, cpu in names.items()] if full else []
+    plan = planned(racks(**names), work, composite("tree", 10, 150), children, by=tree_of("tree"))
+    assert len(set(placed(plan).values())) == 150
+    assert sorted(victims(plan)) == (
+        sorted(f"low-{name}" for name in names if name[0] == "a") if full else []
+    )
+
+
+def test_extra_members_take_the_room_that_is_left() -> None:
+    """The second member of x would take the only place of y."""
+    tree = [
+        composite("tree", 10, 2),
+        leaf("x", least=1),
+        leaf("y", least=1),
+        *pending("x", 2),
+        *pending("y", 1),
+    ]
+    plan = planned(racks(a1=4), tree, by=tree_of("tree"))
+    assert sorted(placed(plan)) == ["x-0", "y-0"]
+    more = planned(racks(a1=6), tree, by=tree_of("tree"))
+    assert len(placed(more)) == 3
+
+
+@pytest.mark.parametrize(("least", "refused"), [(1, True), (None, False)], ids=["a gang", "basic"])
+def test_no_unit_goes_for_a_group_beyond_min_group_count(least: int | None, refused: bool) -> None:
+    runs = [leaf("x"), pod("x-0", 2, 10, node="b1", group="x")]
+    tree = [composite("tree", 10, least), *runs, leaf("y", least=2), *pending("y", 2)]
+    plan = planned(racks(a1=4, b1=2), low("a1"), tree, by=tree_of("tree"))
+    assert (plan.outcome is Outcome.NOT_ELIGIBLE) is refused
+    assert victims(plan) == ([] if refused else ["low-a1"])
+
+
+def test_a_request_for_a_member_is_one_for_the_tree() -> None:
+    tree = [composite("tree", 10, 2), leaf("x"), leaf("y"), *pending("x", 1), *pending("y", 1)]
+    plans = [planned(racks(a1=4), tree, by=each) for each in (tree_of("tree"), of("x"), "y-0")]
+    assert [sorted(placed(plan)) for plan in plans] == [["x-0", "y-0"]] * 3
+
+
+def test_a_changed_root_changes_the_units_of_its_pods() -> None:
+    """The engine follows each object as if it had begun with it."""
+    tree = [leaf(name, "low", priority=1) for name in "xy"]
+    pods = [pod(f"{name}-0", 4, 1, node=f"{name}1", group=name) for name in "xy"]
+    high = pod("high", 4, 5)
+    engine = engine_of(racks(x1=4, y1=4), tree, pods, high, composite("low", 1))
+    state = engine.view
+    assert isinstance(state, ClusterState)
+    for changed, gone in (
+        (composite("low", 1, whole=True), ["low"]),
+        (composite("low", 1), ["x-0"]),
+        (composite("low", 7), []),
+    ):
+        state.apply(changed)
+        engine.apply(state.composites[tree_of("low")], changed)
+        plan = engine.plan(("team-a", "high"), NOW)
+        assert [unit.name for unit in plan.victims] == gone
