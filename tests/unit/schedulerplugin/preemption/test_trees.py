@@ -248,7 +248,7 @@ def test_a_tree_with_a_resource_that_no_node_offers_does_not_fit() -> None:
 
 
 @pytest.mark.parametrize("full", [False, True], ids=["free", "full"])
-def test_a_tree_has_more_groups_than_attempts_to_go_back(full: bool) -> None:
+def test_every_group_of_a_large_tree_gets_a_rack(full: bool) -> None:
     """Each of 150 gangs needs a rack; every second rack is too small."""
     names = {f"{'ab'[at % 2]}{at}": 2 - at % 2 for at in range(300)}
     children = [each for at in range(150) for each in (leaf(f"g{at}", topology=RACK), *pending(f"g{at}", 1))]
