@@ -80,7 +80,7 @@ def read_added(
     notes = InputNotes()
     for document in with_jobsets(documents):
         read = _READS.get((document.apiVersion, document.kind))
-        if read is None or read.kind is Kind.COMPOSITE_GROUP:
+        if read is None:
             if (document.apiVersion, document.kind) != CLUSTER_INFO and not document.kind.endswith("List"):
                 others[document.apiVersion, document.kind] += 1
             continue

@@ -22,13 +22,14 @@ from podium.api.groups import GROUP_LABEL, CompositeGroup, PodGroup, Workload
 from podium.api.membership import GroupKey, key_of, membership
 from podium.api.meta import ObjectMeta
 from podium.api.minors import minor_of
-from podium.api.reads import READS, Kind
+from podium.api.reads import COMPOSITE_VERSION, READS, Kind
 from podium.api.schedulable import Schedulable, SchedulableSpec, SchedulableStatus
 from podium.cluster.reader import Name, Target, name_of
 from podium.cluster.state import ClusterState, Readable
 from podium.documents.split import Document, ReadError
 from podium.groups import autogroups
 from podium.groups.inferred import KUEUE_QUEUE
+from podium.groups.trees import flaw, group_at, leaves, root_key
 from podium.ops.added import Added, read_added
 from podium.ops.admitting import AddedAdmission
 from podium.ops.jobgroups import ControllerGroup, scheduling_groups
@@ -37,10 +38,11 @@ from podium.ops.selecting import selected_keys
 from podium.ops.workloadgroups import groups_for, has_groups, maker_of
 from podium.rules.admission import Profile
 from podium.rules.clientchecks import unknown_fields
+from podium.rules.context import COMPOSITE
 from podium.text import some
 
 # Kinds that decide the admission of others come first, in any order of the file.
-_FIRST = (Kind.NAMESPACE, Kind.PRIORITY_CLASS, Kind.WORKLOAD, Kind.POD_GROUP)
+_FIRST = (Kind.NAMESPACE, Kind.PRIORITY_CLASS, Kind.WORKLOAD, Kind.COMPOSITE_GROUP, Kind.POD_GROUP)
 MOST_NOTES = 20
 
 
@@ -56,7 +58,8 @@ class _BatchKey(NamedTuple):
 class Expansion(NamedTuple):
     """The objects for the index, what waits, and notes for the reader.
 
-    `targets` are the groups and the pods without a group, each with the object of the file that brings it.
+    `targets` are the groups and the pods without a group, each with the object of the file that brings it. A
+    tree of composite groups is one target, with its root.
     `unplanned` are the objects of the file that cannot be planned, each with the reason.
     """
 
@@ -91,7 +94,22 @@ def expand(
     planned, or that selects by a label that the dump left out, is left out. With `strict`, or if nothing of
     the file can be planned, it is an error.
     """
-    return _Expander(state, now, profile, labels, strict=strict).expand(documents)
+    added, notes = read_added(documents, now, strict=strict)
+    gated = _native_trees(added)
+    if gated and not any(key.native for key in state.composites):
+        notes += [f"{ref}: planned as with the gate {COMPOSITE}" for ref in gated]
+    if gated or any(key.native for key in state.composites):
+        profile = msgspec.structs.replace(profile, gates=profile.gates | {COMPOSITE})
+    return _Expander(state, now, profile, labels, notes, strict=strict).expand(added)
+
+
+def _native_trees(added: Iterable[Added]) -> list[ObjectRef]:
+    """Return the composite groups of the file that a server has only with its gate on."""
+    return [
+        each.ref
+        for each in added
+        if (each.document.apiVersion, each.document.kind) == (COMPOSITE_VERSION, COMPOSITE)
+    ]
 
 
 class _Expander:
@@ -103,6 +121,7 @@ class _Expander:
         now: str,
         profile: Profile,
         labels: frozenset[str] | None,
+        notes: list[str],
         *,
         strict: bool,
     ) -> None:
@@ -112,11 +131,11 @@ class _Expander:
         self._strict = strict
         # The objects that admission reads. Pods of the cluster are not among them.
         self._seen = ClusterState(native_served=profile.workload_api)
-        for index in (state.namespaces, state.classes, state.workloads, state.groups):
+        for index in (state.namespaces, state.classes, state.workloads, state.composites, state.groups):
             for each in index.values():
                 self._seen.apply(each)
         self._objects: list[Readable] = []
-        self._notes: list[str] = []
+        self._notes = notes
         self._admission = AddedAdmission(state, self._seen, profile, labels, self._notes)
         self._replaced: list[str] = []
         self._origins: dict[Name, Document] = {}
@@ -126,11 +145,11 @@ class _Expander:
         self._owners: dict[ObjectRef, PodOwner] = {}
         # Pods that joined the group of their gang, which does not exist yet.
         self._joined: dict[GroupKey, list[Schedulable]] = {}
+        # The groups of pods that wait.
+        self._waiting: set[GroupKey] = set()
         self._unplanned: dict[ObjectRef, ReadError] = {}
 
-    def expand(self, documents: Iterable[Document]) -> Expansion:
-        added, notes = read_added(documents, self._now, strict=self._strict)
-        self._notes += notes
+    def expand(self, added: list[Added]) -> Expansion:
         for each in added:
             if each.read.kind in (Kind.POD, Kind.OWNER):
                 with self._leaving_out(each.ref):
@@ -213,7 +232,7 @@ class _Expander:
         """Add an object, and make it visible to admission if admission reads its kind."""
         if self._state.holds(value):
             self._replaced.append(_described(value))
-        if isinstance(value, Namespace | PriorityClass | Workload | PodGroup):
+        if isinstance(value, Namespace | PriorityClass | Workload | PodGroup | CompositeGroup):
             self._seen.apply(value)
         self._objects.append(value)
 
@@ -404,9 +423,9 @@ class _Expander:
         self._store_object(self._admission.stored(document, READS[value["apiVersion"], "PodGroup"], value))
 
     def _targets(self) -> dict[Target, ObjectRef]:
-        """Return the groups in which pods of the file wait, and pods without a group.
+        """Return the groups or trees in which pods of the file wait, and pods without a group.
 
-        A pod whose group does not exist is left out.
+        A pod whose group or composite group does not exist is left out.
         """
         targets: dict[Target, ObjectRef] = {}
         for pod in self._objects:
@@ -414,19 +433,39 @@ class _Expander:
                 continue
             name = name_of(pod)
             key = membership(pod, native_served=self._profile.workload_api)
-            if key is not None and key not in self._seen.groups:
-                problem = f"Pod {pod.metadata.name} names PodGroup {key.name}, which does not exist. Add it"
-                self._leave_out(self._sources[name], self._origins[name].error(problem))
+            problem = self._group_problem(key) if key is not None else ""
+            if problem:
+                whole = self._origins[name].error(f"Pod {pod.metadata.name} names {problem}")
+                self._leave_out(self._sources[name], whole)
                 continue
-            targets.setdefault(name if key is None else key, self._sources[name])
+            self._add_target(targets, name if key is None else key, self._sources[name])
         for group in self._objects:
-            if isinstance(group, PodGroup):
-                key = key_of(group)
-                if any(pod.pending for pod in self._state.members(key).values()):
-                    targets.setdefault(key, group.ref)
-                elif key not in targets:
-                    self._notes.append(f"{group.ref} has no pending pods. Add them")
+            if not isinstance(group, PodGroup | CompositeGroup) or flaw(self._seen, group):
+                continue
+            key = key_of(group)
+            below = [key_of(leaf) for leaf in leaves(self._seen, key)]
+            if any(pod.pending for leaf in below for pod in self._state.members(leaf).values()):
+                self._add_target(targets, key, group.ref)
+            elif not self._waiting.intersection(below):
+                self._notes.append(f"{group.ref} has no pending pods. Add them")
         return targets
+
+    def _group_problem(self, key: GroupKey) -> str:
+        """Return the group of a pod with the reason why it has no plan, empty if it has one."""
+        group = self._seen.groups.get(key)
+        if group is None:
+            return f"PodGroup {key.name}, which does not exist. Add it"
+        flawed = flaw(self._seen, group)
+        return f"PodGroup {key.name}, but {flawed}. Correct the tree" if flawed else ""
+
+    def _add_target(self, targets: dict[Target, ObjectRef], target: Target, source: ObjectRef) -> None:
+        """Add a pod, a group, or for a group of a tree the root, which is its own source."""
+        if isinstance(target, GroupKey):
+            self._waiting.add(target)
+            target = root_key(self._seen, target)
+            root = group_at(self._seen, target)
+            source = root.ref if root is not None and target.composite else source
+        targets.setdefault(target, source)
 
 
 def _batch_key(owner: ObjectRef, batch: Batch) -> _BatchKey:

@@ -83,7 +83,7 @@ def _template(workload: Workload, batch: Batch) -> tuple[str, Template]:
     """Return the only template, or the template with the name of the pods' role."""
     if any(template.composite for template in workload.templates.values()):
         field = "spec.compositePodGroupTemplates"
-        raise ObjectError(workload.ref, field, "plans do not support composite groups")
+        raise ObjectError(workload.ref, field, "a plan needs the groups of a tree. Add them")
     found = [
         (path, template)
         for path, template in workload.templates.items()

@@ -29,7 +29,7 @@ from tests.support.expand.files import (
 )
 from tests.unit.api.test_storage import OBJECTS
 
-from podium.api.groups import DisruptionMode, PodGroup
+from podium.api.groups import CompositeGroup, DisruptionMode, PodGroup
 from podium.api.membership import GroupKey
 from podium.documents.split import ReadError
 from podium.groups.autogroups import DISRUPTION_LABEL
@@ -279,6 +279,116 @@ def test_a_group_without_pods_is_said_to_have_none() -> None:
     expansion = add(cluster(), group(), pod())
     assert tuple(expansion.targets) == (("t", "p"),)
     assert expansion.notes == ("PodGroup t/g has no pending pods. Add them",)
+
+
+ALPHA = "scheduling.k8s.io/v1alpha3"
+# The version of the composite groups, and of the PodGroups with the prefix of their keys.
+TREES = {"native": (ALPHA, "scheduling.k8s.io/v1beta1", True), "Podium": (PODIUM, PODIUM, False)}
+TEMPLATE = {"workloadRef": {"workloadName": "w", "templateName": "t"}}
+
+
+def _composite(name: str = "tree", api: str = PODIUM, parent: str = "") -> Document:
+    """Return a composite group that needs two groups."""
+    spec = {"schedulingPolicy": {"gang": {"minGroupCount": 2}}, "priorityClassName": "gold", **TEMPLATE}
+    return made(
+        api, "CompositePodGroup", name, {**spec, "parentCompositePodGroupName": parent} if parent else spec
+    )
+
+
+def _leaf(name: str, api: str = PODIUM, parent: str = "tree") -> Document:
+    return group(name, api, parentCompositePodGroupName=parent, **TEMPLATE)
+
+
+def _job_in(name: str, *, native: bool) -> Document:
+    """Return a Job of two pods in the group of the same name."""
+    if native:
+        field = {"schedulingGroup": {"podGroupName": name}}
+        return job(name, template=template(priorityClassName="gold", **field))
+    return job(name, {GROUP_LABEL: name})
+
+
+@pytest.mark.parametrize("api", TREES)
+def test_a_tree_is_one_target(api: str) -> None:
+    """Its groups keep their parent in any order of the file, and the composite group has its integer."""
+    version, group_version, native = TREES[api]
+    objects = [
+        *(_job_in(name, native=native) for name in "ab"),
+        *(_leaf(name, group_version) for name in "ab"),
+        _composite(api=version),
+    ]
+    for file in (objects, objects[::-1]):
+        expansion = add(cluster(), *file)
+        root = GroupKey(native, "t", "tree", composite=True)
+        (tree,) = (each for each in expansion.objects if isinstance(each, CompositeGroup))
+        assert expansion.targets == {root: tree.ref}
+        assert (tree.priority, tree.min_group_count) == (1000, 2)
+        assert {name: each.composite for name, each in _groups(expansion).items()} == dict.fromkeys(
+            "ab", "tree"
+        )
+        assert len(pods(expansion)) == 4
+        gate = "CompositePodGroup t/tree: planned as with the gate CompositePodGroup"
+        assert expansion.notes == ((gate,) if native else ())
+
+
+MEMBERS = [_job_in(name, native=False) for name in "ab"]
+# Objects of the cluster and of the file, and the composite groups that are targets with the notes.
+TREE_PARTS: dict[str, tuple[list[Document], list[Document], list[str], list[str]]] = {
+    "a group for a tree of the cluster": (
+        [_composite(), _leaf("a")],
+        [_leaf("b"), MEMBERS[1]],
+        ["tree"],
+        [],
+    ),
+    "the root for groups of the cluster": (
+        [_leaf("a"), pod("a-0", {GROUP_LABEL: "a"})],
+        [_composite()],
+        ["tree"],
+        [],
+    ),
+    "two levels": (
+        [],
+        [_composite(), _composite("inner", parent="tree"), _leaf("a", parent="inner"), MEMBERS[0]],
+        ["tree"],
+        [],
+    ),
+    "two trees": (
+        [],
+        [_composite(), _composite("other"), _leaf("a"), _leaf("b", parent="other"), *MEMBERS],
+        ["other", "tree"],
+        [],
+    ),
+    "a tree without pods beside one with pods": (
+        [],
+        [_composite(), _composite("other"), _leaf("a"), MEMBERS[0]],
+        ["tree"],
+        ["CompositePodGroup t/other has no pending pods. Add them"],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", TREE_PARTS)
+def test_the_targets_of_parts_of_trees(name: str) -> None:
+    present, file, targets, notes = TREE_PARTS[name]
+    expansion = add(cluster(*present), *file)
+    assert sorted(expansion.targets) == [GroupKey(False, "t", each, composite=True) for each in targets]
+    assert list(expansion.notes) == notes
+
+
+CYCLE = [_composite("x", parent="y"), _composite("y", parent="x"), _leaf("a", parent="x"), MEMBERS[0]]
+FLAWED = {
+    "an absent root": ([_leaf("a"), MEMBERS[0]], "the composite group tree does not exist"),
+    "a cycle": (CYCLE, "its composite groups nest in more than 4 levels, or in a cycle"),
+}
+
+
+@pytest.mark.parametrize("name", FLAWED)
+def test_a_tree_without_a_root_has_no_plan(name: str) -> None:
+    file, why = FLAWED[name]
+    expansion = add(cluster(), *file, pod())
+    assert tuple(expansion.targets) == (("t", "p"),)
+    ((ref, problem),) = expansion.unplanned.items()
+    assert ref.name == "a"
+    assert problem.endswith(f"names PodGroup a, but {why}. Correct the tree")
 
 
 def test_where_the_field_is_not_stored_a_pod_is_of_no_native_group() -> None:
