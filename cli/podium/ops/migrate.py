@@ -4,34 +4,35 @@ A group moves only while it is not in use: it is copied, then deleted. A group i
 member, or if a pod template names it. It is also in use if a controller created it and would create it again.
 In that case a user must first change and restart the owner, because the group of a pod cannot be changed. No
 record is needed: an interrupted run leaves copies beside their originals, and the next run sees both and
-continues.
+continues. A tree of composite groups moves whole or not at all, because a group without its parent waits.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from typing import NamedTuple
 from urllib.parse import quote
 
 import msgspec
 
-from podium.api.convert import STORED, Fields, convert
+from podium.api.convert import STORED, Fields, composite_version, convert
 from podium.api.findings import ObjectRef, group_of
 from podium.api.groups import (
     GROUP_LABEL,
     NATIVE_GROUP,
     PODIUM_GROUP,
+    CompositeGroup,
     DisruptionMode,
-    PodGroup,
     Template,
     Workload,
 )
 from podium.api.membership import GroupKey, group_name
 from podium.api.meta import ObjectMeta
 from podium.api.minors import WORKLOAD_VERSIONS
-from podium.cluster.reader import ClusterReader
+from podium.cluster.reader import Child, ClusterReader
 from podium.documents.split import Document
 from podium.groups.planned import made_by_people
+from podium.groups.trees import flaw, group_at, lineage, root_key
 from podium.rules.audit.survey import Survey
 from podium.text import some
 
@@ -41,8 +42,8 @@ MOVED, HELD = "moved", "held"
 # The field with the group of a pod or a pod template.
 FIELD = "spec.schedulingGroup.podGroupName"
 LABEL = f"metadata.labels[{GROUP_LABEL}]"
-# A tree moves whole or not at all, and its composite groups are not read.
-_TREES = "trees of groups do not move. Delete the tree, and create what `podium convert` writes of it"
+# The order of the copies; originals are deleted in the reverse order.
+_ORDER = ("Workload", "CompositePodGroup", "PodGroup")
 
 
 class Api(StrEnum):
@@ -60,6 +61,10 @@ class MigrationState(StrEnum):
     USED = "in use"
     LEAVING = "being deleted"
     STAYS = "cannot move"
+
+
+# The states that keep a whole tree, the worst first.
+_KEEPING = (MigrationState.STAYS, MigrationState.USED)
 
 
 class Item(msgspec.Struct, frozen=True, kw_only=True):
@@ -85,7 +90,8 @@ class Move(NamedTuple):
     """The writes for an item: its copy, and the deletion of the original as it was read.
 
     `copied` is the UID of an existing copy. `workload` is the Workload from which a group was made, if any.
-    `owners` are its references to Workloads of the old API, whose copies have other UIDs.
+    `owners` are its references to objects of the old API, whose copies have other UIDs. `tree` is the root of
+    a group of a tree, and `depth` the number of composite groups above it.
     """
 
     item: Item
@@ -95,6 +101,8 @@ class Move(NamedTuple):
     copies: bool
     workload: str
     owners: list[Fields]
+    tree: GroupKey | None = None
+    depth: int = 0
 
     @property
     def deletes(self) -> bool:
@@ -126,7 +134,9 @@ def plan_migration(
     `documents` are the whole objects of both kinds; Kubernetes is 1.`minor`.
     """
     planner = _Planner(view, documents, target, minor)
-    groups = [planner.group(key) for key in sorted(view.groups) if planner.moves(key)]
+    groups = planner.as_trees(
+        planner.group(key) for key in sorted([*view.composites, *view.groups]) if planner.moves(key)
+    )
     made: dict[tuple[str, str], list[Move]] = defaultdict(list)
     for move in groups:
         made[move.item.object.namespace, move.workload].append(move)
@@ -137,7 +147,12 @@ def plan_migration(
     ]
     moves = sorted(
         [*workloads, *groups],
-        key=lambda move: (move.item.object.namespace, move.item.object.kind != "Workload", move.item.object),
+        key=lambda move: (
+            move.item.object.namespace,
+            _ORDER.index(move.item.object.kind),
+            move.depth,
+            move.item.object,
+        ),
     )
     manifests: dict[str, list[Fields]] = defaultdict(list)
     for move in moves:
@@ -167,21 +182,20 @@ class _Planner:
         return key.native is not self._to_native
 
     def group(self, key: GroupKey) -> Move:
-        """Plan a group."""
-        group = self._view.groups[key]
-        there = self._view.groups.get(key._replace(native=self._to_native))
-        pods = self._surveyed[key].present
+        """Plan a group or a composite group, without regard to the rest of its tree."""
+        group, there = self._at(key), group_at(self._view, key._replace(native=self._to_native))
+        pods = [] if key.composite else self._surveyed[key].present
         bare = [f"Pod {pod.metadata.name}" for pod in pods if self._survey.owner(pod) is None]
         users = {str(owner) for owner in self._survey.owners(pods)} | self._templates[key] | set(bare)
         copy, owners, why = self._copy(group.ref)
-        if group.composite:
-            why = f"it belongs to CompositePodGroup {group.composite}, and {_TREES}"
         users |= self._makers(group.metadata)
         workload = group.template_ref.workload if group.template_ref is not None else ""
-        why = why or self._workload_stays(key._replace(name=workload))
+        why = why or flaw(self._view, group)
+        why = why or self._workload_stays(key._replace(name=workload, composite=False))
         if there is not None and not self._same_group(group, there):
             why = f"{there.ref.apiVersion} has another object of this name"
         item = self._item(group, users, why, copied=there is not None, pods=len(pods))
+        root = root_key(self._view, key)
         return Move(
             item,
             group.metadata,
@@ -190,7 +204,20 @@ class _Planner:
             copies=item.state is MigrationState.MOVES,
             workload=workload,
             owners=owners,
+            tree=root if root.composite else None,
+            depth=len(lineage(self._view, group).above),
         )
+
+    def as_trees(self, moves: Iterable[Move]) -> list[Move]:
+        """Return the moves of groups, those of each tree in the worst state of the tree."""
+        trees: dict[GroupKey | None, list[Move]] = defaultdict(list)
+        for move in moves:
+            trees[move.tree].append(move)
+        alone = trees.pop(None, [])
+        return alone + [move for tree in trees.values() for move in _as_tree(tree)]
+
+    def _at(self, key: GroupKey) -> Child:
+        return self._view.composites[key] if key.composite else self._view.groups[key]
 
     def workload(self, key: GroupKey, groups: Iterable[Move]) -> Move:
         """Plan a Workload, which stays as long as any group that was made from it."""
@@ -200,7 +227,6 @@ class _Planner:
             each for each in groups if not each.deletes and each.item.state is not MigrationState.LEAVING
         ]
         copy, owners, why = self._copy(workload.ref)
-        why = _of_tree(workload) or why
         if there is not None and not self._same_workload(workload, there):
             why = f"{there.ref.apiVersion} has another object of this name"
         makers = self._makers(workload.metadata)
@@ -219,7 +245,7 @@ class _Planner:
         )
 
     def _item(
-        self, thing: PodGroup | Workload, users: set[str], why: str, *, copied: bool, pods: int = 0
+        self, thing: Child | Workload, users: set[str], why: str, *, copied: bool, pods: int = 0
     ) -> Item:
         ref, meta = thing.ref, thing.metadata
         if meta.deletionTimestamp is not None:
@@ -231,7 +257,7 @@ class _Planner:
             state = MigrationState.USED
         else:
             state = MigrationState.COPIED if copied else MigrationState.MOVES
-        becomes = ObjectRef(self._target, ref.kind, ref.namespace, ref.name)
+        becomes = ObjectRef(self._version(ref.kind), ref.kind, ref.namespace, ref.name)
         return Item(
             object=ref, becomes=becomes, state=state, copied=copied, pods=pods, users=sorted(users), why=why
         )
@@ -242,12 +268,17 @@ class _Planner:
         copy, notes = convert(document, self._target)
         lost = [note for note in notes if note.lost and note.field != "metadata.ownerReferences"]
         owners = [
-            {key: value for key, value in owner.items() if key != "uid"} | {"apiVersion": self._target}
+            {key: value for key, value in owner.items() if key != "uid"}
+            | {"apiVersion": self._version(owner.get("kind", ""))}
             for owner in document["metadata"].get("ownerReferences") or ()
             if group_of(owner.get("apiVersion") or "") == ref.group
         ]
         written = _without_nulls({key: value for key, value in copy.items() if key != "status"})
         return written, owners, "; ".join(f"{note.field}: {note.text}" for note in lost)
+
+    def _version(self, kind: str) -> str:
+        """Return the version of a copy of a kind."""
+        return (composite_version(self._target) if kind == "CompositePodGroup" else None) or self._target
 
     def _makers(self, meta: ObjectMeta) -> set[str]:
         """Return the controller that would recreate an object, and the objects that it owns.
@@ -268,12 +299,12 @@ class _Planner:
         there = self._view.workloads.get(key._replace(native=self._to_native))
         if there is not None:
             return "" if self._same_workload(workload, there) else f"its {workload.ref} cannot move"
-        why = _of_tree(workload) or self._copy(workload.ref)[2] or self._makers(workload.metadata)
+        why = self._copy(workload.ref)[2] or self._makers(workload.metadata)
         return f"its {workload.ref} cannot move" if why else ""
 
-    def _same_group(self, one: PodGroup, other: PodGroup) -> bool:
+    def _same_group(self, one: Child, other: Child) -> bool:
         same = _meant(one) == _meant(other) and one.template_ref == other.template_ref
-        return same and self._rest(one.ref) == self._rest(other.ref)
+        return same and one.composite == other.composite and self._rest(one.ref) == self._rest(other.ref)
 
     def _same_workload(self, one: Workload, other: Workload) -> bool:
         def templates(workload: Workload) -> list[tuple[object, ...]]:
@@ -306,23 +337,39 @@ class _Planner:
         return found
 
 
-def _of_tree(workload: Workload) -> str:
-    """Return why a Workload of composite groups does not move; empty for other Workloads."""
-    return f"it has composite templates, and {_TREES}" if any(_composites(workload)) else ""
+def _as_tree(moves: list[Move]) -> list[Move]:
+    """Return the moves of a tree in the worst state of them."""
+    kept = [move.item for state in _KEEPING for move in moves if move.item.state is state]
+    # Its copy would be missing from the tree.
+    kept += [
+        move.item for move in moves if move.item.state is MigrationState.LEAVING and not move.item.copied
+    ]
+    if not kept:
+        return moves
+    worst = kept[0]
+    state = MigrationState.STAYS if worst.state is MigrationState.LEAVING else worst.state
+    why = f"its tree has {worst.object.kind} {worst.object.name}: {worst.state}"
+    return [
+        move
+        if move.item.state in (state, MigrationState.LEAVING)
+        else move._replace(
+            item=msgspec.structs.replace(
+                move.item, state=state, why="; ".join(filter(None, (move.item.why, why)))
+            ),
+            copies=False,
+        )
+        for move in moves
+    ]
 
 
-def _composites(workload: Workload) -> Iterator[bool]:
-    return (each.composite for each in workload.templates.values())
-
-
-def _uid(copy: PodGroup | Workload | None) -> str:
+def _uid(copy: Child | Workload | None) -> str:
     return "" if copy is None else copy.metadata.uid or "?"
 
 
-def _meant(template: Template | PodGroup) -> tuple[object, ...]:
+def _meant(template: Template | Child) -> tuple[object, ...]:
     """Return the properties that a scheduler reads; a nil integer is 0, no mode is DisruptionMode.POD."""
     return (
-        template.min_count,
+        template.min_group_count if isinstance(template, CompositeGroup) else template.min_count,
         template.disruption_mode or DisruptionMode.POD,
         template.priority_class_name,
         template.priority or 0,
@@ -333,11 +380,20 @@ def _meant(template: Template | PodGroup) -> tuple[object, ...]:
 def _unread(document: Fields) -> list[object]:
     """Return the parts of a spec that the neutral forms of group and Workload only name or leave out."""
     spec = _without_nulls(document.get("spec") or {})
-    parts = [spec, *spec.get("podGroupTemplates", ())]
-    rest = [
-        [part.get(name) or None for name in ("schedulingConstraints", "resourceClaims")] for part in parts
+    return [spec.get("controllerRef"), *_unread_parts(spec)]
+
+
+def _unread_parts(spec: Fields) -> list[object]:
+    """Return the parts of a spec or a composite template, and of the templates in it."""
+    parts: list[object] = [
+        [part.get(name) or None for name in ("schedulingConstraints", "resourceClaims")]
+        for part in (spec, *spec.get("podGroupTemplates", ()))
     ]
-    return [spec.get("controllerRef"), *rest]
+    parts += [
+        [inner.get("name"), inner.get("schedulingPolicy"), *_unread_parts(inner)]
+        for inner in spec.get("compositePodGroupTemplates", ())
+    ]
+    return parts
 
 
 def _without_nulls(value: Fields) -> Fields:

@@ -40,6 +40,12 @@ class _Used(NamedTuple):
     groups: set[GroupKey]
     owners: set[str]
 
+    def needs(self, move: Move) -> bool:
+        """Return whether a pod needs an original."""
+        ref = move.item.object
+        key = GroupKey(ref.group == NATIVE_GROUP, ref.namespace, ref.name)
+        return (ref.kind == "PodGroup" and key in self.groups) or move.meta.uid in self.owners
+
 
 class Migrator:
     """A migration run on one server."""
@@ -53,6 +59,8 @@ class Migrator:
         self._discovery = discovery
         self._watcher = watcher
         self.done: dict[ObjectRef, Done] = {}
+        # The trees with an object that failed, each with the result for the rest of the tree.
+        self._broken: dict[GroupKey, str] = {}
 
     async def migrate(self, moves: Sequence[Move]) -> None:
         """Carry out a plan, one namespace after another; `done` has the result for each object.
@@ -64,10 +72,10 @@ class Migrator:
             await self._namespace(namespace, list(here))
 
     async def _namespace(self, namespace: str, moves: Sequence[Move]) -> None:
-        """Copy Workloads, then groups; delete groups, then Workloads."""
+        """Copy Workloads, then composite groups from the root down, then groups; delete in reverse."""
         workloads = [move for move in moves if move.item.object.kind == "Workload"]
         groups = [move for move in moves if move.item.object.kind != "Workload"]
-        uids = {move.item.object.name: move.copied for move in workloads if move.copied}
+        uids = {_kind_and_name(move): move.copied for move in moves if move.copied}
         for move in (*workloads, *groups):
             if move.copies:
                 await self._copy(move, uids)
@@ -75,6 +83,9 @@ class Migrator:
             return
         used = await self._used(namespace)
         for move in groups:
+            if move.tree is not None and move.deletes and used.needs(move):
+                self._broken[move.tree] = "copied; a pod uses its tree now"
+        for move in reversed(groups):
             if move.deletes and not self._failed(move.item.object):
                 await self._delete(move, used)
         staying = {move.workload for move in groups if move.deletes and self._failed(move.item.object)}
@@ -84,30 +95,40 @@ class Migrator:
             elif move.deletes and not self._failed(move.item.object):
                 await self._delete(move, used)
 
-    async def _copy(self, move: Move, uids: dict[str, str]) -> None:
-        """Apply a copy; `uids` are the UIDs of the copied Workloads by name, and get this one's UID."""
+    async def _copy(self, move: Move, uids: dict[tuple[str, str], str]) -> None:
+        """Apply a copy; `uids` are the UIDs of copies by kind and name, and get this one's UID."""
         ref = move.item.object
         workload = ObjectRef(ref.apiVersion, "Workload", ref.namespace, move.workload)
-        if move.workload and move.workload not in uids and self._failed(workload):
+        if move.tree in self._broken:
+            self._report_note(move, "not copied, because its tree was not copied whole", failed=True)
+            return
+        if move.workload and ("Workload", move.workload) not in uids and self._failed(workload):
             self._report_note(
                 move, f"not copied, because Workload {move.workload} was not copied", failed=True
             )
             return
         document = _owned(move, uids)
+        becomes = move.item.becomes
+        if ref.kind == "CompositePodGroup" and not self._discovery.serves(becomes.group, becomes.kind):
+            text = f"not copied: the cluster does not serve {becomes.apiVersion} {becomes.kind}"
+            self._report_note(move, text, failed=True)
+            return
         try:
             body = await self._connection.apply(self._path(move.item.becomes), document, manager=MANAGER)
         except RefusedError as refused:
             self._report_note(move, f"not copied: {refused.message or refused}", failed=True)
             return
         self._report_note(move, "copied")
-        if ref.kind == "Workload":
-            uids[ref.name] = msgspec.json.decode(body, type=dict[str, Any])["metadata"]["uid"]
+        if ref.kind != "PodGroup":
+            uids[_kind_and_name(move)] = msgspec.json.decode(body, type=dict[str, Any])["metadata"]["uid"]
 
     async def _delete(self, move: Move, used: _Used) -> None:
         """Delete an original, unless a pod needs it now."""
         ref, meta = move.item.object, move.meta
-        key = GroupKey(ref.group == NATIVE_GROUP, ref.namespace, ref.name)
-        if (ref.kind == "PodGroup" and key in used.groups) or meta.uid in used.owners:
+        if move.tree in self._broken:
+            self._report_note(move, self._broken[move.tree], failed=True)
+            return
+        if used.needs(move):
             self._report_note(move, "copied; a pod uses it now", failed=True)
             return
         moment = {"uid": meta.uid, "resourceVersion": meta.resourceVersion}
@@ -153,12 +174,19 @@ class Migrator:
 
     def _report_note(self, move: Move, text: str, *, failed: bool = False) -> None:
         self.done[move.item.object] = Done(text, failed)
+        if failed and move.tree is not None:
+            self._broken.setdefault(move.tree, "not deleted, because another object of its tree did not move")
         self._watcher.message(f"{move.item.object}: {text}")
 
 
-def _owned(move: Move, uids: dict[str, str]) -> Fields:
+def _kind_and_name(move: Move) -> tuple[str, str]:
+    return move.item.object.kind, move.item.object.name
+
+
+def _owned(move: Move, uids: dict[tuple[str, str], str]) -> Fields:
     """Return the copy with references to those of its owners that were copied too."""
-    owners = [{**owner, "uid": uids[owner["name"]]} for owner in move.owners if owner.get("name") in uids]
+    named = ((owner, (owner.get("kind", ""), owner.get("name", ""))) for owner in move.owners)
+    owners = [{**owner, "uid": uids[key]} for owner, key in named if key in uids]
     if not owners:
         return move.copy
     metadata = move.copy["metadata"]

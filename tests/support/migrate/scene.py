@@ -39,6 +39,22 @@ def workload(name: str = "llm", *, version: str = NATIVE, **more: Any) -> Object
     }
 
 
+def composite(name: str = "all", *, version: str = PODIUM, parent: str = "", **more: Any) -> Object:
+    """A composite group that needs two groups; `more` is metadata."""
+    spec: Object = {"schedulingPolicy": {"gang": {"minGroupCount": 2}}, "disruptionMode": {"single": {}}}
+    spec |= {"workloadRef": {"workloadName": "llm", "templateName": "root"}}
+    spec |= {"parentCompositePodGroupName": parent} if parent else {}
+    meta = metadata("CompositePodGroup", name, **more)
+    return {"apiVersion": version, "kind": "CompositePodGroup", "metadata": meta, "spec": spec}
+
+
+def leaf(name: str = "train", *, parent: str = "all", **more: Any) -> Object:
+    """A gang of a tree."""
+    made = group(name, **more)
+    made["spec"]["parentCompositePodGroupName"] = parent
+    return made
+
+
 def membership(name: str, *, native: bool) -> Object:
     """Return metadata and spec of a pod or template that names a group."""
     container = {"name": "main", "image": "main"}
@@ -81,7 +97,9 @@ def reference(kind: str, name: str, *, version: str = "batch/v1", controller: bo
 def loaded(*objects: Object) -> Loaded:
     """Read objects as from a file."""
     data = json.dumps({"apiVersion": "v1", "kind": "List", "items": objects}).encode()
-    return load_state(split(data, "cluster.json"), strict=True, keep=(Kind.POD_GROUP, Kind.WORKLOAD))
+    return load_state(
+        split(data, "cluster.json"), strict=True, keep=(Kind.POD_GROUP, Kind.COMPOSITE_GROUP, Kind.WORKLOAD)
+    )
 
 
 def planned(*objects: Object, target: str = PODIUM) -> Migration:

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from podium.ops.migrating import Done
 
 # The kinds that must be read completely to know which groups are in use.
-_NEEDED = (Kind.POD, Kind.POD_GROUP)
+_NEEDED = (Kind.POD, Kind.POD_GROUP, Kind.COMPOSITE_GROUP)
 _NEEDED_TO_WRITE = (*_NEEDED, Kind.WORKLOAD, Kind.OWNER)
 
 
@@ -64,7 +64,7 @@ def command(
     output_dir: str | None,
     output: Output,
 ) -> None:
-    """Move unused PodGroups and Workloads to the other API, and list the pods that use the rest.
+    """Move unused groups and Workloads to the other API, and list the pods that use the rest.
 
     No pod is deleted. Without --apply nothing is written.
 
@@ -75,7 +75,7 @@ def command(
         raise click.UsageError("--apply changes a live cluster and excludes -f.")
     if kube.selector:
         raise click.UsageError("-l would hide pods that use a group. Use -n to choose a namespace.")
-    loaded = inputs.load(files, kube, keep=(Kind.POD_GROUP, Kind.WORKLOAD))
+    loaded = inputs.load(files, kube, keep=(Kind.POD_GROUP, Kind.COMPOSITE_GROUP, Kind.WORKLOAD))
     migration, target = _plan_migration(loaded, Api(to), live=not files.names, applies=applies)
     if output_dir is not None:
         write_manifests(output_dir, migration.manifests)

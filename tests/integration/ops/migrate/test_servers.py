@@ -34,12 +34,15 @@ NATIVE = {"1.36": "scheduling.k8s.io/v1alpha2", "1.37": "scheduling.k8s.io/v1bet
 PODIUM = "scheduling.podium.dev/v1beta1"
 COMMANDS = [each.text for each in commands(pages()["upgrade"]) if each.text.startswith("podium migrate ")]
 PLURALS = {"Workload": "workloads", "PodGroup": "podgroups"}
+COMPOSITES = "compositepodgroups"
+GATES = "GenericWorkload=true,TopologyAwareWorkloadScheduling=true,CompositePodGroup=true"
 
 
 @pytest.fixture(scope="module", params=RELEASES)
 def server(request: pytest.FixtureRequest) -> Iterator[Server]:
     """Yield a server with both APIs; without controllers, so a deleted native group stays terminating."""
-    with exclusive(RELEASES[request.param]) as made:
+    gates = (f"--feature-gates={GATES}",) if request.param == "1.37" else ()
+    with exclusive(RELEASES[request.param], apiserver=gates) as made:
         crds = str(folder("manifests") / "crds")
         made.kubectl("apply", "--server-side", "-f", crds)
         made.kubectl("wait", "--for=condition=Established", "--timeout=60s", "-f", crds)
@@ -203,16 +206,18 @@ def test_a_run_that_is_cut_is_finished_by_the_next(server: Server, tmp_path: Pat
 def plan_of(server: Server, namespace: str, to: Api) -> Migration:
     """Make a plan as the command does, so that a test can change the cluster before it is applied."""
     options = KubeOptions(kubeconfig=str(server.kubeconfig), namespace=namespace)
-    read = load_live(options, keep=(Kind.POD_GROUP, Kind.WORKLOAD))
+    read = load_live(options, keep=(Kind.POD_GROUP, Kind.COMPOSITE_GROUP, Kind.WORKLOAD))
     minor = int(server.release.minor.removeprefix("1."))
     return plan_migration(read.state, read.documents, target_version(to, minor), minor)
 
 
-def carry_out(server: Server, migration: Migration) -> dict[str, Done]:
-    """Apply a plan; return the result by kind and name."""
+def carry_out(server: Server, migration: Migration, *, hidden: str = "") -> dict[str, Done]:
+    """Apply a plan as if the version `hidden` is not served; return the result by kind and name."""
 
     async def run(connection: Connection, _: Scope, watcher: ReadProgress) -> dict[str, Done]:
-        migrator = Migrator(connection, await discover(connection), watcher)
+        found = await discover(connection)
+        served = [each for each in found.served if each.api_version != hidden]
+        migrator = Migrator(connection, found._replace(served=served), watcher)
         await migrator.migrate(migration.moves)
         return {f"{ref.kind} {ref.name}": done for ref, done in migrator.done.items()}
 
@@ -234,6 +239,82 @@ def test_a_pod_that_came_meanwhile_keeps_its_group(server: Server, namespace: st
         "PodGroup train": ("moved", False),
     }
     assert set(there(server, other(to), namespace)) == {"Workload llm", "PodGroup idle"}
+
+
+def fill_tree(server: Server, namespace: str, api: Api) -> None:
+    """Create a Workload and a tree of two levels above two groups."""
+    ref = {"workloadRef": {"workloadName": "llm", "templateName": "root"}}
+    gang = {"schedulingPolicy": {"gang": {"minGroupCount": 1}}}
+    worker = {"name": "worker", "schedulingPolicy": {"gang": {"minCount": 2}}}
+    root = {"name": "root", **gang, "podGroupTemplates": [worker]}
+    spec: Object = {"compositePodGroupTemplates": [root]}
+    create(server, version(server, api), namespace, "Workload", {"metadata": {"name": "llm"}, "spec": spec})
+    for name, parent in (("z-root", ""), ("inner", "z-root")):
+        above = {"parentCompositePodGroupName": parent} if parent else {}
+        body = {"apiVersion": composites(api), "kind": "CompositePodGroup", "metadata": {"name": name}}
+        at = f"/apis/{composites(api)}/namespaces/{namespace}/{COMPOSITES}"
+        code, made = server.request("POST", at, {**body, "spec": {**gang, **ref, **above}})
+        assert code == 201, made
+    ref = {"workloadRef": {"workloadName": "llm", "templateName": "worker"}}
+    for name in "ab":
+        spec = {"schedulingPolicy": worker["schedulingPolicy"], **ref, "parentCompositePodGroupName": "inner"}
+        body = {"metadata": {"name": name}, "spec": spec}
+        create(server, version(server, api), namespace, "PodGroup", body)
+
+
+def composites(api: Api) -> str:
+    return PODIUM if api is Api.PODIUM else "scheduling.k8s.io/v1alpha3"
+
+
+def composites_there(server: Server, api: Api, namespace: str) -> set[str]:
+    """Return the names of the composite groups of an API that are not terminating."""
+    _, listed = server.request("GET", f"/apis/{composites(api)}/namespaces/{namespace}/{COMPOSITES}")
+    meta = (each["metadata"] for each in listed.get("items", ()))
+    return {each["name"] for each in meta if "deletionTimestamp" not in each}
+
+
+@pytest.mark.parametrize("to", Api)
+def test_a_tree_moves_whole(server: Server, namespace: str, to: Api) -> None:
+    """A pod that comes after the plan keeps its whole tree; without the kind the tree stays."""
+    if server.release.minor == "1.36" and to is Api.PODIUM:
+        return
+    fill_tree(server, namespace, other(to))
+    names = {"z-root", "inner"}
+    if server.release.minor == "1.36":
+        refused = migrate(server.kubeconfig, namespace, to, "--apply")
+        assert refused.exit_code == 3, refused.output
+        assert composites_there(server, other(to), namespace) == names
+        assert there(server, to, namespace) == {}
+        return
+    migration = plan_of(server, namespace, to)
+    add_pod(server, namespace, "late", "a", other(to))
+    done = carry_out(server, migration)
+    assert done.pop("Workload llm") == ("copied; some of its groups still exist", True)
+    assert set(done.values()) == {("copied; a pod uses its tree now", True)}
+    server.request("DELETE", f"/api/v1/namespaces/{namespace}/pods/late?gracePeriodSeconds=0")
+    finished = migrate(server.kubeconfig, namespace, to, "--apply")
+    assert finished.exit_code == 0, finished.output
+    assert composites_there(server, to, namespace) == names
+    assert composites_there(server, other(to), namespace) == set()
+    assert set(there(server, to, namespace)) == {"Workload llm", "PodGroup a", "PodGroup b"}
+    parents = {
+        each["spec"].get("parentCompositePodGroupName") for each in there(server, to, namespace).values()
+    }
+    assert parents == {None, "inner"}
+
+
+def test_a_tree_stays_if_its_kind_is_not_served(server: Server, namespace: str) -> None:
+    """No group is copied without its composite group."""
+    if server.release.minor == "1.36":
+        return
+    fill_tree(server, namespace, Api.PODIUM)
+    hidden = composites(Api.NATIVE)
+    done = carry_out(server, plan_of(server, namespace, Api.NATIVE), hidden=hidden)
+    root = done.pop("CompositePodGroup z-root")
+    assert root == (f"not copied: the cluster does not serve {hidden} CompositePodGroup", True)
+    assert done.pop("Workload llm")[1]
+    assert set(done.values()) == {("not copied, because its tree was not copied whole", True)}
+    assert set(there(server, Api.NATIVE, namespace)) == {"Workload llm"}
 
 
 def test_an_object_changed_after_the_plan_is_not_deleted(server: Server, namespace: str) -> None:

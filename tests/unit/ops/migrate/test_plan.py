@@ -7,8 +7,10 @@ from tests.support.migrate.scene import (
     NATIVE,
     PODIUM,
     Object,
+    composite,
     group,
     job,
+    leaf,
     loaded,
     planned,
     pod,
@@ -19,6 +21,13 @@ from tests.support.migrate.scene import (
 from podium.ops.migrate import Api, Item, Migration, MigrationState, plan_migration, target_version
 
 DONE = "Succeeded"
+
+
+def different_of(copy: Object, field: str, value: Any) -> Object:
+    copy["spec"][field] = value
+    return copy
+
+
 # Objects, the target version, and for each old object its state and its users.
 CASES: dict[str, tuple[list[Object], str, dict[str, tuple[MigrationState, list[str]]]]] = {
     "an unused group": ([group()], PODIUM, {"PodGroup train": (MigrationState.MOVES, [])}),
@@ -147,9 +156,7 @@ def test_a_reference_to_a_workload_waits_for_its_copy() -> None:
 
 
 def different(field: str, value: Any) -> Object:
-    copy = group(version=PODIUM)
-    copy["spec"][field] = value
-    return copy
+    return different_of(group(version=PODIUM), field, value)
 
 
 @pytest.mark.parametrize(
@@ -178,24 +185,101 @@ def test_server_defaults_in_a_copy_are_no_difference() -> None:
     assert only(planned(group(), copy)).state is MigrationState.COPIED
 
 
-def test_a_tree_of_groups_stays() -> None:
-    """Its Workload stays, with all objects made from that, and so does a group with a parent."""
-    composite = workload()
-    composite["spec"]["compositePodGroupTemplates"] = [{"name": "all"}]
-    migration = planned(composite, group(workload="llm"), group("x" * 64))
-    whys = {each.object.name: (each.state, each.why) for each in migration.items}
-    state, why = whys["llm"]
-    assert state is MigrationState.STAYS
-    assert why.startswith("it has composite templates, and trees of groups do not move.")
-    assert whys["train"] == (MigrationState.STAYS, "its Workload team-a/llm cannot move")
-    assert whys["x" * 64][0] is MigrationState.STAYS
-    child = group()
-    child["spec"]["parentCompositePodGroupName"] = "all"
-    item = only(planned(child))
-    assert (item.state, item.why.partition(",")[0]) == (
-        MigrationState.STAYS,
-        "it belongs to CompositePodGroup all",
-    )
+GOING = {"deletionTimestamp": "2026-01-01T00:00:00Z"}
+OLD_NATIVE, ALPHA = "scheduling.k8s.io/v1alpha2", "scheduling.k8s.io/v1alpha3"
+TREE = [composite(), leaf("a", version=PODIUM), leaf("b", version=PODIUM)]
+MOVES, COPIED, USED = MigrationState.MOVES, MigrationState.COPIED, MigrationState.USED
+STAYS, LEAVING = MigrationState.STAYS, MigrationState.LEAVING
+# Objects, the target version, the state of each object in the order of the writes, and a part of a reason.
+TREES: dict[str, tuple[list[Object], str, dict[str, MigrationState], str]] = {
+    "an unused tree": (TREE, NATIVE, {"all": MOVES, "a": MOVES, "b": MOVES}, ""),
+    "two levels, the root first": (
+        [composite(), composite("aa", parent="all"), leaf("a", version=PODIUM, parent="aa")],
+        NATIVE,
+        {"all": MOVES, "aa": MOVES, "a": MOVES},
+        "",
+    ),
+    "the other way": (
+        [composite(version=ALPHA), leaf("a")],
+        PODIUM,
+        {"all": MOVES, "a": MOVES},
+        "",
+    ),
+    "one group in use": (
+        [*TREE, pod(of="a", native=False)],
+        NATIVE,
+        {"all": USED, "a": USED, "b": USED},
+        "its tree has PodGroup a: in use",
+    ),
+    "one group that cannot move": (
+        [*TREE, different_of(leaf("b"), "priority", 5), pod(of="a", native=False)],
+        NATIVE,
+        {"all": STAYS, "a": STAYS, "b": STAYS},
+        "its tree has PodGroup b: cannot move",
+    ),
+    "half of the copies": (
+        [*TREE, composite(version=ALPHA), leaf("a")],
+        NATIVE,
+        {"all": COPIED, "a": COPIED, "b": MOVES},
+        "",
+    ),
+    "another composite group of the name": (
+        [*TREE, different_of(composite(version=ALPHA), "schedulingPolicy", {"basic": {}})],
+        NATIVE,
+        {"all": STAYS, "a": STAYS, "b": STAYS},
+        "another object of this name",
+    ),
+    "a copy with another parent": (
+        [*TREE, group("a")],
+        NATIVE,
+        {"all": STAYS, "a": STAYS, "b": STAYS},
+        "another object of this name",
+    ),
+    "a target without the kind": (
+        TREE,
+        OLD_NATIVE,
+        {"all": STAYS, "a": STAYS, "b": STAYS},
+        "has no form in scheduling.k8s.io/v1alpha2",
+    ),
+    "an absent root": (TREE[1:], NATIVE, {"a": STAYS, "b": STAYS}, "the composite group all does not exist"),
+    "a group that is deleted without a copy": (
+        [composite(), leaf("a", version=PODIUM, **GOING), leaf("b", version=PODIUM)],
+        NATIVE,
+        {"all": STAYS, "a": LEAVING, "b": STAYS},
+        "its tree has PodGroup a: being deleted",
+    ),
+    "a group that is deleted after its copy": (
+        [composite(), leaf("a", version=PODIUM, **GOING), composite(version=ALPHA), leaf("a")],
+        NATIVE,
+        {"all": COPIED, "a": LEAVING},
+        "",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", TREES)
+def test_a_tree_moves_whole_or_not_at_all(name: str) -> None:
+    objects, target, expected, why = TREES[name]
+    for given in (objects, objects[::-1]):
+        migration = planned(*given, target=target)
+        assert {each.object.name: each.state for each in migration.items} == expected
+        assert [each.object.name for each in migration.items] == list(expected)
+        assert any(why in each.why for each in migration.items)
+        kept = [move for move in migration.moves if move.item.state not in (MOVES, COPIED)]
+        assert not any(move.copies or move.deletes for move in kept)
+        versions = {each.object.kind: each.becomes.apiVersion for each in migration.items}
+        assert versions.get("CompositePodGroup") in (None, target, ALPHA)
+
+
+def test_a_workload_moves_with_its_tree() -> None:
+    """A difference in a composite template is a difference of the Workload."""
+    templates = [{"name": "root", "schedulingPolicy": {"gang": {"minGroupCount": 2}}}]
+    old, new = workload(version=PODIUM), workload()
+    for each in (old, new):
+        each["spec"] = {"compositePodGroupTemplates": templates}
+    assert {each.state for each in planned(old, *TREE, target=NATIVE).items} == {MOVES}
+    new["spec"] = {"compositePodGroupTemplates": [{**templates[0], "schedulingPolicy": {"basic": {}}}]}
+    assert {each.state for each in planned(old, new, *TREE, target=NATIVE).items} == {STAYS}
 
 
 def test_a_workload_is_copied_for_the_groups_that_move() -> None:
