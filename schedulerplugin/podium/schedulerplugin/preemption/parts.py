@@ -106,10 +106,12 @@ class PartSearch:
         Under `kep` the pods beyond those that parts need are placed last, as they must not take room of
         other parts.
         """
+        if self.semantics is not Semantics.KEP:
+            return self._placed_in_turn(tree)
         self.left = _ATTEMPTS + 2 * _groups(tree)
         placed = self._first(tree)
         more_pods = len(placed) + len(self._before) < len(tree.rows)
-        if placed and more_pods and self.semantics is Semantics.KEP and not self._before:
+        if placed and more_pods and not self._before:
             more = PartSearch(self.placer, self.semantics, self.deadline, placed, self._nominated)
             placed |= more.place_tree(tree)
         return placed
@@ -139,7 +141,7 @@ class PartSearch:
 
     def _combined(self, tree: PlacementTarget, within: Bools | None, stack: list[Options]) -> Placements:
         """Yield the combinations of one option for each part; `stack` are the options of the first parts."""
-        spare = tree.counted_parts - tree.needed_parts
+        spare = tree.spare_parts
         chosen: list[dict[int, int] | None] = []
         while stack:
             option = next(stack[-1], _END)
@@ -173,9 +175,6 @@ class PartSearch:
         """
         if all(row in self._before for row in part.rows):
             yield {}
-            return
-        if self.semantics is not Semantics.KEP:
-            yield from self._only_option(part, within)
             return
         found = False
         for nodes in self._domains(part, within):
@@ -264,24 +263,36 @@ class PartSearch:
         )
         return DomainSearch(self.placer, bound, self.semantics, self.deadline)
 
-    def _only_option(self, part: PlacementTarget, within: Bools | None) -> Placements:
-        """Yield kube-scheduler's placement of a part, if there is one."""
-        with self.placer.chain.within(within):
-            located = self.search(part).first(lambda: (self._tried(part), None))
-        if located.placed is None:
-            return
-        with self.snapshot.trial():
-            for row, node in located.placed.items():
-                self.snapshot.assume(row, node)
-            yield located.placed
+    def _placed_in_turn(self, tree: PlacementTarget) -> dict[int, int]:
+        """Place and assume parts as kube-scheduler does; return node rows, nothing if too few find a place.
+
+        Each part takes its best domain or fails, in order, and no other choice is tried.
+        """
+        placed: dict[int, int] = {}
+        missing = tree.needed_parts
+        with self.snapshot.trial() as kept:
+            for part in tree.parts:
+                found = self._in_best_domain(part)
+                placed |= found or {}
+                missing -= found is not None and not part.settled
+            if missing > 0:
+                return {}
+            kept.commit()
+        return placed
+
+    def _in_best_domain(self, part: PlacementTarget) -> dict[int, int] | None:
+        """Place and assume a part in kube-scheduler's domain; None, and nothing assumed, without one."""
+        if all(row in self._before for row in part.rows):
+            return {}
+        placed = self.search(part).any(lambda: self._tried(part))
+        for row, node in (placed or {}).items():
+            self.snapshot.assume(row, node)
+        return placed
 
     def _tried(self, part: PlacementTarget) -> dict[int, int] | None:
         """Return the placement of a part on the nodes that filters ask, with nothing assumed."""
         with self.snapshot.trial():
-            if not part.parts:
-                return self.place_group(part)
-            with closing(self.children(part, None)) as options:
-                return next(options, None)
+            return (self._placed_in_turn(part) or None) if part.parts else self.place_group(part)
 
 
 def _groups(tree: PlacementTarget) -> int:

@@ -38,8 +38,9 @@ class PlacementTarget(NamedTuple):
     pods contradict it. `peers` are the pods (rows) of each group from which this one keeps away.
 
     `parts` are the groups below a composite group that are placed one by one, in order. At least
-    `needed_parts` of the first `counted_parts` must be placed, and `desired_parts` if that is possible.
-    `needed` is then the least number of pods.
+    `needed_parts` of the `counted_parts` must be placed, and `desired_parts` if that is possible. `needed` is
+    then the least number of pods. Parts that are `settled` do not count, because enough of their pods run. They
+    are the last, except under kube-scheduler's rules, which place the oldest part first.
     """
 
     rows: tuple[int, ...]
@@ -57,6 +58,12 @@ class PlacementTarget(NamedTuple):
     needed_parts: int = 0
     desired_parts: int = 0
     counted_parts: int = 0
+    settled: bool = False
+
+    @property
+    def spare_parts(self) -> int:
+        """The number of parts that need not be placed, beside those of which enough runs."""
+        return self.counted_parts - self.needed_parts
 
     @property
     def whole(self) -> "PlacementTarget":

@@ -2,8 +2,8 @@
 
 A tree is one entity: it has the priority of its root, and it is ready if each composite group has
 minGroupCount ready children. The children are placed one by one, as each may have a topology of its own.
-Those that are hardest to place come first, so that the order is the same in every decision (kube-scheduler's
-is random). Children that all must be placed, and need nothing else than room, are placed as one group.
+Those that are hardest to place come first; kube-scheduler 1.37 places the oldest first. Children that all must
+be placed, and need nothing else than room, are placed as one group.
 """
 
 from collections import Counter
@@ -114,9 +114,12 @@ class _Tree:
         nodes = tuple(node for part in parts.values() for node in part.running_nodes)
         need = 1 if group.min_group_count is None else group.min_group_count
         settled = sum(part.settled for part in parts.values())
-        able = [part for part in parts.values() if part.target is not None]
-        counted = self._in_order(group, [part.target for part in able if part.target and not part.settled])
-        more = self._in_order(group, [part.target for part in able if part.target and part.settled])
+        able = [part.target._replace(settled=part.settled) for part in parts.values() if part.target]
+        counted = self._in_order(group, [each for each in able if not each.settled])
+        more = self._in_order(group, [each for each in able if each.settled])
+        every = (*counted, *more)
+        if self._settings.semantics is Semantics.V1_37:
+            every = tuple(sorted(able, key=_age))
         enough = settled >= need
         if settled + len(counted) < need:
             unready = _too_few(parts, settled + len(counted), need)
@@ -131,16 +134,16 @@ class _Tree:
         needed = max(need - settled, 0)
         desired = len(counted) if for_all else needed
         target = PlacementTarget(
-            rows=tuple(row for each in (*counted, *more) for row in each.rows),
+            rows=tuple(row for each in every for row in each.rows),
             needed=_least(counted, needed),
-            priority=min((each.priority for each in (*counted, *more)), default=self._priority),
+            priority=min((each.priority for each in every), default=self._priority),
             preemption_barred=barred,
             group=group,
             running=len(nodes),
-            disputed=next((each.disputed for each in (*counted, *more) if each.disputed), ""),
+            disputed=next((each.disputed for each in every if each.disputed), ""),
             desired=_least([each.whole for each in counted], desired),
             running_nodes=nodes,
-            parts=(*counted, *more),
+            parts=every,
             needed_parts=needed,
             desired_parts=desired,
             counted_parts=len(counted),
@@ -179,6 +182,13 @@ class _Tree:
         """The allocatable amount of each resource in the cluster."""
         snapshot = self._snapshot
         return {name: int(snapshot.allocatable[at].sum()) for name, at in snapshot.resource.items()}
+
+
+def _age(part: PlacementTarget) -> tuple[str, str]:
+    """Return the order in which kube-scheduler 1.37 places children: by creation, then by name."""
+    assert part.group is not None, "a part is a group"
+    metadata = part.group.metadata
+    return metadata.creationTimestamp or "", metadata.name or ""
 
 
 def _least(parts: Iterable[PlacementTarget], number: int) -> int:

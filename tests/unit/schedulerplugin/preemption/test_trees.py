@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+import msgspec
 import pytest
 from tests.support.filters import builders
 from tests.support.preemption.clusters import NOW
@@ -33,9 +34,18 @@ def racks(**nodes: int) -> list[Any]:
     return [node(name, cpu, labels={RACK: name.split("_")[0], BLOCK: name[0]}) for name, cpu in nodes.items()]
 
 
-def leaf(name: str, parent: str = "tree", least: int | None = 1, priority: int = 10, **fields: Any) -> Any:
+def leaf(
+    name: str,
+    parent: str = "tree",
+    least: int | None = 1,
+    priority: int = 10,
+    created: str | None = None,
+    **fields: Any,
+) -> Any:
     """Make a group of a tree."""
-    return group(name, priority, least, composite=parent, **fields)
+    made = group(name, priority, least, composite=parent, **fields)
+    metadata = msgspec.structs.replace(made.metadata, creationTimestamp=created)
+    return msgspec.structs.replace(made, metadata=metadata)
 
 
 class Tree(NamedTuple):
@@ -161,6 +171,71 @@ CASES = {
             pending("y", 1),
         ],
         {"y": "b1"},
+    ),
+    "kube-scheduler places the oldest gang first": Tree(
+        [
+            racks(a1=4),
+            composite("tree", 10, 1),
+            leaf("x", least=2, created="2026-01-01T00:00:02Z"),
+            leaf("y", least=2, created="2026-01-01T00:00:01Z"),
+            pending("x", 2),
+            pending("y", 2),
+        ],
+        {"y": "a1"},
+        semantics=(Semantics.V1_37,),
+    ),
+    "gangs of one age are placed by name": Tree(
+        [
+            racks(a1=4),
+            composite("tree", 10, 1),
+            leaf("y", least=2, created="2026-01-01T00:00:01Z"),
+            leaf("x", least=2, created="2026-01-01T00:00:01Z"),
+            pending("y", 2),
+            pending("x", 2),
+        ],
+        {"x": "a1"},
+        semantics=(Semantics.V1_37,),
+    ),
+    "a settled gang takes its turn by age": Tree(
+        [
+            racks(a1=5),
+            composite("tree", 10, 1),
+            leaf("x", least=1, created="2026-01-01T00:00:01Z"),
+            leaf("y", least=2, created="2026-01-01T00:00:02Z"),
+            pod("x-9", 1, 10, node="a1", group="x"),
+            pending("x", 1),
+            pending("y", 2),
+        ],
+        {"x": "a1"},
+        semantics=(Semantics.V1_37,),
+    ),
+    "kube-scheduler does not take a gang back for two others": Tree(
+        [
+            racks(a1=4),
+            composite("tree", 10, 2),
+            leaf("x", least=2),
+            leaf("y", least=1),
+            leaf("z", least=1),
+            pending("x", 2),
+            pending("y", 1),
+            pending("z", 1),
+        ],
+        None,
+        semantics=(Semantics.V1_37,),
+    ),
+    "a gang is left out for two others": Tree(
+        [
+            racks(a1=4),
+            composite("tree", 10, 2),
+            leaf("x", least=2),
+            leaf("y", least=1),
+            leaf("z", least=1),
+            pending("x", 2),
+            pending("y", 1),
+            pending("z", 1),
+        ],
+        {"y": "a1", "z": "a1"},
+        semantics=(Semantics.KEP,),
     ),
     "the rack that costs least": Tree(
         [
