@@ -237,6 +237,17 @@ CASES = {
         {"y": "a1", "z": "a1"},
         semantics=(Semantics.KEP,),
     ),
+    "a member that fits nowhere stays beside the others in their rack": Tree(
+        [
+            racks(a1=2),
+            composite("tree", 10),
+            leaf("x", least=1, topology=RACK),
+            pending("x", 2),
+            low("a1", 2),
+        ],
+        {"x": "a1"},
+        ["low-a1"],
+    ),
     "the rack that costs least": Tree(
         [
             racks(a1=4, b1=4),
