@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
 from typing import NamedTuple
 
+import msgspec
+
 from podium.api.core import Pod
 from podium.api.groups import CompositeGroup, PodGroup
 from podium.api.membership import GroupKey, key_of
@@ -90,6 +92,7 @@ class _Tree:
         self._snapshot = snapshot
         self._settings = settings
         self._members = members
+        self._root = root
         self._priority = root.priority or 0
 
     def part(self, group: Child, level: int) -> _TreePart:
@@ -103,10 +106,22 @@ class _Tree:
         if not members.waiting:
             unready = None if settled else Unplaceable(_lacking(group, len(members.runs)), Blocker.TOO_FEW)
             return _TreePart(None, unready, settled, nodes)
-        found = group_target(self._view, snapshot, group, members, self._settings)
+        found = group_target(self._view, snapshot, self._as_judged(group), members, self._settings)
         if isinstance(found, Unplaceable):
             return _TreePart(None, found, settled, nodes)
+        found = found._replace(group=group)
         return _TreePart(found._replace(priority=min(found.priority, self._priority)), None, settled, nodes)
+
+    def _as_judged(self, group: PodGroup) -> PodGroup:
+        """Return a leaf as it is compared with its pods; kube-scheduler 1.37 compares them with the root."""
+        if self._settings.semantics is not Semantics.V1_37:
+            return group
+        return msgspec.structs.replace(
+            group,
+            priority=self._priority,
+            priority_class_name=self._root.priority_class_name,
+            preemption_policy=self._root.preemption_policy,
+        )
 
     def _composite(self, group: CompositeGroup, level: int) -> _TreePart:
         children = self._view.children.get(key_of(group), {}) if level < MAX_DEPTH else {}

@@ -248,6 +248,20 @@ CASES = {
         {"x": "a1"},
         ["low-a1"],
     ),
+    "kube-scheduler compares pods with the root and not with their group": Tree(
+        [
+            racks(a1=4),
+            composite("tree", 10, 2),
+            leaf("x", least=1, priority=3),
+            leaf("y", least=1, priority=30),
+            pending("x", 1),
+            pending("y", 1),
+            low("a1", priority=5),
+        ],
+        {"x": "a1", "y": "a1"},
+        ["low-a1"],
+        semantics=(Semantics.V1_37,),
+    ),
     "the rack that costs least": Tree(
         [
             racks(a1=4, b1=4),
