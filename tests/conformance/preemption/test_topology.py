@@ -72,8 +72,9 @@ def _domain_last(
 
 
 def _last(order: ties.TieOrder) -> ties.TieOrder:
-    first, *rest = order.domains.values or ("",)
-    return order._replace(domains=order.domains._replace(values=[*rest, first]))
+    return order._replace(
+        domains=[each._replace(values=[*each.values[1:], *each.values[:1]]) for each in order.domains]
+    )
 
 
 def test_a_recording_of_topology_has_every_kind_of_case() -> None:

@@ -39,8 +39,8 @@ class PlacementTarget(NamedTuple):
 
     `parts` are the groups below a composite group that are placed one by one, in order. At least
     `needed_parts` of the `counted_parts` must be placed, and `desired_parts` if that is possible. `needed` is
-    then the least number of pods. Parts that are `settled` do not count, because enough of their pods run. They
-    are the last, except under kube-scheduler's rules, which place the oldest part first.
+    then the least number of pods. Parts that are `settled` do not count, because enough of their pods run.
+    They are the last, except under kube-scheduler's rules, which place the oldest part first.
     """
 
     rows: tuple[int, ...]

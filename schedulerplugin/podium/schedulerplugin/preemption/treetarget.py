@@ -2,8 +2,8 @@
 
 A tree is one entity: it has the priority of its root, and it is ready if each composite group has
 minGroupCount ready children. The children are placed one by one, as each may have a topology of its own.
-Those that are hardest to place come first; kube-scheduler 1.37 places the oldest first. Children that all must
-be placed, and need nothing else than room, are placed as one group.
+Those that are hardest to place come first; kube-scheduler 1.37 places the oldest first. Children that all
+must be placed, and need nothing else than room, are placed as one group.
 """
 
 from collections import Counter

@@ -12,7 +12,12 @@ from datetime import datetime
 from typing import NamedTuple
 
 import msgspec
-from tests.support.preemption.differential.explained import EXPLAINED
+from tests.support.preemption.differential.explained import (
+    EXPLAINED,
+    FAILED_GROUPS,
+    failed_groups,
+    members_in_plans,
+)
 from tests.support.preemption.differential.generator import Object
 from tests.support.preemption.differential.recording import Header, Recorded
 from tests.support.preemption.differential.ties import TieOrder, chances
@@ -82,7 +87,7 @@ def compared(header: Header, recorded: Recorded, orders: Orders = chances) -> Co
     """Compare one case; only the recording, the engine and the orders that are tried decide the result."""
     whole = [*header.classes, *recorded.objects]
     answer = recorded.answer
-    grouped = recorded.preemptor[0] == "PodGroup"
+    grouped = recorded.preemptor[0] != "Pod"
     if grouped and answer.bound:
         return _bound(header, recorded, whole, orders)
     nodes = answer.nominated or answer.bound
@@ -111,7 +116,9 @@ def _bound(header: Header, recorded: Recorded, whole: Sequence[Object], orders: 
     if not answer.nominated or not fits.agrees:
         return fits
     later = [_running(each, answer.bound) for each in whole]
-    return _among(header, recorded, later, _seen("preempts", answer.nominated, answer.victims), orders)
+    # The members of a tree get their nominations group by group.
+    nodes = answer.nominated if recorded.preemptor[0] == "PodGroup" else {}
+    return _among(header, recorded, later, _seen("preempts", nodes, answer.victims), orders)
 
 
 def _running(stored: Object, bound: Mapping[str, str]) -> Object:
@@ -139,15 +146,31 @@ def _among(
         for name, cluster in changed.items():
             if server in _tried(header, recorded, cluster, server, part):
                 return Compared(recorded, server, tuple(ours), name)
+    failed = failed_groups(recorded, objects)
+    for part in orders(recorded, objects) if failed else ():
+        if server in _tried(header, recorded, objects, server, part, failed):
+            return Compared(recorded, server, tuple(ours), FAILED_GROUPS)
     return Compared(recorded, server, tuple(ours), None)
 
 
-def _tried(
-    header: Header, recorded: Recorded, objects: Sequence[Object], server: Seen, some: Sequence[TieOrder]
+def _tried(  # noqa: PLR0917 - what a comparison is made of
+    header: Header,
+    recorded: Recorded,
+    objects: Sequence[Object],
+    server: Seen,
+    some: Sequence[TieOrder],
+    failed: Mapping[str, str] = {},
 ) -> Iterator[Seen]:
-    """Return our answers for these orders, up to the one that equals the server's."""
+    """Return our answers for these orders, up to the one that equals the server's.
+
+    `failed` are members of groups that fail, whose nodes kube-scheduler counts as taken.
+    """
     for order in some:
-        made = _ours(header, recorded, objects, order)
+        on = {member: f"node-{order.nodes.index(node):03}" for member, node in failed.items()}
+        with members_in_plans(recorded.namespace, on):
+            made = _ours(header, recorded, objects, order)
+        if failed:
+            made = made._replace(nodes=tuple(sorted([*made.nodes, *failed.values()])))
         if not server.nodes:
             made = made._replace(nodes=())
         yield made
@@ -159,7 +182,7 @@ def _ours(header: Header, recorded: Recorded, objects: Sequence[Object], order: 
     """Return the engine's answer for an order, in the names of the recording."""
     kind, name = recorded.preemptor
     key = (recorded.namespace, name)
-    target = key if kind == "Pod" else GroupKey(True, *key)
+    target = key if kind == "Pod" else GroupKey(True, *key, composite=kind == "CompositePodGroup")
     state = _state(recorded.namespace, order.written(objects))
     made = plan(
         state, target, datetime.fromisoformat(recorded.now), _settings(header), minor=int(header.minor[2:])

@@ -11,6 +11,7 @@ then the scheduler binds the pod. Afterwards the scheduler stops and the cluster
 """
 
 import contextlib
+import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
@@ -43,6 +44,7 @@ _PLURALS = {
     "Node": "nodes",
     "PodDisruptionBudget": "poddisruptionbudgets",
     "PodGroup": "podgroups",
+    "CompositePodGroup": "compositepodgroups",
     "PersistentVolume": "persistentvolumes",
     "PersistentVolumeClaim": "persistentvolumeclaims",
     "StorageClass": "storageclasses",
@@ -51,6 +53,9 @@ _PLURALS = {
     "VolumeAttachment": "volumeattachments",
     "CSIStorageCapacity": "csistoragecapacities",
 }
+# The number of victims in the condition of a group.
+_VICTIMS = re.compile(r"preempting (\d+) victims")
+_GROUPS = ("PodGroup", "CompositePodGroup")
 Maker = Callable[[int, int, str], Case]
 # A finalizer of the API server keeps these until they are no longer used.
 _DELETED = ("Pod", "PersistentVolumeClaim", "PersistentVolume")
@@ -79,10 +84,46 @@ def record(
     with volume_controller(server), Provisioner(server).running() as provisioner:
         for first in range(0, len(indices), size):
             batch = [make(seed, index, release.minor) for index in indices[first : first + size]]
-            cases += _answered(server, provisioner, batch, gates=gates, more=more)
+            cases += _isolated(server, provisioner, batch, gates=gates, more=more)
             print(f"{release.version}: {len(cases)} of {len(indices)}", file=sys.stderr, flush=True)  # noqa: T201 - minutes
     header = Header(minor=release.minor, version=release.version, seed=seed, gates=gates, classes=classes)
     return Recording(header=header, cases=cases)
+
+
+def _isolated(
+    server: Server, provisioner: Provisioner, batch: Sequence[Case], *, gates: bool, more: Sequence[str]
+) -> list[Recorded]:
+    """Return the answers of a batch in which no case has evicted pods of another one.
+
+    kube-scheduler evicts all pods of lower priority for some trees (`explained`). Such a case is run again
+    alone, and the others without it.
+    """
+    found = _answered(server, provisioner, batch, gates=gates, more=more)
+    wide = [each for each, one in zip(batch, found, strict=True) if _evicts_others(each, one.answer)]
+    if not wide or len(batch) == 1:
+        return found
+    for each in batch:
+        _delete_groups(server, each)
+    rest = [each for each in batch if each not in wide]
+    parts = [*([rest] if rest else []), *([each] for each in wide)]
+    again = [one for part in parts for one in _isolated(server, provisioner, part, gates=gates, more=more)]
+    names = [each.namespace for each in batch]
+    return sorted(again, key=lambda one: names.index(one.namespace))
+
+
+def _delete_groups(server: Server, one: Case) -> None:
+    """Delete the groups of a case; their finalizers are those of a controller that does not run."""
+    for group in one.objects:
+        if group["kind"] in _GROUPS:
+            path = f"{_collection(group)}/{_name(group)}"
+            _request(server, "PATCH", path, {"metadata": {"finalizers": None}}, MERGE)
+            _delete(server, path)
+
+
+def _evicts_others(one: Case, answer: Answer) -> bool:
+    """Return whether the scheduler counts more victims than the case has."""
+    counted = max(map(int, _VICTIMS.findall(answer.message)), default=0)
+    return counted > len(answer.victims) + len(one.terminating)
 
 
 def _answered(
@@ -126,7 +167,9 @@ def _settled(server: Server) -> dict[str, Object]:
 
 def _put(server: Server, one: Case) -> dict[str, Object]:
     """Create a case's objects; return them by UID."""
-    _request(server, "POST", "/api/v1/namespaces", {"metadata": {"name": one.namespace}})
+    made_before, _ = server.request("GET", f"/api/v1/namespaces/{one.namespace}")
+    if made_before != 200:
+        _request(server, "POST", "/api/v1/namespaces", {"metadata": {"name": one.namespace}})
     stored = {}
     uids: dict[str, str] = {}
     for each in one.objects:
@@ -215,13 +258,7 @@ def _answer(server: Server, one: Case, before: Sequence[Object]) -> Answer:
     pods = {_name(pod): pod for pod in _items(server, path)}
     pending = {name: pod for name, pod in pods.items() if ROLE_LABEL in pod["metadata"].get("labels", {})}
     kind, name = one.preemptor
-    if kind == "Pod":
-        message = _message(pods[name])
-    else:
-        group = next(each for each in one.objects if each["kind"] == kind and _name(each) == name)
-        stored = _request(server, "GET", f"{_collection(group)}/{name}")
-        conditions = stored.get("status", {}).get("conditions", ())
-        message = "; ".join(each.get("message", "") for each in conditions)
+    message = _message(pods[name]) if kind == "Pod" else "; ".join(dict.fromkeys(_conditions(server, one)))
     bound = {name: pod["spec"]["nodeName"] for name, pod in pending.items() if "nodeName" in pod["spec"]}
     return Answer(
         bound=bound,
@@ -239,6 +276,15 @@ def _answer(server: Server, one: Case, before: Sequence[Object]) -> Answer:
         ),
         message=message,
     )
+
+
+def _conditions(server: Server, one: Case) -> Iterator[str]:
+    """Yield the messages of the conditions of the preempting group, or of the groups of its tree."""
+    for group in one.objects:
+        is_leaf = group["kind"] == "PodGroup" and ROLE_LABEL in group["metadata"].get("labels", {})
+        if is_leaf or (group["kind"], _name(group)) == one.preemptor:
+            stored = _request(server, "GET", f"{_collection(group)}/{_name(group)}")
+            yield from (each.get("message", "") for each in stored.get("status", {}).get("conditions", ()))
 
 
 def _volumes(server: Server, namespace: str, before: Sequence[Object]) -> dict[str, str]:

@@ -5,11 +5,18 @@ kube-scheduler does. A difference that remains has another cause. A test require
 all of them.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, NamedTuple
+from unittest import mock
 
+import numpy as np
 from tests.support.preemption.differential.generator import ROLE_LABEL, Object
 from tests.support.preemption.differential.recording import Recorded
+
+from podium.schedulerplugin.arrays import Rows
+from podium.schedulerplugin.preemption.dryrun import DryRun
 
 
 class Explanation(NamedTuple):
@@ -51,6 +58,79 @@ def _priority(pod: Object, groups: Mapping[str, int]) -> int:
 def _name(stored: Object) -> str:
     name: str = stored["metadata"]["name"]
     return name
+
+
+# kube-scheduler 1.37 plans preemption for a tree with the members of failed groups too.
+FAILED_GROUPS = "failed-groups-of-a-tree"
+
+
+def failed_groups(recorded: Recorded, objects: Sequence[Object]) -> dict[str, str]:
+    """Return the nominated members of groups of a tree that fail, with their nodes.
+
+    A group fails with too few members or children, or below a group that fails. Of a group in no tree there
+    are none.
+    """
+    if recorded.preemptor[0] != "CompositePodGroup":
+        return {}
+    groups = {_name(each): each["spec"] for each in objects if "schedulingPolicy" in each.get("spec", {})}
+    leaf_of = {
+        _name(each): each["spec"]["schedulingGroup"]["podGroupName"]
+        for each in objects
+        if each["kind"] == "Pod" and "schedulingGroup" in each["spec"]
+    }
+    nominated = recorded.answer.nominated
+    placed = Counter(
+        leaf_of[_name(each)]
+        for each in objects
+        if each["kind"] == "Pod"
+        and _name(each) in leaf_of
+        and ("nodeName" in each["spec"] or _name(each) in nominated)
+    )
+
+    def succeeds(name: str) -> bool:
+        gang = groups[name]["schedulingPolicy"].get("gang", {})
+        below = [each for each, spec in groups.items() if spec.get("parentCompositePodGroupName") == name]
+        reached = sum(map(succeeds, below)) if below else placed[name]
+        least: int = gang.get("minGroupCount", gang.get("minCount", 1))
+        return reached >= least
+
+    def counts(name: str) -> bool:
+        above = groups[name].get("parentCompositePodGroupName")
+        return succeeds(name) and (above is None or counts(above))
+
+    return {pod: node for pod, node in nominated.items() if pod in leaf_of and not counts(leaf_of[pod])}
+
+
+@contextmanager
+def members_in_plans(namespace: str, members: Mapping[str, str]) -> Iterator[None]:
+    """Begin a block in which victims are given back only beside these pods on these nodes, too.
+
+    kube-scheduler checks each member on its node. If a node takes them no more, no victim is given back.
+    """
+    plain = DryRun.reprieve
+
+    def reprieve(self: DryRun, leads: Rows, placed: dict[int, int]) -> list[int]:
+        snapshot, back = self.snapshot, list[int]()
+        more = {snapshot.pod_row[namespace, pod]: snapshot.row[node] for pod, node in members.items()}
+        nodes = list(more.values())
+        with snapshot.trial():
+            for row, node in more.items():
+                snapshot.assume(row, node)
+            if all(
+                (snapshot.used[at][nodes] <= snapshot.allocatable[at][nodes]).all() for at in _resources(self)
+            ):
+                back = plain(self, leads, placed | more)
+        self.add_back(np.array(back, np.intp))
+        return back
+
+    with mock.patch.object(DryRun, "reprieve", reprieve if members else plain):
+        yield
+
+
+def _resources(run: DryRun) -> list[int]:
+    """Return the resources that the pods of a preemptor request."""
+    names = {name for shape in run.shapes for name, _ in shape.requests}
+    return [run.snapshot.resource[name] for name in sorted(names) if name in run.snapshot.resource]
 
 
 EXPLAINED = (Explanation("skipped-anti-affinity", "1.37", _skipped_anti_affinity),)

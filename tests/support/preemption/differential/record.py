@@ -1,15 +1,16 @@
 """Record answers of real kube-schedulers: `python -m tests.support.preemption.differential.record [SEED]`.
 
 It writes preemption-VERSION.jsonl.gz and volumes-VERSION.jsonl.gz to tests/conformance/recorded for each
-minor, and topology-VERSION.jsonl.gz for 1.37. Without a SEED it uses that of the last recording, so a diff of
-answers is a diff of schedulers or of the generator. Further arguments are the kinds to record.
+minor, and topology-VERSION.jsonl.gz and trees-VERSION.jsonl.gz for 1.37. Without a SEED it uses that of the
+last recording, so a diff of answers is a diff of schedulers or of the generator. Further arguments are the
+kinds to record.
 """
 
 import random
 import sys
 from collections import Counter
 
-from tests.support.preemption.differential import driver, recording, topology, volumes
+from tests.support.preemption.differential import driver, recording, topology, trees, volumes
 from tests.support.servers import exclusive
 
 from podium.controlplane.releases import NEWEST, RELEASES, Release
@@ -19,7 +20,7 @@ _KINDS = [(release, what) for release in RELEASES.values() for what in ("preempt
 
 def main(argv: list[str]) -> None:
     """Record every minor; print how many cases had each result."""
-    for release, what in [*_KINDS, (NEWEST, "topology")]:
+    for release, what in [*_KINDS, (NEWEST, "topology"), (NEWEST, "trees")]:
         if argv[1:] and what not in argv[1:]:
             continue
         recorded = _record(release, what, int(argv[0]) if argv else _last_seed(release, what))
@@ -32,6 +33,8 @@ def main(argv: list[str]) -> None:
 def _record(release: Release, what: str, seed: int) -> recording.Recording:
     if what == "topology":
         return topology.record(release, seed, range(topology.CASES))
+    if what == "trees":
+        return trees.record(release, seed, range(trees.CASES))
     with exclusive(release) as server:
         if what == "volumes":
             cases = range(volumes.CASES)

@@ -45,13 +45,14 @@ class TieOrder(NamedTuple):
 
     nodes: Sequence[str]
     members: Sequence[str]
-    domains: Domains = Domains()
+    domains: Sequence[Domains] = ()
 
     def written(self, objects: Sequence[Object]) -> list[Object]:
         """Return the objects with the order, names and ages that give the engine this order."""
         nodes = {name: f"node-{number:03}" for number, name in enumerate(self.nodes)}
         ages = {name: f"2026-01-02T00:00:{number:02}Z" for number, name in enumerate(self.members)}
-        objects = [self.domains.written(each) if each["kind"] == "Node" else each for each in objects]
+        for domains in self.domains:
+            objects = [domains.written(each) if each["kind"] == "Node" else each for each in objects]
         written = [_written(each, nodes, ages) for each in objects]
         return sorted(written, key=lambda each: each.get("spec", {}).get("nodeName", ""))
 
@@ -62,11 +63,10 @@ def chances(recorded: Recorded, objects: Sequence[Object]) -> tuple[list[TieOrde
     nodes = [each["metadata"]["name"] for each in objects if each["kind"] == "Node"]
     if recorded.preemptor[0] == "Pod":
         return [TieOrder(_first(list(took.values()), nodes), ())], []
-    domains = _domains(recorded, objects, list(took.values()))
-    conditions = [
-        TieOrder(_first([took[name] for name in order if name in took], nodes), order, domains)
-        for order in _orders(objects)
-    ]
+    conditions = []
+    for members in _orders(recorded, objects):
+        taken = [took[name] for name in members if name in took]
+        conditions.append(TieOrder(_first(taken, nodes), members, _domains(recorded, objects, taken)))
     others = [conditions[0]._replace(nodes=[*reversed(conditions[0].nodes)])]
     used, dice = len(set(took.values())), random.Random(recorded.namespace)
     for number in range(_TRIES):
@@ -78,17 +78,23 @@ def chances(recorded: Recorded, objects: Sequence[Object]) -> tuple[list[TieOrde
     return conditions, others
 
 
-def _domains(recorded: Recorded, objects: Sequence[Object], taken: Sequence[str]) -> Domains:
-    """Return the domains of the preempting group, beginning with that of the nodes that the answer shows."""
-    group = next(
-        each
-        for each in objects
-        if each["kind"] == "PodGroup" and each["metadata"]["name"] == recorded.preemptor[1]
-    )
-    topology = group["spec"].get("schedulingConstraints", {}).get("topology", ())
-    if not topology:
-        return Domains()
-    key: str = topology[0]["key"]
+def _domains(recorded: Recorded, objects: Sequence[Object], taken: Sequence[str]) -> list[Domains]:
+    """Return the domains of the preempting group or tree, those of the nodes that the answer shows first."""
+    whole = {recorded.preemptor[1]}
+    keys: dict[str, None] = {}
+    # A parent comes before its children.
+    for each in objects:
+        if each["kind"] not in ("PodGroup", "CompositePodGroup"):
+            continue
+        name, spec = each["metadata"]["name"], each["spec"]
+        if name in whole or spec.get("parentCompositePodGroupName") in whole:
+            whole.add(name)
+            topology = spec.get("schedulingConstraints", {}).get("topology", ())
+            keys |= dict.fromkeys(one["key"] for one in topology)
+    return [_domains_of(key, objects, taken) for key in keys]
+
+
+def _domains_of(key: str, objects: Sequence[Object], taken: Sequence[str]) -> Domains:
     of = {
         each["metadata"]["name"]: each["metadata"]["labels"][key]
         for each in objects
@@ -97,14 +103,36 @@ def _domains(recorded: Recorded, objects: Sequence[Object], taken: Sequence[str]
     return Domains(key, _first([of[node] for node in taken if node in of], sorted(set(of.values()))))
 
 
-def _orders(objects: Sequence[Object]) -> list[tuple[str, ...]]:
-    """Return the different orders of the pending members; only the last one may differ from the others."""
+def _orders(recorded: Recorded, objects: Sequence[Object]) -> list[tuple[str, ...]]:
+    """Return the different orders of the pending members.
+
+    Only the last one of a group may differ from the others. Those of a leaf of a tree are alike.
+    """
     pending = [each for each in objects if each["kind"] == "Pod" and "nodeName" not in each["spec"]]
+    if recorded.preemptor[0] == "CompositePodGroup":
+        return [tuple(_in_tree(objects, pending))]
     names = [each["metadata"]["name"] for each in pending]
     if len({msgspec.json.encode(each["spec"]["containers"]) for each in pending}) <= 1:
         return [tuple(names)]
     *alike, other = names
     return [(*alike[:at], other, *alike[at:]) for at in range(len(names))]
+
+
+def _in_tree(objects: Sequence[Object], pending: Sequence[Object]) -> list[str]:
+    """Return pods in the order in which kube-scheduler places them: the oldest children first."""
+    groups = {
+        each["metadata"]["name"]: each for each in objects if "schedulingPolicy" in each.get("spec", {})
+    }
+
+    def place(name: str) -> list[tuple[str, str]]:
+        found: list[tuple[str, str]] = []
+        while name in groups:
+            found.insert(0, (groups[name]["metadata"]["creationTimestamp"], name))
+            name = groups[name]["spec"].get("parentCompositePodGroupName", "")
+        return found
+
+    ordered = sorted(pending, key=lambda pod: place(pod["spec"]["schedulingGroup"]["podGroupName"]))
+    return [pod["metadata"]["name"] for pod in ordered]
 
 
 def _first(taken: Sequence[str], nodes: Sequence[str]) -> list[str]:

@@ -33,7 +33,7 @@ from podium.controlplane.releases import Release
 # Cases in a recording.
 CASES = 200
 
-_PREEMPTORS = ("value-20", "value-50", "value-100", "value-1000", "never-1000")
+PREEMPTORS = ("value-20", "value-50", "value-100", "value-1000", "never-1000")
 _SIZES = (1, 2, 2, 3, 3, 4, 4, 5, 6, 8)
 
 
@@ -45,10 +45,10 @@ def record(release: Release, seed: int, indices: Sequence[int]) -> Recording:
 
 def topology_case(seed: int, index: int, minor: str) -> Case:
     """Make case number `index` of a seed."""
-    return _TopologyMaker(random.Random(f"topology/{seed}/{index}"), f"topology-{index}", minor).make()
+    return TopologyMaker(random.Random(f"topology/{seed}/{index}"), f"topology-{index}", minor).make()
 
 
-class _TopologyMaker(CaseMaker):
+class TopologyMaker(CaseMaker):
     """Builds one case: racks of nodes, running pods and groups, budgets and one pending group."""
 
     def __init__(self, dice: random.Random, name: str, minor: str) -> None:
@@ -56,7 +56,7 @@ class _TopologyMaker(CaseMaker):
         # A node by itself is a domain too. Groups without a constraint have the whole cluster.
         own = f"tests.podium.dev/{name}"
         self.key = dice.choices((own, HOST, ""), (86, 6, 8))[0]
-        self.class_name = dice.choices(_PREEMPTORS, (12, 20, 20, 44, 4))[0]
+        self.class_name = dice.choices(PREEMPTORS, (12, 20, 20, 44, 4))[0]
         self.racks: dict[str, list[Object]] = {}
         self.outside: list[Object] = []
 
