@@ -27,7 +27,7 @@ from podium.api.schedulable import Schedulable, SchedulableSpec, SchedulableStat
 from podium.cluster.reader import Name, Target, name_of
 from podium.cluster.state import ClusterState, Readable
 from podium.documents.split import Document, ReadError
-from podium.groups import autogroups
+from podium.groups import autogroups, autotrees
 from podium.groups.inferred import KUEUE_QUEUE
 from podium.groups.trees import flaw, group_at, leaves, root_key
 from podium.ops.added import Added, read_added
@@ -401,26 +401,47 @@ class _Expander:
         return self._profile.workload_api and (minor_of(self._profile.kubernetes) or 0) >= 37
 
     def _make_gangs(self) -> None:
-        """Create the groups of pods that asked for a gang, as the controller does for the first pod."""
+        """Create the groups of pods that asked for a gang or tree, as the controller does."""
+        below: dict[GroupKey, list[Schedulable]] = {}
         for key, pods in self._joined.items():
-            gang = autogroups.gang_of(pods[0])
-            owner = None
-            if gang is not None:
-                owner = self._owners.get(gang.owner) or self._state.owners.get(gang.owner)
-            if key in self._seen.groups or owner is None or owner.gang_size < 1:
+            gangs = (autogroups.gang_of(pod) for pod in pods)
+            gang = max((each for each in gangs if each is not None), key=lambda each: each.root)
+            owner = self._gang_owner(gang)
+            size = autotrees.size_of(owner, gang) if owner is not None else 0
+            if gang.root:
+                root = GroupKey(False, key.namespace, gang.root, composite=True)
+                below.setdefault(root, []).extend(pods)
+            if key in self._seen.groups or owner is None or size < 1:
                 continue
             class_name = autogroups.class_of(self._seen.classes, (pod.spec for pod in pods))
             disruption = autogroups.disruption_of(pod.metadata for pod in pods)
-            document = autogroups.group_of(owner, key.name, class_name, disruption)
-            document["metadata"]["uid"] = uid_of("PodGroup", key.namespace, key.name)
-            first = name_of(pods[0])
-            with self._leaving_out(self._sources[first]):
-                self._put_group(self._origins[first], document)
+            self._put_gang(pods[0], autotrees.leaf_of(owner, gang, class_name, disruption))
+        for root, pods in below.items():
+            gang_of_first = autogroups.gang_of(pods[0])
+            owner = self._gang_owner(gang_of_first)
+            class_name = autogroups.class_of(self._seen.classes, (pod.spec for pod in pods))
+            document = autotrees.root_of(owner, class_name) if owner is not None else None
+            if root not in self._seen.composites and document is not None:
+                self._put_gang(pods[0], document)
+
+    def _gang_owner(self, gang: autogroups.Gang | None) -> PodOwner | None:
+        """Return the owner of a gang, of the file or the cluster."""
+        if gang is None:
+            return None
+        return self._owners.get(gang.owner) or self._state.owners.get(gang.owner)
+
+    def _put_gang(self, first: Schedulable, document: dict[str, Any]) -> None:
+        """Add a group for pods that ask; `first` is one of them."""
+        metadata = document["metadata"]
+        metadata["uid"] = uid_of(document["kind"], metadata["namespace"], metadata["name"])
+        name = name_of(first)
+        with self._leaving_out(self._sources[name]):
+            self._put_group(self._origins[name], document)
 
     def _put_group(self, document: Document, value: dict[str, Any]) -> None:
         """Add a group that is not in the file."""
         value["metadata"]["creationTimestamp"] = self._now
-        self._store_object(self._admission.stored(document, READS[value["apiVersion"], "PodGroup"], value))
+        self._store_object(self._admission.stored(document, READS[value["apiVersion"], value["kind"]], value))
 
     def _targets(self) -> dict[Target, ObjectRef]:
         """Return the groups or trees in which pods of the file wait, and pods without a group.

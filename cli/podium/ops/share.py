@@ -113,6 +113,7 @@ _PLAIN_KEYS = (
     inferred.TEMPLATE_HASH,
     *TOLERATION_PREFIXES,
     autogroups.AUTO_LABEL,
+    autogroups.TREE_LABEL,
     autogroups.DISRUPTION_LABEL,
     autogroups.NAMESPACE_LABEL,
     autogroups.SCHEDULER_LABEL,

@@ -33,7 +33,7 @@ class SetFinalizers(msgspec.Struct, frozen=True):
 
 
 class CreateGroup(msgspec.Struct, frozen=True):
-    """Create a PodGroup if none has its name."""
+    """Create a PodGroup or CompositePodGroup if none has its name."""
 
     ref: ObjectRef
     document: Mapping[str, Any]

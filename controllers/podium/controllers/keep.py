@@ -16,11 +16,12 @@ import msgspec
 
 from podium.api.core import Namespace, Pod, PodSpec, PodStatus, SchedulingGroup
 from podium.api.foreign import PodOwner
-from podium.api.groups import GROUP_LABEL, PodGroup
+from podium.api.groups import GROUP_LABEL, CompositeGroup, PodGroup
 from podium.api.meta import OwnerReference
 from podium.cluster.state import Readable
 from podium.controllers.conditions import OURS
 from podium.groups.autogroups import LABELS, NAMESPACE_LABEL
+from podium.groups.autotrees import ANNOTATIONS
 
 _OF_PODS = (GROUP_LABEL, *LABELS)
 _OF_NAMESPACES = (NAMESPACE_LABEL,)
@@ -36,8 +37,12 @@ def transform(obj: Readable) -> Readable:
             return _pod(obj)
         case PodGroup():
             return _group(obj)
+        case CompositeGroup():
+            kept = obj.metadata.identity()
+            return msgspec.structs.replace(obj, metadata=kept, template_ref=None, conditions=())
         case PodOwner():
             kept = obj.metadata.identity()
+            kept.annotations = _labels(obj.metadata.annotations, ANNOTATIONS)
             kept.ownerReferences = obj.metadata.ownerReferences
             return msgspec.structs.replace(obj, metadata=kept, templates={}, pods={}, job_scheduling={})
         case Namespace():

@@ -138,7 +138,7 @@ class Manager:
         self._queue = queue = self._new_queue()
         try:
             self._log_event("looking after groups", {"groups": len(state.groups)})
-            self._mark({*state.groups, *state.referenced_groups()})
+            self._mark({*state.groups, *state.referenced_groups(), *state.children})
             await queue.process(self._reconcile, self._rules.writers)
         finally:
             self._queue = None
@@ -180,6 +180,8 @@ class Manager:
 
     def _decide(self, key: GroupKey, record: _GroupRecord) -> Reconciliation:
         """Ask the reconcilers in order, and return the first decision with actions."""
+        if key.composite:
+            return self._decide_root(key, record)
         state, rules = self._cluster.state, self._rules
         group, members = state.groups.get(key), state.members(key).values()
         if group is None and not members:
@@ -210,6 +212,18 @@ class Manager:
         return Reconciliation(
             again=min((each.again for each in decisions if each.again is not None), default=None)
         )
+
+    def _decide_root(self, key: GroupKey, record: _GroupRecord) -> Reconciliation:
+        """Decide about a composite group, which is only created."""
+        state, now = self._cluster.state, self._clock()
+        if key not in state.composites and key not in state.children:
+            del self._records[key]
+            return Reconciliation()
+        if key in state.composites or not self._rules.auto_groups:
+            return Reconciliation()
+        wanted = autogroups.decide(state, key)
+        rest = max(record.acted + _NEWS_SECONDS - now, record.rate.wait(now))
+        return wanted if not wanted.actions or rest <= 0 else Reconciliation(again=rest)
 
     async def _perform(
         self, queue: Workqueue[GroupKey], key: GroupKey, record: _GroupRecord, action: Action

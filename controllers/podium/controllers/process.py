@@ -12,7 +12,7 @@ from structlog.typing import FilteringBoundLogger
 from podium.api.groups import CONTROLLER_MANAGER
 from podium.api.membership import GroupKey
 from podium.api.minors import WORKLOAD_VERSIONS, minor_of
-from podium.api.reads import Kind
+from podium.api.reads import PODIUM_COMPOSITE, Kind
 from podium.controllers.keep import transform
 from podium.controllers.manager import Manager, Rules
 from podium.controllers.metrics import ReconcilerMetrics
@@ -114,9 +114,20 @@ def kinds(rules: Rules) -> set[Kind]:
     followed = {Kind.POD, Kind.POD_GROUP, Kind.PRIORITY_CLASS}
     if rules.protection or rules.auto_groups:
         followed |= {Kind.NAMESPACE, Kind.OWNER}
+    if rules.auto_groups:
+        followed.add(Kind.COMPOSITE_GROUP)
     return followed
 
 
 def wanted(served: Served) -> bool:
-    """Return whether to watch a served resource: of owners, only those that gangs may have."""
-    return served.read.kind is not Kind.OWNER or (served.api_version, served.kind) in FOLLOWED
+    """Return whether to watch a served resource.
+
+    Of owners these are only those that gangs may have, and of composite groups only Podium's.
+    """
+    match served.read.kind:
+        case Kind.OWNER:
+            return (served.api_version, served.kind) in FOLLOWED
+        case Kind.COMPOSITE_GROUP:
+            return served.api_version == PODIUM_COMPOSITE
+        case _:
+            return True

@@ -8,12 +8,12 @@ from collections.abc import Iterator
 
 from podium.api.core import Namespace, Pod, PriorityClass
 from podium.api.foreign import PodOwner
-from podium.api.groups import PodGroup
-from podium.api.membership import GroupKey, key_of, membership
+from podium.api.groups import CompositeGroup, PodGroup
+from podium.api.membership import GroupKey, key_of, membership, parent_key
 from podium.cluster.reader import ClusterReader
 from podium.cluster.state import Readable
 from podium.controllers.conditions import OURS
-from podium.groups.autogroups import gang_keys
+from podium.groups.autotrees import owner_keys
 
 
 def touched(view: ClusterReader, before: Readable | None, after: Readable | None) -> Iterator[GroupKey]:
@@ -25,20 +25,34 @@ def touched(view: ClusterReader, before: Readable | None, after: Readable | None
                 key = membership(pod, native_served=view.native_served) if isinstance(pod, Pod) else None
                 if key is not None:
                     yield key
+                    yield from _absent_parent(view, view.groups.get(key))
         case PodGroup():
+            yield key_of(changed)
+            yield from _absent_parent(view, changed)
+        case CompositeGroup():
             yield key_of(changed)
         case PodOwner() if _gangs(before) != _gangs(after):
             for owner in (before, after):
-                keys = gang_keys(owner) if isinstance(owner, PodOwner) else ()
-                yield from (key for key in keys if key in view.groups or view.members(key))
+                keys = owner_keys(owner) if isinstance(owner, PodOwner) else ()
+                yield from (
+                    key for key in keys if key in view.groups or key in view.children or view.members(key)
+                )
         case Namespace():
             name = changed.metadata.name
             yield from (key for key in view.groups if key.namespace == name)
             yield from (key for key in view.referenced_groups() if key.namespace == name)
+            yield from (key for key in view.children if key.namespace == name)
         case PriorityClass():
             yield from _in_doubt(view)
         case _:
             pass
+
+
+def _absent_parent(view: ClusterReader, group: PodGroup | None) -> Iterator[GroupKey]:
+    """Yield the key of the composite group that a group names and that does not exist."""
+    above = parent_key(group) if group is not None else None
+    if above is not None and above not in view.composites:
+        yield above
 
 
 def _in_doubt(view: ClusterReader) -> Iterator[GroupKey]:
@@ -52,4 +66,4 @@ def _gangs(owner: Readable | None) -> tuple[object, ...]:
     """Return the fields of an owner that groups depend on; most changes of an owner concern its status."""
     if not isinstance(owner, PodOwner):
         return ()
-    return owner.gangs, owner.gang_size, owner.metadata.uid, owner.metadata.deletionTimestamp
+    return owner.gangs, owner.gang_size, owner.branches, owner.metadata.uid, owner.metadata.deletionTimestamp

@@ -14,6 +14,7 @@ import msgspec
 from podium.api.core import PodTemplate
 from podium.api.fieldpath import at, parse_path
 from podium.api.findings import ObjectRef
+from podium.api.groups import PODIUM_GROUP
 from podium.api.meta import Condition, Int32, ObjectMeta
 from podium.api.podmakers import POD_MAKERS, MadePods
 from podium.api.v1alpha2 import SchedulingPolicy, reference
@@ -196,6 +197,22 @@ class JobSetScheduling(JobScheduling, gc=False):
     replicatedJobs: list[RoleScheduling] | None = None
 
 
+class Branch(msgspec.Struct, frozen=True, gc=False):
+    """Parts of an owner that are alike: the Jobs of a JobSet's role, or the replicas of a LeaderWorkerSet.
+
+    In a tree each part is a group. `role` is empty for a LeaderWorkerSet. `groups` is the number of parts,
+    `size` the number of pods with which each begins. `first` says that they wait for no other role. The
+    labels and annotations are those of the pod template whose names are Podium's own.
+    """
+
+    role: str
+    groups: int
+    size: int
+    labels: dict[str, str]
+    annotations: dict[str, str]
+    first: bool = True
+
+
 class JobSetSpec(msgspec.Struct, gc=False):
     """spec of a JobSet."""
 
@@ -270,6 +287,16 @@ class JobSet(msgspec.Struct, gc=False):
             return 1, 0
         return 1, sum(job.size() for job in self.spec.initial_roles())
 
+    def branches(self) -> Iterator[Branch]:
+        """Yield its roles; the Jobs of a suspended JobSet have no pods."""
+        first = {id(job) for job in self.spec.initial_roles()} if self.spec is not None else ()
+        for _, job in self._roles():
+            spec = (job.template.spec if job.template is not None else None) or TemplateSpec()
+            labels, annotations = _own_metadata(spec.template)
+            groups = 1 if job.replicas is None else job.replicas
+            size = 0 if self.suspended else spec.at_once()
+            yield Branch(job.name or "", groups, size, labels, annotations, first=id(job) in first)
+
 
 class LeaderWorkerTemplate(msgspec.Struct, gc=False):
     """A leader (with the worker's template if absent) and its workers; size counts both."""
@@ -333,6 +360,15 @@ class LeaderWorkerSet(msgspec.Struct, gc=False):
         alone = self.spec.startupPolicy == "LeaderReady" or EXCLUSIVE in (self.metadata.annotations or {})
         return 1 if replicas is None else replicas, 1 if alone or size is None else size
 
+    def branches(self) -> Iterator[Branch]:
+        """Yield all its replicas as one; the leader's template has precedence over the workers'."""
+        pair = self.spec.leaderWorkerTemplate if self.spec is not None else None
+        if pair is not None:
+            replicas, size = self.gangs()
+            of_workers, of_leaders = _own_metadata(pair.workerTemplate), _own_metadata(pair.leaderTemplate)
+            labels, annotations = of_workers[0] | of_leaders[0], of_workers[1] | of_leaders[1]
+            yield Branch("", replicas, size, labels, annotations)
+
 
 OwnerObject = SimpleOwner | CronJob | JobSet | LeaderWorkerSet | MadePods
 
@@ -373,7 +409,8 @@ class PodOwner(msgspec.Struct, frozen=True, gc=False):
     begins. `pods` is the number of pods of each template before any of them runs, also for a suspended owner.
     It lacks a template whose number is not known. `spec_paths` are the places of the pods' specs for
     templates that do not have them under `spec`. `job_scheduling` are the groups that the Job controller of
-    Kubernetes 1.37, or the JobSet controller, would create, by field path.
+    Kubernetes 1.37, or the JobSet controller, would create, by field path. `branches` are the parts of a
+    JobSet or LeaderWorkerSet.
     """
 
     ref: ObjectRef
@@ -384,6 +421,7 @@ class PodOwner(msgspec.Struct, frozen=True, gc=False):
     pods: dict[str, int] = {}
     spec_paths: dict[str, str] = {}
     job_scheduling: dict[str, JobScheduling] = {}
+    branches: tuple[Branch, ...] = ()
     suspended: bool = False
     finished: bool = False
 
@@ -409,6 +447,7 @@ def neutral_owner(owner: OwnerObject) -> PodOwner:
         pods=owner.pod_numbers(),
         spec_paths=owner.spec_paths() if isinstance(owner, MadePods) else {},
         job_scheduling={} if isinstance(owner, LeaderWorkerSet | MadePods) else dict(owner.job_scheduling()),
+        branches=tuple(owner.branches()) if isinstance(owner, JobSet | LeaderWorkerSet) else (),
         suspended=owner.suspended,
         finished=owner.finished,
     )
@@ -440,6 +479,16 @@ def template_documents(owner: OwnerObject, document: Mapping[str, Any]) -> dict[
 def _scheduling(path: str, spec: TemplateSpec | None) -> Iterator[tuple[str, JobScheduling]]:
     if spec is not None and spec.scheduling is not None:
         yield f"{path}.scheduling", spec.scheduling
+
+
+def _own_metadata(template: PodTemplate | None) -> tuple[dict[str, str], dict[str, str]]:
+    """Return the labels and annotations of a template whose names are Podium's own."""
+    meta = (template.metadata if template is not None else None) or ObjectMeta()
+    labels, annotations = (
+        {key: text for key, text in (found or {}).items() if key.startswith(f"{PODIUM_GROUP}/")}
+        for found in (meta.labels, meta.annotations)
+    )
+    return labels, annotations
 
 
 def _one(path: str, template: PodTemplate | None) -> Iterator[tuple[str, PodTemplate]]:

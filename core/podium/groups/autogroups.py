@@ -30,6 +30,8 @@ API_VERSION = f"{PODIUM_GROUP}/v1beta1"
 # On a pod template: with `auto` its pods join a group that the controller creates for them.
 AUTO_LABEL = f"{PODIUM_GROUP}/gang"
 AUTO = "auto"
+# On a pod template of a JobSet or LeaderWorkerSet with the label `gang`: with `auto` the gang is a tree.
+TREE_LABEL = f"{PODIUM_GROUP}/gang-tree"
 # On a pod template with the label `gang`: with `single` members are preempted one by one, not as a gang.
 DISRUPTION_LABEL = f"{PODIUM_GROUP}/gang-disruption"
 SINGLE = "single"
@@ -44,10 +46,19 @@ JOBSET_INDEX = "jobset.sigs.k8s.io/job-index"
 # The labels of a gang's group.
 GROUP_LABELS = {"app.kubernetes.io/managed-by": "podium", AUTO_LABEL: AUTO}
 # The labels of a pod that this module reads.
-LABELS = (AUTO_LABEL, DISRUPTION_LABEL, JOBSET_NAME, JOBSET_ROLE, JOBSET_INDEX, LWS_NAME, LWS_GROUP)
+LABELS = (
+    AUTO_LABEL,
+    TREE_LABEL,
+    DISRUPTION_LABEL,
+    JOBSET_NAME,
+    JOBSET_ROLE,
+    JOBSET_INDEX,
+    LWS_NAME,
+    LWS_GROUP,
+)
 
 # Disruption modes in the version in which groups are written.
-_MODES: Mapping[DisruptionMode, dict[str, Any]] = {
+MODES: Mapping[DisruptionMode, dict[str, Any]] = {
     DisruptionMode.POD: {"single": {}},
     DisruptionMode.POD_GROUP: {"all": {}},
 }
@@ -61,19 +72,28 @@ OWNER_KINDS = frozenset((_JOB, _JOBSET, _LWS))
 # The owners between these and their pods as well, which may be needed to find the owner of a pod.
 FOLLOWED = OWNER_KINDS | {_STATEFULSET}
 
+# The end of a group's name by the kind of the owner. A Job in a JobSet's tree has its own: another JobSet may
+# have the name of the Job.
+_SUFFIXES = {_JOB: "-job", _JOBSET: "-jobset", _LWS: "-lws"}
+_CHILD = "-child"
 # The maximum length of a label value, and so of a group name.
 _LIMIT = 63
 _DIGITS = 8
-_MOST_GANGS = 5_000
+MOST_GANGS = 5_000
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 _INDEX = re.compile(r"0|[1-9][0-9]{0,9}")
 
 
 class Gang(NamedTuple):
-    """Pods that belong together: their owner, and the name of their PodGroup in its namespace."""
+    """Pods that belong together: their owner, and the name of their PodGroup in its namespace.
+
+    In a tree, `root` is the name of the CompositePodGroup above, and `role` the role of a JobSet's Job.
+    """
 
     owner: ObjectRef
     group_name: str
+    root: str = ""
+    role: str = ""
 
 
 def asks(metadata: ObjectMeta) -> bool:
@@ -95,16 +115,34 @@ def gang_of(pod: Pod) -> Gang | None:
     if controller is None:
         return None
     labels, namespace = metadata.labels or {}, metadata.namespace or ""
+    tree = labels.get(TREE_LABEL) == AUTO
     kind = (controller.apiVersion, controller.kind)
     if kind == _JOB:
         jobset = _jobset(labels, controller.name)
+        if jobset is not None and tree:
+            return job_gang(namespace, jobset, labels[JOBSET_ROLE], labels[JOBSET_INDEX])
         if jobset is not None:
             return _gang(_JOBSET, namespace, jobset)
         return _gang(_JOB, namespace, controller.name)
     if kind == _STATEFULSET:
         index = _replica(labels, metadata.name or "", controller.name)
-        return None if index is None else _gang(_LWS, namespace, labels[LWS_NAME], index)
+        gang = None if index is None else _gang(_LWS, namespace, labels[LWS_NAME], index)
+        return gang._replace(root=root_name(gang.owner)) if gang is not None and tree else gang
     return None
+
+
+def job_gang(namespace: str, jobset: str, role: str, index: str) -> Gang | None:
+    """Return the gang of one Job of a JobSet in a tree; None for names that no object has."""
+    job = f"{jobset}-{role}-{index}"
+    if not _NAME.fullmatch(jobset) or not _NAME.fullmatch(job):
+        return None
+    owner = ObjectRef(*_JOBSET, namespace, jobset)
+    return Gang(owner, _fitting(job, _CHILD), root_name(owner), role)
+
+
+def root_name(owner: ObjectRef) -> str:
+    """Return the name of the CompositePodGroup of an owner that has gangs."""
+    return _fitting(owner.name, _SUFFIXES[owner.apiVersion, owner.kind])
 
 
 def gang_keys(owner: PodOwner) -> Iterator[GroupKey]:
@@ -114,7 +152,7 @@ def gang_keys(owner: PodOwner) -> Iterator[GroupKey]:
     billion. Replicas beyond the declared number are known from their pods only.
     """
     ref = owner.ref
-    for index in range(min(owner.gangs, _MOST_GANGS)):
+    for index in range(min(owner.gangs, MOST_GANGS)):
         kind = (ref.apiVersion, ref.kind)
         gang = _gang(kind, ref.namespace, ref.name, str(index) if kind == _LWS else "")
         if gang is not None:
@@ -143,12 +181,26 @@ def disruption_of(members: Iterable[ObjectMeta]) -> DisruptionMode:
 
 
 def group_of(
-    owner: PodOwner, name: str, class_name: str, disruption: DisruptionMode | None = None
+    owner: PodOwner, name: str, size: int, class_name: str, disruption: DisruptionMode | None = None
 ) -> dict[str, Any]:
-    """Return the PodGroup of a gang as it is written; it is deleted together with the owner of its pods.
+    """Return the PodGroup of a gang as it is written; `size` is its minCount.
 
     `disruption` is None for a group that exists: its mode cannot be changed.
     """
+    return {
+        "apiVersion": API_VERSION,
+        "kind": "PodGroup",
+        "metadata": group_metadata(owner, name),
+        "spec": {
+            "schedulingPolicy": {"gang": {"minCount": size}},
+            **({"priorityClassName": class_name} if class_name else {}),
+            **({"disruptionMode": MODES[disruption]} if disruption is not None else {}),
+        },
+    }
+
+
+def group_metadata(owner: PodOwner, name: str) -> dict[str, Any]:
+    """Return the metadata of an owner's group, which is deleted together with the owner of its pods."""
     reference = {
         "apiVersion": owner.ref.apiVersion,
         "kind": owner.ref.kind,
@@ -157,19 +209,10 @@ def group_of(
         "controller": True,
     }
     return {
-        "apiVersion": API_VERSION,
-        "kind": "PodGroup",
-        "metadata": {
-            "name": name,
-            "namespace": owner.ref.namespace,
-            "labels": GROUP_LABELS,
-            "ownerReferences": [reference],
-        },
-        "spec": {
-            "schedulingPolicy": {"gang": {"minCount": owner.gang_size}},
-            **({"priorityClassName": class_name} if class_name else {}),
-            **({"disruptionMode": _MODES[disruption]} if disruption is not None else {}),
-        },
+        "name": name,
+        "namespace": owner.ref.namespace,
+        "labels": GROUP_LABELS,
+        "ownerReferences": [reference],
     }
 
 
@@ -203,10 +246,14 @@ def _gang(kind: tuple[str, str], namespace: str, owner: str, index: str = "") ->
     """Return a gang with the name of its group; None if the owner's name is invalid for every object."""
     if not _NAME.fullmatch(owner):
         return None
-    suffix = {_JOB: "-job", _JOBSET: "-jobset", _LWS: "-lws"}[kind]
     head = f"{owner}-{index}" if index else owner
+    return Gang(ObjectRef(*kind, namespace, owner), _fitting(head, _SUFFIXES[kind]))
+
+
+def _fitting(head: str, suffix: str) -> str:
+    """Return a name that fits in a label: a longer one is cut, with digits of its hash."""
     name = head + suffix
     if len(name) > _LIMIT:
         digits = hashlib.sha256(name.encode()).hexdigest()[:_DIGITS]
         name = f"{head[: _LIMIT - len(suffix) - _DIGITS - 1].rstrip('-.')}-{digits}{suffix}"
-    return Gang(ObjectRef(*kind, namespace, owner), name)
+    return name

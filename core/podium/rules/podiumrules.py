@@ -223,7 +223,8 @@ def mutate(case: RuleContext, new: Document, old: Document | None) -> None:
 
 
 def _inherit_from_template(case: RuleContext, new: Document) -> None:
-    if level(case, UNLIKE_TEMPLATE) is RuleLevel.OFF:
+    # An auto group in a tree names a Workload that no one creates.
+    if level(case, UNLIKE_TEMPLATE) is RuleLevel.OFF or gang.asks(new):
         return
     sent = case.request.object.get("spec") or {}
     spec = new["spec"]

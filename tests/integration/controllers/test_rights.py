@@ -22,6 +22,8 @@ from tests.support.webhooks.running import ending
 
 from podium.api.groups import NATIVE_GROUP, PODIUM_GROUP
 from podium.controlplane.releases import NEWEST
+from podium.groups.autogroups import TREE_LABEL
+from podium.groups.inferred import LWS_GROUP, LWS_NAME
 
 pytestmark = pytest.mark.server
 
@@ -69,6 +71,20 @@ def ask_for_a_group(space: Space) -> str:
     return f"{jobs}/train"
 
 
+def ask_for_a_tree(space: Space) -> None:
+    """Create a LeaderWorkerSet whose pod requests a tree, and the pod as the webhook would label it."""
+    version = FOREIGN["LeaderWorkerSet"]
+    labels = {**ASKING, TREE_LABEL: "auto"}
+    spec = {"leaderWorkerTemplate": {"size": 1, "workerTemplate": {"metadata": {"labels": labels}}}}
+    sets = f"/apis/{version}/namespaces/{space.name}/leaderworkersets"
+    lws = {"apiVersion": version, "kind": "LeaderWorkerSet", "metadata": {"name": "serve"}, "spec": spec}
+    make(space.server, sets, lws)
+    labels |= {GROUP_LABEL: "serve-0-lws", LWS_NAME: "serve", LWS_GROUP: "0"}
+    owner = {"apiVersion": "apps/v1", "kind": "StatefulSet", "name": "serve", "uid": "1", "controller": True}
+    pod = {"name": "serve-0", "labels": labels, "ownerReferences": [owner]}
+    make(space.server, space.pods_path(), {"metadata": pod, "spec": {"containers": [CONTAINER]}})
+
+
 def count(space: Space, name: str) -> int:
     """Return a group's minCount, 0 if the group does not exist."""
     code, group = space.server.request("GET", space.groups_path(name))
@@ -93,6 +109,9 @@ def use_each(server: Server, proxy: Proxy, kubeconfig: Path, folder: Path) -> No
         newer.until(lambda: count(space, "train-job") == 2, "a group is made")
         space.ask("PATCH", job, {"spec": {"parallelism": 3}})
         newer.until(lambda: count(space, "train-job") == 3, "its count is changed")
+        ask_for_a_tree(space)
+        root = f"/apis/{PODIUM_API}/namespaces/{space.name}/compositepodgroups/serve-lws"
+        newer.until(lambda: server.request("GET", root)[0] == 200, "a composite group is made")
         space.end("other")
         gone = space.groups_path("gang")
         space.ask("DELETE", gone)
@@ -129,6 +148,14 @@ LACKS = {
     ),
     "groups cannot be made": Lack(
         (Right(PODIUM_GROUP, "podgroups", "create"),), "write failed", goes_on=True
+    ),
+    "composite groups cannot be read": Lack(
+        (
+            Right(PODIUM_GROUP, "compositepodgroups", "list"),
+            Right(PODIUM_GROUP, "compositepodgroups", "watch"),
+        ),
+        "watch failed",
+        goes_on=False,
     ),
     "conditions cannot be written": Lack(
         (Right(PODIUM_GROUP, "podgroups/status", "patch"),), "write failed", goes_on=True

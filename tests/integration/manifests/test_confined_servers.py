@@ -36,6 +36,7 @@ _STRATEGIC = "application/strategic-merge-patch+json"
 _MERGE = "application/merge-patch+json"
 _JSON = "application/json-patch+json"
 _GROUPS = "/apis/scheduling.podium.dev/v1beta1/namespaces/default/podgroups"
+_COMPOSITES = "/apis/scheduling.podium.dev/v1beta1/namespaces/default/compositepodgroups"
 _NODES = {
     "with-zone": {"topology.kubernetes.io/zone": "z", "topology.kubernetes.io/region": "r"},
     "plain": {},
@@ -476,9 +477,29 @@ def test_it_changes_the_owner_of_no_group(scene: Scene) -> None:
 
 @pytest.mark.parametrize(("api_version", "kind"), sorted(OWNER_KINDS))
 def test_it_makes_groups_for_gangs(scene: Scene, api_version: str, kind: str) -> None:
-    body = _new_group([_owner(api_version, kind)])
+    """The topology that the owner prefers is the one annotation of Podium's that it may write."""
+    preferred = {"scheduling.podium.dev/preferred-topology": "rack"}
+    body = _new_group([_owner(api_version, kind)], annotations=preferred)
     answer = scene.write("controller", "POST", _GROUPS, body)
     assert answer.code == 201, answer
+
+
+_COMPOSITE: Document = {
+    "schedulingPolicy": {"basic": {}},
+    "workloadRef": {"workloadName": "w", "templateName": "t"},
+}
+
+
+def test_it_makes_the_composite_groups_of_owners_only_and_changes_none(scene: Scene) -> None:
+    """It has no right to patch them, because their policies are immutable."""
+    body = {**_new_group([_owner()]), "kind": "CompositePodGroup", "spec": _COMPOSITE}
+    answer = scene.write("controller", "POST", _COMPOSITES, body)
+    assert answer.code == 201, answer
+    path = f"{_COMPOSITES}/{answer.body['metadata']['name']}"
+    assert scene.write("controller", "PATCH", path, {"metadata": {"labels": {"x": "y"}}}, _MERGE).code == 403
+    body = {**_new_group([]), "kind": "CompositePodGroup", "spec": _COMPOSITE}
+    answer = scene.write("controller", "POST", _COMPOSITES, body)
+    assert _refused(answer, "podium-controller-creates"), answer
 
 
 NEW: dict[str, Document] = {

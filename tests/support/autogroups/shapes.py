@@ -12,6 +12,7 @@ Document = dict[str, Any]
 
 NAMESPACE = "team-a"
 ASKING = {"scheduling.podium.dev/gang": "auto"}
+TREE = {"scheduling.podium.dev/gang-tree": "auto"}
 GROUP_LABEL = "scheduling.podium.dev/pod-group"
 
 
@@ -69,6 +70,12 @@ def worker(lws: str = "serve", index: int = 0, place: int = 1) -> Document:
         "leaderworkerset.sigs.k8s.io/group-index": str(index),
     }
     return made_by(reference("StatefulSet", f"{lws}-{index}"), f"{lws}-{index}-{place}", labels)
+
+
+def with_labels(pod: Document, labels: Mapping[str, str]) -> Document:
+    """Return a pod with further labels."""
+    metadata = pod["metadata"]
+    return {**pod, "metadata": {**metadata, "labels": {**metadata["labels"], **labels}}}
 
 
 def read_pod(document: Document) -> Pod:

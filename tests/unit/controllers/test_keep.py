@@ -11,12 +11,13 @@ from tests.support.audit.builders import NEW, NS, OLD, pod, priority_class
 
 from podium.api.core import Namespace, Pod, PodSpec, PodStatus, PodTemplate, SchedulingGroup
 from podium.api.findings import ObjectRef
-from podium.api.foreign import PodOwner
+from podium.api.foreign import Branch, PodOwner
 from podium.api.groups import (
     FINALIZER,
     GROUP_LABEL,
     NATIVE_GROUP,
     PODIUM_GROUP,
+    CompositeGroup,
     DisruptionMode,
     PodGroup,
     TemplateRef,
@@ -36,7 +37,9 @@ from podium.groups.autogroups import (
     LABELS,
     NAMESPACE_LABEL,
     SINGLE,
+    TREE_LABEL,
 )
+from podium.groups.autotrees import REQUIRED_TOPOLOGY
 from podium.groups.inferred import JOBSET_NAME, JOBSET_ROLE, LWS_GROUP, LWS_NAME
 from podium.groups.messages import ServerInfo
 
@@ -59,9 +62,11 @@ class Made(NamedTuple):
 JOBSET_LABELS = {JOBSET_NAME: "set", JOBSET_ROLE: "role", JOBSET_INDEX: "0"}
 JOB, JOBSET = ("batch/v1", "Job", "train"), ("jobset.x-k8s.io/v1alpha2", "JobSet", "set")
 LWS = ("leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet", "serve")
+TREE = {AUTO_LABEL: AUTO, TREE_LABEL: AUTO}
 GANGS = (
     Made(JOB, "train-job", "train-", JOB, {DISRUPTION_LABEL: SINGLE}),
     Made(JOBSET, "set-jobset", "set-role-0-", ("batch/v1", "Job", "set-role-0"), JOBSET_LABELS),
+    Made(JOBSET, "set-role-0-child", "set-role-0-", ("batch/v1", "Job", "set-role-0"), JOBSET_LABELS | TREE),
     Made(
         LWS,
         "serve-0-lws",
@@ -102,7 +107,7 @@ def metadata(
         creationTimestamp=st.sampled_from((OLD, NEW)),
         deletionTimestamp=st.sampled_from((*[None] * 4, NEW)),
         labels=st.sampled_from((*[labels | noise] * 4, noise, None)),
-        annotations=st.sampled_from((None, {"note": "long"})),
+        annotations=st.sampled_from((None, {"note": "long"}, {"note": "long", REQUIRED_TOPOLOGY: "rack"})),
         finalizers=st.sampled_from((None, ["a/b", FINALIZER])),
         ownerReferences=made_by,
     )
@@ -134,6 +139,7 @@ def pods(made: Made) -> st.SearchStrategy[Pod]:
 
 def groups(made: Made) -> st.SearchStrategy[PodGroup]:
     """Return the group of a gang, native or Podium's."""
+    root = "set-jobset" if TREE_LABEL in made.labels else ""
     return st.builds(
         lambda api, meta, *fields: PodGroup(
             ObjectRef(f"{api}/v1beta1", "PodGroup", NS, meta.name), meta, 2, *fields
@@ -146,6 +152,17 @@ def groups(made: Made) -> st.SearchStrategy[PodGroup]:
         st.sampled_from((None, "PreemptLowerPriority")),
         st.just(TemplateRef("work", "template")),
         st.lists(conditions, max_size=3, unique_by=lambda each: each.type).map(tuple),
+    ).map(lambda group: msgspec.structs.replace(group, composite=root))
+
+
+def roots(made: Made) -> st.SearchStrategy[CompositeGroup]:
+    """Return the composite group of the JobSet of a gang."""
+    ref = ObjectRef(f"{PODIUM_GROUP}/v1beta1", "CompositePodGroup", NS, "set-jobset")
+    fields = DisruptionMode.POD_GROUP, "gold", 1000, None, TemplateRef("work", "template"), "", "rack"
+    return st.builds(
+        lambda meta, held: CompositeGroup(ref, meta, 2, *fields, held),
+        metadata("set-jobset", {}, made.owner),
+        st.lists(conditions, max_size=1).map(tuple),
     )
 
 
@@ -160,6 +177,7 @@ def owners(
             {"spec.template": PodTemplate(spec=PodSpec())},
             1,
             size,
+            branches=(Branch("role", 2, size, made.labels, {}),),
         ),
         metadata(kind[2], made.labels, by),
         st.integers(0, 3),
@@ -179,7 +197,8 @@ classes = st.builds(
 
 def objects(made: Made) -> st.SearchStrategy[Readable]:
     """Return any object of one gang."""
-    return pods(made) | groups(made) | owners(made, made.owner, None) | between(made) | namespaces | classes
+    given_by_others = owners(made, made.owner, None) | between(made) | namespaces | classes
+    return pods(made) | groups(made) | roots(made) | given_by_others
 
 
 def clusters(made: Made) -> st.SearchStrategy[list[Readable]]:
@@ -201,7 +220,7 @@ def decisions(state: ClusterState, history: list[tuple[Readable | None, Readable
         for before, after in history
         if isinstance(after, PodGroup)
     ]
-    for key in sorted({*state.groups, *state.referenced_groups()}):
+    for key in sorted({*state.groups, *state.referenced_groups(), *state.composites, *state.children}):
         group, members = state.groups.get(key), state.members(key)
         found += [key, sorted(members)]
         if group is not None:

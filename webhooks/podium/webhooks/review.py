@@ -16,7 +16,7 @@ from msgspec import UNSET, Raw, UnsetType
 from podium.api.convert import KEPT
 from podium.api.findings import Finding
 from podium.api.groups import GROUP_LABEL
-from podium.groups.autogroups import AUTO_LABEL, JOBSET_INDEX
+from podium.groups.autogroups import AUTO_LABEL, JOBSET_INDEX, TREE_LABEL
 from podium.groups.inferred import JOBSET_NAME, JOBSET_ROLE, LWS_GROUP, LWS_NAME
 from podium.rules.admission import Verdict
 from podium.rules.context import Operation, Request
@@ -133,6 +133,7 @@ class _ReviewedOwner(msgspec.Struct, gc=False):
 
 
 class _AskingLabels(_Labels, gc=False):
+    tree: str | UnsetType | None = msgspec.field(default=UNSET, name=TREE_LABEL)
     jobset: str | UnsetType | None = msgspec.field(default=UNSET, name=JOBSET_NAME)
     role: str | UnsetType | None = msgspec.field(default=UNSET, name=JOBSET_ROLE)
     job: str | UnsetType | None = msgspec.field(default=UNSET, name=JOBSET_INDEX)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from tests.support.autogroups.shapes import ASKING, GROUP_LABEL, Document
+from tests.support.autogroups.shapes import ASKING, GROUP_LABEL, TREE, Document
 from tests.support.controllers import running as controller
 from tests.support.servers import ENOUGH, Server, exclusive
 from tests.support.waiting import until
@@ -26,6 +26,7 @@ LETS = {"scheduling.podium.dev/auto-groups": "true"}
 SCHEDULED = {**LETS, "scheduling.podium.dev/scheduler": "podium-scheduler"}
 FOREIGN = {"JobSet": "jobset.x-k8s.io/v1alpha2", "LeaderWorkerSet": "leaderworkerset.x-k8s.io/v1"}
 DISRUPTION = "scheduling.podium.dev/gang-disruption"
+REQUIRED, PREFERRED = (f"scheduling.podium.dev/{each}-topology" for each in ("required", "preferred"))
 CONTAINER = {"name": "c", "image": "i"}
 
 
@@ -84,6 +85,10 @@ class Space:
         spec = {"parallelism": 2, "template": pod, **rest}
         return self.make("batch/v1", "Job", name, spec, ownerReferences=owners)
 
+    def jobs(self) -> list[Document]:
+        listed: list[Document] = self._ask("GET", self.path("batch/v1", "Job"))["items"]
+        return listed
+
     def job_status(self, name: str) -> Document:
         status: Document = self._ask("GET", self.path("batch/v1", "Job", name))["status"]
         return status
@@ -121,9 +126,19 @@ class Space:
             named.setdefault(pod["metadata"]["labels"].get(GROUP_LABEL, ""), set()).add(name)
         return named
 
-    def groups(self) -> dict[str, Document]:
-        listed = self._ask("GET", self.path("scheduling.podium.dev/v1beta1", "PodGroup"))["items"]
+    def groups(self, kind: str = "PodGroup") -> dict[str, Document]:
+        listed = self._ask("GET", self.path("scheduling.podium.dev/v1beta1", kind))["items"]
         return {group["metadata"]["name"]: group for group in listed}
+
+    def wait_root(self, name: str, owner: Document) -> Document:
+        """Wait for the composite group of an owner; return it."""
+
+        def there() -> bool:
+            found = self.groups("CompositePodGroup").get(name)
+            return found is not None and found["metadata"]["ownerReferences"] == controlled(owner)
+
+        until(there, f"composite group {name} in {self.name}")
+        return self.groups("CompositePodGroup")[name]
 
     def wait_group(self, name: str, reached: Callable[[Document], bool] = bool) -> Document:
         """Wait for a group with these fields; return it."""
@@ -158,6 +173,9 @@ def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
             webhook.running(cluster, folder / "webhook") as hook,
             controller.running(cluster, folder / "controller") as process,
         ):
+            # A new resource answers 429 until its storage is ready.
+            path = "/apis/scheduling.podium.dev/v1beta1/compositepodgroups"
+            until(lambda: cluster.request("GET", path)[0] == 200, "composite groups are served")
             yield cluster
             assert "Traceback" not in hook.log
             assert "Traceback" not in process.log
@@ -298,6 +316,80 @@ def test_a_leader_worker_set(server: Server) -> None:
     space.change(FOREIGN["LeaderWorkerSet"], "LeaderWorkerSet", "serve", {"startupPolicy": "LeaderReady"})
     for index in (0, 1):
         space.wait_group(f"serve-{index}-lws", lambda found: count(found) == 1)
+
+
+def _jobset_as_tree(space: Space) -> Document:
+    """Create a JobSet that asks for a tree, and the two Jobs that its controller would create."""
+    asked = {"metadata": {"labels": {**ASKING, **TREE}, "annotations": {REQUIRED: "rack"}}}
+    role = {"name": "w", "replicas": 2, "template": {"spec": {"parallelism": 2, "template": asked}}}
+    spec = {"replicatedJobs": [role]}
+    jobset = space.make(FOREIGN["JobSet"], "JobSet", "train", spec, annotations={PREFERRED: "block"})
+    for index in range(2):
+        labels = {
+            **TREE,
+            "jobset.sigs.k8s.io/jobset-name": "train",
+            "jobset.sigs.k8s.io/replicatedjob-name": "w",
+            "jobset.sigs.k8s.io/job-index": str(index),
+        }
+        pod = template(labels, priorityClassName="gold")
+        space.job(f"train-w-{index}", pod, ownerReferences=controlled(jobset))
+    return jobset
+
+
+def test_a_jobset_as_a_tree(server: Server) -> None:
+    """Each Job has a group below the root; a deleted root is created again."""
+    space = Space(server, SCHEDULED)
+    jobset = _jobset_as_tree(space)
+    space.wait_pods(4)
+    leaves = {"train-w-0-child", "train-w-1-child"}
+    assert {name: len(pods) for name, pods in space.members().items()} == dict.fromkeys(leaves, 2)
+    root = space.wait_root("train-jobset", jobset)
+    assert root["spec"]["schedulingPolicy"] == {"gang": {"minGroupCount": 2}}
+    assert (root["spec"]["disruptionMode"], root["spec"]["priority"]) == ({"all": {}}, 100)
+    assert root["metadata"]["annotations"] == {PREFERRED: "block"}
+    for leaf in leaves:
+        group = space.wait_group(leaf)
+        assert (count(group), group["metadata"]["ownerReferences"]) == (2, controlled(jobset))
+        assert group["spec"]["parentCompositePodGroupName"] == "train-jobset"
+        assert group["spec"]["schedulingConstraints"] == {"topology": [{"key": "rack"}]}
+    assert set(space.groups()) == leaves
+    space.delete("scheduling.podium.dev/v1beta1", "CompositePodGroup", "train-jobset")
+    assert space.wait_root("train-jobset", jobset)["spec"] == root["spec"]
+
+
+def test_a_jobset_with_a_tree_that_is_made_again(server: Server) -> None:
+    """The tree is deleted with its JobSet, and the next JobSet of the name has its own."""
+    space = Space(server, LETS)
+    space.wait_root("train-jobset", _jobset_as_tree(space))
+    space.wait_pods(4)
+    space.delete(FOREIGN["JobSet"], "JobSet", "train")
+    until(lambda: not (space.groups("CompositePodGroup") or space.groups() or space.pods()), "all is gone")
+    until(lambda: not space.jobs(), "the Jobs are gone")
+    again = _jobset_as_tree(space)
+    space.wait_root("train-jobset", again)
+    for leaf in ("train-w-0-child", "train-w-1-child"):
+        assert space.wait_group(leaf)["metadata"]["ownerReferences"] == controlled(again)
+
+
+def test_a_leader_worker_set_as_a_tree(server: Server) -> None:
+    """Its replicas are groups below a root that waits for none of them; later replicas join it."""
+    space = Space(server, SCHEDULED)
+    pod = {"metadata": template(TREE)["metadata"]}
+    spec = {"replicas": 1, "leaderWorkerTemplate": {"size": 1, "workerTemplate": pod}}
+    kind = FOREIGN["LeaderWorkerSet"], "LeaderWorkerSet", "serve"
+    lws = space.make(*kind, spec, annotations={REQUIRED: "block"})
+    labels = {**TREE, "leaderworkerset.sigs.k8s.io/name": "serve"}
+    _stateful_set(space, "serve", labels, 1, ownerReferences=controlled(lws))
+    root = space.wait_root("serve-lws", lws)
+    assert root["spec"]["schedulingPolicy"] == {"basic": {}}
+    assert root["spec"]["disruptionMode"] == {"single": {}}
+    assert root["spec"]["schedulingConstraints"] == {"topology": [{"key": "block"}]}
+    space.change(*kind, {"replicas": 2})
+    space.change("apps/v1", "StatefulSet", "serve", {"replicas": 2})
+    for name in ("serve-0-lws", "serve-1-lws"):
+        group = space.wait_group(name)
+        assert count(group) == 1
+        assert group["spec"]["parentCompositePodGroupName"] == "serve-lws"
 
 
 def _stateful_set(

@@ -136,7 +136,8 @@ def test_large_and_deep_objects_are_read_by_all_processes(own: Server, tmp_path:
             assert _value(process, "podium_undecodable_reads_total") == 0
             # A server with new definitions may refuse to list their kinds for a moment.
             failed = {each["resource"] for each in process.events if each["event"] == "watch failed"}
-            assert failed <= {f"{kind}.scheduling.podium.dev" for kind in ("podgroups", "workloads")}
+            kinds = ("podgroups", "compositepodgroups", "workloads")
+            assert failed <= {f"{kind}.scheduling.podium.dev" for kind in kinds}
 
 
 @contextmanager

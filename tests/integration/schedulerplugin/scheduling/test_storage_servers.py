@@ -93,7 +93,7 @@ async def test_storage_is_read_and_followed(stored: Server) -> None:
         following = asyncio.create_task(cluster.run())
         try:
             await cluster.ready()
-            assert not {str(kind) for kind in OPTIONAL_KINDS} & set(state.unread)
+            assert not {str(kind) for kind in STORAGE_KINDS} & set(state.unread)
             assert _described(state) == {
                 "claim": {
                     "spec": CLAIM["spec"] | {"volumeMode": "Filesystem"},

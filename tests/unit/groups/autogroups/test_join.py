@@ -8,12 +8,14 @@ from hypothesis import strategies as st
 from tests.support.autogroups.shapes import (
     ASKING,
     GROUP_LABEL,
+    TREE,
     Document,
     leader,
     made_by,
     of_job,
     of_jobset,
     reference,
+    with_labels,
     worker,
 )
 from tests.support.rules.scene import cluster, profile
@@ -48,6 +50,9 @@ JOINING = {
     "a leader": (leader(), "serve-0-lws"),
     "a leader not labelled yet": (leader(labelled=False), "serve-0-lws"),
     "a worker": (worker(index=7), "serve-7-lws"),
+    "a Job of a JobSet as a tree": (with_labels(of_jobset(), TREE), "train-worker-0-child"),
+    "a worker of a set as a tree": (with_labels(worker(index=7), TREE), "serve-7-lws"),
+    "a Job that asks for a tree": (with_labels(of_job(), TREE), "train-job"),
 }
 
 

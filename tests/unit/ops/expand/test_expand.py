@@ -32,7 +32,7 @@ from tests.unit.api.test_storage import OBJECTS
 from podium.api.groups import CompositeGroup, DisruptionMode, PodGroup
 from podium.api.membership import GroupKey
 from podium.documents.split import ReadError
-from podium.groups.autogroups import DISRUPTION_LABEL
+from podium.groups.autogroups import DISRUPTION_LABEL, TREE_LABEL
 from podium.ops.expand import MOST_NOTES, Expansion
 from podium.ops.makers import MOST_PODS
 
@@ -492,6 +492,7 @@ def test_findings_of_admission_are_said_but_not_without_end() -> None:
 
 # Gangs that ask for a group.
 
+IN_TREE = {**ASKING, TREE_LABEL: "auto"}
 GANGS: list[tuple[str, Document, dict[str, int]]] = [
     ("a Job is one", job(labels=ASKING, parallelism=3), {"train-job": 3}),
     ("a JobSet is one", jobset(role("a", 2, ASKING), role("b", 1, ASKING)), {"js-jobset": 6}),
@@ -514,6 +515,37 @@ def test_pods_that_ask_get_their_gangs_group(document: Document, groups: dict[st
         controller = each.metadata.controller()
         assert controller is not None
         assert (controller.kind, controller.name) == (document["kind"], document["metadata"]["name"])
+
+
+TREES: list[tuple[str, Document, dict[str, int], str]] = [
+    (
+        "the Jobs of a JobSet",
+        jobset(role("a", 2, IN_TREE), role("b", 1, IN_TREE)),
+        {"js-a-0-child": 2, "js-a-1-child": 2, "js-b-0-child": 2},
+        "js-jobset",
+    ),
+    (
+        "replicas",
+        leader_worker_set(2, leaderWorkerTemplate={"size": 3, "workerTemplate": template(IN_TREE)}),
+        {"serve-0-lws": 3, "serve-1-lws": 3},
+        "serve-lws",
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("document", "groups", "root"), [case[1:] for case in TREES], ids=[case[0] for case in TREES]
+)
+def test_pods_that_ask_get_their_tree(document: Document, groups: dict[str, int], root: str) -> None:
+    """The groups and the root equal those of the controller, and the plan is for the whole tree."""
+    expansion = add(cluster(native=False), document)
+    assert {name: each.min_count for name, each in _groups(expansion).items()} == groups
+    assert {each.composite for each in _groups(expansion).values()} == {root}
+    (found,) = (each for each in expansion.objects if isinstance(each, CompositeGroup))
+    assert found.ref.name == root
+    assert found.min_group_count == (3 if document["kind"] == "JobSet" else None)
+    assert tuple(expansion.targets) == (GroupKey(False, "t", root, composite=True),)
+    assert expansion.unplanned == {}
 
 
 def test_a_gangs_group_has_the_class_of_its_pods() -> None:
