@@ -23,6 +23,7 @@ from tests.unit.api.test_storage import without_nulls
 from podium.api.schedulable import SCHEDULING_READS
 from podium.cluster.state import ClusterState
 from podium.controlplane.releases import RELEASES
+from podium.documents.load import STORAGE_KINDS
 from podium.kube.cache import InformerCache
 from podium.kube.connection import connect
 from podium.schedulerplugin.live.keep import transform
