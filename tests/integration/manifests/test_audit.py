@@ -103,7 +103,8 @@ def audit(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Audit]:
     folder = tmp_path_factory.mktemp("audit")
     policy, log = folder / "policy.json", folder / "audit.log"
     policy.write_text(json.dumps(_POLICY), encoding="utf-8")
-    arguments = (f"--audit-policy-file={policy}", f"--audit-log-path={log}")
+    gates = f"--feature-gates={scheduler.GATES}"
+    arguments = (f"--audit-policy-file={policy}", f"--audit-log-path={log}", gates)
     with exclusive(NEWEST, apiserver=arguments) as server:
         _apply(server, [each for each in rendered("scheduler") if each["kind"] not in _REGISTERED])
         for kind in FOREIGN:

@@ -517,7 +517,7 @@ def test_pods_that_ask_get_their_gangs_group(document: Document, groups: dict[st
         assert (controller.kind, controller.name) == (document["kind"], document["metadata"]["name"])
 
 
-TREES: list[tuple[str, Document, dict[str, int], str]] = [
+MADE_TREES: list[tuple[str, Document, dict[str, int], str]] = [
     (
         "the Jobs of a JobSet",
         jobset(role("a", 2, IN_TREE), role("b", 1, IN_TREE)),
@@ -534,7 +534,7 @@ TREES: list[tuple[str, Document, dict[str, int], str]] = [
 
 
 @pytest.mark.parametrize(
-    ("document", "groups", "root"), [case[1:] for case in TREES], ids=[case[0] for case in TREES]
+    ("document", "groups", "root"), [case[1:] for case in MADE_TREES], ids=[case[0] for case in MADE_TREES]
 )
 def test_pods_that_ask_get_their_tree(document: Document, groups: dict[str, int], root: str) -> None:
     """The groups and the root equal those of the controller, and the plan is for the whole tree."""
