@@ -207,10 +207,10 @@ class Space:
         code, answer = self.server.request("DELETE", path)
         assert code == 200, answer
 
-    def set_parallelism(self, job: str, pods: int) -> None:
-        """Let a Job have this many pods at once."""
+    def suspend(self, job: str, *, suspended: bool) -> None:
+        """Let a Job have no pods, or all of its pods again."""
         path = f"/apis/batch/v1/namespaces/{self.name}/jobs/{job}"
-        code, answer = self.server.request("PATCH", path, {"spec": {"parallelism": pods}}, MERGE)
+        code, answer = self.server.request("PATCH", path, {"spec": {"suspend": suspended}}, MERGE)
         assert code == 200, answer
 
     def delete_job(self, name: str) -> None:
