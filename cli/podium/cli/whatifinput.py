@@ -278,8 +278,8 @@ def pending_targets(view: ClusterReader, scope: Scope) -> dict[Target, ObjectRef
         key = membership(pod, native_served=view.native_served)
         if key is not None:
             root = root_key(view, key)
-            group, absent = group_at(view, root), Kind.COMPOSITE_GROUP if root.composite else Kind.POD_GROUP
-            found[root] = group.ref if group is not None else ObjectRef("", absent, *root.qualified)
+            group = group_at(view, root)
+            found[root] = group.ref if group is not None else ObjectRef("", root.kind, *root.qualified)
         else:
             owner = pod.metadata.controller()
             api, kind, own = (owner.apiVersion, owner.kind, owner.name) if owner else ("v1", "Pod", name[1])

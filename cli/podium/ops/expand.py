@@ -214,13 +214,6 @@ class _Expander:
                 raise added.document.error(f"unknown field{field.hint}", field.path)
             self._notes.append(f"{added.ref}: unknown field {field.path}{field.hint}")
 
-    def _add_first(self, added: Added) -> None:
-        """Add an object that decides the admission of others."""
-        if added.read.kind is Kind.NAMESPACE:
-            self._store_object(added.typed())
-        else:
-            self._store_object(self._admission.stored(added.document, added.read, added.value))
-
     def _add_other(self, added: Added) -> None:
         """Add an object that decides no admission, such as a node or a budget."""
         value = added.read.neutral(added.typed())

@@ -183,10 +183,10 @@ def _of_pod(pod: Schedulable, reading: WhyInput) -> Account:
 def _of_group(key: GroupKey, reading: WhyInput) -> Account | None:
     view = reading.view
     found, members = group_at(view, key), list(members_below(view, key))
-    kind, group = "CompositePodGroup" if key.composite else "PodGroup", view.groups.get(key)
+    group = view.groups.get(key)
     uid = (found.metadata.uid if found is not None else None) or ""
     workload = identity_of_group(found) if found is not None else None
-    victim = Victim(kind, key.namespace, key.name, uid, workload)
+    victim = Victim(key.kind, key.namespace, key.name, uid, workload)
     if found is None and not members:
         return _gone(victim, reading)
     pods = [pod for pod in members if isinstance(pod, Schedulable)]
@@ -209,7 +209,7 @@ def _of_group(key: GroupKey, reading: WhyInput) -> Account | None:
     state = group_state(by_state, found)
     waiting = _waits(key, pending, reading) if state is RunState.WAITING else ()
     subject = Subject(
-        kind=kind,
+        kind=key.kind,
         namespace=key.namespace,
         name=key.name,
         uid=uid,

@@ -105,5 +105,4 @@ def _owner(view: ClusterReader, gang: Gang | None) -> PodOwner | None:
 
 
 def _ref(key: GroupKey) -> ObjectRef:
-    kind = "CompositePodGroup" if key.composite else "PodGroup"
-    return ObjectRef(autogroups.API_VERSION, kind, key.namespace, key.name)
+    return ObjectRef(autogroups.API_VERSION, key.kind, key.namespace, key.name)

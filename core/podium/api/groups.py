@@ -89,6 +89,11 @@ class CompositeGroup(msgspec.Struct, frozen=True, gc=False):
     conditions: tuple[Condition, ...] = ()
 
     @property
+    def least(self) -> int:
+        """The number of children without which it is not scheduled."""
+        return 1 if self.min_group_count is None else self.min_group_count
+
+    @property
     def native(self) -> bool:
         """Return whether this is the API server's own kind, not Podium's custom resource."""
         return group_of(self.ref.apiVersion) == NATIVE_GROUP
@@ -114,6 +119,11 @@ class PodGroup(msgspec.Struct, frozen=True, gc=False):
     topology: str = ""
     demands: tuple[str, ...] = ()
     composite: str = ""
+
+    @property
+    def least(self) -> int:
+        """The number of pods without which it is not scheduled."""
+        return 1 if self.min_count is None else self.min_count
 
     @property
     def native(self) -> bool:

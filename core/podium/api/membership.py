@@ -19,6 +19,11 @@ class GroupKey(NamedTuple):
     composite: bool = False
 
     @property
+    def kind(self) -> str:
+        """PodGroup or CompositePodGroup."""
+        return "CompositePodGroup" if self.composite else "PodGroup"
+
+    @property
     def qualified(self) -> tuple[str, str]:
         """Namespace and name."""
         return self.namespace, self.name

@@ -108,7 +108,7 @@ def target_words(target: Target) -> str:
     """Return kind and name of a preemptor: `PodGroup team-a/train`."""
     if not isinstance(target, GroupKey):
         return f"Pod {'/'.join(target)}"
-    return f"{'CompositePodGroup' if target.composite else 'PodGroup'} {'/'.join(target.qualified)}"
+    return f"{target.kind} {'/'.join(target.qualified)}"
 
 
 def rules_line(basis: Basis) -> str:

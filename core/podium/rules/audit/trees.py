@@ -144,7 +144,7 @@ def composite_too_few_children(survey: Survey) -> Iterator[AuditFinding]:
     """Find composite groups with fewer children than they need; a basic one needs one."""
     trees = survey.trees
     for key, group in trees.composites.items():
-        need = 1 if group.min_group_count is None else group.min_group_count
+        need = group.least
         have = len(survey.view.children.get(key, ()))
         if have < need:
             field = "spec.schedulingPolicy" + ("" if group.min_group_count is None else ".gang.minGroupCount")

@@ -136,8 +136,7 @@ def _preemptor(evict: Evict, view: ClusterReader) -> Party:
     each = evict.preemptor
     if isinstance(evict.key, GroupKey):
         group = group_at(view, evict.key)
-        kind = "CompositePodGroup" if evict.key.composite else "PodGroup"
-        found = None if group is None else identity_of_group(group)
+        kind, found = evict.key.kind, None if group is None else identity_of_group(group)
     else:
         kind, found = "Pod", workload_of(view, view.pods.get(evict.key))
     owner = _owner(found, kind, each.name)

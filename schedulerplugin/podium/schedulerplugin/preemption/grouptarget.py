@@ -72,7 +72,7 @@ def group_target(
     """Return the pods of one group to be placed, as if it were in no tree."""
     _, waiting, runs = members
     running = len(runs)
-    min_count = least_pods(group)
+    min_count = group.least
     ready = [pod for pod in waiting if not pod.spec.schedulingGates and not _deleted(pod)]
     gated = [pod for pod in waiting if pod.spec.schedulingGates]
     if gated and settings.semantics is Semantics.V1_37:
@@ -106,7 +106,7 @@ def group_target(
         preemption_barred = f"{doubted}, and the divergence policy is NoPreemption"
     needed = max(1, min_count - running)
     # Pods of a basic group need each other no more than lone pods do.
-    for_all = group.min_count is None or (group.metadata.annotations or {}).get(PREEMPT_FOR_ALL) == "true"
+    for_all = group.min_count is None or asks_for_all(group)
     if not for_all and running >= max(min_count, 1) and settings.semantics is Semantics.KEP:
         already = f"{count(running, 'pod')} run and minCount is {min_count}"
         preemption_barred = f"{already}, so no pod is evicted for one more member"
@@ -163,15 +163,24 @@ def _slices(
     return PodSlices(key, size, tuple(found))
 
 
+def asks_for_all(group: Child) -> bool:
+    """Return whether units go for all members or children of a group, not only for those that it needs."""
+    return (group.metadata.annotations or {}).get(PREEMPT_FOR_ALL) == "true"
+
+
+def several_schedulers(pods: Iterable[Pod]) -> Unplaceable | None:
+    """Return that pods which are placed together name several schedulers; None if they name one."""
+    schedulers = {pod.scheduler for pod in pods}
+    if len(schedulers) < 2:
+        return None
+    return Unplaceable(f"its pods name several schedulers: {some(schedulers)}", Blocker.SEVERAL_SCHEDULERS)
+
+
 def _disagreement(divergence: Divergence, members: list[Pod], settings: Settings) -> Unplaceable | None:
     """Return in what members differ that must agree before a group is scheduled; None if they agree."""
-    schedulers = {pod.scheduler for pod in members}
-    if len(schedulers) > 1:
-        return Unplaceable(
-            f"its pods name several schedulers: {some(schedulers)}", Blocker.SEVERAL_SCHEDULERS
-        )
-    if settings.semantics is not Semantics.V1_37:
-        return None
+    several = several_schedulers(members)
+    if several is not None or settings.semantics is not Semantics.V1_37:
+        return several
     for axis, what in ((divergence.priority, "priority"), (divergence.policy, "preemptionPolicy")):
         if axis.differing:
             others = listed([str(each.value) for each in axis.differing])
@@ -194,11 +203,6 @@ def forbids_by_policy(policy: str | None, class_name: str, classes: Mapping[str,
         found = classes.get(class_name)
         policy = found.preemptionPolicy if found is not None else None
     return policy == NEVER
-
-
-def least_pods(group: PodGroup) -> int:
-    """Return the number of pods without which a group does not run."""
-    return 1 if group.min_count is None else group.min_count
 
 
 def _too_few(ready: list[Pod], waiting: list[Pod], running: int, min_count: int) -> Unplaceable:

@@ -13,14 +13,14 @@ import numpy as np
 
 from podium.api.core import Namespace, PodDisruptionBudget, PriorityClass
 from podium.api.foreign import PodOwner
-from podium.api.groups import CompositeGroup, DisruptionMode, PodGroup
+from podium.api.groups import CompositeGroup, PodGroup
 from podium.api.membership import GroupKey, key_of, membership, parent_key
 from podium.api.podrequests import LATEST
 from podium.api.schedulable import Schedulable
 from podium.api.storage import VolumeAttachment
 from podium.cluster.reader import Child, ClusterReader, Name, name_of
 from podium.groups.topology import spread_topology
-from podium.groups.trees import leaves, lineage, root_key, whole_group
+from podium.groups.trees import leaves, root_key, whole_group
 from podium.schedulerplugin.arrays import Int32s, Rows
 from podium.schedulerplugin.deadline import NEVER, Deadline
 from podium.schedulerplugin.placement import Placer
@@ -37,7 +37,7 @@ from podium.schedulerplugin.preemption.protection import daemon_set
 from podium.schedulerplugin.preemption.search import EFFORT
 from podium.schedulerplugin.preemption.target import PlacementTarget, PreemptorPods
 from podium.schedulerplugin.preemption.treeplans import TreePlanner
-from podium.schedulerplugin.preemption.unitrules import UnitRule, unit_rule
+from podium.schedulerplugin.preemption.unitrules import UnitRule, root_of, unit_rule, whole_of
 from podium.schedulerplugin.preemption.units import GroupIndex, Units
 from podium.schedulerplugin.scores import UPSTREAM
 from podium.schedulerplugin.semantics import Semantics
@@ -155,14 +155,11 @@ class PlanningState:
 
     def root_of(self, group: Child) -> Child:
         """Return the root of a group's tree, or the group itself if it is in none."""
-        knows = group.composite and self.settings.semantics.knows_trees
-        return lineage(self.view, group).root if knows else group
+        return root_of(self.view, group, self.settings.semantics)
 
     def whole_of(self, group: PodGroup) -> Child | None:
         """Return the group that is evicted as a whole with a group, None if each pod is a unit."""
-        if group.composite and self.settings.semantics.knows_trees:
-            return whole_group(self.view, group)
-        return group if group.disruption_mode is DisruptionMode.POD_GROUP else None
+        return whole_of(self.view, group, self.settings.semantics)
 
     def units(self, *, for_group: bool, now: int, deadline: Deadline = NEVER) -> tuple[Units, NodeTable]:
         """Return the units of victims for a preemptor (pod or group), and the table of their nodes.

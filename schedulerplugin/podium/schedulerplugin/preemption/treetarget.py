@@ -22,12 +22,12 @@ from podium.errors import PodiumError
 from podium.groups.trees import MAX_DEPTH, leaves
 from podium.schedulerplugin.preemption.grouptarget import (
     POLICY_NEVER,
-    PREEMPT_FOR_ALL,
     Members,
+    asks_for_all,
     forbids_preemption,
     group_target,
-    least_pods,
     members_of,
+    several_schedulers,
 )
 from podium.schedulerplugin.preemption.target import Blocker, PlacementTarget, Unplaceable
 from podium.schedulerplugin.semantics import Semantics
@@ -101,7 +101,7 @@ class _Tree:
 
     def _leaf(self, group: PodGroup) -> _TreePart:
         snapshot, members = self._snapshot, self._members[key_of(group)]
-        settled = len(members.runs) >= least_pods(group)
+        settled = len(members.runs) >= group.least
         nodes = members.nodes(snapshot)
         if not members.waiting:
             unready = None if settled else Unplaceable(_lacking(group, len(members.runs)), Blocker.TOO_FEW)
@@ -127,7 +127,7 @@ class _Tree:
         children = self._view.children.get(key_of(group), {}) if level < MAX_DEPTH else {}
         parts = {child.ref.name: self.part(child, level + 1) for _, child in sorted(children.items())}
         nodes = tuple(node for part in parts.values() for node in part.running_nodes)
-        need = 1 if group.min_group_count is None else group.min_group_count
+        need = group.least
         settled = sum(part.settled for part in parts.values())
         able = [part.target._replace(settled=part.settled) for part in parts.values() if part.target]
         counted = self._in_order(group, [each for each in able if not each.settled])
@@ -141,8 +141,8 @@ class _Tree:
             return _TreePart(None, unready, settled=False, running_nodes=nodes)
         if not able:
             return _TreePart(None, next((each.unready for each in parts.values()), None), enough, nodes)
-        for_all = group.min_group_count is None or _asks_for_all(group)
-        barred = _barred([*counted, *more]) if counted else _barred(more)
+        for_all = group.min_group_count is None or asks_for_all(group)
+        barred = _barred([*counted, *more])
         if not barred and not for_all and enough and self._settings.semantics is Semantics.KEP:
             already = f"{count(settled, 'child group')} run and minGroupCount is {need}"
             barred = f"{already}, so no pod is evicted for one more"
@@ -216,27 +216,18 @@ def _barred(parts: Iterable[PlacementTarget]) -> str:
     return next((part.preemption_barred for part in parts if part.preemption_barred), "")
 
 
-def _asks_for_all(group: CompositeGroup) -> bool:
-    return (group.metadata.annotations or {}).get(PREEMPT_FOR_ALL) == "true"
-
-
-def _disagreement(root: CompositeGroup, pods: Iterable[Pod], settings: Settings) -> Unplaceable | None:
+def _disagreement(root: CompositeGroup, pods: Sequence[Pod], settings: Settings) -> Unplaceable | None:
     """Return in what the pods of a tree differ that must agree before it is scheduled; None if they agree."""
-    pods = list(pods)
-    schedulers = {pod.scheduler for pod in pods}
-    if len(schedulers) > 1:
-        return Unplaceable(
-            f"its pods name several schedulers: {some(schedulers)}", Blocker.SEVERAL_SCHEDULERS
-        )
+    several = several_schedulers(pods)
     others = {str(pod.spec.priority or 0) for pod in pods if (pod.spec.priority or 0) != (root.priority or 0)}
-    if settings.semantics is not Semantics.V1_37 or not others:
-        return None
+    if several is not None or settings.semantics is not Semantics.V1_37 or not others:
+        return several
     reason = f"the root has priority {root.priority or 0} and pods of the tree {some(others)}"
     return Unplaceable(f"kube-scheduler 1.37 refuses it, because {reason}", Blocker.DIVERGENT)
 
 
 def _lacking(group: PodGroup, running: int) -> str:
-    least = least_pods(group)
+    least = group.least
     return f"waiting for minCount pods: 0 pods can be placed and {running} run, minCount is {least}"
 
 

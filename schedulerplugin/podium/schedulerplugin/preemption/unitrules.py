@@ -1,4 +1,4 @@
-"""The rules by which running pods form units, and the priority at which a group may be preempted.
+"""The rules by which running pods form units, with their groups and roots, and the priority of a group.
 
 They differ between Podium, the releases of kube-scheduler, and pods and groups as preemptors.
 """
@@ -7,9 +7,10 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from podium.api.core import PriorityClass
-from podium.api.groups import PODIUM_GROUP
+from podium.api.groups import PODIUM_GROUP, DisruptionMode, PodGroup
 from podium.api.priority import resolve
-from podium.cluster.reader import Child
+from podium.cluster.reader import Child, ClusterReader
+from podium.groups.trees import lineage, whole_group
 from podium.schedulerplugin.semantics import Semantics
 from podium.schedulerplugin.settings import DivergencePolicy, Settings
 
@@ -57,3 +58,15 @@ def preemption_priority_of(
         found = resolve(classes, named) if named else None
         priority = max(priority, found.value) if found is not None else priority
     return priority
+
+
+def root_of(view: ClusterReader, group: Child, semantics: Semantics) -> Child:
+    """Return the root of a group's tree, or the group itself if it is in none."""
+    return lineage(view, group).root if group.composite and semantics.knows_trees else group
+
+
+def whole_of(view: ClusterReader, group: PodGroup, semantics: Semantics) -> Child | None:
+    """Return the group that is evicted as a whole with a group, None if each pod is a unit."""
+    if group.composite and semantics.knows_trees:
+        return whole_group(view, group)
+    return group if group.disruption_mode is DisruptionMode.POD_GROUP else None

@@ -21,12 +21,12 @@ from typing import Generic, TypeVar
 
 import numpy as np
 
-from podium.api.groups import PODIUM_GROUP, CompositeGroup, DisruptionMode, PodGroup
+from podium.api.groups import PODIUM_GROUP, CompositeGroup, PodGroup
 from podium.api.membership import GroupKey, key_of
 from podium.api.schedulable import Schedulable
 from podium.cluster.reader import Child, ClusterReader
 from podium.groups.divergence import measure_divergence
-from podium.groups.trees import leaves, lineage, whole_group
+from podium.groups.trees import leaves
 from podium.schedulerplugin.arrays import Bools, Rows
 from podium.schedulerplugin.deadline import NEVER, Deadline
 from podium.schedulerplugin.preemption.intents import free_until
@@ -40,7 +40,7 @@ from podium.schedulerplugin.preemption.protection import (
     unknown_tree,
 )
 from podium.schedulerplugin.preemption.unitarrays import NO_UNIT, UnitArrays
-from podium.schedulerplugin.preemption.unitrules import UnitRule, preemption_priority_of
+from podium.schedulerplugin.preemption.unitrules import UnitRule, preemption_priority_of, root_of, whole_of
 from podium.schedulerplugin.progress import NO_CHECKPOINT, checkpoint
 from podium.schedulerplugin.settings import DivergencePolicy, Settings
 from podium.schedulerplugin.snapshot import Snapshot
@@ -324,20 +324,10 @@ class Units(UnitArrays):
         return preemption_priority_of(root, lowest, settings, self._view.classes)
 
     def _root(self, group: Child) -> Child:
-        """Return the root of a group's tree, or the group itself."""
-        return (
-            lineage(self._view, group).root
-            if group.composite and self._settings.semantics.knows_trees
-            else group
-        )
+        return root_of(self._view, group, self._settings.semantics)
 
     def _whole(self, group: PodGroup) -> Child | None:
-        """Return the group that is evicted as a whole with a group, None if each pod is a unit."""
-        if not self.rule.grouped:
-            return None
-        if group.composite and self._settings.semantics.knows_trees:
-            return whole_group(self._view, group)
-        return group if group.disruption_mode is DisruptionMode.POD_GROUP else None
+        return whole_of(self._view, group, self._settings.semantics) if self.rule.grouped else None
 
     def _name(self, row: int) -> str:
         return self.snapshot.pod_at(row).metadata.name or ""

@@ -98,12 +98,10 @@ class EntryPods:
 
     def _is_satisfied(self, key: GroupKey, below: Collection[GroupKey]) -> bool:
         view = self._engine.view
+        group = group_at(view, key)
+        least = 1 if group is None else group.least
         if key.composite:
-            root = view.composites.get(key)
-            least = 1 if root is None or root.min_group_count is None else root.min_group_count
             return sum(child in below for child in view.children.get(key, ())) >= least
-        group = view.groups.get(key)
-        least = 1 if group is None or group.min_count is None else group.min_count
         members = (pod for pod in view.members(key).values() if isinstance(pod, Schedulable))
         return sum(not pod.finished and not self.waits(pod) for pod in members) >= least
 
