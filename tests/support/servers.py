@@ -44,9 +44,10 @@ _SERVERS = {
 
 # Whether to run all cases at length, as `make soak` does.
 FULL = os.environ.get("PODIUM_DIFFERENTIAL") == "full"
-# Minors for tests that take minutes each: the newest one, or all of them at length.
-# The gate without which an API server drops the topology constraint of a group.
+# The gate without which an API server drops the topology constraint of a group, and all gates of trees.
 TOPOLOGY = "TopologyAwareWorkloadScheduling=true"
+TREES = f"GenericWorkload=true,{TOPOLOGY},CompositePodGroup=true"
+# Minors for tests that take minutes each: the newest one, or all of them at length.
 ENOUGH = tuple(RELEASES) if FULL else (NEWEST.minor,)
 
 _ROOT = "PODIUM_TEST_SERVERS"

@@ -19,7 +19,7 @@ from tests.integration.schedulerplugin.scheduling import test_process as schedul
 from tests.support.controllers.running import new_class
 from tests.support.proxy import Proxy, Refuse, Where
 from tests.support.rights import NAMESPACE, Account, asked, make
-from tests.support.servers import Server, exclusive
+from tests.support.servers import TREES, Server, exclusive
 from tests.support.waiting import comes, until
 from tests.support.webhooks.running import ending, launch
 from tests.unit.manifests.test_modes import rendered
@@ -103,7 +103,7 @@ def audit(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Audit]:
     folder = tmp_path_factory.mktemp("audit")
     policy, log = folder / "policy.json", folder / "audit.log"
     policy.write_text(json.dumps(_POLICY), encoding="utf-8")
-    gates = f"--feature-gates={scheduler.GATES}"
+    gates = f"--feature-gates={TREES}"
     arguments = (f"--audit-policy-file={policy}", f"--audit-log-path={log}", gates)
     with exclusive(NEWEST, apiserver=arguments) as server:
         _apply(server, [each for each in rendered("scheduler") if each["kind"] not in _REGISTERED])

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from tests.integration.webhooks.test_policies_servers import install
 from tests.support.rules.scene import Document, priority_class
-from tests.support.servers import Server, exclusive
+from tests.support.servers import TREES, Server, exclusive
 from tests.support.waiting import until
 from tests.support.webhooks.recorder import Answer, recording, send
 
@@ -242,14 +242,13 @@ def test_every_namespace_must_be_allowed_the_default_class(server: Server) -> No
     assert send(server, "DELETE", f"{CLASSES}/standard").code == 200
 
 
-GATES = "GenericWorkload=true,TopologyAwareWorkloadScheduling=true,CompositePodGroup=true"
 COMPOSITE = {"schedulingPolicy": {"gang": {"minGroupCount": 1}}}
 
 
 @pytest.fixture
 def composites() -> Iterator[Server]:
     """Yield a 1.37 server with composite groups, where groups of the namespace team may use the class low."""
-    with exclusive(RELEASES["1.37"], apiserver=(f"--feature-gates={GATES}",)) as made:
+    with exclusive(RELEASES["1.37"], apiserver=(f"--feature-gates={TREES}",)) as made:
         for name, value in (("low", 1), ("high", 9)):
             assert send(made, "POST", CLASSES, priority_class(name, value=value)).code == 201
         team = {"metadata": {"name": "team"}}

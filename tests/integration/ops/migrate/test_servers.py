@@ -12,7 +12,7 @@ from tests.support.connection.cluster import READ_ONLY, kubeconfig_of
 from tests.support.docs.pages import commands, pages
 from tests.support.migrate.scene import Object, membership
 from tests.support.proxy import Cut, Proxy, Where
-from tests.support.servers import Server, exclusive
+from tests.support.servers import TREES, Server, exclusive
 
 from podium.api.reads import Kind
 from podium.cli.commands.migrate import command
@@ -35,13 +35,12 @@ PODIUM = "scheduling.podium.dev/v1beta1"
 COMMANDS = [each.text for each in commands(pages()["upgrade"]) if each.text.startswith("podium migrate ")]
 PLURALS = {"Workload": "workloads", "PodGroup": "podgroups"}
 COMPOSITES = "compositepodgroups"
-GATES = "GenericWorkload=true,TopologyAwareWorkloadScheduling=true,CompositePodGroup=true"
 
 
 @pytest.fixture(scope="module", params=RELEASES)
 def server(request: pytest.FixtureRequest) -> Iterator[Server]:
     """Yield a server with both APIs; without controllers, so a deleted native group stays terminating."""
-    gates = (f"--feature-gates={GATES}",) if request.param == "1.37" else ()
+    gates = (f"--feature-gates={TREES}",) if request.param == "1.37" else ()
     with exclusive(RELEASES[request.param], apiserver=gates) as made:
         crds = str(folder("manifests") / "crds")
         made.kubectl("apply", "--server-side", "-f", crds)

@@ -14,7 +14,7 @@ import pytest
 from tests.support.calling import call
 from tests.support.controllers.running import install
 from tests.support.proxy import Proxy, Refuse, Where
-from tests.support.servers import Server, exclusive
+from tests.support.servers import TREES, Server, exclusive
 from tests.support.waiting import PATIENCE_SECONDS
 
 from podium.api.groups import COMPOSITE_INITIALLY_SCHEDULED, PODIUM_GROUP
@@ -30,7 +30,6 @@ from podium.schedulerplugin.live.process import KINDS, OPTIONAL_KINDS, wanted
 
 pytestmark = pytest.mark.server
 
-_GATES = "GenericWorkload=true,TopologyAwareWorkloadScheduling=true,CompositePodGroup=true"
 _SPEC: dict[str, Any] = {
     "schedulingPolicy": {"basic": {}},
     "workloadRef": {"workloadName": "w", "templateName": "t"},
@@ -42,7 +41,7 @@ _VERSIONS = {True: COMPOSITE_VERSION, False: PODIUM_COMPOSITE}
 @pytest.fixture(scope="module")
 def gated() -> Iterator[Server]:
     """Yield a server that serves native composite groups, without Podium's API."""
-    with exclusive(RELEASES["1.37"], apiserver=(f"--feature-gates={_GATES}",)) as server:
+    with exclusive(RELEASES["1.37"], apiserver=(f"--feature-gates={TREES}",)) as server:
         yield server
 
 

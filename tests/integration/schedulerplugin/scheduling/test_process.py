@@ -26,7 +26,7 @@ from tests.support.controllers.running import (
 )
 from tests.support.proxy import Cut, Hold, Proxy, Refuse, Where
 from tests.support.rights import NAMESPACE, Account, Page, asked, make
-from tests.support.servers import Server, exclusive
+from tests.support.servers import TREES, Server, exclusive
 from tests.support.waiting import until
 from tests.support.webhooks.running import ending
 
@@ -44,7 +44,6 @@ LOW, HIGH = "rights-low", "rights-high"
 PODIUM = Path(sys.executable).with_name("podium")
 LEADS = "\npodium_scheduler_leader 1.0"
 RECORDS = f"/apis/{PODIUM_API}/namespaces/{NAMESPACE}/preemptionrecords"
-GATES = "GenericWorkload=true,TopologyAwareWorkloadScheduling=true,CompositePodGroup=true"
 COMPOSITES = {True: COMPOSITE_VERSION, False: PODIUM_COMPOSITE}
 ROOT_CONDITIONS = {COMPOSITE_INITIALLY_SCHEDULED: ("True", "Scheduled")}
 STORAGE = {"storageclasses", "csinodes", "csidrivers", "csistoragecapacities", "volumeattachments"}
@@ -54,7 +53,7 @@ NATIVE_API = f"{NATIVE_GROUP}/{NATIVE[NEWEST.minor][0]}"
 @pytest.fixture(scope="module")
 def server() -> Iterator[Server]:
     """Yield a server with every kind that the scheduler watches, native groups and Podium's."""
-    with exclusive(NEWEST, apiserver=(f"--feature-gates={GATES}",)) as made:
+    with exclusive(NEWEST, apiserver=(f"--feature-gates={TREES}",)) as made:
         install(made)
         make(made, "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", definitions.records())
         until(lambda: made.request("GET", RECORDS)[0] == 200, "records are served")

@@ -67,15 +67,17 @@ def low(node_name: str, cpu: int = 4, priority: int = 1, name: str = "") -> Any:
     return pod(name or f"low-{node_name}", cpu, priority, node=node_name)
 
 
+def two_gangs(**fields: Any) -> list[Any]:
+    """Make the gangs `x` and `y` of the tree, of two pending members each."""
+    return [leaf(name, least=2, **fields) for name in "xy"] + pending("x", 2) + pending("y", 2)
+
+
 CASES = {
     "two gangs in a rack each": Tree(
         [
             racks(a1=4, b1=4),
             composite("tree", 10, 2),
-            leaf("x", least=2, topology=RACK),
-            leaf("y", least=2, topology=RACK),
-            pending("x", 2),
-            pending("y", 2),
+            two_gangs(topology=RACK),
         ],
         {"x": "a1", "y": "b1"},
     ),
@@ -83,10 +85,7 @@ CASES = {
         [
             racks(a1=4, b1=8, c1=6),
             composite("tree", 10, 2, topology=RACK),
-            leaf("x", least=2),
-            leaf("y", least=2),
-            pending("x", 2),
-            pending("y", 2),
+            two_gangs(),
         ],
         {"x": "b1", "y": "b1"},
     ),
@@ -94,10 +93,7 @@ CASES = {
         [
             racks(a1=4, a2=2, b1=4, b2=4),
             composite("tree", 10, 2, topology=BLOCK),
-            leaf("x", least=2, topology=RACK),
-            leaf("y", least=2, topology=RACK),
-            pending("x", 2),
-            pending("y", 2),
+            two_gangs(topology=RACK),
         ],
         {"x": "b1", "y": "b2"},
     ),
@@ -105,10 +101,7 @@ CASES = {
         [
             racks(a1=4),
             composite("tree", 10, 1),
-            leaf("x", least=2),
-            leaf("y", least=2),
-            pending("x", 2),
-            pending("y", 2),
+            two_gangs(),
         ],
         {"x": "a1"},
     ),
@@ -116,10 +109,7 @@ CASES = {
         [
             racks(a1=4),
             composite("tree", 10, 2),
-            leaf("x", least=2),
-            leaf("y", least=2),
-            pending("x", 2),
-            pending("y", 2),
+            two_gangs(),
         ],
         None,
     ),
@@ -279,10 +269,7 @@ CASES = {
         [
             racks(a1=4, b1=4, c1=4),
             composite("tree", 10, 2),
-            leaf("x", least=2, topology=RACK),
-            leaf("y", least=2, topology=RACK),
-            pending("x", 2),
-            pending("y", 2),
+            two_gangs(topology=RACK),
             low("a1", priority=1),
             low("b1", priority=9),
             low("c1", priority=2),
@@ -295,10 +282,7 @@ CASES = {
         [
             racks(a1=4, b1=4),
             composite("tree", 10, 2),
-            leaf("x", least=2, topology=RACK),
-            leaf("y", least=2, topology=RACK),
-            pending("x", 2),
-            pending("y", 2),
+            two_gangs(topology=RACK),
             low("a1"),
         ],
         {"x": "b1", "y": "a1"},

@@ -12,14 +12,12 @@ from tests.support.scheduling.trees import (
     child,
 )
 from tests.support.scheduling.world import Sandbox, World, assert_cheaper_rack_is_cleared, world_of
-from tests.support.servers import exclusive
+from tests.support.servers import TREES, exclusive
 
 from podium.api.groups import NATIVE_GROUP
 from podium.controlplane.releases import RELEASES
 
 pytestmark = pytest.mark.server
-
-GATES = "GenericWorkload=true,TopologyAwareWorkloadScheduling=true,CompositePodGroup=true"
 
 
 @pytest.fixture(scope="module")
@@ -27,7 +25,7 @@ def gated_world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     """Yield a server with the gates on, with a scheduler."""
     folder: Path = tmp_path_factory.mktemp("world")
     with (
-        exclusive(RELEASES["1.37"], apiserver=(f"--feature-gates={GATES}",)) as server,
+        exclusive(RELEASES["1.37"], apiserver=(f"--feature-gates={TREES}",)) as server,
         world_of(Place(server, f"{NATIVE_GROUP}/{NATIVE['1.37'][0]}"), folder) as made,
         made.scheduling(),
     ):
