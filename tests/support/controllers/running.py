@@ -230,16 +230,16 @@ class Space:
         """Return a group's conditions by type."""
         return conditions(self.ask("GET", self.groups_path(name)))
 
-    def expect(self, name: str, status: str, reason: str, *, axis: str = PRIORITY) -> Found:
-        """Wait until a group's condition has this status; return the condition."""
+    def expect(self, name: str, status: str, reason: str, text: str = "", *, axis: str = PRIORITY) -> Found:
+        """Wait until a group's condition has this status and text; return the condition."""
         seen: list[Found] = []
 
         def reached() -> bool:
             seen[:] = [each for kind, each in self.conditions(name).items() if kind == axis]
-            return [each[:2] for each in seen] == [(status, reason)]
+            return any(each[:2] == (status, reason) and text in each.message for each in seen)
 
         ended = comes(reached)
-        assert ended, f"{axis} of {name} should be {status} {reason}; it is {seen}"
+        assert ended, f"{axis} of {name} should be {status} {reason} {text!r}; it is {seen}"
         return seen[0]
 
 

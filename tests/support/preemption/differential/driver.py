@@ -53,8 +53,8 @@ _PLURALS = {
     "VolumeAttachment": "volumeattachments",
     "CSIStorageCapacity": "csistoragecapacities",
 }
-# The number of victims in the condition of a group.
-_VICTIMS = re.compile(r"preempting (\d+) victims")
+# The namespaces of a preemptor and its victim in the log. An eviction is logged before the verdict.
+_PREEMPTED = re.compile(r'preempted victim Pod" .*?\bpreemptor="([^/"]+)/.*? victim="([^/"]+)/')
 _GROUPS = ("PodGroup", "CompositePodGroup")
 Maker = Callable[[int, int, str], Case]
 # A finalizer of the API server keeps these until they are no longer used.
@@ -98,8 +98,11 @@ def _isolated(
     kube-scheduler evicts all pods of lower priority for some trees (`explained`). Such a case is run again
     alone, and the others without it.
     """
+    log_file = server.folder / log(_SCHEDULER)
+    logged = log_file.stat().st_size if log_file.exists() else 0
     found = _answered(server, provisioner, batch, gates=gates, more=more)
-    wide = [each for each, one in zip(batch, found, strict=True) if _evicts_others(each, one.answer)]
+    reach = _preemptors_elsewhere(log_file.read_bytes()[logged:].decode())
+    wide = [each for each in batch if each.namespace in reach]
     if not wide or len(batch) == 1:
         return found
     for each in batch:
@@ -120,10 +123,9 @@ def _delete_groups(server: Server, one: Case) -> None:
             _delete(server, path)
 
 
-def _evicts_others(one: Case, answer: Answer) -> bool:
-    """Return whether the scheduler counts more victims than the case has."""
-    counted = max(map(int, _VICTIMS.findall(answer.message)), default=0)
-    return counted > len(answer.victims) + len(one.terminating)
+def _preemptors_elsewhere(logged: str) -> set[str]:
+    """Return the namespaces whose preemptors evict pods of others, by the scheduler's log."""
+    return {preemptor for preemptor, victim in _PREEMPTED.findall(logged) if preemptor != victim}
 
 
 def _answered(
@@ -222,6 +224,7 @@ def _scheduler(server: Server, *, gates: bool, more: Sequence[str]) -> Iterator[
         # Twenty victims would take half a second by default.
         "--kube-api-qps=1000",
         "--kube-api-burst=2000",
+        "--v=2",  # logs evictions
     )
     argv = [str(server.program(_SCHEDULER)), *arguments]
     running = process.spawn(argv, folder=server.folder, log=server.folder / log(_SCHEDULER))

@@ -11,7 +11,7 @@ orders are tried too.
 """
 
 import random
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import msgspec
@@ -22,22 +22,36 @@ from podium.api.storage import SELECTED_NODE
 
 # The number of orders to try for a group, because an answer does not show them.
 _TRIES = 24
+_GROUPS = ("PodGroup", "CompositePodGroup")
 
 
 class Domains(NamedTuple):
-    """The values of the label `key`, of which equal ones are taken in this order; without a key none."""
+    """The values of the label `key`, of which a group takes equal ones in this order; without a key none."""
 
+    group: str = ""
     key: str = ""
     values: Sequence[str] = ()
+    shown: int = 0  # the number of values that an answer shows
 
-    def written(self, node: Object) -> Object:
-        """Return a node with the value that has this order; an empty value stays empty if it is first."""
-        labels = node["metadata"]["labels"]
-        if self.key not in labels:
-            return node
-        number = self.values.index(labels[self.key])
-        value = f"domain-{number:03}" if number or labels[self.key] else ""
-        return {**node, "metadata": {**node["metadata"], "labels": {**labels, self.key: value}}}
+    def written(self, stored: Object) -> Object:
+        """Return a node, or the group, with a label of the group's own whose values have this order.
+
+        An empty value stays empty if it is first.
+        """
+        kind, metadata = stored["kind"], stored["metadata"]
+        if kind == "Node" and self.key in metadata["labels"]:
+            plain = metadata["labels"][self.key]
+            number = self.values.index(plain)
+            own = {self._own: f"domain-{number:03}" if number or plain else ""}
+            return {**stored, "metadata": {**metadata, "labels": {**metadata["labels"], **own}}}
+        if kind in _GROUPS and metadata["name"] == self.group:
+            topology = {"topology": [{"key": self._own}]}
+            return {**stored, "spec": {**stored["spec"], "schedulingConstraints": topology}}
+        return stored
+
+    @property
+    def _own(self) -> str:
+        return f"{self.key}-of-{self.group}"
 
 
 class TieOrder(NamedTuple):
@@ -52,7 +66,7 @@ class TieOrder(NamedTuple):
         nodes = {name: f"node-{number:03}" for number, name in enumerate(self.nodes)}
         ages = {name: f"2026-01-02T00:00:{number:02}Z" for number, name in enumerate(self.members)}
         for domains in self.domains:
-            objects = [domains.written(each) if each["kind"] == "Node" else each for each in objects]
+            objects = [domains.written(each) for each in objects]
         written = [_written(each, nodes, ages) for each in objects]
         return sorted(written, key=lambda each: each.get("spec", {}).get("nodeName", ""))
 
@@ -65,8 +79,9 @@ def chances(recorded: Recorded, objects: Sequence[Object]) -> tuple[list[TieOrde
         return [TieOrder(_first(list(took.values()), nodes), ())], []
     conditions = []
     for members in _orders(recorded, objects):
-        taken = [took[name] for name in members if name in took]
-        conditions.append(TieOrder(_first(taken, nodes), members, _domains(recorded, objects, taken)))
+        taken = {name: took[name] for name in members if name in took}
+        domains = _domains(recorded.preemptor[1], objects, taken)
+        conditions.append(TieOrder(_first([*taken.values()], nodes), members, domains))
     others = [conditions[0]._replace(nodes=[*reversed(conditions[0].nodes)])]
     used, dice = len(set(took.values())), random.Random(recorded.namespace)
     for number in range(_TRIES):
@@ -74,33 +89,51 @@ def chances(recorded: Recorded, objects: Sequence[Object]) -> tuple[list[TieOrde
         first, rest = [*order.nodes[:used]], [*order.nodes[used:]]
         dice.shuffle(first)
         dice.shuffle(rest)
-        others.append(order._replace(nodes=[*first, *rest]))
+        domains = [each._replace(values=_shuffled(each, dice)) for each in order.domains]
+        others.append(order._replace(nodes=[*first, *rest], domains=domains))
     return conditions, others
 
 
-def _domains(recorded: Recorded, objects: Sequence[Object], taken: Sequence[str]) -> list[Domains]:
-    """Return the domains of the preempting group or tree, those of the nodes that the answer shows first."""
-    whole = {recorded.preemptor[1]}
-    keys: dict[str, None] = {}
-    # A parent comes before its children.
-    for each in objects:
-        if each["kind"] not in ("PodGroup", "CompositePodGroup"):
-            continue
-        name, spec = each["metadata"]["name"], each["spec"]
-        if name in whole or spec.get("parentCompositePodGroupName") in whole:
-            whole.add(name)
-            topology = spec.get("schedulingConstraints", {}).get("topology", ())
-            keys |= dict.fromkeys(one["key"] for one in topology)
-    return [_domains_of(key, objects, taken) for key in keys]
+def _domains(preemptor: str, objects: Sequence[Object], taken: Mapping[str, str]) -> list[Domains]:
+    """Return the domains of the groups of the preemptor, those that the answer shows first.
+
+    `taken` are the nodes of its pods in the order in which they are placed.
+    """
+    groups = {each["metadata"]["name"]: each["spec"] for each in objects if each["kind"] in _GROUPS}
+    leaf_of = {
+        each["metadata"]["name"]: each["spec"]["schedulingGroup"]["podGroupName"]
+        for each in objects
+        if each["kind"] == "Pod" and "schedulingGroup" in each["spec"]
+    }
+
+    def path(name: str) -> list[str]:
+        above = groups[name].get("parentCompositePodGroupName")
+        return [name, *(path(above) if above in groups else ())]
+
+    found = []
+    for name, spec in groups.items():
+        for each in spec.get("schedulingConstraints", {}).get("topology", ()):
+            if preemptor in path(name):
+                below = [node for pod, node in taken.items() if name in path(leaf_of[pod])]
+                found.append(_domains_of(name, each["key"], objects, below))
+    return found
 
 
-def _domains_of(key: str, objects: Sequence[Object], taken: Sequence[str]) -> Domains:
+def _domains_of(group: str, key: str, objects: Sequence[Object], taken: Sequence[str]) -> Domains:
     of = {
         each["metadata"]["name"]: each["metadata"]["labels"][key]
         for each in objects
         if each["kind"] == "Node" and key in each["metadata"]["labels"]
     }
-    return Domains(key, _first([of[node] for node in taken if node in of], sorted(set(of.values()))))
+    shown = [of[node] for node in taken if node in of]
+    return Domains(group, key, _first(shown, sorted(set(of.values()))), len(set(shown)))
+
+
+def _shuffled(domains: Domains, dice: random.Random) -> list[str]:
+    """Return the domains that the answer shows first, and the others in another order."""
+    first, rest = [*domains.values[: domains.shown]], [*domains.values[domains.shown :]]
+    dice.shuffle(rest)
+    return [*first, *rest]
 
 
 def _orders(recorded: Recorded, objects: Sequence[Object]) -> list[tuple[str, ...]]:
