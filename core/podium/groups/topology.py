@@ -38,6 +38,8 @@ def preferred_topology(group: Child) -> tuple[str, ...]:
 def slice_topology(group: PodGroup) -> tuple[str, int]:
     """Return the label and the size of a group's slices; an empty label for a group without valid ones."""
     annotations = group.metadata.annotations or {}
+    if SLICE_TOPOLOGY not in annotations:
+        return "", 0
     key, size = annotations.get(SLICE_TOPOLOGY, "").strip(), annotations.get(SLICE_SIZE, "").strip()
     return (key, int(size)) if key and size.isascii() and size.isdigit() and int(size[:9]) > 0 else ("", 0)
 

@@ -56,13 +56,14 @@ def members_of(
 ) -> Members:
     """Return the members of a group; pods that are `leaving` do not run, if that is given."""
     unfinished = [pod for pod in view.members(key).values() if not pod.finished]
-    waiting = [pod for pod in unfinished if not _is_running(snapshot, pod)]
-    # A view for scheduling holds only Schedulable pods.
-    runs = [
-        pod
-        for pod in unfinished
-        if _is_running(snapshot, pod) and (leaving is None or not leaving(pod))  # type: ignore[arg-type]
-    ]
+    waiting: list[Pod] = []
+    runs: list[Pod] = []
+    for pod in unfinished:
+        if not _is_running(snapshot, pod):
+            waiting.append(pod)
+        # A view for scheduling holds only Schedulable pods.
+        elif leaving is None or not leaving(pod):  # type: ignore[arg-type]
+            runs.append(pod)
     return Members(unfinished, waiting, runs)
 
 

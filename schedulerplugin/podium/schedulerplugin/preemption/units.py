@@ -147,7 +147,9 @@ class Units(UnitArrays):
 
     def class_name(self, row: int) -> str:
         """Return the class that a pod counts as: its group's, if the rule knows groups; empty for none."""
-        group = self.group_of(row)
+        return self._class_name(row, self.group_of(row))
+
+    def _class_name(self, row: int, group: PodGroup | None) -> str:
         if group is not None:
             return self._root(group).priority_class_name
         return self.snapshot.pod_at(row).spec.priorityClassName or ""
@@ -293,7 +295,7 @@ class Units(UnitArrays):
             saved = checkpoint(group.metadata)
         self.work_since[row] = max(snapshot.start.item(row), saved)
         self.uid_order[row] = _sortable(pod.metadata.uid or "")
-        name = self.class_name(row)
+        name = self._class_name(row, group)
         self._class_of[row] = self._class_ids.setdefault(name, len(self._class_ids))
         self.protected[row] = bool(self._why_protected(row))
         self.in_unknown_tree[row] = bool(unknown_tree(group, self._settings, self._view))
