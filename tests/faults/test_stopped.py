@@ -73,7 +73,6 @@ def _webhook(kubeconfig: Path, _name: str, folder: Path, log: FilteringBoundLogg
         certificates=webhook.Folder(folder),
         kubeconfig=str(kubeconfig),
         port=0,
-        metrics_port=0,
         register=Endpoint(url="https://127.0.0.1:9"),
         drain_seconds=0.0,
     )

@@ -22,6 +22,7 @@ from podium.kube.connection import Connection
 from podium.runtime import health, logs
 from podium.runtime.leaderelection import Elector, steady
 from podium.runtime.leaserecord import Terms
+from podium.runtime.listener import LOOPBACK, listen
 from podium.runtime.signals import Stop
 
 Work = Callable[[], Coroutine[Any, Any, None]]
@@ -30,13 +31,13 @@ Work = Callable[[], Coroutine[Any, Any, None]]
 class ManagerOptions(NamedTuple):
     """The kubeconfig of the process, where it serves probes, and whether it takes part in leader election.
 
-    `lease` is namespace and name; the default is the component's name in the context's namespace.
+    `probes` is a listening socket; the default is any free port. `lease` is namespace and name; the default
+    is the component's name in the context's namespace.
     """
 
     kubeconfig: str | None = None
     context: str | None = None
-    bind: str = "127.0.0.1"
-    metrics_port: int = 0
+    probes: socket.socket | None = None
     elects: bool = True
     lease: tuple[str, str] | None = None
     terms: Terms = Terms()
@@ -126,7 +127,7 @@ class ReplicaManager:
         Raises PodiumError when the process cannot start, and when the lease is lost.
         """
         port = health.server(missing, registry, undecodable, stuck)
-        await port.start(self._options.bind, self._options.metrics_port)
+        await port.start(self._options.probes or listen(LOOPBACK, 0))
         self._log.info("serving", metrics_port=port.port)
         try:
             await self._lead_until_stopped(stop, lead, ready, others)

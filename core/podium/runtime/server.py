@@ -17,7 +17,6 @@ from functools import partial
 
 import structlog
 
-from podium.errors import PodiumError
 from podium.runtime.http1 import ServerConnection
 from podium.runtime.limits import Limits, Load, RequestBudget
 from podium.runtime.messages import Route, Tally, Worded, plain
@@ -26,7 +25,6 @@ from podium.runtime.messages import Route, Tally, Worded, plain
 _GOODBYE_SECONDS = 1.0
 # The pause after accept fails (no file descriptors left).
 _EXHAUSTED_SECONDS = 0.1
-_BACKLOG = 1024
 
 _log = structlog.get_logger()
 
@@ -76,19 +74,13 @@ class HTTPServer:
         """Return the number of open connections."""
         return len(self._connections)
 
-    async def start(self, host: str, port: int) -> None:
-        """Listen; port 0 means any free port, see `port`. Raises PodiumError if that is impossible."""
+    async def start(self, listener: socket.socket) -> None:
+        """Accept connections of a listening socket, which is closed at the end."""
         loop = asyncio.get_running_loop()
-        try:
-            family, _, _, _, address = (
-                await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
-            )[0]
-            self._listener = socket.create_server(address, family=family, backlog=_BACKLOG)
-        except OSError as error:
-            raise PodiumError(f"cannot listen on {host} port {port}: {error.strerror}") from None
-        self._listener.setblocking(False)
-        self.port = self._listener.getsockname()[1]
-        loop.add_reader(self._listener, self._accept, self._listener, loop)
+        self._listener = listener
+        listener.setblocking(False)
+        self.port = listener.getsockname()[1]
+        loop.add_reader(listener, self._accept, listener, loop)
 
     async def drain(self, seconds: float) -> None:
         """Serve for `seconds`, closing each connection with its next answer; then stop listening.

@@ -78,7 +78,10 @@ def test_the_cheapest_domain_is_cleared_in_nearly_all_cases() -> None:
 
 
 def test_trees_are_placed_with_the_least_harm_in_nearly_all_cases() -> None:
-    """A tree is placed exactly if it can be, and its plan is least in 95 of 100 cases that need victims."""
+    """A tree is placed exactly if it can be.
+
+    Its plan is least in 95 of 100 cases that need victims, and evicts at most 1.2 times the pods.
+    """
     number = 3_000 if os.environ.get("PODIUM_DIFFERENTIAL") == "full" else 400
     found = [compared_tree(seed) for seed in range(number)]
     figures = regret(found)
@@ -86,6 +89,12 @@ def test_trees_are_placed_with_the_least_harm_in_nearly_all_cases() -> None:
     assert (figures.missed, figures.needless) == (0, 0)
     assert all((each.plan is None) == (each.least is None) for each in found)
     assert sum(each.equal for each in victims) >= 0.95 * len(victims) > 0.1 * number
+    assert max(figures.ratios) <= 1.2
+
+
+def test_a_tree_keeps_no_victim_that_another_placement_spares() -> None:
+    """The search ends at a plan with one unit too many; another placement of the tree does without it."""
+    assert compared_tree(2823).equal
 
 
 def test_the_sample_has_all_sorts_of_cases() -> None:

@@ -42,7 +42,6 @@ def settings(wanted: Wanted) -> process.WebhookSettings:
         certificates=process.Folder(Path(wanted.folder)) if wanted.folder else process.Secret(*wanted.secret),
         kubeconfig=wanted.kubeconfig,
         port=wanted.port,
-        metrics_port=0,
         register=Endpoint(url=wanted.url),
         options=Options(failure=wanted.failure),
         # Twenty times the delay until the balancer sees that the replica leaves; a Service needs longer.

@@ -80,7 +80,6 @@ def main(wanted: Wanted) -> int:
         elects=wanted.lease is not None,
         lease=wanted.lease,
         terms=wanted.terms,
-        metrics_port=0,
     )
     try:
         log = logs.configure("json", "info")

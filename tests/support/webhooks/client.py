@@ -28,6 +28,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from tests.support.waiting import PATIENCE_SECONDS
 
 from podium.runtime.limits import Limits, Load
+from podium.runtime.listener import listen
 from podium.runtime.messages import REFUSALS, Route, Tally
 from podium.runtime.server import HTTPServer
 
@@ -245,7 +246,7 @@ def serving(
     thread.start()
     served = Served(server, runner.get_loop(), refusals, tls=tls)
     try:
-        served.start(server.start(ADDRESS, 0)).result(PATIENCE_SECONDS)
+        served.start(server.start(listen(ADDRESS, 0))).result(PATIENCE_SECONDS)
         yield served
     finally:
         served.start(server.close()).result(PATIENCE_SECONDS)

@@ -14,6 +14,7 @@ from podium.cluster.state import ClusterState
 from podium.rules.context import Profile
 from podium.runtime import logs
 from podium.runtime.limits import Limits
+from podium.runtime.listener import listen
 from podium.runtime.metrics import new_registry
 from podium.runtime.server import HTTPServer
 from podium.webhooks.handlers import Handlers
@@ -43,7 +44,7 @@ async def serve() -> None:
     log = logs.configure("json", "info")
     handlers = Handlers(Still(), lambda: Profile(kubernetes="1.37", rules="podium"), metrics, log)
     server = HTTPServer(handlers.routes(), LIMITS, metrics.count_refusal, context=server_context())
-    await server.start(ADDRESS, 0)
+    await server.start(listen(ADDRESS, 0))
     sys.stdout.write(f"{server.port}\n")
     sys.stdout.flush()
     await asyncio.get_running_loop().run_in_executor(None, sys.stdin.read)

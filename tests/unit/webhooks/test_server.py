@@ -7,6 +7,7 @@ not documented, so they are tested here too: pieces, pipelining, chunks, errors.
 import asyncio
 import contextlib
 import io
+import socket
 import threading
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack
@@ -20,6 +21,7 @@ from podium.api.durations import seconds
 from podium.errors import PodiumError
 from podium.runtime import logs
 from podium.runtime.limits import Limits, RequestBudget
+from podium.runtime.listener import listen
 from podium.runtime.messages import HTTPRequest, HTTPResponse, Route
 from podium.runtime.server import HTTPServer
 
@@ -722,14 +724,23 @@ def test_connections_that_come_while_it_closes(serve: Serve) -> None:
             served.until(lambda served: served.server.connections == 0, "all are gone")
 
 
-async def test_an_address_that_is_taken() -> None:
+def test_an_address_that_is_taken() -> None:
     """The error is a single line that names the address and port."""
-    refusals: list[tuple[int, str]] = []
-    server, other = (HTTPServer({}, Limits(), lambda *refusal: refusals.append(refusal)) for _ in range(2))
-    await server.start(ADDRESS, 0)
-    with pytest.raises(PodiumError, match=rf"cannot listen on {ADDRESS} port {server.port}: .*in use"):
-        await other.start(ADDRESS, server.port)
-    await server.close()
+    with listen(ADDRESS, 0) as first:
+        port = first.getsockname()[1]
+        with pytest.raises(PodiumError, match=rf"cannot listen on {ADDRESS} port {port}: .*in use"):
+            listen(ADDRESS, port)
+
+
+async def test_a_connection_from_before_the_server_starts() -> None:
+    """It waits in the queue of the socket, so a first probe is answered late and not refused."""
+    with listen(ADDRESS, 0) as listener, socket.create_connection(listener.getsockname()) as early:
+        early.sendall(b"GET /absent HTTP/1.1\r\nHost: here\r\n\r\n")
+        server = HTTPServer({}, Limits(), lambda *_refusal: None)
+        await server.start(listener)
+        answer = await asyncio.to_thread(early.recv, 64)
+        assert answer.startswith(b"HTTP/1.1 404 ")
+        await server.close()
 
 
 @pytest.mark.parametrize(

@@ -33,6 +33,7 @@ from podium.rules.policy import Policy
 from podium.runtime import health, logs
 from podium.runtime import metrics as service_metrics
 from podium.runtime.limits import Limits
+from podium.runtime.listener import LOOPBACK, listen
 from podium.runtime.loglimit import LINES_A_MINUTE, Seldom
 from podium.runtime.server import HTTPServer
 from podium.runtime.signals import Stop, stopping
@@ -92,14 +93,18 @@ class Provided(NamedTuple):
 
 
 class WebhookSettings(NamedTuple):
-    """The settings from the command line; `register` is None if the manifests register the webhook."""
+    """The settings from the command line.
+
+    `probes` is a listening socket; the default is any free port. `register` is None if the manifests register
+    the webhook.
+    """
 
     certificates: Folder | Secret | Provided
     kubeconfig: str | None = None
     context: str | None = None
-    bind: str = "127.0.0.1"
+    bind: str = LOOPBACK
     port: int = 9443
-    metrics_port: int = 9090
+    probes: socket.socket | None = None
     host_names: tuple[str, ...] = ()
     client_ca: Path | None = None
     client_name: str | None = None
@@ -161,8 +166,8 @@ class _WebhookProcess:
     async def start(self) -> Keeper | Watcher:
         """Listen, get a certificate, and log the ports. Raises PodiumError."""
         settings = self._settings
-        await self._probes.start(settings.bind, settings.metrics_port)
-        await self._server.start(settings.bind, settings.port)
+        await self._probes.start(settings.probes or listen(settings.bind, 0))
+        await self._server.start(listen(settings.bind, settings.port))
         keeper = self._new_keeper()
         await keeper.load_pair()
         self._keeper = keeper

@@ -35,6 +35,7 @@ def command(
     label scheduling.podium.dev/gang: auto.
     """
     election.check()
+    probes = process.listen()
     import uvloop  # noqa: PLC0415 - `--help` does not need it
 
     from podium.cli.config.controllerfile import read_rules  # noqa: PLC0415 - as above
@@ -42,6 +43,6 @@ def command(
     from podium.controllers.process import run  # noqa: PLC0415 - as above
     from podium.runtime.manager import ManagerOptions  # noqa: PLC0415 - as above
 
-    options = ManagerOptions(**process._asdict(), **election._asdict())
+    options = ManagerOptions(process.kubeconfig, process.context, probes, **election._asdict())
     rules = Rules() if config is None else read_rules(config)
     uvloop.run(run(options, rules, log.logger()))

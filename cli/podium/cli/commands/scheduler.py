@@ -65,12 +65,13 @@ def command(
     `preemption: observe` or `preemption: off`.
     """
     election.check()
+    probes = process.listen()
     import uvloop  # noqa: PLC0415 - `--help` does not need it
 
     from podium.cli.config.schedulerfile import source  # noqa: PLC0415 - as above
     from podium.runtime.manager import ManagerOptions  # noqa: PLC0415 - as above
     from podium.schedulerplugin.live.process import run  # noqa: PLC0415 - as above
 
-    options = ManagerOptions(**process._asdict(), **election._asdict())
+    options = ManagerOptions(process.kubeconfig, process.context, probes, **election._asdict())
     settings = source(config, evictions_per_minute)
     uvloop.run(run(options, settings, log.logger()))

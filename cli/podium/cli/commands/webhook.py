@@ -110,17 +110,7 @@ def command(
     """
     import uvloop  # noqa: PLC0415 - `--help` does not need it
 
-    from podium.webhooks import registration  # noqa: PLC0415 - as above
-    from podium.webhooks.process import Folder, Provided, Secret, WebhookSettings, run  # noqa: PLC0415 - as above
-
-    sources: list[Folder | Secret | Provided] = []
-    if cert_dir is not None:
-        sources.append(Folder(Path(cert_dir)))
-    if cert_secret is not None:
-        sources.append(Secret(*cert_secret))
-    if provided_cert_dir is not None:
-        sources.append(Provided(Path(provided_cert_dir)))
-    if len(sources) != 1:
+    if sum(each is not None for each in (cert_dir, cert_secret, provided_cert_dir)) != 1:
         raise click.UsageError("Give exactly one of --cert-dir, --cert-secret and --provided-cert-dir.")
     if register_url is not None and register_service is not None:
         raise click.UsageError("--register-url and --register-service exclude each other.")
@@ -135,13 +125,27 @@ def command(
             "--on-failure needs --register-url. Otherwise set it in the manifests: podium manifests "
             "webhooks --on-failure ..."
         )
+    probes = process.listen()
+    from podium.webhooks import registration  # noqa: PLC0415 - as above
+    from podium.webhooks.process import Folder, Provided, Secret, WebhookSettings, run  # noqa: PLC0415 - as above
+
+    sources: list[Folder | Secret | Provided] = []
+    if cert_dir is not None:
+        sources.append(Folder(Path(cert_dir)))
+    if cert_secret is not None:
+        sources.append(Secret(*cert_secret))
+    if provided_cert_dir is not None:
+        sources.append(Provided(Path(provided_cert_dir)))
     endpoint = None
     if register_url is not None or register_service is not None:
         endpoint = registration.Endpoint(url=register_url, service=register_service)
     settings = WebhookSettings(
         certificates=sources[0],
-        **process._asdict(),
+        kubeconfig=process.kubeconfig,
+        context=process.context,
+        bind=process.bind,
         port=port,
+        probes=probes,
         host_names=tuple(host_name),
         client_ca=None if client_ca is None else Path(client_ca),
         client_name=client_name,

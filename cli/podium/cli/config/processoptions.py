@@ -1,5 +1,6 @@
 """The options that all processes share: the cluster, the address of the probes, leader election, logging."""
 
+import socket
 import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -8,6 +9,7 @@ import click
 
 from podium.cli.options import Parsed, gathered
 from podium.rules.names import dns_label, dns_subdomain
+from podium.runtime.listener import listen
 
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger
@@ -26,12 +28,16 @@ OBJECT_NAME = Parsed("NAMESPACE/NAME", _object_name)
 
 
 class ProcessOptions(NamedTuple):
-    """The cluster, and the address of the probes; the fields are those of a process's settings."""
+    """The cluster, and the address of the probes."""
 
     kubeconfig: str | None
     context: str | None
     bind: str
     metrics_port: int
+
+    def listen(self) -> socket.socket:
+        """Open the port of the probes for as long as the command runs. Raises PodiumError."""
+        return click.get_current_context().with_resource(listen(self.bind, self.metrics_port))
 
 
 class ElectionOptions(NamedTuple):

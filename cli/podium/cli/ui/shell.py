@@ -27,6 +27,7 @@ from podium.cli.ui.planning import ACTION, EMPTY, Form, PlanAnswer, entered, pla
 from podium.cli.ui.reading import Clock, ClusterSource, SourceCache
 from podium.errors import PodiumError
 from podium.runtime.limits import Limits
+from podium.runtime.listener import listen
 from podium.runtime.messages import HTTPRequest, HTTPResponse, Route
 from podium.runtime.server import HTTPServer
 from podium.why.model import RunState
@@ -75,7 +76,7 @@ class Site:
         Raises PodiumError.
         """
         server = HTTPServer(self._routes(), LIMITS, lambda _why: None, worded=_failure_page)
-        await server.start(HOST, port)
+        await server.start(listen(HOST, port))
         self._guard = Guard(server.port, **secrets._asdict())
         return server, self._guard
 

@@ -108,15 +108,16 @@ class PartSearch:
         """
         if self.semantics is not Semantics.KEP:
             return self._placed_in_turn(tree)
-        self.left = _ATTEMPTS + 2 * _groups(tree)
-        placed = self._first(tree)
+        placed = self.place_needed(tree)
         more_pods = len(placed) + len(self._before) < len(tree.rows)
         if placed and more_pods and not self._before:
             more = PartSearch(self.placer, self.semantics, self.deadline, placed, self._nominated)
             placed |= more.place_tree(tree)
         return placed
 
-    def _first(self, tree: PlacementTarget) -> dict[int, int]:
+    def place_needed(self, tree: PlacementTarget) -> dict[int, int]:
+        """Place and assume the pods that the parts of a tree need; return node rows, or nothing."""
+        self.left = _ATTEMPTS + 2 * _groups(tree)
         with self.snapshot.trial(), closing(self.children(tree, None)) as options:
             placed = next(options, {})
         if placed:

@@ -29,6 +29,8 @@ from podium.schedulerplugin.settings import Settings
 _DOMAINS = 4
 # The most plans of parts, and the pods that they may look at before no further combination is tried.
 _PLANS, _PODS = 256, 500_000
+# The most pods of a tree that are placed again, all times together, to do without a victim.
+_PODS_PLACED_AGAIN = 2_000
 
 
 class TreePlanner(DomainPlanner):
@@ -117,7 +119,24 @@ class _PartPlans(PartSearch):
             if self.left <= 0 or (self._best is not None and len(self._best[1].victims) < 2):
                 break
             self.left = self._most // 2
-        return None if self._best is None else self._best[1]
+        return None if self._best is None else self._without_each(tree, self._best[1])
+
+    def _without_each(self, tree: PlacementTarget, plan: LeastHarmPlan) -> LeastHarmPlan:
+        """Return a plan without the victims that another placement of the whole tree does not need.
+
+        The most harmful one is tried first.
+        """
+        heaviest = sorted(plan.victims.tolist(), key=lambda lead: -self._weight[lead])
+        for lead in heaviest[: _PODS_PLACED_AGAIN // len(tree.rows)]:
+            fewer = self._units.with_surplus(plan.victims[plan.victims != lead])
+            if lead in fewer:
+                continue
+            with self.snapshot.trial():
+                self._planner.dry_run.remove(fewer)
+                placed = PartSearch(self.placer, Semantics.KEP, self.deadline).place_needed(tree)
+            if placed:
+                plan = LeastHarmPlan(placed, self._ordered[np.isin(self._ordered, fewer)])
+        return plan
 
     def _note(self, placed: dict[int, int]) -> None:
         """Keep the present placement and its victims if they do less harm than all before."""

@@ -190,22 +190,23 @@ class Units(UnitArrays):
         while changed:
             deadline.enforce()
             row = changed.pop()
-            group = self.group_of(row)
+            key = self._groups.group_of.get(row)
+            group = None if key is None else self._view.groups.get(key)
             refreshed.add(row)
-            if group is None:
-                self._compute(row, None, None)
+            if key is None or group is None:
+                self._compute(row, None, None, 0)
             else:
-                rows = self._compute_group(group)
+                rows = self._compute_group(key, group)
                 changed -= rows
                 refreshed |= rows
         self._refreshed = set()
         return frozenset(refreshed)
 
-    def _compute_group(self, group: PodGroup) -> set[int]:
+    def _compute_group(self, key: GroupKey, group: PodGroup) -> set[int]:
         """Compute the units of a group, and of the groups that are evicted with it; return their pods."""
         whole = self._whole(group)
         if not isinstance(whole, CompositeGroup):
-            rows = self._groups.rows[key_of(group)]
+            rows = self._groups.rows[key]
             self._compute_members(group, rows, whole)
         else:
             rows = set()
@@ -219,9 +220,14 @@ class Units(UnitArrays):
 
     def _compute_members(self, group: PodGroup, rows: set[int], whole: Child | None) -> None:
         """Compute the attributes of the pods of a group, each as a unit of its own."""
-        priority = self._group_priority(group)
+        shared = whole is not None or self.rule.member_priority
+        priority = self._group_priority(group) if shared else None
+        if isinstance(whole, CompositeGroup):
+            rank = _COMPOSITE_RANK
+        else:
+            rank = int(whole is not None or self.rule.member_rank)
         for row in rows:
-            self._compute(row, group, priority, whole)
+            self._compute(row, group, priority, rank)
 
     def _unite(self, group: Child, rows: set[int]) -> None:
         """Make the running pods of a group, or of a tree, one unit."""
@@ -263,10 +269,11 @@ class Units(UnitArrays):
         by_start = members[np.argsort(self.start[members], kind="stable")]
         return by_start[max(group.min_count - kept, 1) :]
 
-    def _compute(
-        self, row: int, group: PodGroup | None, priority: int | None, whole: Child | None = None
-    ) -> None:
-        """Compute the attributes of a pod as a unit of its own; those of a `whole` are united later."""
+    def _compute(self, row: int, group: PodGroup | None, priority: int | None, rank: int) -> None:
+        """Compute the attributes of a pod as a unit of its own; a whole group's are united later.
+
+        `priority` is that of its group, None if its own counts.
+        """
         snapshot, rule = self.snapshot, self.rule
         self._members.pop(row, None)
         self._surplus.pop(row, None)
@@ -284,10 +291,9 @@ class Units(UnitArrays):
         if at < 0 or (leaving and rule.protects):
             return
         self.node[row] = at
-        own = priority is None or not (whole or rule.member_priority)
         self.lead[row] = row
-        self.priority[row] = (pod.spec.priority if own else priority) or 0
-        self.rank[row] = _rank(rule, group, whole)
+        self.priority[row] = (pod.spec.priority if priority is None else priority) or 0
+        self.rank[row] = rank
         self.size[row] = 1
         self.start[row] = snapshot.start.item(row)
         saved = checkpoint(pod.metadata)
@@ -326,7 +332,7 @@ class Units(UnitArrays):
         return preemption_priority_of(root, lowest, settings, self._view.classes)
 
     def _root(self, group: Child) -> Child:
-        return root_of(self._view, group, self._settings.semantics)
+        return root_of(self._view, group, self._settings.semantics) if group.composite else group
 
     def _whole(self, group: PodGroup) -> Child | None:
         return whole_of(self._view, group, self._settings.semantics) if self.rule.grouped else None
@@ -348,13 +354,6 @@ class Units(UnitArrays):
         whole = self.whole_of(lead)
         uid = whole.metadata.uid if whole is not None else self.snapshot.uids[lead]
         return uid or "", namespace, name
-
-
-def _rank(rule: UnitRule, group: PodGroup | None, whole: Child | None) -> int:
-    """Return the rank of a member of a group, which is evicted with `whole`; 0 for a pod in none."""
-    if isinstance(whole, CompositeGroup):
-        return _COMPOSITE_RANK
-    return int(group is not None and (whole is not None or rule.member_rank))
 
 
 def _sortable(uid: str) -> int:
