@@ -26,6 +26,7 @@ from podium.rules.context import Profile
 from podium.rules.policy import Policy, RuleLevel
 from podium.runtime import logs
 from podium.runtime.limits import Limits
+from podium.runtime.listener import LOOPBACK, listen
 from podium.runtime.messages import HTTPRequest, HTTPResponse, Route
 from podium.runtime.metrics import new_registry
 from podium.runtime.server import HTTPServer
@@ -86,7 +87,7 @@ async def serve_ours(answer: Callable[[HTTPRequest], HTTPResponse], context: ssl
     """Serve as `podium webhook` does; return the port."""
     routes = {"/mutate": Route("POST", answer, "application/json", _BODY_LIMIT)}
     server = HTTPServer(routes, Limits(), lambda _why: None, context=context)
-    await server.start("127.0.0.1", 0)
+    await server.start(listen(LOOPBACK, 0))
     return server.port
 
 
