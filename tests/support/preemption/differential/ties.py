@@ -99,22 +99,17 @@ def _domains(preemptor: str, objects: Sequence[Object], taken: Mapping[str, str]
 
     `taken` are the nodes of its pods in the order in which they are placed.
     """
-    groups = {each["metadata"]["name"]: each["spec"] for each in objects if each["kind"] in _GROUPS}
+    groups = _groups(objects)
     leaf_of = {
         each["metadata"]["name"]: each["spec"]["schedulingGroup"]["podGroupName"]
         for each in objects
         if each["kind"] == "Pod" and "schedulingGroup" in each["spec"]
     }
-
-    def path(name: str) -> list[str]:
-        above = groups[name].get("parentCompositePodGroupName")
-        return [name, *(path(above) if above in groups else ())]
-
     found = []
-    for name, spec in groups.items():
-        for each in spec.get("schedulingConstraints", {}).get("topology", ()):
-            if preemptor in path(name):
-                below = [node for pod, node in taken.items() if name in path(leaf_of[pod])]
+    for name, group in groups.items():
+        for each in group["spec"].get("schedulingConstraints", {}).get("topology", ()):
+            if preemptor in _path(groups, name):
+                below = [node for pod, node in taken.items() if name in _path(groups, leaf_of[pod])]
                 found.append(_domains_of(name, each["key"], objects, below))
     return found
 
@@ -153,19 +148,27 @@ def _orders(recorded: Recorded, objects: Sequence[Object]) -> list[tuple[str, ..
 
 def _in_tree(objects: Sequence[Object], pending: Sequence[Object]) -> list[str]:
     """Return pods in the order in which kube-scheduler places them: the oldest children first."""
-    groups = {
-        each["metadata"]["name"]: each for each in objects if "schedulingPolicy" in each.get("spec", {})
-    }
+    groups = _groups(objects)
 
     def place(name: str) -> list[tuple[str, str]]:
-        found: list[tuple[str, str]] = []
-        while name in groups:
-            found.insert(0, (groups[name]["metadata"]["creationTimestamp"], name))
-            name = groups[name]["spec"].get("parentCompositePodGroupName", "")
-        return found
+        return [(groups[each]["metadata"]["creationTimestamp"], each) for each in _path(groups, name)]
 
     ordered = sorted(pending, key=lambda pod: place(pod["spec"]["schedulingGroup"]["podGroupName"]))
     return [pod["metadata"]["name"] for pod in ordered]
+
+
+def _groups(objects: Sequence[Object]) -> dict[str, Object]:
+    """Return the groups of a case, of both kinds, by name."""
+    return {each["metadata"]["name"]: each for each in objects if each["kind"] in _GROUPS}
+
+
+def _path(groups: Mapping[str, Object], name: str) -> list[str]:
+    """Return the names of the groups from the root down to a group."""
+    found: list[str] = []
+    while name in groups:
+        found.insert(0, name)
+        name = groups[name]["spec"].get("parentCompositePodGroupName", "")
+    return found
 
 
 def _first(taken: Sequence[str], nodes: Sequence[str]) -> list[str]:
