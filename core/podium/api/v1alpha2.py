@@ -40,7 +40,7 @@ class SchedulingConstraints(msgspec.Struct, gc=False):
     topology: list[TopologyConstraint] | None = None
 
 
-class ResourceClaim(msgspec.Struct, gc=False):
+class GroupClaim(msgspec.Struct, gc=False):
     """Behind DRAWorkloadResourceClaims."""
 
     name: str | None = None
@@ -62,7 +62,7 @@ class PodGroupTemplateV1Alpha2(msgspec.Struct, gc=False):
     name: str | None = None
     schedulingPolicy: SchedulingPolicy | None = None
     schedulingConstraints: SchedulingConstraints | None = None
-    resourceClaims: list[ResourceClaim] | None = None
+    resourceClaims: list[GroupClaim] | None = None
     disruptionMode: str | None = None
     priorityClassName: str | None = None
     priority: Int32 | None = None
@@ -103,13 +103,13 @@ class PodGroupSpecV1Alpha2(msgspec.Struct, gc=False):
     podGroupTemplateRef: PodGroupTemplateRef | None = None
     schedulingPolicy: SchedulingPolicy | None = None
     schedulingConstraints: SchedulingConstraints | None = None
-    resourceClaims: list[ResourceClaim] | None = None
+    resourceClaims: list[GroupClaim] | None = None
     disruptionMode: str | None = None
     priorityClassName: str | None = None
     priority: Int32 | None = None
 
 
-class ResourceClaimStatus(msgspec.Struct, gc=False):
+class GroupClaimStatus(msgspec.Struct, gc=False):
     """The claim that was created for a claim of the spec."""
 
     name: str | None = None
@@ -120,7 +120,7 @@ class PodGroupStatus(msgspec.Struct, gc=False):
     """status of a PodGroup; the same in every version."""
 
     conditions: list[Condition] | None = None
-    resourceClaimStatuses: list[ResourceClaimStatus] | None = None
+    resourceClaimStatuses: list[GroupClaimStatus] | None = None
 
 
 class PodGroupV1Alpha2(msgspec.Struct, gc=False):
@@ -171,7 +171,7 @@ def topology_key(constraints: SchedulingConstraints | None) -> str:
     return (first.key if first is not None else None) or ""
 
 
-def demands(claims: list[ResourceClaim] | None) -> tuple[str, ...]:
+def demands(claims: list[GroupClaim] | None) -> tuple[str, ...]:
     """Return a group's requirements that Podium cannot judge; for every version."""
     return ("resource claims",) if claims else ()
 

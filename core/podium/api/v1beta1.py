@@ -9,8 +9,8 @@ from podium.api.groups import CompositeGroup, DisruptionMode, PodGroup, Template
 from podium.api.meta import Condition, Int32, ObjectMeta
 from podium.api.v1alpha2 import (
     ControllerRef,
+    GroupClaim,
     PodGroupStatus,
-    ResourceClaim,
     SchedulingConstraints,
     SchedulingPolicy,
     demands,
@@ -47,7 +47,7 @@ class PodGroupTemplateV1Beta1(msgspec.Struct, gc=False):
     name: str | None = None
     schedulingPolicy: SchedulingPolicy | None = None
     schedulingConstraints: SchedulingConstraints | None = None
-    resourceClaims: list[ResourceClaim] | None = None
+    resourceClaims: list[GroupClaim] | None = None
     disruptionMode: DisruptionModeUnion | None = None
     priorityClassName: str | None = None
     priority: Int32 | None = None
@@ -112,7 +112,7 @@ class PodGroupSpecV1Beta1(msgspec.Struct, gc=False):
     workloadRef: WorkloadRef | None = None
     schedulingPolicy: SchedulingPolicy | None = None
     schedulingConstraints: SchedulingConstraints | None = None
-    resourceClaims: list[ResourceClaim] | None = None
+    resourceClaims: list[GroupClaim] | None = None
     disruptionMode: DisruptionModeUnion | None = None
     priorityClassName: str | None = None
     priority: Int32 | None = None
