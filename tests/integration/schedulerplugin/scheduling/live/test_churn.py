@@ -329,6 +329,8 @@ class Judge:
         self._churn = churn
         # Evicted pods, whose answer may have been lost and whose delete was repeated.
         self.evicted: set[str] = set()
+        # The members that came to their nodes before the last check: a label may have changed since.
+        self._settled: set[str] = set()
 
     def problems(self) -> list[str]:
         """Return the violations since the last check."""
@@ -345,9 +347,13 @@ class Judge:
         return found
 
     def _astray(self) -> list[str]:
-        """Return the members that came to another rack than all others of their group that ran."""
+        """Return the members that came to another rack than all others of their group that ran.
+
+        A member that ended since the last check may have decided the rack of one that came later.
+        """
         found = []
         there: dict[str, dict[str, str]] = {}
+        been: dict[str, set[str]] = {}
         for each in sorted(self._world.ledger.pods.seen, key=lambda seen: seen.version):
             group, pod = group_of(each.object) or "", each.object
             if group not in self._churn.gangs or not self._churn.gangs[group].required:
@@ -358,12 +364,15 @@ class Judge:
             if not node or ended or pod["status"].get("phase") in ("Succeeded", "Failed"):
                 members.pop(each.uid, None)
             elif each.uid not in members:
-                members[each.uid] = node
-                racks = self._churn.racks(node)
-                if others and not any(racks & self._churn.racks(at) for at in others.values()):
+                racks, is_new = self._churn.racks(node), each.uid not in self._settled
+                past = been.setdefault(group, set())
+                if is_new and others and not any(racks & self._churn.racks(at) for at in past):
                     found.append(
                         f"{pod['metadata']['name']} came to {node} in {racks}, others run on {others}"
                     )
+                members[each.uid] = node
+                past.add(node)
+        self._settled = {uid for members in there.values() for uid in members}
         return found
 
     def partial(self) -> list[str]:
