@@ -34,7 +34,7 @@ from podium.api.priority import SYSTEM_CLASSES, UNKNOWN_TOLERATION, PreemptionTo
 from podium.api.reads import Kind
 from podium.api.schedulable import Schedulable
 from podium.api.times import seconds
-from podium.cluster.reader import Child, ClusterReader, group_of
+from podium.cluster.reader import Child, ClusterReader
 from podium.groups.trees import flaw
 from podium.rules.audit.classes import CLASS_MISSING, class_ref
 from podium.rules.audit.commands import create_class
@@ -223,12 +223,14 @@ def unknown_tree(group: PodGroup | None, settings: Settings, view: ClusterReader
     return flaw(view, group)
 
 
-def protected(pod: Schedulable, settings: Settings, view: ClusterReader) -> str | None:
-    """Return why a pod is never a victim; None if it may be one."""
+def protected(
+    pod: Schedulable, group: PodGroup | None, settings: Settings, view: ClusterReader
+) -> str | None:
+    """Return why a pod of a group, or of none, is never a victim; None if it may be one."""
     scheduler = pod.scheduler
     if settings.evict_only not in (None, scheduler):
         return f"it belongs to {scheduler}, and only pods of {settings.evict_only} are evicted"
-    unknown = unknown_tree(group_of(view, pod), settings, view)
+    unknown = unknown_tree(group, settings, view)
     if unknown:
         return f"its group belongs to an unknown tree: {unknown}"
     if settings.semantics is not Semantics.KEP and not settings.spares_system:

@@ -165,7 +165,7 @@ class Units(UnitArrays):
         core = self.core.item(lead)
         rows, _ = self.evicted_with(np.array([lead if core == NO_UNIT else core], np.intp))
         for row in rows.tolist():
-            why = self._why_protected(row)
+            why = self._why_protected(row, self.group_of(row))
             if why:
                 metadata = self.snapshot.pod_at(row).metadata
                 name = namer("Pod", metadata.namespace or "", metadata.name or "")
@@ -303,16 +303,16 @@ class Units(UnitArrays):
         self.uid_order[row] = _sortable(pod.metadata.uid or "")
         name = self._class_name(row, group)
         self._class_of[row] = self._class_ids.setdefault(name, len(self._class_ids))
-        self.protected[row] = bool(self._why_protected(row))
+        self.protected[row] = bool(self._why_protected(row, group))
         self.in_unknown_tree[row] = bool(unknown_tree(group, self._settings, self._view))
         if rule.protects:
             tolerates = self.exemption_of(name)
             self.exempt_below[row] = NEVER_EXEMPT if tolerates is None else tolerates.minimum
             self.exempt_until[row] = 0 if tolerates is None else tolerates.until(scheduled_at(pod))
 
-    def _why_protected(self, row: int) -> str:
+    def _why_protected(self, row: int, group: PodGroup | None) -> str:
         """Return why a pod may not be evicted, empty if it may."""
-        why = protected(self.snapshot.pod_at(row), self._settings, self._view)
+        why = protected(self.snapshot.pod_at(row), group, self._settings, self._view)
         if why is None and self.snapshot.home.item(row) != self.snapshot.node.item(row):
             # A bind takes moments, so it protects the whole group. Otherwise this member would arrive after
             # the others are gone.

@@ -422,7 +422,7 @@ def survived_priority(engine: LiveEngine, pod: Schedulable, row: int | None = No
     strict = settings.budgets is Budgets.STRICT
     if strict and row is not None and group is None:
         strict = bool(engine.budgets.charged(np.array((row,), np.intp)).any())
-    if strict or protected(pod, settings, view) is not None:
+    if strict or protected(pod, member_of, settings, view) is not None:
         return None
     granted = exemption(view.classes.get(class_name), class_name)
     own = pod.spec.priority or 0

@@ -40,15 +40,15 @@ NOTHING = ClusterState(native_served=False)
     ],
 )
 def test_pods_that_are_protected(victim: Schedulable, settings: Settings, why: str | None) -> None:
-    assert protected(victim, settings, NOTHING) == why
+    assert protected(victim, None, settings, NOTHING) == why
 
 
 @pytest.mark.parametrize("semantics", [Semantics.V1_36, Semantics.V1_37, Semantics.PODS])
 def test_kube_scheduler_evicts_from_kube_system(semantics: Semantics) -> None:
     """`whatif` reports what a release does; `evictOnly` still holds."""
     victim = pod(namespace="kube-system")
-    assert protected(victim, Settings(semantics=semantics), NOTHING) is None
-    assert protected(victim, OURS._replace(semantics=semantics), NOTHING) is not None
+    assert protected(victim, None, Settings(semantics=semantics), NOTHING) is None
+    assert protected(victim, None, OURS._replace(semantics=semantics), NOTHING) is not None
 
 
 def test_a_class_that_does_not_exist_is_named() -> None:
