@@ -1,14 +1,21 @@
 """Reads of pods with their claims, for commands that check claims but place no pod.
 
-Decoding these fields costs little beside the rest of a pod. Of claims and volumes there is one read, which
-scheduling uses too.
+Claims are for volumes, or for devices (resource claims). Decoding these fields costs little beside the rest
+of a pod. Of claims, volumes and devices there is one read, which scheduling uses too.
 """
 
 from typing import NamedTuple
 
 import msgspec
 
-from podium.api.core import Pod, PodSpec
+from podium.api.core import EntryStatus, Pod, PodSpec, PodStatus, ResourceClaimEntry
+from podium.api.devices import (
+    DEVICE_API,
+    DeviceClass,
+    ResourceClaim,
+    ResourceClaimTemplate,
+    ResourceSlice,
+)
 from podium.api.reads import READS, Kind, Read, Reads, same
 from podium.api.storage import PersistentVolume, PersistentVolumeClaim
 
@@ -32,15 +39,39 @@ class ClaimVolume(msgspec.Struct, gc=False):
 
 
 class ClaimingSpec(PodSpec, gc=False):
-    """spec of a pod, with its volumes."""
+    """spec of a pod, with its volumes and its resource claims."""
 
     volumes: list[ClaimVolume] | None = None
+    resourceClaims: list[ResourceClaimEntry] | None = None
+
+
+class ExtendedResourceRequest(msgspec.Struct, gc=False):
+    """The request of a claim that gives a container an extended resource."""
+
+    containerName: str = ""
+    resourceName: str = ""
+    requestName: str = ""
+
+
+class ExtendedResourceStatus(msgspec.Struct, gc=False):
+    """The claim that a scheduler created for the extended resources of a pod."""
+
+    requestMappings: list[ExtendedResourceRequest] | None = None
+    resourceClaimName: str = ""
+
+
+class ClaimingStatus(PodStatus, gc=False):
+    """status of a pod, with the claims that were created for it."""
+
+    resourceClaimStatuses: list[EntryStatus] | None = None
+    extendedResourceClaimStatus: ExtendedResourceStatus | None = None
 
 
 class ClaimingPod(Pod):
     """A pod as a member of a group, with its claims."""
 
     spec: ClaimingSpec = msgspec.field(default_factory=ClaimingSpec)
+    status: ClaimingStatus | None = None
 
 
 class PodClaim(NamedTuple):
@@ -68,5 +99,18 @@ CLAIM_READS: Reads = {
     ("v1", "PersistentVolumeClaim"): Read(Kind.CLAIM, PersistentVolumeClaim, "persistentvolumeclaims", same),
     ("v1", "PersistentVolume"): Read(Kind.VOLUME, PersistentVolume, "persistentvolumes", same),
 }
+DEVICE_READS: Reads = {
+    (DEVICE_API, "ResourceClaim"): Read(Kind.RESOURCE_CLAIM, ResourceClaim, "resourceclaims", same),
+    (DEVICE_API, "ResourceClaimTemplate"): Read(
+        Kind.CLAIM_TEMPLATE, ResourceClaimTemplate, "resourceclaimtemplates", same
+    ),
+    (DEVICE_API, "DeviceClass"): Read(Kind.DEVICE_CLASS, DeviceClass, "deviceclasses", same),
+    (DEVICE_API, "ResourceSlice"): Read(Kind.RESOURCE_SLICE, ResourceSlice, "resourceslices", same),
+}
 # The reads of an audit: a gang's claims decide where it can run.
-AUDIT_READS: Reads = {**READS, ("v1", "Pod"): Read(Kind.POD, ClaimingPod, "pods", same), **CLAIM_READS}
+AUDIT_READS: Reads = {
+    **READS,
+    ("v1", "Pod"): Read(Kind.POD, ClaimingPod, "pods", same),
+    **CLAIM_READS,
+    **DEVICE_READS,
+}

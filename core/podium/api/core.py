@@ -54,6 +54,21 @@ class SchedulingGate(msgspec.Struct, gc=False):
     name: str | None = None
 
 
+class ResourceClaimEntry(msgspec.Struct, gc=False):
+    """An entry of spec.resourceClaims of a pod or a group: a claim by its name, or by its template."""
+
+    name: str | None = None
+    resourceClaimName: str | None = None
+    resourceClaimTemplateName: str | None = None
+
+
+class EntryStatus(msgspec.Struct, gc=False):
+    """The claim that was created for an entry with a template; without a name, no claim is needed."""
+
+    name: str | None = None
+    resourceClaimName: str | None = None
+
+
 class PodSpec(msgspec.Struct, gc=False):
     """spec of a pod, or of a pod template."""
 

@@ -1,11 +1,13 @@
 """Reads of devices: slices of the devices that drivers offer, their classes, and the claims for them.
 
 They have the fields that the DynamicResources plugin of kube-scheduler and its allocator read or write, as
-the API server stores them (resource.k8s.io/v1, Kubernetes 1.36 and 1.37), and no constraints. An opaque
-configuration is copied through as raw JSON.
+the API server stores them (resource.k8s.io/v1, Kubernetes 1.36 and 1.37), and no constraints. The parameters
+of an opaque configuration are copied through as JSON values.
 
 Source: k8s.io/api/resource/v1.
 """
+
+from typing import Any
 
 import msgspec
 
@@ -171,7 +173,7 @@ class OpaqueConfiguration(msgspec.Struct, gc=False):
     """Parameters for one driver; the content is the driver's own."""
 
     driver: str = ""
-    parameters: msgspec.Raw = msgspec.field(default_factory=lambda: msgspec.Raw(b"null"))
+    parameters: Any = None
 
 
 class ClassConfiguration(msgspec.Struct, gc=False, omit_defaults=True):

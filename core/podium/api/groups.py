@@ -8,6 +8,7 @@ from enum import StrEnum
 
 import msgspec
 
+from podium.api.core import EntryStatus, ResourceClaimEntry
 from podium.api.findings import ObjectRef, group_of
 from podium.api.meta import Condition, ObjectMeta
 
@@ -104,7 +105,8 @@ class PodGroup(msgspec.Struct, frozen=True, gc=False):
 
     `topology` is the label of the nodes among whose values its pods share one, empty without a constraint.
     `demands` names its further requirements on a scheduler: `resource claims` and so on. `composite` is the
-    name of the CompositePodGroup that it belongs to, empty for none.
+    name of the CompositePodGroup that it belongs to, empty for none. `claims` are the resource claims that
+    its pods may share, and `created` those that were created from templates, by the names of `claims`.
     """
 
     ref: ObjectRef
@@ -119,6 +121,8 @@ class PodGroup(msgspec.Struct, frozen=True, gc=False):
     topology: str = ""
     demands: tuple[str, ...] = ()
     composite: str = ""
+    claims: tuple[ResourceClaimEntry, ...] = ()
+    created: tuple[EntryStatus, ...] = ()
 
     @property
     def least(self) -> int:

@@ -30,6 +30,10 @@ class Kind(StrEnum):
     CSI_DRIVER = "CSIDriver"
     STORAGE_CAPACITY = "CSIStorageCapacity"
     ATTACHMENT = "VolumeAttachment"
+    RESOURCE_CLAIM = "ResourceClaim"
+    CLAIM_TEMPLATE = "ResourceClaimTemplate"
+    DEVICE_CLASS = "DeviceClass"
+    RESOURCE_SLICE = "ResourceSlice"
     PREEMPTION_RECORD = "PreemptionRecord"
     EVENT = "Event"
 

@@ -7,8 +7,16 @@ order or a message reads, as the API server stores them (core/v1), and no constr
 
 import msgspec
 
-from podium.api.claims import CLAIM_READS, ClaimingPod, ClaimingSpec, ClaimVolume, Present
-from podium.api.core import Container, Node, NodeSpec, NodeStatus, PodStatus
+from podium.api.claims import (
+    CLAIM_READS,
+    DEVICE_READS,
+    ClaimingPod,
+    ClaimingSpec,
+    ClaimingStatus,
+    ClaimVolume,
+    Present,
+)
+from podium.api.core import Container, Node, NodeSpec, NodeStatus
 from podium.api.meta import Int32, Int64, LabelSelector
 from podium.api.nodeselector import NodeSelector, NodeSelectorTerm
 from podium.api.reads import FOLLOWED, Kind, Read, Reads, same
@@ -164,7 +172,6 @@ class SchedulableSpec(ClaimingSpec, gc=False):
     tolerations: list[Toleration] | None = None
     topologySpreadConstraints: list[TopologySpreadConstraint] | None = None
     volumes: list[Volume] | None = None  # type: ignore[assignment]
-    resourceClaims: list[Present] | None = None
     hostNetwork: bool | None = None
     hostUsers: bool | None = None
     ephemeralContainers: list[EphemeralContainer] | None = None
@@ -175,7 +182,7 @@ class SchedulableSpec(ClaimingSpec, gc=False):
 EVICTED = "Evicted"
 
 
-class SchedulableStatus(PodStatus, gc=False):
+class SchedulableStatus(ClaimingStatus, gc=False):
     """status of a pod, with the fields that order victims."""
 
     # The reason of a rejection by the kubelet (OutOfcpu and so on) or of an eviction, and its message.
@@ -235,4 +242,5 @@ SCHEDULING_READS: Reads = {
     ("storage.k8s.io/v1", "VolumeAttachment"): Read(
         Kind.ATTACHMENT, VolumeAttachment, "volumeattachments", same
     ),
+    **DEVICE_READS,
 }

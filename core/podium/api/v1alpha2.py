@@ -6,6 +6,7 @@ are listed, so that fields which a server would prune as unknown can be reported
 
 import msgspec
 
+from podium.api.core import EntryStatus, ResourceClaimEntry
 from podium.api.findings import ObjectRef
 from podium.api.groups import DisruptionMode, PodGroup, Template, TemplateRef, Workload
 from podium.api.meta import Condition, Int32, ObjectMeta
@@ -40,14 +41,6 @@ class SchedulingConstraints(msgspec.Struct, gc=False):
     topology: list[TopologyConstraint] | None = None
 
 
-class GroupClaim(msgspec.Struct, gc=False):
-    """Behind DRAWorkloadResourceClaims."""
-
-    name: str | None = None
-    resourceClaimName: str | None = None
-    resourceClaimTemplateName: str | None = None
-
-
 class ControllerRef(msgspec.Struct, gc=False):
     """The object that a Workload describes."""
 
@@ -62,7 +55,8 @@ class PodGroupTemplateV1Alpha2(msgspec.Struct, gc=False):
     name: str | None = None
     schedulingPolicy: SchedulingPolicy | None = None
     schedulingConstraints: SchedulingConstraints | None = None
-    resourceClaims: list[GroupClaim] | None = None
+    # Behind DRAWorkloadResourceClaims.
+    resourceClaims: list[ResourceClaimEntry] | None = None
     disruptionMode: str | None = None
     priorityClassName: str | None = None
     priority: Int32 | None = None
@@ -103,24 +97,18 @@ class PodGroupSpecV1Alpha2(msgspec.Struct, gc=False):
     podGroupTemplateRef: PodGroupTemplateRef | None = None
     schedulingPolicy: SchedulingPolicy | None = None
     schedulingConstraints: SchedulingConstraints | None = None
-    resourceClaims: list[GroupClaim] | None = None
+    # Behind DRAWorkloadResourceClaims.
+    resourceClaims: list[ResourceClaimEntry] | None = None
     disruptionMode: str | None = None
     priorityClassName: str | None = None
     priority: Int32 | None = None
-
-
-class GroupClaimStatus(msgspec.Struct, gc=False):
-    """The claim that was created for a claim of the spec."""
-
-    name: str | None = None
-    resourceClaimName: str | None = None
 
 
 class PodGroupStatus(msgspec.Struct, gc=False):
     """status of a PodGroup; the same in every version."""
 
     conditions: list[Condition] | None = None
-    resourceClaimStatuses: list[GroupClaimStatus] | None = None
+    resourceClaimStatuses: list[EntryStatus] | None = None
 
 
 class PodGroupV1Alpha2(msgspec.Struct, gc=False):
@@ -162,6 +150,8 @@ def neutral_group(group: PodGroupV1Alpha2) -> PodGroup:
         conditions=tuple((group.status.conditions if group.status is not None else None) or ()),
         topology=topology_key(spec.schedulingConstraints),
         demands=demands(spec.resourceClaims),
+        claims=tuple(spec.resourceClaims or ()),
+        created=tuple((group.status.resourceClaimStatuses if group.status is not None else None) or ()),
     )
 
 
@@ -171,7 +161,7 @@ def topology_key(constraints: SchedulingConstraints | None) -> str:
     return (first.key if first is not None else None) or ""
 
 
-def demands(claims: list[GroupClaim] | None) -> tuple[str, ...]:
+def demands(claims: list[ResourceClaimEntry] | None) -> tuple[str, ...]:
     """Return a group's requirements that Podium cannot judge; for every version."""
     return ("resource claims",) if claims else ()
 

@@ -5,11 +5,11 @@ Its distinctive fields are the union disruptionMode (`{single: {}}` or `{all: {}
 
 import msgspec
 
+from podium.api.core import ResourceClaimEntry
 from podium.api.groups import CompositeGroup, DisruptionMode, PodGroup, Template, TemplateRef, Workload
 from podium.api.meta import Condition, Int32, ObjectMeta
 from podium.api.v1alpha2 import (
     ControllerRef,
-    GroupClaim,
     PodGroupStatus,
     SchedulingConstraints,
     SchedulingPolicy,
@@ -47,7 +47,7 @@ class PodGroupTemplateV1Beta1(msgspec.Struct, gc=False):
     name: str | None = None
     schedulingPolicy: SchedulingPolicy | None = None
     schedulingConstraints: SchedulingConstraints | None = None
-    resourceClaims: list[GroupClaim] | None = None
+    resourceClaims: list[ResourceClaimEntry] | None = None
     disruptionMode: DisruptionModeUnion | None = None
     priorityClassName: str | None = None
     priority: Int32 | None = None
@@ -112,7 +112,7 @@ class PodGroupSpecV1Beta1(msgspec.Struct, gc=False):
     workloadRef: WorkloadRef | None = None
     schedulingPolicy: SchedulingPolicy | None = None
     schedulingConstraints: SchedulingConstraints | None = None
-    resourceClaims: list[GroupClaim] | None = None
+    resourceClaims: list[ResourceClaimEntry] | None = None
     disruptionMode: DisruptionModeUnion | None = None
     priorityClassName: str | None = None
     priority: Int32 | None = None
@@ -175,6 +175,8 @@ def neutral_group(group: PodGroupV1Beta1) -> PodGroup:
         conditions=tuple((group.status.conditions if group.status is not None else None) or ()),
         topology=topology_key(spec.schedulingConstraints),
         demands=demands(spec.resourceClaims),
+        claims=tuple(spec.resourceClaims or ()),
+        created=tuple((group.status.resourceClaimStatuses if group.status is not None else None) or ()),
         composite=spec.parentCompositePodGroupName or "",
     )
 

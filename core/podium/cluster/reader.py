@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Protocol
 
 from podium.api.core import Namespace, Node, Pod, PodDisruptionBudget, PriorityClass
+from podium.api.devices import DeviceClass, ResourceClaim, ResourceClaimTemplate, ResourceSlice
 from podium.api.findings import ObjectRef
 from podium.api.foreign import KueueWorkload, PodOwner
 from podium.api.groups import CompositeGroup, PodGroup, Workload
@@ -101,6 +102,22 @@ class ClusterReader(Protocol):
     @property
     def attachments(self) -> Mapping[str, VolumeAttachment]:
         """Return VolumeAttachments by name; read for scheduling only."""
+
+    @property
+    def resource_claims(self) -> Mapping[Name, ResourceClaim]:
+        """Return ResourceClaims by namespace and name; read for audits and scheduling."""
+
+    @property
+    def claim_templates(self) -> Mapping[Name, ResourceClaimTemplate]:
+        """Return ResourceClaimTemplates by namespace and name; read for audits and plans only."""
+
+    @property
+    def device_classes(self) -> Mapping[str, DeviceClass]:
+        """Return DeviceClasses by name; read for audits and scheduling."""
+
+    @property
+    def resource_slices(self) -> Mapping[str, ResourceSlice]:
+        """Return ResourceSlices by name; read for audits and scheduling."""
 
     @property
     def kueue_workloads(self) -> Mapping[Name, KueueWorkload]:

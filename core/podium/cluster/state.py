@@ -11,6 +11,7 @@ from collections.abc import Callable, Hashable, Mapping
 from typing import Any
 
 from podium.api.core import Namespace, Node, Pod, PodDisruptionBudget, PriorityClass
+from podium.api.devices import DeviceClass, ResourceClaim, ResourceClaimTemplate, ResourceSlice
 from podium.api.findings import ObjectRef
 from podium.api.foreign import KueueWorkload, PodOwner
 from podium.api.groups import NATIVE_GROUP, CompositeGroup, PodGroup, Workload
@@ -29,7 +30,8 @@ from podium.cluster.reader import Child, Name
 Core = Pod | Node | Namespace | PriorityClass | PodDisruptionBudget
 CSI = CSINode | CSIDriver | CSIStorageCapacity
 Storage = PersistentVolumeClaim | PersistentVolume | StorageClass | CSI | VolumeAttachment
-Readable = Core | Storage | PodGroup | CompositeGroup | Workload | KueueWorkload | PodOwner
+Devices = ResourceClaim | ResourceClaimTemplate | DeviceClass | ResourceSlice
+Readable = Core | Storage | Devices | PodGroup | CompositeGroup | Workload | KueueWorkload | PodOwner
 Observer = Callable[[Readable | None, Readable | None], None]
 # Receives the exception of an observer, and the object of the change.
 Failed = Callable[[Exception, Readable], None]
@@ -68,6 +70,10 @@ class ClusterState:
         self.csi_drivers: dict[str, CSIDriver] = {}
         self.storage_capacities: dict[Name, CSIStorageCapacity] = {}
         self.attachments: dict[str, VolumeAttachment] = {}
+        self.resource_claims: dict[Name, ResourceClaim] = {}
+        self.claim_templates: dict[Name, ResourceClaimTemplate] = {}
+        self.device_classes: dict[str, DeviceClass] = {}
+        self.resource_slices: dict[str, ResourceSlice] = {}
         self.kueue_workloads: dict[Name, KueueWorkload] = {}
         self.owners: dict[ObjectRef, PodOwner] = {}
         self._members: dict[GroupKey, dict[str, Pod]] = {}
@@ -132,7 +138,8 @@ class ClusterState:
             *(self.classes, self.nodes, self.namespaces, self.groups, self.workloads, self.pods),
             *(self.composites, self.budgets, self.claims, self.volumes, self.kueue_workloads, self.owners),
             *(self.storage_classes, self.csi_nodes, self.csi_drivers, self.storage_capacities),
-            self.attachments,
+            *(self.attachments, self.resource_claims, self.claim_templates),
+            *(self.device_classes, self.resource_slices),
         )
         for index in indices:
             for each in index.values():
@@ -193,6 +200,14 @@ class ClusterState:
                 return self.storage_capacities, name
             case VolumeAttachment():
                 return self.attachments, name[1]
+            case ResourceClaim():
+                return self.resource_claims, name
+            case ResourceClaimTemplate():
+                return self.claim_templates, name
+            case DeviceClass():
+                return self.device_classes, name[1]
+            case ResourceSlice():
+                return self.resource_slices, name[1]
             case KueueWorkload():
                 return self.kueue_workloads, name
             case PodOwner():

@@ -36,11 +36,13 @@ NOT_SERVED = "not served by this cluster"
 
 NOT_FOR_SCHEDULING = "the dump lacks the scheduling fields. Dump the cluster again with this version"
 NOT_FOR_VOLUMES = "the dump lacks the storage fields. Dump the cluster again with this version"
+NOT_FOR_DEVICES = "the dump lacks devices and their claims. Dump the cluster again with this version"
 
 CLUSTER_SCOPED = frozenset(
     (
         *(Kind.NODE, Kind.PRIORITY_CLASS, Kind.NAMESPACE, Kind.VOLUME),
         *(Kind.STORAGE_CLASS, Kind.CSI_NODE, Kind.CSI_DRIVER, Kind.ATTACHMENT),
+        *(Kind.DEVICE_CLASS, Kind.RESOURCE_SLICE),
     )
 )
 # The kinds that only pods with claims or disks need.
@@ -48,6 +50,8 @@ STORAGE_KINDS = (
     *(Kind.CLAIM, Kind.VOLUME, Kind.STORAGE_CLASS),
     *(Kind.CSI_NODE, Kind.CSI_DRIVER, Kind.STORAGE_CAPACITY, Kind.ATTACHMENT),
 )
+# The kinds that only pods with resource claims, or with extended resources of devices, need.
+DEVICE_KINDS = (Kind.RESOURCE_CLAIM, Kind.CLAIM_TEMPLATE, Kind.DEVICE_CLASS, Kind.RESOURCE_SLICE)
 # Kinds that only some commands read.
 _OTHERS = {**SCHEDULING_READS, **PAST_READS}
 _READ_KINDS = {(group_of(api_version), kind): read.kind for (api_version, kind), read in READS.items()}
@@ -125,7 +129,8 @@ class ClusterInfo(msgspec.Struct, frozen=True, kw_only=True):
 
     `server` is the API server's version (`v1.37.0`). `unread` says why a kind is not in the dump, and
     `scheduling` that its objects have the fields of SCHEDULING_READS. `storage` says so of STORAGE_KINDS:
-    older dumps have two of them, with fewer fields. Of the labels of pods and namespaces only those with keys
+    older dumps have two of them, with fewer fields. `devices` says that the cluster was asked for
+    DEVICE_KINDS, which older dumps lack. Of the labels of pods and namespaces only those with keys
     in `labels` are present; None means all of them, and none under pseudonyms. `scheduler` is the file of
     Podium's scheduler.
     """
@@ -138,6 +143,7 @@ class ClusterInfo(msgspec.Struct, frozen=True, kw_only=True):
     unread: dict[str, str] = {}
     scheduling: bool = False
     storage: bool = False
+    devices: bool = False
     labels: list[str] | None = None
     scheduler: SchedulerFile | None = None
 
@@ -295,7 +301,7 @@ class Loader:
         Raises PodiumUsageError if the scope has no object of the input.
         """
         self._filter.check()
-        info = self._info or ClusterInfo(scheduling=True, storage=True)
+        info = self._info or ClusterInfo(scheduling=True, storage=True, devices=True)
         kinds = dict.fromkeys(str(read.kind) for read in self._reads.values())
         # Few files have composite groups, and their absence from files limits no rule.
         absent = kinds.keys() - self._listed - {Kind.COMPOSITE_GROUP}
@@ -303,7 +309,8 @@ class Loader:
         lacking = _lacking(info, self._listed)
         if not SCHEDULING_READS.items() <= self._reads.items():
             # Only placement needs the other fields of pods and nodes.
-            lacking = {kind: why for kind, why in lacking.items() if kind in STORAGE_KINDS and kind in kinds}
+            claimed = (*STORAGE_KINDS, *DEVICE_KINDS)
+            lacking = {kind: why for kind, why in lacking.items() if kind in claimed and kind in kinds}
         unread |= lacking
         unread |= {kind: why for kind, why in info.unread.items() if kind in kinds}
         self._state.unread = unread
@@ -365,6 +372,8 @@ def _lacking(info: ClusterInfo, listed: Collection[Kind]) -> dict[str, str]:
     if not info.storage:
         dumped = (Kind.CLAIM, Kind.VOLUME)
         lacking |= {kind: NOT_FOR_VOLUMES for kind in STORAGE_KINDS if kind in dumped or kind not in listed}
+    if not info.devices:
+        lacking |= {kind: NOT_FOR_DEVICES for kind in DEVICE_KINDS if kind not in listed}
     return lacking
 
 

@@ -151,6 +151,7 @@ async def _read(
         unread=unread,
         scheduling=scheduling,
         storage=claiming,
+        devices=claiming,
         scheduler=await _scheduler_file(connection) if scheduling else None,
     )
     return collector, info

@@ -57,6 +57,10 @@ def test_every_kind_reaches_the_index(reads: Reads) -> None:
         state.csi_drivers,
         state.storage_capacities,
         state.attachments,
+        state.resource_claims,
+        state.claim_templates,
+        state.device_classes,
+        state.resource_slices,
     )
     assert sum(len(index) for index in indexes) == len(reads)
     assert loaded.listed == {read.kind for read in reads.values()}
