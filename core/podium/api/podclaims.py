@@ -1,0 +1,116 @@
+"""The resource claims of a pod: the claim of each entry in spec.resourceClaims, and the user of the claim.
+
+An entry names a claim, or a template from which kube-controller-manager creates one. The name of a created
+claim is in the pod's status. If the pod's native PodGroup has an equal entry, the group uses the claim for
+all its pods; else the pod does. Kubelets and kube-controller-manager know no other groups, so each pod of a
+Podium group uses its claims itself.
+
+The texts are those of kube-scheduler. A pod with one of them waits, and preemption cannot help it.
+
+Source: k8s.io/dynamic-resource-allocation/resourceclaim, and foreachPodResourceClaim of the plugin
+DynamicResources (Kubernetes 1.36 and 1.37).
+"""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from podium.api.claims import ClaimingPod
+from podium.api.core import ResourceClaimEntry
+from podium.api.devices import ClaimConsumer, ResourceClaim
+from podium.api.findings import group_of
+from podium.api.groups import NATIVE_GROUP, PodGroup
+
+_GROUPS, _PODS = "podgroups", "pods"
+
+
+class EntryClaim(NamedTuple):
+    """The claim of one entry of a pod.
+
+    `name` is None if no claim is needed, and if `unnamed` says why the name is not known. A claim that was
+    created from a template must belong to its pod or group.
+    """
+
+    entry: str
+    name: str | None
+    created: bool
+    consumer: ClaimConsumer
+    unnamed: str = ""
+
+    @property
+    def shared(self) -> bool:
+        """Return whether the group uses the claim, for all its pods."""
+        return self.consumer.resource == _GROUPS
+
+
+def entry_claims(pod: ClaimingPod, group: PodGroup | None) -> list[EntryClaim]:
+    """Return the claims of a pod in the order of its entries; `group` is the pod's, None for none."""
+    return [_entry_claim(pod, group, entry) for entry in pod.spec.resourceClaims or ()]
+
+
+def first_refusal(
+    pod: ClaimingPod, group: PodGroup | None, claims: Mapping[tuple[str, str], ResourceClaim]
+) -> str:
+    """Return why the pod cannot be scheduled with its claims now, empty if nothing stops it.
+
+    `claims` are all claims by namespace and name.
+    """
+    namespace = pod.metadata.namespace or ""
+    for each in entry_claims(pod, group):
+        if each.unnamed:
+            return each.unnamed
+        if each.name is not None:
+            refused = claim_refusal(pod, group, each, claims.get((namespace, each.name)))
+            if refused:
+                return refused
+    return ""
+
+
+def claim_refusal(
+    pod: ClaimingPod, group: PodGroup | None, entry: EntryClaim, claim: ResourceClaim | None
+) -> str:
+    """Return why the claim of an entry cannot be used now, None for one that does not exist."""
+    if claim is None:
+        return f'could not find ResourceClaim "{pod.metadata.namespace}/{entry.name}"'
+    if claim.metadata.deletionTimestamp:
+        return f'resourceclaim "{claim.metadata.name}" is being deleted'
+    return owner_refusal(pod, group, claim) if entry.created else ""
+
+
+def owner_refusal(pod: ClaimingPod, group: PodGroup | None, claim: ResourceClaim) -> str:
+    """Return why a claim was not created for a pod or its group, empty if it was.
+
+    kube-scheduler accepts groups as owners behind a gate. A group that has claims shows that it is on.
+    """
+    owner = claim.metadata.controller()
+    if owner is not None and owner.uid == pod.metadata.uid:
+        return ""
+    not_owner = "Pod is not owner"
+    if group is not None and group.native and group.claims:
+        # The version may change, and a pod does not know the UID of its group.
+        identity = (owner.kind, owner.name, group_of(owner.apiVersion)) if owner is not None else None
+        if identity == ("PodGroup", group.ref.name, NATIVE_GROUP):
+            return ""
+        not_owner = f"neither Pod nor PodGroup {group.ref.name} is the owner"
+    names = [f"{meta.namespace}/{meta.name}" for meta in (claim.metadata, pod.metadata)]
+    return f"ResourceClaim {names[0]} was not created for Pod {names[1]} ({not_owner})"
+
+
+def _entry_claim(pod: ClaimingPod, group: PodGroup | None, entry: ResourceClaimEntry) -> EntryClaim:
+    name, consumer = entry.name or "", _consumer(pod, group, entry)
+    qualified = f'pod "{pod.metadata.namespace}/{pod.metadata.name}"'
+    if entry.resourceClaimName is not None:
+        return EntryClaim(name, entry.resourceClaimName, created=False, consumer=consumer)
+    if entry.resourceClaimTemplateName is None:
+        why = f'{qualified}, spec.resourceClaim "{name}": none of the supported fields are set'
+        return EntryClaim(name, None, created=False, consumer=consumer, unnamed=why)
+    for created in (pod.status.resourceClaimStatuses if pod.status is not None else None) or ():
+        if created.name == entry.name:
+            return EntryClaim(name, created.resourceClaimName, created=True, consumer=consumer)
+    why = f"{qualified}: ResourceClaim not created yet"
+    return EntryClaim(name, None, created=True, consumer=consumer, unnamed=why)
+
+
+def _consumer(pod: ClaimingPod, group: PodGroup | None, entry: ResourceClaimEntry) -> ClaimConsumer:
+    if group is not None and group.native and entry in group.claims:
+        return ClaimConsumer(NATIVE_GROUP, _GROUPS, group.ref.name, group.metadata.uid or "")
+    return ClaimConsumer("", _PODS, pod.metadata.name or "", pod.metadata.uid or "")
