@@ -22,6 +22,7 @@ from podium.errors import PodiumError
 from podium.kube.discovery import Discovery, Served
 from podium.kube.listing import Page
 from podium.ops.selecting import selected_keys
+from podium.ops.selectorwords import kept_words
 from podium.ops.share import NAMING_KEYS, Filter, Rename, known_kinds
 
 # Maximum number of events in a dump: an hour in which a large cluster was preempted twice.
@@ -86,7 +87,9 @@ def lines(recorder: DumpRecorder, info: ClusterInfo, rename: Rename | None) -> I
     everything = list(itertools.chain.from_iterable(recorder.objects.values()))
     kept = NAMING_KEYS | selected_keys(everything)
     past = any(served.read.kind is Kind.EVENT for served in recorder.objects)
-    shared = Filter(kept, rename, past=past, kinds=known_kinds(everything) if past else frozenset())
+    kinds = known_kinds(everything) if past else frozenset()
+    words = kept_words(everything) if rename is not None else frozenset()
+    shared = Filter(kept, rename, past=past, kinds=kinds, words=words)
     info = msgspec.structs.replace(info, labels=sorted(kept))
     yield b'{"apiVersion":"v1","kind":"List","items":[\n'
     yield msgspec.json.encode(_shared_info(info, shared, pseudonyms=rename is not None))

@@ -6,6 +6,10 @@ selects by. Nodes and volumes keep all labels, because pods may select by them. 
 that users gave is replaced too. The same name always has the same pseudonym, so references still match. Only
 the holder of this dump's key can check a guess.
 
+The strings of devices are renamed so that selectors of devices still choose the same ones
+(`podium.ops.selectorwords`). Names of resources, attributes, capacities and counters stay, because they say
+what hardware is, not whose.
+
 Every text field of every read is in one of the tables below; a test finds a field that is in none.
 """
 
@@ -18,7 +22,28 @@ from typing import Any
 
 import msgspec
 
+from podium.api.claims import ExtendedResourceRequest
 from podium.api.core import ClaimedAmount, PodDisruptionBudgetStatus, SchedulingGate
+from podium.api.devices import (
+    EXTENDED_RESOURCE_CLAIM,
+    IMPLICIT_RESOURCE_PREFIX,
+    AllocatedConfiguration,
+    AllocatedDevice,
+    CapacityRequirements,
+    CELSelector,
+    ClaimConfiguration,
+    CounterConsumption,
+    Device,
+    DeviceAttribute,
+    DeviceCapacity,
+    DeviceConstraint,
+    DeviceCounter,
+    DeviceStatus,
+    DeviceTaint,
+    DeviceToleration,
+    OpaqueConfiguration,
+    ResourceSliceSpec,
+)
 from podium.api.events import PREEMPTED_BY, PREEMPTOR, Event
 from podium.api.foreign import MANIFEST_OWNERS, RoleScheduling
 from podium.api.groups import (
@@ -61,6 +86,7 @@ from podium.api.storage import (
 )
 from podium.api.v1alpha2 import ControllerRef, TopologyConstraint
 from podium.groups import autogroups, inferred
+from podium.ops.selectorwords import Expression
 
 Rename = Callable[[str], str]
 
@@ -107,6 +133,8 @@ NAMING_KEYS = frozenset(
 _MARKS = frozenset((BIND_COMPLETED, BOUND_BY_CONTROLLER))
 # Annotations of claims, volumes and CSINodes that plans read.
 _STORAGE_KEYS = _MARKS | {BETA_CLASS, SELECTED_NODE, MIGRATED_PLUGINS}
+# An annotation of claims whose value is read.
+_FLAGS = frozenset((EXTENDED_RESOURCE_CLAIM,))
 # Keys, or prefixes of keys, whose values are numbers, digests and Podium's own words.
 _PLAIN_KEYS = (
     inferred.KUEUE_ROLE_HASH,
@@ -126,8 +154,10 @@ NAME_FIELDS = _words("""
     parentCompositePodGroupName resourceClaimName resourceClaimTemplateName schedulerName claimName volumeName
     nominatedNodeName component reportingComponent podGroup podGroupReplicaKey storageClassName
     volumeAttributesClassName persistentVolumeName volumeHandle pdName diskURI volumeID iqn pool image
+    deviceClassName device shareID counterSet containerName requestName
 """)
-FREE_TEXT_FIELDS = frozenset(("description", "message"))
+# Texts and, of devices, the drivers' own parameters: nothing reads them.
+FREE_TEXT_FIELDS = frozenset(("description", "message", "parameters"))
 # Conditions in which schedulers and kubelets report why a pod or group waits, or was evicted.
 TELLING = frozenset(
     (
@@ -142,7 +172,8 @@ PLAIN_FIELDS = _words("""
     allocatedResources resources quantity basic protocol effect whenUnsatisfiable nodeAffinityPolicy
     nodeTaintsPolicy accessModes startTime firstTimestamp eventTime time mode result agreement accelerators
     action bindMountOptions declaredFeatures terminalState capacity maximumVolumeSize volumeMode
-    volumeBindingMode
+    volumeBindingMode allocationMode resource source allocationTimestamp version versions skipNodeOperations
+    bindingConditions bindingFailureConditions extendedResourceName default validValues min max step counters
 """)
 
 # The only field of a node that a selector may name.
@@ -203,6 +234,8 @@ _KEY_FIELDS = (
     (PodAffinityTerm, "topologyKey"),
     (TopologySpreadConstraint, "topologyKey"),
     (TopologySelectorLabelRequirement, "key"),
+    (DeviceTaint, "key"),
+    (DeviceToleration, "key"),
 )
 _KEYS_FIELDS = (
     (ObjectMeta, "finalizers"),
@@ -210,7 +243,12 @@ _KEYS_FIELDS = (
     (PodAffinityTerm, "mismatchLabelKeys"),
     (TopologySpreadConstraint, "matchLabelKeys"),
 )
-_VALUE_FIELDS = ((Toleration, "value"), (Taint, "value"))
+_VALUE_FIELDS = (
+    (Toleration, "value"),
+    (Taint, "value"),
+    (DeviceToleration, "value"),
+    (DeviceTaint, "value"),
+)
 _VALUES_FIELDS = (
     (LabelSelectorRequirement, "values"),
     (NodeSelectorRequirement, "values"),
@@ -220,6 +258,7 @@ _NAMES_FIELDS = (
     (PodAffinityTerm, "namespaces"),
     (RBDImage, "monitors"),
     (RoleScheduling, "targetReplicatedJobs"),
+    (CounterConsumption, "compatibilityGroups"),
 )
 _DRIVER_FIELDS = (
     (CSISource, "driver"),
@@ -227,6 +266,30 @@ _DRIVER_FIELDS = (
     (CSINodeDriver, "name"),
     (VolumeAttachmentSpec, "attacher"),
 )
+# The strings of devices that a selector may read: drivers and values of attributes.
+_WORD_FIELDS = (
+    (ResourceSliceSpec, "driver"),
+    (OpaqueConfiguration, "driver"),
+    (AllocatedDevice, "driver"),
+    (DeviceStatus, "driver"),
+    (DeviceAttribute, "string"),
+)
+# Names of attributes and capacities, perhaps with the domain of a driver: as a value, and as keys.
+_QUALIFIED_FIELDS = ((DeviceConstraint, "matchAttribute"), (DeviceConstraint, "distinctAttribute"))
+_BY_QUALIFIED_FIELDS = (
+    (Device, "attributes"),
+    (Device, "capacity"),
+    (CapacityRequirements, "requests"),
+    (AllocatedDevice, "consumedCapacity"),
+)
+# Requests of a claim, as `request` or `request/subrequest`.
+_REQUESTS_FIELDS = (
+    (DeviceConstraint, "requests"),
+    (ClaimConfiguration, "requests"),
+    (AllocatedConfiguration, "requests"),
+)
+# Amounts, and names of resources as in the keys of requests.
+_AMOUNT_FIELDS = ((ClaimedAmount, "name"), (DeviceCapacity, "value"), (DeviceCounter, "value"))
 
 
 class Filter:
@@ -234,7 +297,7 @@ class Filter:
 
     With `past`, messages of schedulers and kubelets on pods and groups are shared too; with `rename` as well,
     only preemptor and victim remain of them. Owner kinds that a record names stay unchanged if they are in
-    `kinds`.
+    `kinds`, and strings of devices if they are in `words`.
     """
 
     def __init__(
@@ -244,8 +307,10 @@ class Filter:
         *,
         past: bool = False,
         kinds: frozenset[str] = frozenset(),
+        words: frozenset[str] = frozenset(),
     ) -> None:
-        self._label_keys = NAMING_KEYS | _STORAGE_KEYS | label_keys
+        self._label_keys = NAMING_KEYS | _STORAGE_KEYS | _FLAGS | label_keys
+        self._words_kept = words
         self._past = past
         self._pseudonyms = rename is not None
         self._rename = rename or (lambda name: name)
@@ -267,8 +332,16 @@ class Filter:
             # The zone before the ID, as in aws://<zone>/<ID>, is not part of the disk's name.
             (AWSElasticBlockStore, "volumeID"): lambda disk: self._rename(disk.rpartition("/")[2]),
             (ContainerPort, "hostIP"): self._address,
-            # A resource name, as in the keys of requests.
-            (ClaimedAmount, "name"): lambda name: name,
+            **dict.fromkeys(_AMOUNT_FIELDS, lambda amount: amount),
+            **dict.fromkeys(_WORD_FIELDS, self._word),
+            (DeviceAttribute, "strings"): lambda words: [self._word(word) for word in words],
+            **dict.fromkeys(_QUALIFIED_FIELDS, self._qualified),
+            **dict.fromkeys(_BY_QUALIFIED_FIELDS, self._by_qualified),
+            (AllocatedDevice, "request"): self._request,
+            **dict.fromkeys(_REQUESTS_FIELDS, lambda names: [self._request(name) for name in names]),
+            (CELSelector, "expression"): self._expression,
+            (ResourceSliceSpec, "pool"): self.share,
+            (ExtendedResourceRequest, "resourceName"): self._resource,
             (RecordedPlan, "domain"): lambda domain: domain if domain == CLUSTER else self._rename(domain),
             (Owner, "kind"): lambda kind: kind if kind in _OWNERS or kind in kinds else self._rename(kind),
             (PodDisruptionBudgetStatus, "disruptedPods"): lambda pods: {
@@ -280,13 +353,15 @@ class Filter:
         """Return the value in JSON form, without its unset fields."""
         if isinstance(value, list | tuple):
             return [self.share(item) for item in value]
+        if isinstance(value, dict):
+            return {self._resource(name): self.share(amount) for name, amount in value.items()}
         if not isinstance(value, msgspec.Struct):
             return value
         shared = {}
-        for field in value.__struct_fields__:
+        for field, name in zip(value.__struct_fields__, value.__struct_encode_fields__, strict=True):
             part = getattr(value, field)
             if part is not None and field not in FREE_TEXT_FIELDS:
-                shared[field] = self._field(type(value), field, part)
+                shared[name] = self._field(type(value), field, part)
         if isinstance(value, OwnerReference | ControllerRef):
             shared |= self._foreign(value)
         if words := self._eviction(value) or (self._words(value) if self._past else ""):
@@ -356,6 +431,30 @@ class Filter:
         """Return a driver or provisioner; those that kube-scheduler knows by name stay."""
         return driver if driver in _DRIVERS or driver == NO_PROVISIONER else self._rename(driver)
 
+    def _word(self, word: str) -> str:
+        """Return a string of a device that a selector may compare; API groups of Kubernetes stay."""
+        return word if word in self._words_kept or _KNOWN_GROUPS.fullmatch(word) else self._rename(word)
+
+    def _qualified(self, name: str) -> str:
+        """Return the name of an attribute or a capacity, of which only the domain is renamed."""
+        domain, slash, bare = name.rpartition("/")
+        return f"{self._word(domain)}{slash}{bare}"
+
+    def _by_qualified(self, values: dict[str, Any]) -> dict[str, Any]:
+        return {self._qualified(name): self.share(value) for name, value in values.items()}
+
+    def _request(self, name: str) -> str:
+        return "/".join(self._rename(part) for part in name.split("/"))
+
+    def _expression(self, text: str) -> str:
+        return Expression(text).renamed(self._word) if self._pseudonyms else text
+
+    def _resource(self, name: str) -> str:
+        """Return the name of a resource; the one that each class has contains the name of the class."""
+        if not name.startswith(IMPLICIT_RESOURCE_PREFIX):
+            return name
+        return IMPLICIT_RESOURCE_PREFIX + self._rename(name.removeprefix(IMPLICIT_RESOURCE_PREFIX))
+
     def _names(self, names: list[str]) -> list[str]:
         return [self._rename(name) for name in names]
 
@@ -371,6 +470,8 @@ class Filter:
             return value
         if key in _MARKS:
             return "yes"
+        if key in _FLAGS and value in ("true", "false"):
+            return value
         if key == MIGRATED_PLUGINS:
             return ",".join(each for each in value.split(",") if each in _PLUGINS)
         return self._zone(value)

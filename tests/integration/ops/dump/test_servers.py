@@ -16,6 +16,7 @@ from tests.support.connection.cluster import (
     create_pod,
     kubeconfig_of,
 )
+from tests.support.connection.devices import create_devices
 from tests.support.connection.storage import DRIVER, create_storage
 from tests.support.dump.compare import anonymous
 from tests.support.servers import Server, exclusive
@@ -50,6 +51,7 @@ def divergent(request: pytest.FixtureRequest) -> Iterator[Server]:
         }
         create(server, "/apis/policy/v1/namespaces/team/poddisruptionbudgets", budget)
         create_storage(server, "team")
+        create_devices(server, "team")
         yield server
 
 
@@ -77,8 +79,10 @@ def test_the_audit_of_the_dump_is_the_audit_of_the_server(
     else:
         assert report == live
     text = path.read_text()
-    named = ("acme", "fast-class", "vol-0123", "storage-node", '"disk"', '"east"', '"zone"')
-    for secret in ("hunter2", "secret-project", "secret-label", *(named if flags else ())):
+    stored = ("acme", "fast-class", "vol-0123", "storage-node", '"disk"', '"east"', '"zone"')
+    devices = ("secret-model", "device-node", "gpu-0", "pci0000", "gpu-claim", "gpu-template", '"gpus"')
+    named = (*stored, *devices) if flags else ()
+    for secret in ("hunter2", "secret-project", "secret-label", *named):
         assert secret not in text
 
 
@@ -105,13 +109,46 @@ def test_a_plan_can_be_made_from_the_dump(divergent: Server, tmp_path: Path) -> 
     assert set(state.namespaces) == set(live.namespaces)
 
 
+def test_devices_come_back_from_the_dump(divergent: Server, tmp_path: Path) -> None:
+    """Each object is the server's, but for parameters of drivers, annotations and labels."""
+    reader = kubeconfig_of(divergent, "team", READ_ONLY, tmp_path)
+    path = tmp_path / "dump.json"
+    done = CliRunner().invoke(dump, ["--kubeconfig", str(reader), "-A", "-o", str(path)])
+    assert done.exit_code == 0, done.stderr
+    state = load_state(split(path.read_bytes(), str(path)), strict=True, reads=SCHEDULING_READS).state
+    live = load_live(KubeOptions(kubeconfig=str(reader), all_namespaces=True), SCHEDULING_READS).state
+    for index in ("resource_slices", "resource_claims", "claim_templates", "device_classes"):
+        dumped, read = getattr(state, index), getattr(live, index)
+        assert len(dumped) == 1
+        assert _without_private(dumped) == _without_private(read)
+    claim = state.resource_claims["team", "gpu-claim"]
+    assert claim.status is not None
+    assert claim.status.allocation is not None
+    assert (claim.metadata.uid, bool(claim.status.reservedFor)) == (
+        live.resource_claims["team", "gpu-claim"].metadata.uid,
+        True,
+    )
+
+
+def _without_private(objects: Any) -> Any:
+    """Return objects by name without annotations, labels and parameters, whose content no dump has."""
+    private = ("annotations", "labels", "parameters")
+
+    def pruned(value: Any) -> Any:
+        if isinstance(value, dict):
+            return {key: pruned(each) for key, each in value.items() if key not in private}
+        return [pruned(each) for each in value] if isinstance(value, list) else value
+
+    return {key: pruned(msgspec.json.decode(msgspec.json.encode(each))) for key, each in objects.items()}
+
+
 def _described(stored: msgspec.Struct) -> dict[str, Any]:
     """Return the fields of an object beside its metadata."""
     return {name: getattr(stored, name) for name in stored.__struct_fields__ if name != "metadata"}
 
 
-def test_volumes_that_may_not_be_read_are_named(divergent: Server, tmp_path: Path) -> None:
-    """The rest is dumped, and a plan from it names the missing volumes."""
+def test_volumes_and_devices_that_may_not_be_read_are_named(divergent: Server, tmp_path: Path) -> None:
+    """The rest is dumped, and the dump names the missing kinds."""
     rules = [{"apiGroups": ["*"], "resources": ["pods", "nodes"], "verbs": ["get", "list"]}]
     reader = kubeconfig_of(divergent, "team", rules, tmp_path)
     path = tmp_path / "dump.json"
@@ -125,6 +162,10 @@ def test_volumes_that_may_not_be_read_are_named(divergent: Server, tmp_path: Pat
         ("CSIDriver", "csidrivers", "storage.k8s.io"),
         ("CSIStorageCapacity", "csistoragecapacities", "storage.k8s.io"),
         ("VolumeAttachment", "volumeattachments", "storage.k8s.io"),
+        ("ResourceClaim", "resourceclaims", "resource.k8s.io"),
+        ("ResourceClaimTemplate", "resourceclaimtemplates", "resource.k8s.io"),
+        ("DeviceClass", "deviceclasses", "resource.k8s.io"),
+        ("ResourceSlice", "resourceslices", "resource.k8s.io"),
     ):
         missing = f'missing permission: list {resource} (API group "{group}") cluster-wide'
         assert f"podium: not included: {kind}: {missing}" in done.stderr

@@ -165,6 +165,7 @@ async def test_the_file_is_a_list_of_typed_lists(fake: Fake, tmp_path: Path) -> 
     missing = [
         "CompositePodGroup", "KueueWorkload", "Namespace", "PersistentVolumeClaim", "PersistentVolume",
         "StorageClass", "CSINode", "CSIDriver", "CSIStorageCapacity", "VolumeAttachment",
+        "ResourceClaim", "ResourceClaimTemplate", "DeviceClass", "ResourceSlice",
     ]  # fmt: skip
     labels = info.pop("labels")
     assert {"job-name", "app"} < set(labels)
@@ -177,6 +178,7 @@ async def test_the_file_is_a_list_of_typed_lists(fake: Fake, tmp_path: Path) -> 
         "unread": dict.fromkeys(missing, "not served by this cluster"),
         "scheduling": True,
         "storage": True,
+        "devices": True,
         "scheduler": None,
     }
     counts = {(each["apiVersion"], each["kind"]): len(each["items"]) for each in lists}

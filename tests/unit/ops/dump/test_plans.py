@@ -5,13 +5,17 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 
+import msgspec
 import pytest
+from tests.unit.api.test_devices import DEVICES
 from tests.unit.api.test_storage import OBJECTS
 
 from podium.api.claims import AUDIT_READS
 from podium.api.reads import Kind
 from podium.api.schedulable import SCHEDULING_READS
 from podium.documents.load import (
+    DEVICE_KINDS,
+    NOT_FOR_DEVICES,
     NOT_FOR_SCHEDULING,
     NOT_FOR_VOLUMES,
     NOT_IN_INPUT,
@@ -131,6 +135,7 @@ CLUSTER: list[Document] = [
         for (api_version, kind), stored in OBJECTS.items()
         if api_version == "storage.k8s.io/v1"
     ),
+    *({"apiVersion": api_version, "kind": kind, **stored} for (api_version, kind), stored in DEVICES.items()),
     {
         "apiVersion": "policy/v1",
         "kind": "PodDisruptionBudget",
@@ -156,7 +161,7 @@ def _dumped(rename: Callable[[str], str] | None) -> bytes:
         found = [each for each in documents if (each.apiVersion, each.kind) == (api_version, kind)]
         if found:
             recorder.add_page(Page(Served(api_version, kind, read, read.plural, namespaced=True), found))
-    return b"".join(lines(recorder, ClusterInfo(scheduling=True, storage=True), rename))
+    return b"".join(lines(recorder, ClusterInfo(scheduling=True, storage=True, devices=True), rename))
 
 
 def _kind(made: Plan) -> tuple[Any, ...]:
@@ -236,12 +241,14 @@ def test_a_dump_of_former_times_says_that_it_is_none_for_plans() -> None:
     unread = load_state(split(text, "f"), strict=True, reads=AUDIT_READS).state.unread
     assert "Pod" not in unread
     assert {kind for kind, why in unread.items() if why == NOT_FOR_VOLUMES} == {Kind.CLAIM, Kind.VOLUME}
+    # The objects of the list are there, however it was written.
+    assert not set(DEVICE_KINDS) & set(unread)
 
 
 def _of_former_times(*further: Document) -> Loaded:
-    """Return a dump of the version before the kinds of storage, with further files."""
+    """Return a dump of the version before the kinds of storage and devices, with further files."""
     info = {"apiVersion": "cli.podium.dev/v1", "kind": "ClusterInfo", "scheduling": True}
-    dumped = [each for each in CLUSTER if not each["apiVersion"].startswith("storage.")]
+    dumped = [each for each in CLUSTER if not each["apiVersion"].startswith(("storage.", "resource."))]
     return _load(
         json.dumps({"apiVersion": "v1", "kind": "List", "items": [info, *dumped, *further]}).encode()
     )
@@ -250,9 +257,10 @@ def _of_former_times(*further: Document) -> Loaded:
 def test_a_dump_without_storage_says_so() -> None:
     """Its claims and volumes lack fields. Plans of pods without them are as before."""
     loaded = _of_former_times()
-    assert {kind: why for kind, why in loaded.state.unread.items() if why != NOT_IN_INPUT} == dict.fromkeys(
-        STORAGE_KINDS, NOT_FOR_VOLUMES
-    )
+    assert {kind: why for kind, why in loaded.state.unread.items() if why != NOT_IN_INPUT} == {
+        **dict.fromkeys(STORAGE_KINDS, NOT_FOR_VOLUMES),
+        **dict.fromkeys(DEVICE_KINDS, NOT_FOR_DEVICES),
+    }
     assert set(loaded.state.claims) == {("team", "data")}
     assert plan(loaded.state, ("team", "plain"), NOW) == plan(_original().state, ("team", "plain"), NOW)
 
@@ -271,3 +279,25 @@ def test_storage_comes_back_from_a_dump() -> None:
         assert getattr(loaded, index) == getattr(original, index)
         assert len(getattr(loaded, index)) == 1
     assert not set(STORAGE_KINDS) & set(loaded.unread)
+
+
+def test_devices_come_back_from_a_dump() -> None:
+    """Without pseudonyms each object is the cluster's, but for the parameters of drivers."""
+    loaded, original = _load(_dumped(None)).state, _original().state
+    for index in ("resource_slices", "resource_claims", "claim_templates", "device_classes"):
+        restored, stored = getattr(loaded, index), getattr(original, index)
+        assert len(restored) == 1
+        assert _without_parameters(restored) == _without_parameters(stored)
+    assert not set(DEVICE_KINDS) & set(loaded.unread)
+
+
+def _without_parameters(objects: Document) -> Any:
+    """Return objects by name without the annotations and labels that no plan reads, and parameters."""
+    left_out = ("parameters", "labels", "annotations")
+
+    def pruned(value: Any) -> Any:
+        if isinstance(value, dict):
+            return {key: pruned(each) for key, each in value.items() if key not in left_out}
+        return [pruned(each) for each in value] if isinstance(value, list) else value
+
+    return [pruned(msgspec.json.decode(msgspec.json.encode(each))) for each in objects.values()]

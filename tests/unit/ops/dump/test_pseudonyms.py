@@ -3,16 +3,25 @@
 import itertools
 import types
 import typing
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.unit.api.test_devices import DEVICES
 from tests.unit.api.test_storage import OBJECTS
 
-from podium.api.core import ClaimedAmount
+from podium.api.core import ClaimedAmount, RawQuantity
+from podium.api.devices import (
+    DEVICE_API,
+    EXTENDED_RESOURCE_CLAIM,
+    IMPLICIT_RESOURCE_PREFIX,
+    CapacityRequirements,
+    DeviceAttribute,
+    DeviceCapacity,
+)
 from podium.api.schedulable import SCHEDULING_READS, SchedulableNode, Volume
 from podium.api.storage import (
     BETA_CLASS,
@@ -37,11 +46,24 @@ def _shared(kind: str, stored: dict[str, Any], by: Filter = RENAMED) -> Any:
     return by.share(msgspec.convert(stored, read))
 
 
+# Texts that hold a secret beside words of drivers or of the language.
+_SPELLED: dict[str, Callable[[str], Any]] = {
+    "expression": lambda word: f'device.driver == "{word}" // {word}',
+    "matchAttribute": "{}/numa".format,
+    "distinctAttribute": "{}/numa".format,
+    "resourceName": "deviceclass.resource.kubernetes.io/{}".format,
+}
+
+
 def _secret(hint: Any, field: str, words: Iterator[str]) -> Any:
     """Return a value of a type with a secret word in each text that is not of a fixed set."""
     origin, parts = typing.get_origin(hint), typing.get_args(hint)
     if hint is ClaimedAmount:
         return ClaimedAmount("example.com/gpu", "1")
+    if hint == RawQuantity:
+        return "1"
+    if hint is CapacityRequirements:
+        return CapacityRequirements({f"{next(words).partition('/')[0]}/numa": "1"})
     if origin is typing.Annotated:
         return _secret(parts[0], field, words)
     if origin in (typing.Union, types.UnionType):
@@ -49,12 +71,16 @@ def _secret(hint: Any, field: str, words: Iterator[str]) -> Any:
     if origin is dict:
         if field in ("labels", "annotations"):
             return {key: next(words) for key in (next(words), *_KEPT)}
+        if parts[1] in (DeviceAttribute, DeviceCapacity) or field == "consumedCapacity":
+            return {f"{next(words).partition('/')[0]}/numa": _secret(parts[1], "", words)}
         return {next(words): next(words)} if parts[1] is str else {}
     if origin is list:
         return [_secret(parts[0], field, words)]
     if isinstance(hint, type) and issubclass(hint, msgspec.Struct):
         hints = typing.get_type_hints(hint)
         return hint(**{name: _secret(each, name, words) for name, each in hints.items()})
+    if hint is str and field in _SPELLED:
+        return _SPELLED[field](next(words).partition("/")[0])
     if hint is not str:
         return None
     return "x" if field in share.PLAIN_FIELDS else next(words)
@@ -114,6 +140,86 @@ def test_references_between_objects_of_storage_match() -> None:
     assert capacity == {zone["key"]: zone["values"][0]}
     assert volume["spec"]["csi"]["volumeHandle"] == RENAME("vol-1")
     assert volume["spec"]["awsElasticBlockStore"]["volumeID"] == RENAME("vol-1")
+
+
+def test_references_between_objects_of_devices_match() -> None:
+    """Each driver, pool, device, class and request has one pseudonym wherever it is."""
+    shared = {kind: _shared(kind, each) for (_, kind), each in DEVICES.items()}
+    offered, claim, device_class = shared["ResourceSlice"], shared["ResourceClaim"], shared["DeviceClass"]
+    first, second = claim["spec"]["devices"]["requests"]
+    result, other = claim["status"]["allocation"]["devices"]["results"]
+    (state,) = claim["status"]["devices"]
+    (device,) = offered["spec"]["devices"]
+    driver, pool, name = RENAME("gpu.example"), RENAME("n1"), RENAME("gpu-0")
+    assert (offered["spec"]["driver"], offered["spec"]["pool"]["name"], device["name"]) == (
+        driver,
+        pool,
+        name,
+    )
+    for used in (result, state):
+        assert (used["driver"], used["pool"], used["device"]) == (driver, pool, name)
+    assert offered["spec"]["nodeName"] == pool
+    assert device_class["metadata"]["name"] == first["exactly"]["deviceClassName"] == RENAME("gpu.example")
+    assert result["request"] == first["name"]
+    assert other["request"] == f"{second['name']}/{second['firstAvailable'][0]['name']}"
+    same, distinct = claim["spec"]["devices"]["constraints"]
+    assert same["requests"] == [first["name"], other["request"]]
+    assert same["matchAttribute"] in device["attributes"]
+    assert distinct["distinctAttribute"] == f"{driver}/index"
+    assert device["attributes"]["model"]["string"] == RENAME("x100")
+    assert [each["counterSet"] for each in device["consumesCounters"]] == [RENAME("card-0")]
+    assert offered["spec"]["sharedCounters"][0]["name"] == RENAME("card-0")
+    tolerated = first["exactly"]["tolerations"][0]
+    assert tolerated["key"] == device["taints"][0]["key"] == RENAME("gpu.example/unhealthy")
+    assert claim["metadata"]["ownerReferences"][0]["name"] == claim["status"]["reservedFor"][0]["name"]
+    assert shared["ResourceClaimTemplate"]["spec"]["spec"] == claim["spec"]
+    text = first["exactly"]["selectors"][0]["cel"]["expression"]
+    assert text == f'device.attributes["{driver}"].model == "{RENAME("x100")}" && device.driver == "{driver}"'
+
+
+def test_words_of_hardware_stay() -> None:
+    """Names of attributes, capacities and counters, amounts, modes, and versions."""
+    device = _shared("ResourceSlice", DEVICES[DEVICE_API, "ResourceSlice"])["spec"]["devices"][0]
+    assert set(device["attributes"]) == {
+        *("model", "resource.kubernetes.io/pcieRoot", "index", "ecc", "driverVersion"),
+    }
+    assert device["attributes"]["driverVersion"] == {"version": "1.2.3"}
+    assert device["capacity"]["memory"]["value"] == "80Gi"
+    assert device["consumesCounters"][0]["counters"] == {"memory": {"value": "80Gi"}}
+    assert _shared("DeviceClass", DEVICES[DEVICE_API, "DeviceClass"])["spec"]["extendedResourceName"] == (
+        "example.com/gpu"
+    )
+
+
+@pytest.mark.parametrize("by", [PLAIN, RENAMED], ids=["plain", "pseudonyms"])
+def test_parameters_of_devices_are_left_out(by: Filter) -> None:
+    """A driver may have secrets in them, and no plan reads them."""
+    for (_, kind), stored in DEVICES.items():
+        shared = msgspec.json.encode(_shared(kind, stored, by))
+        assert b"sharing" not in shared
+        assert b"parameters" not in shared
+    assert _shared("DeviceClass", DEVICES[DEVICE_API, "DeviceClass"], by)["spec"]["config"] == [
+        {"opaque": {"driver": by.name("gpu.example")}}
+    ]
+
+
+def test_the_extended_resource_of_a_class_is_renamed_as_the_class() -> None:
+    """A pod may request each class by a resource that has the name of the class."""
+    requests = {f"{IMPLICIT_RESOURCE_PREFIX}gpu": "1", "example.com/gpu": "1"}
+    pod = _shared("Pod", {"spec": {"containers": [{"resources": {"requests": requests}}]}})
+    assert pod["spec"]["containers"][0]["resources"]["requests"] == {
+        f"{IMPLICIT_RESOURCE_PREFIX}{RENAME('gpu')}": "1",
+        "example.com/gpu": "1",
+    }
+
+
+@pytest.mark.parametrize(
+    ("value", "wanted"), [("true", "true"), ("false", "false"), ("hunter2", RENAME("hunter2"))]
+)
+def test_the_mark_of_a_claim_for_extended_resources_is_kept(value: str, wanted: str) -> None:
+    annotations = {EXTENDED_RESOURCE_CLAIM: value, "note": "hunter2"}
+    shared = _shared("ResourceClaim", {"metadata": {"annotations": annotations}})
+    assert shared["metadata"]["annotations"] == {EXTENDED_RESOURCE_CLAIM: wanted}
 
 
 def test_sizes_modes_and_limits_stay() -> None:

@@ -27,6 +27,7 @@ from tests.support.expand.files import (
     role,
     template,
 )
+from tests.unit.api.test_devices import DEVICES
 from tests.unit.api.test_storage import OBJECTS
 
 from podium.api.groups import CompositeGroup, DisruptionMode, PodGroup
@@ -451,6 +452,25 @@ def test_storage_of_a_file_is_added() -> None:
     assert (set(state.storage_classes), set(state.csi_nodes)) == ({"fast"}, {"n1"})
     assert (set(state.csi_drivers), set(state.attachments)) == ({"csi.example"}, {"csi-1"})
     assert set(state.storage_capacities) == {("default", "csisc-1")}
+
+
+def test_devices_of_a_file_are_added() -> None:
+    """Slices and classes have no namespace; claims and templates without one are in `default`."""
+    stored = [
+        {**each, "apiVersion": api_version, "kind": kind, "metadata": {"name": each["metadata"]["name"]}}
+        for (api_version, kind), each in DEVICES.items()
+    ]
+    state = cluster()
+    expansion = add(state, *stored)
+    for each in expansion.objects:
+        state.apply(each)
+    assert expansion.notes == ()
+    assert (set(state.resource_slices), set(state.device_classes)) == (
+        {"n1-gpu.example-abcde"},
+        {"gpu.example"},
+    )
+    assert set(state.resource_claims) == {("default", "train-gpus-x7k2p")}
+    assert set(state.claim_templates) == {("default", "gpus")}
 
 
 def test_a_kind_that_is_not_read_is_never_called_irrelevant() -> None:
