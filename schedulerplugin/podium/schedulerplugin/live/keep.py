@@ -33,7 +33,7 @@ from podium.api.storage import (
     StorageClass,
     VolumeAttachment,
 )
-from podium.cluster.state import Readable, Storage
+from podium.cluster.state import Devices, Readable, Storage
 from podium.groups.topology import (
     PREFERRED_TOPOLOGY,
     SLICE_SIZE,
@@ -41,6 +41,7 @@ from podium.groups.topology import (
     SPREAD_SET,
     SPREAD_TOPOLOGY,
 )
+from podium.schedulerplugin.live.keepdevices import transform_devices
 from podium.schedulerplugin.preemption.grouptarget import PREEMPT_FOR_ALL
 from podium.schedulerplugin.preemption.unitrules import PREEMPTION_CLASS
 from podium.schedulerplugin.preemption.units import SHRINK
@@ -77,6 +78,7 @@ _OF_STORAGE: dict[type[Storage], tuple[tuple[str, ...], bool]] = {
     CSINode: ((MIGRATED_PLUGINS,), False),
     **dict.fromkeys((StorageClass, CSIDriver, CSIStorageCapacity, VolumeAttachment), ((), False)),
 }
+_POD = Schedulable()
 _CLASSES = ("storageClassName", "volumeMode", "volumeAttributesClassName")
 # The conditions that are read: for tolerations, for victims, for resizes.
 _CONDITIONS = ("PodScheduled", "DisruptionTarget", "PodResizePending")
@@ -86,6 +88,8 @@ def transform(obj: Readable) -> Readable:
     """Return what is kept of an object that was just read. The object itself is changed."""
     match obj:
         case Schedulable():
+            # A watch sends both with each pod; one text of each serves for all.
+            obj.apiVersion, obj.kind = _POD.apiVersion, _POD.kind
             _metadata(obj.metadata)
             obj.spec = _spec(obj.spec)
             if obj.status is not None:
@@ -99,6 +103,8 @@ def transform(obj: Readable) -> Readable:
             return PodOwner(ref=obj.ref, metadata=obj.metadata.identity(), templates={})
         case _ if isinstance(obj, Storage):
             _storage(obj)
+        case _ if isinstance(obj, Devices):
+            transform_devices(obj)
         case _:
             pass
     return obj
@@ -107,6 +113,7 @@ def transform(obj: Readable) -> Readable:
 def _metadata(metadata: ObjectMeta) -> None:
     metadata.annotations = _annotations(metadata, (CHECKPOINT, MIRROR))
     metadata.generateName = None
+    metadata.namespace = _shared_text(metadata.namespace)
     metadata.creationTimestamp = _shared_text(metadata.creationTimestamp)
     metadata.labels = _shared(metadata.labels)
     metadata.ownerReferences = _shared(metadata.ownerReferences)

@@ -67,14 +67,18 @@ KINDS = (
     Kind.CSI_DRIVER,
     Kind.STORAGE_CAPACITY,
     Kind.ATTACHMENT,
+    Kind.RESOURCE_CLAIM,
+    Kind.DEVICE_CLASS,
+    Kind.RESOURCE_SLICE,
     Kind.OWNER,
 )
-# The kinds that only trees of groups, claims and attach limits need. Without the right to read them, other
-# pods are placed.
+# The kinds that only trees of groups, claims, attach limits and devices need. Without the right to read them,
+# other pods are placed.
 OPTIONAL_KINDS = (
     Kind.COMPOSITE_GROUP,
     *(Kind.STORAGE_CLASS, Kind.CSI_NODE, Kind.CSI_DRIVER),
     *(Kind.STORAGE_CAPACITY, Kind.ATTACHMENT),
+    *(Kind.RESOURCE_CLAIM, Kind.DEVICE_CLASS, Kind.RESOURCE_SLICE),
 )
 # A backlog of thousands of pods is bound in seconds. One event for each would cost as much as the binds.
 _EVENTS = Pace(burst=100, seconds=0.05, room=2000)

@@ -47,6 +47,7 @@ RECORDS = f"/apis/{PODIUM_API}/namespaces/{NAMESPACE}/preemptionrecords"
 COMPOSITES = {True: COMPOSITE_VERSION, False: PODIUM_COMPOSITE}
 ROOT_CONDITIONS = {COMPOSITE_INITIALLY_SCHEDULED: ("True", "Scheduled")}
 STORAGE = {"storageclasses", "csinodes", "csidrivers", "csistoragecapacities", "volumeattachments"}
+DEVICES = {"resourceclaims", "deviceclasses", "resourceslices"}
 NATIVE_API = f"{NATIVE_GROUP}/{NATIVE[NEWEST.minor][0]}"
 
 
@@ -242,10 +243,12 @@ def test_a_process_that_loses_the_right_to_read_is_not_ready(
             started.wait_ready()
 
 
-def test_a_process_without_the_rights_on_storage_and_trees_schedules(server: Server, tmp_path: Path) -> None:
+def test_a_process_without_the_rights_on_storage_devices_and_trees_schedules(
+    server: Server, tmp_path: Path
+) -> None:
     """It may be upgraded before its roles. It reads each kind as soon as it may."""
     with Proxy(server).running() as proxy, ExitStack() as stack:
-        newer = Where("/apis/storage.k8s.io/v1/.+|/compositepodgroups$")
+        newer = Where("/apis/(storage|resource).k8s.io/v1/.+|/compositepodgroups$")
         with proxy.fault(newer, Refuse(403, "Forbidden")):
             started = launch(proxy.kubeconfig(tmp_path), tmp_path / "one", "--no-leader-elect")
             stack.enter_context(ending(started))
@@ -255,7 +258,9 @@ def test_a_process_without_the_rights_on_storage_and_trees_schedules(server: Ser
             started.until(gangs.runs("train"), "it schedules")
             failed = {each["resource"] for each in started.events if each["event"] == "watch failed"}
             trees = {f"compositepodgroups.{group_of(version)}" for version in COMPOSITES.values()}
-            assert failed == {f"{each}.storage.k8s.io" for each in STORAGE} | trees
+            newer_kinds = {f"{each}.storage.k8s.io" for each in STORAGE}
+            newer_kinds |= {f"{each}.resource.k8s.io" for each in DEVICES}
+            assert failed == newer_kinds | trees
         started.until(lambda: started.log.count('"watch resumed"') == len(failed), "it reads all of them")
         started.wait_ready()
 

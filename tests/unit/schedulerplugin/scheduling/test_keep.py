@@ -108,6 +108,9 @@ def test_copies_of_a_pod_share_all_but_identity_and_node() -> None:
     assert (first.spec.nodeName, second.spec.nodeName) == ("n0", "n1")
     assert first.spec.containers is second.spec.containers
     assert first.metadata.labels is second.metadata.labels
+    assert first.metadata.namespace is second.metadata.namespace
+    assert (first.apiVersion, first.kind) == ("v1", "Pod")
+    assert first.kind is second.kind
     assert first.metadata.ownerReferences is second.metadata.ownerReferences
     assert first.status is not None
     assert second.status is not None

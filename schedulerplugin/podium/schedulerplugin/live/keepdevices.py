@@ -1,0 +1,165 @@
+"""Reduces slices, classes and claims of devices to what the scheduler reads, with equal parts kept once.
+
+A slice may have 128 devices with 32 attributes each, and a cluster a slice for each node. Devices of one
+product differ in few of them: an address, a serial number. So each value is shared, and attributes of a
+device as a whole if another device has the same. Claims of one template share their spec. The caches are
+those of devices alone: a thousand serial numbers must not push out the parts of pods.
+"""
+
+from functools import lru_cache
+from typing import Any, TypeVar
+
+import msgspec
+
+from podium.api.devices import (
+    EXTENDED_RESOURCE_CLAIM,
+    Allocation,
+    Device,
+    DeviceAttribute,
+    DeviceClass,
+    ResourceClaim,
+    ResourceSlice,
+)
+from podium.api.meta import ObjectMeta
+from podium.cluster.state import Devices
+
+_T = TypeVar("_T")
+
+_ENCODER = msgspec.json.Encoder()
+# The number of cached parts, values of attributes, attributes of devices (nodes have up to a few hundred
+# devices, and equal ones are on the next node), and texts.
+_PARTS, _VALUES, _SETS, _TEXTS = 2**12, 2**12, 2**10, 2**14
+# Longer parts (bytes) are not shared: the cache would keep megabytes of deleted objects.
+_LONGEST = 2**14
+_OF_DEVICES = ("capacity", "consumesCounters", "nodeSelector", "taints")
+_OF_RESULTS = ("request", "driver", "pool", "device")
+
+
+def transform_devices(obj: Devices) -> None:
+    """Keep of an object what the scheduler reads; the object itself is changed."""
+    kept = obj.metadata.identity()
+    kept.namespace = _shared_text(kept.namespace)
+    match obj:
+        case ResourceSlice():
+            _slice(obj)
+        case DeviceClass():
+            # The newest of the classes with one extended resource counts.
+            kept.creationTimestamp = obj.metadata.creationTimestamp
+        case ResourceClaim():
+            _claim(obj, kept)
+        case _:
+            pass
+    obj.metadata = kept
+
+
+def _claim(claim: ResourceClaim, kept: ObjectMeta) -> None:
+    # A claim that was created for a pod or group must belong to it.
+    kept.ownerReferences = claim.metadata.ownerReferences
+    kept.finalizers = _shared(claim.metadata.finalizers)
+    flag = (claim.metadata.annotations or {}).get(EXTENDED_RESOURCE_CLAIM)
+    kept.annotations = _shared({EXTENDED_RESOURCE_CLAIM: flag[:8]}) if flag is not None else None
+    claim.spec = _shared(claim.spec)
+    if claim.status is None:
+        return
+    if claim.status.allocation is not None:
+        _allocation(claim.status.allocation)
+    for device in claim.status.devices or ():
+        _texts(device, ("driver", "pool", "device"))
+        device.conditions = _shared(device.conditions)
+
+
+def _allocation(allocation: Allocation) -> None:
+    allocation.nodeSelector = _shared(allocation.nodeSelector)
+    allocation.devices.config = _shared(allocation.devices.config)
+    for result in allocation.devices.results or ():
+        _texts(result, _OF_RESULTS)
+        _parts(result, ("tolerations", "bindingConditions", "bindingFailureConditions", "consumedCapacity"))
+
+
+def _slice(stored: ResourceSlice) -> None:
+    spec = stored.spec
+    _texts(spec, ("driver", "nodeName"))
+    _texts(spec.pool, ("name",))
+    _parts(spec, ("nodeSelector", "sharedCounters"))
+    for device in spec.devices or ():
+        _device(device)
+
+
+def _device(device: Device) -> None:
+    _texts(device, ("name", "nodeName"))
+    _parts(device, _OF_DEVICES)
+    _parts(device, ("bindingConditions", "bindingFailureConditions"))
+    if device.attributes:
+        device.attributes = _attributes(device.attributes)
+
+
+def _attributes(attributes: dict[str, DeviceAttribute]) -> dict[str, DeviceAttribute]:
+    """Share the attributes of a device, or return those of a device before that has the same."""
+    shared = {_shared_text(name): _attribute(each) for name, each in attributes.items()}
+    first = _first_attributes(hash(tuple(map(id, shared.values()))))
+    if not first:
+        first.append(shared)
+    found: dict[str, DeviceAttribute] = first[0]
+    return found if found == shared else shared
+
+
+def _attribute(value: DeviceAttribute) -> DeviceAttribute:
+    """Return the first of all values that are equal to this one; lists are not shared."""
+    if value.integers or value.booleans or value.strings or value.versions:
+        return value
+    return _first_value(value.integer, value.boolean, value.string, value.version)
+
+
+def _texts(whole: Any, names: tuple[str, ...]) -> None:
+    """Share the texts of a Struct by the names of its fields."""
+    for name in names:
+        setattr(whole, name, _shared_text(getattr(whole, name)))
+
+
+def _parts(whole: Any, names: tuple[str, ...]) -> None:
+    """Share the parts of a Struct by the names of its fields."""
+    for name in names:
+        part = getattr(whole, name)
+        if part is not None:
+            setattr(whole, name, _shared(part))
+
+
+def _shared(part: _T) -> _T:
+    """Return the first of all parts that are equal to this one."""
+    if part is None:
+        return part
+    mark = _ENCODER.encode(part)
+    if len(mark) > _LONGEST:
+        return part
+    first = _first_part(type(part).__name__, mark)
+    if not first:
+        first.append(part)
+    found: _T = first[0]
+    return found
+
+
+@lru_cache(_PARTS)
+def _first_part(kind: str, mark: bytes) -> list[Any]:  # noqa: ARG001 - the arguments are the cache key
+    return []
+
+
+@lru_cache(_SETS)
+def _first_attributes(mark: int) -> list[Any]:  # noqa: ARG001 - as above
+    return []
+
+
+@lru_cache(_VALUES)
+def _first_value(
+    integer: int | None, boolean: bool | None, string: str | None, version: str | None
+) -> DeviceAttribute:
+    return DeviceAttribute(integer=integer, boolean=boolean, string=string, version=version)
+
+
+def _shared_text(text: Any) -> Any:
+    """Return the first of all texts that are equal to this one; names of the API are short."""
+    return text if text is None else _first_text(text)
+
+
+@lru_cache(_TEXTS)
+def _first_text(text: str) -> str:
+    return text
