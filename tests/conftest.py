@@ -21,6 +21,7 @@ os.environ.setdefault("GOGC", "400")
 pytest_plugins = [
     "tests.support.calling",
     "tests.support.browser",
+    "tests.support.devices.witness",
     "tests.support.folders",
     "tests.support.servers",
     "tests.support.workers",

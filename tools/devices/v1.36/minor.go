@@ -1,0 +1,18 @@
+package main
+
+import "k8s.io/dynamic-resource-allocation/structured"
+
+// schedulerFeatures is the result of AllocatorFeatures in kube-scheduler 1.36 with the default of each gate.
+var schedulerFeatures = structured.Features{
+	AdminAccess:            true,
+	ConsumableCapacity:     true,
+	DeviceBindingAndStatus: true,
+	DeviceTaints:           true,
+	PartitionableDevices:   true,
+	PrioritizedList:        true,
+}
+
+// runtimeError returns the error that the allocator reports for an error of an expression.
+func runtimeError(err error) error {
+	return err
+}
