@@ -84,6 +84,7 @@ record: $(DEV) ## Record the answers of real servers into tests/conformance/reco
 	$(BIN)/python -m tests.support.preemption.differential.record
 	$(BIN)/python -m tests.support.filters.podschema
 	$(BIN)/python -m tests.support.rules.incomplete
+	$(BIN)/python -m tests.support.devices.record
 
 .PHONY: bench
 bench: $(DEV) ## Time the audit and the rules against their peers; writes bench/RESULTS.md

@@ -5,6 +5,6 @@ from typing import Final
 
 from tools.gotools import GoTools
 
-_FOLDER = Path(__file__).parent
+FOLDER = Path(__file__).parent
 NAME: Final = "device-witness"
-WITNESSES: Final = {minor: GoTools(_FOLDER / f"v{minor}", (NAME,), minutes=2) for minor in ("1.36", "1.37")}
+WITNESSES: Final = {minor: GoTools(FOLDER / f"v{minor}", (NAME,), minutes=2) for minor in ("1.36", "1.37")}

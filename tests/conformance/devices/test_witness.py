@@ -3,7 +3,11 @@
 from typing import Any
 
 import pytest
+from tests.support.devices import recording
+from tests.support.devices.record import answered
 from tests.support.devices.witness import Witness
+
+from podium.controlplane.releases import RELEASES
 
 pytestmark = pytest.mark.server
 
@@ -63,3 +67,11 @@ def test_devices_are_allocated_by_the_incubating_allocator(witness: Witness) -> 
     (allocation,) = found["allocations"]
     assert [one["device"] for one in allocation["devices"]["results"]] == ["gpu-1"]
     assert witness.allocate({**case, "slices": []})["allocations"] is None
+
+
+def test_the_recorded_answers_are_those_of_the_witness(witness: Witness) -> None:
+    release = RELEASES[witness.minor]
+    cases = recording.read("table", release.version)
+    assert len(cases) > 200
+    wrong = [case["name"] for case in cases if answered(witness, case) != case["scheduler"]]
+    assert not wrong, "record them again: python -m tests.support.devices.record"

@@ -1,7 +1,7 @@
 """Upstream's code for devices as a witness: one process for each minor, kept for the session.
 
-A fixture yields a Witness. `ask` sends a question and returns its answer; tools/devices/v1.37/main.go documents
-both. The tests that use it are marked `server`, because the programs need Go.
+A fixture yields a Witness. `ask` sends a question and returns its answer; tools/devices/v1.37/main.go
+documents both. The tests that use it are marked `server`, because the programs need Go.
 """
 
 import json

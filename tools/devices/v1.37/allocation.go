@@ -25,6 +25,7 @@ type allocation struct {
 	Classes       []*resourceapi.DeviceClass   `json:"classes"`
 	Allocated     allocated                    `json:"allocated"`
 	TimeoutMillis int                          `json:"timeoutMillis"`
+	Allocator     string                       `json:"allocator"`
 }
 
 // allocated is structured.AllocatedState with readable names.
@@ -70,6 +71,10 @@ func (a allocation) allocate(ctx context.Context, features structured.Features) 
 		limited, cancel := context.WithTimeout(ctx, time.Duration(a.TimeoutMillis)*time.Millisecond)
 		defer cancel()
 		ctx = limited
+	}
+	structured.EnableAllocators()
+	if a.Allocator != "" {
+		structured.EnableAllocators(a.Allocator)
 	}
 	allocator, err := structured.NewAllocator(
 		ctx, features, a.Allocated.state(), newClasses(a.Classes), a.Slices, expressions(features),

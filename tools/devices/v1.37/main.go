@@ -7,9 +7,10 @@
 // texts after "CEL compile error: " and "CEL runtime error: ".
 //
 // "allocate": which devices of the node do the claims get? Fields: node, claims, slices, classes, allocated, and
-// timeoutMillis, which is optional. The answer has "channel" (the implementation) and "allocations", one for each
-// claim, or null if the claims cannot be allocated. If the allocator fails, the answer has "error", and "node": true
-// if the error concerns only this node.
+// optionally timeoutMillis and allocator: "stable", "incubating" or "experimental" instead of upstream's choice by
+// features. The answer has "channel" (the implementation) and "allocations", one for each claim, or null if the
+// claims cannot be allocated. If the allocator fails, the answer has "error", and "node": true if the error concerns
+// only this node.
 //
 // "features" are the fields of structured.Features. If absent, they are kube-scheduler's defaults.
 package main
