@@ -1,0 +1,23 @@
+"""Devices: which devices of a node the claims of a pod get, as kube-scheduler's allocator decides.
+
+`Allocator` is the entry point. `DeviceUsage` has the devices in use.
+"""
+
+from podium.schedulerplugin.devices.allocator import Allocator
+from podium.schedulerplugin.devices.errors import (
+    AllocationError,
+    NodeAllocationError,
+    SelectorCompileError,
+)
+from podium.schedulerplugin.devices.gates import Gates, default_gates
+from podium.schedulerplugin.devices.usage import DeviceUsage
+
+__all__ = [
+    "AllocationError",
+    "Allocator",
+    "DeviceUsage",
+    "Gates",
+    "NodeAllocationError",
+    "SelectorCompileError",
+    "default_gates",
+]

@@ -1,0 +1,81 @@
+"""The constraints of a claim during a search: attributes that its devices share, or that differ.
+
+A device without the attribute satisfies neither. Values of different types differ. A value of a type that
+this release does not know satisfies a constraint only if its device is the only one.
+
+Source: matchAttributeConstraint and distinctAttributeConstraint of the incubating allocator, 1.37. The first
+of 1.36 is the same. The second compares fewer devices in 1.36: it keeps one value for each request, so
+devices of one request may share a value there.
+"""
+
+from collections import Counter
+from typing import Protocol
+
+from podium.api.devices import DeviceConstraint
+from podium.schedulerplugin.devices.inventory import AttributeValue, PoolDevice
+
+
+class AttributeRule(Protocol):
+    """One constraint, with the devices that were added."""
+
+    attribute: str
+
+    def add(self, device: PoolDevice) -> bool:
+        """Add a device and return True, or return False if that breaks the constraint."""
+
+    def remove(self, device: PoolDevice) -> None:
+        """Remove a device that was added; the devices are removed in the reverse order."""
+
+
+class SameAttribute:
+    """All devices have the same value."""
+
+    def __init__(self, attribute: str) -> None:
+        self.attribute = attribute
+        self._count = 0
+        self._value: AttributeValue | None = None
+
+    def add(self, device: PoolDevice) -> bool:
+        """Add a device and return True, or return False if its value is another."""
+        value = device.attribute(self.attribute)
+        if value is None or (self._count and (not value.kind or value != self._value)):
+            return False
+        if not self._count:
+            self._value = value
+        self._count += 1
+        return True
+
+    def remove(self, device: PoolDevice) -> None:  # noqa: ARG002 - the value is that of all devices
+        """Remove a device."""
+        self._count -= 1
+
+
+class DifferentAttribute:
+    """No two devices have the same value."""
+
+    def __init__(self, attribute: str) -> None:
+        self.attribute = attribute
+        self._values: Counter[AttributeValue] = Counter()
+
+    def add(self, device: PoolDevice) -> bool:
+        """Add a device and return True, or return False if another one has its value."""
+        value = device.attribute(self.attribute)
+        if value is None or value in self._values or (self._values and not value.kind):
+            return False
+        self._values[value] += 1
+        return True
+
+    def remove(self, device: PoolDevice) -> None:
+        """Remove a device."""
+        value = device.attribute(self.attribute)
+        if value is not None:
+            del self._values[value]
+
+
+def rule_of(constraint: DeviceConstraint) -> AttributeRule | None:
+    """Return a constraint without devices, None if its type is not known."""
+    if constraint.matchAttribute is not None:
+        return SameAttribute(constraint.matchAttribute)
+    if constraint.distinctAttribute is not None:
+        return DifferentAttribute(constraint.distinctAttribute)
+    return None

@@ -1,0 +1,34 @@
+"""The feature gates of the allocator, and the release whose behaviour counts.
+
+The gates are those that kube-scheduler passes to its allocator. All are on by default in 1.36 and 1.37.
+Fractional ranges came with 1.37. Results that differ between the releases without a gate follow `minor`.
+
+Source: structured.Features of k8s.io/dynamic-resource-allocation 0.36.3 and 0.37.0.
+"""
+
+from typing import NamedTuple
+
+LATEST = 37
+
+
+class Gates(NamedTuple):
+    """The gates that the allocator reads, by the names that it gives them."""
+
+    minor: int = LATEST
+    admin_access: bool = True
+    prioritized_list: bool = True
+    partitionable_devices: bool = True
+    device_taints: bool = True
+    binding_conditions: bool = True
+    consumable_capacity: bool = True
+    fractional_range: bool = True
+
+    @property
+    def latest(self) -> bool:
+        """Return whether the release is 1.37 or later, whose allocator has the fixes after 1.36."""
+        return self.minor >= LATEST
+
+
+def default_gates(minor: int) -> Gates:
+    """Return the gates of kube-scheduler 1.`minor` as it starts without options."""
+    return Gates(minor, fractional_range=minor >= LATEST)
