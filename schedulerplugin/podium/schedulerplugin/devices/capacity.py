@@ -1,8 +1,8 @@
 """The capacity that a request takes from a device, and whether the device has it left.
 
 A device that allows several allocations is shared by amounts of its capacities. The policy of a capacity
-turns a requested amount into a consumed one: the default if nothing is requested, the next valid value, or the
-next step of a range. A device for one allocation must have the requested amounts too, but keeps no account.
+turns a requested amount into a consumed one: the default if nothing is requested, the next valid value, or
+the next step of a range. A device for one allocation must have the amounts too, but keeps no account.
 
 Kubernetes 1.37 refuses the whole allocation if an amount is negative, or too large for the arithmetic of a
 range. Kubernetes 1.36 has no such check; there the device does not fit.

@@ -1,8 +1,8 @@
 """The allocations of a solution: results, configuration and the nodes that can use the devices.
 
 The configuration of a class comes once, for the requests that use it. The configuration of a claim comes
-after it, if it is for all requests or for one that got devices. In 1.37, a list of all requests becomes empty.
-In 1.36 it stays, and a configuration comes once for each of its requests.
+after it, if it is for all requests or for one that got devices. In 1.37, a list of all requests becomes
+empty. In 1.36 it stays, and a configuration comes once for each of its requests.
 
 Source: Allocate and createNodeSelector of the incubating allocator, 1.36 and 1.37.
 """

@@ -33,7 +33,7 @@ class _Failure(Enum):
 
 
 class _Place(NamedTuple):
-    """A point of the search: a requirement has `done` of its devices, and the next one is at `start` or later.
+    """A point of the search: a requirement has `done` devices, and the next one is at `start` or later.
 
     Without a requirement, the request has not begun. `barred` has a bit for each class of twins that have no
     solution.
