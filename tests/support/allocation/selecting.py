@@ -6,12 +6,14 @@ compile error, an absent attribute an error at run time, both with a text of the
 
 import re
 from collections.abc import Callable
+from typing import TypeVar
 
 from podium.api.devices import Device, DeviceAttribute
 from podium.api.quantity import parse
 from podium.errors import PodiumError
 from podium.schedulerplugin.devices import SelectorCompileError
 
+_Value = TypeVar("_Value")
 _Term = Callable[[re.Match[str], str, Device], bool]
 
 
@@ -49,17 +51,20 @@ def _known(attribute: DeviceAttribute, *, lists: bool) -> bool:
 
 
 def _attribute(found: re.Match[str], driver: str, device: Device) -> bool:
-    if found[1] != driver:
-        raise KeyError(found[1])
-    attribute = (device.attributes or {})[found[2]]
+    attribute = _listed(device.attributes or {}, driver, found[1], found[2])
     wanted = found[3]
     return attribute.string == wanted if wanted is not None else bool(attribute.boolean)
 
 
 def _capacity(found: re.Match[str], driver: str, device: Device) -> bool:
-    if found[1] != driver:
-        raise KeyError(found[1])
-    return parse((device.capacity or {})[found[2] or found[3]].value) >= parse(found[4])
+    listed = _listed(device.capacity or {}, driver, found[1], found[2] or found[3])
+    return parse(listed.value) >= parse(found[4])
+
+
+def _listed(values: dict[str, _Value], driver: str, domain: str, name: str) -> _Value:
+    """Return a value by its full name, which a device may list without its driver's domain."""
+    full = f"{domain}/{name}"
+    return values[full] if full in values or domain != driver else values[name]
 
 
 _FORMS: tuple[tuple[re.Pattern[str], _Term], ...] = (

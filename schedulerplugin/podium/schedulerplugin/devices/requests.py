@@ -51,6 +51,7 @@ class Requirement:
         "capacity",
         "claim",
         "class_",
+        "constraints",
         "count",
         "error",
         "every",
@@ -83,6 +84,12 @@ class Requirement:
         self.shape = Shape(0, (), frozenset())
         # The constraints of the claim that concern the requirement.
         self.rules: tuple[int, ...] = ()
+        self.constraints: tuple[DeviceConstraint, ...] = ()
+
+    @property
+    def request(self) -> str:
+        """Return the name of the request, also for an alternative."""
+        return self.parent or self.name
 
     @property
     def full_name(self) -> str:
@@ -117,7 +124,7 @@ class Demand(NamedTuple):
     """The claims of a pod, and what the search may assume of them.
 
     `plain` is set if no claim has constraints, choices, administrative access or a request for all devices.
-    `symmetric` is set if no request for a number of devices has administrative access.
+    `symmetric` is set if two devices that differ in nothing can change places in every step of the search.
     """
 
     claims: tuple[FlatClaim, ...]
@@ -141,8 +148,19 @@ class RequestReader:
         choices = any(request.listed for claim in flat for request in claim.requests)
         constrained = any(claim.constraints for claim in flat)
         special = any(each.every or each.admin for each in every)
-        symmetric = not any(each.admin and not each.every for each in every)
+        symmetric = all(map(self._symmetric, every))
         return Demand(flat, tuple(every), not (choices or constrained or special), symmetric)
+
+    def _symmetric(self, requirement: Requirement) -> bool:
+        """Return whether a requirement does not tell devices apart by their order.
+
+        Administrative access makes a device unavailable for others only. A request for all devices fails on
+        the first of them that breaks a constraint. In 1.36, the values that count depend on earlier steps.
+        """
+        if requirement.every:
+            return not requirement.rules
+        kinds = [each.distinctAttribute for each in requirement.constraints]
+        return not requirement.admin and (self._gates.latest or not any(kinds))
 
     def _claim(self, number: int, record: ResourceClaim, every: list[Requirement]) -> FlatClaim:
         metadata, wanted = record.metadata, record.spec.devices
@@ -179,6 +197,7 @@ class RequestReader:
             requirement.rules = tuple(
                 at for at, each in enumerate(constraints) if _concerns(each, requirement)
             )
+            requirement.constraints = tuple(constraints[at] for at in requirement.rules)
             every.append(requirement)
             found.append(requirement)
         return FlatRequest(request.name, tuple(found), listed, self._unsupported(label, request))
@@ -238,7 +257,7 @@ def _expressions(selectors: Iterable[DeviceSelector] | None) -> tuple[str, ...]:
 
 def _concerns(constraint: DeviceConstraint, requirement: Requirement) -> bool:
     named = constraint.requests
-    return not named or requirement.full_name in named or (requirement.parent or requirement.name) in named
+    return not named or requirement.full_name in named or requirement.request in named
 
 
 def _tolerated(toleration: DeviceToleration, taint: DeviceTaint) -> bool:

@@ -122,7 +122,7 @@ class ResultWriter:
 
 def _names(requests: Sequence[str], requirement: Requirement) -> bool:
     """Return whether a list of requests has the request of a requirement, or the requirement itself."""
-    return (requirement.parent or requirement.name) in requests or requirement.full_name in requests
+    return requirement.request in requests or requirement.full_name in requests
 
 
 def _merged(

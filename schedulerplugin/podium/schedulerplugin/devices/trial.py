@@ -49,7 +49,7 @@ class Trial:
         # The shares of a device that the claims take, and their number.
         self._shares: dict[int, tuple[int, Counter[str]]] = {}
         self._rules: tuple[tuple[AttributeRule | None, ...], ...] = tuple(
-            tuple(map(rule_of, claim.constraints)) for claim in demand.claims
+            tuple(rule_of(each, gates) for each in claim.constraints) for claim in demand.claims
         )
 
     def available(self, requirement: Requirement, at: int) -> bool:
@@ -159,7 +159,7 @@ class Trial:
         device, rules = self.node.devices[at], self._rules[requirement.claim]
         for number, index in enumerate(requirement.rules):
             rule = rules[index]
-            if rule is not None and not rule.add(device):
+            if rule is not None and not rule.add(requirement.request, device):
                 self._remove_from_rules(requirement, at, number)
                 return False
         return True
@@ -170,4 +170,4 @@ class Trial:
         for index in requirement.rules[:count]:
             rule = rules[index]
             if rule is not None:
-                rule.remove(device)
+                rule.remove(requirement.request, device)
