@@ -70,13 +70,6 @@ def consumed_amounts(device: Device, requested: Requested, gates: Gates) -> dict
     return found
 
 
-def unrestricted(device: Device) -> bool:
-    """Return whether a request without amounts always fits a device for one allocation."""
-    return all(
-        each.requestPolicy is None and nanos(each.value) >= 0 for each in (device.capacity or {}).values()
-    )
-
-
 def _consumed(requested: RawQuantity | None, capacity: DeviceCapacity, gates: Gates) -> Amount:
     policy = capacity.requestPolicy
     if requested is None:
@@ -158,6 +151,7 @@ def _fractional(capacity: DeviceCapacity, gates: Gates) -> bool:
     return reach.step is None or _exact(reach.step) >= _MILLI
 
 
+@lru_cache(maxsize=4096)
 def _verbatim(raw: RawQuantity) -> Amount:
     return Amount(_exact(raw), canonical(raw))
 

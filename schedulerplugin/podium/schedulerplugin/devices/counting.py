@@ -1,11 +1,13 @@
 """The first solution by counting, for claims that only ask for numbers of devices.
 
-Without constraints, choices and shared amounts, the search takes the first free devices for one request after
-the other. It goes back only if a request finds too few. If each two requests can have the same devices or
-none in common, going back cannot help, so too few means that there is no solution. Otherwise the search
-decides.
+Without choices and shared amounts, the search takes the first free devices for one request after the other.
+It goes back only if a request finds too few. If this request and each earlier one can have the same devices
+or none in common, going back cannot help: too few means that there is no solution. A constraint that all
+devices of its requests satisfy, such as one model on a node with one model, does not matter. In all other
+cases the search decides.
 """
 
+from collections.abc import Sequence
 from enum import Enum, auto
 
 from podium.schedulerplugin.devices.nodeview import NodeView
@@ -26,26 +28,50 @@ Solution = tuple[list[tuple[Requirement, int]], ...]
 
 def count(node: NodeView, demand: Demand, usage: DeviceUsage) -> Solution | Counted:
     """Return the first solution, or why counting finds none."""
-    if not demand.plain or any(_shared(usage, node, at) for at in range(len(node.pools))):
+    masks = _masks(node, demand) if demand.countable else None
+    if masks is None or any(_shared(usage, node, at) for at in range(len(node.pools))):
         return Counted.UNDECIDED
     free = (1 << len(node.devices)) - 1 & ~node.used(usage)
     solution: Solution = tuple([] for _ in demand.claims)
+    for requirement, mask in zip(demand.requirements, masks, strict=True):
+        rest = free & mask
+        if rest.bit_count() < requirement.count:
+            separate = all(each == mask or not each & mask for each in masks[: requirement.number])
+            return Counted.TOO_FEW if separate else Counted.UNDECIDED
+        chosen = solution[requirement.claim]
+        for _ in range(requirement.count):
+            lowest = rest & -rest
+            chosen.append((requirement, lowest.bit_length() - 1))
+            rest ^= lowest
+            free ^= lowest
+    return solution
+
+
+def _masks(node: NodeView, demand: Demand) -> list[int] | None:
+    """Return the devices that each requirement can have, None if more than their number counts."""
     masks: list[int] = []
     for requirement in demand.requirements:
         mask = node.countable(demand.claims[requirement.claim], requirement)
         if mask is None:
-            return Counted.UNDECIDED
+            return None
         masks.append(mask)
-        rest = free & mask
-        if rest.bit_count() < requirement.count:
-            separate = all(mask in (each, mask & ~each) for each in masks)
-            return Counted.TOO_FEW if separate else Counted.UNDECIDED
-        for _ in range(requirement.count):
-            lowest = rest & -rest
-            solution[requirement.claim].append((requirement, lowest.bit_length() - 1))
-            rest ^= lowest
-            free ^= lowest
-    return solution
+    for number, claim in enumerate(demand.claims):
+        for index, constraint in enumerate(claim.constraints):
+            concerned = [
+                masks[each.number]
+                for each in demand.requirements
+                if each.claim == number and index in each.rules
+            ]
+            if not node.alike(_union(concerned), constraint.matchAttribute or ""):
+                return None
+    return masks
+
+
+def _union(masks: Sequence[int]) -> int:
+    union = 0
+    for each in masks:
+        union |= each
+    return union
 
 
 def _shared(usage: DeviceUsage, node: NodeView, at: int) -> bool:

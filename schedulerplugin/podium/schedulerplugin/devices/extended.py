@@ -54,7 +54,7 @@ class _Need(NamedTuple):
     """A request of one container: its name, and the devices that it needs beyond those that it reuses."""
 
     name: str
-    count: int
+    amount: int
 
 
 def classes_by_resource(classes: Iterable[DeviceClass]) -> dict[str, DeviceClass]:
@@ -100,7 +100,7 @@ def extended_claim(pod: Pod, resources: Sequence[str], classes: Classes) -> Exte
             DeviceRequest(
                 name=each.name,
                 exactly=ExactRequest(
-                    deviceClassName=class_name, allocationMode=EXACT_COUNT, count=each.count
+                    deviceClassName=class_name, allocationMode=EXACT_COUNT, count=each.amount
                 ),
             )
             for each in needs
@@ -146,7 +146,7 @@ def _needs(pod: Pod, resource: str) -> tuple[list[_Need], list[RequestMapping]]:
     if not extra:
         return list(lasting.values()), [*mappings, *of_init]
     # Init containers run one after the other, so the largest of their requests serves all.
-    largest = max(extra, key=lambda each: each.count)
+    largest = max(extra, key=lambda each: each.amount)
     names = {each.name for each in extra}
     of_init = [each._replace(request=largest.name) if each.request in names else each for each in of_init]
     return [largest, *lasting.values()], [*mappings, *of_init]
@@ -165,7 +165,7 @@ def _need(
     used: list[RequestMapping] = []
     have = 0
     for each in reusable:
-        have += each.count
+        have += each.amount
         used.append(RequestMapping(container.name or "", resource, each.name))
         if have >= amount:
             return None, used

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 
 from podium.api.devices import Device
 from podium.errors import PodiumError
-from podium.schedulerplugin.devices.capacity import CapacityError, fits, unrestricted
+from podium.schedulerplugin.devices.capacity import CapacityError, fits
 from podium.schedulerplugin.devices.errors import AllocationError, SelectorCompileError
 from podium.schedulerplugin.devices.gates import Gates
 from podium.schedulerplugin.devices.inventory import PoolDevice
@@ -24,7 +24,7 @@ Select = Callable[[str, str, Device], bool]
 class NodeView:
     """The devices of a node; it lives as long as slices, classes and the labels of the node stay the same."""
 
-    __slots__ = ("_countable", "_gates", "_select", "devices", "labels", "name", "owners", "pools")
+    __slots__ = ("_alike", "_countable", "_gates", "_select", "devices", "labels", "name", "owners", "pools")
 
     def __init__(
         self, name: str, labels: Mapping[str, str], pools: list[Pool], select: Select, gates: Gates
@@ -37,6 +37,7 @@ class NodeView:
         self._select = select
         self._gates = gates
         self._countable: dict[Shape, int | None] = {}
+        self._alike: dict[tuple[int, str], bool] = {}
 
     @property
     def faulty(self) -> bool:
@@ -112,6 +113,16 @@ class NodeView:
                         bits |= 1 << (pool.start + number)
         return bits
 
+    def alike(self, devices: int, attribute: str) -> bool:
+        """Return whether all these devices have one known value of an attribute."""
+        key = devices, attribute
+        if key not in self._alike:
+            values = {each.attribute(attribute) for at, each in enumerate(self.devices) if devices >> at & 1}
+            self._alike[key] = not values or (
+                len(values) == 1 and all(each is not None and each.kind for each in values)
+            )
+        return self._alike[key]
+
     def countable(self, claim: FlatClaim, requirement: Requirement) -> int | None:
         """Return the devices that a requirement can have, None if more than their number counts.
 
@@ -129,11 +140,10 @@ class NodeView:
             try:
                 if not self.matches(claim, requirement, at) or not self.tolerated(requirement, at):
                     continue
+                if record.consumesCounters or self.multiple(at):
+                    return None
+                if self.has_capacity(claim, requirement, at, {}, "counting"):
+                    bits |= 1 << at
             except AllocationError:
                 return None
-            if record.consumesCounters or self.multiple(at):
-                return None
-            if self._gates.consumable_capacity and (requirement.capacity or not unrestricted(record)):
-                return None
-            bits |= 1 << at
         return bits

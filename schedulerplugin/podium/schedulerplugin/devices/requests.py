@@ -123,13 +123,14 @@ class FlatClaim(NamedTuple):
 class Demand(NamedTuple):
     """The claims of a pod, and what the search may assume of them.
 
-    `plain` is set if no claim has constraints, choices, administrative access or a request for all devices.
+    `countable` is set if the claims only ask for numbers of devices: no choices, no administrative access, no
+    request for all devices, and no constraint but on a shared attribute.
     `symmetric` is set if two devices that differ in nothing can change places in every step of the search.
     """
 
     claims: tuple[FlatClaim, ...]
     requirements: tuple[Requirement, ...]
-    plain: bool
+    countable: bool
     symmetric: bool
 
 
@@ -146,10 +147,11 @@ class RequestReader:
         every: list[Requirement] = []
         flat = tuple(self._claim(number, record, every) for number, record in enumerate(claims))
         choices = any(request.listed for claim in flat for request in claim.requests)
-        constrained = any(claim.constraints for claim in flat)
+        constraints = [each for claim in flat for each in claim.constraints]
+        differing = any(each.matchAttribute is None for each in constraints)
         special = any(each.every or each.admin for each in every)
         symmetric = all(map(self._symmetric, every))
-        return Demand(flat, tuple(every), not (choices or constrained or special), symmetric)
+        return Demand(flat, tuple(every), not (choices or differing or special), symmetric)
 
     def _symmetric(self, requirement: Requirement) -> bool:
         """Return whether a requirement does not tell devices apart by their order.

@@ -146,7 +146,9 @@ def test_counting_finds_the_solution_of_the_search(case: dict[str, Any], gates: 
             request.setdefault("exactly", {"deviceClassName": "any", "allocationMode": "ExactCount"})
             request.pop("firstAvailable", None)
             request["exactly"].pop("adminAccess", None)
-        claim["spec"]["devices"].pop("constraints", None)
+        for constraint in claim["spec"]["devices"].get("constraints", ()):
+            constraint.setdefault("matchAttribute", "driver-a/model")
+            constraint.pop("distinctAttribute", None)
     counted = _question(case, gates).answer()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(entry, "count", lambda *_: Counted.UNDECIDED)

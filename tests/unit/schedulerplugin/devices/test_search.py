@@ -1,4 +1,4 @@
-"""The effort of the search, counted in steps: equal devices are counted, and every step enforces the deadline."""
+"""The effort of the search in steps: equal devices are counted, and every step enforces the deadline."""
 
 from itertools import count
 from typing import Any
@@ -94,6 +94,6 @@ def test_a_pod_can_have_more_devices_than_python_has_stack() -> None:
     claims = [question.demand.claims[0].record] * 60
     for each in claims:
         each.spec.devices.constraints = None
-    question.demand = question.allocator.demand(claims)._replace(plain=False)
+    question.demand = question.allocator.demand(claims)._replace(countable=False)
     allocations = question.answer()["allocations"]
     assert sum(len(each["devices"]["results"]) for each in allocations) == 1920
