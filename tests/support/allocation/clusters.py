@@ -41,6 +41,59 @@ def cluster(random: Random) -> Case:
     }
 
 
+def countable(random: Random) -> dict[str, Any]:
+    """Return a case that can be counted: devices of two models, and requests for one model or for both."""
+    devices = [
+        {"name": f"dev-{at}", "attributes": {"model": {"string": random.choice("xy")}}}
+        for at in range(random.randint(1, 8))
+    ]
+    driver = "driver-a"
+    used = [
+        {"driver": driver, "pool": "pool", "device": each["name"]}
+        for each in devices
+        if random.random() < 0.3
+    ]
+    pool = {"name": "pool", "generation": 1, "resourceSliceCount": 1}
+    model = {"cel": {"expression": f'device.attributes["{driver}"].model == "x"'}}
+    claims = [
+        {
+            "metadata": {"name": f"claim-{at}"},
+            "spec": {
+                "devices": {
+                    "requests": [
+                        {
+                            "name": f"r{number}",
+                            "exactly": {
+                                "deviceClassName": random.choice(("any", "x")),
+                                "allocationMode": "ExactCount",
+                                "count": random.randint(1, 3),
+                            },
+                        }
+                        for number in range(random.randint(1, 3))
+                    ],
+                    "constraints": random.choice(([], [{"matchAttribute": f"{driver}/model"}])),
+                }
+            },
+        }
+        for at in range(random.randint(1, 2))
+    ]
+    return {
+        "node": {"metadata": {"name": "node-a"}},
+        "slices": [
+            {
+                "metadata": {"name": "slice"},
+                "spec": {"driver": driver, "nodeName": "node-a", "pool": pool, "devices": devices},
+            }
+        ],
+        "classes": [
+            {"metadata": {"name": "any"}, "spec": {}},
+            {"metadata": {"name": "x"}, "spec": {"selectors": [model]}},
+        ],
+        "claims": claims,
+        "allocated": {"devices": used, "shared": [], "consumed": []},
+    }
+
+
 def _pool(random: Random, name: str) -> list[dict[str, Any]]:
     driver = _DRIVER if random.random() < 0.8 else "driver-b"
     parts = random.choice((1, 1, 2))

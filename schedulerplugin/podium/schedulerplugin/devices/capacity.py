@@ -57,6 +57,13 @@ def fits(device: Device, requested: Requested, taken: Consumed, gates: Gates) ->
     return True
 
 
+def unrestricted(device: Device) -> bool:
+    """Return whether a request without amounts fits a device of which nothing is taken."""
+    return all(
+        each.requestPolicy is None and nanos(each.value) >= 0 for each in (device.capacity or {}).values()
+    )
+
+
 def consumed_amounts(device: Device, requested: Requested, gates: Gates) -> dict[str, Amount]:
     """Return the amounts that a request takes from each capacity of a device. Raises CapacityError."""
     found: dict[str, Amount] = {}

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 
 from podium.api.devices import Device
 from podium.errors import PodiumError
-from podium.schedulerplugin.devices.capacity import CapacityError, fits
+from podium.schedulerplugin.devices.capacity import CapacityError, fits, unrestricted
 from podium.schedulerplugin.devices.errors import AllocationError, SelectorCompileError
 from podium.schedulerplugin.devices.gates import Gates
 from podium.schedulerplugin.devices.inventory import PoolDevice
@@ -88,7 +88,9 @@ class NodeView:
         Raises AllocationError if no device can have it, with `doing` in its text.
         """
         record = self.devices[at].device
-        if not self._gates.consumable_capacity or not (record.capacity or requirement.capacity):
+        if not self._gates.consumable_capacity:
+            return True
+        if not requirement.capacity and not taken and unrestricted(record):
             return True
         try:
             return fits(record, requirement.capacity, taken, self._gates)

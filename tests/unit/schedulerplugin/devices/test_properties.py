@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.support.allocation.asking import Question
-from tests.support.allocation.clusters import cluster
+from tests.support.allocation.clusters import cluster, countable
 from tests.support.allocation.selecting import selecting
 
 from podium.api.devices import Allocation
@@ -25,6 +25,8 @@ from podium.schedulerplugin.devices.requests import Demand, Requirement
 from podium.schedulerplugin.devices.trial import Trial
 
 _CASES = st.integers(0, 2**32).map(lambda seed: cluster(Random(seed)))
+_COUNTABLE = st.integers(0, 2**32).map(lambda seed: countable(Random(seed)))
+_ALL = st.one_of(_CASES, _COUNTABLE)
 _GATES = st.sampled_from([default_gates(36), default_gates(37)])
 
 
@@ -138,25 +140,17 @@ def _check_counters(trial: Trial, node: NodeView, usage: DeviceUsage) -> None:
             assert amount >= 0 or overdrawn
 
 
-@settings(max_examples=300)
-@given(_CASES, _GATES)
+@settings(max_examples=500)
+@given(_ALL, _GATES)
 def test_counting_finds_the_solution_of_the_search(case: dict[str, Any], gates: Gates) -> None:
-    for claim in case["claims"]:
-        for request in claim["spec"]["devices"]["requests"]:
-            request.setdefault("exactly", {"deviceClassName": "any", "allocationMode": "ExactCount"})
-            request.pop("firstAvailable", None)
-            request["exactly"].pop("adminAccess", None)
-        for constraint in claim["spec"]["devices"].get("constraints", ()):
-            constraint.setdefault("matchAttribute", "driver-a/model")
-            constraint.pop("distinctAttribute", None)
     counted = _question(case, gates).answer()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(entry, "count", lambda *_: Counted.UNDECIDED)
         assert _question(case, gates).answer() == counted
 
 
-@settings(max_examples=300)
-@given(_CASES, _GATES)
+@settings(max_examples=500)
+@given(_ALL, _GATES)
 def test_twins_do_not_change_the_solution(case: dict[str, Any], gates: Gates) -> None:
     found = _question(case, gates).answer()
     other = _question(case, gates)
@@ -165,7 +159,7 @@ def test_twins_do_not_change_the_solution(case: dict[str, Any], gates: Gates) ->
 
 
 @settings(max_examples=200)
-@given(_CASES)
+@given(_ALL)
 def test_brute_force_finds_a_solution_if_and_only_if_the_search_does(case: dict[str, Any]) -> None:
     case["claims"] = case["claims"][:2]
     question = _question(case, default_gates(37))
