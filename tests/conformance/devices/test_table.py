@@ -1,9 +1,9 @@
 """Upstream's table of the allocator, case by case: the same allocations or error as the incubating code.
 
 Each case was recorded twice by upstream's code of both releases: with the gates of the case, and with the
-gates of kube-scheduler. A few records differ from their case by their form only. The lister of the table names
-no class that it does not find. A quantity of 10^21 has no JSON form: a server prints it as 1. An interrupted
-search is not an answer here: the deadline of the caller has passed.
+gates of kube-scheduler. A few records differ from their case by their form only. The lister of the table
+names no class that it does not find. A quantity of 10^21 has no JSON form: a server prints it as 1. An
+interrupted search is not an answer here: the deadline of the caller has passed.
 """
 
 import re
