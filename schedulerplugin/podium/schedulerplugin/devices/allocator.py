@@ -13,16 +13,16 @@ from uuid import uuid4
 
 from podium.api.devices import MAX_RESULTS, Allocation, DeviceClass, ResourceClaim, ResourceSlice
 from podium.schedulerplugin.deadline import Deadline
-from podium.schedulerplugin.devices.counting import Counted, count
+from podium.schedulerplugin.devices.counting import CountOutcome, count_devices
 from podium.schedulerplugin.devices.errors import AllocationError, NodeAllocationError
 from podium.schedulerplugin.devices.gates import Gates
 from podium.schedulerplugin.devices.inventory import SliceIndex
 from podium.schedulerplugin.devices.nodeview import NodeView, Select
 from podium.schedulerplugin.devices.pools import PoolCatalog
-from podium.schedulerplugin.devices.requests import Demand, FlatClaim, RequestReader, Requirement
+from podium.schedulerplugin.devices.requests import Demand, DemandReader, DeviceNeed, FlatClaim
 from podium.schedulerplugin.devices.results import Chosen, ResultWriter
-from podium.schedulerplugin.devices.search import AllDevices, Search
-from podium.schedulerplugin.devices.trial import Trial
+from podium.schedulerplugin.devices.search import AllDevices, DeviceSearch
+from podium.schedulerplugin.devices.trial import DeviceTrial
 from podium.schedulerplugin.devices.usage import DeviceUsage, consumed_of
 
 
@@ -41,7 +41,7 @@ class Allocator:
         share: Callable[[], str] = lambda: str(uuid4()),
     ) -> None:
         self._catalog = PoolCatalog(SliceIndex(slices), gates)
-        self._reader = RequestReader(classes, gates)
+        self._reader = DemandReader(classes, gates)
         self._select = select
         self._gates = gates
         self._share = share
@@ -61,11 +61,11 @@ class Allocator:
         deadline.enforce()
         node = self.view(name, labels)
         every = self._validate(node, demand, usage)
-        counted = count(node, demand, usage)
-        if not isinstance(counted, Counted):
+        counted = count_devices(node, demand, usage)
+        if not isinstance(counted, CountOutcome):
             return self._allocations(node, demand, {}, counted)
-        if counted is Counted.UNDECIDED:
-            search = Search(Trial(node, demand, usage, self._gates), every, deadline)
+        if counted is CountOutcome.UNDECIDED:
+            search = DeviceSearch(DeviceTrial(node, demand, usage, self._gates), every, deadline)
             if search.solve():
                 chosen = [[(each.requirement, each.at) for each in one] for one in search.trial.chosen]
                 return self._allocations(node, demand, search.taken, chosen)
@@ -119,7 +119,7 @@ class Allocator:
         return every
 
     def _all(
-        self, node: NodeView, claim: FlatClaim, requirement: Requirement, usage: DeviceUsage
+        self, node: NodeView, claim: FlatClaim, requirement: DeviceNeed, usage: DeviceUsage
     ) -> list[int]:
         """Return the devices of a request for all devices.
 

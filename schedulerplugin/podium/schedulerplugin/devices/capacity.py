@@ -34,7 +34,7 @@ class CapacityError(PodiumError):
     """A requested amount that no device can take, in upstream's words."""
 
 
-class Amount(NamedTuple):
+class CapacityAmount(NamedTuple):
     """A consumed amount in nano-units, and its text in the result of an allocation."""
 
     nanos: int
@@ -64,9 +64,9 @@ def unrestricted(device: Device) -> bool:
     )
 
 
-def consumed_amounts(device: Device, requested: Requested, gates: Gates) -> dict[str, Amount]:
+def consumed_amounts(device: Device, requested: Requested, gates: Gates) -> dict[str, CapacityAmount]:
     """Return the amounts that a request takes from each capacity of a device. Raises CapacityError."""
-    found: dict[str, Amount] = {}
+    found: dict[str, CapacityAmount] = {}
     for name, capacity in (device.capacity or {}).items():
         try:
             found[name] = _consumed(requested.get(name), capacity, gates)
@@ -77,7 +77,7 @@ def consumed_amounts(device: Device, requested: Requested, gates: Gates) -> dict
     return found
 
 
-def _consumed(requested: RawQuantity | None, capacity: DeviceCapacity, gates: Gates) -> Amount:
+def _consumed(requested: RawQuantity | None, capacity: DeviceCapacity, gates: Gates) -> CapacityAmount:
     policy = capacity.requestPolicy
     if requested is None:
         default = policy.default if policy is not None else None
@@ -99,7 +99,7 @@ def _consumed(requested: RawQuantity | None, capacity: DeviceCapacity, gates: Ga
 
 def _next_step(
     requested: RawQuantity, least: RawQuantity, step: RawQuantity, *, milli: bool, gates: Gates
-) -> Amount:
+) -> CapacityAmount:
     """Return a request rounded up to a whole number of steps from the least amount."""
     wanted = _exact(requested)
     if milli and wanted % _MILLI:
@@ -121,9 +121,9 @@ def _next_step(
         rounding = f"rounding request {canonical(requested)} up to the next step passes {limit}"
         raise CapacityError(f"{_NO_ARITHMETIC}: {rounding}")
     if milli and units % 1000:
-        return Amount(units * _MILLI, canonical(f"{units}m"))
+        return CapacityAmount(units * _MILLI, canonical(f"{units}m"))
     whole = units // 1000 if milli else units
-    return Amount(whole * _NANOS, _formatted(whole, step if gates.latest else "1Ki"))
+    return CapacityAmount(whole * _NANOS, _formatted(whole, step if gates.latest else "1Ki"))
 
 
 def _violates(amount: int, capacity: DeviceCapacity, gates: Gates) -> bool:
@@ -159,8 +159,8 @@ def _fractional(capacity: DeviceCapacity, gates: Gates) -> bool:
 
 
 @lru_cache(maxsize=4096)
-def _verbatim(raw: RawQuantity) -> Amount:
-    return Amount(_exact(raw), canonical(raw))
+def _verbatim(raw: RawQuantity) -> CapacityAmount:
+    return CapacityAmount(_exact(raw), canonical(raw))
 
 
 def _whole(raw: RawQuantity, unit: int) -> int:

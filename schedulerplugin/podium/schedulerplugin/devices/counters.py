@@ -50,7 +50,7 @@ class CounterLedger:
         if pool.id not in self._left:
             left = dict(pool.counters)
             used = self._usage.pool(pool.id)
-            for name in used.names() if used is not None else ():
+            for name in used.allocated_names() if used is not None else ():
                 for taken in pool.consumers.get(name, ()):
                     for counter, amount in taken.items():
                         left[counter] -= amount

@@ -11,11 +11,11 @@ from collections.abc import Sequence
 from enum import Enum, auto
 
 from podium.schedulerplugin.devices.nodeview import NodeView
-from podium.schedulerplugin.devices.requests import Demand, Requirement
+from podium.schedulerplugin.devices.requests import Demand, DeviceNeed
 from podium.schedulerplugin.devices.usage import DeviceUsage
 
 
-class Counted(Enum):
+class CountOutcome(Enum):
     """The result of counting without a solution."""
 
     TOO_FEW = auto()
@@ -23,21 +23,21 @@ class Counted(Enum):
 
 
 # The devices of each claim with their requirements, in order.
-Solution = tuple[list[tuple[Requirement, int]], ...]
+Solution = tuple[list[tuple[DeviceNeed, int]], ...]
 
 
-def count(node: NodeView, demand: Demand, usage: DeviceUsage) -> Solution | Counted:
+def count_devices(node: NodeView, demand: Demand, usage: DeviceUsage) -> Solution | CountOutcome:
     """Return the first solution, or why counting finds none."""
     masks = _masks(node, demand) if demand.countable else None
     if masks is None or any(_shared(usage, node, at) for at in range(len(node.pools))):
-        return Counted.UNDECIDED
+        return CountOutcome.UNDECIDED
     free = (1 << len(node.devices)) - 1 & ~node.used(usage)
     solution: Solution = tuple([] for _ in demand.claims)
     for requirement, mask in zip(demand.requirements, masks, strict=True):
         rest = free & mask
         if rest.bit_count() < requirement.count:
             separate = all(each == mask or not each & mask for each in masks[: requirement.number])
-            return Counted.TOO_FEW if separate else Counted.UNDECIDED
+            return CountOutcome.TOO_FEW if separate else CountOutcome.UNDECIDED
         chosen = solution[requirement.claim]
         for _ in range(requirement.count):
             lowest = rest & -rest

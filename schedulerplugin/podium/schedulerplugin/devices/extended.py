@@ -78,7 +78,8 @@ def resources_of_classes(
 ) -> tuple[str, ...] | None:
     """Return the requested resources that a node needs classes for, with its allocatable amounts.
 
-    None if a resource comes from neither a device plugin nor a class.
+    None if a resource comes from neither a device plugin nor a class; kube-scheduler refuses the node with
+    NOT_OFFERED.
     """
     found: list[str] = []
     for name in filter(_extended, requests):

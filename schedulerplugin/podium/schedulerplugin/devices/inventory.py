@@ -34,7 +34,7 @@ class PoolID(NamedTuple):
         return f"{self.driver}/{self.pool}"
 
 
-class Reach(NamedTuple):
+class DeviceReach(NamedTuple):
     """The nodes from which devices can be used: one, all, or those that match a term."""
 
     node: str = ""
@@ -42,7 +42,7 @@ class Reach(NamedTuple):
     terms: tuple[NodeRequirement, ...] | None = None
 
     @property
-    def known(self) -> bool:
+    def given(self) -> bool:
         """Return whether any of the three forms is set."""
         return bool(self.node) or self.everywhere or self.terms is not None
 
@@ -141,7 +141,7 @@ class PreparedSlice:
 
     def includes(self, name: str, labels: Mapping[str, str]) -> bool:
         """Return whether a node can use any device of the slice."""
-        if self.reach.known or not self.per_device:
+        if self.reach.given or not self.per_device:
             return self.reach.includes(name, labels)
         return any(each.reach is not None and each.reach.includes(name, labels) for each in self.devices)
 
@@ -173,9 +173,9 @@ def nanos(raw: RawQuantity) -> int:
     return parse(raw)
 
 
-def _reach(node: str | None, everywhere: bool | None, selector: NodeSelector | None) -> Reach:
+def _reach(node: str | None, everywhere: bool | None, selector: NodeSelector | None) -> DeviceReach:
     terms = node_terms(selector.nodeSelectorTerms, {}) if selector is not None else None
-    return Reach(node or "", bool(everywhere), terms)
+    return DeviceReach(node or "", bool(everywhere), terms)
 
 
 def _value(attribute: DeviceAttribute) -> AttributeValue:

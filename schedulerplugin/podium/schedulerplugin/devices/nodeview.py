@@ -14,7 +14,7 @@ from podium.schedulerplugin.devices.errors import AllocationError, SelectorCompi
 from podium.schedulerplugin.devices.gates import Gates
 from podium.schedulerplugin.devices.inventory import PoolDevice
 from podium.schedulerplugin.devices.pools import Pool
-from podium.schedulerplugin.devices.requests import FlatClaim, Requirement, Shape
+from podium.schedulerplugin.devices.requests import DeviceNeed, FlatClaim, NeedShape
 from podium.schedulerplugin.devices.usage import DeviceUsage
 
 # Evaluates an expression on a device of a driver; see errors.SelectorCompileError.
@@ -36,7 +36,7 @@ class NodeView:
         self.owners: list[Pool] = [pool for pool in pools for _ in pool.devices]
         self._select = select
         self._gates = gates
-        self._countable: dict[Shape, int | None] = {}
+        self._countable: dict[NeedShape, int | None] = {}
         self._alike: dict[tuple[int, str], bool] = {}
 
     @property
@@ -48,7 +48,7 @@ class NodeView:
         """Return whether several allocations may share a device by its capacity."""
         return self._gates.consumable_capacity and bool(self.devices[at].device.allowMultipleAllocations)
 
-    def matches(self, claim: FlatClaim, requirement: Requirement, at: int) -> bool:
+    def matches(self, claim: FlatClaim, requirement: DeviceNeed, at: int) -> bool:
         """Return whether a device matches the selectors and can be used on the node.
 
         Raises AllocationError if an expression fails.
@@ -62,7 +62,7 @@ class NodeView:
             answer = device.answers[number] = self._selected(claim, requirement, device)
         return answer and (device.reach is None or device.reach.includes(self.name, self.labels))
 
-    def _selected(self, claim: FlatClaim, requirement: Requirement, device: PoolDevice) -> bool:
+    def _selected(self, claim: FlatClaim, requirement: DeviceNeed, device: PoolDevice) -> bool:
         selectors = requirement.selectors
         for owner, expressions in (
             (f"class {selectors.class_name}", selectors.of_class),
@@ -81,7 +81,7 @@ class NodeView:
         return True
 
     def has_capacity(
-        self, claim: FlatClaim, requirement: Requirement, at: int, taken: Mapping[str, int], doing: str
+        self, claim: FlatClaim, requirement: DeviceNeed, at: int, taken: Mapping[str, int], doing: str
     ) -> bool:
         """Return whether a device has the requested capacity beside `taken`, in nano-units.
 
@@ -98,7 +98,7 @@ class NodeView:
             where = f"claim {claim.label}, request {requirement.name}"
             raise AllocationError(f"{where}: {doing}: {error}") from None
 
-    def tolerated(self, requirement: Requirement, at: int) -> bool:
+    def tolerated(self, requirement: DeviceNeed, at: int) -> bool:
         """Return whether the taints of a device permit the requirement to have it."""
         taints = self.devices[at].taints
         return not taints or not self._gates.device_taints or requirement.tolerates(taints)
@@ -125,7 +125,7 @@ class NodeView:
             )
         return self._alike[key]
 
-    def countable(self, claim: FlatClaim, requirement: Requirement) -> int | None:
+    def countable(self, claim: FlatClaim, requirement: DeviceNeed) -> int | None:
         """Return the devices that a requirement can have, None if more than their number counts.
 
         That is so if devices share counters or capacity, or if an expression fails on one of them.
@@ -135,7 +135,7 @@ class NodeView:
             self._countable[shape] = self._counted(claim, requirement)
         return self._countable[shape]
 
-    def _counted(self, claim: FlatClaim, requirement: Requirement) -> int | None:
+    def _counted(self, claim: FlatClaim, requirement: DeviceNeed) -> int | None:
         bits = 0
         for at, device in enumerate(self.devices):
             record = device.device

@@ -68,7 +68,7 @@ class PoolCatalog:
             seen = self._seen(pool, self._newest([*parts, *self._counters(pool)]))
             if seen is not None:
                 pools[pool] = seen
-        ordered = sorted(pools.values(), key=_place)
+        ordered = sorted(pools.values(), key=_order)
         start = 0
         for each in ordered:
             each.start = start
@@ -174,6 +174,6 @@ def _connect(pool: Pool, sets: Iterable[PreparedSlice], users: Iterable[Prepared
     return ""
 
 
-def _place(pool: Pool) -> tuple[bool, str, str]:
+def _order(pool: Pool) -> tuple[bool, str, str]:
     binds = any(each.device.bindingConditions is not None for each in pool.devices)
     return binds, *pool.id

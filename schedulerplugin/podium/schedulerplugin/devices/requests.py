@@ -35,7 +35,7 @@ class SelectorList(NamedTuple):
     of_request: tuple[str, ...] = ()
 
 
-class Shape(NamedTuple):
+class NeedShape(NamedTuple):
     """What decides whether a requirement can have a device: equal shapes have equal answers on a node."""
 
     selectors: int
@@ -43,7 +43,7 @@ class Shape(NamedTuple):
     capacity: frozenset[tuple[str, RawQuantity]]
 
 
-class Requirement:
+class DeviceNeed:
     """Devices of one class that a request needs; `number` is unique among the requirements of a pod."""
 
     __slots__ = (
@@ -81,7 +81,7 @@ class Requirement:
         ) or {}
         self.tolerations: tuple[DeviceToleration, ...] = tuple(record.tolerations or ())
         self.selectors = SelectorList()
-        self.shape = Shape(0, (), frozenset())
+        self.shape = NeedShape(0, (), frozenset())
         # The constraints of the claim that concern the requirement.
         self.rules: tuple[int, ...] = ()
         self.constraints: tuple[DeviceConstraint, ...] = ()
@@ -105,7 +105,7 @@ class FlatRequest(NamedTuple):
     """A request: its alternatives, one without a choice. An error precedes those of the alternatives."""
 
     name: str
-    alternatives: tuple[Requirement, ...]
+    alternatives: tuple[DeviceNeed, ...]
     listed: bool
     error: str
 
@@ -129,12 +129,12 @@ class Demand(NamedTuple):
     """
 
     claims: tuple[FlatClaim, ...]
-    requirements: tuple[Requirement, ...]
+    requirements: tuple[DeviceNeed, ...]
     countable: bool
     symmetric: bool
 
 
-class RequestReader:
+class DemandReader:
     """Reads claims for one state of the classes."""
 
     def __init__(self, classes: Iterable[DeviceClass], gates: Gates) -> None:
@@ -144,7 +144,7 @@ class RequestReader:
 
     def demand(self, claims: Sequence[ResourceClaim]) -> Demand:
         """Return the claims of a pod as flat requirements."""
-        every: list[Requirement] = []
+        every: list[DeviceNeed] = []
         flat = tuple(self._claim(number, record, every) for number, record in enumerate(claims))
         choices = any(request.listed for claim in flat for request in claim.requests)
         constraints = [each for claim in flat for each in claim.constraints]
@@ -153,7 +153,7 @@ class RequestReader:
         symmetric = all(map(self._symmetric, every))
         return Demand(flat, tuple(every), not (choices or differing or special), symmetric)
 
-    def _symmetric(self, requirement: Requirement) -> bool:
+    def _symmetric(self, requirement: DeviceNeed) -> bool:
         """Return whether a requirement does not tell devices apart by their order.
 
         Administrative access makes a device unavailable for others only. A request for all devices fails on
@@ -164,7 +164,7 @@ class RequestReader:
         kinds = [each.distinctAttribute for each in requirement.constraints]
         return not requirement.admin and (self._gates.latest or not any(kinds))
 
-    def _claim(self, number: int, record: ResourceClaim, every: list[Requirement]) -> FlatClaim:
+    def _claim(self, number: int, record: ResourceClaim, every: list[DeviceNeed]) -> FlatClaim:
         metadata, wanted = record.metadata, record.spec.devices
         label = f"{metadata.namespace}/{metadata.name}" if metadata.namespace else metadata.name or ""
         constraints = tuple(wanted.constraints or ())
@@ -186,15 +186,15 @@ class RequestReader:
         label: str,
         request: DeviceRequest,
         constraints: Sequence[DeviceConstraint],
-        every: list[Requirement],
+        every: list[DeviceNeed],
     ) -> FlatRequest:
         listed = bool(request.firstAvailable)
-        found: list[Requirement] = []
+        found: list[DeviceNeed] = []
         records: list[tuple[str, str, DeviceRequirement]] = [
             (request.name, each.name, each) for each in request.firstAvailable or ()
         ] or [("", request.name, request.exactly or ExactRequest())]
         for parent, name, record in records:
-            requirement = Requirement(claim, len(every), parent, name, record)
+            requirement = DeviceNeed(claim, len(every), parent, name, record)
             self._complete(requirement, f"claim {label}, request {name}")
             requirement.rules = tuple(
                 at for at, each in enumerate(constraints) if _concerns(each, requirement)
@@ -222,7 +222,7 @@ class RequestReader:
             where = f"claim {label}, subrequest {named}"
         return f"{where}: has capacity requests, but the DRAConsumableCapacity feature is disabled"
 
-    def _complete(self, requirement: Requirement, where: str) -> None:
+    def _complete(self, requirement: DeviceNeed, where: str) -> None:
         """Set the class, the selectors and the shape of a requirement, or its error."""
         record = requirement.record
         unset = next((at for at, each in enumerate(record.selectors or ()) if each.cel is None), None)
@@ -250,14 +250,16 @@ class RequestReader:
         of_class = _expressions(requirement.class_.spec.selectors)
         requirement.selectors = SelectorList(name, of_class, _expressions(record.selectors))
         number = self._numbers.setdefault(requirement.selectors, len(self._numbers))
-        requirement.shape = Shape(number, requirement.tolerations, frozenset(requirement.capacity.items()))
+        requirement.shape = NeedShape(
+            number, requirement.tolerations, frozenset(requirement.capacity.items())
+        )
 
 
 def _expressions(selectors: Iterable[DeviceSelector] | None) -> tuple[str, ...]:
     return tuple(each.cel.expression if each.cel is not None else "" for each in selectors or ())
 
 
-def _concerns(constraint: DeviceConstraint, requirement: Requirement) -> bool:
+def _concerns(constraint: DeviceConstraint, requirement: DeviceNeed) -> bool:
     named = constraint.requests
     return not named or requirement.full_name in named or requirement.request in named
 

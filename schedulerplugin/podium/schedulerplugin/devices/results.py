@@ -23,12 +23,12 @@ from podium.schedulerplugin.devices.errors import AllocationError
 from podium.schedulerplugin.devices.gates import Gates
 from podium.schedulerplugin.devices.inventory import PoolDevice
 from podium.schedulerplugin.devices.nodeview import NodeView
-from podium.schedulerplugin.devices.requests import FlatClaim, Requirement
+from podium.schedulerplugin.devices.requests import DeviceNeed, FlatClaim
 
 FROM_CLASS, FROM_CLAIM = "FromClass", "FromClaim"
 
 # A requirement and the place of its device.
-Chosen = tuple[Requirement, int]
+Chosen = tuple[DeviceNeed, int]
 
 
 class ResultWriter:
@@ -47,7 +47,7 @@ class ResultWriter:
         selector = self._selector(claim, [self._node.devices[at] for _, at in chosen])
         return Allocation(devices=devices, nodeSelector=selector)
 
-    def _result(self, requirement: Requirement, at: int) -> AllocatedDevice:
+    def _result(self, requirement: DeviceNeed, at: int) -> AllocatedDevice:
         device = self._node.devices[at]
         record = device.device
         result = AllocatedDevice(
@@ -66,7 +66,7 @@ class ResultWriter:
             result.consumedCapacity = {name: amount.text for name, amount in amounts.items()} or None
         return result
 
-    def _configuration(self, claim: FlatClaim, used: Sequence[Requirement]) -> list[AllocatedConfiguration]:
+    def _configuration(self, claim: FlatClaim, used: Sequence[DeviceNeed]) -> list[AllocatedConfiguration]:
         found: list[AllocatedConfiguration] = []
         requests: dict[str, list[str]] = {}
         for requirement in used:
@@ -89,15 +89,15 @@ class ResultWriter:
             entry.requests = self._shortened(entry.requests, used)
         return found
 
-    def _times(self, written: ClaimConfiguration, used: Sequence[Requirement]) -> int:
+    def _times(self, written: ClaimConfiguration, used: Sequence[DeviceNeed]) -> int:
         """Return how often a configuration of a claim comes."""
         if not written.requests:
             return 1
-        matches = sum(_names(written.requests, each) for each in used)
+        matches = sum(_mentions(written.requests, each) for each in used)
         return min(matches, 1) if self._gates.latest else matches
 
-    def _shortened(self, requests: list[str] | None, used: Sequence[Requirement]) -> list[str] | None:
-        if not requests or (self._gates.latest and all(_names(requests, each) for each in used)):
+    def _shortened(self, requests: list[str] | None, used: Sequence[DeviceNeed]) -> list[str] | None:
+        if not requests or (self._gates.latest and all(_mentions(requests, each) for each in used)):
             return None
         return list(requests)
 
@@ -120,7 +120,7 @@ class ResultWriter:
         return NodeSelector(nodeSelectorTerms=[term]) if term.matchFields or term.matchExpressions else None
 
 
-def _names(requests: Sequence[str], requirement: Requirement) -> bool:
+def _mentions(requests: Sequence[str], requirement: DeviceNeed) -> bool:
     """Return whether a list of requests has the request of a requirement, or the requirement itself."""
     return requirement.request in requests or requirement.full_name in requests
 

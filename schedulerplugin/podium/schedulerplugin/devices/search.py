@@ -19,8 +19,8 @@ from typing import NamedTuple
 
 from podium.api.devices import MAX_RESULTS
 from podium.schedulerplugin.deadline import Deadline
-from podium.schedulerplugin.devices.requests import Requirement
-from podium.schedulerplugin.devices.trial import Trial
+from podium.schedulerplugin.devices.requests import DeviceNeed
+from podium.schedulerplugin.devices.trial import DeviceTrial
 from podium.schedulerplugin.devices.twins import twins_of
 
 # The devices of each request for all devices, by the number of the requirement.
@@ -32,7 +32,7 @@ class _Failure(Enum):
     TOO_MANY = auto()
 
 
-class _Place(NamedTuple):
+class _SearchPoint(NamedTuple):
     """A point of the search: a requirement has `done` devices, and the next one is at `start` or later.
 
     Without a requirement, the request has not begun. `barred` has a bit for each class of twins that have no
@@ -41,7 +41,7 @@ class _Place(NamedTuple):
 
     claim: int
     request: int = 0
-    requirement: Requirement | None = None
+    requirement: DeviceNeed | None = None
     done: int = 0
     start: int = 0
     barred: int = 0
@@ -56,7 +56,7 @@ class _Alternatives:
 
     __slots__ = ("index", "place", "too_many")
 
-    def __init__(self, place: _Place) -> None:
+    def __init__(self, place: _SearchPoint) -> None:
         self.place = place
         self.index = 0
         self.too_many = True
@@ -67,20 +67,20 @@ class _Pick:
 
     __slots__ = ("at", "barred", "place", "requirement")
 
-    def __init__(self, place: _Place, requirement: Requirement) -> None:
+    def __init__(self, place: _SearchPoint, requirement: DeviceNeed) -> None:
         self.place = place
         self.requirement = requirement
         self.at = place.start - 1
         self.barred = place.barred
 
 
-_Next = _Place | _Failure
+_Next = _SearchPoint | _Failure
 
 
-class Search:
+class DeviceSearch:
     """One search on one node; `trial` has the solution afterwards, and `taken` the alternatives."""
 
-    def __init__(self, trial: Trial, every: AllDevices, deadline: Deadline) -> None:
+    def __init__(self, trial: DeviceTrial, every: AllDevices, deadline: Deadline) -> None:
         self.trial = trial
         self._every = every
         self._deadline = deadline
@@ -90,9 +90,9 @@ class Search:
     def solve(self) -> bool:
         """Return whether there is a solution. Raises AllocationError, DecisionTimeoutError."""
         claims = len(self.trial.demand.claims)
-        reached: _Next = _Place(0)
-        while not isinstance(reached, _Place) or reached.claim < claims:
-            if isinstance(reached, _Place):
+        reached: _Next = _SearchPoint(0)
+        while not isinstance(reached, _SearchPoint) or reached.claim < claims:
+            if isinstance(reached, _SearchPoint):
                 self._deadline.enforce()
                 reached = self._advance(reached)
             elif self._stack:
@@ -110,12 +110,12 @@ class Search:
             if isinstance(frame, _Alternatives)
         }
 
-    def _advance(self, place: _Place) -> _Next:
+    def _advance(self, place: _SearchPoint) -> _Next:
         """Return the next place, after the choice of a device if one is due."""
         requests = self.trial.demand.claims[place.claim].requests
         if place.request >= len(requests):
             self._stack.append(_ClaimEnd())
-            return _Place(place.claim + 1)
+            return _SearchPoint(place.claim + 1)
         requirement = place.requirement
         if requirement is None:
             request = requests[place.request]
@@ -126,7 +126,7 @@ class Search:
         if requirement.every and not size:
             return _Failure.NONE_LEFT
         if place.done >= size:
-            return _Place(place.claim, place.request + 1)
+            return _SearchPoint(place.claim, place.request + 1)
         if len(self.trial.chosen[place.claim]) + size - place.done > MAX_RESULTS:
             return _Failure.TOO_MANY
         pick = _Pick(place, requirement)
@@ -156,7 +156,7 @@ class Search:
         """Place the next device for a pick; without one, drop the pick."""
         place, requirement, trial = pick.place, pick.requirement, self.trial
         if requirement.every:
-            if trial.place(requirement, self._every[requirement.number][place.done], must=True):
+            if trial.take_device(requirement, self._every[requirement.number][place.done], must=True):
                 return place._replace(done=place.done + 1)
         else:
             for at in range(pick.at + 1, len(trial.node.devices)):
@@ -164,13 +164,13 @@ class Search:
                     continue
                 if not trial.available(requirement, at) or not trial.suitable(requirement, at):
                     continue
-                if trial.place(requirement, at):
+                if trial.take_device(requirement, at):
                     pick.at = at
                     return place._replace(done=place.done + 1, start=at + 1, barred=pick.barred)
         self._stack.pop()
         return _Failure.NONE_LEFT
 
-    def _size(self, requirement: Requirement) -> int:
+    def _size(self, requirement: DeviceNeed) -> int:
         return len(self._every[requirement.number]) if requirement.every else requirement.count
 
     def _class(self, at: int) -> int:

@@ -1,7 +1,7 @@
 """The devices that a search has chosen so far, with everything that each of them takes.
 
-`place` adds a device if nothing forbids it, and `undo` takes back the latest. Between the two, all state is
-as if the claims had the chosen devices, and a search that fails leaves nothing behind.
+`take_device` adds a device if nothing forbids it, and `undo` takes back the latest. Between the two, all
+state is as if the claims had the chosen devices, and a search that fails leaves nothing behind.
 
 Source: allocateDevice and rollbackDevice of the incubating allocator, 1.36 and 1.37.
 """
@@ -17,7 +17,7 @@ from podium.schedulerplugin.devices.errors import AllocationError
 from podium.schedulerplugin.devices.gates import Gates
 from podium.schedulerplugin.devices.inventory import Counters
 from podium.schedulerplugin.devices.nodeview import NodeView
-from podium.schedulerplugin.devices.requests import Demand, FlatClaim, Requirement
+from podium.schedulerplugin.devices.requests import Demand, DeviceNeed, FlatClaim
 from podium.schedulerplugin.devices.usage import DeviceUsage, consumed_of
 
 _NO_COUNTERS: Counters = {}
@@ -26,13 +26,13 @@ _NO_COUNTERS: Counters = {}
 class Choice(NamedTuple):
     """A device for a requirement, with the counters and the capacity that it takes (None: not shared)."""
 
-    requirement: Requirement
+    requirement: DeviceNeed
     at: int
     counters: Counters
     share: Mapping[str, int] | None
 
 
-class Trial:
+class DeviceTrial:
     """The chosen devices of all claims of a pod on one node."""
 
     def __init__(self, node: NodeView, demand: Demand, usage: DeviceUsage, gates: Gates) -> None:
@@ -52,25 +52,25 @@ class Trial:
             tuple(rule_of(each, gates) for each in claim.constraints) for claim in demand.claims
         )
 
-    def available(self, requirement: Requirement, at: int) -> bool:
+    def available(self, requirement: DeviceNeed, at: int) -> bool:
         """Return whether no other allocation keeps a requirement from having a device."""
         held = self._holders.get(at, 0)
         if requirement.admin:
             return not held >> requirement.claim & 1
         return not held and not self.used >> at & 1
 
-    def suitable(self, requirement: Requirement, at: int) -> bool:
+    def suitable(self, requirement: DeviceNeed, at: int) -> bool:
         """Return whether a requirement can have an available device, apart from counters and constraints."""
         return self.node.matches(self._claim(requirement), requirement, at) and self.has_capacity(
             requirement, at, "checking"
         )
 
-    def has_capacity(self, requirement: Requirement, at: int, doing: str) -> bool:
+    def has_capacity(self, requirement: DeviceNeed, at: int, doing: str) -> bool:
         """Return whether what is left of a device's capacity suffices."""
         text = f"{doing} capacity for device {self.node.devices[at]}"
         return self.node.has_capacity(self._claim(requirement), requirement, at, self._taken(at), text)
 
-    def place(self, requirement: Requirement, at: int, *, must: bool = False) -> bool:
+    def take_device(self, requirement: DeviceNeed, at: int, *, must: bool = False) -> bool:
         """Choose a device and return True, or return False if counters, taints or constraints forbid it.
 
         `must` is set for a request for all devices: a constraint that forbids one of them is an error.
@@ -113,7 +113,7 @@ class Trial:
         self._remove_from_rules(requirement, at, len(requirement.rules))
         self.counters.give_back(self.node.owners[at], counters)
 
-    def _claim(self, requirement: Requirement) -> FlatClaim:
+    def _claim(self, requirement: DeviceNeed) -> FlatClaim:
         return self.demand.claims[requirement.claim]
 
     def _counters(self, at: int, *, multiple: bool) -> Counters | None:
@@ -145,7 +145,7 @@ class Trial:
         shares = self._shares[at][1]
         return {name: consumed.get(name, 0) + shares[name] for name in {*consumed, *shares}}
 
-    def _share(self, requirement: Requirement, at: int) -> Mapping[str, int]:
+    def _share(self, requirement: DeviceNeed, at: int) -> Mapping[str, int]:
         """Take the capacities of a share of a device."""
         amounts = consumed_amounts(self.node.devices[at].device, requirement.capacity, self._gates)
         share = {name: amount.nanos for name, amount in amounts.items()}
@@ -154,7 +154,7 @@ class Trial:
         self._shares[at] = count + 1, taken
         return share
 
-    def _add_to_rules(self, requirement: Requirement, at: int) -> bool:
+    def _add_to_rules(self, requirement: DeviceNeed, at: int) -> bool:
         """Add a device to the constraints that concern it, to all or to none."""
         device, rules = self.node.devices[at], self._rules[requirement.claim]
         for number, index in enumerate(requirement.rules):
@@ -164,7 +164,7 @@ class Trial:
                 return False
         return True
 
-    def _remove_from_rules(self, requirement: Requirement, at: int, count: int) -> None:
+    def _remove_from_rules(self, requirement: DeviceNeed, at: int, count: int) -> None:
         """Remove a device from the first `count` constraints that concern it."""
         device, rules = self.node.devices[at], self._rules[requirement.claim]
         for index in requirement.rules[:count]:

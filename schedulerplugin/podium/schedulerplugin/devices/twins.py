@@ -9,11 +9,11 @@ no twins.
 from typing import Any
 
 from podium.schedulerplugin.devices.errors import AllocationError
-from podium.schedulerplugin.devices.requests import Requirement
-from podium.schedulerplugin.devices.trial import Trial
+from podium.schedulerplugin.devices.requests import DeviceNeed
+from podium.schedulerplugin.devices.trial import DeviceTrial
 
 
-def twins_of(trial: Trial) -> list[int]:
+def twins_of(trial: DeviceTrial) -> list[int]:
     """Return the number of its class for each device of the node; twins have one number."""
     if not trial.demand.symmetric:
         # A request with administrative access may have a device that others cannot.
@@ -22,7 +22,7 @@ def twins_of(trial: Trial) -> list[int]:
     return [numbers.setdefault(_marks(trial, at), len(numbers)) for at in range(len(trial.node.devices))]
 
 
-def _marks(trial: Trial, at: int) -> Any:
+def _marks(trial: DeviceTrial, at: int) -> Any:
     """Return what the search reads of a device."""
     node = trial.node
     if node.multiple(at) or trial.used >> at & 1:
@@ -41,7 +41,7 @@ def _marks(trial: Trial, at: int) -> Any:
     )
 
 
-def _answer(trial: Trial, requirement: Requirement, at: int) -> bool | str:
+def _answer(trial: DeviceTrial, requirement: DeviceNeed, at: int) -> bool | str:
     try:
         return trial.suitable(requirement, at) and trial.node.tolerated(requirement, at)
     except AllocationError as error:

@@ -45,7 +45,7 @@ class PoolUse:
 
     __hash__ = None  # type: ignore[assignment]
 
-    def names(self) -> set[str]:
+    def allocated_names(self) -> set[str]:
         """Return the devices that are allocated in any way."""
         return {*self.devices, *self.shares, *self.consumed}
 
@@ -90,13 +90,13 @@ class DeviceUsage:
     def use(self, pool: PoolID, device: str, times: int = 1) -> None:
         """Put a device in use, or free it with -1."""
         with_pool = self._pools.setdefault(pool, PoolUse())
-        _count(with_pool.devices, device, times)
+        _tally(with_pool.devices, device, times)
         self._drop_empty(pool)
 
     def share(self, pool: PoolID, device: str, share: str, times: int = 1) -> None:
         """Add a share of a device, or remove it with -1."""
         shares = self._pools.setdefault(pool, PoolUse()).shares
-        _count(shares.setdefault(device, Counter()), share, times)
+        _tally(shares.setdefault(device, Counter()), share, times)
         if not shares[device]:
             del shares[device]
         self._drop_empty(pool)
@@ -107,7 +107,7 @@ class DeviceUsage:
         consumed = used.consumed.setdefault(device, Counter())
         for name, raw in amounts.items():
             consumed[name] += times * nanos(raw)
-        _count(used.holders, device, times)
+        _tally(used.holders, device, times)
         if not used.holders[device]:
             del used.consumed[device]
         self._drop_empty(pool)
@@ -131,7 +131,7 @@ def consumed_of(used: PoolUse | None, device: str) -> Mapping[str, int]:
     return used.consumed.get(device, _NOTHING) if used is not None else _NOTHING
 
 
-def _count(counter: Counter[str], key: str, times: int) -> None:
+def _tally(counter: Counter[str], key: str, times: int) -> None:
     counter[key] += times
     if not counter[key]:
         del counter[key]

@@ -18,11 +18,11 @@ from podium.api.devices import Allocation
 from podium.schedulerplugin.deadline import NEVER
 from podium.schedulerplugin.devices import AllocationError, DeviceUsage, Gates, default_gates
 from podium.schedulerplugin.devices import allocator as entry
-from podium.schedulerplugin.devices.counting import Counted
+from podium.schedulerplugin.devices.counting import CountOutcome
 from podium.schedulerplugin.devices.inventory import PoolID
 from podium.schedulerplugin.devices.nodeview import NodeView
-from podium.schedulerplugin.devices.requests import Demand, Requirement
-from podium.schedulerplugin.devices.trial import Trial
+from podium.schedulerplugin.devices.requests import Demand, DeviceNeed
+from podium.schedulerplugin.devices.trial import DeviceTrial
 
 _CASES = st.integers(0, 2**32).map(lambda seed: cluster(Random(seed)))
 _COUNTABLE = st.integers(0, 2**32).map(lambda seed: countable(Random(seed)))
@@ -92,7 +92,7 @@ def test_undo_restores_the_trial_and_counters_never_go_below_zero(
     if any(each.error for each in question.demand.requirements):
         return
     node = question.allocator.view(question.name, question.labels)
-    trial = Trial(node, question.demand, question.usage, default_gates(37))
+    trial = DeviceTrial(node, question.demand, question.usage, default_gates(37))
     steps = [(each, at) for each in question.demand.requirements for at in range(len(node.devices))]
     random.shuffle(steps)
     placed: list[tuple[int, dict[str, Any]]] = []
@@ -108,15 +108,15 @@ def test_undo_restores_the_trial_and_counters_never_go_below_zero(
         assert _state(trial, node) == before
 
 
-def _placed(trial: Trial, requirement: Requirement, at: int) -> bool:
+def _placed(trial: DeviceTrial, requirement: DeviceNeed, at: int) -> bool:
     try:
         suitable = trial.available(requirement, at) and trial.suitable(requirement, at)
     except AllocationError:
         return False
-    return suitable and trial.place(requirement, at)
+    return suitable and trial.take_device(requirement, at)
 
 
-def _state(trial: Trial, node: NodeView) -> dict[str, Any]:
+def _state(trial: DeviceTrial, node: NodeView) -> dict[str, Any]:
     """Return what can be seen of a trial."""
     requirements = trial.demand.requirements
     return {
@@ -126,12 +126,12 @@ def _state(trial: Trial, node: NodeView) -> dict[str, Any]:
     }
 
 
-def _check_counters(trial: Trial, node: NodeView, usage: DeviceUsage) -> None:
+def _check_counters(trial: DeviceTrial, node: NodeView, usage: DeviceUsage) -> None:
     for pool in node.pools:
         used = usage.pool(pool.id)
         taken = [
             amounts
-            for name in (used.names() if used is not None else ())
+            for name in (used.allocated_names() if used is not None else ())
             for each in pool.consumers.get(name, ())
             for amounts in each.items()
         ]
@@ -145,7 +145,7 @@ def _check_counters(trial: Trial, node: NodeView, usage: DeviceUsage) -> None:
 def test_counting_finds_the_solution_of_the_search(case: dict[str, Any], gates: Gates) -> None:
     counted = _question(case, gates).answer()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(entry, "count", lambda *_: Counted.UNDECIDED)
+        patch.setattr(entry, "count_devices", lambda *_: CountOutcome.UNDECIDED)
         assert _question(case, gates).answer() == counted
 
 
@@ -183,18 +183,18 @@ def _exists(question: Question, demand: Demand) -> bool:
     )
 
 
-def _assignable(question: Question, node: NodeView, chosen: tuple[Requirement, ...]) -> bool:
+def _assignable(question: Question, node: NodeView, chosen: tuple[DeviceNeed, ...]) -> bool:
     needed = [each for each in chosen for _ in range(each.count)]
     return any(_works(question, node, needed, devices) for devices in _tuples(node, needed))
 
 
-def _tuples(node: NodeView, needed: list[Requirement]) -> Iterator[tuple[int, ...]]:
+def _tuples(node: NodeView, needed: list[DeviceNeed]) -> Iterator[tuple[int, ...]]:
     return itertools.product(range(len(node.devices)), repeat=len(needed))
 
 
-def _works(question: Question, node: NodeView, needed: list[Requirement], devices: tuple[int, ...]) -> bool:
+def _works(question: Question, node: NodeView, needed: list[DeviceNeed], devices: tuple[int, ...]) -> bool:
     pairs = list(zip([each.number for each in needed], devices, strict=True))
     if len(set(pairs)) < len(pairs):
         return False
-    trial = Trial(node, question.demand, question.usage, default_gates(37))
+    trial = DeviceTrial(node, question.demand, question.usage, default_gates(37))
     return all(_placed(trial, requirement, at) for requirement, at in zip(needed, devices, strict=True))
