@@ -69,9 +69,9 @@ def test_devices_are_allocated_by_the_incubating_allocator(witness: Witness) -> 
     assert witness.allocate({**case, "slices": []})["allocations"] is None
 
 
-def test_the_recorded_answers_are_those_of_the_witness(witness: Witness) -> None:
-    release = RELEASES[witness.minor]
-    cases = recording.read("table", release.version)
+@pytest.mark.parametrize("what", ["table", "random"])
+def test_the_recorded_answers_are_those_of_the_witness(witness: Witness, what: recording.What) -> None:
+    cases = recording.read(what, RELEASES[witness.minor].version)
     assert len(cases) > 200
     wrong = [case["name"] for case in cases if answered(witness, case) != case["scheduler"]]
     assert not wrong, "record them again: python -m tests.support.devices.record"

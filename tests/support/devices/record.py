@@ -1,10 +1,14 @@
-"""Record upstream's allocator: `python -m tests.support.devices.record` (`make record`).
+"""Record upstream's allocator: `python -m tests.support.devices.record [SEED]` (`make record`).
 
-Writes tests/conformance/devices/recorded/table-VERSION.jsonl.gz for each minor. It needs Go, and takes two
-minutes the first time.
+Writes table-VERSION.jsonl.gz and random-VERSION.jsonl.gz into tests/conformance/devices/recorded/ for each
+minor. It needs Go, and takes two minutes the first time. Without a SEED, the random cases are those of the
+last recording.
 """
 
+import sys
+
 from tests.support.devices import recording, table
+from tests.support.devices.cases import random_case
 from tests.support.devices.recording import Answer, Case
 from tests.support.devices.witness import Witness
 
@@ -17,17 +21,30 @@ def answered(witness: Witness, case: Case) -> Answer:
     return recording.settled(witness.allocate({**question, "allocator": "incubating"}))
 
 
-def main() -> None:
-    """Record the table of each minor."""
+def main(argv: list[str]) -> None:
+    """Record the table and the random cases of each minor."""
     for release in RELEASES.values():
+        seed = int(argv[0]) if argv else _last_seed(release.version)
         with Witness(release.minor) as witness:
-            cases = [
+            rows = [
                 {**case, "answer": recording.settled(case["answer"]), "scheduler": answered(witness, case)}
                 for case in table.cases(release.minor)
             ]
-        path = recording.write("table", release.version, cases)
-        print(f"{path}: {len(cases)} cases, {path.stat().st_size} bytes")  # noqa: T201 - the command's output
+            made = [random_case(seed, number) for number in range(recording.CASES)]
+            drawn = [{**case, "scheduler": answered(witness, case)} for case in made]
+        kinds: tuple[tuple[recording.What, list[Case]], ...] = (("table", rows), ("random", drawn))
+        for what, cases in kinds:
+            path = recording.write(what, release.version, cases)
+            print(f"{path}: {len(cases)} cases, {path.stat().st_size} bytes")  # noqa: T201 - the output
+
+
+def _last_seed(version: str) -> int:
+    """Return the seed in the name of a recorded case."""
+    if not recording.path_of("random", version).exists():
+        return 1
+    name: str = recording.read("random", version)[0]["name"]
+    return int(name.split("-")[1])
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:])

@@ -3,10 +3,9 @@
 A case has the fields of a question in mode "allocate" (tools/devices/v1.37/main.go) and these:
 
 - `name`: the test of upstream's table, or `random-SEED-NUMBER`.
-- `features`: those of the test; a random case has none, so it has kube-scheduler's defaults.
-- `ended`: true if the context had ended before the call.
-- `answer`: the answer of the incubating allocator with these features.
-- `scheduler`: the answer of the incubating allocator with kube-scheduler's defaults.
+- `scheduler`: the answer of the incubating allocator with the features that kube-scheduler has by default.
+- Only in the table: `features`, those of the test; `answer`, that of the incubating allocator with these
+  features; and `ended`, true if the context had ended before the call.
 
 An answer has `allocations` (an AllocationResult for each claim, or null if the claims cannot be allocated),
 or `error` and `node`, which is true if the error concerns only this node. A share ID is random, so an answer
@@ -21,22 +20,26 @@ from typing import Any, Literal
 
 _FOLDER = Path(__file__).parents[2] / "conformance" / "devices" / "recorded"
 
+# Random cases in a recording.
+CASES = 300
+
+What = Literal["table", "random"]
 Case = dict[str, Any]
 Answer = dict[str, Any]
 
 
-def path_of(what: Literal["table", "random"], version: str) -> Path:
+def path_of(what: What, version: str) -> Path:
     """Return the file of a recording; `version` is that of Kubernetes."""
     return _FOLDER / f"{what}-{version}.jsonl.gz"
 
 
-def read(what: Literal["table", "random"], version: str) -> list[Case]:
+def read(what: What, version: str) -> list[Case]:
     """Return the cases of a recording."""
     lines = gzip.decompress(path_of(what, version).read_bytes()).splitlines()
     return [json.loads(line) for line in lines]
 
 
-def write(what: Literal["table", "random"], version: str, cases: Iterable[Case]) -> Path:
+def write(what: What, version: str, cases: Iterable[Case]) -> Path:
     """Write a recording."""
     found = sorted(cases, key=lambda case: case["name"])
     lines = [json.dumps(case, sort_keys=True, separators=(",", ":")).encode() + b"\n" for case in found]
