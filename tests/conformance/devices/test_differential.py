@@ -1,0 +1,66 @@
+"""Podium's allocator gives the same devices, configurations, node selectors and errors as upstream's.
+
+300 cases of each minor are recorded, and others are drawn in each run (PODIUM_SEED repeats them). Upstream's
+code evaluates the selectors of both.
+"""
+
+from collections.abc import Iterable
+
+import pytest
+from tests.support.devices import recording
+from tests.support.devices.allocating import Compared, compared, selecting
+from tests.support.devices.cases import random_case
+from tests.support.devices.shrink import shrunk
+from tests.support.devices.witness import Witness
+from tests.support.seeds import seed as new_seed
+from tests.support.servers import FULL
+
+from podium.controlplane.releases import RELEASES
+
+pytestmark = pytest.mark.server
+
+_SEED = new_seed()
+_FRESH = 10_000 if FULL else 300
+
+
+def _assert_agreement(found: Iterable[Compared], witness: Witness) -> None:
+    differences = [each for each in found if not each.agrees]
+    wrong = [each for each in differences if not each.explained]
+    assert len(differences) - len(wrong) <= _FRESH // 20
+    assert not wrong, f"PODIUM_SEED={_SEED}: {len(wrong)} differences, such as {_smallest(wrong[0], witness)}"
+
+
+def _smallest(difference: Compared, witness: Witness) -> str:
+    """Return the difference, with the smallest case in which the allocators differ."""
+    select = selecting(witness)
+
+    def differs(case: recording.Case) -> bool:
+        theirs = witness.allocate(case)
+        return "panic" not in theirs and not compared(case, difference.minor, select, theirs).agrees
+
+    return f"{difference}\n  smallest: {shrunk(difference.case, differs)}"
+
+
+def test_the_allocator_answers_as_upstream_did(witness: Witness) -> None:
+    minor = int(witness.minor.partition(".")[2])
+    cases = recording.read("random", RELEASES[witness.minor].version)
+    select = selecting(witness)
+    assert len(cases) == recording.CASES
+    _assert_agreement([compared(case, minor, select, case["scheduler"]) for case in cases], witness)
+
+
+def test_the_allocator_answers_as_upstream_does(witness: Witness) -> None:
+    minor = int(witness.minor.partition(".")[2])
+    select = selecting(witness)
+    cases = [random_case(_SEED, number) for number in range(_FRESH)]
+    found = [compared(case, minor, select, witness.allocate(case)) for case in cases]
+    _assert_agreement(found, witness)
+
+
+def test_random_cases_end_in_every_way() -> None:
+    ends = {"found": 0, "none": 0, "error": 0}
+    cases = recording.read("random", RELEASES["1.37"].version)
+    for answer in (case["scheduler"] for case in cases):
+        ends["error" if "error" in answer else "found" if answer["allocations"] else "none"] += 1
+    assert all(count > len(cases) // 10 for count in ends.values()), ends
+    assert ends["found"] > len(cases) // 4, ends
