@@ -1,0 +1,117 @@
+"""Closures of calls: the arguments, the function, and the cost of the call.
+
+With one or two arguments all are evaluated before an error is reported, as in cel-go; with more, the
+first error ends the call without a cost.
+
+Source: cel-go interpreter/interpretable.go.
+"""
+
+from collections.abc import Callable
+
+from podium.cel.costs import Cost
+from podium.cel.nodes import SelectorRuntimeError
+from podium.cel.values import Function, check_hashable, contains
+
+Frame = list  # of the cost, the device and the local variables
+Runnable = Callable[[list], object]  # type: ignore[type-arg]
+_COST = 0
+
+
+def nullary(function: Function, cost: int | Cost) -> Runnable:
+    """Return a call without arguments."""
+
+    def run(frame: list) -> object:  # type: ignore[type-arg]
+        found = function()
+        frame[_COST] += cost if isinstance(cost, int) else cost([], found)
+        return found
+
+    return run
+
+
+def unary(argument: Runnable, function: Function, cost: int | Cost) -> Runnable:
+    """Return a call with one argument."""
+    if isinstance(cost, int):
+
+        def fixed(frame: list) -> object:  # type: ignore[type-arg]
+            try:
+                return function(argument(frame))
+            finally:
+                frame[_COST] += cost
+
+        return fixed
+
+    def run(frame: list) -> object:  # type: ignore[type-arg]
+        given: object = None
+        try:
+            given = argument(frame)
+            found = function(given)
+        except SelectorRuntimeError as error:
+            frame[_COST] += cost([error if given is None else given], error)
+            raise
+        frame[_COST] += cost([given], found)
+        return found
+
+    return run
+
+
+def binary(first: Runnable, second: Runnable, function: Function, cost: int | Cost) -> Runnable:
+    """Return a call with two arguments."""
+    fixed = cost if isinstance(cost, int) else None
+
+    def run(frame: list) -> object:  # type: ignore[type-arg]
+        failed: SelectorRuntimeError | None = None
+        try:
+            left = first(frame)
+        except SelectorRuntimeError as error:
+            failed = left = error
+        try:
+            right = second(frame)
+        except SelectorRuntimeError as error:
+            failed, right = failed or error, error
+        if failed is not None:
+            frame[_COST] += cost([left, right], failed) if fixed is None else fixed  # type: ignore[operator]
+            raise failed
+        try:
+            found = function(left, right)
+        except SelectorRuntimeError as error:
+            frame[_COST] += cost([left, right], error) if fixed is None else fixed  # type: ignore[operator]
+            raise
+        frame[_COST] += cost([left, right], found) if fixed is None else fixed  # type: ignore[operator]
+        return found
+
+    return run
+
+
+def call(arguments: list[Runnable], function: Function, cost: int | Cost) -> Runnable:
+    """Return a call whose first error ends it; upstream charges for it if all arguments were evaluated."""
+    rest, last = arguments[:-1], arguments[-1]
+
+    def run(frame: list) -> object:  # type: ignore[type-arg]
+        given = [argument(frame) for argument in rest]
+        try:
+            given.append(last(frame))
+        except SelectorRuntimeError as error:
+            frame[_COST] += cost if isinstance(cost, int) else cost([*given, error], error)
+            raise
+        try:
+            found = function(*given)
+        except SelectorRuntimeError as error:
+            frame[_COST] += cost if isinstance(cost, int) else cost(given, error)
+            raise
+        frame[_COST] += cost if isinstance(cost, int) else cost(given, found)
+        return found
+
+    return run
+
+
+def constant_membership(value: Runnable, items: list[object]) -> Runnable:
+    """Return the test whether a value is in a list of constants, which upstream does not charge for."""
+    texts = frozenset(item for item in items if isinstance(item, str))
+    others = [item for item in items if not isinstance(item, str)]
+
+    def run(frame: list) -> bool:  # type: ignore[type-arg]
+        found = value(frame)
+        check_hashable(found)
+        return found in texts if isinstance(found, str) else contains(others, found)
+
+    return run

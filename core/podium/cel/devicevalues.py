@@ -1,0 +1,72 @@
+"""A device as the value of the variable `device`, prepared once for all selectors.
+
+Source: k8s.io/dynamic-resource-allocation/cel/compile.go (DeviceMatches).
+"""
+
+from podium.api.devices import Device, DeviceAttribute
+from podium.api.quantity import QuantityError
+from podium.cel import quantities, versions
+from podium.cel.values import DomainMap, Map
+
+
+class UnsupportedDeviceError(Exception):
+    """A device with an attribute that a minor cannot evaluate; every selector fails on it."""
+
+
+PreparedDevice = Map | UnsupportedDeviceError
+
+
+def prepare(driver: str, device: Device, minor: int) -> PreparedDevice:
+    """Return a device of a driver for selectors of a minor; names without a domain get the driver's."""
+    attributes: dict[str, dict[str, object]] = {}
+    capacity: dict[str, dict[str, object]] = {}
+    try:
+        for name, attribute in (device.attributes or {}).items():
+            domain, identifier = _split(name, driver)
+            attributes.setdefault(domain, {})[identifier] = _value(name, attribute, minor)
+        for name, amount in (device.capacity or {}).items():
+            domain, identifier = _split(name, driver)
+            capacity.setdefault(domain, {})[identifier] = quantities.read(amount.value)
+    except UnsupportedDeviceError as error:
+        return error
+    except QuantityError as error:
+        return UnsupportedDeviceError(str(error))
+    return Map.of_texts(
+        {
+            "driver": driver,
+            "allowMultipleAllocations": bool(device.allowMultipleAllocations),
+            "attributes": _domains(attributes),
+            "capacity": _domains(capacity),
+        }
+    )
+
+
+def _domains(values: dict[str, dict[str, object]]) -> Map:
+    return DomainMap.of_texts({domain: Map.of_texts(inner) for domain, inner in values.items()})
+
+
+def _split(name: str, driver: str) -> tuple[str, str]:
+    domain, slash, identifier = name.partition("/")
+    return (domain, identifier) if slash else (driver, name)
+
+
+def _value(name: str, attribute: DeviceAttribute, minor: int) -> object:
+    if minor >= 37:
+        for items in (attribute.integers, attribute.booleans, attribute.strings):
+            if items is not None:
+                return list[object](items)
+        if attribute.versions is not None:
+            return [_version(name, text) for text in attribute.versions]
+    for single in (attribute.integer, attribute.boolean, attribute.string):
+        if single is not None:
+            return single
+    if attribute.version is not None:
+        return _version(name, attribute.version)
+    raise UnsupportedDeviceError(f"attribute {name}: unsupported attribute value")
+
+
+def _version(name: str, text: str) -> versions.Version:
+    try:
+        return versions.parse(text)
+    except versions.VersionError as error:
+        raise UnsupportedDeviceError(f"attribute {name}: parse semantic version: {error}") from None

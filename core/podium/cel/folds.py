@@ -1,0 +1,137 @@
+"""Closures of comprehensions, and the local variables that they declare.
+
+The start value of an accumulator is evaluated when it is read first: that makes `cel.bind` lazy. An error
+of a step becomes the value of the accumulator, which `&&` and `||` of later steps may absorb.
+
+Source: cel-go interpreter/interpretable.go (evalFold, folder).
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from podium.cel.calls import Runnable
+from podium.cel.nodes import SelectorRuntimeError
+from podium.cel.values import COST_LIMIT, CostLimitError, Map, bounded_items, type_name
+
+_COST = 0
+_UNSET = object()
+# Names of Go's types in the errors about ranges.
+_GO_TYPES = {
+    "bool": "types.Bool",
+    "int": "types.Int",
+    "uint": "types.Uint",
+    "double": "types.Double",
+    "string": "types.String",
+    "bytes": "types.Bytes",
+    "null_type": "types.Null",
+    "type": "*types.Type",
+    "optional_type": "*types.Optional",
+    "google.protobuf.Duration": "types.Duration",
+    "google.protobuf.Timestamp": "types.Timestamp",
+    "kubernetes.Quantity": "cel.Quantity",
+    "kubernetes.Semver": "cel.Semver",
+    "kubernetes.URL": "cel.URL",
+    "kubernetes.NamedFormat": "cel.Format",
+    "net.IP": "cel.IP",
+    "net.CIDR": "cel.CIDR",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class LocalVariable:
+    """A place in the frame; an accumulator has a start value, and may collect a list in place."""
+
+    slot: int
+    start: Runnable | None = None
+    collects: bool = False
+
+    def read(self) -> Runnable:
+        """Return the closure that reads the variable."""
+        slot, start = self.slot, self.start
+        if start is None:
+            return lambda frame: frame[slot]
+
+        def run(frame: list) -> object:  # type: ignore[type-arg]
+            found = frame[slot]
+            if found is _UNSET:
+                found = frame[slot] = _outcome(start, frame)
+            if isinstance(found, SelectorRuntimeError):
+                raise found
+            return found
+
+        return run
+
+
+def collecting(variable: LocalVariable, added: Runnable) -> Runnable:
+    """Return the addition to a list that only the loop itself holds."""
+    read, slot = variable.read(), variable.slot
+
+    def run(frame: list) -> object:  # type: ignore[type-arg]
+        frame[_COST] += 1
+        failed: SelectorRuntimeError | None = None
+        try:
+            read(frame)
+        except SelectorRuntimeError as error:
+            failed = error
+        frame[_COST] += 1
+        try:
+            more = added(frame)
+        except SelectorRuntimeError as error:
+            raise failed or error from None
+        if failed is not None:
+            raise failed
+        found = frame[slot]
+        bounded_items(len(found) + len(more))  # type: ignore[arg-type]
+        found += more
+        return found
+
+    return run
+
+
+def _outcome(run: Runnable, frame: list) -> object:  # type: ignore[type-arg]
+    """Return a value, or the error in its place."""
+    try:
+        return run(frame)
+    except SelectorRuntimeError as error:
+        return error
+
+
+def fold(
+    ranged: Runnable,
+    accumulator: LocalVariable,
+    variables: tuple[LocalVariable, LocalVariable | None],
+    bodies: tuple[Runnable, Runnable, Runnable],
+) -> Runnable:
+    """Return a loop over a list or a map; the bodies are its condition, its step and its result."""
+    condition, step, result = bodies
+    held, first = accumulator.slot, variables[0].slot
+    second = variables[1].slot if variables[1] is not None else None
+
+    def run(frame: list) -> object:  # type: ignore[type-arg]
+        items = ranged(frame)
+        frame[held] = [] if accumulator.collects else _UNSET
+        for key, value in _rounds(items, pairs=second is not None):
+            frame[first] = key
+            if second is not None:
+                frame[second] = value
+            going = _outcome(condition, frame)
+            if going is False:
+                break
+            frame[held] = _outcome(step, frame)
+            if frame[_COST] > COST_LIMIT:
+                raise CostLimitError
+        return result(frame)
+
+    return run
+
+
+def _rounds(items: object, *, pairs: bool) -> Iterator[tuple[object, object]]:
+    """Iterate over the values of the loop's variables."""
+    if isinstance(items, list):
+        return iter(enumerate(items)) if pairs else ((item, None) for item in items)
+    if isinstance(items, Map):
+        return iter(list(items.entries.values()))
+    shown = _GO_TYPES.get(type_name(items), type_name(items))
+    if pairs:
+        raise SelectorRuntimeError(f"unsupported comprehension range type: {shown}")
+    raise SelectorRuntimeError(f"got '{shown}', expected iterable type")

@@ -1,0 +1,164 @@
+"""Nodes of a parsed expression, and the errors that refer to a place of it.
+
+A node keeps the offset that cel-go reports for it: of its operator for most, of its first character for names
+and literals.
+
+Source: cel-go common/ast, common/error.go, common/errors.go.
+"""
+
+from dataclasses import dataclass, field
+
+from podium.cel.statictypes import DYN, StaticType
+from podium.errors import PodiumError
+
+MAX_ERRORS = 100
+_MAX_SNIPPET = 16384
+
+
+class SelectorCompileError(PodiumError):
+    """An expression that upstream refuses: the text is upstream's after `CEL compile error: `."""
+
+
+class SelectorRuntimeError(PodiumError):
+    """An evaluation that fails: the text is upstream's after `CEL runtime error: `."""
+
+
+@dataclass(slots=True, eq=False)
+class Node:
+    """Any expression: its offset, and its type once it is checked."""
+
+    offset: int
+    type: StaticType = field(default=DYN, init=False)
+
+
+@dataclass(slots=True, eq=False)
+class Literal(Node):
+    """A constant: a value of CEL."""
+
+    value: object
+
+
+@dataclass(slots=True, eq=False)
+class Name(Node):
+    """A variable, or a type (`resolved`), by its name; a leading dot reaches past local variables."""
+
+    name: str
+    resolved: StaticType | None = field(default=None, init=False)
+
+
+@dataclass(slots=True, eq=False)
+class Select(Node):
+    """operand.field; a presence test is has(operand.field)."""
+
+    operand: Node
+    field_name: str
+    test: bool = False
+    optional: bool = False
+    resolved: StaticType | None = field(default=None, init=False)
+
+
+@dataclass(slots=True, eq=False)
+class Call(Node):
+    """A call of a function or an operator; `overloads` are the identifiers that the checker selected."""
+
+    function: str
+    target: Node | None
+    arguments: list[Node]
+    overloads: list[str] = field(default_factory=list, init=False)
+
+
+@dataclass(slots=True, eq=False)
+class ListNode(Node):
+    """A list literal, with the indices of its optional elements."""
+
+    elements: list[Node]
+    optional: frozenset[int]
+
+
+@dataclass(slots=True, eq=False)
+class Entry:
+    """key: value, optional if it was written as ?key: value."""
+
+    key: Node
+    value: Node
+    optional: bool
+
+
+@dataclass(slots=True, eq=False)
+class MapNode(Node):
+    """A map literal."""
+
+    entries: list[Entry]
+
+
+@dataclass(slots=True, eq=False)
+class MessageNode(Node):
+    """A message literal; the environment of devices declares no message that it could build."""
+
+    name: str
+
+
+@dataclass(slots=True, eq=False)
+class Fold(Node):
+    """A comprehension: the loop to which macros expand."""
+
+    range: Node
+    variable: str
+    second: str
+    accumulator: str
+    start: Node
+    condition: Node
+    step: Node
+    result: Node
+
+
+class Problems:
+    """The errors of one source text, sorted by place and formatted as cel-go does."""
+
+    def __init__(self, text: str) -> None:
+        """Keep the text for snippets."""
+        self._text = text
+        self._found: list[tuple[int, int, str]] = []
+        self._count = 0
+
+    def __bool__(self) -> bool:
+        return self._count > 0
+
+    def add(self, offset: int, message: str) -> None:
+        """Record an error at an offset of the text; -1 is an error without a place."""
+        self._count += 1
+        if self._count > MAX_ERRORS:
+            return
+        if offset < 0:
+            self._found.append((-1, -1, message))
+            return
+        start = self._text.rfind("\n", 0, offset) + 1
+        self._found.append((self._text.count("\n", 0, offset) + 1, offset - start, message))
+
+    def count(self) -> int:
+        """Return the number of errors so far."""
+        return len(self._found)
+
+    def repeat(self, start: int, end: int) -> None:
+        """Record some errors again, for a part of the text that a macro copies."""
+        again = self._found[start:end]
+        self._count += len(again)
+        self._found = (self._found + again)[:MAX_ERRORS]
+
+    def text(self) -> str:
+        """Return all errors, each with the line and a mark below it."""
+        shown = [self._one(*entry) for entry in sorted(self._found, key=lambda entry: entry[:2])]
+        if self._count > MAX_ERRORS:
+            shown.append(f"{self._count - MAX_ERRORS} more errors were truncated")
+        return "\n".join(shown)
+
+    def _one(self, line: int, column: int, message: str) -> str:
+        head = f"ERROR: <input>:{line}:{column + 1}: {message}"
+        if line < 1:
+            return head
+        snippet = self._text.split("\n")[line - 1].replace("\t", " ")
+        if len(snippet.encode()) > _MAX_SNIPPET:
+            return head
+        dots = "".join("." if char < "\x80" else "\uff0e" for char in snippet[:column])
+        mark = "\uff3e" if snippet[column : column + 1] > "\x7f" else "^"
+        return f"{head}\n | {snippet}\n | {dots}{mark}"

@@ -1,0 +1,444 @@
+"""The parser of expressions: from tokens to nodes, with macros expanded.
+
+The nesting of every rule of cel-go's grammar is counted as cel-go counts it, left-recursive rules
+included: an expression that is nested too deeply is refused before it can exhaust the stack. Only the
+first syntax error is reported, where upstream recovers and may report more.
+
+Source: cel-go parser/parser.go, parser/gen/CEL.g4.
+"""
+
+import sys
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from podium.cel import literals, macros
+from podium.cel.lexer import END, Token, tokens_of
+from podium.cel.nodes import (
+    Call,
+    Entry,
+    ListNode,
+    Literal,
+    MapNode,
+    MessageNode,
+    Name,
+    Node,
+    Problems,
+    Select,
+)
+
+MAX_DEPTH = 250
+# Deep enough for the deepest expression in every pass; frames of Python functions take no C stack.
+_STACK = 20_000
+_EXPRESSION_START = (
+    "{'[', '{', '(', '.', '-', '!', 'true', 'false', 'null', NUM_FLOAT, NUM_INT, NUM_UINT, STRING, BYTES,"
+    " IDENTIFIER}"
+)
+_RELATIONS = {"<": "_<_", "<=": "_<=_", ">=": "_>=_", ">": "_>_", "==": "_==_", "!=": "_!=_", "in": "@in"}
+_SUMS = {"+": "_+_", "-": "_-_"}
+_PRODUCTS = {"*": "_*_", "/": "_/_", "%": "_%_"}
+_RESERVED = frozenset(
+    [
+        "as",
+        "break",
+        "const",
+        "continue",
+        "else",
+        "for",
+        "function",
+        "if",
+        "import",
+        "let",
+        "loop",
+        "package",
+        "namespace",
+        "return",
+        "var",
+        "void",
+        "while",
+    ]
+)
+_NUMBERS = frozenset({"int", "float"})
+_CONSTANTS = {"true": True, "false": False, "null": None}
+
+
+class _Stop(Exception):  # noqa: N818 - it ends the parse, the problem is recorded
+    """The parse cannot go on."""
+
+
+def parse(text: str, problems: Problems) -> Node | None:
+    """Return the root of an expression; None if problems were recorded."""
+    if sys.getrecursionlimit() < _STACK:
+        sys.setrecursionlimit(_STACK)
+    tokens, unknown = tokens_of(text)
+    for each in unknown:
+        problems.add(each.offset, f"Syntax error: token recognition error at: '{each.text}'")
+    parser = _Parser(tokens, problems)
+    try:
+        root = parser.expression()
+        parser.expect(END, "<EOF>")
+    except _Stop:
+        return None
+    return None if problems else root
+
+
+class _Parser:
+    def __init__(self, tokens: list[Token], problems: Problems) -> None:
+        self._tokens = tokens
+        self._problems = problems
+        self._place = 0
+        self._nesting: dict[str, int] = defaultdict(int)
+        # The nesting of operators in the node that was parsed last, as cel-go's visitor counts it.
+        self._height = 0
+
+    def expression(self) -> Node:
+        """Parse: or ['?' or ':' expression]."""
+        with self._rule("expr"):
+            condition = self._either()
+            if self._kind != "?":
+                return condition
+            height, mark = self._height, self._next()
+            chosen = self._either()
+            height = max(height, self._height)
+            self.expect(":", "':'")
+            other = self.expression()
+            self._raise_height(max(height, self._height))
+            return Call(mark.offset, "_?_:_", None, [condition, chosen, other])
+
+    def expect(self, kind: str, shown: str) -> Token:
+        """Consume a token of a kind."""
+        if self._kind != kind:
+            if kind == ")" and self._kind == self._outer():
+                self._problems.add(
+                    self._token.offset, f"Syntax error: missing {shown} at '{self._token.text}'"
+                )
+                return self._token
+            if self._peek(1).kind != kind:
+                self._syntax_error(f"mismatched input '{self._token.text}' expecting {shown}")
+            self._problems.add(
+                self._token.offset, f"Syntax error: extraneous input '{self._token.text}' expecting {shown}"
+            )
+            self._next()
+        return self._next()
+
+    def _outer(self) -> str:
+        """Return the token that ends what encloses the innermost parentheses."""
+        closers = {"(": ")", "[": "]", "{": "}"}
+        open_ones: list[str] = []
+        for token in self._tokens[: self._place]:
+            if token.kind in closers:
+                open_ones.append(closers[token.kind])
+            elif open_ones and token.kind == open_ones[-1]:
+                open_ones.pop()
+        return open_ones[-2] if len(open_ones) > 1 else END
+
+    def _either(self) -> Node:
+        with self._rule("or"):
+            return self._chain("||", "_||_", self._both)
+
+    def _both(self) -> Node:
+        with self._rule("and"):
+            return self._chain("&&", "_&&_", self._relation)
+
+    def _chain(self, sign: str, function: str, operand: Callable[[], Node]) -> Node:
+        first = operand()
+        if self._kind != sign:
+            return first
+        terms, offset, height = [first], self._token.offset, self._height
+        while self._kind == sign:
+            self._next()
+            terms.append(operand())
+            height = max(height, self._height)
+        self._height = height
+        return Call(offset, function, None, terms)
+
+    def _relation(self) -> Node:
+        with self._rule("relation"):
+            left = self._sum()
+            entered = 0
+            while (function := _RELATIONS.get(self._kind)) is not None:
+                entered += 1
+                self._enter("relation")
+                height, mark = self._height, self._next()
+                with self._rule("relation"):
+                    right = self._sum()
+                self._raise_height(max(height, self._height))
+                left = Call(mark.offset, function, None, [left, right])
+            self._leave("relation", entered)
+            return left
+
+    def _sum(self) -> Node:
+        with self._rule("calc"):
+            left, entered = self._products(self._unary())
+            while (function := _SUMS.get(self._kind)) is not None:
+                entered += 1
+                self._enter("calc")
+                height, mark = self._height, self._next()
+                with self._rule("calc"):
+                    right, inner = self._products(self._unary())
+                    self._leave("calc", inner)
+                self._raise_height(max(height, self._height))
+                left = Call(mark.offset, function, None, [left, right])
+            self._leave("calc", entered)
+            return left
+
+    def _products(self, left: Node) -> tuple[Node, int]:
+        entered = 0
+        while (function := _PRODUCTS.get(self._kind)) is not None:
+            entered += 1
+            self._enter("calc")
+            height, mark = self._height, self._next()
+            with self._rule("calc"):
+                right = self._unary()
+            self._raise_height(max(height, self._height))
+            left = Call(mark.offset, function, None, [left, right])
+        return left, entered
+
+    def _unary(self) -> Node:
+        with self._rule("unary"):
+            sign = self._kind
+            if sign not in {"!", "-"} or (sign == "-" and self._peek(1).kind in _NUMBERS):
+                return self._member()
+            first, count = self._token, 0
+            while self._kind == sign:
+                self._next()
+                count += 1
+            operand = self._member()
+            if count % 2 == 0:
+                return operand
+            return Call(first.offset, "!_" if sign == "!" else "-_", None, [operand])
+
+    def _member(self) -> Node:
+        with self._rule("member"):
+            node = self._primary()
+            entered = 0
+            while self._kind in {".", "["}:
+                entered += 1
+                self._enter("member")
+                node = self._selection(node) if self._kind == "." else self._index(node)
+            self._leave("member", entered)
+            return node
+
+    def _selection(self, operand: Node) -> Node:
+        height, mark = self._height, self._next()
+        optional = self._accept("?")
+        if self._kind not in {"identifier", "escaped"}:
+            shown = "{IDENTIFIER, ESC_IDENTIFIER}" if optional else "{'?', IDENTIFIER, ESC_IDENTIFIER}"
+            self._unexpected_after_dot(mark, shown)
+        name = self._next()
+        if not optional and name.kind == "identifier" and self._kind == "(":
+            opening = self._next()
+            arguments, inner = self._arguments()
+            self._raise_height(max(height, inner))
+            return self._call(opening.offset, name.text, operand, arguments)
+        self._height = height
+        self._raise_height(height)
+        field = name.text.strip("`") if name.kind == "escaped" else name.text
+        return Select(mark.offset, operand, field, optional=optional)
+
+    def _unexpected_after_dot(self, mark: Token, shown: str) -> None:
+        if self._kind in {"true", "false", "null"}:
+            self._syntax_error(f"mismatched input '{self._token.text}' expecting IDENTIFIER")
+        text = mark.text + self._token.text
+        if self._kind == END or shown.startswith("{IDENTIFIER"):
+            self._syntax_error(f"mismatched input '{self._token.text}' expecting {shown}")
+        self._syntax_error(f"no viable alternative at input '{text}'")
+
+    def _index(self, operand: Node) -> Node:
+        height, mark = self._height, self._next()
+        optional = self._accept("?")
+        index = self.expression()
+        self._raise_height(max(height, self._height))
+        self.expect("]", "']'")
+        return Call(mark.offset, "_[?_]" if optional else "_[_]", None, [operand, index])
+
+    def _primary(self) -> Node:
+        with self._rule("primary"):
+            token = self._token
+            if token.kind == "(":
+                self._next()
+                inner = self.expression()
+                self.expect(")", "')'")
+                return inner
+            if token.kind == "[":
+                return self._list()
+            if token.kind == "{":
+                return self._map()
+            if token.kind == "identifier" or (token.kind == "." and self._peek(1).kind == "identifier"):
+                return self._named()
+            return self._literal()
+
+    def _named(self) -> Node:
+        start, dot = self._token, self._accept(".")
+        name = self._next()
+        if self._message_follows():
+            return self._message(("." if dot else "") + name.text)
+        text = ("." if dot else "") + name.text
+        if self._kind != "(":
+            self._height = 0
+            if name.text in _RESERVED:
+                self._problems.add(start.offset, f"reserved identifier: {name.text}")
+            return Name(name.offset, text)
+        opening = self._next()
+        arguments, self._height = self._arguments()
+        if name.text in _RESERVED:
+            self._problems.add(start.offset, f"reserved identifier: {name.text}")
+        return self._call(opening.offset, text, None, arguments)
+
+    def _message_follows(self) -> bool:
+        ahead = 0
+        while self._peek(ahead).kind == "." and self._peek(ahead + 1).kind == "identifier":
+            ahead += 2
+        return self._peek(ahead).kind == "{"
+
+    def _message(self, name: str) -> Node:
+        while self._accept("."):
+            name = f"{name}.{self._next().text}"
+        opening = self._next()
+        while self._kind != "}":
+            self._accept("?")
+            if self._kind not in {"identifier", "escaped"}:
+                self.expect("}", "{'}', ',', '?', IDENTIFIER, ESC_IDENTIFIER}")
+            self._next()
+            self.expect(":", "':'")
+            self.expression()
+            if not self._accept(","):
+                break
+        self.expect("}", "'}'")
+        return MessageNode(opening.offset, name)
+
+    def _list(self) -> Node:
+        opening = self._next()
+        elements: list[Node] = []
+        optional: set[int] = set()
+        height = 0
+        while self._kind != "]":
+            if self._accept("?"):
+                optional.add(len(elements))
+            elements.append(self.expression())
+            height = max(height, self._height)
+            if not self._accept(","):
+                break
+        self.expect("]", "{']', ','}")
+        self._height = height
+        return ListNode(opening.offset, elements, frozenset(optional))
+
+    def _map(self) -> Node:
+        opening = self._next()
+        entries: list[Entry] = []
+        height = 0
+        while self._kind != "}":
+            optional = self._accept("?")
+            key = self.expression()
+            height = max(height, self._height)
+            self.expect(":", "':'")
+            value = self.expression()
+            height = max(height, self._height)
+            entries.append(Entry(key, value, optional))
+            if not self._accept(","):
+                break
+        self.expect("}", "{'}', ','}")
+        self._height = height
+        return MapNode(opening.offset, entries)
+
+    def _literal(self) -> Node:
+        self._height = 0
+        start = self._token
+        negative = self._kind == "-" and self._peek(1).kind in _NUMBERS and self._accept("-")
+        token = self._token
+        if token.kind in _CONSTANTS:
+            self._next()
+            return Literal(start.offset, _CONSTANTS[token.kind])
+        try:
+            value = _literal_value(token, negative=negative)
+        except literals.LiteralError as problem:
+            self._problems.add(start.offset, str(problem))
+            value = 0
+        if value is None:
+            self._syntax_error(f"mismatched input '{token.text}' expecting {_EXPRESSION_START}")
+        self._next()
+        return Literal(start.offset, value)
+
+    def _arguments(self) -> tuple[list[Node], int]:
+        arguments: list[Node] = []
+        height = 0
+        while self._kind != ")":
+            arguments.append(self.expression())
+            height = max(height, self._height)
+            if not self._accept(","):
+                break
+            if self._kind == ")":
+                self._syntax_error(f"mismatched input ')' expecting {_EXPRESSION_START}")
+        self.expect(")", "')'")
+        return arguments, height
+
+    def _call(self, offset: int, function: str, target: Node | None, arguments: list[Node]) -> Node:
+        try:
+            expanded = macros.expand(offset, function, target, arguments)
+        except macros.MacroError as problem:
+            self._problems.add(problem.offset, str(problem))
+            return Literal(offset, value=False)
+        return expanded or Call(offset, function, target, arguments)
+
+    @property
+    def _token(self) -> Token:
+        return self._tokens[self._place]
+
+    @property
+    def _kind(self) -> str:
+        return self._tokens[self._place].kind
+
+    def _peek(self, ahead: int) -> Token:
+        return self._tokens[min(self._place + ahead, len(self._tokens) - 1)]
+
+    def _next(self) -> Token:
+        token = self._tokens[self._place]
+        self._place = min(self._place + 1, len(self._tokens) - 1)
+        return token
+
+    def _accept(self, kind: str) -> bool:
+        found = self._kind == kind
+        if found:
+            self._next()
+        return found
+
+    def _syntax_error(self, message: str) -> None:
+        self._problems.add(self._token.offset, f"Syntax error: {message}")
+        raise _Stop
+
+    @contextmanager
+    def _rule(self, rule: str) -> Iterator[None]:
+        self._enter(rule)
+        yield
+        self._leave(rule, 1)
+
+    def _enter(self, rule: str) -> None:
+        self._nesting[rule] += 1
+        if self._nesting[rule] > MAX_DEPTH:
+            self._problems.add(-1, f"expression recursion limit exceeded: {MAX_DEPTH}")
+            raise _Stop
+
+    def _leave(self, rule: str, times: int) -> None:
+        self._nesting[rule] -= times
+
+    def _raise_height(self, inner: int) -> None:
+        self._height = inner + 1
+        if self._height > MAX_DEPTH:
+            self._problems.add(-1, "max recursion depth exceeded")
+            raise _Stop
+
+
+def _literal_value(token: Token, *, negative: bool) -> object:
+    match token.kind:
+        case "int":
+            return literals.integer(token.text, negative=negative)
+        case "uint":
+            return literals.unsigned(token.text)
+        case "float":
+            return literals.floating(token.text, negative=negative)
+        case "string":
+            return literals.string(token.text)
+        case "bytes":
+            return literals.octets(token.text)
+        case _:
+            return None

@@ -1,0 +1,448 @@
+"""The syntax of RE2, read into a program for a machine without backtracking.
+
+Selectors are written by tenants: Python's own engine takes exponential time on hostile patterns. The
+syntax and its errors are those of Go's regexp; classes of scripts such as Greek are not known.
+
+Source: Go regexp/syntax.
+"""
+
+import unicodedata
+from typing import NamedTuple
+
+_MAX_REPEAT = 1000
+_MAX_DEPTH = 1000
+# Larger programs are refused: upstream accepts more, and takes long for them.
+MAX_PROGRAM = 20_000
+_LAST = 0x10FFFF
+_CLASSES = {
+    "d": [(48, 57)],
+    "s": [(9, 10), (12, 13), (32, 32)],
+    "w": [(48, 57), (65, 90), (95, 95), (97, 122)],
+}
+_POSIX = {
+    "alnum": [(48, 57), (65, 90), (97, 122)],
+    "alpha": [(65, 90), (97, 122)],
+    "ascii": [(0, 127)],
+    "blank": [(9, 9), (32, 32)],
+    "cntrl": [(0, 31), (127, 127)],
+    "digit": [(48, 57)],
+    "graph": [(33, 126)],
+    "lower": [(97, 122)],
+    "print": [(32, 126)],
+    "punct": [(33, 47), (58, 64), (91, 96), (123, 126)],
+    "space": [(9, 13), (32, 32)],
+    "upper": [(65, 90)],
+    "word": [(48, 57), (65, 90), (95, 95), (97, 122)],
+    "xdigit": [(48, 57), (65, 70), (97, 102)],
+}
+_ESCAPES = {"a": 7, "f": 12, "n": 10, "r": 13, "t": 9, "v": 11}
+_CATEGORIES = frozenset(
+    [
+        "C",
+        "Cc",
+        "Cf",
+        "Co",
+        "Cs",
+        "L",
+        "Ll",
+        "Lm",
+        "Lo",
+        "Lt",
+        "Lu",
+        "M",
+        "Mc",
+        "Me",
+        "Mn",
+        "N",
+        "Nd",
+        "Nl",
+        "No",
+        "P",
+        "Pc",
+        "Pd",
+        "Pe",
+        "Pf",
+        "Pi",
+        "Po",
+        "Ps",
+        "S",
+        "Sc",
+        "Sk",
+        "Sm",
+        "So",
+        "Z",
+        "Zl",
+        "Zp",
+        "Zs",
+    ]
+)
+Ranges = list[tuple[int, int]]
+
+
+class PatternError(Exception):
+    """A pattern that RE2 refuses; the text is Go's."""
+
+    def __init__(self, reason: str, part: str) -> None:
+        """Name the reason and the part of the pattern."""
+        super().__init__(f"error parsing regexp: {reason}: `{part}`")
+
+
+class Step(NamedTuple):
+    """A node of a pattern: its kind, its parts and its numbers."""
+
+    kind: str
+    parts: "tuple[Step, ...]" = ()
+    ranges: "tuple[tuple[int, int], ...]" = ()
+    categories: tuple[tuple[str, bool], ...] = ()
+    negated: bool = False
+    least: int = 0
+    most: int = 0
+    greedy: bool = True
+
+
+_EMPTY = Step("empty")
+
+
+class _Flags(NamedTuple):
+    fold: bool = False
+    multiline: bool = False
+    dot_all: bool = False
+    ungreedy: bool = False
+
+
+def parse_pattern(pattern: str) -> Step:
+    """Return the tree of a pattern. Raises PatternError."""
+    reader = _Reader(pattern)
+    tree = reader.alternatives(0)
+    if reader.place < len(pattern):
+        raise PatternError("unexpected )", pattern)
+    if _repetitions(tree) > _MAX_REPEAT:
+        raise PatternError("invalid repeat count", reader.repetition)
+    return tree
+
+
+def _repetitions(step: Step) -> int:
+    inner = max((_repetitions(part) for part in step.parts), default=1)
+    if step.kind != "repeat":
+        return inner
+    times = step.most if step.most >= 0 else step.least
+    return max(times, 1) * inner
+
+
+class _Reader:
+    def __init__(self, pattern: str) -> None:
+        self._text = pattern
+        self.place = 0
+        self._flags = _Flags()
+        self.repetition = ""
+
+    def alternatives(self, depth: int) -> Step:
+        if depth > _MAX_DEPTH:
+            raise PatternError("expression nests too deeply", self._text)
+        branches: list[Step] = []
+        while True:
+            branches.append(self._sequence(depth))
+            if self._peek() != "|":
+                break
+            self.place += 1
+        return branches[0] if len(branches) == 1 else Step("either", tuple(branches))
+
+    def _sequence(self, depth: int) -> Step:
+        parts: list[Step] = []
+        repeated = ""
+        while (sign := self._peek()) and sign not in "|)":
+            start = self.place
+            if sign in "*+?" or (sign == "{" and self._counted() is not None):
+                part = self._repeated(parts, start, repeated)
+                repeated = self._text[start : self.place]
+                parts.append(part)
+                continue
+            repeated = ""
+            found = self._one(depth)
+            if found is not None:
+                parts.append(found)
+        return parts[0] if len(parts) == 1 else Step("sequence", tuple(parts)) if parts else _EMPTY
+
+    def _repeated(self, parts: list[Step], start: int, before: str) -> Step:
+        sign = self._text[start]
+        if sign == "{":
+            counted = self._counted()
+            assert counted is not None
+            least, most, self.place = counted
+        else:
+            self.place += 1
+            least, most = {"*": (0, -1), "+": (1, -1), "?": (0, 1)}[sign]
+        greedy = not self._flags.ungreedy
+        if self._peek() == "?":
+            self.place += 1
+            greedy = not greedy
+        shown = self._text[start : self.place]
+        if before:
+            raise PatternError("invalid nested repetition operator", before + shown)
+        if least > _MAX_REPEAT or most > _MAX_REPEAT or 0 <= most < least:
+            raise PatternError("invalid repeat count", self._text[start : self.place])
+        if not parts:
+            raise PatternError("missing argument to repetition operator", shown)
+        if sign == "{":
+            self.repetition = shown
+        return Step("repeat", (parts.pop(),), least=least, most=most, greedy=greedy)
+
+    def _counted(self) -> tuple[int, int, int] | None:
+        """Return the bounds of a counted repetition and its end; None if it is no such."""
+        end = self._text.find("}", self.place)
+        inner = self._text[self.place + 1 : end] if end >= 0 else ""
+        least, comma, most = inner.partition(",")
+        if not _digits(least) or (most and not _digits(most)):
+            return None
+        low = min(int(least[:9]), 10**8)
+        high = min(int(most[:9]), 10**8) if most else (-1 if comma else low)
+        return low, high, end + 1
+
+    def _one(self, depth: int) -> Step | None:
+        sign = self._text[self.place]
+        if sign == "(":
+            return self._group(depth)
+        if sign == "[":
+            return self._class()
+        self.place += 1
+        match sign:
+            case ".":
+                everything = ((0, _LAST),) if self._flags.dot_all else ((0, 9), (11, _LAST))
+                return Step("class", ranges=everything)
+            case "^":
+                return Step("line_start" if self._flags.multiline else "start")
+            case "$":
+                return Step("line_end" if self._flags.multiline else "end")
+            case "\\":
+                return self._escape()
+            case _:
+                return self._literal(ord(sign))
+
+    def _literal(self, code: int) -> Step:
+        return Step("class", ranges=tuple(_orbit(code)) if self._flags.fold else ((code, code),))
+
+    def _group(self, depth: int) -> Step | None:
+        start = self.place
+        kept = self._flags
+        self.place += 1
+        if self._peek() == "?":
+            self.place += 1
+            if self._text[self.place :].startswith(("P<", "<")):
+                self._group_name(start)
+            elif self._group_flags(start):
+                return None
+        inner = self.alternatives(depth + 1)
+        if self._peek() != ")":
+            raise PatternError("missing closing )", self._text)
+        self.place += 1
+        self._flags = kept
+        return Step("group", (inner,))
+
+    def _group_name(self, start: int) -> None:
+        opening = self._text.index("<", self.place)
+        end = self._text.find(">", opening)
+        if end < 0:
+            raise PatternError("invalid named capture", self._text[start:])
+        name = self._text[opening + 1 : end]
+        if not name or not all(c == "_" or (c.isascii() and c.isalnum()) for c in name):
+            raise PatternError("invalid named capture", self._text[start : end + 1])
+        self.place = end + 1
+
+    def _group_flags(self, start: int) -> bool:
+        """Read flags; return whether they end without a group."""
+        names = {"i": "fold", "m": "multiline", "s": "dot_all", "U": "ungreedy"}
+        value, seen = True, False
+        while sign := self._peek():
+            self.place += 1
+            if sign in names:
+                self._flags = self._flags._replace(**{names[sign]: value})
+                seen = True
+            elif sign == "-" and value:
+                value, seen = False, False
+            elif sign in ":)" and (value or seen):
+                return sign == ")"
+            else:
+                break
+        else:
+            raise PatternError("missing argument to repetition operator", "?")
+        raise PatternError("invalid or unsupported Perl syntax", self._text[start : self.place])
+
+    def _class(self) -> Step:
+        start = self.place
+        self.place += 1
+        negated = self._peek() == "^"
+        self.place += negated
+        ranges: Ranges = []
+        categories: list[tuple[str, bool]] = []
+        first = True
+        while (sign := self._peek()) and (sign != "]" or first):
+            if sign == "-" and not first and not self._text[self.place :].startswith("-]"):
+                after = self._text[self.place + 1 : self.place + 2]
+                raise PatternError("invalid character class range", "-" + after)
+            first = False
+            if (
+                self._text.startswith("[:", self.place)
+                and (end := self._text.find(":]", self.place + 2)) >= 0
+            ):
+                self._posix(end, ranges)
+            elif sign == "\\" and self._text[self.place + 1 : self.place + 2] in set("dswDSWpP"):
+                self.place += 1
+                self._named_class(ranges, categories)
+            else:
+                self._class_range(start, ranges)
+        if not sign:
+            raise PatternError("missing closing ]", self._text[start:])
+        self.place += 1
+        if self._flags.fold:
+            ranges = _folded(ranges)
+        return Step("class", ranges=tuple(ranges), categories=tuple(categories), negated=negated)
+
+    def _posix(self, end: int, ranges: Ranges) -> None:
+        name = self._text[self.place + 2 : end]
+        known = _POSIX.get(name.removeprefix("^"))
+        if known is None:
+            raise PatternError("invalid character class range", self._text[self.place : end + 2])
+        ranges += _complement(known) if name.startswith("^") else known
+        self.place = end + 2
+
+    def _named_class(self, ranges: Ranges, categories: list[tuple[str, bool]]) -> None:
+        sign = self._text[self.place]
+        self.place += 1
+        if sign in "pP":
+            categories.append(self._category(negated=sign == "P"))
+        else:
+            known = _CLASSES[sign.lower()]
+            ranges += _complement(known) if sign.isupper() else known
+
+    def _category(self, *, negated: bool) -> tuple[str, bool]:
+        start = self.place - 2
+        if self._peek() == "{":
+            end = self._text.find("}", self.place)
+            if end < 0:
+                raise PatternError("invalid character class range", self._text[start:])
+            name = self._text[self.place + 1 : end]
+            self.place = end + 1
+        else:
+            name = self._peek()
+            self.place += 1
+        if name.startswith("^"):
+            name, negated = name[1:], not negated
+        if name not in _CATEGORIES and name != "Any":
+            raise PatternError("invalid character class range", self._text[start : self.place])
+        return ("" if name == "Any" else name), negated
+
+    def _class_range(self, start: int, ranges: Ranges) -> None:
+        begun = self.place
+        low = self._class_character(start)
+        high = low
+        if self._peek() == "-" and self._text[self.place + 1 : self.place + 2] not in {"]", ""}:
+            self.place += 1
+            high = self._class_character(start)
+            if high < low:
+                raise PatternError("invalid character class range", self._text[begun : self.place])
+        ranges.append((low, high))
+
+    def _class_character(self, start: int) -> int:
+        if not self._peek():
+            raise PatternError("missing closing ]", self._text[start:])
+        sign = self._text[self.place]
+        self.place += 1
+        return self._escaped_character() if sign == "\\" else ord(sign)
+
+    def _escape(self) -> Step:
+        sign = self._peek()
+        if sign and sign in "AzbB":
+            self.place += 1
+            return Step({"A": "start", "z": "end", "b": "boundary", "B": "no_boundary"}[sign])
+        if sign == "Q":
+            end = self._text.find("\\E", self.place)
+            text = self._text[self.place + 1 : end if end >= 0 else len(self._text)]
+            self.place = end + 2 if end >= 0 else len(self._text)
+            return Step("sequence", tuple(self._literal(ord(c)) for c in text))
+        if sign and sign in "dswDSWpP":
+            ranges: Ranges = []
+            categories: list[tuple[str, bool]] = []
+            self._named_class(ranges, categories)
+            folded = _folded(ranges) if self._flags.fold else ranges
+            return Step("class", ranges=tuple(folded), categories=tuple(categories))
+        return self._literal(self._escaped_character())
+
+    def _escaped_character(self) -> int:
+        start = self.place - 1
+        sign = self._peek()
+        if not sign:
+            raise PatternError("trailing backslash at end of expression", "")
+        self.place += 1
+        if sign in _ESCAPES:
+            return _ESCAPES[sign]
+        if sign == "x":
+            return self._hexadecimal(start)
+        if sign == "0" or (sign in "1234567" and self._peek() in set("01234567")):
+            digits = sign
+            while len(digits) < 3 and self._peek() in set("01234567"):
+                digits += self._peek()
+                self.place += 1
+            return int(digits, 8)
+        if sign.isascii() and not sign.isalnum() and sign != "_":
+            return ord(sign)
+        if sign == "_":
+            return ord(sign)
+        raise PatternError("invalid escape sequence", self._text[start : self.place])
+
+    def _hexadecimal(self, start: int) -> int:
+        if self._peek() == "{":
+            end = self._text.find("}", self.place)
+            digits = self._text[self.place + 1 : end] if end >= 0 else ""
+            self.place = end + 1 if end >= 0 else len(self._text)
+        else:
+            digits = self._text[self.place : self.place + 2]
+            digits = digits if len(digits) == 2 else ""
+            self.place = min(self.place + 2, len(self._text))
+        if not digits or not all(c in "0123456789abcdefABCDEF" for c in digits) or int(digits, 16) > _LAST:
+            raise PatternError("invalid escape sequence", self._text[start : self.place])
+        return int(digits, 16)
+
+    def _peek(self) -> str:
+        return self._text[self.place : self.place + 1]
+
+
+def _digits(text: str) -> bool:
+    return text.isascii() and text.isdigit() and (text == "0" or not text.startswith("0"))
+
+
+def _complement(ranges: Ranges) -> Ranges:
+    found: Ranges = []
+    after = 0
+    for low, high in sorted(ranges):
+        if low > after:
+            found.append((after, low - 1))
+        after = max(after, high + 1)
+    return [*found, (after, _LAST)] if after <= _LAST else found
+
+
+def _orbit(code: int) -> Ranges:
+    """Return the characters that differ from one only in case."""
+    character = chr(code)
+    close = {character, character.lower(), character.upper(), character.swapcase()}
+    close |= {each.lower() for each in close} | {each.upper() for each in close}
+    extra = {"k": "\u212a", "K": "\u212a", "\u212a": "kK", "s": "\u017f", "S": "\u017f", "\u017f": "sS"}
+    close |= set(extra.get(character, ""))
+    return sorted((ord(each), ord(each)) for each in close if len(each) == 1)
+
+
+def _folded(ranges: Ranges) -> Ranges:
+    found = list(ranges)
+    for low, high in ranges:
+        for code in range(low, min(high, low + 2000) + 1):
+            found += _orbit(code)
+    return found
+
+
+def in_class(step: Step, character: str) -> bool:
+    """Return whether a class has a character."""
+    code = ord(character)
+    found = any(low <= code <= high for low, high in step.ranges)
+    if not found and step.categories:
+        own = unicodedata.category(character)
+        found = any(own.startswith(name) != negated for name, negated in step.categories)
+    return found != step.negated

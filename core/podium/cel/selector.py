@@ -1,0 +1,151 @@
+"""Device selectors: compiled once, then asked about devices.
+
+The environment is that of kube-scheduler, which compiles every selector as a stored expression. The
+errors are those that kube-scheduler writes after `CEL compile error: ` and `CEL runtime error: `.
+
+Source: k8s.io/dynamic-resource-allocation/cel/compile.go and errors.go.
+"""
+
+from functools import lru_cache
+from typing import NamedTuple
+
+from podium.api.devices import Device
+from podium.cel import statictypes as types
+from podium.cel.checker import check
+from podium.cel.devicevalues import PreparedDevice, UnsupportedDeviceError, prepare
+from podium.cel.nodes import Problems, SelectorCompileError, SelectorRuntimeError
+from podium.cel.parser import parse
+from podium.cel.planner import FIRST, Plan, plan
+from podium.cel.statictypes import type_text
+from podium.cel.validators import validate
+from podium.cel.values import COST_LIMIT, EXCEEDED, AbortedError, type_name
+
+NEWEST_MINOR = 37
+MAX_LENGTH = 10 * 1024
+_CACHED = 1000
+_HINT = (
+    ". consider using CEL optional chaining (.? followed by orValue()) or guarding the check with has() for"
+    " optional fields"
+)
+# What Go's conversion to bool says about values of each type.
+_NO_BOOL = {
+    "string": "unsupported native conversion from string to 'bool'",
+    "int": "unsupported type conversion from 'int' to bool",
+    "uint": "unsupported type conversion from 'uint' to bool",
+    "double": "type conversion error from Double to 'bool'",
+    "bytes": "type conversion error from Bytes to 'bool'",
+    "list": "type conversion error from list to 'bool'",
+    "map": "type conversion error from map to 'bool'",
+    "null_type": "type conversion error from 'null_type' to 'bool'",
+    "type": "type conversion not supported for 'type'",
+    "kubernetes.Quantity": "type conversion error from 'Quantity' to 'bool'",
+    "kubernetes.Semver": "type conversion error from 'Semver' to 'bool'",
+    "kubernetes.URL": "type conversion error from 'URL' to 'bool'",
+    "kubernetes.NamedFormat": "type conversion error from 'Format' to 'bool'",
+    "net.IP": "type conversion error from 'IP' to 'bool'",
+    "net.CIDR": "type conversion error from 'CIDR' to 'bool'",
+    "google.protobuf.Duration": "type conversion error from 'Duration' to 'bool'",
+    "google.protobuf.Timestamp": "type conversion error from 'Timestamp' to 'bool'",
+}
+
+
+class Evaluation(NamedTuple):
+    """The result for one device: whether it is selected, or the error; and the cost of finding out."""
+
+    selected: bool
+    error: SelectorRuntimeError | None
+    cost: int
+
+
+class Selector:
+    """A compiled selector of one minor of Kubernetes."""
+
+    __slots__ = ("_minor", "_plan", "expression")
+
+    def __init__(self, expression: str, compiled: Plan, minor: int) -> None:
+        """Take the compiled expression."""
+        self.expression = expression
+        self._plan = compiled
+        self._minor = minor
+
+    def selects(self, driver: str, device: Device) -> bool:
+        """Return whether a device of a driver is selected. Raises SelectorRuntimeError."""
+        return self.selects_prepared(prepare(driver, device, self._minor))
+
+    def selects_prepared(self, device: PreparedDevice) -> bool:
+        """Return whether a prepared device is selected. Raises SelectorRuntimeError."""
+        found = self.evaluate(device)
+        if found.error is not None:
+            raise found.error
+        return found.selected
+
+    def evaluate(self, device: PreparedDevice) -> Evaluation:
+        """Return the result for a prepared device with its cost."""
+        if isinstance(device, UnsupportedDeviceError):
+            return Evaluation(selected=False, error=SelectorRuntimeError(str(device)), cost=0)
+        frame: list[object] = [0, device, *(None,) * (self._plan.size - FIRST)]
+        found: object = None
+        error: SelectorRuntimeError | None = None
+        try:
+            found = self._plan.run(frame)
+        except AbortedError as aborted:
+            error = SelectorRuntimeError(str(aborted))
+        except SelectorRuntimeError as failure:
+            error = failure
+        cost = frame[0]
+        assert isinstance(cost, int)
+        if cost > COST_LIMIT:
+            error = SelectorRuntimeError(EXCEEDED)
+        elif error is None and not isinstance(found, bool):
+            error = _no_bool(found)
+        if error is not None:
+            return Evaluation(selected=False, error=self._explained(error), cost=cost)
+        return Evaluation(selected=found is True, error=None, cost=cost)
+
+    def _explained(self, error: SelectorRuntimeError) -> SelectorRuntimeError:
+        """Return an error with the advice that 1.37 adds for a missing key."""
+        if self._minor >= 37 and "no such key:" in str(error):
+            return SelectorRuntimeError(f"{error}{_HINT}")
+        return SelectorRuntimeError(str(error))
+
+
+def _no_bool(value: object) -> SelectorRuntimeError:
+    name = type_name(value)
+    reason = _NO_BOOL.get(name, f"type conversion error from '{name}' to 'bool'")
+    return SelectorRuntimeError(f"CEL result of type {name} could not be converted to bool: {reason}")
+
+
+def compile_selector(expression: str, minor: int = NEWEST_MINOR) -> Selector:
+    """Return a compiled selector, as a minor of Kubernetes (36 or 37) compiles it.
+
+    Raises SelectorCompileError. Both results are cached.
+    """
+    found = _compiled(expression, minor)
+    if isinstance(found, SelectorCompileError):
+        raise SelectorCompileError(str(found))
+    return found
+
+
+@lru_cache(maxsize=_CACHED)
+def _compiled(expression: str, minor: int) -> Selector | SelectorCompileError:
+    try:
+        return _compile(expression, minor)
+    except SelectorCompileError as error:
+        return error.with_traceback(None)
+
+
+def _compile(expression: str, minor: int) -> Selector:
+    if len(expression.encode("utf-8", "surrogatepass")) > MAX_LENGTH:
+        raise SelectorCompileError(f"too long: may not be more than {MAX_LENGTH} bytes")
+    problems = Problems(expression)
+    root = parse(expression, problems)
+    if root is not None:
+        check(root, problems, minor)
+        if not problems:
+            validate(root, problems)
+    if problems or root is None:
+        raise SelectorCompileError(f"compilation failed: {problems.text()}")
+    unknown = types.DYN if minor >= 37 else types.ANY
+    if root.type not in (types.BOOL, unknown):
+        raise SelectorCompileError(f"must evaluate to bool or the unknown type, not {type_text(root.type)}")
+    return Selector(expression, plan(root, minor), minor)

@@ -1,0 +1,110 @@
+"""Checks of an expression that has types: literals of durations, times and patterns, and mixed literals.
+
+Source: cel-go cel/validator.go.
+"""
+
+from collections.abc import Iterator
+
+from podium.cel.checker import mismatch
+from podium.cel.conversions import to_duration, to_timestamp
+from podium.cel.formatting import check_format
+from podium.cel.nodes import (
+    Call,
+    Fold,
+    ListNode,
+    Literal,
+    MapNode,
+    Node,
+    Problems,
+    Select,
+    SelectorRuntimeError,
+)
+from podium.cel.regularmachine import pattern
+from podium.cel.regularsyntax import PatternError
+from podium.cel.statictypes import StaticType, without_optional
+
+
+def validate(root: Node, problems: Problems) -> None:
+    """Record what is wrong with literals."""
+    seen: set[int] = set()
+    waiting = [(root, False)]
+    while waiting:
+        node, exempt = waiting.pop()
+        if id(node) in seen:
+            continue
+        seen.add(id(node))
+        if isinstance(node, Call):
+            _check_call(node, problems)
+            exempt = exempt or node.function == "format"
+        elif isinstance(node, ListNode) and not exempt:
+            _check_list(node, problems)
+        elif isinstance(node, MapNode) and not exempt:
+            _check_map(node, problems)
+        waiting += [(child, exempt) for child in _children(node)]
+
+
+def _children(node: Node) -> Iterator[Node]:
+    match node:
+        case Select():
+            yield node.operand
+        case Call():
+            if node.target is not None:
+                yield node.target
+            yield from node.arguments
+        case ListNode():
+            yield from node.elements
+        case MapNode():
+            for entry in node.entries:
+                yield entry.key
+                yield entry.value
+        case Fold():
+            yield from (node.range, node.start, node.condition, node.step, node.result)
+        case _:
+            pass
+
+
+def _check_call(node: Call, problems: Problems) -> None:
+    if node.function == "format":
+        check_format(node, problems)
+    if not node.arguments or not isinstance(node.arguments[0], Literal):
+        return
+    literal = node.arguments[0]
+    if node.function in {"duration", "timestamp"}:
+        convert = to_duration if node.function == "duration" else to_timestamp
+        try:
+            convert(literal.value)
+        except SelectorRuntimeError:
+            problems.add(literal.offset, f"invalid {node.function} argument")
+    elif node.function == "matches" and isinstance(literal.value, str):
+        try:
+            pattern(literal.value)
+        except PatternError:
+            problems.add(literal.offset, "invalid matches argument")
+
+
+def _element(node: Node, optional: bool) -> StaticType:
+    return without_optional(node.type)[0] if optional else node.type
+
+
+def _check_list(node: ListNode, problems: Problems) -> None:
+    expected: StaticType | None = None
+    for index, element in enumerate(node.elements):
+        found = _element(element, index in node.optional)
+        if expected is None:
+            expected = found
+        elif found != expected:
+            problems.add(element.offset, mismatch(expected, found))
+            return
+
+
+def _check_map(node: MapNode, problems: Problems) -> None:
+    expected: tuple[StaticType, StaticType] | None = None
+    for entry in node.entries:
+        found = entry.key.type, _element(entry.value, entry.optional)
+        if expected is None:
+            expected = found
+            continue
+        if found[0] != expected[0]:
+            problems.add(entry.key.offset, mismatch(expected[0], found[0]))
+        if found[1] != expected[1]:
+            problems.add(entry.value.offset, mismatch(expected[1], found[1]))

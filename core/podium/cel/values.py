@@ -1,0 +1,321 @@
+"""Values of CEL as Python objects, with their equality and their types at run time.
+
+bool, int, float, str, bytes, None and list stand for themselves, and Uint for unsigned numbers. A map has the
+class Map, because Python's own dictionary takes 1, 1.0 and True for one key.
+
+Source: cel-go common/types.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from podium.cel.nodes import SelectorRuntimeError
+from podium.cel.statictypes import StaticType
+
+# The cost limit of a selector, which also bounds the work that upstream does not charge for.
+COST_LIMIT = 1_000_000
+# The longest list and text of one evaluation.
+MAX_ITEMS, MAX_TEXT = COST_LIMIT, 10 * COST_LIMIT
+INT_LIMIT, UINT_LIMIT = 2**63, 2**64
+EXCEEDED = "operation cancelled: actual cost limit exceeded"
+NO_OVERLOAD = "no such overload"
+
+
+class AbortedError(Exception):
+    """The end of an evaluation that no operator absorbs; the selector reports its text."""
+
+
+class CostLimitError(AbortedError):
+    """An evaluation costs too much."""
+
+    def __init__(self) -> None:
+        """Take upstream's text."""
+        super().__init__(EXCEEDED)
+
+
+class Uint(int):
+    """An unsigned number."""
+
+    __slots__ = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Duration:
+    """A span of time in nanoseconds."""
+
+    nanos: int
+
+
+@dataclass(frozen=True, slots=True)
+class Timestamp:
+    """An instant in nanoseconds since 1970, with the offset in seconds in which it was written."""
+
+    nanos: int
+    offset: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class TypeValue:
+    """A type as a value."""
+
+    name: str
+
+
+class Optional:
+    """A value that may be absent."""
+
+    __slots__ = ("present", "value")
+
+    def __init__(self, value: object = None, *, present: bool = True) -> None:
+        """Take the value."""
+        self.value = value
+        self.present = present
+
+
+NOTHING = Optional(present=False)
+
+
+def key_of(value: object) -> object:
+    """Return the key under which a map has a value: numbers by value, other types apart."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, float):
+        return int(value) if value.is_integer() else (float, value)
+    if isinstance(value, int) and not isinstance(value, bool):
+        return int(value)
+    return (type(value), value)
+
+
+class Map:
+    """A map; the entries keep the keys as they were written."""
+
+    __slots__ = ("entries",)
+
+    def __init__(self, entries: dict[object, tuple[object, object]] | None = None) -> None:
+        """Take entries by key_of(key)."""
+        self.entries = {} if entries is None else entries
+
+    @classmethod
+    def of_texts(cls, values: dict[str, object]) -> "Map":
+        """Return a map with text keys."""
+        return cls({key: (key, value) for key, value in values.items()})
+
+    def find(self, key: object) -> object:
+        """Return the value of a key, or ABSENT."""
+        found = self.entries.get(key_of(key))
+        return ABSENT if found is None else found[1]
+
+    def has(self, key: object) -> bool:
+        """Return whether the map has a key, as the operator `in` sees it."""
+        return key_of(key) in self.entries
+
+    def keys(self) -> Iterator[object]:
+        """Iterate over the keys."""
+        return (key for key, _ in self.entries.values())
+
+    def __len__(self) -> int:
+        return len(self.entries)
+
+
+class DomainMap(Map):
+    """The attributes or capacities of a device: an unknown domain has an empty map."""
+
+    __slots__ = ()
+
+    def find(self, key: object) -> object:
+        """Return the map of a domain."""
+        found = self.entries.get(key) if type(key) is str else None
+        return _EMPTY if found is None else found[1]
+
+
+_UNHASHABLE = {
+    "bytes": "types.Bytes",
+    "kubernetes.Semver": "cel.Semver",
+    "kubernetes.NamedFormat": "cel.Format",
+}
+
+
+def check_hashable(value: object) -> None:
+    """Raise AbortedError for a value that upstream cannot use as the key of a map."""
+    if type(value) is not str and (shown := _UNHASHABLE.get(type_name(value))) is not None:
+        raise AbortedError(f"internal error: runtime error: hash of unhashable type {shown}")
+
+
+ABSENT = object()
+_EMPTY = Map()
+
+
+class Opaque:
+    """A value of a Kubernetes library: a quantity, a version, an address."""
+
+    __slots__ = ()
+    type_name = ""
+    # The text of a value that is not equal to one of another type; None: it is false.
+    foreign_equality = NO_OVERLOAD
+
+    def same(self, other: object) -> bool:
+        """Return whether a value of the same class is equal."""
+        raise NotImplementedError
+
+
+_TYPE_NAMES: dict[type, str] = {
+    bool: "bool",
+    int: "int",
+    Uint: "uint",
+    float: "double",
+    str: "string",
+    bytes: "bytes",
+    type(None): "null_type",
+    list: "list",
+    Map: "map",
+    DomainMap: "map",
+    Duration: "google.protobuf.Duration",
+    Timestamp: "google.protobuf.Timestamp",
+    TypeValue: "type",
+    Optional: "optional_type",
+}
+
+
+def type_name(value: object) -> str:
+    """Return the name of a value's type at run time."""
+    found = _TYPE_NAMES.get(type(value))
+    return found if found is not None else value.type_name  # type: ignore[attr-defined]
+
+
+NUMBERS = (int, Uint, float)
+NUMBER_TYPES = frozenset({int, Uint, float})
+
+
+def equal(first: object, second: object) -> bool:
+    """Return whether two values are equal. Raises SelectorRuntimeError for types that refuse others."""
+    kind = type(first)
+    if kind is str or kind is bool or kind is bytes:
+        return type(second) is kind and first == second
+    if kind in NUMBER_TYPES:
+        return type(second) in NUMBER_TYPES and first == second
+    return _Comparison().equal(first, second)
+
+
+class _Comparison:
+    """One comparison of nested values, whose work is bounded."""
+
+    __slots__ = ("left",)
+
+    def __init__(self) -> None:
+        self.left = MAX_ITEMS
+
+    def equal(self, first: object, second: object) -> bool:
+        self.left -= 1
+        if self.left < 0:
+            raise CostLimitError
+        kind = type(first)
+        if first is None or second is None:
+            return first is second
+        if kind in NUMBER_TYPES:
+            return type(second) in NUMBER_TYPES and first == second
+        if kind is list:
+            return type(second) is list and self._lists(first, second)  # type: ignore[arg-type]
+        if isinstance(first, Map):
+            return isinstance(second, Map) and self._maps(first, second)
+        if kind is Optional:
+            return type(second) is Optional and self._optionals(first, second)  # type: ignore[arg-type]
+        if isinstance(first, Opaque):
+            if type(second) is not kind:
+                raise SelectorRuntimeError(NO_OVERLOAD)
+            return first.same(second)
+        if kind is Timestamp:
+            return type(second) is kind and first.nanos == second.nanos  # type: ignore[attr-defined]
+        return type(second) is kind and first == second
+
+    def _lists(self, first: list[object], second: list[object]) -> bool:
+        if len(first) != len(second):
+            return False
+        return all(self._item(a, b) for a, b in zip(first, second, strict=True))
+
+    def _item(self, first: object, second: object) -> bool:
+        # Upstream takes two items for different only if the comparison says so; an error is no difference.
+        try:
+            return self.equal(first, second)
+        except SelectorRuntimeError:
+            return True
+
+    def _maps(self, first: Map, second: Map) -> bool:
+        if len(first) != len(second):
+            return False
+        for key, value in list(first.entries.values()):
+            other = second.find(key)
+            if other is ABSENT or not self._item(value, other):
+                return False
+        return True
+
+    def _optionals(self, first: Optional, second: Optional) -> bool:
+        if first.present and second.present:
+            return self.equal(first.value, second.value)
+        return first.present == second.present
+
+
+def contains(items: list[object], value: object, *, reverse: bool = False) -> bool:
+    """Return whether a list has an equal item; an item that cannot be compared is not equal."""
+    return index_of(items, value, reverse=reverse) >= 0
+
+
+def index_of(items: list[object], value: object, *, backwards: bool = False, reverse: bool = False) -> int:
+    """Return the first index of an equal item, or the last, or -1; `reverse` asks the value, not the item."""
+    places = range(len(items) - 1, -1, -1) if backwards else range(len(items))
+    for place in places:
+        item = items[place]
+        try:
+            if equal(value, item) if reverse else equal(item, value):
+                return place
+        except SelectorRuntimeError:
+            continue
+    return -1
+
+
+def size_of(value: object) -> int:
+    """Return the size that the cost of a call counts: 1 for what has none."""
+    kind = type(value)
+    if kind is str or kind is list or kind is bytes:
+        return len(value)  # type: ignore[arg-type]
+    if isinstance(value, (Map, SizedOpaque)):
+        return len(value)
+    if kind is Optional and value.present:  # type: ignore[attr-defined]
+        return size_of(value.value)  # type: ignore[attr-defined]
+    return 1
+
+
+class SizedOpaque(Opaque):
+    """An opaque value with a size: addresses and networks in bytes."""
+
+    __slots__ = ()
+
+    def __len__(self) -> int:
+        raise NotImplementedError
+
+
+def matches_type(expected: StaticType, value: object) -> bool:
+    """Return whether a value has a declared type, as far as its first element tells."""
+    kind = expected.kind
+    if kind not in {"dyn", "any", "param"} and expected.name != type_name(value):
+        return False
+    if kind == "list" and value:
+        return matches_type(expected.parameters[0], value[0])  # type: ignore[index]
+    if kind == "map" and isinstance(value, Map) and value:
+        key, element = next(iter(value.entries.values()))
+        return matches_type(expected.parameters[0], key) and matches_type(expected.parameters[1], element)
+    return True
+
+
+def bounded_text(length: int) -> None:
+    """Raise CostLimitError if a text would be longer than an evaluation may build."""
+    if length > MAX_TEXT:
+        raise CostLimitError
+
+
+def bounded_items(count: int) -> None:
+    """Raise CostLimitError if a list would be longer than an evaluation may build."""
+    if count > MAX_ITEMS:
+        raise CostLimitError
+
+
+Function = Callable[..., object]
