@@ -1,0 +1,111 @@
+"""Device selectors against upstream's own evaluator: the result, the error's text and the cost.
+
+Expressions and devices are generated. Some hundreds are compared in the suite, and 10,000 with
+PODIUM_DIFFERENTIAL=full. The differences that remain are in docs/differences.md, and `_explained` names them.
+"""
+
+import random
+from typing import Any
+
+import msgspec
+import pytest
+from tests.support.cel.expressions import DRIVER, Expressions, device
+from tests.support.devices.witness import Witness
+from tests.support.seeds import seed
+from tests.support.servers import FULL
+
+from podium.api.devices import Device
+from podium.cel.devicevalues import prepare
+from podium.cel.nodes import SelectorCompileError
+from podium.cel.selector import compile_selector
+
+pytestmark = [pytest.mark.server, pytest.mark.timeout(1800 if FULL else 120)]
+_COUNT = 10_000 if FULL else 300
+_MINORS = {"1.36": 36, "1.37": 37}
+
+
+def _result(expression: str, properties: dict[str, Any], minor: int) -> dict[str, Any]:
+    """Return Podium's result in the form of the witness."""
+    try:
+        selector = compile_selector(expression, minor)
+    except SelectorCompileError as error:
+        return {"compileError": str(error)}
+    found = selector.evaluate(prepare(DRIVER, msgspec.convert(properties, Device), minor))
+    if found.error is not None:
+        return {"runtimeError": str(found.error), "cost": found.cost}
+    return {"matches": found.selected, "cost": found.cost}
+
+
+def _explained(upstream: dict[str, Any], own: dict[str, Any]) -> bool:
+    """Return whether two results differ only as docs/differences.md states."""
+    if "panic" in upstream:
+        return True
+    if "Syntax error" in upstream.get("compileError", "") and "Syntax error" in own.get("compileError", ""):
+        return True
+    aborted = upstream.get("runtimeError", "").startswith(("internal error", "operation cancelled"))
+    return bool(aborted and upstream["runtimeError"] == own.get("runtimeError"))
+
+
+def test_generated_selectors_have_upstreams_results(witness: Witness) -> None:
+    choice = random.Random(seed())
+    source = Expressions(choice)
+    kinds: dict[str, int] = {}
+    for _ in range(_COUNT):
+        expression, properties = source.one(), device(choice)
+        upstream = witness.select(expression, DRIVER, properties)
+        own = _result(expression, properties, _MINORS[witness.minor])
+        assert upstream == own or _explained(upstream, own), (expression, properties)
+        kind = next(iter(own))
+        kinds[kind] = kinds.get(kind, 0) + 1
+    # The generator reaches every kind of result.
+    assert min(kinds.values()) > _COUNT // 20, kinds
+    assert set(kinds) == {"matches", "runtimeError", "compileError"}
+
+
+_NAMED = [
+    "device.attributes['gpu.example.com'].model == 'a100'",
+    "device.attributes['gpu.example.com'].?family.orValue('none') == 'none'",
+    "device.attributes['gpu.example.com'].family == 'x'",
+    "device.attributes['unknown.example.com'].family == 'x'",
+    "device.attributes.gpu == 1",
+    "device.unknown",
+    "device.driver",
+    "unknown(device)",
+    "1 + 'a' == 2",
+    "device.attributes['gpu.example.com'].model > 1",
+    "device.attributes['gpu.example.com'].model.isGreaterThan(semver('1.0.0'))",
+    "device.capacity['gpu.example.com'].memory == quantity('40960Mi')",
+    "device.capacity['gpu.example.com'].memory.add(1).isInteger()",
+    "quantity('40Gi') == device.capacity['gpu.example.com'].memory.add(0)",
+    "device.attributes['gpu.example.com'].includes('a100')",
+    "device.driver.includes('gpu.example.com')",
+    "[1, 'a'].size() == 2",
+    "'%d'.format(['a']) == ''",
+    "'%s %d'.format(['a']) == ''",
+    "device.driver.matches('[')",
+    "device.driver.find('[') == ''",
+    "duration('x') == duration('1s')",
+    "device.driver.startsWith(1)",
+    "has(device)",
+    "[1].all(1, true)",
+    "true && ",
+    "(true",
+    "true true",
+    "1.0 / 0.0 > 1.0",
+    "1 / 0 == 1",
+    "9223372036854775807 + 1 == 0",
+    "lists.range(1000).map(x, lists.range(1000)).size() == 1000",
+    "device.attributes['gpu.example.com'].model",
+]
+
+
+@pytest.mark.parametrize("expression", _NAMED)
+def test_a_named_selector_has_upstreams_result(witness: Witness, expression: str) -> None:
+    properties = {
+        "name": "device-0",
+        "attributes": {"model": {"string": "a100"}},
+        "capacity": {"memory": {"value": "40Gi"}},
+    }
+    upstream = witness.select(expression, DRIVER, properties)
+    own = _result(expression, properties, _MINORS[witness.minor])
+    assert upstream == own or _explained(upstream, own)
