@@ -8,7 +8,7 @@ from podium.cel.shown import quoted
 _HEXADECIMAL = frozenset("0123456789abcdefABCDEF")
 
 
-def refusal(text: str) -> str:
+def address_error(text: str) -> str:
     """Return the error of ParseAddr for a text that it refuses."""
     mark = next((character for character in text if character in ".:%"), "")
     reason = {"": ("unable to parse IP", ""), "%": ("missing IPv6 address", "")}.get(mark)

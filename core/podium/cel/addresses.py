@@ -6,7 +6,7 @@ Source: k8s.io/apiserver/pkg/cel/library/ip.go, cidr.go and urls.go; Go net/neti
 import ipaddress
 from dataclasses import dataclass
 
-from podium.cel.addresserrors import refusal
+from podium.cel.addresserrors import address_error
 from podium.cel.nodes import SelectorRuntimeError
 from podium.cel.shown import quoted
 from podium.cel.urls import UrlError, UrlParts, parse_url
@@ -59,7 +59,7 @@ class URLValue(Opaque):
 
     def same(self, other: object) -> bool:
         """Return whether two URLs have one text."""
-        return isinstance(other, URLValue) and self.parts.text() == other.parts.text()
+        return isinstance(other, URLValue) and self.parts.whole() == other.parts.whole()
 
 
 def parse_ip(text: str) -> Address:
@@ -68,7 +68,7 @@ def parse_ip(text: str) -> Address:
         found = ipaddress.ip_address(text)
     except ValueError:
         raise SelectorRuntimeError(
-            f"IP Address {quoted(text)} parse error during conversion from string: {refusal(text)}"
+            f"IP Address {quoted(text)} parse error during conversion from string: {address_error(text)}"
         ) from None
     if isinstance(found, ipaddress.IPv6Address):
         if found.scope_id is not None:
@@ -88,7 +88,7 @@ def parse_cidr(text: str) -> CIDRValue:
     try:
         address = ipaddress.ip_address(address_text)
     except ValueError:
-        raise SelectorRuntimeError(f"{shown}{refusal(address_text)}") from None
+        raise SelectorRuntimeError(f"{shown}{address_error(address_text)}") from None
     if isinstance(address, ipaddress.IPv6Address) and address.scope_id is not None:
         raise SelectorRuntimeError(shown + "IPv6 zones cannot be present in a prefix")
     digits = bits_text.isascii() and bits_text.isdigit() and len(bits_text) < 5

@@ -206,7 +206,7 @@ _GO_TYPES = {
 def selected(value: object, key: object) -> object:
     """Return the element of a value at a key. Raises SelectorRuntimeError."""
     if isinstance(value, Map):
-        found = value.find(key)
+        found = value.lookup(key)
         if found is ABSENT:
             raise SelectorRuntimeError(f"no such key: {verb_v(key)}")
         return found
@@ -221,7 +221,7 @@ def selected(value: object, key: object) -> object:
 def if_present(value: object, key: object) -> object:
     """Return the element of a value at a key, or ABSENT. Raises SelectorRuntimeError for an unfit index."""
     if isinstance(value, Map):
-        return value.find(key)
+        return value.lookup(key)
     if isinstance(value, list):
         place = _index(key)
         return value[place] if 0 <= place < len(value) else ABSENT

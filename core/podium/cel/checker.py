@@ -6,14 +6,14 @@ Source: cel-go checker/checker.go, cel/validator.go.
 from podium.cel import statictypes as types
 from podium.cel.declarations import TYPE_NAMES, Overload, device_fields, functions
 from podium.cel.nodes import (
-    Call,
+    CallNode,
+    ExpressionNode,
     Fold,
     ListNode,
     Literal,
     MapNode,
     MessageNode,
-    Name,
-    Node,
+    NameNode,
     Problems,
     Select,
 )
@@ -31,7 +31,7 @@ _LITERALS: dict[type, StaticType] = {
 }
 
 
-def check(root: Node, problems: Problems, minor: int) -> None:
+def check(root: ExpressionNode, problems: Problems, minor: int) -> None:
     """Set the type of every node and the overloads of every call; record what does not fit."""
     checker = _Checker(problems, minor)
     checker.visit(root)
@@ -58,29 +58,29 @@ class _Checker:
         self._variables = 0
         self._visited: dict[int, tuple[int, int]] = {}
         self.known: Substitutions = {}
-        self.seen: list[Node] = []
+        self.seen: list[ExpressionNode] = []
 
-    def visit(self, node: Node) -> StaticType:
+    def visit(self, node: ExpressionNode) -> StaticType:
         """Return the type of a node, which a macro may have put in two places."""
         seen = self._visited.get(id(node))
         if seen is not None:
             self._problems.repeat(*seen)
             return node.type
-        start = self._problems.count()
+        start = self._problems.error_count()
         found = node.type = self._found(node)
-        self._visited[id(node)] = start, self._problems.count()
+        self._visited[id(node)] = start, self._problems.error_count()
         self.seen.append(node)
         return found
 
-    def _found(self, node: Node) -> StaticType:
+    def _found(self, node: ExpressionNode) -> StaticType:
         match node:
             case Literal():
                 found = _LITERALS[type(node.value)]
-            case Name():
+            case NameNode():
                 found = self._name(node)
             case Select():
                 found = self._select(node)
-            case Call():
+            case CallNode():
                 found = self._call(node)
             case ListNode():
                 found = self._list(node)
@@ -107,7 +107,7 @@ class _Checker:
         found = TYPE_NAMES.get(name)
         return types.type_of(found) if found is not None else None
 
-    def _name(self, node: Name) -> StaticType:
+    def _name(self, node: NameNode) -> StaticType:
         plain = node.name.removeprefix(".")
         past_locals = node.name.startswith(".") and self._minor >= 37
         local = None if past_locals else self._local(plain)
@@ -154,7 +154,7 @@ class _Checker:
             self._problems.add(node.offset, f"type '{checker_text(target)}' does not support field selection")
         return types.optional_of(result) if was_optional or node.optional else result
 
-    def _call(self, node: Call) -> StaticType:
+    def _call(self, node: CallNode) -> StaticType:
         arguments = [self.visit(argument) for argument in node.arguments]
         if node.target is None:
             node.function = node.function.removeprefix(".")
@@ -168,7 +168,7 @@ class _Checker:
         return self._resolved(node, node.function, self.visit(node.target), arguments)
 
     def _resolved(
-        self, node: Call, function: str, target: StaticType | None, arguments: list[StaticType]
+        self, node: CallNode, function: str, target: StaticType | None, arguments: list[StaticType]
     ) -> StaticType:
         overloads = self._functions.get(function)
         if overloads is None:
@@ -208,7 +208,7 @@ class _Checker:
         self.known = known
         return types.substituted(known, types.substituted(fresh, overload.result))
 
-    def _logical(self, node: Call, arguments: list[StaticType]) -> StaticType:
+    def _logical(self, node: CallNode, arguments: list[StaticType]) -> StaticType:
         result = types.BOOL
         for argument, found in zip(node.arguments, arguments, strict=True):
             if not self._assign(found, types.BOOL):
@@ -238,7 +238,7 @@ class _Checker:
             key_type, value_type = self._new_variable(), self._new_variable()
         return types.map_of(key_type, value_type)
 
-    def _unwrapped(self, node: Node, found: StaticType) -> StaticType:
+    def _unwrapped(self, node: ExpressionNode, found: StaticType) -> StaticType:
         inner, was_optional = types.without_optional(found)
         if not was_optional and not types.is_dynamic(inner):
             self._problems.add(node.offset, mismatch(types.optional_of(inner), inner))
@@ -281,7 +281,7 @@ class _Checker:
         )
         return types.ERROR, types.ERROR
 
-    def _expect(self, node: Node, expected: StaticType) -> None:
+    def _expect(self, node: ExpressionNode, expected: StaticType) -> None:
         found = self.visit(node)
         if not self._assign(expected, found):
             self._problems.add(node.offset, mismatch(expected, found))
@@ -298,10 +298,10 @@ class _Checker:
         return types.parameter(f"_var{self._variables - 1}")
 
 
-def _qualified(node: Node) -> str | None:
+def _qualified(node: ExpressionNode) -> str | None:
     """Return the dotted name that selections of a name spell; None for other nodes."""
     parts: list[str] = []
     while isinstance(node, Select) and not node.test and not node.optional:
         parts.append(node.field_name)
         node = node.operand
-    return ".".join([node.name, *reversed(parts)]) if isinstance(node, Name) else None
+    return ".".join([node.name, *reversed(parts)]) if isinstance(node, NameNode) else None

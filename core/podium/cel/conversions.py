@@ -18,7 +18,7 @@ _SPECIAL = re.compile(r"[+-]?(?:inf|infinity)|nan", re.IGNORECASE)
 _TRUE, _FALSE = {"1", "t", "T", "TRUE", "true", "True"}, {"0", "f", "F", "FALSE", "false", "False"}
 
 
-def _refusal(value: object, target: str) -> SelectorRuntimeError:
+def _no_conversion(value: object, target: str) -> SelectorRuntimeError:
     return SelectorRuntimeError(f"type conversion error from '{type_name(value)}' to '{target}'")
 
 
@@ -28,7 +28,7 @@ def to_bool(value: object) -> object:
         return value
     if isinstance(value, str) and value in _TRUE | _FALSE:
         return value in _TRUE
-    raise _refusal(value, "bool")
+    raise _no_conversion(value, "bool")
 
 
 def to_bytes(value: object) -> object:
@@ -37,7 +37,7 @@ def to_bytes(value: object) -> object:
         return value.encode("utf-8", "surrogatepass")
     if isinstance(value, bytes):
         return value
-    raise _refusal(value, "bytes")
+    raise _no_conversion(value, "bytes")
 
 
 def to_double(value: object) -> object:
@@ -48,7 +48,7 @@ def to_double(value: object) -> object:
         found = _float(value)
         if found is not None:
             return found
-    raise _refusal(value, "double")
+    raise _no_conversion(value, "double")
 
 
 def _float(text: str) -> float | None:
@@ -88,7 +88,7 @@ def to_int(value: object) -> object:
             found = -int(digits) if value[0] == "-" else int(digits)
             if -INT_LIMIT <= found < INT_LIMIT:
                 return found
-    raise _refusal(value, "int")
+    raise _no_conversion(value, "int")
 
 
 def to_uint(value: object) -> object:
@@ -107,7 +107,7 @@ def to_uint(value: object) -> object:
         digits = value.lstrip("0") or "0"
         if len(digits) < 21 and int(digits) < UINT_LIMIT:
             return Uint(digits)
-    raise _refusal(value, "uint")
+    raise _no_conversion(value, "uint")
 
 
 def to_string(value: object) -> object:
@@ -130,7 +130,7 @@ def to_string(value: object) -> object:
         return duration_text(value)
     if isinstance(value, Timestamp):
         return timestamp_text(value)
-    raise _refusal(value, "string")
+    raise _no_conversion(value, "string")
 
 
 def to_duration(value: object) -> object:
@@ -138,7 +138,7 @@ def to_duration(value: object) -> object:
     found = parse_duration(value) if isinstance(value, str) else value
     if isinstance(found, Duration):
         return found
-    raise _refusal(value, "google.protobuf.Duration")
+    raise _no_conversion(value, "google.protobuf.Duration")
 
 
 def to_timestamp(value: object) -> object:
@@ -148,4 +148,4 @@ def to_timestamp(value: object) -> object:
     found = parse_timestamp(value) if isinstance(value, str) else value
     if isinstance(found, Timestamp):
         return found
-    raise _refusal(value, "google.protobuf.Timestamp")
+    raise _no_conversion(value, "google.protobuf.Timestamp")

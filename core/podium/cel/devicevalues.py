@@ -16,7 +16,7 @@ class UnsupportedDeviceError(Exception):
 PreparedDevice = Map | UnsupportedDeviceError
 
 
-def prepare(driver: str, device: Device, minor: int) -> PreparedDevice:
+def prepare_device(driver: str, device: Device, minor: int) -> PreparedDevice:
     """Return a device of a driver for selectors of a minor; names without a domain get the driver's."""
     attributes: dict[str, dict[str, object]] = {}
     capacity: dict[str, dict[str, object]] = {}
@@ -65,7 +65,7 @@ def _value(name: str, attribute: DeviceAttribute, minor: int) -> object:
     raise UnsupportedDeviceError(f"attribute {name}: unsupported attribute value")
 
 
-def _version(name: str, text: str) -> versions.Version:
+def _version(name: str, text: str) -> versions.VersionValue:
     try:
         return versions.parse(text)
     except versions.VersionError as error:

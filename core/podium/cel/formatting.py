@@ -7,7 +7,15 @@ from collections.abc import Callable
 
 from podium.cel import statictypes as types
 from podium.cel.conversions import to_string
-from podium.cel.nodes import Call, ListNode, Literal, MapNode, Node, Problems, SelectorRuntimeError
+from podium.cel.nodes import (
+    CallNode,
+    ExpressionNode,
+    ListNode,
+    Literal,
+    MapNode,
+    Problems,
+    SelectorRuntimeError,
+)
 from podium.cel.shown import quoted, special
 from podium.cel.statictypes import StaticType
 from podium.cel.values import Duration, Map, Timestamp, TypeValue, Uint, bounded_text, type_name
@@ -55,7 +63,7 @@ Writer = Callable[[str, int | None, int], str]
 class _FormatError(SelectorRuntimeError):
     """An error of a clause; at compile time it has the node that it is about."""
 
-    def __init__(self, message: str, node: Node | None = None) -> None:
+    def __init__(self, message: str, node: ExpressionNode | None = None) -> None:
         super().__init__(message)
         self.node = node
 
@@ -212,7 +220,7 @@ def _nested(value: object) -> str:
     raise SelectorRuntimeError(f"no formatting function for {type_name(value)}")
 
 
-def check_format(node: Call, problems: Problems) -> None:
+def check_format(node: CallNode, problems: Problems) -> None:
     """Record what is wrong with the call of a constant format and a list of arguments."""
     target, arguments = node.target, node.arguments
     if not isinstance(target, Literal) or not isinstance(target.value, str):
@@ -239,7 +247,7 @@ def check_format(node: Call, problems: Problems) -> None:
             )
 
 
-def _check(verb: str, node: Node) -> None:
+def _check(verb: str, node: ExpressionNode) -> None:
     if verb == "s":
         unfit = _unfit(node)
         if unfit is not None:
@@ -254,11 +262,11 @@ def _is_one_of(found: StaticType, allowed: frozenset[str]) -> bool:
     return found == types.DYN or found.kind in allowed
 
 
-def _unfit(node: Node) -> Node | None:
+def _unfit(node: ExpressionNode) -> ExpressionNode | None:
     """Return the first part of a literal that has no text."""
     if not _is_one_of(node.type, _SHOWABLE):
         return node
-    parts: list[Node] = []
+    parts: list[ExpressionNode] = []
     if isinstance(node, ListNode):
         parts = node.elements
     if isinstance(node, MapNode):

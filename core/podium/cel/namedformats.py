@@ -176,7 +176,7 @@ assert set(_CHECKS) == set(FORMATS)
 NAMED = {name: NamedFormat(shown, size) for name, (shown, size, _) in _CHECKS.items()}
 
 
-def named(name: str) -> Optional:
+def format_of_name(name: str) -> Optional:
     """Return the format of a name, if there is one."""
     found = NAMED.get(name)
     return Optional(found) if found is not None else NOTHING

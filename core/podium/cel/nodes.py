@@ -24,7 +24,7 @@ class SelectorRuntimeError(PodiumError):
 
 
 @dataclass(slots=True, eq=False)
-class Node:
+class ExpressionNode:
     """Any expression: its offset, and its type once it is checked."""
 
     offset: int
@@ -32,14 +32,14 @@ class Node:
 
 
 @dataclass(slots=True, eq=False)
-class Literal(Node):
+class Literal(ExpressionNode):
     """A constant: a value of CEL."""
 
     value: object
 
 
 @dataclass(slots=True, eq=False)
-class Name(Node):
+class NameNode(ExpressionNode):
     """A variable, or a type (`resolved`), by its name; a leading dot reaches past local variables."""
 
     name: str
@@ -47,10 +47,10 @@ class Name(Node):
 
 
 @dataclass(slots=True, eq=False)
-class Select(Node):
+class Select(ExpressionNode):
     """operand.field; a presence test is has(operand.field)."""
 
-    operand: Node
+    operand: ExpressionNode
     field_name: str
     test: bool = False
     optional: bool = False
@@ -58,58 +58,58 @@ class Select(Node):
 
 
 @dataclass(slots=True, eq=False)
-class Call(Node):
+class CallNode(ExpressionNode):
     """A call of a function or an operator; `overloads` are the identifiers that the checker selected."""
 
     function: str
-    target: Node | None
-    arguments: list[Node]
+    target: ExpressionNode | None
+    arguments: list[ExpressionNode]
     overloads: list[str] = field(default_factory=list, init=False)
 
 
 @dataclass(slots=True, eq=False)
-class ListNode(Node):
+class ListNode(ExpressionNode):
     """A list literal, with the indices of its optional elements."""
 
-    elements: list[Node]
+    elements: list[ExpressionNode]
     optional: frozenset[int]
 
 
 @dataclass(slots=True, eq=False)
-class Entry:
+class MapEntryNode:
     """key: value, optional if it was written as ?key: value."""
 
-    key: Node
-    value: Node
+    key: ExpressionNode
+    value: ExpressionNode
     optional: bool
 
 
 @dataclass(slots=True, eq=False)
-class MapNode(Node):
+class MapNode(ExpressionNode):
     """A map literal."""
 
-    entries: list[Entry]
+    entries: list[MapEntryNode]
 
 
 @dataclass(slots=True, eq=False)
-class MessageNode(Node):
+class MessageNode(ExpressionNode):
     """A message literal; the environment of devices declares no message that it could build."""
 
     name: str
 
 
 @dataclass(slots=True, eq=False)
-class Fold(Node):
+class Fold(ExpressionNode):
     """A comprehension: the loop to which macros expand."""
 
-    range: Node
+    range: ExpressionNode
     variable: str
     second: str
     accumulator: str
-    start: Node
-    condition: Node
-    step: Node
-    result: Node
+    start: ExpressionNode
+    condition: ExpressionNode
+    step: ExpressionNode
+    result: ExpressionNode
 
 
 class Problems:
@@ -135,7 +135,7 @@ class Problems:
         start = self._text.rfind("\n", 0, offset) + 1
         self._found.append((self._text.count("\n", 0, offset) + 1, offset - start, message))
 
-    def count(self) -> int:
+    def error_count(self) -> int:
         """Return the number of errors so far."""
         return len(self._found)
 
@@ -145,7 +145,7 @@ class Problems:
         self._count += len(again)
         self._found = (self._found + again)[:MAX_ERRORS]
 
-    def text(self) -> str:
+    def shown_errors(self) -> str:
         """Return all errors, each with the line and a mark below it."""
         shown = [self._one(*entry) for entry in sorted(self._found, key=lambda entry: entry[:2])]
         if self._count > MAX_ERRORS:

@@ -15,14 +15,14 @@ from contextlib import contextmanager
 from podium.cel import literals, macros
 from podium.cel.lexer import END, Token, tokens_of
 from podium.cel.nodes import (
-    Call,
-    Entry,
+    CallNode,
+    ExpressionNode,
     ListNode,
     Literal,
+    MapEntryNode,
     MapNode,
     MessageNode,
-    Name,
-    Node,
+    NameNode,
     Problems,
     Select,
 )
@@ -62,11 +62,11 @@ _NUMBERS = frozenset({"int", "float"})
 _CONSTANTS = {"true": True, "false": False, "null": None}
 
 
-class _Stop(Exception):  # noqa: N818 - it ends the parse, the problem is recorded
+class _ParseStop(Exception):  # noqa: N818 - it ends the parse, the problem is recorded
     """The parse cannot go on."""
 
 
-def parse(text: str, problems: Problems) -> Node | None:
+def parse(text: str, problems: Problems) -> ExpressionNode | None:
     """Return the root of an expression; None if problems were recorded."""
     if sys.getrecursionlimit() < _STACK:
         sys.setrecursionlimit(_STACK)
@@ -77,7 +77,7 @@ def parse(text: str, problems: Problems) -> Node | None:
     try:
         root = parser.expression()
         parser.expect(END, "<EOF>")
-    except _Stop:
+    except _ParseStop:
         return None
     return None if problems else root
 
@@ -91,7 +91,7 @@ class _Parser:
         # The nesting of operators in the node that was parsed last, as cel-go's visitor counts it.
         self._height = 0
 
-    def expression(self) -> Node:
+    def expression(self) -> ExpressionNode:
         """Parse: or ['?' or ':' expression]."""
         with self._rule("expr"):
             condition = self._either()
@@ -103,7 +103,7 @@ class _Parser:
             self.expect(":", "':'")
             other = self.expression()
             self._raise_height(max(height, self._height))
-            return Call(mark.offset, "_?_:_", None, [condition, chosen, other])
+            return CallNode(mark.offset, "_?_:_", None, [condition, chosen, other])
 
     def expect(self, kind: str, shown: str) -> Token:
         """Consume a token of a kind."""
@@ -132,15 +132,15 @@ class _Parser:
                 open_ones.pop()
         return open_ones[-2] if len(open_ones) > 1 else END
 
-    def _either(self) -> Node:
+    def _either(self) -> ExpressionNode:
         with self._rule("or"):
             return self._chain("||", "_||_", self._both)
 
-    def _both(self) -> Node:
+    def _both(self) -> ExpressionNode:
         with self._rule("and"):
             return self._chain("&&", "_&&_", self._relation)
 
-    def _chain(self, sign: str, function: str, operand: Callable[[], Node]) -> Node:
+    def _chain(self, sign: str, function: str, operand: Callable[[], ExpressionNode]) -> ExpressionNode:
         first = operand()
         if self._kind != sign:
             return first
@@ -150,9 +150,9 @@ class _Parser:
             terms.append(operand())
             height = max(height, self._height)
         self._height = height
-        return Call(offset, function, None, terms)
+        return CallNode(offset, function, None, terms)
 
-    def _relation(self) -> Node:
+    def _relation(self) -> ExpressionNode:
         with self._rule("relation"):
             left = self._sum()
             entered = 0
@@ -163,11 +163,11 @@ class _Parser:
                 with self._rule("relation"):
                     right = self._sum()
                 self._raise_height(max(height, self._height))
-                left = Call(mark.offset, function, None, [left, right])
+                left = CallNode(mark.offset, function, None, [left, right])
             self._leave("relation", entered)
             return left
 
-    def _sum(self) -> Node:
+    def _sum(self) -> ExpressionNode:
         with self._rule("calc"):
             left, entered = self._products(self._unary())
             while (function := _SUMS.get(self._kind)) is not None:
@@ -178,11 +178,11 @@ class _Parser:
                     right, inner = self._products(self._unary())
                     self._leave("calc", inner)
                 self._raise_height(max(height, self._height))
-                left = Call(mark.offset, function, None, [left, right])
+                left = CallNode(mark.offset, function, None, [left, right])
             self._leave("calc", entered)
             return left
 
-    def _products(self, left: Node) -> tuple[Node, int]:
+    def _products(self, left: ExpressionNode) -> tuple[ExpressionNode, int]:
         entered = 0
         while (function := _PRODUCTS.get(self._kind)) is not None:
             entered += 1
@@ -191,10 +191,10 @@ class _Parser:
             with self._rule("calc"):
                 right = self._unary()
             self._raise_height(max(height, self._height))
-            left = Call(mark.offset, function, None, [left, right])
+            left = CallNode(mark.offset, function, None, [left, right])
         return left, entered
 
-    def _unary(self) -> Node:
+    def _unary(self) -> ExpressionNode:
         with self._rule("unary"):
             sign = self._kind
             if sign not in {"!", "-"} or (sign == "-" and self._peek(1).kind in _NUMBERS):
@@ -206,9 +206,9 @@ class _Parser:
             operand = self._member()
             if count % 2 == 0:
                 return operand
-            return Call(first.offset, "!_" if sign == "!" else "-_", None, [operand])
+            return CallNode(first.offset, "!_" if sign == "!" else "-_", None, [operand])
 
-    def _member(self) -> Node:
+    def _member(self) -> ExpressionNode:
         with self._rule("member"):
             node = self._primary()
             entered = 0
@@ -219,7 +219,7 @@ class _Parser:
             self._leave("member", entered)
             return node
 
-    def _selection(self, operand: Node) -> Node:
+    def _selection(self, operand: ExpressionNode) -> ExpressionNode:
         height, mark = self._height, self._next()
         optional = self._accept("?")
         if self._kind not in {"identifier", "escaped"}:
@@ -244,15 +244,15 @@ class _Parser:
             self._syntax_error(f"mismatched input '{self._token.text}' expecting {shown}")
         self._syntax_error(f"no viable alternative at input '{text}'")
 
-    def _index(self, operand: Node) -> Node:
+    def _index(self, operand: ExpressionNode) -> ExpressionNode:
         height, mark = self._height, self._next()
         optional = self._accept("?")
         index = self.expression()
         self._raise_height(max(height, self._height))
         self.expect("]", "']'")
-        return Call(mark.offset, "_[?_]" if optional else "_[_]", None, [operand, index])
+        return CallNode(mark.offset, "_[?_]" if optional else "_[_]", None, [operand, index])
 
-    def _primary(self) -> Node:
+    def _primary(self) -> ExpressionNode:
         with self._rule("primary"):
             token = self._token
             if token.kind == "(":
@@ -265,10 +265,10 @@ class _Parser:
             if token.kind == "{":
                 return self._map()
             if token.kind == "identifier" or (token.kind == "." and self._peek(1).kind == "identifier"):
-                return self._named()
+                return self._named_or_called()
             return self._literal()
 
-    def _named(self) -> Node:
+    def _named_or_called(self) -> ExpressionNode:
         start, dot = self._token, self._accept(".")
         name = self._next()
         if self._message_follows():
@@ -278,7 +278,7 @@ class _Parser:
             self._height = 0
             if name.text in _RESERVED:
                 self._problems.add(start.offset, f"reserved identifier: {name.text}")
-            return Name(name.offset, text)
+            return NameNode(name.offset, text)
         opening = self._next()
         arguments, self._height = self._arguments()
         if name.text in _RESERVED:
@@ -291,7 +291,7 @@ class _Parser:
             ahead += 2
         return self._peek(ahead).kind == "{"
 
-    def _message(self, name: str) -> Node:
+    def _message(self, name: str) -> ExpressionNode:
         while self._accept("."):
             name = f"{name}.{self._next().text}"
         opening = self._next()
@@ -307,9 +307,9 @@ class _Parser:
         self.expect("}", "'}'")
         return MessageNode(opening.offset, name)
 
-    def _list(self) -> Node:
+    def _list(self) -> ExpressionNode:
         opening = self._next()
-        elements: list[Node] = []
+        elements: list[ExpressionNode] = []
         optional: set[int] = set()
         height = 0
         while self._kind != "]":
@@ -323,9 +323,9 @@ class _Parser:
         self._height = height
         return ListNode(opening.offset, elements, frozenset(optional))
 
-    def _map(self) -> Node:
+    def _map(self) -> ExpressionNode:
         opening = self._next()
-        entries: list[Entry] = []
+        entries: list[MapEntryNode] = []
         height = 0
         while self._kind != "}":
             optional = self._accept("?")
@@ -334,14 +334,14 @@ class _Parser:
             self.expect(":", "':'")
             value = self.expression()
             height = max(height, self._height)
-            entries.append(Entry(key, value, optional))
+            entries.append(MapEntryNode(key, value, optional))
             if not self._accept(","):
                 break
         self.expect("}", "{'}', ','}")
         self._height = height
         return MapNode(opening.offset, entries)
 
-    def _literal(self) -> Node:
+    def _literal(self) -> ExpressionNode:
         self._height = 0
         start = self._token
         negative = self._kind == "-" and self._peek(1).kind in _NUMBERS and self._accept("-")
@@ -359,8 +359,8 @@ class _Parser:
         self._next()
         return Literal(start.offset, value)
 
-    def _arguments(self) -> tuple[list[Node], int]:
-        arguments: list[Node] = []
+    def _arguments(self) -> tuple[list[ExpressionNode], int]:
+        arguments: list[ExpressionNode] = []
         height = 0
         while self._kind != ")":
             arguments.append(self.expression())
@@ -372,13 +372,15 @@ class _Parser:
         self.expect(")", "')'")
         return arguments, height
 
-    def _call(self, offset: int, function: str, target: Node | None, arguments: list[Node]) -> Node:
+    def _call(
+        self, offset: int, function: str, target: ExpressionNode | None, arguments: list[ExpressionNode]
+    ) -> ExpressionNode:
         try:
             expanded = macros.expand(offset, function, target, arguments)
         except macros.MacroError as problem:
             self._problems.add(problem.offset, str(problem))
             return Literal(offset, value=False)
-        return expanded or Call(offset, function, target, arguments)
+        return expanded or CallNode(offset, function, target, arguments)
 
     @property
     def _token(self) -> Token:
@@ -404,7 +406,7 @@ class _Parser:
 
     def _syntax_error(self, message: str) -> None:
         self._problems.add(self._token.offset, f"Syntax error: {message}")
-        raise _Stop
+        raise _ParseStop
 
     @contextmanager
     def _rule(self, rule: str) -> Iterator[None]:
@@ -416,7 +418,7 @@ class _Parser:
         self._nesting[rule] += 1
         if self._nesting[rule] > MAX_DEPTH:
             self._problems.add(-1, f"expression recursion limit exceeded: {MAX_DEPTH}")
-            raise _Stop
+            raise _ParseStop
 
     def _leave(self, rule: str, times: int) -> None:
         self._nesting[rule] -= times
@@ -425,7 +427,7 @@ class _Parser:
         self._height = inner + 1
         if self._height > MAX_DEPTH:
             self._problems.add(-1, "max recursion depth exceeded")
-            raise _Stop
+            raise _ParseStop
 
 
 def _literal_value(token: Token, *, negative: bool) -> object:

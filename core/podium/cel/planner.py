@@ -17,13 +17,13 @@ from podium.cel.calls import Runnable, binary, call, constant_membership, nullar
 from podium.cel.dispatch import CONVERSIONS, dispatcher, ends_at_first_error
 from podium.cel.folds import LocalVariable, collecting, fold
 from podium.cel.nodes import (
-    Call,
+    CallNode,
+    ExpressionNode,
     Fold,
     ListNode,
     Literal,
     MapNode,
-    Name,
-    Node,
+    NameNode,
     Select,
     SelectorCompileError,
     SelectorRuntimeError,
@@ -39,14 +39,14 @@ _PARSERS = frozenset({"quantity", "semver", "ip", "cidr", "url"})
 _PRIMITIVES = (bool, float, int, str)
 
 
-class Plan(NamedTuple):
+class SelectorPlan(NamedTuple):
     """A compiled expression, and the size of its frames."""
 
     run: Runnable
     size: int
 
 
-class Planned(NamedTuple):
+class PlannedNode(NamedTuple):
     """A compiled node: its closure; its value if it is constant; its attribute if it is a selection."""
 
     run: Runnable
@@ -54,40 +54,40 @@ class Planned(NamedTuple):
     attribute: "Base | None" = None
 
 
-def plan(root: Node, minor: int) -> Plan:
+def plan(root: ExpressionNode, minor: int) -> SelectorPlan:
     """Compile a checked expression. Raises SelectorCompileError for a constant that cannot be evaluated."""
-    planner = _Planner(minor)
-    return Plan(planner.compiled(root).run, planner.size)
+    planner = _SelectorPlanner(minor)
+    return SelectorPlan(planner.compiled(root).run, planner.size)
 
 
-def _constant(value: object) -> Planned:
-    return Planned(lambda _: value, constant=(value,))
+def _constant(value: object) -> PlannedNode:
+    return PlannedNode(lambda _: value, constant=(value,))
 
 
-class _Planner:
+class _SelectorPlanner:
     def __init__(self, minor: int) -> None:
         self._minor = minor
         self._scopes: list[dict[str, LocalVariable]] = []
         # Macros use a node twice where upstream copies it.
-        self._done: dict[int, Planned] = {}
+        self._done: dict[int, PlannedNode] = {}
         self.size = FIRST
 
-    def compiled(self, node: Node) -> Planned:
+    def compiled(self, node: ExpressionNode) -> PlannedNode:
         """Return a compiled node."""
         found = self._done.get(id(node))
         if found is None:
             found = self._done[id(node)] = self._compiled(node)
         return found
 
-    def _compiled(self, node: Node) -> Planned:
+    def _compiled(self, node: ExpressionNode) -> PlannedNode:
         match node:
             case Literal():
                 return _constant(node.value)
-            case Name():
+            case NameNode():
                 return self._name(node)
             case Select():
                 return self._select(node)
-            case Call():
+            case CallNode():
                 return self._call(node)
             case ListNode():
                 return self._list(node)
@@ -98,7 +98,7 @@ class _Planner:
             case _:
                 raise TypeError(node)
 
-    def _name(self, node: Name) -> Planned:
+    def _name(self, node: NameNode) -> PlannedNode:
         if node.resolved is not None:
             return _constant(TypeValue(node.resolved.parameters[0].name))
         if node.name.startswith("."):
@@ -111,20 +111,20 @@ class _Planner:
                 return scope[name]
         raise KeyError(name)
 
-    def _of(self, base: Base) -> Planned:
-        return Planned(attribute(base), attribute=base)
+    def _of(self, base: Base) -> PlannedNode:
+        return PlannedNode(attribute(base), attribute=base)
 
-    def _select(self, node: Select) -> Planned:
+    def _select(self, node: Select) -> PlannedNode:
         if node.resolved is not None:
             return _constant(TypeValue(node.resolved.parameters[0].name))
         base = self._base(node.operand)
         return self._of(qualified(base, Qualifier.of_constant(node.field_name, node.optional, node.test)))
 
-    def _base(self, node: Node) -> Base:
+    def _base(self, node: ExpressionNode) -> Base:
         found = self.compiled(node)
         return found.attribute if found.attribute is not None else Base.of_closure(found.run)
 
-    def _index(self, node: Call) -> Planned:
+    def _index(self, node: CallNode) -> PlannedNode:
         base, index = self._base(node.arguments[0]), self.compiled(node.arguments[1])
         optional = node.function == "_[?_]"
         if index.constant is not None:
@@ -139,7 +139,7 @@ class _Planner:
             qualifier = Qualifier.of_closure(index.run, optional)
         return self._of(qualified(base, qualifier))
 
-    def _call(self, node: Call) -> Planned:
+    def _call(self, node: CallNode) -> PlannedNode:
         match node.function:
             case "_[_]" | "_[?_]":
                 return self._index(node)
@@ -147,24 +147,24 @@ class _Planner:
                 condition = self.compiled(node.arguments[0]).run
                 return self._of(conditional(condition, *(self._base(each) for each in node.arguments[1:])))
             case "_&&_":
-                return Planned(_all([self.compiled(each).run for each in node.arguments]))
+                return PlannedNode(_all([self.compiled(each).run for each in node.arguments]))
             case "_||_":
-                return Planned(_any([self.compiled(each).run for each in node.arguments]))
+                return PlannedNode(_any([self.compiled(each).run for each in node.arguments]))
             case "_==_":
                 first, second = (self.compiled(each).run for each in node.arguments)
-                return Planned(binary(first, second, equal, lambda args, _: costs.equality_cost(*args)))
+                return PlannedNode(binary(first, second, equal, lambda args, _: costs.equality_cost(*args)))
             case "_!=_":
                 first, second = (self.compiled(each).run for each in node.arguments)
                 cost = costs.call_cost("_!=_", "not_equals", self._minor)
-                return Planned(binary(first, second, _unequal, cost))
+                return PlannedNode(binary(first, second, _unequal, cost))
             case "or" | "orValue" if node.target is not None and len(node.arguments) == 1:
                 return self._alternative(node)
             case "@not_strictly_false":
-                return Planned(_not_strictly_false(self.compiled(node.arguments[0]).run))
+                return PlannedNode(_not_strictly_false(self.compiled(node.arguments[0]).run))
             case _:
                 return self._function(node)
 
-    def _alternative(self, node: Call) -> Planned:
+    def _alternative(self, node: CallNode) -> PlannedNode:
         assert node.target is not None
         first, second = self.compiled(node.target).run, self.compiled(node.arguments[0]).run
         whole, strict = node.function == "or", self._minor >= 37
@@ -179,11 +179,11 @@ class _Planner:
                 return found if whole else found.value
             return second(frame)
 
-        return Planned(run)
+        return PlannedNode(run)
 
-    def _function(self, node: Call) -> Planned:
+    def _function(self, node: CallNode) -> PlannedNode:
         given = ([node.target] if node.target is not None else []) + node.arguments
-        if node.function == "_+_" and isinstance(given[0], Name):
+        if node.function == "_+_" and isinstance(given[0], NameNode):
             grown = self._grown(given[0], given[1])
             if grown is not None:
                 return grown
@@ -198,7 +198,7 @@ class _Planner:
         if node.function in {"matches", "find", "findAll"} and arguments[1].constant is not None:
             function, strict = precompiled(node.function, function, arguments[1].constant[0])
             if strict:
-                return Planned(call([each.run for each in arguments], function, cost))
+                return PlannedNode(call([each.run for each in arguments], function, cost))
         if node.function in CONVERSIONS and len(arguments) == 1 and arguments[0].constant is not None:
             return _converted(function, arguments[0].constant[0])
         if node.function in _PARSERS and arguments and all(each.constant is not None for each in arguments):
@@ -207,31 +207,31 @@ class _Planner:
                 return found
         runs = [each.run for each in arguments]
         if ends_at_first_error(node.function, overload, self._minor):
-            return Planned(call(runs, function, cost))
+            return PlannedNode(call(runs, function, cost))
         match len(runs):
             case 0:
-                return Planned(nullary(function, cost))
+                return PlannedNode(nullary(function, cost))
             case 1:
-                return Planned(unary(runs[0], function, cost))
+                return PlannedNode(unary(runs[0], function, cost))
             case 2:
-                return Planned(binary(runs[0], runs[1], function, cost))
+                return PlannedNode(binary(runs[0], runs[1], function, cost))
             case _:
-                return Planned(call(runs, function, cost))
+                return PlannedNode(call(runs, function, cost))
 
-    def _grown(self, accumulator: Name, added: Node) -> Planned | None:
+    def _grown(self, accumulator: NameNode, added: ExpressionNode) -> PlannedNode | None:
         """Return the addition to a list that a loop collects in place; None if it is another sum."""
         if accumulator.name.startswith("."):
             return None
         variable = self._variable(accumulator.name)
-        return Planned(collecting(variable, self.compiled(added).run)) if variable.collects else None
+        return PlannedNode(collecting(variable, self.compiled(added).run)) if variable.collects else None
 
-    def _list(self, node: ListNode) -> Planned:
+    def _list(self, node: ListNode) -> PlannedNode:
         elements = [self.compiled(each) for each in node.elements]
         optional = [index in node.optional for index in range(len(elements))]
         run = _list_of([each.run for each in elements], optional)
         return _folded(run, elements)
 
-    def _map(self, node: MapNode) -> Planned:
+    def _map(self, node: MapNode) -> PlannedNode:
         keys = [self.compiled(entry.key) for entry in node.entries]
         values = [self.compiled(entry.value) for entry in node.entries]
         run = _map_of(
@@ -239,7 +239,7 @@ class _Planner:
         )
         return _folded(run, [*keys, *values])
 
-    def _fold(self, node: Fold) -> Planned:
+    def _fold(self, node: Fold) -> PlannedNode:
         ranged, start = self.compiled(node.range), self.compiled(node.start)
         collects = (
             isinstance(node.start, ListNode) and not node.start.elements and node.accumulator == "@result"
@@ -253,7 +253,9 @@ class _Planner:
         self._scopes.pop()
         result = self.compiled(node.result)
         self._scopes.pop()
-        return Planned(fold(ranged.run, accumulator, (first, second), (condition.run, step.run, result.run)))
+        return PlannedNode(
+            fold(ranged.run, accumulator, (first, second), (condition.run, step.run, result.run))
+        )
 
     def _slot(self) -> int:
         self.size += 1
@@ -320,18 +322,18 @@ def _not_strictly_false(argument: Runnable) -> Runnable:
     return run
 
 
-def _membership(value: Runnable, items: object) -> Planned | None:
+def _membership(value: Runnable, items: object) -> PlannedNode | None:
     assert isinstance(items, list)
     if not items:
         return _constant(value=False)
     if not all(isinstance(item, _PRIMITIVES) for item in items):
         return None
-    return Planned(constant_membership(value, items))
+    return PlannedNode(constant_membership(value, items))
 
 
 def _evaluated(
     function: Callable[..., object], values: list[object], cost: int | costs.Cost
-) -> Planned | None:
+) -> PlannedNode | None:
     """Return a call of constants, evaluated once; it costs the same every time. None if it fails."""
     try:
         value = function(*values)
@@ -343,24 +345,24 @@ def _evaluated(
         frame[COST] += price
         return value
 
-    return Planned(run)
+    return PlannedNode(run)
 
 
-def _converted(function: Callable[..., object], value: object) -> Planned:
+def _converted(function: Callable[..., object], value: object) -> PlannedNode:
     try:
         return _constant(function(value))
     except SelectorRuntimeError as error:
         raise SelectorCompileError(f"program instantiation failed: {error}") from None
 
 
-def _folded(run: Runnable, parts: list[Planned]) -> Planned:
+def _folded(run: Runnable, parts: list[PlannedNode]) -> PlannedNode:
     """Return a literal, evaluated once if all its parts are constant."""
     if all(part.constant is not None for part in parts):
         try:
             return _constant(run([0]))
         except (SelectorRuntimeError, AbortedError):
-            return Planned(run)
-    return Planned(run)
+            return PlannedNode(run)
+    return PlannedNode(run)
 
 
 def _list_of(elements: list[Runnable], optional: list[bool]) -> Runnable:

@@ -19,7 +19,7 @@ def matches(text: object, expression: object) -> bool:
     return _compiled(expression, "").search(text) is not None
 
 
-def find(text: str, expression: str) -> str:
+def first_match(text: str, expression: str) -> str:
     """Return the first match, or an empty text."""
     return _first(_compiled(expression, "Illegal regex: "), text)
 

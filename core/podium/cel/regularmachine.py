@@ -9,7 +9,7 @@ Source: Russ Cox, Regular Expression Matching: the Virtual Machine Approach.
 from functools import lru_cache
 from typing import NamedTuple
 
-from podium.cel.regularsyntax import MAX_PROGRAM, PatternError, Step, in_class, parse_pattern
+from podium.cel.regularsyntax import MAX_PROGRAM, PatternError, PatternNode, in_class, parse_pattern
 from podium.cel.values import CostLimitError
 
 # The most steps of threads in one search.
@@ -20,7 +20,7 @@ class _Instruction(NamedTuple):
     """An instruction: `class` reads a character, `split` and `jump` fork, the others test the place."""
 
     kind: str
-    step: Step | None = None
+    step: PatternNode | None = None
     first: int = -1
     second: int = -1
 
@@ -116,7 +116,7 @@ class Pattern:
         self._program.append(instruction)
         return len(self._program) - 1
 
-    def _emit_step(self, step: Step) -> None:
+    def _emit_step(self, step: PatternNode) -> None:
         match step.kind:
             case "class":
                 self._emit(_Instruction("class", step))
@@ -132,7 +132,7 @@ class Pattern:
             case _:
                 self._emit(_Instruction(step.kind))
 
-    def _emit_either(self, step: Step) -> None:
+    def _emit_either(self, step: PatternNode) -> None:
         ends: list[int] = []
         for part in step.parts[:-1]:
             split = self._emit(_Instruction("split"))
@@ -143,7 +143,7 @@ class Pattern:
         for end in ends:
             self._program[end] = _Instruction("jump", None, len(self._program))
 
-    def _emit_repeat(self, step: Step) -> None:
+    def _emit_repeat(self, step: PatternNode) -> None:
         (part,) = step.parts
         for _ in range(step.least):
             self._emit_step(part)

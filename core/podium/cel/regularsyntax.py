@@ -87,11 +87,11 @@ class PatternError(Exception):
         super().__init__(f"error parsing regexp: {reason}: `{part}`")
 
 
-class Step(NamedTuple):
+class PatternNode(NamedTuple):
     """A node of a pattern: its kind, its parts and its numbers."""
 
     kind: str
-    parts: "tuple[Step, ...]" = ()
+    parts: "tuple[PatternNode, ...]" = ()
     ranges: "tuple[tuple[int, int], ...]" = ()
     categories: tuple[tuple[str, bool], ...] = ()
     negated: bool = False
@@ -100,7 +100,7 @@ class Step(NamedTuple):
     greedy: bool = True
 
 
-_EMPTY = Step("empty")
+_EMPTY = PatternNode("empty")
 
 
 class _Flags(NamedTuple):
@@ -110,9 +110,9 @@ class _Flags(NamedTuple):
     ungreedy: bool = False
 
 
-def parse_pattern(pattern: str) -> Step:
+def parse_pattern(pattern: str) -> PatternNode:
     """Return the tree of a pattern. Raises PatternError."""
-    reader = _Reader(pattern)
+    reader = _PatternReader(pattern)
     tree = reader.alternatives(0)
     if reader.place < len(pattern):
         raise PatternError("unexpected )", pattern)
@@ -121,7 +121,7 @@ def parse_pattern(pattern: str) -> Step:
     return tree
 
 
-def _repetitions(step: Step) -> int:
+def _repetitions(step: PatternNode) -> int:
     inner = max((_repetitions(part) for part in step.parts), default=1)
     if step.kind != "repeat":
         return inner
@@ -129,26 +129,26 @@ def _repetitions(step: Step) -> int:
     return max(times, 1) * inner
 
 
-class _Reader:
+class _PatternReader:
     def __init__(self, pattern: str) -> None:
         self._text = pattern
         self.place = 0
         self._flags = _Flags()
         self.repetition = ""
 
-    def alternatives(self, depth: int) -> Step:
+    def alternatives(self, depth: int) -> PatternNode:
         if depth > _MAX_DEPTH:
             raise PatternError("expression nests too deeply", self._text)
-        branches: list[Step] = []
+        branches: list[PatternNode] = []
         while True:
             branches.append(self._sequence(depth))
             if self._peek() != "|":
                 break
             self.place += 1
-        return branches[0] if len(branches) == 1 else Step("either", tuple(branches))
+        return branches[0] if len(branches) == 1 else PatternNode("either", tuple(branches))
 
-    def _sequence(self, depth: int) -> Step:
-        parts: list[Step] = []
+    def _sequence(self, depth: int) -> PatternNode:
+        parts: list[PatternNode] = []
         repeated = ""
         while (sign := self._peek()) and sign not in "|)":
             start = self.place
@@ -161,9 +161,9 @@ class _Reader:
             found = self._one(depth)
             if found is not None:
                 parts.append(found)
-        return parts[0] if len(parts) == 1 else Step("sequence", tuple(parts)) if parts else _EMPTY
+        return parts[0] if len(parts) == 1 else PatternNode("sequence", tuple(parts)) if parts else _EMPTY
 
-    def _repeated(self, parts: list[Step], start: int, before: str) -> Step:
+    def _repeated(self, parts: list[PatternNode], start: int, before: str) -> PatternNode:
         sign = self._text[start]
         if sign == "{":
             counted = self._counted()
@@ -185,7 +185,7 @@ class _Reader:
             raise PatternError("missing argument to repetition operator", shown)
         if sign == "{":
             self.repetition = shown
-        return Step("repeat", (parts.pop(),), least=least, most=most, greedy=greedy)
+        return PatternNode("repeat", (parts.pop(),), least=least, most=most, greedy=greedy)
 
     def _counted(self) -> tuple[int, int, int] | None:
         """Return the bounds of a counted repetition and its end; None if it is no such."""
@@ -198,7 +198,7 @@ class _Reader:
         high = min(int(most[:9]), 10**8) if most else (-1 if comma else low)
         return low, high, end + 1
 
-    def _one(self, depth: int) -> Step | None:
+    def _one(self, depth: int) -> PatternNode | None:
         sign = self._text[self.place]
         if sign == "(":
             return self._group(depth)
@@ -208,20 +208,20 @@ class _Reader:
         match sign:
             case ".":
                 everything = ((0, _LAST),) if self._flags.dot_all else ((0, 9), (11, _LAST))
-                return Step("class", ranges=everything)
+                return PatternNode("class", ranges=everything)
             case "^":
-                return Step("line_start" if self._flags.multiline else "start")
+                return PatternNode("line_start" if self._flags.multiline else "start")
             case "$":
-                return Step("line_end" if self._flags.multiline else "end")
+                return PatternNode("line_end" if self._flags.multiline else "end")
             case "\\":
                 return self._escape()
             case _:
                 return self._literal(ord(sign))
 
-    def _literal(self, code: int) -> Step:
-        return Step("class", ranges=tuple(_orbit(code)) if self._flags.fold else ((code, code),))
+    def _literal(self, code: int) -> PatternNode:
+        return PatternNode("class", ranges=tuple(_orbit(code)) if self._flags.fold else ((code, code),))
 
-    def _group(self, depth: int) -> Step | None:
+    def _group(self, depth: int) -> PatternNode | None:
         start = self.place
         kept = self._flags
         self.place += 1
@@ -236,7 +236,7 @@ class _Reader:
             raise PatternError("missing closing )", self._text)
         self.place += 1
         self._flags = kept
-        return Step("group", (inner,))
+        return PatternNode("group", (inner,))
 
     def _group_name(self, start: int) -> None:
         opening = self._text.index("<", self.place)
@@ -267,7 +267,7 @@ class _Reader:
             raise PatternError("missing argument to repetition operator", "?")
         raise PatternError("invalid or unsupported Perl syntax", self._text[start : self.place])
 
-    def _class(self) -> Step:
+    def _class(self) -> PatternNode:
         start = self.place
         self.place += 1
         negated = self._peek() == "^"
@@ -295,7 +295,7 @@ class _Reader:
         self.place += 1
         if self._flags.fold:
             ranges = _folded(ranges)
-        return Step("class", ranges=tuple(ranges), categories=tuple(categories), negated=negated)
+        return PatternNode("class", ranges=tuple(ranges), categories=tuple(categories), negated=negated)
 
     def _posix(self, end: int, ranges: Ranges) -> None:
         name = self._text[self.place + 2 : end]
@@ -349,22 +349,22 @@ class _Reader:
         self.place += 1
         return self._escaped_character() if sign == "\\" else ord(sign)
 
-    def _escape(self) -> Step:
+    def _escape(self) -> PatternNode:
         sign = self._peek()
         if sign and sign in "AzbB":
             self.place += 1
-            return Step({"A": "start", "z": "end", "b": "boundary", "B": "no_boundary"}[sign])
+            return PatternNode({"A": "start", "z": "end", "b": "boundary", "B": "no_boundary"}[sign])
         if sign == "Q":
             end = self._text.find("\\E", self.place)
             text = self._text[self.place + 1 : end if end >= 0 else len(self._text)]
             self.place = end + 2 if end >= 0 else len(self._text)
-            return Step("sequence", tuple(self._literal(ord(c)) for c in text))
+            return PatternNode("sequence", tuple(self._literal(ord(c)) for c in text))
         if sign and sign in "dswDSWpP":
             ranges: Ranges = []
             categories: list[tuple[str, bool]] = []
             self._named_class(ranges, categories)
             folded = _folded(ranges) if self._flags.fold else ranges
-            return Step("class", ranges=tuple(folded), categories=tuple(categories))
+            return PatternNode("class", ranges=tuple(folded), categories=tuple(categories))
         return self._literal(self._escaped_character())
 
     def _escaped_character(self) -> int:
@@ -438,7 +438,7 @@ def _folded(ranges: Ranges) -> Ranges:
     return found
 
 
-def in_class(step: Step, character: str) -> bool:
+def in_class(step: PatternNode, character: str) -> bool:
     """Return whether a class has a character."""
     code = ord(character)
     found = any(low <= code <= high for low, high in step.ranges)

@@ -12,10 +12,10 @@ from typing import NamedTuple
 from podium.api.devices import Device
 from podium.cel import statictypes as types
 from podium.cel.checker import check
-from podium.cel.devicevalues import PreparedDevice, UnsupportedDeviceError, prepare
+from podium.cel.devicevalues import PreparedDevice, UnsupportedDeviceError, prepare_device
 from podium.cel.nodes import Problems, SelectorCompileError, SelectorRuntimeError
 from podium.cel.parser import parse
-from podium.cel.planner import FIRST, Plan, plan
+from podium.cel.planner import FIRST, SelectorPlan, plan
 from podium.cel.statictypes import type_text
 from podium.cel.validators import validate
 from podium.cel.values import COST_LIMIT, EXCEEDED, AbortedError, type_name
@@ -57,12 +57,12 @@ class Evaluation(NamedTuple):
     cost: int
 
 
-class Selector:
+class CompiledSelector:
     """A compiled selector of one minor of Kubernetes."""
 
     __slots__ = ("_minor", "_plan", "expression")
 
-    def __init__(self, expression: str, compiled: Plan, minor: int) -> None:
+    def __init__(self, expression: str, compiled: SelectorPlan, minor: int) -> None:
         """Take the compiled expression."""
         self.expression = expression
         self._plan = compiled
@@ -70,7 +70,7 @@ class Selector:
 
     def selects(self, driver: str, device: Device) -> bool:
         """Return whether a device of a driver is selected. Raises SelectorRuntimeError."""
-        return self.selects_prepared(prepare(driver, device, self._minor))
+        return self.selects_prepared(prepare_device(driver, device, self._minor))
 
     def selects_prepared(self, device: PreparedDevice) -> bool:
         """Return whether a prepared device is selected. Raises SelectorRuntimeError."""
@@ -115,7 +115,7 @@ def _no_bool(value: object) -> SelectorRuntimeError:
     return SelectorRuntimeError(f"CEL result of type {name} could not be converted to bool: {reason}")
 
 
-def compile_selector(expression: str, minor: int = NEWEST_MINOR) -> Selector:
+def compile_selector(expression: str, minor: int = NEWEST_MINOR) -> CompiledSelector:
     """Return a compiled selector, as a minor of Kubernetes (36 or 37) compiles it.
 
     Raises SelectorCompileError. Both results are cached.
@@ -127,14 +127,14 @@ def compile_selector(expression: str, minor: int = NEWEST_MINOR) -> Selector:
 
 
 @lru_cache(maxsize=_CACHED)
-def _compiled(expression: str, minor: int) -> Selector | SelectorCompileError:
+def _compiled(expression: str, minor: int) -> CompiledSelector | SelectorCompileError:
     try:
         return _compile(expression, minor)
     except SelectorCompileError as error:
         return error.with_traceback(None)
 
 
-def _compile(expression: str, minor: int) -> Selector:
+def _compile(expression: str, minor: int) -> CompiledSelector:
     if len(expression.encode("utf-8", "surrogatepass")) > MAX_LENGTH:
         raise SelectorCompileError(f"too long: may not be more than {MAX_LENGTH} bytes")
     problems = Problems(expression)
@@ -144,8 +144,8 @@ def _compile(expression: str, minor: int) -> Selector:
         if not problems:
             validate(root, problems)
     if problems or root is None:
-        raise SelectorCompileError(f"compilation failed: {problems.text()}")
+        raise SelectorCompileError(f"compilation failed: {problems.shown_errors()}")
     unknown = types.DYN if minor >= 37 else types.ANY
     if root.type not in (types.BOOL, unknown):
         raise SelectorCompileError(f"must evaluate to bool or the unknown type, not {type_text(root.type)}")
-    return Selector(expression, plan(root, minor), minor)
+    return CompiledSelector(expression, plan(root, minor), minor)

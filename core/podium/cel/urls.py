@@ -27,7 +27,7 @@ class UrlParts(NamedTuple):
     path: str
     query: str
 
-    def text(self) -> str:
+    def whole(self) -> str:
         """Return the URL."""
         authority = f"//{self.user + '@' if self.user else ''}{self.host}" if self.host or self.scheme else ""
         scheme = f"{self.scheme}:" if self.scheme else ""
@@ -65,54 +65,54 @@ class UrlParts(NamedTuple):
 def parse_url(text: str) -> UrlParts:
     """Return the parts of a URL that may be requested. Raises UrlError."""
 
-    def refusal(reason: str) -> UrlError:
+    def url_error(reason: str) -> UrlError:
         return UrlError(f"parse {quoted(text)}: {reason}")
 
     if any(ord(c) < 0x20 or c == "\x7f" for c in text):
-        raise refusal("net/url: invalid control character in URL")
+        raise url_error("net/url: invalid control character in URL")
     if not text:
-        raise refusal("empty url")
+        raise url_error("empty url")
     if text == "*":
         return UrlParts("", "", "", "*", "")
-    scheme, rest = _scheme(text, refusal)
+    scheme, rest = _scheme(text, url_error)
     rest, _, query = rest.partition("?")
     user = host = ""
     if not rest.startswith("/"):
-        raise refusal("invalid URI for request")
+        raise url_error("invalid URI for request")
     if rest.startswith("//") and (scheme or not rest.startswith("///")):
         authority, slash, path = rest[2:].partition("/")
         rest = slash + path
         if scheme:
             user, _, host = authority.rpartition("@")
-            _check_host(host, refusal)
+            _check_host(host, url_error)
         else:
             rest = f"//{authority}{rest}"
     bad = _PERCENT.search(rest)
     if bad is not None:
-        raise refusal(f"invalid URL escape {quoted(rest[bad.start() : bad.start() + 3])}")
+        raise url_error(f"invalid URL escape {quoted(rest[bad.start() : bad.start() + 3])}")
     return UrlParts(scheme, user, host, rest, query)
 
 
-def _scheme(text: str, refusal) -> tuple[str, str]:  # type: ignore[no-untyped-def] # noqa: ANN001
+def _scheme(text: str, url_error) -> tuple[str, str]:  # type: ignore[no-untyped-def] # noqa: ANN001
     match = _SCHEME.match(text)
     if match is not None and text[match.end() : match.end() + 1] == ":":
         return match[0].lower(), text[match.end() + 1 :]
     if text.startswith(":"):
-        raise refusal("missing protocol scheme")
+        raise url_error("missing protocol scheme")
     return "", text
 
 
-def _check_host(host: str, refusal) -> None:  # type: ignore[no-untyped-def] # noqa: ANN001
+def _check_host(host: str, url_error) -> None:  # type: ignore[no-untyped-def] # noqa: ANN001
     if host.startswith("["):
         end = host.rfind("]")
         if end < 0:
-            raise refusal("missing ']' in host")
+            raise url_error("missing ']' in host")
         port = host[end + 1 :]
     else:
         colon = host.find(":")
         port = host[colon:] if colon >= 0 else ""
         for character in host:
             if character in ' "<>\\^`{|}':
-                raise refusal(f"invalid character {quoted(character)} in host name")
+                raise url_error(f"invalid character {quoted(character)} in host name")
     if port and not (port[0] == ":" and (port == ":" or port[1:].isdigit())):
-        raise refusal(f"invalid port {quoted(port)} after host")
+        raise url_error(f"invalid port {quoted(port)} after host")

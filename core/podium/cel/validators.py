@@ -9,12 +9,12 @@ from podium.cel.checker import mismatch
 from podium.cel.conversions import to_duration, to_timestamp
 from podium.cel.formatting import check_format
 from podium.cel.nodes import (
-    Call,
+    CallNode,
+    ExpressionNode,
     Fold,
     ListNode,
     Literal,
     MapNode,
-    Node,
     Problems,
     Select,
     SelectorRuntimeError,
@@ -24,7 +24,7 @@ from podium.cel.regularsyntax import PatternError
 from podium.cel.statictypes import StaticType, without_optional
 
 
-def validate(root: Node, problems: Problems) -> None:
+def validate(root: ExpressionNode, problems: Problems) -> None:
     """Record what is wrong with literals."""
     seen: set[int] = set()
     waiting = [(root, False)]
@@ -33,7 +33,7 @@ def validate(root: Node, problems: Problems) -> None:
         if id(node) in seen:
             continue
         seen.add(id(node))
-        if isinstance(node, Call):
+        if isinstance(node, CallNode):
             _check_call(node, problems)
             exempt = exempt or node.function == "format"
         elif isinstance(node, ListNode) and not exempt:
@@ -43,11 +43,11 @@ def validate(root: Node, problems: Problems) -> None:
         waiting += [(child, exempt) for child in _children(node)]
 
 
-def _children(node: Node) -> Iterator[Node]:
+def _children(node: ExpressionNode) -> Iterator[ExpressionNode]:
     match node:
         case Select():
             yield node.operand
-        case Call():
+        case CallNode():
             if node.target is not None:
                 yield node.target
             yield from node.arguments
@@ -63,7 +63,7 @@ def _children(node: Node) -> Iterator[Node]:
             pass
 
 
-def _check_call(node: Call, problems: Problems) -> None:
+def _check_call(node: CallNode, problems: Problems) -> None:
     if node.function == "format":
         check_format(node, problems)
     if not node.arguments or not isinstance(node.arguments[0], Literal):
@@ -82,7 +82,7 @@ def _check_call(node: Call, problems: Problems) -> None:
             problems.add(literal.offset, "invalid matches argument")
 
 
-def _element(node: Node, optional: bool) -> StaticType:
+def _element(node: ExpressionNode, optional: bool) -> StaticType:
     return without_optional(node.type)[0] if optional else node.type
 
 

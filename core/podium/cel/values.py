@@ -100,7 +100,7 @@ class Map:
         """Return a map with text keys."""
         return cls({key: (key, value) for key, value in values.items()})
 
-    def find(self, key: object) -> object:
+    def lookup(self, key: object) -> object:
         """Return the value of a key, or ABSENT."""
         found = self.entries.get(key_of(key))
         return ABSENT if found is None else found[1]
@@ -122,7 +122,7 @@ class DomainMap(Map):
 
     __slots__ = ()
 
-    def find(self, key: object) -> object:
+    def lookup(self, key: object) -> object:
         """Return the map of a domain."""
         found = self.entries.get(key) if type(key) is str else None
         return _EMPTY if found is None else found[1]
@@ -243,7 +243,7 @@ class _Comparison:
         if len(first) != len(second):
             return False
         for key, value in list(first.entries.values()):
-            other = second.find(key)
+            other = second.lookup(key)
             if other is ABSENT or not self._item(value, other):
                 return False
         return True

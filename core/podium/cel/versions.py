@@ -19,7 +19,7 @@ class VersionError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Version(Opaque):
+class VersionValue(Opaque):
     """A version; the build is not compared."""
 
     numbers: tuple[int, int, int]
@@ -29,10 +29,10 @@ class Version(Opaque):
 
     def same(self, other: object) -> bool:
         """Return whether neither is newer."""
-        return isinstance(other, Version) and compare(self, other) == 0
+        return isinstance(other, VersionValue) and compare(self, other) == 0
 
 
-def parse(text: str) -> Version:
+def parse(text: str) -> VersionValue:
     """Return the version of a text. Raises VersionError."""
     if not text:
         raise VersionError("Version string empty")
@@ -52,7 +52,7 @@ def parse(text: str) -> Version:
             raise VersionError("Build meta data is empty")
         if not _LETTERS.issuperset(name):
             raise VersionError(f"Invalid character(s) found in build meta data {quoted(name)}")
-    return Version(numbers, names, builds)
+    return VersionValue(numbers, names, builds)
 
 
 def _number(text: str, place: str) -> int:
@@ -92,7 +92,7 @@ def _normalized(text: str) -> str:
     return ".".join(parts)
 
 
-def version(text: str, normalize: bool = False) -> Version:
+def version(text: str, normalize: bool = False) -> VersionValue:
     """Return the version of a text. Raises SelectorRuntimeError."""
     try:
         return parse(_normalized(text) if normalize else text)
@@ -109,7 +109,7 @@ def is_version(text: str, normalize: bool = False) -> bool:
     return True
 
 
-def compare(first: Version, second: Version) -> int:
+def compare(first: VersionValue, second: VersionValue) -> int:
     """Return -1, 0 or 1."""
     if first.numbers != second.numbers:
         return 1 if first.numbers > second.numbers else -1
@@ -130,12 +130,12 @@ def _compare_names(first: str, second: str) -> int:
     return 1 if first > second else -1
 
 
-def greater(first: Version, second: Version) -> bool:
+def greater(first: VersionValue, second: VersionValue) -> bool:
     """Return whether the first is newer."""
     return compare(first, second) > 0
 
 
-def less(first: Version, second: Version) -> bool:
+def less(first: VersionValue, second: VersionValue) -> bool:
     """Return whether the first is older."""
     return compare(first, second) < 0
 
@@ -144,16 +144,16 @@ def _signed(number: int) -> int:
     return number if number < UINT_LIMIT // 2 else number - UINT_LIMIT
 
 
-def major(value: Version) -> int:
+def major(value: VersionValue) -> int:
     """Return the first number."""
     return _signed(value.numbers[0])
 
 
-def minor(value: Version) -> int:
+def minor(value: VersionValue) -> int:
     """Return the second number."""
     return _signed(value.numbers[1])
 
 
-def patch(value: Version) -> int:
+def patch(value: VersionValue) -> int:
     """Return the third number."""
     return _signed(value.numbers[2])

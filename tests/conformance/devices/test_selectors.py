@@ -15,7 +15,7 @@ from tests.support.seeds import seed
 from tests.support.servers import FULL
 
 from podium.api.devices import Device
-from podium.cel.devicevalues import prepare
+from podium.cel.devicevalues import prepare_device
 from podium.cel.nodes import SelectorCompileError
 from podium.cel.selector import compile_selector
 
@@ -30,7 +30,7 @@ def _result(expression: str, properties: dict[str, Any], minor: int) -> dict[str
         selector = compile_selector(expression, minor)
     except SelectorCompileError as error:
         return {"compileError": str(error)}
-    found = selector.evaluate(prepare(DRIVER, msgspec.convert(properties, Device), minor))
+    found = selector.evaluate(prepare_device(DRIVER, msgspec.convert(properties, Device), minor))
     if found.error is not None:
         return {"runtimeError": str(found.error), "cost": found.cost}
     return {"matches": found.selected, "cost": found.cost}
