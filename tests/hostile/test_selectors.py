@@ -9,7 +9,7 @@ from podium.api.devices import Device
 from podium.cel.nodes import SelectorCompileError, SelectorRuntimeError
 from podium.cel.selector import compile_selector
 
-_TOO_DEEP = "compilation failed: ERROR: <input>:-1:0: expression recursion limit exceeded: 250"
+_TOO_DEEP = "compilation failed: ERROR: <input>:-1:0: expression recursion limit exceeded: "
 _TOO_TALL = "compilation failed: ERROR: <input>:-1:0: max recursion depth exceeded"
 _TOO_COSTLY = "operation cancelled: actual cost limit exceeded"
 _MANY = "[0,1,2,3,4,5,6,7,8,9]"
@@ -45,8 +45,8 @@ def _repeated(times: int) -> str:
         pytest.param("(" * 1000 + "true" + ")" * 1000, _TOO_DEEP, id="parentheses"),
         pytest.param("[" * 3000 + "]" * 3000, _TOO_DEEP, id="lists"),
         pytest.param("!(" * 1000 + "true" + ")" * 1000, _TOO_DEEP, id="negations"),
-        pytest.param("1" + "+1" * 1000 + " == 1", _TOO_DEEP, id="a long sum"),
-        pytest.param("device" + ".a" * 1000, _TOO_DEEP, id="a long path"),
+        pytest.param("1" + "+1" * 1000 + " == 1", _TOO_TALL, id="a long sum"),
+        pytest.param("device" + ".a" * 1000, _TOO_TALL, id="a long path"),
         pytest.param("true ? true : " * 500 + "true", _TOO_DEEP, id="conditions"),
         pytest.param(_nested_loops(260), _TOO_DEEP, id="nested loops"),
         pytest.param("1" * 9000 + " == 1", "invalid int literal", id="a huge number"),
@@ -71,10 +71,10 @@ def test_an_expression_is_refused(expression: str, text: str) -> None:
 @pytest.mark.parametrize(
     "expression",
     [
-        pytest.param(_nested_loops(40), id="nested loops"),
+        pytest.param(_nested_loops(30), id="nested loops"),
         pytest.param("lists.range(1000000).all(x, lists.range(1000000).all(y, true))", id="long ranges"),
-        pytest.param(_doubled("a", "'aaaaaaaaaa'", 60, "? == ''"), id="a doubled text"),
-        pytest.param(_doubled("a", "[1, 2, 3, 4]", 60, "? == []"), id="a doubled list"),
+        pytest.param(_doubled("a", "'aaaaaaaaaa'", 30, "? == ''"), id="a doubled text"),
+        pytest.param(_doubled("a", "[1, 2, 3, 4]", 30, "? == []"), id="a doubled list"),
         pytest.param(_doubled("a", "[[1, 2], [3, 4]]", 18, "? == ?"), id="a comparison of long lists"),
         pytest.param(
             "cel.bind(s, lists.range(100000).map(i, 'aaaaaaaaaa').join(), s.replace('', s) == s)",
@@ -94,7 +94,7 @@ def test_an_evaluation_is_cancelled(expression: str) -> None:
     "expression",
     [
         pytest.param("(" * 30 + "true" + ")" * 30, id="some parentheses"),
-        pytest.param("[1].all(a, " * 120 + "true" + ")" * 120, id="loops over one item"),
+        pytest.param("[1].all(a, " * 38 + "true" + ")" * 38, id="loops over one item"),
         pytest.param("!" * 9000 + "false || true", id="many signs"),
         pytest.param(" && ".join(["true"] * 1200), id="a long conjunction"),
         pytest.param("!('" + "a" * 2000 + "'.matches('(a*)*b'))", id="a pattern that backtracks"),

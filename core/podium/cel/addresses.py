@@ -59,7 +59,7 @@ class URLValue(Opaque):
 
     def same(self, other: object) -> bool:
         """Return whether two URLs have one text."""
-        return isinstance(other, URLValue) and self.parts.whole() == other.parts.whole()
+        return isinstance(other, URLValue) and self.parts.full_text() == other.parts.full_text()
 
 
 def parse_ip(text: str) -> Address:

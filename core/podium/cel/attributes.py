@@ -192,6 +192,12 @@ def usable_key(value: object) -> object:
 
 # Names of Go's types, which some errors show.
 _GO_TYPES = {
+    "kubernetes.Quantity": "cel.Quantity",
+    "kubernetes.Semver": "cel.Semver",
+    "kubernetes.URL": "cel.URL",
+    "kubernetes.NamedFormat": "cel.Format",
+    "net.IP": "cel.IP",
+    "net.CIDR": "cel.CIDR",
     "bytes": "types.Bytes",
     "null_type": "types.Null",
     "list": "*types.baseList",

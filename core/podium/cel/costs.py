@@ -102,7 +102,7 @@ def call_cost(function: str, overload: str, minor: int) -> int | Cost:
     if function in _ONE_PASS:
         return lambda args, _: _text_cost(args[0])
     if function in _TWO_PASSES:
-        return lambda args, _: math.ceil(_size(args[0]) * 2 * 0.1)
+        return lambda args, _: math.ceil(_shallow_size(args[0]) * 2 * 0.1)
     by_function = _FUNCTIONS.get(function)
     if by_function is not None:
         return by_function
@@ -135,7 +135,7 @@ def equality_cost(first: object, second: object) -> int:
     return math.ceil(min(size_of(first), size_of(second)) * 0.1)
 
 
-def _size(value: object) -> int:
+def _shallow_size(value: object) -> int:
     # Kubernetes' libraries do not look into an optional value.
     return size_of(value) if type_name_or_error(value) != "optional_type" else 1
 
@@ -146,26 +146,26 @@ def type_name_or_error(value: object) -> str:
 
 
 def _text_cost(value: object) -> int:
-    return math.ceil(_size(value) * 0.1)
+    return math.ceil(_shallow_size(value) * 0.1)
 
 
 def _regular(args: list[object], _: object) -> int:
-    return math.ceil((1.0 + _size(args[0])) * 0.1) * math.ceil(_size(args[1]) * 0.25)
+    return math.ceil((1.0 + _shallow_size(args[0])) * 0.1) * math.ceil(_shallow_size(args[1]) * 0.25)
 
 
 def _validation(args: list[object], _: object) -> int:
     pattern = getattr(args[0], "pattern_size", None)
     if pattern is None:
         return 1
-    return math.ceil((1.0 + _size(args[1])) * 0.1) * math.ceil(int(pattern) * 0.25)
+    return math.ceil((1.0 + _shallow_size(args[1])) * 0.1) * math.ceil(int(pattern) * 0.25)
 
 
 def _in_network(args: list[object]) -> int:
-    return math.ceil(_size(args[0]) * 2 * 0.1)
+    return math.ceil(_shallow_size(args[0]) * 2 * 0.1)
 
 
 def _network_in_network(args: list[object]) -> int:
-    return _in_network(args) + math.ceil(_size(args[0]) * 0.1) + 1
+    return _in_network(args) + math.ceil(_shallow_size(args[0]) * 0.1) + 1
 
 
 def _traversal(value: object) -> int:
@@ -202,15 +202,34 @@ def _flattened(args: list[object], _: object) -> int:
     return _allocating(depth, size_of(args[0]))
 
 
+# Names of Go's types that are no lists, and the first method that they lack.
+_NO_LISTS = {
+    "bool": ("types.Bool", "Add"),
+    "null_type": ("types.Null", "Add"),
+    "int": ("types.Int", "Contains"),
+    "uint": ("types.Uint", "Contains"),
+    "double": ("types.Double", "Contains"),
+    "string": ("types.String", "Contains"),
+    "bytes": ("types.Bytes", "Contains"),
+    "kubernetes.Quantity": ("cel.Quantity", "Contains"),
+    "kubernetes.Semver": ("cel.Semver", "Add"),
+    "google.protobuf.Duration": ("types.Duration", "Contains"),
+    "google.protobuf.Timestamp": ("types.Timestamp", "Contains"),
+    "map": ("*types.baseMap", "Add"),
+    "optional_type": ("*types.Optional", "Add"),
+}
+
+
 def _self_comparison(value: object) -> int:
-    if isinstance(value, Exception):
+    if not isinstance(value, list):
         # Upstream takes the value for a list, and its program ends.
+        name, missing = _NO_LISTS.get(type_name_or_error(value), ("*types.Err", "Add"))
         raise AbortedError(
-            "internal error: interface conversion: *types.Err is not traits.Lister: missing method Add"
+            f"internal error: interface conversion: {name} is not traits.Lister: missing method {missing}"
         )
     size = size_of(value)
     factor = 2.0
-    if isinstance(value, list) and value and isinstance(value[0], (str, bytes)):
+    if value and isinstance(value[0], (str, bytes)):
         factor += 0.1
     return _allocating(factor if size else 2.0, size * size)
 
@@ -235,7 +254,7 @@ _OVERLOADS: dict[str, Cost] = {
     "list_sets_equivalent_list": _product(2),
 }
 _FUNCTIONS: dict[str, Cost] = {
-    "join": lambda _, result: math.ceil(_size(result) * 2 * 0.1),
+    "join": lambda _, result: math.ceil(_shallow_size(result) * 2 * 0.1),
     "find": _regular,
     "findAll": _regular,
     "validate": _validation,

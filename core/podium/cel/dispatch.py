@@ -45,7 +45,7 @@ _SINGLE: dict[str, Function] = {
     "size": operators.size,
     "type": operators.type_value,
     "dyn": _same,
-    "matches": regularcalls.matches,
+    "matches": regularcalls.found_in,
     "contains": texts.contains,
     "startsWith": texts.starts_with,
     "endsWith": texts.ends_with,

@@ -1,13 +1,13 @@
 """The parser of expressions: from tokens to nodes, with macros expanded.
 
 The nesting of every rule of cel-go's grammar is counted as cel-go counts it, left-recursive rules
-included: an expression that is nested too deeply is refused before it can exhaust the stack. Only the
-first syntax error is reported, where upstream recovers and may report more.
+included: an expression that is nested too deeply is refused before it can exhaust the stack. The limits of
+expressions in expressions, and of chains of operators, are lower: every pass takes several Python frames for
+each. Only the first syntax error is reported, where upstream recovers and may report more.
 
 Source: cel-go parser/parser.go, parser/gen/CEL.g4.
 """
 
-import sys
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -27,9 +27,7 @@ from podium.cel.nodes import (
     Select,
 )
 
-MAX_DEPTH = 250
-# Deep enough for the deepest expression in every pass; frames of Python functions take no C stack.
-_STACK = 20_000
+MAX_DEPTH, MAX_NESTED, MAX_HEIGHT = 250, 40, 100
 _EXPRESSION_START = (
     "{'[', '{', '(', '.', '-', '!', 'true', 'false', 'null', NUM_FLOAT, NUM_INT, NUM_UINT, STRING, BYTES,"
     " IDENTIFIER}"
@@ -68,8 +66,6 @@ class _ParseStop(Exception):  # noqa: N818 - it ends the parse, the problem is r
 
 def parse(text: str, problems: Problems) -> ExpressionNode | None:
     """Return the root of an expression; None if problems were recorded."""
-    if sys.getrecursionlimit() < _STACK:
-        sys.setrecursionlimit(_STACK)
     tokens, unknown = tokens_of(text)
     for each in unknown:
         problems.add(each.offset, f"Syntax error: token recognition error at: '{each.text}'")
@@ -416,8 +412,9 @@ class _Parser:
 
     def _enter(self, rule: str) -> None:
         self._nesting[rule] += 1
-        if self._nesting[rule] > MAX_DEPTH:
-            self._problems.add(-1, f"expression recursion limit exceeded: {MAX_DEPTH}")
+        most = MAX_NESTED if rule == "expr" else MAX_DEPTH
+        if self._nesting[rule] > most:
+            self._problems.add(-1, f"expression recursion limit exceeded: {most}")
             raise _ParseStop
 
     def _leave(self, rule: str, times: int) -> None:
@@ -425,7 +422,7 @@ class _Parser:
 
     def _raise_height(self, inner: int) -> None:
         self._height = inner + 1
-        if self._height > MAX_DEPTH:
+        if self._height > MAX_HEIGHT:
             self._problems.add(-1, "max recursion depth exceeded")
             raise _ParseStop
 

@@ -54,7 +54,7 @@ class PlannedNode(NamedTuple):
     attribute: "Base | None" = None
 
 
-def plan(root: ExpressionNode, minor: int) -> SelectorPlan:
+def planned_selector(root: ExpressionNode, minor: int) -> SelectorPlan:
     """Compile a checked expression. Raises SelectorCompileError for a constant that cannot be evaluated."""
     planner = _SelectorPlanner(minor)
     return SelectorPlan(planner.compiled(root).run, planner.size)

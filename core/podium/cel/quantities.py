@@ -149,7 +149,7 @@ def subtract(first: QuantityValue, second: QuantityValue | int) -> QuantityValue
     """Return the difference."""
     other = _quantity_of(second)
     # Upstream negates in 64 bits, where the least number has no opposite.
-    wraps = other.small and other.number == -INT_LIMIT and first.number >= 0
+    wraps = first.small and other.small and other.number == -INT_LIMIT and first.number >= 0
     return add(first, QuantityValue(other.number if wraps else -other.number, other.scale, other.small))
 
 

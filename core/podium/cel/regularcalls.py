@@ -10,7 +10,7 @@ from podium.cel.regularsyntax import PatternError
 from podium.cel.values import Function
 
 
-def matches(text: object, expression: object) -> bool:
+def found_in(text: object, expression: object) -> bool:
     """Return whether a pattern matches somewhere in a text."""
     if not isinstance(text, str):
         raise no_trait("matches", text)

@@ -10,7 +10,7 @@ import unicodedata
 from typing import NamedTuple
 
 _MAX_REPEAT = 1000
-_MAX_DEPTH = 1000
+_MAX_DEPTH = 100
 # Larger programs are refused: upstream accepts more, and takes long for them.
 MAX_PROGRAM = 20_000
 _LAST = 0x10FFFF
@@ -152,7 +152,7 @@ class _PatternReader:
         repeated = ""
         while (sign := self._peek()) and sign not in "|)":
             start = self.place
-            if sign in "*+?" or (sign == "{" and self._counted() is not None):
+            if sign in "*+?" or (sign == "{" and self._bounds() is not None):
                 part = self._repeated(parts, start, repeated)
                 repeated = self._text[start : self.place]
                 parts.append(part)
@@ -166,7 +166,7 @@ class _PatternReader:
     def _repeated(self, parts: list[PatternNode], start: int, before: str) -> PatternNode:
         sign = self._text[start]
         if sign == "{":
-            counted = self._counted()
+            counted = self._bounds()
             assert counted is not None
             least, most, self.place = counted
         else:
@@ -187,7 +187,7 @@ class _PatternReader:
             self.repetition = shown
         return PatternNode("repeat", (parts.pop(),), least=least, most=most, greedy=greedy)
 
-    def _counted(self) -> tuple[int, int, int] | None:
+    def _bounds(self) -> tuple[int, int, int] | None:
         """Return the bounds of a counted repetition and its end; None if it is no such."""
         end = self._text.find("}", self.place)
         inner = self._text[self.place + 1 : end] if end >= 0 else ""

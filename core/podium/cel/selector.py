@@ -15,7 +15,7 @@ from podium.cel.checker import check
 from podium.cel.devicevalues import PreparedDevice, UnsupportedDeviceError, prepare_device
 from podium.cel.nodes import Problems, SelectorCompileError, SelectorRuntimeError
 from podium.cel.parser import parse
-from podium.cel.planner import FIRST, SelectorPlan, plan
+from podium.cel.planner import FIRST, SelectorPlan, planned_selector
 from podium.cel.statictypes import type_text
 from podium.cel.validators import validate
 from podium.cel.values import COST_LIMIT, EXCEEDED, AbortedError, type_name
@@ -23,6 +23,8 @@ from podium.cel.values import COST_LIMIT, EXCEEDED, AbortedError, type_name
 NEWEST_MINOR = 37
 MAX_LENGTH = 10 * 1024
 _CACHED = 1000
+# The limits of the parser prevent it, unless the caller's own stack is nearly full.
+_TOO_DEEP = "the expression is nested too deeply"
 _HINT = (
     ". consider using CEL optional chaining (.? followed by orValue()) or guarding the check with has() for"
     " optional fields"
@@ -88,6 +90,8 @@ class CompiledSelector:
         error: SelectorRuntimeError | None = None
         try:
             found = self._plan.run(frame)
+        except RecursionError:
+            error = SelectorRuntimeError(_TOO_DEEP)
         except AbortedError as aborted:
             error = SelectorRuntimeError(str(aborted))
         except SelectorRuntimeError as failure:
@@ -120,7 +124,10 @@ def compile_selector(expression: str, minor: int = NEWEST_MINOR) -> CompiledSele
 
     Raises SelectorCompileError. Both results are cached.
     """
-    found = _compiled(expression, minor)
+    try:
+        found = _compiled(expression, minor)
+    except RecursionError:
+        raise SelectorCompileError(_TOO_DEEP) from None
     if isinstance(found, SelectorCompileError):
         raise SelectorCompileError(str(found))
     return found
@@ -148,4 +155,4 @@ def _compile(expression: str, minor: int) -> CompiledSelector:
     unknown = types.DYN if minor >= 37 else types.ANY
     if root.type not in (types.BOOL, unknown):
         raise SelectorCompileError(f"must evaluate to bool or the unknown type, not {type_text(root.type)}")
-    return CompiledSelector(expression, plan(root, minor), minor)
+    return CompiledSelector(expression, planned_selector(root, minor), minor)

@@ -26,12 +26,16 @@ class UrlParts(NamedTuple):
     host: str
     path: str
     query: str
+    opaque: str = ""
 
-    def whole(self) -> str:
+    def full_text(self) -> str:
         """Return the URL."""
+        query = f"?{self.query}" if self.query else ""
+        if self.opaque:
+            return f"{self.scheme}:{self.opaque}{query}"
         authority = f"//{self.user + '@' if self.user else ''}{self.host}" if self.host or self.scheme else ""
         scheme = f"{self.scheme}:" if self.scheme else ""
-        return scheme + authority + self.escaped_path() + (f"?{self.query}" if self.query else "")
+        return scheme + authority + self.escaped_path() + query
 
     def hostname(self) -> str:
         """Return the host without its port and brackets."""
@@ -78,6 +82,8 @@ def parse_url(text: str) -> UrlParts:
     rest, _, query = rest.partition("?")
     user = host = ""
     if not rest.startswith("/"):
+        if scheme:
+            return UrlParts(scheme, "", "", "", query, opaque=rest)
         raise url_error("invalid URI for request")
     if rest.startswith("//") and (scheme or not rest.startswith("///")):
         authority, slash, path = rest[2:].partition("/")

@@ -26,21 +26,28 @@ from podium.cel.statictypes import StaticType, without_optional
 
 def validate(root: ExpressionNode, problems: Problems) -> None:
     """Record what is wrong with literals."""
-    seen: set[int] = set()
-    waiting = [(root, False)]
-    while waiting:
-        node, exempt = waiting.pop()
-        if id(node) in seen:
-            continue
-        seen.add(id(node))
-        if isinstance(node, CallNode):
-            _check_call(node, problems)
-            exempt = exempt or node.function == "format"
-        elif isinstance(node, ListNode) and not exempt:
-            _check_list(node, problems)
-        elif isinstance(node, MapNode) and not exempt:
-            _check_map(node, problems)
-        waiting += [(child, exempt) for child in _children(node)]
+    _walk(root, problems, {}, exempt=False)
+
+
+def _walk(
+    node: ExpressionNode, problems: Problems, seen: dict[int, tuple[int, int]], *, exempt: bool
+) -> None:
+    """Check a node and those below it; a node that a macro uses twice has its errors twice."""
+    known = seen.get(id(node))
+    if known is not None:
+        problems.repeat(*known)
+        return
+    start = problems.error_count()
+    if isinstance(node, CallNode):
+        _check_call(node, problems)
+        exempt = exempt or node.function == "format"
+    elif isinstance(node, ListNode) and not exempt:
+        _check_list(node, problems)
+    elif isinstance(node, MapNode) and not exempt:
+        _check_map(node, problems)
+    for child in _children(node):
+        _walk(child, problems, seen, exempt=exempt)
+    seen[id(node)] = start, problems.error_count()
 
 
 def _children(node: ExpressionNode) -> Iterator[ExpressionNode]:

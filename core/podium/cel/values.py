@@ -83,6 +83,9 @@ def key_of(value: object) -> object:
         return int(value) if value.is_integer() else (float, value)
     if isinstance(value, int) and not isinstance(value, bool):
         return int(value)
+    if isinstance(value, list):
+        # Upstream finds no list by another.
+        return (list, id(value))
     return (type(value), value)
 
 
