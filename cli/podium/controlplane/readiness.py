@@ -30,7 +30,8 @@ _ERROR_LINE = re.compile(
 
 def wait_for(folder: Path, state: ControlPlaneState, component: str) -> None:
     """Wait until a started component is ready. Raises PodiumError if it ends or takes too long."""
-    wait_while_alive(folder, state, component, _probe(folder, state, component))
+    with contextlib.ExitStack() as held:
+        wait_while_alive(folder, state, component, _probe(held, folder, state, component))
 
 
 def wait_for_pods(folder: Path, state: ControlPlaneState, count: int = 0, keeper: str = "kwok") -> None:
@@ -81,19 +82,40 @@ def _last_words(folder: Path, component: str) -> str:
     return f"{' | '.join(lines) or 'it wrote nothing'}; log: {path}"
 
 
-def _probe(folder: Path, state: ControlPlaneState, component: str) -> Callable[[], bool]:
+def _probe(
+    held: contextlib.ExitStack, folder: Path, state: ControlPlaneState, component: str
+) -> Callable[[], bool]:
     if component == "etcd":
         return (folder / ETCD_SOCKET).exists
     if component == "kube-apiserver":
         reach = access(folder, state.settings)._replace(authority=folder / SERVER_CERTIFICATE)
-        return lambda: _answers(reach.client, "/readyz")
+        return held.enter_context(contextlib.closing(_RepeatedRequest(reach.client, "/readyz"))).answers
     url = f"https://127.0.0.1:{state.settings.ports[component]}"
     authority = folder / CERTIFICATES / f"{component}.crt"
-    return lambda: _answers(lambda: Client(url, "", authority), "/healthz")
+    probe = _RepeatedRequest(lambda: Client(url, "", authority), "/healthz")
+    return held.enter_context(contextlib.closing(probe)).answers
 
 
-def _answers(connect: Callable[[], Client], path: str) -> bool:
-    # Not ready: no certificate, no listener, or a connection that is closed during start-up.
-    with contextlib.suppress(OSError, http.client.HTTPException), contextlib.closing(connect()) as client:
-        return client.request("GET", path)[0] == 200
-    return False
+class _RepeatedRequest:
+    """A request that is repeated on one connection, because each handshake delays the server's start."""
+
+    def __init__(self, connect: Callable[[], Client], path: str) -> None:
+        self._connect = connect
+        self._path = path
+        self._client: Client | None = None
+
+    def answers(self) -> bool:
+        """Return whether the server answers with 200; after an error the next call connects again."""
+        # Not ready: no certificate, no listener, or a connection that is closed during start-up.
+        try:
+            self._client = self._client or self._connect()
+            return self._client.request("GET", self._path)[0] == 200
+        except (OSError, http.client.HTTPException):
+            self.close()
+            return False
+
+    def close(self) -> None:
+        """Close the connection, if there is one."""
+        if self._client is not None:
+            self._client.close()
+            self._client = None

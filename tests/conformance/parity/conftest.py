@@ -1,10 +1,12 @@
-"""The servers of the parity tests, one pair a minor for all modules."""
+"""The servers of the parity tests, one pair a minor for all modules; they end with the folder."""
 
 import contextlib
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
+from tests.support.folders import Kept
 from tests.support.parity import scene
 from tests.support.parity.case import VERSIONS
 from tests.support.parity.sides import Side, Sides
@@ -17,22 +19,28 @@ from podium.controlplane.releases import RELEASES, Release
 _IDS = [release.version for release in RELEASES.values()]
 
 
-@pytest.fixture(scope="session", params=RELEASES.values(), ids=_IDS)
-def sides(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sides]:
+@pytest.fixture(scope="module", params=RELEASES.values(), ids=_IDS)
+def sides(request: pytest.FixtureRequest, kept: Kept, tmp_path_factory: pytest.TempPathFactory) -> Sides:
     """Return native kinds of a server with the Workload API, and Podium's kinds of a server without it."""
-    folder = tmp_path_factory.mktemp("webhook")
+    release: Release = request.param
+    return kept.once(("sides", release.minor), lambda: _reviewed(release, tmp_path_factory.mktemp("webhook")))
+
+
+@pytest.fixture(scope="module", params=RELEASES.values(), ids=_IDS)
+def gated(request: pytest.FixtureRequest, kept: Kept) -> Sides:
+    """Return native kinds of two servers with the Workload API; the second has Podium's webhooks."""
+    release: Release = request.param
+    return kept.once(("gated", release.minor), lambda: _pair(release, NATIVE_GROUP))
+
+
+@contextlib.contextmanager
+def _reviewed(release: Release, folder: Path) -> Iterator[Sides]:
+    """Start a pair whose second server calls a webhook."""
     with (
-        _pair(request.param, PODIUM_GROUP) as pair,
+        _pair(release, PODIUM_GROUP) as pair,
         running(pair.podium.server, folder, scene.config(folder, scene.POLICY)),
     ):
         scene.prepare(pair)
-        yield pair
-
-
-@pytest.fixture(scope="session", params=RELEASES.values(), ids=_IDS)
-def gated(request: pytest.FixtureRequest) -> Iterator[Sides]:
-    """Return native kinds of two servers with the Workload API; the second has Podium's webhooks."""
-    with _pair(request.param, NATIVE_GROUP) as pair:
         yield pair
 
 

@@ -83,7 +83,8 @@ def test_help_is_there(name: str, tmp_path: Path) -> None:
     """In a process of its own, because click keeps state within a process."""
     for flag in ("-h", "--help"):
         done = shell.run(["podium", name, flag], tmp_path)
-        assert (done.returncode, done.stdout.split()[:3]) == (0, ["Usage:", "podium", name])
+        assert done.returncode == 0
+        assert done.stdout.startswith(f"Usage: podium {name} ")
 
 
 @pytest.mark.parametrize("name", [name for name in COMMANDS if name != "explain"])
