@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 from bench.field import HIGH, LOW, NAMESPACE, group, pod
 from bench.scene import INDEX
 
+from podium.api.devices import DEVICE_API
 from podium.api.storage import BIND_COMPLETED, NO_PROVISIONER
 
 DRIVER = "csi.example.com"
@@ -14,6 +15,7 @@ LOCAL = "local"
 HOST = "kubernetes.io/hostname"
 CSI_NODES = "/apis/storage.k8s.io/v1/csinodes"
 VOLUMES = "/api/v1/persistentvolumes"
+DEVICES = f"/apis/{DEVICE_API}"
 CLAIMS = f"/api/v1/namespaces/{NAMESPACE}/persistentvolumeclaims"
 LOW_GANGS = 5
 # 100 nodes of 4 cpus have room for a thousand such pods, but not for two thousand.
@@ -92,6 +94,29 @@ def volumes(nodes: int, pods: int) -> Workload:
         mounted = {"name": "data", "persistentVolumeClaim": {"claimName": name}}
         each["spec"]["volumes"] = [mounted]
     return workload._replace(storage=storage)
+
+
+def devices(nodes: int, pods: int, serial: int) -> Workload:
+    """Pods with a claim each for one of the eight devices that each node offers.
+
+    Without a controller no claim is released, so each round has other pods, and fewer devices left.
+    """
+    wanted: list[Any] = []
+    storage: list[tuple[str, Any]] = [(f"{DEVICES}/deviceclasses", {"metadata": {"name": "gpu"}, "spec": {}})]
+    for at in range(nodes):
+        name = f"node-{at}"
+        pool = {"name": name, "generation": 1, "resourceSliceCount": 1}
+        offered = [{"name": f"gpu-{index}"} for index in range(8)]
+        spec = {"driver": "gpu.example.com", "nodeName": name, "pool": pool, "devices": offered}
+        storage.append((f"{DEVICES}/resourceslices", {"metadata": {"name": name}, "spec": spec}))
+    request = {"name": "gpu", "exactly": {"deviceClassName": "gpu"}}
+    for index in range(pods):
+        name = f"pod-{serial}-{index}"
+        claim = {"metadata": {"name": name}, "spec": {"devices": {"requests": [request]}}}
+        storage.append((f"{DEVICES}/namespaces/{NAMESPACE}/resourceclaims", claim))
+        wanted.append(pod(name, "100m", LOW))
+        wanted[-1]["spec"]["resourceClaims"] = [{"name": "gpu", "resourceClaimName": name}]
+    return Workload(nodes, [], [], wanted, [], [], storage)
 
 
 def delayed(nodes: int, pods: int, serial: int) -> Workload:
@@ -174,6 +199,9 @@ SHAPES = {
     "basic-5000": Shape("SchedulingBasic, 5,000 nodes, 5,000 pods", 2, lambda _: basic(5_000, 5_000)),
     "volumes-5000": Shape(
         "SchedulingCSIPVs, 5,000 nodes, 5,000 pods with a volume each", 2, lambda _: volumes(5_000, 5_000)
+    ),
+    "devices-500": Shape(
+        "500 nodes of 8 devices, 600 pods with a device each", 3, partial(devices, 500, 600)
     ),
     "delayed-200": Shape(
         "200 nodes, 400 pods with a claim each that is bound with the pod",
