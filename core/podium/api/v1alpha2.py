@@ -7,8 +7,8 @@ are listed, so that fields which a server would prune as unknown can be reported
 import msgspec
 
 from podium.api.core import EntryStatus, ResourceClaimEntry
-from podium.api.findings import ObjectRef
-from podium.api.groups import DisruptionMode, PodGroup, Template, TemplateRef, Workload
+from podium.api.findings import ObjectRef, group_of
+from podium.api.groups import NATIVE_GROUP, DisruptionMode, PodGroup, Template, TemplateRef, Workload
 from podium.api.meta import Condition, Int32, ObjectMeta
 
 
@@ -149,7 +149,7 @@ def neutral_group(group: PodGroupV1Alpha2) -> PodGroup:
         else TemplateRef(ref.workloadName or "", ref.podGroupTemplateName or ""),
         conditions=tuple((group.status.conditions if group.status is not None else None) or ()),
         topology=topology_key(spec.schedulingConstraints),
-        demands=demands(spec.resourceClaims),
+        demands=demands(group.apiVersion, spec.resourceClaims),
         claims=tuple(spec.resourceClaims or ()),
         created=tuple((group.status.resourceClaimStatuses if group.status is not None else None) or ()),
     )
@@ -161,9 +161,12 @@ def topology_key(constraints: SchedulingConstraints | None) -> str:
     return (first.key if first is not None else None) or ""
 
 
-def demands(claims: list[ResourceClaimEntry] | None) -> tuple[str, ...]:
-    """Return a group's requirements that Podium cannot judge; for every version."""
-    return ("resource claims",) if claims else ()
+def demands(api_version: str, claims: list[ResourceClaimEntry] | None) -> tuple[str, ...]:
+    """Return a group's requirements that Podium cannot judge; for every version.
+
+    kube-controller-manager and kubelets know the claims of native groups only.
+    """
+    return ("resource claims",) if claims and group_of(api_version) != NATIVE_GROUP else ()
 
 
 def neutral_workload(workload: WorkloadV1Alpha2) -> Workload:

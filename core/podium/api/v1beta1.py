@@ -174,7 +174,7 @@ def neutral_group(group: PodGroupV1Beta1) -> PodGroup:
         template_ref=None if ref is None else TemplateRef(ref.workloadName or "", ref.templateName or ""),
         conditions=tuple((group.status.conditions if group.status is not None else None) or ()),
         topology=topology_key(spec.schedulingConstraints),
-        demands=demands(spec.resourceClaims),
+        demands=demands(group.apiVersion, spec.resourceClaims),
         claims=tuple(spec.resourceClaims or ()),
         created=tuple((group.status.resourceClaimStatuses if group.status is not None else None) or ()),
         composite=spec.parentCompositePodGroupName or "",

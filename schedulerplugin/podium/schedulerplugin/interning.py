@@ -16,6 +16,7 @@ from itertools import chain
 from podium.api.schedulable import Schedulable
 from podium.api.selectors import Labels, Selector
 from podium.schedulerplugin.arrays import Needs
+from podium.schedulerplugin.devices.index import DeviceIndex
 from podium.schedulerplugin.shapes import Shape, fingerprint, shape_of
 from podium.schedulerplugin.volumes.index import Volumes
 
@@ -158,6 +159,7 @@ class ShapeInterner:
         self,
         minor: int,
         volumes: Volumes,
+        devices: DeviceIndex,
         needs_of: Callable[[Shape], Needs],
         needs: dict[int, Needs],
     ) -> None:
@@ -170,6 +172,7 @@ class ShapeInterner:
         self._minor = minor
         self._needs = needs
         self._volumes = volumes
+        self._devices = devices
         self._needs_of = needs_of
         self.next_id = 0
         self._ids: dict[Shape, int] = {}
@@ -183,7 +186,7 @@ class ShapeInterner:
         mark = fingerprint(pod, labels)
         found = self._seen.get(mark) if mark is not None else None
         if found is None:
-            shape = shape_of(pod, self._volumes, self._minor)
+            shape = shape_of(pod, self._volumes, self._minor, self._devices)
             found = self._intern(shape._replace(labels=labels))
             if mark is not None:
                 marks = self._seen_of[found]

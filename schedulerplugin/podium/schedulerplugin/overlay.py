@@ -71,9 +71,16 @@ class Overlay:
         # back.
         self._on: list[set[int]] = []
         self._log: list[tuple[Callable[[Any, Any], None], Any, Any]] | None = None
+        # Whether moves are undone now.
+        self.undoing = False
         self._counted: list[Counted] = []
         self._counted_many: list[CountedMany] = []
         self._node_changed: list[NodeChanged] = []
+
+    @property
+    def is_trying(self) -> bool:
+        """Return whether a trial is open; while its moves are undone it is not."""
+        return self._log is not None
 
     @property
     def resource(self) -> Mapping[str, int]:
@@ -188,10 +195,10 @@ class Overlay:
         assert log is not None, "the trial has ended"
         moves = log[mark:]
         del log[mark:]
-        self._log = None
+        self._log, outer, self.undoing = None, self.undoing, True
         for move, rows, before in reversed(moves):
             move(rows, before)
-        self._log = log
+        self._log, self.undoing = log, outer
 
     def _move(self, pod_row: int, to: int) -> None:
         self.revision += 1

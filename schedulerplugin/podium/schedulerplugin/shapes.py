@@ -28,6 +28,8 @@ from podium.api.selectors import (
     selector_of,
 )
 from podium.api.volumereach import Alternatives
+from podium.schedulerplugin.devices.index import DeviceIndex
+from podium.schedulerplugin.devices.needs import ClaimNeed
 from podium.schedulerplugin.features import required as required_features
 from podium.schedulerplugin.volumes.attachments import (
     Attachment,
@@ -138,6 +140,7 @@ class Shape(NamedTuple):
     disks: tuple[Disk, ...] = ()
     attachments: tuple[Attachment, ...] = ()
     required_drivers: tuple[RequiredDriver, ...] = ()
+    devices: tuple[ClaimNeed, ...] = ()
     features: tuple[str, ...] = ()
     unusable: tuple[UnusableQuantity, ...] = ()
     missing: tuple[str, ...] = ()
@@ -158,6 +161,8 @@ def fingerprint(pod: Schedulable, labels: tuple[tuple[str, str], ...]) -> bytes 
     `labels` are those of the shape.
     """
     spec = pod.spec
+    if spec.resourceClaims and not spec.nodeName:
+        return None
     for volume in spec.volumes or ():
         if volume.persistentVolumeClaim is not None or volume.ephemeral is not None:
             return None
@@ -206,18 +211,21 @@ def _in_group(pod: Schedulable) -> bool:
     return any(membership(pod, native_served=native) is not None for native in (True, False))
 
 
-def shape_of(pod: Schedulable, volumes: Volumes, minor: int = LATEST) -> Shape:
+def shape_of(
+    pod: Schedulable, volumes: Volumes, minor: int = LATEST, devices: DeviceIndex | None = None
+) -> Shape:
     """Return the shape of a pod; `minor` is the kube-scheduler release whose sums and features count."""
-    return _ShapeBuilder(pod, volumes).shape(minor)
+    return _ShapeBuilder(pod, volumes, devices or DeviceIndex()).shape(minor)
 
 
 class _ShapeBuilder:
     """Builds one shape, and collects the constraints that it cannot evaluate."""
 
-    def __init__(self, pod: Schedulable, volumes: Volumes) -> None:
+    def __init__(self, pod: Schedulable, volumes: Volumes, devices: DeviceIndex) -> None:
         self.spec = pod.spec
         self.pod = pod
         self.known = volumes
+        self.devices = devices
         self.namespace = pod.metadata.namespace or ""
         self.labels = pod.metadata.labels or {}
         self.missing: dict[str, None] = {}
@@ -227,15 +235,17 @@ class _ShapeBuilder:
         taken = pod_requests(self.pod, minor)
         for each in taken.unusable:
             self.missing[f"{each.field}: {each.why}"] = None
-        if spec.resourceClaims:
-            self.missing["resource claims"] = None
         for constraint in spec.topologySpreadConstraints or ():
             if constraint.whenUnsatisfiable not in (None, "DoNotSchedule", "ScheduleAnyway"):
                 self.missing[f"the spread constraint action {constraint.whenUnsatisfiable}"] = None
         affinity = spec.affinity or api.Affinity()
         near, apart = affinity.podAffinity or api.PodAffinity(), affinity.podAntiAffinity or api.PodAffinity()
         required, preferred = self.nodes(affinity.nodeAffinity or api.NodeAffinity())
-        refused = claims_refusal(self.pod, self.known)
+        unusable, needs = self.devices.needs(self.pod)
+        if spec.resourceClaims and (spec.nodeName or not self.devices.is_known):
+            # The devices of a running pod are of its node.
+            self.missing["resource claims"] = None
+        refused = claims_refusal(self.pod, self.known) or unusable
         attachments = attachments_of(self.pod, self.known)
         reached = Reach() if refused else reach(self.pod, self.known, self.missing)
         return Shape(
@@ -263,6 +273,7 @@ class _ShapeBuilder:
             disks=disks_of(self.pod),
             attachments=attachments,
             required_drivers=required_drivers(attachments, minor),
+            devices=needs,
             features=required_features(self.pod, minor),
             unusable=taken.unusable,
             missing=tuple(sorted(self.missing)),

@@ -14,7 +14,9 @@ from typing import NamedTuple
 import numpy as np
 
 from podium.api.core import Node, Pod
+from podium.api.devices import DeviceClass, ResourceClaim, ResourceSlice
 from podium.api.findings import ObjectRef
+from podium.api.groups import PodGroup
 from podium.api.podrequests import LATEST, UnusableQuantity, allocatable
 from podium.api.schedulable import Schedulable, SchedulableNode
 from podium.api.selectors import Labels, Selector
@@ -29,6 +31,7 @@ from podium.api.storage import (
 )
 from podium.cluster.reader import Name, name_of
 from podium.schedulerplugin.arrays import Bools, Columns, Int32s, Int64s, Needs, by_id, grown
+from podium.schedulerplugin.devices.index import DeviceIndex
 from podium.schedulerplugin.features import declared
 from podium.schedulerplugin.interning import NO_LABELS, ShapeInterner, VisibleLabels, distinguished
 from podium.schedulerplugin.overlay import (
@@ -85,8 +88,9 @@ class Snapshot(Overlay):
         self.terminating: Bools = np.zeros(0, np.bool_)
         self.volumes = Volumes(unread)
         self.delayed = DelayedBinding(self)
+        self.devices = DeviceIndex(unread)
         self.minor = minor
-        self._interner = ShapeInterner(minor, self.volumes, self._needs_of, self._needs)
+        self._interner = ShapeInterner(minor, self.volumes, self.devices, self._needs_of, self._needs)
         # The number of times that pending pods got other shapes because of new selectors.
         self.reshaped = 0
         self._reshaped: list[Reshaped] = []
@@ -132,7 +136,7 @@ class Snapshot(Overlay):
 
     def shape_of(self, pod: Schedulable) -> Shape:
         """Return the shape of a pod, computed from the object."""
-        return self.visible(shape_of(pod, self.volumes, self.minor))
+        return self.visible(shape_of(pod, self.volumes, self.minor, self.devices))
 
     def visible(self, shape: Shape) -> Shape:
         """Return a shape without the labels that no selector distinguishes any more."""
@@ -207,6 +211,16 @@ class Snapshot(Overlay):
                 self._report_drivers()
             case VolumeAttachment() as attachment:
                 self.volumes.apply_attachment(attachment, gone=after is None)
+            case ResourceClaim() as resource_claim:
+                self._reshape(self.devices.apply_claim(resource_claim, gone=after is None))
+            case DeviceClass() as device_class:
+                self._reshape(self.devices.apply_class(device_class, gone=after is None))
+            case ResourceSlice() as resource_slice:
+                self.revision += 1
+                self.devices.apply_slice(resource_slice, gone=after is None)
+            case PodGroup() as group:
+                if rows := self.devices.apply_group(group, gone=after is None):
+                    self._reshape(rows)
             case Pod() | Node():
                 raise TypeError("pods and nodes are read as Schedulable and SchedulableNode for scheduling")
             case _:
@@ -421,6 +435,7 @@ class Snapshot(Overlay):
             self._on_unknown_nodes.setdefault(pod.spec.nodeName or "", set()).add(row)
         self._report_claims(row, claims := _claim_names(pod))
         self.volumes.add_user(row, claims)
+        self.devices.add_user(row, pod)
 
     def _unlink(self, row: int) -> None:
         pod = self.pods[row]
@@ -430,6 +445,7 @@ class Snapshot(Overlay):
             discard(self._on_unknown_nodes, pod.spec.nodeName or "", row)
         self._report_claims(row, claims := _claim_names(pod))
         self.volumes.remove_user(row, claims)
+        self.devices.remove_user(row)
 
     def _report_claims(self, row: int, claims: Collection[Name]) -> None:
         """Report the node of a pod with claims, because attachments there may be the pod's."""

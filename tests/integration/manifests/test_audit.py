@@ -18,7 +18,7 @@ from tests.integration.groups.autogroups.test_servers import CRDS, FOREIGN, defi
 from tests.integration.schedulerplugin.scheduling import test_process as scheduler
 from tests.support.controllers.running import new_class
 from tests.support.proxy import Proxy, Refuse, Where
-from tests.support.rights import NAMESPACE, Account, asked, make
+from tests.support.rights import BINDING, NAMESPACE, RESERVING, Account, asked, make
 from tests.support.servers import TREES, Server, exclusive
 from tests.support.waiting import comes, until
 from tests.support.webhooks.running import ending, launch
@@ -90,6 +90,9 @@ class Audit(NamedTuple):
                 where, name = reference.get("namespace", "cluster"), reference.get("name", "")
                 use = Use(where, reference.get("apiGroup", ""), resource, event["verb"], name)
                 yield use, event["responseStatus"]["code"]
+                if use[1:4] == RESERVING:
+                    # The API server also asks whether the account may bind claims, of all namespaces.
+                    yield Use("cluster", *BINDING, ""), event["responseStatus"]["code"]
 
     def unused(self, account: str) -> list[str]:
         """Return the rights of an account that it has not used."""

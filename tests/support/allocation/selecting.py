@@ -10,8 +10,8 @@ from typing import TypeVar
 
 from podium.api.devices import Device, DeviceAttribute
 from podium.api.quantity import parse
+from podium.cel.nodes import SelectorCompileError
 from podium.errors import PodiumError
-from podium.schedulerplugin.devices import SelectorCompileError
 
 _Value = TypeVar("_Value")
 _Term = Callable[[re.Match[str], str, Device], bool]

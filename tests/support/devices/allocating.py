@@ -14,8 +14,9 @@ from tests.support.devices.recording import Answer, Case, settled
 from tests.support.devices.witness import Witness
 
 from podium.api.devices import Device
+from podium.cel.nodes import SelectorCompileError
 from podium.errors import PodiumError
-from podium.schedulerplugin.devices import SelectorCompileError, default_gates
+from podium.schedulerplugin.devices import default_gates
 
 Select = Callable[[str, str, Device], bool]
 

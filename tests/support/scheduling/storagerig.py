@@ -5,7 +5,7 @@ controller and as a provisioner. Both leave a cluster as the real ones do, so a 
 the middle of each step.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -20,6 +20,7 @@ from podium.api.storage import (
     PersistentVolume,
     PersistentVolumeClaim,
 )
+from podium.schedulerplugin.devices.index import ReservedClaim
 from podium.schedulerplugin.scheduling.effects import BindClaims, Effect, ReleaseClaims, ReportPending
 from podium.schedulerplugin.volumes.ledger import BoundVolume, ClaimPlan, ProvisionedVolume
 
@@ -123,8 +124,8 @@ class StorageWorld(World):
         super()._perform(effect)
 
     def _carry_out(self, effect: BindClaims | ReleaseClaims, most: int | None, why: str) -> None:
-        written: Iterable[ClaimPlan] = effect.claims[:most]
-        for plan in written:
+        for plan in effect.claims[:most]:
+            assert not isinstance(plan, ReservedClaim), "these claims are for volumes"
             self._write(plan) if isinstance(effect, BindClaims) else self._withdraw(plan)
         if isinstance(effect, BindClaims):
             self.scheduler.claim_binds.written(effect.number, why)

@@ -10,7 +10,10 @@ ROOT = Path(__file__).parents[3]
 SOURCES = sorted(path for room in ROOT.glob("*/podium") for path in room.rglob("*.py"))
 TESTS = sorted(ROOT.joinpath("tests").rglob("test_*.py"))
 # Conventional names, and the interfaces of commands, rule modules and filters.
-COMMON = {"add", "apply", "check", "command", "name", "read", "reason", "remove", "row", "run", "write"}
+COMMON = {
+    *("add", "apply", "check", "command", "mask", "name"),
+    *("read", "reason", "remove", "row", "run", "write"),
+}
 PRONOUNS = re.compile(
     r"who|whom|whose|whoever|\w*nobody|\w*somebody|\w*everybody|\w*anybody|nobodys|somebodys"
 )

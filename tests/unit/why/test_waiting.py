@@ -98,7 +98,7 @@ CASES: dict[str, Case] = {
         "one schedulerName",
     ),
     "what cannot be judged": (
-        [pod("x", resourceClaims=[{"name": "gpu"}])],
+        [pod("x", tolerations=[{"key": "a", "operator": "Lt", "value": "1"}])],
         "pod a/x",
         ["NotJudged"],
         "cannot be judged",
@@ -248,8 +248,9 @@ def test_volumes_that_were_not_read_are_not_said_to_be_missing(podium: Podium) -
 
 def test_other_schedulers_judge_more(podium: Podium) -> None:
     """A field that Podium's engine does not support does not keep a pod of kube-scheduler waiting."""
-    claimed = pod("x", unscheduled(NO_ROOM), scheduler="default-scheduler", resourceClaims=[{"name": "gpu"}])
-    report = podium("pod", "a/x", "-f", file([claimed, node()]), "-o", "json").json
+    unknown: Any = {"tolerations": [{"key": "a", "operator": "Lt", "value": "1"}]}
+    waiting = pod("x", unscheduled(NO_ROOM), scheduler="default-scheduler", **unknown)
+    report = podium("pod", "a/x", "-f", file([waiting, node()]), "-o", "json").json
     assert [each["cause"] for each in report["waiting"]] == ["SchedulerSays", "NotJudged"]
 
 

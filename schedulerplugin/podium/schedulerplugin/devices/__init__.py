@@ -7,7 +7,6 @@ from podium.schedulerplugin.devices.allocator import Allocator
 from podium.schedulerplugin.devices.errors import (
     AllocationError,
     NodeAllocationError,
-    SelectorCompileError,
 )
 from podium.schedulerplugin.devices.gates import Gates, default_gates
 from podium.schedulerplugin.devices.usage import DeviceUsage
@@ -18,6 +17,5 @@ __all__ = [
     "DeviceUsage",
     "Gates",
     "NodeAllocationError",
-    "SelectorCompileError",
     "default_gates",
 ]

@@ -13,10 +13,3 @@ class AllocationError(PodiumError):
 
 class NodeAllocationError(AllocationError):
     """The claims cannot be allocated on this node because of its pools."""
-
-
-class SelectorCompileError(PodiumError):
-    """An expression is not valid; the text is that of the compiler.
-
-    The evaluator of selectors raises it. Any other PodiumError of the evaluator is an error at run time.
-    """

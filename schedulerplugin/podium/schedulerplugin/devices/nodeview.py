@@ -8,16 +8,17 @@ comes to a device, not before: an expression that fails on a later device does n
 from collections.abc import Callable, Mapping
 
 from podium.api.devices import Device
+from podium.cel.nodes import SelectorCompileError
 from podium.errors import PodiumError
 from podium.schedulerplugin.devices.capacity import CapacityError, fits, unrestricted
-from podium.schedulerplugin.devices.errors import AllocationError, SelectorCompileError
+from podium.schedulerplugin.devices.errors import AllocationError
 from podium.schedulerplugin.devices.gates import Gates
 from podium.schedulerplugin.devices.inventory import PoolDevice
 from podium.schedulerplugin.devices.pools import Pool
 from podium.schedulerplugin.devices.requests import DeviceNeed, FlatClaim, NeedShape
 from podium.schedulerplugin.devices.usage import DeviceUsage
 
-# Evaluates an expression on a device of a driver; see errors.SelectorCompileError.
+# Evaluates an expression on a device of a driver; raises SelectorCompileError, or another PodiumError.
 Select = Callable[[str, str, Device], bool]
 
 

@@ -26,6 +26,7 @@ from podium.schedulerplugin.filters.attachlimits import (
     InstalledDriversFilter,
 )
 from podium.schedulerplugin.filters.counters import DomainCounters, SelectorCounters, required_labels
+from podium.schedulerplugin.filters.devices import DevicesFilter
 from podium.schedulerplugin.filters.exclusive import (
     DisksFilter,
     ExclusiveClaimsFilter,
@@ -126,14 +127,16 @@ class Chain:
     ) -> None:
         """`reserved` is the label of the only nodes that may be used, if it is set (see Settings).
 
-        By `own_rules` the attachments of a pod go with it (see `attachlimits`), and the delayed claims of a
-        gang are decided together (see `volumebinding`). kube-scheduler does neither.
+        By `own_rules` the attachments and the devices of a pod go with it (see `attachlimits` and `devices`),
+        and the delayed claims of a gang are decided together (see `volumebinding`). kube-scheduler does none
+        of these.
         """
         self.snapshot = snapshot
         self.namespaces = namespaces
         nodes = node_filters(snapshot, reserved)
         self.volume_binding = VolumeBindingFilter(snapshot, sums=own_rules)
         self._zones = VolumeZoneFilter(snapshot)
+        self.devices = DevicesFilter(snapshot, freed_by_pods=own_rules)
         self.asked = asked = SelectorCounters(snapshot)
         self.node_affinity = next(each for each in nodes if isinstance(each, NodeAffinityFilter))
         self.taints = next(each for each in nodes if isinstance(each, TaintTolerationFilter))
@@ -152,15 +155,22 @@ class Chain:
         self._anti_affinity_terms = ExistingTerms(snapshot, namespaces, lambda shape: shape.pod_anti_affinity)
         labels, features = TopologyLabelsFilter(snapshot), DeclaredFeaturesFilter(snapshot)
         volumes = self.volume_binding.affinity, self.volume_binding.missing, self._zones
-        self._static: tuple[_NodeFilter, ...] = (*nodes, self._drivers, *volumes, labels, features)
+        self._static: tuple[_NodeFilter, ...] = (
+            *nodes,
+            self._drivers,
+            *volumes,
+            labels,
+            features,
+            self.devices.allocated,
+        )
         affinity = (self.pod_affinity, self._pod_anti_affinity, self._existing)
         attached = (self._disks, self._claims, self._drivers, self.attach_limits)
         self._ordered: tuple[_NodeFilter, ...] = (
             *nodes, self._ports, self.resources, *attached, self.volume_binding, self._zones,
-            self.spread, labels, *affinity, features,
+            self.spread, labels, *affinity, self.devices, features,
         )  # fmt: skip
         # The filters that have one reason for a node, and another or several for the next.
-        self._several = self.resources, self._drivers, self.volume_binding
+        self._several = self.resources, self._drivers, self.volume_binding, self.devices
         self._masks = NodeCache[Bools](snapshot)
         self._names = NodeCache[Rows](snapshot)
         self._by_shape: dict[int, _ShapeFilters] = {}
@@ -240,8 +250,9 @@ class Chain:
         return ()
 
     def unreached(self, shape: Shape, row: int) -> str:
-        """Return why a node row cannot reach the bound volumes of a shape; empty if it can."""
-        found = (self.volume_binding.reason(shape, row), self._zones.reason(shape, row))
+        """Return why a node row cannot use the volumes and devices that a shape has; empty if it can."""
+        volumes = self.volume_binding.reason(shape, row), self._zones.reason(shape, row)
+        found = (*volumes, self.devices.allocated.reason(shape, row))
         return next(filter(None, found), "")
 
     def resources_only(self, shape: Shape) -> bool:
@@ -251,12 +262,16 @@ class Chain:
     def static(self, shape: Shape) -> Bools:
         """Return the node rows that suit a shape, are large enough when empty, and have its volumes."""
         suiting = self._filters_for(shape).static & self.resources.resolvable(shape)
-        return suiting & self.volume_binding.mask(shape) if shape.delayed else suiting
+        if shape.delayed:
+            suiting &= self.volume_binding.mask(shape)
+        return suiting & self.devices.possible(shape) if shape.devices else suiting
 
     def suits_node(self, shape: Shape, row: int) -> bool:
         """Return whether one node row is in `static`."""
         filters = self._filters_for(shape)
         suits: bool = filters.static.item(row) and self.resources.resolvable_at(shape, row)
+        if suits and shape.devices:
+            suits = self.devices.possible(shape).item(row)
         return suits and (not shape.delayed or self.volume_binding.reason(shape, row) is None)
 
     def regardless_of(
@@ -277,6 +292,8 @@ class Chain:
             mask = each.mask(shape)
             if each is self.volume_binding:
                 refused |= ~mask
+            if each is self.devices:
+                refused |= ~self.devices.possible(shape)
             if each is self.spread or each is self.pod_affinity:
                 deadline.enforce()
                 if self._counted(shape, others, deadline):
@@ -393,6 +410,8 @@ class Chain:
             yield self._pod_anti_affinity
         if self._anti_affinity_terms.matches(shape):
             yield self._existing
+        if self.devices.concerns(shape):
+            yield self.devices
 
 
 def node_constraints(shape: Shape) -> tuple[object, ...]:
@@ -400,7 +419,8 @@ def node_constraints(shape: Shape) -> tuple[object, ...]:
     labels = tuple(each.topology_key for each in shape.spread)
     affinity = (shape.selector, shape.node_required)
     volumes = (shape.required_drivers, shape.volumes, shape.zones, shape.volume_missing)
-    claims = (bool(shape.refused), *volumes)
+    devices = tuple(each.nodes for each in shape.devices if not each.requests)
+    claims = (bool(shape.refused), devices, *volumes)
     return shape.node_name, shape.tolerations, affinity, claims, shape.features, labels
 
 

@@ -192,7 +192,7 @@ class NodeAffinityFilter(StaticFilter):
         pairs = tuple(Requirement(key, "In", (value,)) for key, value in shape.selector)
         passes = matching(self._snapshot, NodeRequirement(pairs))
         if shape.node_required is not None:
-            passes &= _any(self._snapshot, shape.node_required)
+            passes &= any_term(self._snapshot, shape.node_required)
         return passes
 
 
@@ -320,7 +320,8 @@ def _everywhere(snapshot: Snapshot) -> Bools:
     return np.ones(len(snapshot.alive), np.bool_)
 
 
-def _any(snapshot: Snapshot, terms: tuple[NodeRequirement, ...]) -> Bools:
+def any_term(snapshot: Snapshot, terms: tuple[NodeRequirement, ...]) -> Bools:
+    """Return the node rows that meet one of some terms."""
     passes = np.zeros(len(snapshot.alive), np.bool_)
     for term in terms:
         passes |= matching(snapshot, term)
@@ -330,5 +331,5 @@ def _any(snapshot: Snapshot, terms: tuple[NodeRequirement, ...]) -> Bools:
 def _each(snapshot: Snapshot, alternatives: tuple[tuple[NodeRequirement, ...], ...]) -> Bools:
     passes = _everywhere(snapshot)
     for terms in alternatives:
-        passes &= _any(snapshot, terms)
+        passes &= any_term(snapshot, terms)
     return passes

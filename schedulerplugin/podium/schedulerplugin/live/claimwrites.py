@@ -1,4 +1,4 @@
-"""Writes the volumes and nodes of claims, and withdraws them: what volume binding writes before a pod.
+"""Writes the volumes, nodes and devices of claims, and withdraws them: what precedes the bind of a pod.
 
 Each write is decided on the object as it is known, and names its version. So it changes nothing if another
 scheduler, a user or the volume controller was first. A write that finds its result there already is not sent:
@@ -8,13 +8,20 @@ Withdrawing a volume from its claim is safe while the volume is Available: the v
 write of the same version, and one of the two is refused. A claim that loses its selected node may still get
 the volume that a provisioner is creating, and is bound to that.
 
-Source: bindAPIUpdate of kube-scheduler's volume binder, 1.36 and 1.37, which withdraws nothing.
+A claim for devices gets its finalizer first, then its devices and their consumers in one write of its status.
+A withdrawal removes the consumers, and the devices if no other consumer is left.
+
+Source: bindAPIUpdate of the volume binder and bindClaim of the plugin DynamicResources of kube-scheduler 1.36
+and 1.37, which withdraws no volume.
 """
 
 from collections.abc import Callable
 from typing import Any, TypeVar
 from urllib.parse import quote
 
+import msgspec
+
+from podium.api.devices import CLAIM_FINALIZER, DEVICE_API, ResourceClaim
 from podium.api.storage import (
     BOUND_BY_CONTROLLER,
     SELECTED_NODE,
@@ -22,13 +29,16 @@ from podium.api.storage import (
     PersistentVolumeClaim,
 )
 from podium.cluster.reader import ClusterReader, Name
+from podium.schedulerplugin.devices.index import ReservedClaim, is_allocated, same_devices
 from podium.schedulerplugin.live.writes import ChangedError, GoneError, Writes
-from podium.schedulerplugin.volumes.ledger import BoundVolume, ClaimPlan, ProvisionedVolume
+from podium.schedulerplugin.scheduling.claimplans import ClaimPlan
+from podium.schedulerplugin.volumes.ledger import BoundVolume, ProvisionedVolume
 
-_Stored = TypeVar("_Stored", PersistentVolume, PersistentVolumeClaim)
+_Stored = TypeVar("_Stored", PersistentVolume, PersistentVolumeClaim, ResourceClaim)
 # A merge patch without its preconditions; None if nothing has to be written.
 _Patch = dict[str, Any] | None
 _AVAILABLE = "Available"
+STATUS = "/status"
 
 
 class ClaimWrites:
@@ -48,6 +58,9 @@ class ClaimWrites:
                 await self._change_volume(plan.volume, lambda stored: _reserve(stored, plan))
             case ProvisionedVolume():
                 await self._change_claim(plan.claim, lambda stored: _select(stored, plan))
+            case ReservedClaim():
+                await self._change_devices(plan.claim, lambda stored: _protect(stored, plan))
+                await self._change_devices(plan.claim, lambda stored: _allocate(stored, plan), STATUS)
 
     async def withdraw(self, plan: ClaimPlan) -> None:
         """Undo `write`, unless the claim is bound or another has it by now."""
@@ -56,6 +69,8 @@ class ClaimWrites:
                 await self._change_volume(plan.volume, lambda stored: _free(stored, plan))
             case ProvisionedVolume():
                 await self._change_claim(plan.claim, lambda stored: _unselect(stored, plan))
+            case ReservedClaim():
+                await self._change_devices(plan.claim, lambda stored: _deallocate(stored, plan), STATUS)
 
     async def _change_volume(self, name: str, change: Callable[[PersistentVolume], _Patch]) -> None:
         path = f"/api/v1/persistentvolumes/{quote(name, safe='')}"
@@ -65,6 +80,13 @@ class ClaimWrites:
         namespace, name = (quote(each, safe="") for each in claim)
         path = f"/api/v1/namespaces/{namespace}/persistentvolumeclaims/{name}"
         await self._change(path, lambda: self._view.claims.get(claim), change)
+
+    async def _change_devices(
+        self, claim: Name, change: Callable[[ResourceClaim], _Patch], subresource: str = ""
+    ) -> None:
+        namespace, name = (quote(each, safe="") for each in claim)
+        path = f"/apis/{DEVICE_API}/namespaces/{namespace}/resourceclaims/{name}{subresource}"
+        await self._change(path, lambda: self._view.resource_claims.get(claim), change)
 
     async def _change(
         self, path: str, known: Callable[[], _Stored | None], change: Callable[[_Stored], _Patch]
@@ -122,3 +144,50 @@ def _unselect(claim: PersistentVolumeClaim, plan: ProvisionedVolume) -> _Patch:
     if claim.metadata.uid != plan.uid or claim.bound or claim.selected_node != plan.node:
         return None
     return {"metadata": {"annotations": {SELECTED_NODE: None}}}
+
+
+def _protect(claim: ResourceClaim, plan: ReservedClaim) -> _Patch:
+    """Return the patch that adds the finalizer to a claim that is to be allocated."""
+    _check_claim(claim, plan)
+    finalizers = claim.metadata.finalizers or []
+    if plan.allocation is None or CLAIM_FINALIZER in finalizers:
+        return None
+    return {"metadata": {"finalizers": [*finalizers, CLAIM_FINALIZER]}}
+
+
+def _allocate(claim: ResourceClaim, plan: ReservedClaim) -> _Patch:
+    """Return the patch that adds the devices and the consumers to a claim."""
+    _check_claim(claim, plan)
+    status: dict[str, Any] = {}
+    if plan.allocation is not None and not is_allocated(claim):
+        status["allocation"] = msgspec.to_builtins(plan.allocation)
+    missing = plan.missing(claim)
+    if missing:
+        known = (claim.status.reservedFor if claim.status is not None else None) or []
+        status["reservedFor"] = msgspec.to_builtins([*known, *missing])
+    return {"status": status} if status else None
+
+
+def _deallocate(claim: ResourceClaim, plan: ReservedClaim) -> _Patch:
+    """Return the patch that removes the consumers from a claim, and the plan's devices without a consumer."""
+    if claim.metadata.uid != plan.uid or claim.status is None:
+        return None
+    ours = {each.uid for each in plan.consumers}
+    known = claim.status.reservedFor or []
+    left = [each for each in known if each.uid not in ours]
+    stored = claim.status.allocation
+    planned = plan.allocation is not None and stored is not None and same_devices(stored, plan.allocation)
+    if planned and not left:
+        return {"status": {"allocation": None, "devices": None, "reservedFor": None}}
+    return {"status": {"reservedFor": msgspec.to_builtins(left) or None}} if len(left) < len(known) else None
+
+
+def _check_claim(claim: ResourceClaim, plan: ReservedClaim) -> None:
+    name = "/".join(plan.claim)
+    if claim.metadata.uid != plan.uid or claim.metadata.deletionTimestamp is not None:
+        raise GoneError(f"resource claim {name} (UID {plan.uid}) is gone or terminating")
+    if plan.allocation is None and not is_allocated(claim):
+        raise ChangedError(f"resource claim {name} was deallocated")
+    stored = claim.status.allocation if claim.status is not None else None
+    if plan.allocation is not None and stored is not None and not same_devices(stored, plan.allocation):
+        raise ChangedError(f"resource claim {name} was allocated with other devices")

@@ -33,6 +33,7 @@ from podium.schedulerplugin.live.status import Statuses
 from podium.schedulerplugin.live.writes import GoneError, Job, TakenError, Writes, bind_all, together
 from podium.schedulerplugin.preemption.intents import DISRUPTION_TARGET
 from podium.schedulerplugin.scheduling import messages
+from podium.schedulerplugin.scheduling.claimplans import ClaimPlan
 from podium.schedulerplugin.scheduling.effects import (
     Bind,
     BindClaims,
@@ -61,7 +62,6 @@ from podium.schedulerplugin.scheduling.messages import (
 )
 from podium.schedulerplugin.scheduling.preemptions import Announcements, announcements
 from podium.schedulerplugin.scheduling.scheduler import Scheduler
-from podium.schedulerplugin.volumes.ledger import ClaimPlan
 
 # Writes in flight before no further step runs: some seconds of an API server's work. An effect has at most
 # `Writes.limit` of them at a time, however many pods it is about.

@@ -293,6 +293,9 @@ class _SchedulerProcess:
         for observer in observers:
             state.observe(observer)
 
+        shared = shared_devices(len(state.resource_slices), live.engine.reserved)
+        if shared and self._scheduler is None:
+            self._replica.log_event("devices are shared with other schedulers", shared)
         self._scheduler, self._switch.changed = scheduler, loop.switch
         fields = {"pods": len(state.pods), "nodes": len(state.nodes), "preemption": str(live.mode)}
         self._replica.log_event("scheduling", fields)
@@ -389,6 +392,18 @@ class _SchedulerProcess:
             sleep=asyncio.sleep,
             log_event=self._replica.log_event,
         )
+
+
+def shared_devices(slices: int, reserved: str) -> dict[str, object]:
+    """Return the warning if other schedulers may allocate the same devices; empty if none can.
+
+    `slices` is the number of ResourceSlices, `reserved` the label of the nodes that only Podium uses. The API
+    server locks a claim, and no device: of two schedulers each can allocate one device to another claim.
+    """
+    if not slices or reserved:
+        return {}
+    why = "reservedNodes is not set, so two schedulers may allocate one device at once. Reserve nodes"
+    return {"error": why, "slices": slices}
 
 
 async def ending_last(last: Work, *others: Work) -> None:

@@ -353,6 +353,9 @@ class Chooser:
                 if pods >= most:
                     break
                 rows = tuple(units.members(lead).tolist())
+                if any(snapshot.shape_at(row).missing for row in rows):
+                    # Such a pod cannot be placed here, and preempts nothing.
+                    continue
                 with snapshot.trial() as kept:
                     if len(self._placer.place_many(rows, deadline=self._deadline)) == len(rows):
                         kept.commit()

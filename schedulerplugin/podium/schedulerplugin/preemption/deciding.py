@@ -53,6 +53,7 @@ TERMINATING_ON_NODE = "not eligible due to a terminating pod on the nominated no
 
 # Why no pod is evicted for a preemptor that waits for volumes.
 DETACHING = "waiting for volumes to be detached whose pods are gone"
+RELEASING = "waiting for the claims of pods that are gone to release their devices"
 
 _PLACED = (Outcome.FITS, Outcome.FITS_AFTER_PREEMPTION)
 
@@ -210,6 +211,8 @@ class Decider:
                 return self._without_victims(found, placed, refusals)
         if not released and self._fits_once_detached(search):
             return Decision(Outcome.NOT_ELIGIBLE, found, {}, refusals=refusals, why=DETACHING)
+        if not released and self._fits_once_released(search):
+            return Decision(Outcome.NOT_ELIGIBLE, found, {}, refusals=refusals, why=RELEASING)
         if found.preemption_barred:
             return Decision(Outcome.NOT_ELIGIBLE, found, {}, refusals=refusals, why=found.preemption_barred)
         if released and self._waits_for_victims(found):
@@ -243,6 +246,14 @@ class Decider:
         if not any(limits.concerns(snapshot.shape_at(row)) for row in search.found.rows):
             return False
         with limits.once_detached() as some:
+            return some and self._place_nominated(search, {}) is not None
+
+    def _fits_once_released(self, search: DomainSearch) -> bool:
+        """Return whether the pods fit once claims are released whose pods are gone."""
+        snapshot, devices = self._snapshot, self._placer.chain.devices
+        if not any(devices.concerns(snapshot.shape_at(row)) for row in search.found.rows):
+            return False
+        with snapshot.devices.once_released() as some:
             return some and self._place_nominated(search, {}) is not None
 
     def _without_victims(

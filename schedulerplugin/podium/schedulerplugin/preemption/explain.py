@@ -22,11 +22,14 @@ from podium.cluster.reader import name_of
 from podium.groups.topology import preferred_topology
 from podium.rules.audit.trees import unknown_tree_findings
 from podium.schedulerplugin.arrays import Bools, Rows
+from podium.schedulerplugin.devices.index import AssumedClaim
 from podium.schedulerplugin.preemption.decision import Decision, Obstacles
 from podium.schedulerplugin.preemption.domain import UnitResult
 from podium.schedulerplugin.preemption.harm import plan_harm
 from podium.schedulerplugin.preemption.outcome import (
+    ClaimDevicesPlan,
     ClaimVolumePlan,
+    DevicePlan,
     NodeReason,
     ObjectNamer,
     Outcome,
@@ -162,23 +165,35 @@ class Explainer:
         return f", but in no single {wanted[0]}" if wanted else ""
 
     def _placements(self) -> Iterator[Placed]:
-        volumes = self._volumes()
+        claimed = self._claimed()
         for row, node in self._placed_by_name():
             namespace, name = self._names(row)
-            yield Placed(f"{namespace}/{name}", self._snapshot.node_name(node), volumes.get(row, ()))
+            yield Placed(f"{namespace}/{name}", self._snapshot.node_name(node), *claimed.get(row, ((), ())))
 
-    def _volumes(self) -> dict[int, tuple[ClaimVolumePlan, ...]]:
-        """Return the volumes for the unbound claims of each pod that is placed, by row."""
-        snapshot, found = self._snapshot, dict[int, tuple[ClaimVolumePlan, ...]]()
-        placed = {row: node for row, node in self._decision.placed.items() if snapshot.shape_at(row).delayed}
+    def _claimed(self) -> dict[int, tuple[tuple[ClaimVolumePlan, ...], tuple[ClaimDevicesPlan, ...]]]:
+        """Return the volumes and devices for the claims of each pod that is placed, by row."""
+        snapshot, chain, found = self._snapshot, self._engine.placer.chain, {}
+        placed = {
+            row: node
+            for row, node in self._decision.placed.items()
+            if snapshot.shape_at(row).delayed or snapshot.shape_at(row).devices
+        }
+        chosen = self._decision.chosen
         with snapshot.trial():
+            if chosen is not None and placed:
+                snapshot.remove_many(self._units.all_members(chosen.found.victims))
             for row, node in placed.items():
                 snapshot.assume(row, node)
-                plan = self._engine.placer.chain.volume_binding.plan(row)
+                plan = chain.volume_binding.plan(row)
+                volumes: list[tuple[str, str]] = []
                 if plan is not None:
-                    bound = [(each.claim[1], each.volume) for each in plan.bound]
-                    new = [(each.claim[1], "") for each in plan.provisioned]
-                    found[row] = tuple(ClaimVolumePlan(*each) for each in sorted([*bound, *new]))
+                    volumes = [(each.claim[1], each.volume) for each in plan.bound]
+                    volumes += [(each.claim[1], "") for each in plan.provisioned]
+                devices = chain.devices.plan(row) or ()
+                found[row] = (
+                    tuple(ClaimVolumePlan(*each) for each in sorted(volumes)),
+                    tuple(claim_devices(each) for each in devices),
+                )
         return found
 
     def _placed_by_name(self) -> list[tuple[int, int]]:
@@ -423,3 +438,10 @@ class Explainer:
 
     def _pod_name(self, row: int) -> str:
         return self._namer("Pod", *self._names(row))
+
+
+def claim_devices(assumed: AssumedClaim) -> ClaimDevicesPlan:
+    """Return the devices that a claim would get."""
+    results = assumed.allocation.devices.results or ()
+    devices = (DevicePlan(each.request, each.driver, each.pool, each.device) for each in results)
+    return ClaimDevicesPlan(assumed.claim[1], tuple(devices))

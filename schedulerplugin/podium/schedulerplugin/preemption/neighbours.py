@@ -1,4 +1,4 @@
-"""Effects of a unit that is given back on pods of the preemptor: ports, disks, claims, affinity, spread.
+"""Effects of a unit that is given back on pods of the preemptor: ports, disks, devices, affinity, spread.
 
 Placing all members again for each unit would cost a gang's size times the cluster's. Nearly every unit
 concerns no member. For most others the answer is known at once. A unit is refused if it has a pod in a domain
@@ -58,6 +58,8 @@ class Neighbours:
             if chain.attach_limits.concerns(shape)
             for each in shape.attachments
         }
+        # Whether members need devices.
+        self._needs_devices = any(chain.devices.concerns(shape) for shape in self._shapes.values())
         self._version = chain.asked.version
         self._affinity_terms = {
             tuple(selected_pods(term, chain.namespaces) for term in shape.pod_affinity): shape
@@ -102,6 +104,8 @@ class Neighbours:
             # The volumes of these pods take slots that members may need.
             for shape, users in kinds.each():
                 counted[users] |= self._hosts[nodes[users]] & self._attaches(shape)
+        if self._needs_devices:
+            counted |= self._has_claims(rows)
         return counted
 
     def admits(self, rows: Rows, nodes: Int32s) -> bool:
@@ -119,7 +123,8 @@ class Neighbours:
         attaches = any(self._attaches(snapshot.shape_at(row)) for row in rows.tolist())
         with snapshot.trial() as kept:
             snapshot.assume_many(rows, nodes)
-            if (known is None or first_matches or attaches) and not self._can_place_again():
+            depends = known is None or first_matches or attaches or bool(self._has_claims(rows).any())
+            if depends and not self._can_place_again():
                 return False
             kept.commit()
         return True
@@ -127,6 +132,11 @@ class Neighbours:
     def _attaches(self, shape: Shape) -> bool:
         """Return whether pods of a shape have a volume of a limited driver of the members."""
         return any(each.driver in self._drivers for each in shape.attachments)
+
+    def _has_claims(self, rows: Rows) -> Bools:
+        """Return which pods have claims, whose devices members may need."""
+        uses = self._snapshot.devices.uses
+        return np.array([self._needs_devices and uses(row) for row in rows.tolist()], np.bool_)
 
     def _spread_allows(self, rows: Rows, nodes: Int32s) -> bool | None:
         """Return whether spread constraints allow more pods; None if all members must be placed to know."""
@@ -178,7 +188,8 @@ class Neighbours:
     def _can_place_again(self) -> bool:
         """Place the members where they were, as far as other pods decide how; return whether all fit."""
         snapshot = self._snapshot
-        filters = (self._chain.spread, self._chain.pod_affinity, self._chain.attach_limits)
+        chain = self._chain
+        filters = (chain.spread, chain.pod_affinity, chain.attach_limits, chain.devices)
         with snapshot.trial():
             for row, node in self._placed.items():
                 self._deadline.enforce()

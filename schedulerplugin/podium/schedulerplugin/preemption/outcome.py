@@ -42,12 +42,29 @@ class ClaimVolumePlan(msgspec.Struct, frozen=True):
     volume: str
 
 
+class DevicePlan(msgspec.Struct, frozen=True):
+    """A device for a request of a claim (`request`, or `request/subrequest`)."""
+
+    request: str
+    driver: str
+    pool: str
+    device: str
+
+
+class ClaimDevicesPlan(msgspec.Struct, frozen=True):
+    """A claim of a pod that is allocated when the pod is bound."""
+
+    name: str
+    results: tuple[DevicePlan, ...]
+
+
 class Placed(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The node on which a pod of the preemptor would run, and the volumes of its unbound claims."""
+    """The node on which a pod of the preemptor would run, and the volumes and devices of its claims."""
 
     pod: str
     node: str
     volumes: tuple[ClaimVolumePlan, ...] = ()
+    claims: tuple[ClaimDevicesPlan, ...] = ()
 
 
 class UnitPod(msgspec.Struct, frozen=True):

@@ -370,7 +370,9 @@ def _objects(view: ClusterReader) -> Iterator[object]:
     """Yield the objects of a snapshot; objects that others refer to come first."""
     drivers = (view.storage_classes, view.csi_drivers, view.csi_nodes)
     storage = (*drivers, view.storage_capacities, view.attachments)
-    for index in (*storage, view.volumes, view.claims, view.nodes, view.pods, view.budgets):
+    devices = (view.device_classes, view.resource_slices, view.resource_claims)
+    yield from view.groups.values()
+    for index in (*storage, *devices, view.volumes, view.claims, view.nodes, view.pods, view.budgets):
         yield from index.values()
 
 

@@ -11,9 +11,11 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 import numpy as np
 
 from podium.api.core import Namespace, Pod, PodDisruptionBudget, PriorityClass
+from podium.api.devices import DeviceClass, ResourceClaim, ResourceSlice
 from podium.api.groups import CompositeGroup, DisruptionMode, PodGroup
 from podium.api.membership import GroupKey, key_of, parent_key
 from podium.api.podrequests import resized
+from podium.api.reads import Kind
 from podium.api.schedulable import Schedulable, SchedulableNode
 from podium.api.storage import (
     CSIDriver,
@@ -27,9 +29,11 @@ from podium.api.storage import (
 from podium.cluster.reader import Child, Name, group_of, name_of
 from podium.cluster.state import Readable
 from podium.groups.trees import group_at, members_below
+from podium.schedulerplugin.devices.index import claim_key, is_allocated
 from podium.schedulerplugin.overlay import PENDING
 from podium.schedulerplugin.preemption.protection import exemption, protected
 from podium.schedulerplugin.rejections import rejected_for
+from podium.schedulerplugin.scheduling.claimplans import ClaimKey
 from podium.schedulerplugin.scheduling.effects import Key
 from podium.schedulerplugin.scheduling.entrypods import EntryPods
 from podium.schedulerplugin.scheduling.hints import Hints
@@ -54,8 +58,8 @@ class Changes:
         self.touched: set[Key] = set()
         self.rejected: list[Schedulable] = []
         self.gated = False
-        self.claims: set[Name] = set()
-        self.given_up: set[Name] = set()
+        self.claims: set[ClaimKey] = set()
+        self.given_up: set[ClaimKey] = set()
         self._engine = engine
         self._hints = hints
         self._entry_pods = entry_pods
@@ -84,6 +88,10 @@ class Changes:
             case PodGroup() | CompositeGroup():
                 if not same_group(before, after):
                     self._group(before, after)
+            case ResourceClaim() as claim:
+                self._device_claim(claim, before, after)
+            case DeviceClass() | ResourceSlice():
+                self._hints.note_volumes()
             case PersistentVolumeClaim() | PersistentVolume() | StorageClass():
                 self._hints.note_volumes()
                 self.gated = True
@@ -107,15 +115,23 @@ class Changes:
             case _:
                 pass
 
+    def _device_claim(self, claim: ResourceClaim, before: object, after: object) -> None:
+        """Record a claim for devices: its pods are looked at, and all others if devices came free."""
+        key = claim_key(claim)
+        self.claims.add(ClaimKey(Kind.RESOURCE_CLAIM, *key))
+        self.touched.update(self._entry_pods.keys(self._engine.snapshot.devices.users(key)))
+        if is_allocated(before) and not is_allocated(after):
+            self._hints.note_volumes()
+
     def _claim(self, before: object, after: object) -> None:
         """Record the claim that changed, or the claim that a volume names."""
         for each in (before, after):
             if isinstance(each, PersistentVolumeClaim):
-                self.claims.add((each.metadata.namespace or "", each.metadata.name or ""))
+                self.claims.add(_claim_key(each.metadata.namespace, each.metadata.name))
             elif isinstance(each, PersistentVolume) and each.spec is not None:
                 owner = each.spec.claimRef
                 if owner is not None:
-                    self.claims.add((owner.namespace or "", owner.name or ""))
+                    self.claims.add(_claim_key(owner.namespace, owner.name))
         if (
             isinstance(before, PersistentVolumeClaim)
             and isinstance(after, PersistentVolumeClaim)
@@ -123,7 +139,7 @@ class Changes:
             and after.selected_node is None
             and not after.bound
         ):
-            self.given_up.add((after.metadata.namespace or "", after.metadata.name or ""))
+            self.given_up.add(_claim_key(after.metadata.namespace, after.metadata.name))
 
     def _drivers_changed(self, nodes: Iterable[str]) -> None:
         """Record nodes that may suit pods with volumes now."""
@@ -432,6 +448,10 @@ def survived_priority(engine: LiveEngine, pod: Schedulable, row: int | None = No
 
 def _as_pod(obj: Readable | None) -> Schedulable | None:
     return obj if isinstance(obj, Schedulable) else None
+
+
+def _claim_key(namespace: str | None, name: str | None) -> ClaimKey:
+    return ClaimKey(Kind.CLAIM, namespace or "", name or "")
 
 
 def _same_pod(before: Schedulable, after: Schedulable) -> bool:

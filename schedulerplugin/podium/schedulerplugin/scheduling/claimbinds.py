@@ -1,18 +1,19 @@
 """Binds the claims of placed pods before the pods: write, wait beside the queue, then bind the pods.
 
-The pods of one decision are assumed on their nodes, and their claims on volumes and space. Then the claims
-are written: a volume names its claim, or a claim names the node for which a provisioner creates a volume. The
-decision waits until every claim is bound, while other entries are tried. Only then are its pods bound, so a
-gang starts with all of its volumes or not at all.
+The pods of one decision are assumed on their nodes, and their claims on volumes, space and devices. Then the
+claims are written: a volume names its claim, a claim names the node for which a provisioner creates a volume,
+or a claim has its devices and the pods that use them. The decision waits until every claim is bound, or has
+its devices in the API server, while other entries are tried. Only then are its pods bound, so a gang starts
+with all of its volumes and devices or not at all.
 
 Each step may fail: a write is refused, a provisioner gives up, a pod or its node goes, a claim is bound to a
 volume that the node cannot reach, a preemptor of higher priority takes the room, or the time is over. Then
 the pods of the decision are forgotten at once, and what was written is withdrawn, except from claims that are
-bound by then. Once the withdrawal is seen, the entry is tried again. It goes where its bound volumes can be
-reached, and if a provisioner gave up, it avoids that node for some minutes.
+bound to volumes by then. Once the withdrawal is seen, the entry is tried again. It goes where its bound
+volumes can be reached, and if a provisioner gave up, it avoids that node for some minutes.
 
 A new leader has no such state. It finds what was written, and decides with it: a claim that names a node is
-provisioned for that node, and a volume that names a claim serves this claim.
+provisioned for that node, a volume that names a claim serves this claim, and a claim keeps its devices.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator
@@ -20,8 +21,20 @@ from enum import Enum
 from itertools import chain
 from typing import NamedTuple
 
-from podium.cluster.reader import Name
+from podium.api.devices import ResourceClaim
+from podium.schedulerplugin.devices.index import ReservedClaim
+from podium.schedulerplugin.devices.prepared import failed_device
 from podium.schedulerplugin.scheduling.binds import Binds
+from podium.schedulerplugin.scheduling.claimplans import (
+    ClaimKey,
+    ClaimPlan,
+    PodClaimsPlan,
+    claim_of,
+    is_done,
+    is_seen,
+    key_of,
+    plan_of,
+)
 from podium.schedulerplugin.scheduling.effects import (
     Bind,
     BindClaims,
@@ -38,7 +51,7 @@ from podium.schedulerplugin.scheduling.messages import SCHEDULER_ERROR
 from podium.schedulerplugin.settings import LiveSettings
 from podium.schedulerplugin.volumes.claims import UNBOUND
 from podium.schedulerplugin.volumes.index import discard
-from podium.schedulerplugin.volumes.ledger import BoundVolume, ClaimPlan, ProvisionedVolume, VolumePlan
+from podium.schedulerplugin.volumes.ledger import ProvisionedVolume
 from podium.text import listed
 
 # For so long a withdrawal may take to be seen; then the entry is tried in any case.
@@ -61,7 +74,7 @@ class ClaimBind:
 
     __slots__ = ("bind", "left", "phase", "plan", "priority", "until", "why")
 
-    def __init__(self, bind: Bind, plan: VolumePlan, priority: int, until: float) -> None:
+    def __init__(self, bind: Bind, plan: PodClaimsPlan, priority: int, until: float) -> None:
         self.bind = bind
         self.plan = plan
         self.priority = priority
@@ -69,7 +82,7 @@ class ClaimBind:
         self.until = until
         self.phase = ClaimPhase.WRITING
         # The claims that are not bound.
-        self.left = {each.claim for each in plan.claims}
+        self.left = {key_of(each) for each in plan.claims}
         # Why it failed, empty if it did not.
         self.why = ""
 
@@ -77,8 +90,8 @@ class ClaimBind:
 class ClaimChanges(NamedTuple):
     """The changes since the last look: claims, those that lost their selected node, and entries."""
 
-    claims: Collection[Name] = ()
-    given_up: Collection[Name] = ()
+    claims: Collection[ClaimKey] = ()
+    given_up: Collection[ClaimKey] = ()
     keys: Collection[Key] = ()
 
 
@@ -95,7 +108,7 @@ class ClaimBinds:
         self._last = 0
         # By number, the oldest first.
         self._open: dict[int, ClaimBind] = {}
-        self._of_claim: dict[Name, set[int]] = {}
+        self._of_claim: dict[ClaimKey, set[int]] = {}
         self._of_key: dict[Key, set[int]] = {}
         # Those to look at without a change, and those in SETTLING.
         self._touched: set[int] = set()
@@ -107,28 +120,48 @@ class ClaimBinds:
     def start(self, bind: Bind, priority: int, moment: Moment) -> Effect | None:
         """Begin for pods that are assumed already; return their bind if no claim has to be bound.
 
-        None if the claims of a pod find no volumes beside those of the others; the pods are forgotten.
+        None if the claims of a pod find no volumes or devices beside those of the others; the pods are
+        forgotten.
         """
         engine = self._engine
-        rows = self._entry_pods.rows(pod for pod, _ in bind.pods)
+        rows = list(self._entry_pods.rows(pod for pod, _ in bind.pods))
         delayed = [row for row in rows if engine.snapshot.shape_at(row).delayed]
-        if not delayed:
+        using = [row for row in rows if engine.snapshot.devices.uses(row)]
+        if not delayed and not using:
             return bind
-        plans = [plan for row in delayed if (plan := engine.volume_plan(row)) is not None]
-        if len(plans) < len(delayed):
+        plans = [found for row in delayed if (found := engine.volume_plan(row)) is not None]
+        reserved = [claims for row in using if (claims := engine.reservations(row)) is not None]
+        if len(plans) < len(delayed) or len(reserved) < len(using):
             self._binds.undone(bind)
             return None
-        claims = {each.claim: each for plan in plans for each in plan.claims}
-        plan = _plan_of(claims.values())
-        engine.hold_volumes(plan)
+        plan = plan_of(plans, chain.from_iterable(reserved))
+        if not plan.claims:
+            return bind
+        engine.hold_claims(plan)
         engine.yield_room((pod for pod, _ in bind.pods), priority)
+        self._add(bind, plan, priority, moment.seconds + self._live().bind_timeout_seconds)
+        return BindClaims(bind.key, self._last, plan.claims)
+
+    def _add(self, bind: Bind, plan: PodClaimsPlan, priority: int, until: float) -> ClaimBind:
+        """Add a decision under the next number."""
         self._last += 1
-        number, until = self._last, moment.seconds + self._live().bind_timeout_seconds
-        self._open[number] = ClaimBind(bind, plan, priority, until)
-        self._of_key.setdefault(bind.key, set()).add(number)
-        for claim in claims:
-            self._of_claim.setdefault(claim, set()).add(number)
-        return BindClaims(bind.key, number, tuple(plan.claims))
+        pending = self._open[self._last] = ClaimBind(bind, plan, priority, until)
+        self._of_key.setdefault(bind.key, set()).add(self._last)
+        for each in plan.claims:
+            self._of_claim.setdefault(key_of(each), set()).add(self._last)
+        return pending
+
+    def release_stranded(self, key: Key, rows: Iterable[int], moment: Moment) -> ReleaseClaims | None:
+        """Give back the devices of claims whose pods (rows) found no node that can use them; None if none."""
+        stranded = self._engine.snapshot.devices.stranded(rows)
+        stranded = [each for each in stranded if key_of(each) not in self._of_claim]
+        if not stranded:
+            return None
+        plan = plan_of((), stranded)
+        self._engine.hold_claims(plan)
+        pending = self._add(Bind(key, ()), plan, 0, moment.seconds + _SEEN_SECONDS)
+        pending.why, pending.phase = "its devices are of no use", ClaimPhase.RELEASING
+        return ReleaseClaims(key, self._last, plan.claims)
 
     def written(self, number: int, why: str) -> None:
         """Record that the writes of a decision ended; `why` one of them failed is empty if none did."""
@@ -210,13 +243,13 @@ class ClaimBinds:
             return [bind]
         if pending.phase is ClaimPhase.WAITING and pending.why:
             # A write may be stored that is not seen yet.
-            written = tuple(each for each in pending.plan.claims if not self._stays(number, each))
+            written = tuple(self._withdrawn(number))
             pending.phase = ClaimPhase.RELEASING
             return [ReleaseClaims(bind.key, number, written)]
         if pending.phase is not ClaimPhase.SETTLING:
             return []
-        leaving = (each for each in pending.plan.claims if not self._stays(number, each))
-        if pending.until > now and any(map(self._is_seen, leaving)):
+        leaving = self._withdrawn(number)
+        if pending.until > now and any(is_seen(self._engine.snapshot, each) for each in leaving):
             return []
         self._end(number)
         self._binds.undone(bind)
@@ -224,17 +257,19 @@ class ClaimBinds:
         message = f"binding claims failed: {pending.why}"
         return [ReportPending(bind.key, pods, SCHEDULER_ERROR, message)] if pods else []
 
-    def _claims_obstacle(self, pending: ClaimBind, given_up: Collection[Name]) -> str:
+    def _claims_obstacle(self, pending: ClaimBind, given_up: Collection[ClaimKey]) -> str:
         """Return why the claims of a decision cannot be bound; empty if they may be."""
-        known = self._engine.snapshot.volumes.claims
-        pending.left = {
-            claim for claim in pending.left if (found := known.get(claim)) is None or not found.bound
-        }
         for each in pending.plan.claims:
-            found = known.get(each.claim)
-            if found is None or (found.metadata.uid or "") != each.uid:
+            key, found = key_of(each), claim_of(self._engine.snapshot, each)
+            if found is None:
                 return f"claim {each.claim[1]} is gone"
-            if each.claim in given_up and each.claim in pending.left and isinstance(each, ProvisionedVolume):
+            if isinstance(found, ResourceClaim) and (failed := failed_device(found)):
+                return f"claim {each.claim[1]}: {failed}"
+            if is_done(found, each):
+                pending.left.discard(key)
+            else:
+                pending.left.add(key)
+            if key in given_up and key in pending.left and isinstance(each, ProvisionedVolume):
                 return f"no volume was provisioned for claim {each.claim[1]} on node {each.node}"
         return ""
 
@@ -242,7 +277,7 @@ class ClaimBinds:
         """Return why the pods of a decision cannot be bound to their nodes; empty if they may be."""
         why = next(filter(None, (self._lost(pod, node) for pod, node in pending.bind.pods)), "")
         if not why and pending.left and pending.until <= now:
-            claims = listed(sorted(name for _, name in pending.left))
+            claims = listed(sorted(each.name for each in pending.left))
             why = f"not bound within {self._live().bind_timeout_seconds:g} s: {claims}"
         return why
 
@@ -261,7 +296,7 @@ class ClaimBinds:
         why = self._engine.unreached(shape, node_row)
         return f"node {node} cannot reach the volumes of pod {pod.name}: {why}" if why else ""
 
-    def _stop(self, number: int, why: str, given_up: Collection[Name] = (), now: float = 0.0) -> None:
+    def _stop(self, number: int, why: str, given_up: Collection[ClaimKey] = (), now: float = 0.0) -> None:
         """Forget the pods of a decision that failed, so that others can have their room."""
         pending, engine = self._open[number], self._engine
         if pending.why:
@@ -269,7 +304,7 @@ class ClaimBinds:
         pending.why = why
         self._touched.add(number)
         engine.keep_room(pod for pod, _ in pending.bind.pods)
-        nodes = {each.node for each in pending.plan.provisioned if each.claim in given_up}
+        nodes = {each.node for each in pending.plan.volumes.provisioned if key_of(each) in given_up}
         for pod, node in pending.bind.pods:
             row, node_row = self._entry_pods.row(pod), engine.snapshot.row.get(node)
             if row is not None and node in nodes:
@@ -283,33 +318,28 @@ class ClaimBinds:
         self._settling.discard(number)
         discard(self._of_key, pending.bind.key, number)
         for each in pending.plan.claims:
-            discard(self._of_claim, each.claim, number)
+            discard(self._of_claim, key_of(each), number)
         self._engine.keep_room(pod for pod, _ in pending.bind.pods)
-        self._engine.release_volumes(pending.plan)
+        self._engine.release_claims(pending.plan)
 
-    def _stays(self, number: int, written: ClaimPlan) -> bool:
-        """Return whether a write stays: the claim is gone or bound, or another decision waits for it."""
-        claim = self._engine.snapshot.volumes.claims.get(written.claim)
-        if claim is None or claim.bound or (claim.metadata.uid or "") != written.uid:
-            return True
-        others = self._of_claim[written.claim] - {number}
-        return any(not self._open[other].why for other in others)
+    def _withdrawn(self, number: int) -> Iterator[ClaimPlan]:
+        """Yield the writes of a decision that are to be withdrawn.
 
-    def _is_seen(self, written: ClaimPlan) -> bool:
-        """Return whether an unbound claim or a volume has a write that is to be withdrawn."""
-        known = self._engine.snapshot.volumes
-        match written:
-            case ProvisionedVolume():
-                return known.claims[written.claim].selected_node == written.node
-            case BoundVolume():
-                volume = known.volumes.get(written.volume)
-                owner = volume.spec.claimRef if volume is not None and volume.spec is not None else None
-                # A user's reservation stays.
-                return owner is not None and owner.uid == written.uid and written.by_scheduler
-
-
-def _plan_of(claims: Iterable[ClaimPlan]) -> VolumePlan:
-    """Return the plan for some claims."""
-    plans = tuple(claims)
-    bound = tuple(each for each in plans if isinstance(each, BoundVolume))
-    return VolumePlan(bound, tuple(each for each in plans if isinstance(each, ProvisionedVolume)))
+        A volume's write stays if its claim is bound, or if another decision waits for the claim. Devices are
+        kept for other pods on nodes, but not for the pods of this decision.
+        """
+        pending = self._open[number]
+        # A node that came back has its pods again until they are undone.
+        own = set(self._entry_pods.rows(pod for pod, _ in pending.bind.pods))
+        for each in pending.plan.claims:
+            claim = claim_of(self._engine.snapshot, each)
+            if claim is None:
+                continue
+            if isinstance(each, ReservedClaim):
+                unneeded = self._engine.snapshot.devices.unneeded(each, own)
+                if unneeded is not None:
+                    yield unneeded
+                continue
+            others = self._of_claim[key_of(each)] - {number}
+            if all(self._open[other].why for other in others) and not is_done(claim, each):
+                yield each

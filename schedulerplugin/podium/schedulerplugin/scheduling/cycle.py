@@ -154,6 +154,9 @@ class SchedulingCycle:
             self.gate(key, Unplaceable(decision.why), effects, moment)
         elif decision.outcome is Outcome.FITS:
             self._bind(key, decision.placed, effects, moment)
+        elif released := self._claim_binds.release_stranded(key, decision.target.rows, moment):
+            effects.append(released)
+            self._refuse(key, decision, decision.target, effects, moment)
         elif decision.outcome is not Outcome.FITS_AFTER_PREEMPTION:
             self._refuse(key, decision, decision.target, effects, moment)
         elif decision.chosen is None:

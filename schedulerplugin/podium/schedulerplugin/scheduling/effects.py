@@ -9,7 +9,7 @@ from typing import NamedTuple
 from podium.api.groups import NATIVE_GROUP, PODIUM_GROUP
 from podium.api.membership import GroupKey
 from podium.cluster.reader import Name
-from podium.schedulerplugin.volumes.ledger import ClaimPlan
+from podium.schedulerplugin.scheduling.claimplans import ClaimPlan
 
 # An entry, which is scheduled as one: a lone pod, or a group or tree of groups with all its pods.
 Key = Name | GroupKey

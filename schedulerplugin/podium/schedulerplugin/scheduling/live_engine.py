@@ -21,12 +21,14 @@ from podium.cluster.reader import ClusterReader, Name
 from podium.errors import PodiumError
 from podium.schedulerplugin.arrays import Bools, Rows
 from podium.schedulerplugin.deadline import NEVER, Deadline
+from podium.schedulerplugin.devices.index import ReservedClaim
 from podium.schedulerplugin.engine import Engine
 from podium.schedulerplugin.preemption.decision import Decision
 from podium.schedulerplugin.preemption.domainsearch import DomainSearch
 from podium.schedulerplugin.preemption.intents import Intents
 from podium.schedulerplugin.preemption.parts import place_pods
 from podium.schedulerplugin.preemption.target import PlacementTarget, PreemptorPods, Unplaceable
+from podium.schedulerplugin.scheduling.claimplans import PodClaimsPlan
 from podium.schedulerplugin.scheduling.effects import PodRef
 from podium.schedulerplugin.settings import Settings
 from podium.schedulerplugin.shapes import Shape
@@ -272,14 +274,21 @@ class LiveEngine(Engine):
         """Return what is written for the claims of an assumed pod; None if they find no volumes."""
         return self.placer.chain.volume_binding.plan(pod_row)
 
-    def hold_volumes(self, plan: VolumePlan) -> None:
-        """Keep the volumes and the space of a plan from others, wherever its pods count."""
-        self.snapshot.delayed.ledger.assume(plan)
+    def reservations(self, pod_row: int) -> list[ReservedClaim] | None:
+        """Return what is written to the device claims of an assumed pod; None if they find no devices."""
+        plan = self.placer.chain.devices.plan(pod_row)
+        return self.snapshot.devices.reservations(pod_row, plan or ())
 
-    def release_volumes(self, plan: VolumePlan) -> None:
+    def hold_claims(self, plan: PodClaimsPlan) -> None:
+        """Keep the volumes, the space and the devices of a plan from others, wherever its pods count."""
+        self.snapshot.delayed.ledger.assume(plan.volumes)
+        self.snapshot.devices.assume(plan.assumed)
+
+    def release_claims(self, plan: PodClaimsPlan) -> None:
         """Hold a plan no more."""
         self._cache.clear()
-        self.snapshot.delayed.ledger.forget(plan)
+        self.snapshot.delayed.ledger.forget(plan.volumes)
+        self.snapshot.devices.forget(plan.assumed)
 
     def unreached(self, shape: Shape, node_row: int) -> str:
         """Return why a node cannot reach the bound volumes of a shape; empty if it can."""

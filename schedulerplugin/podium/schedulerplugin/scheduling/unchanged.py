@@ -11,6 +11,7 @@ from podium.cluster.reader import Child
 from podium.cluster.state import Readable
 from podium.groups.divergence import reported
 from podium.schedulerplugin.features import declared
+from podium.schedulerplugin.progress import created_claims
 
 
 def same_for_scheduling(before: Schedulable | None, after: Schedulable | None) -> bool:
@@ -22,6 +23,7 @@ def same_for_scheduling(before: Schedulable | None, after: Schedulable | None) -
         (was.uid, was.deletionTimestamp, before.finished) == (now.uid, now.deletionTimestamp, after.finished)
         and was.labels == now.labels
         and before.spec == after.spec
+        and created_claims(before) == created_claims(after)
     )
 
 

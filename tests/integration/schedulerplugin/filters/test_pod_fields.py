@@ -106,7 +106,8 @@ def test_every_excused_field_exists_and_is_not_read() -> None:
 
 def test_a_field_that_needs_a_filter_is_refused_by_name() -> None:
     """Podium lacks the filter."""
-    assert shape_of(pod(resourceClaims=[{"name": "gpu"}]), Volumes()).missing == ("resource claims",)
+    running = pod(resourceClaims=[{"name": "gpu"}], node="n")
+    assert shape_of(running, Volumes()).missing == ("resource claims",)
 
 
 @pytest.mark.server

@@ -4,6 +4,7 @@ Under an account with only the page's rights it does everything once, through a 
 requests. Other processes lose a right while they run, or take over from each other.
 """
 
+import json
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -13,6 +14,7 @@ from typing import Any
 
 import pytest
 from tests.support.connection.cluster import CONTAINER, NATIVE
+from tests.support.connection.devices import SLICE
 from tests.support.controllers.running import (
     MERGE,
     PODIUM_API,
@@ -30,6 +32,7 @@ from tests.support.servers import TREES, Server, exclusive
 from tests.support.waiting import until
 from tests.support.webhooks.running import ending
 
+from podium.api.devices import DEVICE_API
 from podium.api.findings import group_of
 from podium.api.groups import COMPOSITE_INITIALLY_SCHEDULED, NATIVE_GROUP
 from podium.api.reads import COMPOSITE_VERSION, PODIUM_COMPOSITE
@@ -48,6 +51,7 @@ COMPOSITES = {True: COMPOSITE_VERSION, False: PODIUM_COMPOSITE}
 ROOT_CONDITIONS = {COMPOSITE_INITIALLY_SCHEDULED: ("True", "Scheduled")}
 STORAGE = {"storageclasses", "csinodes", "csidrivers", "csistoragecapacities", "volumeattachments"}
 DEVICES = {"resourceclaims", "deviceclasses", "resourceslices"}
+DEVICE_PATH = f"/apis/{DEVICE_API}"
 NATIVE_API = f"{NATIVE_GROUP}/{NATIVE[NEWEST.minor][0]}"
 
 
@@ -80,10 +84,10 @@ class Gangs:
 
     def __init__(self, where: Place, name: str) -> None:
         self.space = Space(where)
-        self._node = f"node-{name}"
+        self.node = f"node-{name}"
         room = {"cpu": "2", "memory": "8Gi", "pods": "10"}
         node = {
-            "metadata": {"name": self._node, "labels": {"rights": self.space.name}},
+            "metadata": {"name": self.node, "labels": {"rights": self.space.name}},
             "status": {"allocatable": room, "capacity": room},
         }
         make(where.server, "/api/v1/nodes", node)
@@ -132,7 +136,7 @@ class Gangs:
 
         def bound() -> bool:
             pods = [self._pod(f"{name}-{index}") for index in range(2)]
-            return all(pod.get("spec", {}).get("nodeName") == self._node for pod in pods)
+            return all(pod.get("spec", {}).get("nodeName") == self.node for pod in pods)
 
         return bound
 
@@ -191,6 +195,30 @@ def want_volumes(space: Space) -> None:
     space.ask("POST", space.pods_path(), {"metadata": {"name": "stateful"}, "spec": spec}, code=201)
 
 
+def want_devices(gangs: Gangs) -> None:
+    """Give the node of some gangs a device, and make a pod with a claim for it."""
+    space, api = gangs.space, f"/apis/{DEVICE_API}"
+    pool = {"name": "devices", "generation": 1, "resourceSliceCount": 1}
+    offered = {
+        "driver": "gpu.example.com",
+        "nodeName": gangs.node,
+        "pool": pool,
+        "devices": [{"name": "gpu"}],
+    }
+    make(space.server, f"{api}/resourceslices", {"metadata": {"name": "devices"}, "spec": offered})
+    make(space.server, f"{api}/deviceclasses", {"metadata": {"name": "gpu"}, "spec": {}})
+    request = {"name": "gpu", "exactly": {"deviceClassName": "gpu"}}
+    claim = {"metadata": {"name": "gpu"}, "spec": {"devices": {"requests": [request]}}}
+    make(space.server, f"{api}/namespaces/{space.name}/resourceclaims", claim)
+    spec = {
+        "schedulerName": NAME,
+        "containers": [{"name": "main", "image": "none"}],
+        "nodeSelector": {"rights": space.name},
+        "resourceClaims": [{"name": "gpu", "resourceClaimName": "gpu"}],
+    }
+    space.ask("POST", space.pods_path(), {"metadata": {"name": "claiming"}, "spec": spec}, code=201)
+
+
 def use_each(server: Server, proxy: Proxy, kubeconfig: Path, folder: Path) -> None:
     """List where watches have no initial list, schedule, preempt, and read after a lost answer."""
     lease = f"--lease={NAMESPACE}/{NAME}"
@@ -214,6 +242,7 @@ def use_each(server: Server, proxy: Proxy, kubeconfig: Path, folder: Path) -> No
             space = gangs.space.name
             newer.until(lambda: space in preemptors(server), "it is recorded")  # noqa: B023 - called here
         want_volumes(Gangs(Place(server, NATIVE_API), "volumes").space)
+        want_devices(Gangs(Place(server, NATIVE_API), "devices"))
         newer.until(lambda: PAGE.listed() <= asked(proxy), "each right is used")
     assert "Traceback" not in newer.log
 
@@ -327,6 +356,36 @@ def test_evictions_without_a_lease_mean_that_it_was_deleted(
     second = message_after("second", lambda _started: None)
     assert "nothing is evicted for a minute" in second
     assert "the lease is missing, though an earlier leader evicted pods" in second
+
+
+@pytest.mark.parametrize(
+    ("devices", "reserved", "warnings"),
+    [
+        pytest.param(True, False, 1, id="devices of all nodes"),
+        pytest.param(True, True, 0, id="devices of reserved nodes"),
+        pytest.param(False, False, 0, id="no devices"),
+    ],
+)
+def test_devices_that_others_may_allocate_are_one_warning(
+    server: Server, account: Account, tmp_path: Path, *, devices: bool, reserved: bool, warnings: int
+) -> None:
+    config = tmp_path / "scheduler.yaml"
+    line = "reservedNodes: scheduling.podium.dev/reserved\n" if reserved else ""
+    config.write_text(
+        f"apiVersion: config.podium.dev/v1\nkind: SchedulerConfiguration\n{line}", encoding="utf-8"
+    )
+    slices = f"{DEVICE_PATH}/resourceslices"
+    server.request("DELETE", slices)
+    if devices:
+        make(server, slices, SLICE)
+    kubeconfig = account.kubeconfig(tmp_path, server.url)
+    started = launch(kubeconfig, tmp_path / "one", f"--lease={NAMESPACE}/{NAME}", f"--config={config}")
+    with ending(started):
+        started.wait_ready()
+        started.until(lambda: '"scheduling"' in started.log, "it schedules")
+    server.request("DELETE", slices)
+    levels = [json.loads(each)["level"] for each in started.log.splitlines() if "devices are shared" in each]
+    assert levels == ["warning"] * warnings
 
 
 def test_evictions_in_flight_at_shutdown_are_recorded(

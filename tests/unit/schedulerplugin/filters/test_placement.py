@@ -203,8 +203,8 @@ def test_enough_ends_the_batch() -> None:
 
 def test_a_pod_with_an_unsupported_demand_is_skipped() -> None:
     """Three are needed and two are supported: none is tried."""
-    claims = pod("x", {"cpu": "1"}, resourceClaims=[{"name": "gpu"}])
-    objects = [node("m"), claims, *pods("ab", {"cpu": "1"})]
+    unknown = pod("x", {"cpu": "1"}, tolerations=[{"key": "a", "operator": "Lt", "value": "1"}])
+    objects = [node("m"), unknown, *pods("ab", {"cpu": "1"})]
     assert placed(*objects, pods="xab") == {"a": "m", "b": "m"}
     assert placed(*objects, pods="xab", enough=3) == {}
 

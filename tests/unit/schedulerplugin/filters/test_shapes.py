@@ -347,7 +347,12 @@ ODD_TERM = {"nodeSelectorTerms": [{"matchFields": [expression("spec.podCIDR", "I
 ODD_OPERATOR = {"nodeSelectorTerms": [{"matchExpressions": [expression("a", "Near", "x")]}]}
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 MISSING: list[tuple[str, dict[str, Any], list[PersistentVolumeClaim | PersistentVolume], str]] = [
-    ("resource claims", {"resourceClaims": [{"name": "gpu"}]}, [], "resource claims"),
+    (
+        "resource claims of a running pod",
+        {"resourceClaims": [{"name": "gpu"}], "node": "n"},
+        [],
+        "resource claims",
+    ),
     (
         "an unreadable request",
         {"requests": {"cpu": "-1"}},
@@ -446,7 +451,7 @@ DIFFERENT: list[dict[str, Any]] = [
     {"affinity": {"podAntiAffinity": {REQUIRED: [{"labelSelector": {}, "topologyKey": "host"}]}}},
     {"topologySpreadConstraints": [{"maxSkew": 1, "topologyKey": "host"}]},
     {"volumes": [{"name": "disk", "rbd": {}}]},
-    {"resourceClaims": [{"name": "gpu"}]},
+    {"node": "n", "resourceClaims": [{"name": "gpu"}]},
     {"node": "n", "status": {"containerStatuses": [{"name": "main", "allocatedResources": {"cpu": "9"}}]}},
     {"node": "n", "status": {"allocatedResources": {"cpu": "9"}, "resources": {"requests": {"cpu": "9"}}}},
     {"node": "n", "status": {"conditions": [{"type": "PodResizePending", "reason": "Infeasible"}]}},

@@ -60,8 +60,8 @@ CASES = {
         [node(), pod("a", schedulingGates=[{"name": "x"}])], message={"a": ""}
     ),
     "what cannot be judged stays pending": Case(
-        [node(), pod("a", resourceClaims=[{}])],
-        message={"a": "what it asks for cannot be judged: resource claims"},
+        [node(), pod("a", tolerations=[{"key": "a", "operator": "Lt", "value": "1"}])],
+        message={"a": "what it asks for cannot be judged: the toleration operator Lt"},
     ),
     "a claim that does not exist refuses every node": Case(
         [node(), pod("a", **mounts("c"))],

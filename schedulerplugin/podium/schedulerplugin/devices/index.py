@@ -1,0 +1,411 @@
+"""The device claims of a cluster, the pods that use each, and the devices that are in use now.
+
+A claim has its devices from its allocation on until the allocation is gone, whether a pod runs or not. But in
+a trial, the victims of a preemption free the devices of their claims. So a claim's devices count as free if
+all of its consumers are pods that ran on nodes and count nowhere now. They are in use again when one comes
+back. A consumer that is not known, such as a pod that has just gone, keeps them: kube-controller-manager has
+to release the claim first (`once_released`).
+
+A pod that is assumed on a node counts on devices as it counts on room. Its claims are assumed with an
+allocation until the API server has one. A shared claim keeps the allocation of its first pod until the last
+one is gone.
+
+`changed` has the nodes whose free devices may have changed, in order. So an answer for all nodes is updated
+by looking at a few.
+"""
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Set as AbstractSet
+from contextlib import contextmanager
+from typing import NamedTuple
+
+from podium.api.devices import Allocation, ClaimConsumer, DeviceClass, ResourceClaim, ResourceSlice
+from podium.api.groups import PodGroup
+from podium.api.membership import membership
+from podium.api.podclaims import EntryClaim, entry_claims, first_refusal
+from podium.api.reads import Kind
+from podium.api.schedulable import Schedulable
+from podium.api.selectors import NAME_FIELD
+from podium.cluster.reader import Name
+from podium.schedulerplugin.devices.needs import ClaimNeed, need_of, use_refusal
+from podium.schedulerplugin.devices.prepared import is_prepared
+from podium.schedulerplugin.devices.usage import DeviceUsage
+from podium.schedulerplugin.volumes.index import Unread, discard
+
+# Devices that are not of one node.
+ANYWHERE = ""
+GROUPS = "podgroups"
+_KINDS = (Kind.RESOURCE_CLAIM, Kind.DEVICE_CLASS, Kind.RESOURCE_SLICE)
+# The most nodes that `changed` remembers.
+_REMEMBERED = 2**14
+
+
+class AssumedClaim(NamedTuple):
+    """The allocation that is to be written to a claim: the claim's key and UID."""
+
+    claim: Name
+    uid: str
+    allocation: Allocation
+
+
+class ReservedClaim(NamedTuple):
+    """The consumers that are to be written to a claim, with its allocation unless it has one already."""
+
+    claim: Name
+    uid: str
+    allocation: Allocation | None
+    consumers: tuple[ClaimConsumer, ...]
+
+    def is_written(self, claim: ResourceClaim) -> bool:
+        """Return whether a claim has these devices, or any if none are planned, and all the consumers."""
+        stored = _allocation(claim)
+        same = stored is not None and (self.allocation is None or same_devices(stored, self.allocation))
+        return same and not self.missing(claim)
+
+    def is_reserved(self, claim: ResourceClaim) -> bool:
+        """Return whether a claim has these devices, or any of these consumers."""
+        stored = _allocation(claim)
+        same = stored is not None and self.allocation is not None and same_devices(stored, self.allocation)
+        return same or len(self.missing(claim)) < len(self.consumers)
+
+    def missing(self, claim: ResourceClaim) -> list[ClaimConsumer]:
+        """Return those of the consumers that a claim does not have."""
+        known = {each.uid for each in (claim.status.reservedFor if claim.status is not None else None) or ()}
+        return [each for each in self.consumers if each.uid not in known]
+
+
+class DeviceIndex:
+    """Claims by (namespace, name), classes and slices by name, and the pods that use each claim."""
+
+    def __init__(self, unread: Unread = lambda: ()) -> None:
+        """`unread` returns the kinds of which objects may exist that are not here."""
+        self._unread = unread
+        self.claims: dict[Name, ResourceClaim] = {}
+        self.classes: dict[str, DeviceClass] = {}
+        self.slices: dict[str, ResourceSlice] = {}
+        self.usage = DeviceUsage()
+        # Whether pods that are taken away free the devices of their claims.
+        self.freed_by_pods = True
+        # The nodes whose free devices changed, or ANYWHERE; the first `forgotten` are not there any more.
+        self.changed: list[str] = []
+        self.forgotten = 0
+        # Grows when slices or classes change.
+        self.revision = 0
+        # The native groups with claims.
+        self._groups: dict[Name, PodGroup] = {}
+        self._users: dict[Name, set[int]] = {}
+        self._members: dict[Name, set[int]] = {}
+        self._pods: dict[int, _User] = {}
+        # The users of each claim that count on their nodes now, and the running pods that a trial took away.
+        self._there: dict[Name, set[int]] = {}
+        self._away: set[int] = set()
+        self._assumed: dict[Name, AssumedClaim] = {}
+        self._assuming: Counter[Name] = Counter()
+        # The claims that count as released.
+        self._released: set[Name] = set()
+        # The allocations that are in `usage`.
+        self._counted: dict[Name, Allocation] = {}
+
+    def add_user(self, row: int, pod: Schedulable) -> None:
+        """Record the claims of a pod."""
+        if not pod.spec.resourceClaims:
+            return
+        user = self._pods[row] = self._user(pod)
+        if user.group is not None:
+            self._members.setdefault(user.group, set()).add(row)
+        for key in user.claims:
+            self._users.setdefault(key, set()).add(row)
+
+    def remove_user(self, row: int) -> None:
+        """Remove the claims of a pod."""
+        user = self._pods.pop(row, None)
+        if user is None:
+            return
+        self._away.discard(row)
+        if user.group is not None:
+            discard(self._members, user.group, row)
+        for key in user.claims:
+            discard(self._users, key, row)
+            # A consumer that is not known keeps the devices.
+            self._settle(key)
+
+    @property
+    def is_known(self) -> bool:
+        """Return whether all claims, classes and slices were read."""
+        unread = self._unread()
+        return not any(kind in unread for kind in _KINDS)
+
+    @property
+    def any_users(self) -> bool:
+        """Return whether any pod has claims."""
+        return bool(self._pods)
+
+    def uses(self, row: int) -> bool:
+        """Return whether a pod has claims."""
+        return row in self._pods
+
+    def users(self, claim: Name) -> Collection[int]:
+        """Return the rows of the pods that use a claim."""
+        return self._users.get(claim, ())
+
+    def needs(self, pod: Schedulable) -> tuple[str, tuple[ClaimNeed, ...]]:
+        """Return why a pod cannot use its claims now, empty if it can, and what they need of a node.
+
+        A pod that has a node needs no other.
+        """
+        if not pod.spec.resourceClaims or pod.spec.nodeName or not self.is_known:
+            return "", ()
+        user, found = self._user(pod), []
+        group = self._groups.get(user.group) if user.group is not None else None
+        refused = first_refusal(pod, group, self.claims)
+        if refused:
+            return refused, ()
+        for key, entry in user.claims.items():
+            claim = self.claims[key]
+            refused = use_refusal(claim, entry.consumer.uid, self.classes)
+            if refused:
+                return refused, ()
+            need = need_of(claim, own=entry.created and not entry.shared)
+            if need is not None:
+                found.append(need)
+        return "", tuple(found)
+
+    def reservations(self, row: int, plan: Iterable[AssumedClaim]) -> list[ReservedClaim] | None:
+        """Return what has to be written to the claims of a pod before its bind, with the planned allocations.
+
+        None if a claim has neither an allocation nor a plan.
+        """
+        planned, found = {each.claim: each.allocation for each in plan}, []
+        for key, entry in self._pods[row].claims.items():
+            claim = self.claims.get(key)
+            if claim is None:
+                return None
+            stored = _allocation(claim)
+            if stored is None and key not in planned:
+                return None
+            allocation = planned.get(key) if stored is None else None
+            wanted = ReservedClaim(key, claim.metadata.uid or "", allocation, (entry.consumer,))
+            if not (wanted.is_written(claim) and is_prepared(claim)):
+                found.append(wanted)
+        return found
+
+    def stranded(self, rows: Iterable[int]) -> list[ReservedClaim]:
+        """Return the allocated claims that only these pods use, none of which has a node, with consumers."""
+        found: dict[Name, ReservedClaim] = {}
+        consumers = {
+            (key, entry.consumer)
+            for row in rows
+            for key, entry in (self._pods[row].claims if row in self._pods else {}).items()
+        }
+        for key, _ in sorted(consumers):
+            claim = self.claims.get(key)
+            stored = _allocation(claim) if claim is not None else None
+            if claim is None or stored is None or self._there.get(key) or key in self._assumed:
+                continue
+            known = (claim.status.reservedFor if claim.status is not None else None) or ()
+            if all((key, each) in consumers for each in known):
+                found[key] = ReservedClaim(key, claim.metadata.uid or "", stored, tuple(known))
+        return list(found.values())
+
+    def unneeded(self, plan: ReservedClaim, own: AbstractSet[int]) -> ReservedClaim | None:
+        """Return the part of a plan for `own` pods to withdraw, None if others need it all.
+
+        Other pods on nodes need the devices, and a group that is their consumer. The last consumer of a claim
+        gives its devices back, even if the claim had them before the plan.
+        """
+        if self._there.get(plan.claim, own) - own:
+            pods = tuple(each for each in plan.consumers if each.resource != GROUPS)
+            return plan._replace(allocation=None, consumers=pods) if pods else None
+        claim = self.claims[plan.claim]
+        if plan.allocation is None and len(plan.missing(claim)) < len(plan.consumers):
+            return plan._replace(allocation=_allocation(claim))
+        return plan
+
+    def unallocated(self, row: int) -> list[ResourceClaim]:
+        """Return the claims of a pod that have no allocation in the API server, in the order of its needs."""
+        user = self._pods[row]
+        return [self.claims[key] for key in user.claims if _allocation(self.claims[key]) is None]
+
+    def assumed(self, claim: Name) -> Allocation | None:
+        """Return the allocation that a claim is assumed with, None for none."""
+        found = self._assumed.get(claim)
+        return found.allocation if found is not None else None
+
+    def assume(self, plan: Iterable[AssumedClaim]) -> None:
+        """Count the devices of claims as in use; a claim of several pods is assumed by each of them."""
+        for each in plan:
+            self._assuming[each.claim] += 1
+            self._assumed.setdefault(each.claim, each)
+            self._settle(each.claim)
+
+    def forget(self, plan: Iterable[AssumedClaim]) -> None:
+        """Count the devices of assumed claims no more, once no other pod assumes them."""
+        for each in plan:
+            self._assuming[each.claim] -= 1
+            if not self._assuming[each.claim]:
+                del self._assuming[each.claim], self._assumed[each.claim]
+            self._settle(each.claim)
+
+    def move(self, row: int, sign: int, *, home: bool) -> None:
+        """Record that a pod begins (1) or ceases (-1) to count on a node; `home`: its node in the server."""
+        if home:
+            (self._away.discard if sign > 0 else self._away.add)(row)
+        for key in self._pods[row].claims:
+            if sign > 0:
+                self._there.setdefault(key, set()).add(row)
+            else:
+                discard(self._there, key, row)
+            self._settle(key)
+
+    @contextmanager
+    def once_released(self) -> Iterator[bool]:
+        """Count the claims whose consumers are gone as released; the value says whether there are any."""
+        users = self._users
+        self._released = {key for key in self._counted if key not in self._assumed and not users.get(key)}
+        changed = tuple(self._released)
+        for key in changed:
+            self._settle(key)
+        try:
+            yield bool(changed)
+        finally:
+            self._released = set()
+            for key in changed:
+                self._settle(key)
+
+    def apply_claim(self, claim: ResourceClaim, *, gone: bool) -> list[int]:
+        """Apply a change of a claim; return the rows of the pods that use it."""
+        key = claim_key(claim)
+        self.claims.pop(key, None)
+        if not gone:
+            self.claims[key] = claim
+        self._settle(key)
+        return list(self._users.get(key, ()))
+
+    def apply_class(self, device_class: DeviceClass, *, gone: bool) -> list[int]:
+        """Apply a change of a class; return the rows of all pods with claims, which may name it."""
+        self.classes.pop(device_class.metadata.name or "", None)
+        if not gone:
+            self.classes[device_class.metadata.name or ""] = device_class
+        self.revision += 1
+        return list(self._pods)
+
+    def apply_slice(self, resource_slice: ResourceSlice, *, gone: bool) -> None:
+        """Apply a change of a slice."""
+        self.slices.pop(resource_slice.metadata.name or "", None)
+        if not gone:
+            self.slices[resource_slice.metadata.name or ""] = resource_slice
+        self.revision += 1
+
+    def apply_group(self, group: PodGroup, *, gone: bool) -> list[int]:
+        """Apply a change of a group; return the rows of its members if its claims are others now."""
+        key = group.ref.namespace, group.ref.name
+        before = self._groups.pop(key, None)
+        if group.native and group.claims and not gone:
+            self._groups[key] = group
+        if before is self._groups.get(key):
+            return []
+        rows = list(self._members.get(key, ()))
+        for row in rows:
+            pod = self._pods[row].pod
+            self.remove_user(row)
+            self.add_user(row, pod)
+        return rows
+
+    def _user(self, pod: Schedulable) -> "_User":
+        group = _native_group(pod)
+        entries = entry_claims(pod, self._groups.get(group) if group is not None else None)
+        return _User(pod, group, entries)
+
+    def _settle(self, key: Name) -> None:
+        """Bring `usage` in line with the state of a claim."""
+        claim, before = self.claims.get(key), self._counted.pop(key, None)
+        stored = _allocation(claim) if claim is not None else None
+        if claim is None or stored is None:
+            after = self.assumed(key)
+        else:
+            after = None if self._is_freed(key, claim) else stored
+        if after is not None:
+            self._counted[key] = after
+        if before is after:
+            return
+        for each, change in ((before, self.usage.remove), (after, self.usage.add)):
+            if each is not None:
+                change(each)
+                self._note(node_of(each))
+
+    def _is_freed(self, key: Name, claim: ResourceClaim) -> bool:
+        """Return whether all consumers of a claim are running pods that a trial took away."""
+        consumers = (claim.status.reservedFor if claim.status is not None else None) or ()
+        if self._there.get(key):
+            return False
+        if key in self._released:
+            return True
+        if not self.freed_by_pods:
+            return False
+        running = {row for row in self._users.get(key, ()) if self._pods[row].pod.spec.nodeName}
+        if not running <= self._away:
+            # The node of a pod may be unknown.
+            return False
+        uids = {self._pods[row].pod.metadata.uid for row in running}
+        return bool(consumers and uids) and all(
+            each.uid in uids or each.resource == GROUPS for each in consumers
+        )
+
+    def _note(self, node: str) -> None:
+        self.changed.append(node)
+        if len(self.changed) > 2 * _REMEMBERED:
+            self.forgotten += _REMEMBERED
+            del self.changed[:_REMEMBERED]
+
+
+class _User:
+    """A pod, and its claims that exist or may exist, with their entries."""
+
+    __slots__ = ("claims", "group", "pod")
+
+    def __init__(self, pod: Schedulable, group: Name | None, entries: Iterable[EntryClaim]) -> None:
+        namespace = pod.metadata.namespace or ""
+        self.pod = pod
+        self.group = group
+        # A pod may name a claim twice.
+        self.claims = {(namespace, each.name): each for each in entries if each.name is not None}
+
+
+def claim_key(claim: ResourceClaim) -> Name:
+    """Return namespace and name of a claim."""
+    return claim.metadata.namespace or "", claim.metadata.name or ""
+
+
+def is_allocated(claim: object) -> bool:
+    """Return whether an object is a claim with an allocation."""
+    return isinstance(claim, ResourceClaim) and _allocation(claim) is not None
+
+
+def same_devices(one: Allocation, other: Allocation) -> bool:
+    """Return whether two allocations have the same devices for the same requests."""
+    return _devices(one) == _devices(other)
+
+
+def _devices(allocation: Allocation) -> list[tuple[str, str, str, str]]:
+    results = allocation.devices.results or ()
+    return [(each.request, each.driver, each.pool, each.device) for each in results]
+
+
+def node_of(allocation: Allocation) -> str:
+    """Return the only node that can use the devices of an allocation, ANYWHERE if there may be several."""
+    selector = allocation.nodeSelector
+    terms = (selector.nodeSelectorTerms if selector is not None else None) or ()
+    for each in (terms[0].matchFields or ()) if len(terms) == 1 else ():
+        if each.key == NAME_FIELD and each.operator == "In" and len(each.values or ()) == 1:
+            return (each.values or [ANYWHERE])[0]
+    return ANYWHERE
+
+
+def _allocation(claim: ResourceClaim) -> Allocation | None:
+    return claim.status.allocation if claim.status is not None else None
+
+
+def _native_group(pod: Schedulable) -> Name | None:
+    key = membership(pod, native_served=True)
+    return key.qualified if key is not None and key.native else None

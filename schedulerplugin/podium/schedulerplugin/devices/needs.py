@@ -1,0 +1,66 @@
+"""The claims of a pod as its shape has them: the nodes of allocated ones, and the requests of the others.
+
+The members of a gang have claims of their own with equal requests, and shall have one shape. So a need has
+the name of its claim only if other pods may use the claim too. Then its devices are those of the first pod.
+
+Source: PreFilter of the plugin DynamicResources of kube-scheduler 1.36 and 1.37.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+import msgspec
+
+from podium.api.devices import MAX_CONSUMERS, DeviceClaim, DeviceClass, ResourceClaim
+from podium.api.selectors import NodeRequirement, node_terms
+from podium.cluster.reader import Name
+
+_ENCODER = msgspec.json.Encoder()
+
+
+class ClaimNeed(NamedTuple):
+    """One claim of a pod.
+
+    `requests` is its spec.devices in JSON, empty for a claim that is allocated: then `nodes` are the terms
+    of which a node has to meet one. `claim` is set for a claim without an allocation that pods may share.
+    """
+
+    requests: bytes = b""
+    nodes: tuple[NodeRequirement, ...] = ()
+    claim: Name | None = None
+
+
+def need_of(claim: ResourceClaim, *, own: bool) -> ClaimNeed | None:
+    """Return what a claim needs of a node, None if it is allocated with devices for all nodes.
+
+    `own` says that no other pod uses the claim.
+    """
+    allocation = claim.status.allocation if claim.status is not None else None
+    if allocation is None:
+        name = None if own else (claim.metadata.namespace or "", claim.metadata.name or "")
+        return ClaimNeed(requests=_ENCODER.encode(claim.spec.devices), claim=name)
+    if allocation.nodeSelector is None:
+        return None
+    return ClaimNeed(nodes=node_terms(allocation.nodeSelector.nodeSelectorTerms, {}))
+
+
+def use_refusal(claim: ResourceClaim, uid: str, classes: Mapping[str, DeviceClass]) -> str:
+    """Return why the consumer with this UID cannot use a claim now, empty if it can."""
+    status = claim.status
+    if status is not None and status.allocation is not None:
+        consumers = status.reservedFor or ()
+        full = len(consumers) >= MAX_CONSUMERS and all(each.uid != uid for each in consumers)
+        return "resourceclaim in use" if full else ""
+    for request, name in _classes(claim.spec.devices):
+        if name not in classes:
+            return f"request {request}: device class {name} does not exist"
+    return ""
+
+
+def _classes(claim: DeviceClaim) -> Iterator[tuple[str, str]]:
+    """Yield the class of each requirement, with its name in messages."""
+    for request in claim.requests or ():
+        if request.exactly is not None:
+            yield request.name, request.exactly.deviceClassName
+        for each in request.firstAvailable or ():
+            yield f"{request.name}/{each.name}", each.deviceClassName

@@ -1,0 +1,318 @@
+"""The nodes where the device claims of a pod are available, and the devices that assumed pods count on.
+
+An answer for a node holds until its devices are used or freed, or slices and classes change. So each shape
+keeps its answers by node, and only nodes that changed since are asked again. A pod that is assumed on a node
+gets its devices there at once, and later pods see them in use. A pod that is taken away in a trial frees the
+devices of its claims, as `devices.index` says: a preemption may free devices.
+
+A claim or class that no allocator can read refuses every node, with the allocator's text. A tenant can write
+a claim whose devices take for ever to find. So a search has a number of steps, and nodes that would need
+more are refused. kube-scheduler gives up after ten seconds.
+
+Source: Filter and Reserve of the plugin DynamicResources of kube-scheduler 1.36 and 1.37, which never frees a
+device for a preemptor.
+"""
+
+import contextlib
+import math
+
+import msgspec
+import numpy as np
+
+from podium.api.devices import Allocation, Device, DeviceClaim, DeviceClaimSpec, ResourceClaim
+from podium.api.meta import ObjectMeta
+from podium.api.selectors import node_terms
+from podium.cel.selector import compile_selector
+from podium.schedulerplugin.arrays import Bools, Int32s, Rows, grown
+from podium.schedulerplugin.deadline import Deadline
+from podium.schedulerplugin.devices.allocator import Allocator
+from podium.schedulerplugin.devices.errors import AllocationError
+from podium.schedulerplugin.devices.gates import default_gates
+from podium.schedulerplugin.devices.index import ANYWHERE, AssumedClaim, claim_key
+from podium.schedulerplugin.devices.needs import ClaimNeed
+from podium.schedulerplugin.devices.requests import Demand
+from podium.schedulerplugin.devices.usage import DeviceUsage
+from podium.schedulerplugin.filters.nodes import StaticFilter, any_term
+from podium.schedulerplugin.shapes import Shape
+from podium.schedulerplugin.snapshot import Snapshot
+
+UNAVAILABLE, UNALLOCATABLE = "resourceclaim not available on the node", "cannot allocate all claims"
+TOO_LONG = "timed out trying to allocate devices"
+# The most steps of the search on one node, and on all nodes that are asked together; a step takes some
+# microseconds.
+NODE_STEPS, ALL_STEPS = 20_000, 100_000
+# The most shapes whose answers are kept.
+_SHAPES = 256
+_DECODER = msgspec.json.Decoder(DeviceClaim)
+_NOTHING_USED = DeviceUsage()
+
+
+class AllocatedClaimsFilter(StaticFilter):
+    """The nodes that can use the devices of the pod's allocated claims."""
+
+    REASON = UNAVAILABLE
+    READS = ("devices",)
+
+    def _feasible(self, shape: Shape) -> Bools:
+        passes = np.ones(len(self._snapshot.alive), np.bool_)
+        for each in shape.devices:
+            if not each.requests:
+                passes &= any_term(self._snapshot, each.nodes)
+        return passes
+
+
+class _SearchSteps(Deadline):
+    """The steps that a search may take on one node, counted instead of a time."""
+
+    __slots__ = ("_left",)
+
+    def __init__(self, steps: int) -> None:
+        super().__init__(lambda: 0.0, math.inf)
+        self._left = steps
+
+    @property
+    def left(self) -> int:
+        """The steps that were not taken."""
+        return self._left
+
+    def enforce(self) -> None:
+        """Count a step. Raises AllocationError if there were too many."""
+        self._left -= 1
+        if self._left < 0:
+            raise AllocationError(TOO_LONG)
+
+
+class _NodeAnswers:
+    """For some claims, by node row: the number of the reason against it, 0 for none, -1 if not asked yet."""
+
+    __slots__ = ("demand", "numbers", "seen")
+
+    def __init__(self, demand: Demand, seen: int) -> None:
+        self.demand = demand
+        self.numbers: Int32s = np.zeros(0, np.int32)
+        self.seen = seen
+
+
+class DevicesFilter:
+    """The nodes with free devices for the claims of a pod that have none yet."""
+
+    def __init__(self, snapshot: Snapshot, *, freed_by_pods: bool) -> None:
+        self.allocated = AllocatedClaimsFilter(snapshot)
+        self._snapshot = snapshot
+        self._known = snapshot.devices
+        self._known.freed_by_pods = freed_by_pods
+        self._reasons: list[str] = [""]
+        self._allocator: Allocator | None = None
+        self._version = (-1, -1)
+        # By needs, and whether no device counts as in use.
+        self._answers: dict[tuple[tuple[ClaimNeed, ...], bool], _NodeAnswers] = {}
+        self._plans: dict[int, tuple[AssumedClaim, ...]] = {}
+        # The plans of pods that left their nodes in a trial, the latest last.
+        self._left: dict[int, list[tuple[AssumedClaim, ...]]] = {}
+        snapshot.observe(self._moved, many=self._moved_many)
+        for pod_row in np.flatnonzero(snapshot.node >= 0).tolist():
+            self._moved(pod_row, snapshot.shape.item(pod_row), snapshot.node.item(pod_row), 1)
+
+    def mask(self, shape: Shape) -> Bools:
+        """Return the node rows that pass for a shape."""
+        passes = self.allocated.mask(shape).copy()
+        needs = self._open(shape, passes)
+        if needs:
+            passes &= self._fresh(needs, np.flatnonzero(passes)).numbers == 0
+        return passes
+
+    def reason(self, shape: Shape, row: int) -> str | None:
+        """Return kube-scheduler's reason against a node row, None if it passes."""
+        passes = self.allocated.mask(shape).copy()
+        needs = self._open(shape, passes)
+        if not passes.item(row):
+            return UNAVAILABLE
+        if not needs:
+            return None
+        return self._reasons[self._fresh(needs, np.array((row,), np.intp)).numbers.item(row)] or None
+
+    def short(self, shape: Shape) -> dict[str, Bools]:
+        """Return the refused node rows by reason."""
+        passes = self.allocated.mask(shape).copy()
+        needs = self._open(shape, passes)
+        found = {UNAVAILABLE: ~passes}
+        if needs:
+            numbers = self._fresh(needs, np.flatnonzero(passes)).numbers
+            for number in np.unique(numbers[passes & (numbers > 0)]).tolist():
+                found[self._reasons[number]] = passes & (numbers == number)
+        return found
+
+    def concerns(self, shape: Shape) -> bool:
+        """Return whether devices have to be found for a pod of a shape."""
+        return any(each.requests for each in shape.devices)
+
+    def possible(self, shape: Shape) -> Bools:
+        """Return the node rows that pass if no other pod has devices."""
+        passes = self.allocated.mask(shape)
+        needs = tuple(each for each in shape.devices if each.requests)
+        if not needs:
+            return passes
+        numbers = self._fresh(needs, np.flatnonzero(passes), unused=True).numbers
+        possible: Bools = passes & (numbers == 0)
+        return possible
+
+    def plan(self, pod_row: int) -> tuple[AssumedClaim, ...] | None:
+        """Return the allocations that an assumed pod counts on; None if it needs none, or finds none."""
+        return self._plans.get(pod_row)
+
+    def _open(self, shape: Shape, passes: Bools) -> tuple[ClaimNeed, ...]:
+        """Return the needs for which devices have to be found; clear rows that an assumed claim excludes."""
+        found = []
+        for each in shape.devices:
+            assumed = self._known.assumed(each.claim) if each.claim is not None else None
+            if assumed is not None:
+                if assumed.nodeSelector is not None:
+                    terms = node_terms(assumed.nodeSelector.nodeSelectorTerms, {})
+                    passes &= any_term(self._snapshot, terms)
+            elif each.requests:
+                found.append(each)
+        return tuple(found)
+
+    def _fresh(self, needs: tuple[ClaimNeed, ...], rows: Rows, *, unused: bool = False) -> _NodeAnswers:
+        """Return the answers for needs, valid for these rows; `unused` as if no device were in use."""
+        version = self._known.revision, self._snapshot.node_revision
+        if version != self._version:
+            if self._allocator is None or version[0] != self._version[0]:
+                self._allocator = Allocator(
+                    self._known.slices.values(),
+                    self._known.classes.values(),
+                    self._select,
+                    default_gates(self._snapshot.minor),
+                )
+            self._version, self._answers = version, {}
+        answers = self._answers.get((needs, unused))
+        if answers is None:
+            if len(self._answers) == _SHAPES:
+                del self._answers[next(iter(self._answers))]
+            answers = self._answers[needs, unused] = _NodeAnswers(self._demand(needs), self._now)
+        self._catch_up(answers, unused=unused)
+        usage, steps = _NOTHING_USED if unused else self._known.usage, ALL_STEPS
+        for row in rows[answers.numbers[rows] < 0].tolist():
+            search = _SearchSteps(min(NODE_STEPS, max(steps, 0)))
+            answers.numbers[row] = self._ask(answers.demand, row, usage, search)
+            steps -= NODE_STEPS - search.left if search.left < NODE_STEPS else 0
+        return answers
+
+    @property
+    def _now(self) -> int:
+        return self._known.forgotten + len(self._known.changed)
+
+    def _select(self, expression: str, driver: str, device: Device) -> bool:
+        return compile_selector(expression, self._snapshot.minor).selects(driver, device)
+
+    def _catch_up(self, answers: _NodeAnswers, *, unused: bool) -> None:
+        """Mark the answers for nodes that changed as unknown."""
+        height = len(self._snapshot.alive)
+        if len(answers.numbers) < height:
+            answers.numbers = grown(answers.numbers, height, -1)
+        if unused or answers.seen == self._now:
+            return
+        if answers.seen < self._known.forgotten:
+            answers.numbers[:] = -1
+        else:
+            for name in self._known.changed[answers.seen - self._known.forgotten :]:
+                if name == ANYWHERE:
+                    answers.numbers[:] = -1
+                elif name in self._snapshot.row:
+                    answers.numbers[self._snapshot.row[name]] = -1
+        answers.seen = self._now
+
+    def _demand(self, needs: tuple[ClaimNeed, ...]) -> Demand:
+        """Return the claims of some needs; the names of those that pods do not share do not matter."""
+        assert self._allocator is not None, "the version was compared"
+        records = []
+        for each in needs:
+            namespace, name = each.claim or ("", "")
+            spec = DeviceClaimSpec(devices=_DECODER.decode(each.requests))
+            records.append(ResourceClaim(metadata=ObjectMeta(name=name, namespace=namespace), spec=spec))
+        return self._allocator.demand(records)
+
+    def _ask(self, demand: Demand, row: int, usage: DeviceUsage, search: Deadline) -> int:
+        """Return the number of the reason against a node."""
+        try:
+            found = self._allocate(demand, row, usage, search)
+        except AllocationError as error:
+            return self._number(str(error))
+        return 0 if found is not None else self._number(UNALLOCATABLE)
+
+    def _allocate(
+        self, demand: Demand, row: int, usage: DeviceUsage, search: Deadline
+    ) -> list[Allocation] | None:
+        node = self._snapshot.objects[row]
+        assert self._allocator is not None, "the version was compared"
+        assert node is not None, "the node exists"
+        labels = node.metadata.labels or {}
+        return self._allocator.allocate(self._snapshot.node_name(row), labels, demand, usage, search)
+
+    def _number(self, reason: str) -> int:
+        if reason not in self._reasons:
+            self._reasons.append(reason)
+        return self._reasons.index(reason)
+
+    def _moved(self, pod_row: int, shape_id: int, node_row: int, sign: int) -> None:
+        if not self._known.uses(pod_row):
+            return
+        home = self._snapshot.home.item(pod_row) == node_row
+        self._known.move(pod_row, sign, home=home)
+        if sign < 0:
+            plan = self._plans.pop(pod_row, ())
+            self._known.forget(plan)
+            self._keep_plan(pod_row, plan)
+        elif not home:
+            again = self._plan_again(pod_row)
+            shape = self._snapshot.shapes[shape_id]
+            plan = self._planned(pod_row, shape, node_row) if again is None else again
+            if plan:
+                self._plans[pod_row] = plan
+                self._known.assume(plan)
+
+    def _keep_plan(self, pod_row: int, plan: tuple[AssumedClaim, ...]) -> None:
+        """Keep the plan of a pod that leaves its node in a trial, whose end puts the pod back."""
+        if self._snapshot.is_trying:
+            self._left.setdefault(pod_row, []).append(plan)
+        elif not self._snapshot.undoing:
+            self._left.clear()
+
+    def _plan_again(self, pod_row: int) -> tuple[AssumedClaim, ...] | None:
+        """Return the plan of a pod that the end of a trial puts back; the search might find another now."""
+        return self._left[pod_row].pop() if self._snapshot.undoing and self._left.get(pod_row) else None
+
+    def _planned(self, pod_row: int, shape: Shape, node_row: int) -> tuple[AssumedClaim, ...]:
+        """Return the allocations for a pod on a node; empty if its devices do not suffice.
+
+        It is empty too for a pod that cannot use its claims, such as a nominated pod with a missing claim.
+        """
+        known, found = self._known, list[Allocation]()
+        needs = [each for each in shape.devices if each.requests]
+        if not needs:
+            return ()
+        claims = [
+            (claim_key(claim), claim, need)
+            for claim, need in zip(known.unallocated(pod_row), needs, strict=True)
+        ]
+        open_needs = tuple(need for key, _, need in claims if known.assumed(key) is None)
+        if open_needs:
+            answers = self._fresh(open_needs, np.zeros(0, np.intp))
+            search = _SearchSteps(NODE_STEPS)
+            # A move cannot fail.
+            with contextlib.suppress(AllocationError):
+                found = self._allocate(answers.demand, node_row, self._known.usage, search) or []
+            if not found:
+                return ()
+        left = iter(found)
+        return tuple(
+            AssumedClaim(key, claim.metadata.uid or "", known.assumed(key) or next(left))
+            for key, claim, _ in claims
+        )
+
+    def _moved_many(self, pod_rows: Rows, shape_ids: Int32s, node_rows: Int32s, sign: int) -> None:
+        if not self._known.any_users:
+            return
+        moves = zip(pod_rows.tolist(), shape_ids.tolist(), node_rows.tolist(), strict=True)
+        for pod_row, shape_id, node_row in moves:
+            self._moved(pod_row, shape_id, node_row, sign)

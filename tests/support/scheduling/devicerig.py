@@ -1,0 +1,126 @@
+"""A cluster in memory with claims for devices: the API server takes writes when a test lets it.
+
+`write` carries out the held writes of the scheduler, all or some of them, as the live writes do: the devices
+and the consumers of a claim in one write, refused if another scheduler was first. `control` acts as
+kube-controller-manager: it releases the claims whose consumers are gone.
+"""
+
+from collections import Counter
+from typing import Any
+
+import msgspec
+from tests.support.devices.scene import held_by
+from tests.support.preemption.clusters import NS
+from tests.support.scheduling.rig import World
+
+from podium.api.devices import ResourceClaim, ResourceClaimStatus
+from podium.schedulerplugin.devices.index import ReservedClaim
+from podium.schedulerplugin.live import claimwrites
+from podium.schedulerplugin.live.writes import ChangedError, GoneError
+from podium.schedulerplugin.scheduling.effects import BindClaims, Effect, ReleaseClaims
+
+
+class DeviceWorld(World):
+    """A World whose claims get devices step by step."""
+
+    def __init__(self, *objects: Any, **settings: Any) -> None:
+        # Held until `write`; releases are carried out at once, unless they are held too.
+        self.claim_writes: list[BindClaims | ReleaseClaims] = []
+        self.hold_writes = False
+        self.hold_releases = False
+        super().__init__(*objects, **settings)
+
+    def restart(self, *units: float, **more: Any) -> None:
+        """Start a new process; what the old one had not written stays unwritten."""
+        self.claim_writes = []
+        super().restart(*units, **more)
+
+    def write(self, most: int | None = None, *, why: str = "") -> None:
+        """Carry out held writes, of each decision the first `most`; answer with the error `why`, if given."""
+        held, self.claim_writes = self.claim_writes, []
+        for effect in held:
+            self._carry_out(effect, most, why)
+        self.run()
+
+    def control(self) -> None:
+        """Release the claims whose consumers are gone."""
+        uids = {each.metadata.uid for each in self.state.pods.values()}
+        uids |= {each.metadata.uid for each in self.state.groups.values()}
+        for found in list(self.state.resource_claims.values()):
+            status = found.status
+            if status is not None and status.reservedFor:
+                left = [each for each in status.reservedFor if each.uid in uids]
+                if len(left) < len(status.reservedFor):
+                    devices = status.allocation if left else None
+                    self._store(found, {"allocation": devices, "reservedFor": left or None})
+        self.run()
+
+    def claim(self, name: str) -> ResourceClaim:
+        """Return a claim as it is stored."""
+        return self.state.resource_claims[NS, name]
+
+    def held_devices(self) -> dict[str, list[str]]:
+        """Return the devices of each allocated claim, as node/device."""
+        claims = self.state.resource_claims.items()
+        found = {
+            name: held_by(each.status.allocation) for (_, name), each in claims if each.status is not None
+        }
+        return {name: held for name, held in found.items() if held}
+
+    def users(self, name: str) -> list[str]:
+        """Return the consumers of a claim."""
+        status = self.claim(name).status
+        return [each.name for each in (status.reservedFor if status is not None else None) or ()]
+
+    def assumed(self) -> list[str]:
+        """Return the claims that the scheduler counts on without the server."""
+        devices = self.scheduler.engine.snapshot.devices
+        return [name for namespace, name in devices.claims if devices.assumed((namespace, name)) is not None]
+
+    def check(self) -> None:
+        """Compare all claims: no two have one device, and each pod that runs uses its claims."""
+        devices = Counter(each for held in self.held_devices().values() for each in held)
+        assert all(times == 1 for times in devices.values()), devices
+        index = self.scheduler.engine.snapshot.devices
+        for name in self.bound():
+            row = self.scheduler.engine.snapshot.pod_row[NS, name]
+            if index.uses(row):
+                assert index.reservations(row, ()) == [], f"{name} runs without its devices"
+
+    def at_rest(self) -> bool:
+        """Return whether no decision is in flight, and the scheduler counts on no claim."""
+        return not (len(self.scheduler.claim_binds) or self.assumed())
+
+    def _perform(self, effect: Effect) -> None:
+        if isinstance(effect, BindClaims | ReleaseClaims):
+            held = self.hold_writes if isinstance(effect, BindClaims) else self.hold_releases
+            if held:
+                self.claim_writes.append(effect)
+            else:
+                self._carry_out(effect, None, "")
+        super()._perform(effect)
+
+    def _carry_out(self, effect: BindClaims | ReleaseClaims, most: int | None, why: str) -> None:
+        for plan in effect.claims[:most]:
+            assert isinstance(plan, ReservedClaim), "these claims are for devices"
+            try:
+                self._write(plan, withdraw=isinstance(effect, ReleaseClaims))
+            except (ChangedError, GoneError) as error:
+                why = why or str(error)
+        if isinstance(effect, BindClaims):
+            self.scheduler.claim_binds.written(effect.number, why)
+        else:
+            self.scheduler.claim_binds.released(effect.number, self.moment)
+
+    def _write(self, plan: ReservedClaim, *, withdraw: bool) -> None:
+        claim = self.state.resource_claims.get(plan.claim)
+        if claim is None:
+            return
+        patch = (claimwrites._deallocate if withdraw else claimwrites._allocate)(claim, plan)
+        if patch is not None:
+            self._store(claim, patch["status"])
+
+    def _store(self, claim: ResourceClaim, patch: dict[str, Any]) -> None:
+        before = msgspec.to_builtins(claim.status) if claim.status is not None else {}
+        status = msgspec.convert(msgspec.to_builtins(before | patch), ResourceClaimStatus)
+        self.apply(msgspec.structs.replace(claim, status=status))

@@ -1,0 +1,297 @@
+"""The filter of device claims: reasons by node, answers that are kept, and answers that are asked again."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import settings as budget
+from hypothesis import strategies as st
+from tests.support.devices.scene import (
+    ANY,
+    DRIVER,
+    claim,
+    cluster,
+    device_class,
+    devices_of,
+    holder,
+    node,
+    pod,
+    waiting,
+)
+from tests.support.preemption.clusters import NOW, NS, state_of
+from tests.support.preemption.scene import engine_of, planned
+
+from podium.api.reads import Kind
+from podium.cluster.state import ClusterState
+from podium.schedulerplugin.devices.allocator import Allocator
+from podium.schedulerplugin.engine import Engine, plan
+from podium.schedulerplugin.filters.devices import UNALLOCATABLE, UNAVAILABLE
+from podium.schedulerplugin.preemption.outcome import Outcome
+
+NODES = ("n0", "n1", "n2")
+BROKEN = [{"key": "broken", "effect": "NoSchedule"}]
+
+
+def answers(engine: Engine, name: str) -> dict[str, str]:
+    """Return the reason against each node for a pod, empty if the node passes."""
+    snapshot, devices = engine.snapshot, engine.placer.chain.devices
+    shape = snapshot.shape_at(snapshot.pod_row[NS, name])
+    found = {each: devices.reason(shape, row) or "" for each, row in snapshot.row.items()}
+    mask, short = devices.mask(shape), devices.short(shape)
+    for each, row in snapshot.row.items():
+        assert mask.item(row) == (not found[each]), "the mask is as the reasons"
+        assert [why for why, rows in short.items() if rows.item(row)] == (
+            [found[each]] if found[each] else []
+        )
+        assert devices.possible(shape).item(row) >= mask.item(row), "free devices are possible devices"
+    return found
+
+
+def asked(count: int | None = 1, **request: Any) -> list[Any]:
+    """Return the pod `p` with a claim."""
+    return [claim("p", count=count, **request), pod("p")]
+
+
+@dataclass(frozen=True)
+class Case:
+    """Objects with the pod `p` beside three nodes with two devices each; the reason of each refused node."""
+
+    objects: list[Any]
+    refused: Mapping[str, str] = field(default_factory=dict)
+
+
+NONE = dict.fromkeys(NODES, UNALLOCATABLE)
+MODELS = [{"name": f"gpu-{at}", "attributes": {"model": {"string": model}}} for at, model in enumerate("ab")]
+CASES = {
+    "all nodes have free devices": Case(asked()),
+    "a device of each node is in use": Case(
+        [*asked(2), *holder("a", ["n0/gpu-0"]), *holder("b", ["n2/gpu-1"])],
+        {"n0": UNALLOCATABLE, "n2": UNALLOCATABLE},
+    ),
+    "more devices than any node has": Case(asked(3), NONE),
+    "a selector excludes devices": Case(
+        [
+            devices_of("n1", 2, devices=MODELS),
+            *asked(
+                selectors=[
+                    {"cel": {"expression": f'"model" in device.attributes["{DRIVER}"]'}},
+                ]
+            ),
+        ],
+        {"n0": UNALLOCATABLE, "n2": UNALLOCATABLE},
+    ),
+    "devices are tainted": Case(
+        [devices_of("n1", 1, devices=[{"name": "gpu-0", "taints": BROKEN}]), *asked()], {"n1": UNALLOCATABLE}
+    ),
+    "devices are tainted, and tolerated": Case(
+        [
+            devices_of("n1", 1, devices=[{"name": "gpu-0", "taints": BROKEN}]),
+            *asked(tolerations=[{"key": "broken", "operator": "Exists"}]),
+        ]
+    ),
+    "devices for all nodes": Case([devices_of(ANY, 3), *asked(3)]),
+    "the devices for all nodes are in use": Case(
+        [devices_of(ANY, 3), *holder("a", [f"{ANY}/gpu-0"], on="n2"), *asked(3)]
+    ),
+    "all devices of a node": Case(
+        [*asked(None, allocationMode="All"), *holder("a", ["n1/gpu-1"])], {"n1": UNALLOCATABLE}
+    ),
+    "an allocated claim": Case([claim("p", ["n1/gpu-0"]), pod("p")], {"n0": UNAVAILABLE, "n2": UNAVAILABLE}),
+    "an allocated claim for all nodes": Case(
+        [devices_of(ANY, 1), claim("p", [f"{ANY}/gpu-0"]), pod("p")],
+    ),
+    "an allocated claim beside one that is not": Case(
+        [claim("p", ["n1/gpu-0"]), claim("q", count=2), pod("p", claims=["p", "q"])],
+        {"n0": UNAVAILABLE, "n1": UNALLOCATABLE, "n2": UNAVAILABLE},
+    ),
+    "two claims share the devices": Case(
+        [claim("p"), claim("q", count=2), pod("p", claims=["p", "q"])], NONE
+    ),
+    "a claim that is named twice counts once": Case([claim("c", count=2), pod("p", claims=["c", "c"])]),
+    "no claims": Case([pod("p", claims=())]),
+    "a pod that is gone holds its devices": Case(
+        [claim("a", ["n0/gpu-0", "n0/gpu-1"]), *asked()], {"n0": UNALLOCATABLE}
+    ),
+}
+
+
+@pytest.mark.parametrize("case", CASES.values(), ids=list(CASES))
+def test_nodes_are_refused_for_devices(case: Case) -> None:
+    found = answers(engine_of(cluster(3, 2), case.objects), "p")
+    assert {name: why for name, why in found.items() if why} == case.refused
+
+
+UNUSABLE = {
+    "a selector that cannot be compiled": "device.",
+    "a selector without a boolean": "1",
+}
+
+
+@pytest.mark.parametrize("expression", UNUSABLE.values(), ids=list(UNUSABLE))
+def test_a_class_that_cannot_be_read_refuses_every_node(expression: str) -> None:
+    found = answers(engine_of(cluster(3, 2), device_class(expression=expression), asked()), "p")
+    texts = set(found.values())
+    assert len(texts) == 1
+    assert texts.isdisjoint({"", UNALLOCATABLE})
+
+
+@pytest.mark.parametrize("kind", [Kind.RESOURCE_CLAIM, Kind.DEVICE_CLASS, Kind.RESOURCE_SLICE])
+def test_a_pod_with_claims_is_not_judged_without_the_kind(kind: Kind) -> None:
+    state = ClusterState(native_served=True, unread={kind: "denied"})
+    nominated = pod("q", 20, status={"nominatedNodeName": "n0"})
+    for each in [*cluster(1, 1), *asked(), claim("q"), nominated, pod("plain", claims=())]:
+        state.apply(each)
+    assert plan(state, (NS, "p"), NOW).outcome is Outcome.NOT_JUDGED
+    assert plan(state, (NS, "plain"), NOW).outcome is Outcome.FITS
+
+
+NOMINATED: Mapping[str, list[Any]] = {
+    "its claim is missing": [],
+    "its claim is being deleted": [claim("q", terminating=True)],
+    "the class of its claim is missing": [claim("q", requested="none")],
+    "its devices do not suffice": [claim("q", count=5)],
+    "its claim is allocated elsewhere": [claim("q", ["n9/gpu-0"])],
+}
+
+
+@pytest.mark.parametrize("objects", NOMINATED.values(), ids=list(NOMINATED))
+def test_a_nominated_pod_that_cannot_use_its_claims_has_no_devices(objects: list[Any]) -> None:
+    nominated = pod("q", 20, status={"nominatedNodeName": "n0"})
+    made = planned(cluster(1, 2), objects, nominated, waiting("high", 2))
+    assert made.outcome is Outcome.FITS
+
+
+def test_a_nominated_pod_has_its_devices() -> None:
+    nominated = pod("q", 20, status={"nominatedNodeName": "n0"})
+    made = planned(cluster(1, 2), claim("q"), nominated, waiting("high", 2))
+    assert made.outcome is Outcome.DOES_NOT_FIT
+
+
+# --- assumed claims -------------------------------------------------------------------------------------
+
+
+def test_a_shared_claim_binds_its_other_pods_to_the_node_of_the_first() -> None:
+    engine = engine_of(cluster(3, 1), claim("c"), pod("p", claims=["c"]), pod("q", claims=["c"]))
+    snapshot = engine.snapshot
+    with snapshot.trial():
+        snapshot.assume(snapshot.pod_row[NS, "q"], snapshot.row["n1"])
+        assert answers(engine, "p") == {"n0": UNAVAILABLE, "n1": "", "n2": UNAVAILABLE}
+    assert answers(engine, "p") == dict.fromkeys(NODES, "")
+
+
+def test_a_pod_that_is_assumed_without_devices_has_none() -> None:
+    engine = engine_of(cluster(1, 1), waiting("p"), waiting("q"))
+    snapshot = engine.snapshot
+    rows = [snapshot.pod_row[NS, name] for name in ("p", "q")]
+    for row in rows:
+        snapshot.assume(row, snapshot.row["n0"])
+    plans = [engine.placer.chain.devices.plan(row) for row in rows]
+    assert [len(each) if each is not None else None for each in plans] == [1, None]
+    for row in rows:
+        snapshot.forget_pod(row)
+    assert answers(engine, "p") == {"n0": ""}
+
+
+# --- answers that are kept ------------------------------------------------------------------------------
+
+
+def test_only_the_node_of_a_changed_claim_is_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    names: list[str] = []
+    allocate = Allocator.allocate
+
+    def counted(self: Allocator, name: str, *rest: Any) -> Any:
+        names.append(name)
+        return allocate(self, name, *rest)
+
+    monkeypatch.setattr(Allocator, "allocate", counted)
+    number = 1_000
+    engine = engine_of(cluster(number, 1), asked(), holder("a", ["n7/gpu-0"]))
+    snapshot, devices = engine.snapshot, engine.placer.chain.devices
+    shape = snapshot.shape_at(snapshot.pod_row[NS, "p"])
+
+    def asked_for() -> list[str]:
+        names.clear()
+        devices.mask(shape)
+        return sorted(names)
+
+    assert len(asked_for()) == number
+    assert asked_for() == []
+    engine.apply(claim("a", ["n7/gpu-0"]), claim("a"))
+    assert asked_for() == ["n7"]
+    engine.apply(claim("a"), claim("a", ["n8/gpu-0"]))
+    assert asked_for() == ["n8"]
+    with snapshot.trial():
+        snapshot.remove(snapshot.pod_row[NS, "a"])
+        assert asked_for() == ["n8"]
+    assert asked_for() == ["n8"]
+    engine.apply(None, pod("same", claims=["q"]))
+    engine.apply(None, claim("q"))
+    assert asked_for() == []
+
+
+def test_members_with_equal_claims_have_one_shape() -> None:
+    created: dict[str, Any] = {"resourceClaims": [{"name": "x", "resourceClaimTemplateName": "t"}]}
+    named = [f"p{at}" for at in range(3)]
+    pods = [
+        pod(name, status={"resourceClaimStatuses": [{"name": "x", "resourceClaimName": name}]}, **created)
+        for name in named
+    ]
+    snapshot = engine_of(cluster(1, 1), [claim(name, owner=name) for name in named], pods).snapshot
+    assert len({snapshot.shape.item(snapshot.pod_row[NS, name]) for name in named}) == 1
+
+
+# The versions of each object, None for an object that does not exist.
+TAINTED = {"name": "gpu-0", "taints": BROKEN}
+VERSIONS: Mapping[str, list[Any]] = {
+    **{f"node {name}": [node(name), None, node(name, unschedulable=True)] for name in NODES},
+    **{
+        f"slice {name}": [
+            devices_of(name, 2),
+            None,
+            devices_of(name, 1),
+            devices_of(name, 0, devices=[TAINTED, {"name": "gpu-1"}]),
+            devices_of(name, 2, pool={"name": name, "generation": 2, "resourceSliceCount": 2}),
+        ]
+        for name in NODES
+    },
+    "slice of all": [devices_of(ANY, 1), None],
+    "class": [device_class(), None, device_class(expression=f'device.driver == "{DRIVER}"')],
+    "claim a": [claim("a", ["n0/gpu-0"]), None, claim("a", ["n1/gpu-0"]), claim("a")],
+    "claim b": [claim("b", [f"{ANY}/gpu-0"]), None, claim("b", [f"{ANY}/gpu-0"], []), claim("b")],
+    "claim p": [
+        claim("p"),
+        None,
+        claim("p", count=2),
+        claim("p", ["n2/gpu-0"]),
+        claim("p", terminating=True),
+    ],
+    "claim c": [claim("c"), None, claim("c", ["n0/gpu-1"], ["q"]), claim("c", count=3)],
+    "pod a": [pod("a", node="n0"), None, pod("a", node="n1"), pod("a")],
+    "pod b": [pod("b", node="n2"), None],
+}
+PENDING = [pod("p"), pod("q", claims=["c"]), pod("r", claims=["c", "p"])]
+CHANGES = st.lists(
+    st.sampled_from([(name, at) for name, all_of in VERSIONS.items() for at in range(len(all_of))]),
+    min_size=1,
+    max_size=8,
+)
+
+
+@budget(max_examples=60)
+@given(CHANGES)
+def test_after_changes_the_answers_are_those_of_a_fresh_engine(changes: list[tuple[str, int]]) -> None:
+    stored = {name: versions[0] for name, versions in VERSIONS.items()}
+    engine = engine_of(list(stored.values()), PENDING)
+    for name, at in changes:
+        before, after = stored[name], VERSIONS[name][at]
+        if before is None and after is None:
+            continue
+        engine.apply(before, after)
+        stored[name] = after
+        fresh = Engine(state_of([each for each in (*stored.values(), *PENDING) if each is not None]))
+        for each in PENDING:
+            wanted = each.metadata.name or ""
+            assert answers(engine, wanted) == answers(fresh, wanted)
+        assert engine.snapshot.devices.usage == fresh.snapshot.devices.usage
