@@ -5,7 +5,7 @@ therefore comes with a text that tells its source.
 """
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
@@ -30,7 +30,7 @@ from podium.cli.config.schedulersettings import (
 )
 from podium.cli.render.whatif_words import Basis, approximation_line, target_words
 from podium.cluster.reader import ClusterReader, Name, Target, name_of
-from podium.documents.load import NOT_IN_INPUT, NOT_SERVED, STORAGE_KINDS, Loaded, Scope
+from podium.documents.load import DEVICE_KINDS, NOT_IN_INPUT, NOT_SERVED, STORAGE_KINDS, Loaded, Scope
 from podium.errors import PodiumError, PodiumUsageError
 from podium.groups.trees import group_at, members_below, root_key
 from podium.schedulerplugin.semantics import Semantics
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
-# The kinds that a plan reads beside nodes and STORAGE_KINDS.
+# The kinds that a plan reads beside nodes, STORAGE_KINDS and DEVICE_KINDS.
 _PLANNED_WITH = (
     *(Kind.POD, Kind.POD_GROUP, Kind.COMPOSITE_GROUP),
     *(Kind.PRIORITY_CLASS, Kind.BUDGET, Kind.NAMESPACE),
@@ -198,7 +198,7 @@ def assume(
     """Return the assumptions for a target; `given` settings and `semantics` override its scheduler's."""
     rules = choose_rules(semantics, target, loaded, live=live)
     chosen = choose_settings(rules.semantics, scheduler(target, loaded.state), loaded, given)
-    planned_with = (*_PLANNED_WITH, *storage_for(loaded.state.pods.values(), loaded))
+    planned_with = (*_PLANNED_WITH, *claims_for(loaded.state.pods.values(), loaded))
     return Assumptions(moment, rules, chosen, not_known(loaded, planned_with))
 
 
@@ -207,7 +207,7 @@ def assume_moves(loaded: Loaded, moment: PlanTime, given: OverridingSettings | N
     minor, _ = server_minor(loaded)
     rules = ChosenSemantics(Semantics.KEP, "the rules of --defragment", minor)
     chosen = choose_settings(Semantics.KEP, "", loaded, given)
-    planned_with = (*_PLANNED_WITH, *storage_for(loaded.state.pods.values(), loaded))
+    planned_with = (*_PLANNED_WITH, *claims_for(loaded.state.pods.values(), loaded))
     return Assumptions(moment, rules, chosen, not_known(loaded, planned_with))
 
 
@@ -358,12 +358,25 @@ def check_whole(loaded: Loaded) -> None:
         raise PodiumUsageError("the input has no nodes. Add them with -f")
 
 
+def claims_for(pods: Collection[Pod], loaded: Loaded) -> tuple[Kind, ...]:
+    """Return the kinds of volumes and devices that the answer for some pods needs, if it lacks any."""
+    return (*storage_for(pods, loaded), *devices_for(pods, loaded))
+
+
 def storage_for(pods: Iterable[Pod], loaded: Loaded) -> tuple[Kind, ...]:
     """Return STORAGE_KINDS if one of them was not read and a pod has a claim or a disk, else no kind."""
     if not not_known(loaded, STORAGE_KINDS):
         return ()
     volumes = (each for pod in pods if isinstance(pod, Schedulable) for each in pod.spec.volumes or ())
     return STORAGE_KINDS if any(each.places for each in volumes) else ()
+
+
+def devices_for(pods: Iterable[Pod], loaded: Loaded) -> tuple[Kind, ...]:
+    """Return DEVICE_KINDS if one of them was not read and a pod has resource claims, else no kind."""
+    if not not_known(loaded, DEVICE_KINDS):
+        return ()
+    claiming = (pod for pod in pods if isinstance(pod, Schedulable) and pod.spec.resourceClaims)
+    return DEVICE_KINDS if any(claiming) else ()
 
 
 def not_known(loaded: Loaded, kinds: Iterable[Kind]) -> list[str]:

@@ -121,7 +121,7 @@ def account_input(question: WhyQuery, read: "WhyData", rules: ChosenSemantics) -
     target = _target(question, state)
     scheduler = whatifinput.scheduler(target, state)
     chosen = choose_settings(rules.semantics, scheduler, read.near, of_file(question.config))
-    storage = whatifinput.storage_for(_pods(target, state), read.near)
+    claims = whatifinput.claims_for(_pods(target, state), read.near)
     views = [state] if read.whole is None or read.whole is read.near else [state, read.whole.state]
     return WhyInput(
         view=state,
@@ -129,7 +129,7 @@ def account_input(question: WhyQuery, read: "WhyData", rules: ChosenSemantics) -
         past=read.past,
         known=read.known if tenant is None else tenant.__eq__,
         name_of=names(views),
-        unknown=(*read.unknown, *whatifinput.not_known(read.near, (*_FACTS, *storage))),
+        unknown=(*read.unknown, *whatifinput.not_known(read.near, (*_FACTS, *claims))),
         rules=PriorityRules(chosen.settings, server, classes),
         settings=chosen.sentence,
         minor=rules.minor,

@@ -62,7 +62,7 @@ _LOOPS = frozenset(("all", "exists", "exists_one", "filter", "map"))
 _ORDERING = frozenset(("<", ">", "<=", ">=", "+"))
 
 
-class _Token(NamedTuple):
+class _Word(NamedTuple):
     kind: str
     text: str
     value: str = ""
@@ -98,7 +98,7 @@ class Expression:
         return "".join(written)
 
 
-_END = _Token("end", "")
+_END = _Word("end", "")
 
 
 def kept_words(objects: Iterable[Any]) -> frozenset[str]:
@@ -164,7 +164,7 @@ def _selected(selectors: list[DeviceSelector] | None) -> Iterator[str]:
             yield each.cel.expression
 
 
-def _tells(before: _Token, token: _Token, after: _Token) -> bool:
+def _tells(before: _Word, token: _Word, after: _Word) -> bool:
     """Return whether a token may read characters of a string, by the tokens beside it."""
     if token.kind == "bytes":
         return True
@@ -178,7 +178,7 @@ def _tells(before: _Token, token: _Token, after: _Token) -> bool:
     return False
 
 
-def _reaches(before: _Token, token: _Token, *after: _Token) -> bool:
+def _reaches(before: _Word, token: _Word, *after: _Word) -> bool:
     """Return whether a token may reach an attribute that the expression does not name."""
     if token.kind == "name" and after[0].text == "(":
         return token.text in _LOOPS or token.text not in _EQUATING | _PARSING | _READING
@@ -189,23 +189,23 @@ def _reaches(before: _Token, token: _Token, *after: _Token) -> bool:
     return index.kind != "string" or end.text != "]"
 
 
-def _tokens(text: str) -> Iterator[_Token]:
+def _tokens(text: str) -> Iterator[_Word]:
     at = 0
     while (found := _TOKEN.match(text, at)) is not None:
         kind = found.lastgroup or ""
         if kind != "quote":
-            yield _Token("broken" if found[0] in ("`", "\\") else kind, found[0])
+            yield _Word("broken" if found[0] in ("`", "\\") else kind, found[0])
             at = found.end()
             continue
         raw, quote = "r" in found["prefix"].lower(), found["quote"]
         part = r"." if raw else r"\\.|[^\\]"
         body = re.compile(rf"((?:{part})*?){quote}", re.DOTALL).match(text, found.end())
         if body is None:
-            yield _Token("broken", text[at:])
+            yield _Word("broken", text[at:])
             return
         value = body[1] if raw else _ESCAPE.sub(_unescaped, body[1])
         kind = "bytes" if "b" in found["prefix"].lower() else "string"
-        yield _Token(kind, text[at : body.end()], value)
+        yield _Word(kind, text[at : body.end()], value)
         at = body.end()
 
 

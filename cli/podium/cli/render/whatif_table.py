@@ -21,6 +21,7 @@ from podium.cli.render.whatif_words import (
 )
 from podium.schedulerplugin.preemption.outcome import (
     ClaimVolumePlan,
+    DevicePlan,
     DomainVerdict,
     Outcome,
     Placed,
@@ -97,6 +98,20 @@ def _placements(layout: Layout, placements: Sequence[Placed]) -> None:
 
     if volumes:
         layout.listing("Volumes", ("POD", "CLAIM", "VOLUME", "NODE"), volumes, volume_row, limit=PLACED)
+    devices = [
+        (placed, claim.name, each)
+        for placed in placements
+        for claim in placed.claims
+        for each in claim.results
+    ]
+
+    def device_row(row: tuple[Placed, str, DevicePlan]) -> tuple[str | int, ...]:
+        placed, claim, each = row
+        return placed.pod, claim, each.request, each.driver, each.pool, each.device
+
+    if devices:
+        titles = ("POD", "CLAIM", "REQUEST", "DRIVER", "POOL", "DEVICE")
+        layout.listing("Devices", titles, devices, device_row, limit=PLACED)
 
 
 def _domains(layout: Layout, topology: PlanTopology) -> None:

@@ -171,6 +171,7 @@ def _further(facts: ClusterFacts) -> set[str]:
         *neighbours.mutator_paths(facts),
         *(registration.slices_path(*each) for each in sorted(services)[:_MOST]),
         *filter(None, (registration.secret_path(facts), neighbours.nodes_path(facts))),
+        *filter(None, (neighbours.devices_path(facts),)),
     }
 
 

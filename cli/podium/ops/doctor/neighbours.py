@@ -14,6 +14,8 @@ from urllib.parse import quote
 import msgspec
 
 from podium.api.core import PriorityClass
+from podium.api.devices import DEVICE_API
+from podium.api.findings import group_of
 from podium.api.groups import NATIVE_GROUP, PODIUM_GROUP, RESERVED
 from podium.api.meta import LabelSelector
 from podium.api.priority import default_class
@@ -285,6 +287,7 @@ def nodes(facts: ClusterFacts) -> Iterator[DoctorCheck]:
             "resources at once"
         )
         yield warning(name, fact, "reserve nodes: docs/scheduler.md, Beside kube-scheduler")
+        yield from _shared_devices(facts, name)
         return
     if (unread := facts.unread(path)) is not None:
         yield unseen(name, "the nodes were", unread)
@@ -305,6 +308,24 @@ def nodes(facts: ClusterFacts) -> Iterator[DoctorCheck]:
         yield warning(name, fact, taint)
     else:
         yield ok(name, f"{count(len(found), 'node')} reserved, by label and taint")
+
+
+def devices_path(facts: ClusterFacts) -> str:
+    """Return the path of a ResourceSlice; empty if it does not matter whether one exists."""
+    versions = facts.groups.get(group_of(DEVICE_API), {"versions": []})["versions"]
+    served = any(each["groupVersion"] == DEVICE_API for each in versions)
+    shares = bool(facts.scheduler) and not nodes_path(facts)
+    return f"{GROUPS}/{DEVICE_API}/resourceslices?limit=1" if served and shares else ""
+
+
+def _shared_devices(facts: ClusterFacts, name: str) -> Iterator[DoctorCheck]:
+    """Yield a check of devices that other schedulers may allocate too."""
+    path = devices_path(facts)
+    if (unread := facts.unread(path)) is not None:
+        yield unseen(name, "the ResourceSlices were", unread)
+    elif facts.items(path):
+        fact = "nodes have devices, and podium-scheduler shares them: both may allocate one device at once"
+        yield warning(name, fact, "reserve nodes: docs/scheduler.md, Devices")
 
 
 def _tainted(node: Document) -> bool:

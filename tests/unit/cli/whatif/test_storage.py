@@ -1,4 +1,4 @@
-"""An answer names the kinds of storage that it lacks, if a pod has claims or disks."""
+"""An answer names the kinds of storage and devices that it lacks, if a pod has claims or disks."""
 
 import json
 from pathlib import Path
@@ -8,18 +8,28 @@ import pytest
 from tests.support.calling import Podium, calling
 
 from podium.api.schedulable import SCHEDULING_READS
-from podium.documents.load import NOT_FOR_VOLUMES, NOT_IN_INPUT, STORAGE_KINDS
+from podium.documents.load import (
+    DEVICE_KINDS,
+    NOT_FOR_DEVICES,
+    NOT_FOR_VOLUMES,
+    NOT_IN_INPUT,
+    STORAGE_KINDS,
+)
 
 CLAIM = {"persistentVolumeClaim": {"claimName": "c"}}
+CLAIMED = (*STORAGE_KINDS, *DEVICE_KINDS)
 MISSING = 'missing permission: list storageclasses (API group "storage.k8s.io") cluster-wide'
 INFO = {"apiVersion": "cli.podium.dev/v1", "kind": "ClusterInfo", "server": "v1.37.0", "scheduling": True}
-# The kinds of storage in a dump of this version, empty.
+# The kinds of storage and devices in a dump of this version, empty.
 LISTS: list[dict[str, Any]] = [
     {"apiVersion": api_version, "kind": f"{kind}List", "items": []}
     for api_version, kind in SCHEDULING_READS
-    if kind in STORAGE_KINDS
+    if kind in CLAIMED
 ]
 OLDER, KUBECTLS = (dict.fromkeys(STORAGE_KINDS, why) for why in (NOT_FOR_VOLUMES, NOT_IN_INPUT))
+NO_DEVICES, NO_DEVICE_LISTS = (dict.fromkeys(DEVICE_KINDS, why) for why in (NOT_FOR_DEVICES, NOT_IN_INPUT))
+NO_SLICES = 'missing permission: list resourceslices (API group "resource.k8s.io") cluster-wide'
+NEWER = INFO | {"storage": True, "devices": True}
 DISK = {"gcePersistentDisk": {"pdName": "d"}}
 NODE = {
     "apiVersion": "v1",
@@ -29,12 +39,16 @@ NODE = {
 }
 
 
-def _pod(name: str, volume: dict[str, Any] | None, node: str | None = None) -> dict[str, Any]:
+def _pod(
+    name: str, volume: dict[str, Any] | None, node: str | None = None, *, devices: bool = False
+) -> dict[str, Any]:
     spec: dict[str, Any] = {
         "containers": [{"name": "main", "resources": {"requests": {"cpu": "1"}}}],
         "volumes": [{"name": "token", "projected": {}}, *([{"name": "data", **volume}] if volume else [])],
         "priority": 0,
     }
+    if devices:
+        spec["resourceClaims"] = [{"name": "gpus", "resourceClaimName": "gpus"}]
     if node is not None:
         spec["nodeName"] = node
     return {
@@ -62,7 +76,7 @@ def asked(
         answer = podium(*arguments, "-f", "c.json", "-o", "json").json
         lines = answer["notRead"] if request.param == "whatif" else answer["unknown"]
         pairs = (line.split(": ", 1) for line in lines)
-        return {kind: why for kind, why in pairs if kind in STORAGE_KINDS}
+        return {kind: why for kind, why in pairs if kind in CLAIMED}
 
     return unknown
 
@@ -86,6 +100,25 @@ def test_the_kinds_that_were_not_read_are_named(
     asked: Any, volume: dict[str, Any] | None, info: list[dict[str, Any]], wanted: dict[str, str]
 ) -> None:
     assert asked(*info, _pod("p", volume)) == wanted
+
+
+@pytest.mark.parametrize(
+    ("info", "wanted"),
+    [
+        pytest.param([INFO | {"storage": True}], NO_DEVICES, id="an older dump"),
+        pytest.param([], NO_DEVICE_LISTS, id="lists of kubectl"),
+        pytest.param(
+            [NEWER | {"unread": {"ResourceSlice": NO_SLICES}}, *LISTS],
+            {"ResourceSlice": NO_SLICES},
+            id="a dump by a user without a right",
+        ),
+        pytest.param([NEWER, *LISTS], {}, id="a dump of this version"),
+    ],
+)
+def test_the_kinds_of_devices_that_were_not_read_are_named(
+    asked: Any, info: list[dict[str, Any]], wanted: dict[str, str]
+) -> None:
+    assert asked(*info, _pod("p", None, devices=True)) == wanted
 
 
 def test_a_plan_without_claims_beside_pods_with_claims_lacks_them(

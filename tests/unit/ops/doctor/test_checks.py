@@ -55,6 +55,17 @@ def _answered(path: str, answer: doctor.Answer) -> Callable[[Scene], object]:
     return lambda scene: scene.answers.update({path: answer})
 
 
+def _shared_devices(slices: doctor.Answer) -> Callable[[Scene], object]:
+    """A scheduler without reservedNodes, on a server that gives this answer about ResourceSlices."""
+
+    def change(scene: Scene) -> None:
+        scene.scheduler = {"preemption": "observe"}
+        scene.document(doctor.GROUPS)["groups"].append(group("resource.k8s.io", "v1"))
+        scene.answers[neighbours.devices_path(scene.facts())] = slices
+
+    return change
+
+
 def _registered(path: str, document: doctor.Document) -> Callable[[Scene], object]:
     return lambda scene: scene.items(path).append(document)
 
@@ -858,6 +869,22 @@ CASES = [
         "shares all nodes",
         "reserve nodes",
     ),
+    Case(
+        "devices of all nodes",
+        _shared_devices(listed({"metadata": {"name": "node-0-gpu"}})),
+        "reserved-nodes",
+        WARNING,
+        "both may allocate one device at once",
+        "docs/scheduler.md, Devices",
+    ),
+    Case(
+        "slices may not be read",
+        _shared_devices(FORBIDDEN),
+        "reserved-nodes",
+        NOTE,
+        "the ResourceSlices were not read",
+        "an account that may read this",
+    ),
 ]
 
 
@@ -875,6 +902,22 @@ def test_all_is_well() -> None:
         )
     ]
     assert {each.name for each in WELL} == {each.name for each in CASES} - {"cache", "namespace"}
+
+
+@pytest.mark.parametrize(
+    ("label", "slices"),
+    [
+        pytest.param(scene.RESERVED, listed({"metadata": {"name": "node-0-gpu"}}), id="reserved nodes"),
+        pytest.param(None, listed(), id="no slice"),
+    ],
+)
+def test_devices_that_no_other_scheduler_allocates_have_no_line(
+    label: str | None, slices: doctor.Document
+) -> None:
+    made = well()
+    _shared_devices(slices)(made)
+    made.scheduler["reservedNodes"] = label
+    assert not [each for each in diagnose(made.facts()) if "device" in each.fact]
 
 
 def test_a_pod_that_is_being_deleted_is_not_asked() -> None:
