@@ -137,10 +137,10 @@ spec:
         # process has only a tenth of one (requests.cpu).
         startupProbe:
           httpGet: {path: /startupz, port: metrics}
-          initialDelaySeconds: 2
-          periodSeconds: 2
+          initialDelaySeconds: 4
+          periodSeconds: 4
           timeoutSeconds: 10
-          failureThreshold: 60
+          failureThreshold: 30
         # Restarted after half a minute of silence, two terms of a Lease (15 s).
         livenessProbe:
           httpGet: {path: /livez, port: metrics}
