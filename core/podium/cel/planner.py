@@ -146,10 +146,9 @@ class _SelectorPlanner:
             case "_?_:_":
                 condition = self.compiled(node.arguments[0]).run
                 return self._of(conditional(condition, *(self._base(each) for each in node.arguments[1:])))
-            case "_&&_":
-                return PlannedNode(_all([self.compiled(each).run for each in node.arguments]))
-            case "_||_":
-                return PlannedNode(_any([self.compiled(each).run for each in node.arguments]))
+            case "_&&_" | "_||_":
+                terms = [self.compiled(each).run for each in node.arguments]
+                return PlannedNode(_absorbing(terms, decisive=node.function == "_||_"))
             case "_==_":
                 first, second = (self.compiled(each).run for each in node.arguments)
                 return PlannedNode(binary(first, second, equal, lambda args, _: costs.equality_cost(*args)))
@@ -270,7 +269,10 @@ def _unequal(first: object, second: object) -> bool:
         return True
 
 
-def _all(terms: list[Runnable]) -> Runnable:
+def _absorbing(terms: list[Runnable], *, decisive: bool) -> Runnable:
+    """Return the conjunction (False decides) or disjunction (True decides) of terms, which absorbs errors."""
+    other = not decisive
+
     def run(frame: list) -> bool:  # type: ignore[type-arg]
         failed: SelectorRuntimeError | None = None
         for term in terms:
@@ -279,33 +281,13 @@ def _all(terms: list[Runnable]) -> Runnable:
             except SelectorRuntimeError as error:
                 failed = failed or error
                 continue
-            if found is False:
-                return False
-            if found is not True:
+            if found is decisive:
+                return decisive
+            if found is not other:
                 failed = failed or SelectorRuntimeError("no such overload")
         if failed is not None:
             raise failed
-        return True
-
-    return run
-
-
-def _any(terms: list[Runnable]) -> Runnable:
-    def run(frame: list) -> bool:  # type: ignore[type-arg]
-        failed: SelectorRuntimeError | None = None
-        for term in terms:
-            try:
-                found = term(frame)
-            except SelectorRuntimeError as error:
-                failed = failed or error
-                continue
-            if found is True:
-                return True
-            if found is not False:
-                failed = failed or SelectorRuntimeError("no such overload")
-        if failed is not None:
-            raise failed
-        return False
+        return other
 
     return run
 
