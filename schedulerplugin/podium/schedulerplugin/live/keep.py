@@ -42,6 +42,7 @@ from podium.groups.topology import (
     SPREAD_TOPOLOGY,
 )
 from podium.schedulerplugin.live.keepdevices import transform_devices
+from podium.schedulerplugin.live.sharing import LONGEST, share
 from podium.schedulerplugin.preemption.grouptarget import PREEMPT_FOR_ALL
 from podium.schedulerplugin.preemption.unitrules import PREEMPTION_CLASS
 from podium.schedulerplugin.preemption.units import SHRINK
@@ -50,12 +51,8 @@ from podium.schedulerplugin.scheduling.evictionlimits import DELAY_ANNOTATION
 
 _T = TypeVar("_T")
 
-# JSON has integers of any size, where MessagePack has 64 bits; both take the same time.
-_ENCODER = msgspec.json.Encoder()
 # The number of kinds of pods whose parts are cached, and the number of cached texts, such as node names.
 _KINDS, _TEXTS = 2**12, 2**14
-# Longer parts (bytes) and texts (characters) are not shared: the cache would hold gigabytes of deleted pods.
-_LONGEST = 2**14
 # The annotations of a group that are read. Values are cut to _LONGEST_VALUE characters: the name of a label
 # has 317 at most, and a tenant may write 256 KiB.
 _OF_GROUPS = (
@@ -195,17 +192,7 @@ def _condition(condition: Condition) -> Condition:
 
 
 def _shared(part: _T) -> _T:
-    """Return the first of all parts that are equal to this one."""
-    if part is None:
-        return part
-    mark = _ENCODER.encode(part)
-    if len(mark) > _LONGEST:
-        return part
-    first = _first_equal(type(part).__name__, mark)
-    if not first:
-        first.append(part)
-    found: _T = first[0]
-    return found
+    return share(part, _first_equal)
 
 
 @lru_cache(_KINDS)
@@ -215,7 +202,7 @@ def _first_equal(kind: str, mark: bytes) -> list[Any]:  # noqa: ARG001 - the arg
 
 def _shared_text(text: str | None) -> str | None:
     """Return the first of all texts that are equal to this one."""
-    return text if text is None or len(text) > _LONGEST else _first_text(text)
+    return text if text is None or len(text) > LONGEST else _first_text(text)
 
 
 @lru_cache(_TEXTS)

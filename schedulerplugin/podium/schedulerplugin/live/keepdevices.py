@@ -9,8 +9,6 @@ those of devices alone: a thousand serial numbers must not push out the parts of
 from functools import lru_cache
 from typing import Any, TypeVar
 
-import msgspec
-
 from podium.api.devices import (
     EXTENDED_RESOURCE_CLAIM,
     Allocation,
@@ -22,15 +20,13 @@ from podium.api.devices import (
 )
 from podium.api.meta import ObjectMeta
 from podium.cluster.state import Devices
+from podium.schedulerplugin.live.sharing import share
 
 _T = TypeVar("_T")
 
-_ENCODER = msgspec.json.Encoder()
 # The number of cached parts, values of attributes, attributes of devices (nodes have up to a few hundred
 # devices, and equal ones are on the next node), and texts.
 _PARTS, _VALUES, _SETS, _TEXTS = 2**12, 2**12, 2**10, 2**14
-# Longer parts (bytes) are not shared: the cache would keep megabytes of deleted objects.
-_LONGEST = 2**14
 _OF_DEVICES = ("capacity", "consumesCounters", "nodeSelector", "taints")
 _OF_RESULTS = ("request", "driver", "pool", "device")
 
@@ -125,17 +121,7 @@ def _parts(whole: Any, names: tuple[str, ...]) -> None:
 
 
 def _shared(part: _T) -> _T:
-    """Return the first of all parts that are equal to this one."""
-    if part is None:
-        return part
-    mark = _ENCODER.encode(part)
-    if len(mark) > _LONGEST:
-        return part
-    first = _first_part(type(part).__name__, mark)
-    if not first:
-        first.append(part)
-    found: _T = first[0]
-    return found
+    return share(part, _first_part)
 
 
 @lru_cache(_PARTS)

@@ -17,6 +17,7 @@ from podium.api.schedulable import SCHEDULING_READS, Schedulable
 from podium.api.storage import BETA_CLASS, BIND_COMPLETED, MIGRATED_PLUGINS, SELECTED_NODE, VolumeAttachment
 from podium.schedulerplugin.live import keep
 from podium.schedulerplugin.live.keep import transform
+from podium.schedulerplugin.live.sharing import LONGEST
 from podium.schedulerplugin.preemption.intents import is_leaving, stored_nomination
 from podium.schedulerplugin.preemption.protection import scheduled_at
 from podium.schedulerplugin.preemption.units import SHRINK
@@ -170,13 +171,13 @@ def test_of_annotations_only_the_start_of_those_that_are_read_is_kept() -> None:
 
 def test_very_long_parts_are_not_shared() -> None:
     """Otherwise deleted pods of a megabyte each would stay in the cache, up to gigabytes."""
-    for text in ("x" * keep._LONGEST, "x" * (keep._LONGEST + 1)):
+    for text in ("x" * LONGEST, "x" * (LONGEST + 1)):
         before = keep._first_equal.cache_info().currsize, keep._first_text.cache_info().currsize
         keep._shared([text])
         keep._shared_text(text)
         assert (keep._first_equal.cache_info().currsize, keep._first_text.cache_info().currsize) == (
             before[0],
-            before[1] + (len(text) <= keep._LONGEST),
+            before[1] + (len(text) <= LONGEST),
         )
 
 

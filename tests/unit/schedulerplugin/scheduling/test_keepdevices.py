@@ -12,6 +12,7 @@ from podium.api.schedulable import SCHEDULING_READS
 from podium.schedulerplugin.live import keep, keepdevices
 from podium.schedulerplugin.live.keep import transform
 from podium.schedulerplugin.live.process import KINDS
+from podium.schedulerplugin.live.sharing import LONGEST
 
 _METADATA = {
     "uid": "u",
@@ -150,7 +151,7 @@ def test_devices_leave_the_parts_of_pods_in_their_cache() -> None:
 
 def test_very_long_parts_of_devices_are_kept_and_not_shared() -> None:
     """A claim may have 32 configurations of 10 KiB each."""
-    parameters = {"text": "x" * keepdevices._LONGEST}
+    parameters = {"text": "x" * LONGEST}
     spec = {"devices": {"config": [{"opaque": {"driver": "d", "parameters": parameters}}]}}
     before = keepdevices._first_part.cache_info().currsize
     stored = as_read({"spec": spec}, ResourceClaim)
