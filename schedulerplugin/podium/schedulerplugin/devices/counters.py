@@ -17,7 +17,7 @@ _Left = dict[tuple[str, str], int]
 
 
 class CounterLedger:
-    """What is left of the counters of each pool."""
+    """The rest of the counters of each pool."""
 
     __slots__ = ("_left", "_usage")
 

@@ -36,7 +36,7 @@ class SelectorList(NamedTuple):
 
 
 class NeedShape(NamedTuple):
-    """What decides whether a requirement can have a device: equal shapes have equal answers on a node."""
+    """The part of a requirement that decides whether it can have a device: equal ones have equal answers."""
 
     selectors: int
     tolerations: tuple[DeviceToleration, ...]

@@ -115,16 +115,14 @@ class DevicesFilter:
 
     def mask(self, shape: Shape) -> Bools:
         """Return the node rows that pass for a shape."""
-        passes = self.allocated.mask(shape).copy()
-        needs = self._open(shape, passes)
+        passes, needs = self._open(shape)
         if needs:
             passes &= self._fresh(needs, np.flatnonzero(passes)).numbers == 0
         return passes
 
     def reason(self, shape: Shape, row: int) -> str | None:
         """Return kube-scheduler's reason against a node row, None if it passes."""
-        passes = self.allocated.mask(shape).copy()
-        needs = self._open(shape, passes)
+        passes, needs = self._open(shape)
         if not passes.item(row):
             return UNAVAILABLE
         if not needs:
@@ -133,8 +131,7 @@ class DevicesFilter:
 
     def short(self, shape: Shape) -> dict[str, Bools]:
         """Return the refused node rows by reason."""
-        passes = self.allocated.mask(shape).copy()
-        needs = self._open(shape, passes)
+        passes, needs = self._open(shape)
         found = {UNAVAILABLE: ~passes}
         if needs:
             numbers = self._fresh(needs, np.flatnonzero(passes)).numbers
@@ -160,9 +157,9 @@ class DevicesFilter:
         """Return the allocations that an assumed pod counts on; None if it needs none, or finds none."""
         return self._plans.get(pod_row)
 
-    def _open(self, shape: Shape, passes: Bools) -> tuple[ClaimNeed, ...]:
-        """Return the needs for which devices have to be found; clear rows that an assumed claim excludes."""
-        found = []
+    def _open(self, shape: Shape) -> tuple[Bools, tuple[ClaimNeed, ...]]:
+        """Return the rows for claims with devices, assumed ones too, and the needs that have none yet."""
+        passes, found = self.allocated.mask(shape).copy(), []
         for each in shape.devices:
             assumed = self._known.assumed(each.claim) if each.claim is not None else None
             if assumed is not None:
@@ -171,7 +168,7 @@ class DevicesFilter:
                     passes &= any_term(self._snapshot, terms)
             elif each.requests:
                 found.append(each)
-        return tuple(found)
+        return passes, tuple(found)
 
     def _fresh(self, needs: tuple[ClaimNeed, ...], rows: Rows, *, unused: bool = False) -> _NodeAnswers:
         """Return the answers for needs, valid for these rows; `unused` as if no device were in use."""
