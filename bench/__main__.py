@@ -50,6 +50,7 @@ PARTS = {
     "preemptors": throughput.preemption_basic,
     "gangs": throughput.gangs,
     "racks": throughput.racks,
+    "claims": throughput.claims,
     "install": firsts.measure,
 }
 

@@ -80,6 +80,18 @@ class Field:
         """Delete the pods that exist."""
         self._all(lambda client, name: client.request("DELETE", f"{PODS}/{name}"), names)
 
+    def delete_claims(self, path: str) -> None:
+        """Delete all claims for devices at a path, as the controller does once it has released them."""
+        code, listed = self._server.request("GET", path)
+        assert code == 200, listed
+        body, merge = {"metadata": {"finalizers": None}}, "application/merge-patch+json"
+
+        def ask(client: Client, name: str) -> None:
+            client.request("PATCH", f"{path}/{name}", body, merge)
+            client.request("DELETE", f"{path}/{name}")
+
+        self._all(ask, [each["metadata"]["name"] for each in listed["items"]])
+
     def _all(self, ask: Callable[[Client, Any], Any], items: Iterable[Any]) -> list[Any]:
         """Send a request for every item, over a few connections at once."""
         # Lists, because several threads cannot read a generator.

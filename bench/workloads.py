@@ -16,6 +16,7 @@ HOST = "kubernetes.io/hostname"
 CSI_NODES = "/apis/storage.k8s.io/v1/csinodes"
 VOLUMES = "/api/v1/persistentvolumes"
 DEVICES = f"/apis/{DEVICE_API}"
+DEVICE_CLAIMS = f"{DEVICES}/namespaces/{NAMESPACE}/resourceclaims"
 CLAIMS = f"/api/v1/namespaces/{NAMESPACE}/persistentvolumeclaims"
 LOW_GANGS = 5
 # 100 nodes of 4 cpus have room for a thousand such pods, but not for two thousand.
@@ -97,10 +98,7 @@ def volumes(nodes: int, pods: int) -> Workload:
 
 
 def devices(nodes: int, pods: int, serial: int) -> Workload:
-    """Pods with a claim each for one of the eight devices that each node offers.
-
-    Without a controller no claim is released, so each round has other pods, and fewer devices left.
-    """
+    """Pods with a label and a claim of their own, for one of the eight devices that each node offers."""
     wanted: list[Any] = []
     storage: list[tuple[str, Any]] = [(f"{DEVICES}/deviceclasses", {"metadata": {"name": "gpu"}, "spec": {}})]
     for at in range(nodes):
@@ -113,10 +111,10 @@ def devices(nodes: int, pods: int, serial: int) -> Workload:
     for index in range(pods):
         name = f"pod-{serial}-{index}"
         claim = {"metadata": {"name": name}, "spec": {"devices": {"requests": [request]}}}
-        storage.append((f"{DEVICES}/namespaces/{NAMESPACE}/resourceclaims", claim))
+        storage.append((DEVICE_CLAIMS, claim))
         wanted.append(pod(name, "100m", LOW))
         wanted[-1]["spec"]["resourceClaims"] = [{"name": "gpu", "resourceClaimName": name}]
-    return Workload(nodes, [], [], wanted, [], [], storage)
+    return numbered(Workload(nodes, [], [], wanted, [], [], storage))
 
 
 def delayed(nodes: int, pods: int, serial: int) -> Workload:
@@ -201,7 +199,7 @@ SHAPES = {
         "SchedulingCSIPVs, 5,000 nodes, 5,000 pods with a volume each", 2, lambda _: volumes(5_000, 5_000)
     ),
     "devices-500": Shape(
-        "500 nodes of 8 devices, 600 pods with a device each", 3, partial(devices, 500, 600)
+        "500 nodes of 8 devices, 2,000 pods with a device each", 3, partial(devices, 500, 2_000)
     ),
     "delayed-200": Shape(
         "200 nodes, 400 pods with a claim each that is bound with the pod",

@@ -43,6 +43,9 @@ TOO_LONG = "timed out trying to allocate devices"
 NODE_STEPS, ALL_STEPS = 20_000, 100_000
 # The most shapes whose answers are kept.
 _SHAPES = 256
+# What precedes the number of a claim in a reason. No name has it.
+_MARK = "\0"
+_OWN = "of the pod"
 _DECODER = msgspec.json.Decoder(DeviceClaim)
 _NOTHING_USED = DeviceUsage()
 
@@ -83,14 +86,33 @@ class _SearchSteps(Deadline):
 
 
 class _NodeAnswers:
-    """For some claims, by node row: the number of the reason against it, 0 for none, -1 if not asked yet."""
+    """For some requests, by node row: the number of the reason against it, 0 for none, -1 if not asked yet.
 
-    __slots__ = ("demand", "numbers", "seen")
+    Claims with equal requests have the same answers. So a reason has a mark in place of a claim's name.
+    """
+
+    __slots__ = ("_numbered", "_reasons", "demand", "numbers", "seen")
 
     def __init__(self, demand: Demand, seen: int) -> None:
         self.demand = demand
         self.numbers: Int32s = np.zeros(0, np.int32)
         self.seen = seen
+        self._reasons = [""]
+        self._numbered = {"": 0}
+
+    def number(self, reason: str) -> int:
+        """Return the number of a reason."""
+        number = self._numbered.setdefault(reason, len(self._reasons))
+        if number == len(self._reasons):
+            self._reasons.append(reason)
+        return number
+
+    def text(self, number: int, needs: tuple[ClaimNeed, ...]) -> str:
+        """Return a reason for the claims of some needs; a claim of one pod alone is not known by name."""
+        found = self._reasons[number]
+        for at, each in enumerate(needs) if _MARK in found else ():
+            found = found.replace(_marked(at), "/".join(each.claim) if each.claim is not None else _OWN)
+        return found
 
 
 class DevicesFilter:
@@ -101,11 +123,10 @@ class DevicesFilter:
         self._snapshot = snapshot
         self._known = snapshot.devices
         self._known.freed_by_pods = freed_by_pods
-        self._reasons: list[str] = [""]
         self._allocator: Allocator | None = None
         self._version = (-1, -1)
-        # By needs, and whether no device counts as in use.
-        self._answers: dict[tuple[tuple[ClaimNeed, ...], bool], _NodeAnswers] = {}
+        # By the requests of the claims, and whether no device counts as in use.
+        self._answers: dict[tuple[tuple[bytes, ...], bool], _NodeAnswers] = {}
         self._plans: dict[int, tuple[AssumedClaim, ...]] = {}
         # The plans of pods that left their nodes in a trial, the latest last.
         self._left: dict[int, list[tuple[AssumedClaim, ...]]] = {}
@@ -127,16 +148,18 @@ class DevicesFilter:
             return UNAVAILABLE
         if not needs:
             return None
-        return self._reasons[self._fresh(needs, np.array((row,), np.intp)).numbers.item(row)] or None
+        answers = self._fresh(needs, np.array((row,), np.intp))
+        return answers.text(answers.numbers.item(row), needs) or None
 
     def short(self, shape: Shape) -> dict[str, Bools]:
         """Return the refused node rows by reason."""
         passes, needs = self._open(shape)
         found = {UNAVAILABLE: ~passes}
         if needs:
-            numbers = self._fresh(needs, np.flatnonzero(passes)).numbers
+            answers = self._fresh(needs, np.flatnonzero(passes))
+            numbers = answers.numbers
             for number in np.unique(numbers[passes & (numbers > 0)]).tolist():
-                found[self._reasons[number]] = passes & (numbers == number)
+                found[answers.text(number, needs)] = passes & (numbers == number)
         return found
 
     def concerns(self, shape: Shape) -> bool:
@@ -182,16 +205,18 @@ class DevicesFilter:
                     default_gates(self._snapshot.minor),
                 )
             self._version, self._answers = version, {}
-        answers = self._answers.get((needs, unused))
+        requests = tuple(each.requests for each in needs)
+        answers = self._answers.get((requests, unused))
         if answers is None:
             if len(self._answers) == _SHAPES:
                 del self._answers[next(iter(self._answers))]
-            answers = self._answers[needs, unused] = _NodeAnswers(self._demand(needs), self._now)
+            answers = self._answers[requests, unused] = _NodeAnswers(self._demand(requests), self._now)
         self._catch_up(answers, unused=unused)
         usage, steps = _NOTHING_USED if unused else self._known.usage, ALL_STEPS
         for row in rows[answers.numbers[rows] < 0].tolist():
             search = _SearchSteps(min(NODE_STEPS, max(steps, 0)))
-            answers.numbers[row] = self._ask(answers.demand, row, usage, search)
+            reason = self._ask(answers.demand, row, usage, search)
+            answers.numbers[row] = answers.number(reason)
             steps -= NODE_STEPS - search.left if search.left < NODE_STEPS else 0
         return answers
 
@@ -219,23 +244,26 @@ class DevicesFilter:
                     answers.numbers[self._snapshot.row[name]] = -1
         answers.seen = self._now
 
-    def _demand(self, needs: tuple[ClaimNeed, ...]) -> Demand:
-        """Return the claims of some needs; the names of those that pods do not share do not matter."""
+    def _demand(self, requests: tuple[bytes, ...]) -> Demand:
+        """Return claims with these requests."""
         assert self._allocator is not None, "the version was compared"
-        records = []
-        for each in needs:
-            namespace, name = each.claim or ("", "")
-            spec = DeviceClaimSpec(devices=_DECODER.decode(each.requests))
-            records.append(ResourceClaim(metadata=ObjectMeta(name=name, namespace=namespace), spec=spec))
-        return self._allocator.demand(records)
+        return self._allocator.demand(
+            [
+                ResourceClaim(
+                    metadata=ObjectMeta(name=_marked(at)),
+                    spec=DeviceClaimSpec(devices=_DECODER.decode(each)),
+                )
+                for at, each in enumerate(requests)
+            ]
+        )
 
-    def _ask(self, demand: Demand, row: int, usage: DeviceUsage, search: Deadline) -> int:
-        """Return the number of the reason against a node."""
+    def _ask(self, demand: Demand, row: int, usage: DeviceUsage, search: Deadline) -> str:
+        """Return the reason against a node, empty for none."""
         try:
             found = self._allocate(demand, row, usage, search)
         except AllocationError as error:
-            return self._number(str(error))
-        return 0 if found is not None else self._number(UNALLOCATABLE)
+            return str(error)
+        return "" if found is not None else UNALLOCATABLE
 
     def _allocate(
         self, demand: Demand, row: int, usage: DeviceUsage, search: Deadline
@@ -245,11 +273,6 @@ class DevicesFilter:
         assert node is not None, "the node exists"
         labels = node.metadata.labels or {}
         return self._allocator.allocate(self._snapshot.node_name(row), labels, demand, usage, search)
-
-    def _number(self, reason: str) -> int:
-        if reason not in self._reasons:
-            self._reasons.append(reason)
-        return self._reasons.index(reason)
 
     def _moved(self, pod_row: int, shape_id: int, node_row: int, sign: int) -> None:
         if not self._known.uses(pod_row):
@@ -313,3 +336,7 @@ class DevicesFilter:
         moves = zip(pod_rows.tolist(), shape_ids.tolist(), node_rows.tolist(), strict=True)
         for pod_row, shape_id, node_row in moves:
             self._moved(pod_row, shape_id, node_row, sign)
+
+
+def _marked(at: int) -> str:
+    return f"{_MARK}{at}{_MARK}"

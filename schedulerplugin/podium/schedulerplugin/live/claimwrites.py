@@ -59,8 +59,10 @@ class ClaimWrites:
             case ProvisionedVolume():
                 await self._change_claim(plan.claim, lambda stored: _select(stored, plan))
             case ReservedClaim():
-                await self._change_devices(plan.claim, lambda stored: _protect(stored, plan))
-                await self._change_devices(plan.claim, lambda stored: _allocate(stored, plan), STATUS)
+                version = await self._change_devices(plan.claim, lambda stored: _protect(stored, plan))
+                await self._change_devices(
+                    plan.claim, lambda stored: _allocate(stored, plan), STATUS, version
+                )
 
     async def withdraw(self, plan: ClaimPlan) -> None:
         """Undo `write`, unless the claim is bound or another has it by now."""
@@ -82,28 +84,43 @@ class ClaimWrites:
         await self._change(path, lambda: self._view.claims.get(claim), change)
 
     async def _change_devices(
-        self, claim: Name, change: Callable[[ResourceClaim], _Patch], subresource: str = ""
-    ) -> None:
+        self,
+        claim: Name,
+        change: Callable[[ResourceClaim], _Patch],
+        subresource: str = "",
+        version: str | None = None,
+    ) -> str | None:
         namespace, name = (quote(each, safe="") for each in claim)
         path = f"/apis/{DEVICE_API}/namespaces/{namespace}/resourceclaims/{name}{subresource}"
-        await self._change(path, lambda: self._view.resource_claims.get(claim), change)
+        return await self._change(path, lambda: self._view.resource_claims.get(claim), change, version)
 
     async def _change(
-        self, path: str, known: Callable[[], _Stored | None], change: Callable[[_Stored], _Patch]
-    ) -> None:
-        """Patch an object as it is known; after a conflict it is known as it is stored a moment later."""
+        self,
+        path: str,
+        known: Callable[[], _Stored | None],
+        change: Callable[[_Stored], _Patch],
+        version: str | None = None,
+    ) -> str | None:
+        """Patch an object as it is known; return its version then, None if nothing was to be written.
+
+        After a conflict it is known as it is stored a moment later. `version` is that of the object after an
+        earlier write of ours, which the watch may not have brought yet.
+        """
+        written: str | None = None
 
         async def attempt() -> None:
+            nonlocal version, written
             before = known()
             if before is None:
                 raise GoneError(f"{path} is gone")
             patch = change(before)
             if patch is not None:
-                version = {"uid": before.metadata.uid, "resourceVersion": before.metadata.resourceVersion}
-                patch.setdefault("metadata", {}).update(version)
-                await self._writes.merge(path, patch)
+                base, version = version or before.metadata.resourceVersion, None
+                patch.setdefault("metadata", {}).update(uid=before.metadata.uid, resourceVersion=base)
+                written = await self._writes.merge(path, patch)
 
         await self._writes.perform("claim", attempt)
+        return written
 
 
 def _reserve(volume: PersistentVolume, plan: BoundVolume) -> _Patch:

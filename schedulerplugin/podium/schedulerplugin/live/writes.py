@@ -69,6 +69,7 @@ class ChangedError(PodiumError):
 
 class _StoredMetadata(msgspec.Struct):
     uid: str = ""
+    resourceVersion: str = ""
     deletionTimestamp: str | None = None
 
 
@@ -79,6 +80,10 @@ class _StoredSpec(msgspec.Struct):
 class _StoredPod(msgspec.Struct):
     metadata: _StoredMetadata
     spec: _StoredSpec
+
+
+class _StoredObject(msgspec.Struct):
+    metadata: _StoredMetadata
 
 
 class Writes:
@@ -201,9 +206,13 @@ class Writes:
 
         await self.perform("group", attempt)
 
-    async def merge(self, path: str, document: Any) -> None:
-        """Send a merge patch once; raises StaleError if the object has another version than it names."""
-        await self._send("PATCH", path, document, _MERGE)
+    async def merge(self, path: str, document: Any) -> str:
+        """Send a merge patch once; return the version of the object then.
+
+        Raises StaleError if the object has another version than the patch names.
+        """
+        stored: _StoredObject = decode(await self._send("PATCH", path, document, _MERGE), _StoredObject)
+        return stored.metadata.resourceVersion
 
     async def perform(self, what: str, attempt: Callable[[], Awaitable[None]]) -> None:
         """Repeat a write of one of WRITES as long as that may help, and count its result."""
@@ -264,8 +273,8 @@ class Writes:
 
     async def _send(
         self, method: str, path: str, document: Any, content_type: str = "application/json"
-    ) -> None:
-        await fenced(
+    ) -> bytes:
+        return await fenced(
             self._remaining,
             lambda: self._connection.send(
                 method,

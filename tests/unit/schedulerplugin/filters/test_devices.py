@@ -137,6 +137,26 @@ def test_a_class_that_cannot_be_read_refuses_every_node(expression: str) -> None
     assert texts.isdisjoint({"", UNALLOCATABLE})
 
 
+def test_a_reason_names_the_claim_of_each_pod() -> None:
+    """Claims with equal requests share their answers, but the reasons have their names."""
+    outdated: dict[str, Any] = {"pool": {"name": "n0", "generation": 1, "resourceSliceCount": 2}}
+    every: dict[str, Any] = {"count": None, "allocationMode": "All"}
+    entries = [{"name": "x", "resourceClaimTemplateName": "t"}]
+    status = {"resourceClaimStatuses": [{"name": "x", "resourceClaimName": "r"}]}
+    objects = [claim("p", **every), pod("p"), claim("q", **every), pod("q"), claim("r", owner="r", **every)]
+    objects.append(pod("r", resourceClaims=entries, status=status))
+    engine = engine_of(cluster(1, 0), devices_of("n0", 1, **outdated), *objects)
+    named = {name: answers(engine, name)["n0"] for name in ("p", "q", "r")}
+    fault = (
+        "request gpus: asks for all devices, but resource pool gpu.example.com/n0 is currently being updated"
+    )
+    assert named == {
+        "p": f"claim {NS}/p, {fault}",
+        "q": f"claim {NS}/q, {fault}",
+        "r": f"claim of the pod, {fault}",
+    }
+
+
 @pytest.mark.parametrize("kind", [Kind.RESOURCE_CLAIM, Kind.DEVICE_CLASS, Kind.RESOURCE_SLICE])
 def test_a_pod_with_claims_is_not_judged_without_the_kind(kind: Kind) -> None:
     state = ClusterState(native_served=True, unread={kind: "denied"})

@@ -1,16 +1,20 @@
-"""The patch for a volume or a claim as it is known: needed, not needed, or refused."""
+"""The patches for a volume or a claim as it is known: needed, not needed, or refused."""
 
 from collections.abc import Awaitable, Callable
 from typing import Any, NamedTuple
 
+import msgspec
 import pytest
+from tests.support.devices import scene
 from tests.support.preemption.clusters import NS
 from tests.support.volumes import manifests
 from tests.support.volumes.manifests import decoded
 
+from podium.api.devices import Allocation, ClaimConsumer
 from podium.api.storage import BIND_COMPLETED, BOUND_BY_CONTROLLER, SELECTED_NODE
 from podium.cluster.state import ClusterState
 from podium.errors import PodiumError
+from podium.schedulerplugin.devices.index import ReservedClaim
 from podium.schedulerplugin.live.claimwrites import ClaimWrites
 from podium.schedulerplugin.live.writes import ChangedError, GoneError
 from podium.schedulerplugin.volumes.ledger import BoundVolume, ClaimPlan, ProvisionedVolume
@@ -34,9 +38,10 @@ class RecordedWrites:
         assert what == "claim"
         await attempt()
 
-    async def merge(self, path: str, document: Any) -> None:
-        """Record a patch."""
+    async def merge(self, path: str, document: Any) -> str:
+        """Record a patch; each makes a version of its own."""
         self.sent.append((path, document))
+        return f"written-{len(self.sent)}"
 
 
 class Case(NamedTuple):
@@ -125,3 +130,17 @@ async def test_a_write_follows_the_object_as_it_is_known(name: str) -> None:
     assert path == f"/api/v1/{kind}"
     version = VERSION if volumes else {**VERSION, "uid": "c"}
     assert document == {**case.patch, "metadata": {**case.patch.get("metadata", {}), **version}}
+
+
+async def test_the_devices_are_written_to_the_version_with_the_finalizer() -> None:
+    """A watch brings the finalizer later, and a write to the version before it would be refused."""
+    state, recorded = ClusterState(native_served=True), RecordedWrites()
+    known = scene.claim("c")
+    known.metadata.resourceVersion = "7"
+    state.apply(known)
+    devices = msgspec.convert(scene.allocation(["n0/gpu-0"]), Allocation)
+    consumer = ClaimConsumer(resource="pods", name="p", uid="p")
+    plan = ReservedClaim((NS, "c"), known.metadata.uid or "", devices, (consumer,))
+    await ClaimWrites(recorded, state).write(plan)  # type: ignore[arg-type]  # these methods are all it uses
+    versions = [document["metadata"]["resourceVersion"] for _, document in recorded.sent]
+    assert versions == ["7", "written-1"]
