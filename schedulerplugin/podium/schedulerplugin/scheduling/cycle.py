@@ -18,7 +18,7 @@ from podium.errors import PodiumError
 from podium.schedulerplugin.deadline import Deadline, DecisionTimeoutError
 from podium.schedulerplugin.preemption.decision import Decision
 from podium.schedulerplugin.preemption.outcome import Outcome
-from podium.schedulerplugin.preemption.target import PlacementTarget, Unplaceable
+from podium.schedulerplugin.preemption.target import Blocker, PlacementTarget, Unplaceable
 from podium.schedulerplugin.scheduling import messages
 from podium.schedulerplugin.scheduling.binds import Binds, Reservations
 from podium.schedulerplugin.scheduling.changes import Changes
@@ -151,7 +151,8 @@ class SchedulingCycle:
             self._queue.fail(key)
             return
         if decision.target is None:
-            self.gate(key, Unplaceable(decision.why), effects, moment)
+            cause = Blocker.NOT_JUDGED if decision.outcome is Outcome.NOT_JUDGED else None
+            self.gate(key, Unplaceable(decision.why, cause), effects, moment)
         elif decision.outcome is Outcome.FITS:
             self._bind(key, decision.placed, effects, moment)
         elif released := self._claim_binds.release_stranded(key, decision.target.rows, moment):
@@ -332,10 +333,19 @@ class SchedulingCycle:
         effects.append(ReportPending(key, pods, UNSCHEDULABLE, message, nominated))
 
     def gate(self, key: Key, refused: Unplaceable, effects: list[Effect], moment: Moment) -> None:
-        """Hold back an entry that must not be scheduled as it is, wherever there is room."""
+        """Hold back an entry that must not be scheduled as it is, wherever there is room.
+
+        Its pods may have been allocated devices before, such as those of a gang that is incomplete now.
+        """
         pods = [pod for pod in self._entry_pods.pods(key) if self._entry_pods.waits(pod)]
+        rows = self._entry_pods.waiting_rows(key)
         self._gang_hold.release_for(key, moment.seconds)
-        self._reservations.cancel(self._entry_pods.waiting_rows(key))
+        self._reservations.cancel(rows)
+        # A bind in flight may still succeed, and an object that is unread may show that all is well.
+        if refused.cause is not Blocker.NOT_JUDGED and not self._changes.unanswered(rows):
+            released = self._claim_binds.release_stranded(key, rows, moment)
+            if released is not None:
+                effects.append(released)
         self._queue.gate(key, moment.seconds)
         # The API server itself writes the condition of a pod with scheduling gates.
         ungated = tuple(pod_ref(pod) for pod in pods if not pod.spec.schedulingGates)

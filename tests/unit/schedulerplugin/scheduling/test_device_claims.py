@@ -426,6 +426,71 @@ def test_a_gang_that_does_not_fit_gives_its_devices_back() -> None:
     assert (made.bound(), made.held_devices(), made.at_rest()) == ({}, {}, True)
 
 
+GATED = {"schedulingGates": [{"name": "example.com/quota"}]}
+UNPLACEABLE: dict[str, tuple[list[Any], dict[str, list[str]]]] = {
+    "a gang that lost a member": (
+        [group("gang", 0, 2), claim("gang-0", ["n0/gpu-0"]), pod("gang-0", group="gang")],
+        {},
+    ),
+    "a member whose gang is gone": ([claim("gang-0", ["n0/gpu-0"]), pod("gang-0", group="gang")], {}),
+    "a pod with a scheduling gate": ([claim("p", ["n0/gpu-0"]), pod("p", **GATED)], {}),
+    "a gated pod that shares its claim with a running one": (
+        [
+            claim("c", ["n0/gpu-0"], ["p", "q"]),
+            pod("p", claims=["c"], **GATED),
+            pod("q", claims=["c"], node="n0"),
+        ],
+        {"c": ["n0/gpu-0"]},
+    ),
+    "a claim that another scheduler's pod shares": (
+        [
+            claim("c", ["n0/gpu-0"], ["p", "q"]),
+            pod("p", claims=["c"], **GATED),
+            pod("q", claims=["c"], schedulerName="other"),
+        ],
+        {"c": ["n0/gpu-0"]},
+    ),
+}
+
+
+@pytest.mark.parametrize("name", UNPLACEABLE)
+def test_pods_that_cannot_be_placed_give_their_devices_back(name: str) -> None:
+    """An earlier process allocated the claims, and was killed before the binds."""
+    objects, kept = UNPLACEABLE[name]
+    made = world(cluster(2, 1), objects)
+    made.later(30)
+    assert (made.held_devices(), made.at_rest()) == (kept, True)
+
+
+def test_a_gang_with_a_member_again_gets_devices_again() -> None:
+    made = world(
+        cluster(2, 1), group("gang", 0, 2), claim("gang-0", ["n0/gpu-0"]), pod("gang-0", group="gang")
+    )
+    made.later(30)
+    assert made.held_devices() == {}
+    made.run(waiting("gang-1", group="gang"))
+    end(made)
+    assert sorted(made.bound()) == ["gang-0", "gang-1"]
+
+
+def test_a_gang_that_loses_a_member_during_its_binds_keeps_their_devices() -> None:
+    """A bind in flight may still succeed, although its node was deleted."""
+    made = world(cluster(2, 1), gang())
+    made.hold_binds = True
+    made.write()
+    (held,) = made.held
+    assert isinstance(held, Bind)
+    (first, chosen), (second, _) = held.pods
+    devices = made.held_devices()[first.name]
+    made.state.remove(made.state.nodes[chosen])
+    made.state.remove(made.state.pods[second.key])
+    made.run()
+    assert made.held_devices()[first.name] == devices
+    made.release(failed="busy")
+    made.later(30)
+    assert first.name not in made.held_devices()
+
+
 # --- takeovers ------------------------------------------------------------------------------------------
 
 
