@@ -7,7 +7,7 @@ import pytest
 
 from podium.api.devices import Device
 from podium.cel.nodes import SelectorCompileError, SelectorRuntimeError
-from podium.cel.selector import compile_selector
+from podium.cel.selector import KEPT_BYTES, SelectorCache, compile_selector
 
 _TOO_DEEP = "compilation failed: ERROR: <input>:-1:0: expression recursion limit exceeded: "
 _TOO_TALL = "compilation failed: ERROR: <input>:-1:0: max recursion depth exceeded"
@@ -60,6 +60,11 @@ def _repeated(times: int) -> str:
         pytest.param(
             "'a'.matches('" + "(" * 2000 + ")" * 2000 + "')", "invalid matches argument", id="groups"
         ),
+        pytest.param(
+            " || ".join(f"'a'.matches('(a{{1,30}}){{1,30}}{number}')" for number in range(200)),
+            "regular expressions of the selector are too large",
+            id="many repetitions",
+        ),
     ],
 )
 def test_an_expression_is_refused(expression: str, text: str) -> None:
@@ -83,6 +88,18 @@ def test_an_expression_is_refused(expression: str, text: str) -> None:
         pytest.param("lists.range(5000).distinct() == []", id="a square"),
         pytest.param("sets.equivalent(lists.range(5000), lists.range(5000))", id="sets"),
         pytest.param(_repeated(9), id="formats"),
+        pytest.param(
+            f"lists.range(100).exists(i, '{'a' * 60}'.matches('((a{{1,30}}){{1,30}}b)+'))",
+            id="searches that cost little",
+        ),
+        pytest.param(
+            "lists.range(2000).exists(i, 'a'.matches('(a{1,30}){1,30}b' + string(i)))",
+            id="patterns made at run time",
+        ),
+        pytest.param(
+            "lists.range(1000).exists(i, 'a'.matches('(a{1,900}b){30}c' + string(i)))",
+            id="refused patterns made at run time",
+        ),
     ],
 )
 def test_an_evaluation_is_cancelled(expression: str) -> None:
@@ -104,3 +121,16 @@ def test_an_evaluation_is_cancelled(expression: str) -> None:
 )
 def test_an_expression_is_evaluated(expression: str) -> None:
     assert compile_selector(expression).selects("gpu.example.com", Device()) is True
+
+
+def test_compiled_selectors_are_kept_up_to_a_size() -> None:
+    cache, pattern = SelectorCache(), "".join(f"(a{{1,30}}){{1,30}}{number}" for number in range(8))
+    first = f"'0'.matches('{pattern}')"
+    sizes = []
+    for number in range(400):
+        cache.get(f"'{number}'.matches('{pattern}')", 37)
+        sizes.append(cache.size)
+    assert max(sizes) <= KEPT_BYTES
+    assert sizes[-1] > KEPT_BYTES / 2
+    assert cache.get("'399'.matches('" + pattern + "')", 37)[1] == 0, "the last one is kept"
+    assert cache.get(first, 37)[1] > 0, "the first one is compiled again"

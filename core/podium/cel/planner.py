@@ -37,13 +37,16 @@ COST, DEVICE, FIRST = 0, 1, 2
 # Functions that read a value from a text.
 _PARSERS = frozenset({"quantity", "semver", "ip", "cidr", "url"})
 _PRIMITIVES = (bool, float, int, str)
+# The most instructions of all constant regular expressions of a selector.
+MAX_INSTRUCTIONS = 100_000
 
 
 class SelectorPlan(NamedTuple):
-    """A compiled expression, and the size of its frames."""
+    """A compiled expression, the size of its frames, and the instructions of its regular expressions."""
 
     run: Runnable
     size: int
+    instructions: int
 
 
 class PlannedNode(NamedTuple):
@@ -57,7 +60,7 @@ class PlannedNode(NamedTuple):
 def planned_selector(root: ExpressionNode, minor: int) -> SelectorPlan:
     """Compile a checked expression. Raises SelectorCompileError for a constant that cannot be evaluated."""
     planner = _SelectorPlanner(minor)
-    return SelectorPlan(planner.compiled(root).run, planner.size)
+    return SelectorPlan(planner.compiled(root).run, planner.size, planner.instructions)
 
 
 def _constant(value: object) -> PlannedNode:
@@ -71,6 +74,7 @@ class _SelectorPlanner:
         # Macros use a node twice where upstream copies it.
         self._done: dict[int, PlannedNode] = {}
         self.size = FIRST
+        self.instructions = 0
 
     def compiled(self, node: ExpressionNode) -> PlannedNode:
         """Return a compiled node."""
@@ -195,8 +199,11 @@ class _SelectorPlanner:
                 return chosen
         function = dispatcher(node.function, overload, self._minor)
         if node.function in {"matches", "find", "findAll"} and arguments[1].constant is not None:
-            function, strict = precompiled(node.function, function, arguments[1].constant[0])
-            if strict:
+            function, size = precompiled(node.function, function, arguments[1].constant[0])
+            self.instructions += size
+            if self.instructions > MAX_INSTRUCTIONS:
+                raise SelectorCompileError("the regular expressions of the selector are too large")
+            if size:
                 return PlannedNode(call([each.run for each in arguments], function, cost))
         if node.function in CONVERSIONS and len(arguments) == 1 and arguments[0].constant is not None:
             return _converted(function, arguments[0].constant[0])

@@ -5,9 +5,12 @@ Source: cel-go common/types/string.go; k8s.io/apiserver/pkg/cel/library/regex.go
 
 from podium.cel.nodes import SelectorCompileError, SelectorRuntimeError
 from podium.cel.operators import no_trait
-from podium.cel.regularmachine import Pattern, pattern
-from podium.cel.regularsyntax import PatternError
+from podium.cel.regularmachine import Pattern, pattern, steps
+from podium.cel.regularsyntax import MAX_PROGRAM, PatternError
 from podium.cel.values import Function
+
+# The steps for a character of a pattern that is read at run time.
+_READ = 4
 
 
 def found_in(text: object, expression: object) -> bool:
@@ -35,19 +38,24 @@ def _first(compiled: Pattern, text: str) -> str:
 
 
 def _compiled(expression: str, prefix: str) -> Pattern:
+    """Return the pattern of a text that is known at run time only, at the expense of the evaluation."""
+    steps.spend(_READ * len(expression))
     try:
-        return pattern(expression)
+        compiled = pattern(expression)
     except PatternError as error:
+        steps.spend(MAX_PROGRAM)
         raise SelectorRuntimeError(f"{prefix}{error}") from None
+    steps.spend(len(compiled))
+    return compiled
 
 
-def precompiled(function: str, plain: Function, expression: object) -> tuple[Function, bool]:
-    """Return a function for a constant pattern, and whether it replaces the plain one.
+def precompiled(function: str, plain: Function, expression: object) -> tuple[Function, int]:
+    """Return a function for a constant pattern, and its instructions; 0 if it is the plain one.
 
     Raises SelectorCompileError for a pattern that RE2 refuses.
     """
     if not isinstance(expression, str):
-        return plain, False
+        return plain, 0
     try:
         compiled = pattern(expression)
     except PatternError as error:
@@ -60,4 +68,4 @@ def precompiled(function: str, plain: Function, expression: object) -> tuple[Fun
             return compiled.search(text) is not None
         return _first(compiled, text) if function == "find" else list(compiled.find_all(text, limit))
 
-    return call, True
+    return call, len(compiled)

@@ -1,57 +1,74 @@
 """A matcher of regular expressions whose time is linear in the text.
 
-It runs all threads of a pattern side by side in order of priority, as the machine of RE2 does. The work
-of one search is bounded, because the cost that Kubernetes charges does not see counted repetitions.
+It runs all threads of a pattern side by side in order of priority, as the machine of RE2 does. The cost that
+Kubernetes charges does not see counted repetitions. So the steps of all searches of an evaluation have a
+limit of their own, and a program takes some bytes for an instruction.
 
 Source: Russ Cox, Regular Expression Matching: the Virtual Machine Approach.
 """
 
+from array import array
 from functools import lru_cache
-from typing import NamedTuple
+from threading import local
 
-from podium.cel.regularsyntax import MAX_PROGRAM, PatternError, PatternNode, in_class, parse_pattern
+from podium.cel.regularsyntax import MAX_PROGRAM, PatternNode, in_class, parse_pattern
 from podium.cel.values import CostLimitError
 
-# The most steps of threads in one search.
-_MAX_WORK = 5_000_000
+# The most steps of one evaluation: instructions that searches come to, and those of patterns made meanwhile.
+MAX_STEPS = 2_000_000
+# The most patterns that are kept beside those of compiled selectors.
+_KEPT = 64
+_CLASS, _SPLIT, _JUMP, _MATCH, _TEST = range(5)
 
 
-class _Instruction(NamedTuple):
-    """An instruction: `class` reads a character, `split` and `jump` fork, the others test the place."""
+class _Steps(local):
+    """The steps that the evaluation of this thread may still take."""
 
-    kind: str
-    step: PatternNode | None = None
-    first: int = -1
-    second: int = -1
+    left = MAX_STEPS
+
+    def begin(self) -> None:
+        """Begin an evaluation."""
+        self.left = MAX_STEPS
+
+    def spend(self, steps: int) -> None:
+        """Count steps. Raises CostLimitError if there were too many."""
+        self.left -= steps
+        if self.left < 0:
+            raise CostLimitError
+
+
+steps = _Steps()
 
 
 class Pattern:
-    """A compiled pattern."""
+    """A compiled pattern: arrays with the kind of each instruction and the one or two that follow it."""
 
     def __init__(self, text: str) -> None:
         """Compile a pattern. Raises PatternError."""
-        self._program: list[_Instruction] = []
-        self._text = text
+        self._kinds = bytearray()
+        self._first, self._second = array("i"), array("i")
+        # Of instructions that read a character or test a place.
+        self._nodes: list[PatternNode | None] = []
         self._emit_step(parse_pattern(text))
-        self._emit(_Instruction("match"))
+        self._emit(_MATCH)
         self._known: dict[tuple[int, str], bool] = {}
 
+    def __len__(self) -> int:
+        return len(self._kinds)
+
     def search(self, text: str, start: int = 0) -> tuple[int, int] | None:
-        """Return the leftmost match at or after a place; of several, the one that RE2 prefers."""
+        """Return the leftmost match at or after a place; of several, the one that RE2 prefers.
+
+        Raises CostLimitError.
+        """
         best: tuple[int, int] | None = None
         threads: list[tuple[int, int]] = []
-        work = 0
         for place in range(start, len(text) + 1):
             following: list[tuple[int, int]] = []
             if best is None:
                 threads.append((0, place))
-            ready = self._closure(threads, text, place)
-            work += len(ready) + 1
-            if work > _MAX_WORK:
-                raise CostLimitError
-            for counter, begun in ready:
-                instruction = self._program[counter]
-                if instruction.kind == "match":
+            for counter, begun in self._closure(threads, text, place):
+                if self._kinds[counter] == _MATCH:
                     best = (begun, place)
                     break
                 if place < len(text) and self._reads(counter, text[place]):
@@ -81,9 +98,9 @@ class Pattern:
         key = (counter, character)
         found = self._known.get(key)
         if found is None:
-            step = self._program[counter].step
-            assert step is not None
-            found = in_class(step, character)
+            node = self._nodes[counter]
+            assert node is not None, "it reads a character"
+            found = in_class(node, character)
             if len(self._known) < MAX_PROGRAM:
                 self._known[key] = found
         return found
@@ -92,6 +109,7 @@ class Pattern:
         """Return the threads that read a character or match here, in order of priority."""
         ready: list[tuple[int, int]] = []
         seen: set[int] = set()
+        kinds, nodes = self._kinds, self._nodes
         for first, begun in threads:
             waiting = [first]
             while waiting:
@@ -99,27 +117,32 @@ class Pattern:
                 if counter in seen:
                     continue
                 seen.add(counter)
-                kind, _, left, right = self._program[counter]
-                if kind in {"class", "match"}:
+                kind = kinds[counter]
+                if kind in {_CLASS, _MATCH}:
                     ready.append((counter, begun))
-                elif kind == "jump":
-                    waiting.append(left)
-                elif kind == "split":
-                    waiting += (right, left)
-                elif _holds(kind, text, place):
-                    waiting.append(counter + 1)
+                elif kind == _JUMP:
+                    waiting.append(self._first[counter])
+                elif kind == _SPLIT:
+                    waiting += (self._second[counter], self._first[counter])
+                else:
+                    node = nodes[counter]
+                    assert node is not None, "it tests a place"
+                    if _holds(node.kind, text, place):
+                        waiting.append(counter + 1)
+        steps.spend(len(seen) + 1)
         return ready
 
-    def _emit(self, instruction: _Instruction) -> int:
-        if len(self._program) >= MAX_PROGRAM:
-            raise PatternError("expression too large", self._text)
-        self._program.append(instruction)
-        return len(self._program) - 1
+    def _emit(self, kind: int, node: PatternNode | None = None, first: int = -1) -> int:
+        self._kinds.append(kind)
+        self._first.append(first)
+        self._second.append(-1)
+        self._nodes.append(node)
+        return len(self._kinds) - 1
 
     def _emit_step(self, step: PatternNode) -> None:
         match step.kind:
             case "class":
-                self._emit(_Instruction("class", step))
+                self._emit(_CLASS, step)
             case "empty":
                 pass
             case "group" | "sequence":
@@ -130,39 +153,32 @@ class Pattern:
             case "repeat":
                 self._emit_repeat(step)
             case _:
-                self._emit(_Instruction(step.kind))
+                self._emit(_TEST, step)
 
     def _emit_either(self, step: PatternNode) -> None:
         ends: list[int] = []
         for part in step.parts[:-1]:
-            split = self._emit(_Instruction("split"))
+            split = self._emit(_SPLIT, first=len(self._kinds) + 1)
             self._emit_step(part)
-            ends.append(self._emit(_Instruction("jump")))
-            self._program[split] = _Instruction("split", None, split + 1, len(self._program))
+            ends.append(self._emit(_JUMP))
+            self._second[split] = len(self._kinds)
         self._emit_step(step.parts[-1])
         for end in ends:
-            self._program[end] = _Instruction("jump", None, len(self._program))
+            self._first[end] = len(self._kinds)
 
     def _emit_repeat(self, step: PatternNode) -> None:
         (part,) = step.parts
         for _ in range(step.least):
             self._emit_step(part)
-        if step.most < 0:
-            split = self._emit(_Instruction("split"))
-            self._emit_step(part)
-            self._emit(_Instruction("jump", None, split))
-            self._program[split] = self._fork(split, greedy=step.greedy)
-            return
         splits: list[int] = []
-        for _ in range(step.most - step.least):
-            splits.append(self._emit(_Instruction("split")))
+        for _ in range(1 if step.most < 0 else step.most - step.least):
+            splits.append(self._emit(_SPLIT))
             self._emit_step(part)
+        if step.most < 0:
+            self._emit(_JUMP, first=splits[0])
         for split in splits:
-            self._program[split] = self._fork(split, greedy=step.greedy)
-
-    def _fork(self, split: int, *, greedy: bool) -> _Instruction:
-        inside, outside = split + 1, len(self._program)
-        return _Instruction("split", None, *((inside, outside) if greedy else (outside, inside)))
+            inside, outside = split + 1, len(self._kinds)
+            self._first[split], self._second[split] = (inside, outside) if step.greedy else (outside, inside)
 
 
 def _holds(kind: str, text: str, place: int) -> bool:
@@ -186,7 +202,7 @@ def _is_word(character: str) -> bool:
     return character == "_" or (character.isascii() and character.isalnum())
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=_KEPT)
 def pattern(text: str) -> Pattern:
     """Return a compiled pattern. Raises PatternError."""
     return Pattern(text)

@@ -118,7 +118,24 @@ def parse_pattern(pattern: str) -> PatternNode:
         raise PatternError("unexpected )", pattern)
     if _repetitions(tree) > _MAX_REPEAT:
         raise PatternError("invalid repeat count", reader.repetition)
+    if _size(tree) >= MAX_PROGRAM:
+        raise PatternError("expression too large", pattern)
     return tree
+
+
+def _size(step: PatternNode) -> int:
+    """Return the number of instructions for a node."""
+    parts = sum(map(_size, step.parts))
+    match step.kind:
+        case "empty" | "group" | "sequence":
+            return parts
+        case "either":
+            return parts + 2 * (len(step.parts) - 1)
+        case "repeat":
+            more = parts + 2 if step.most < 0 else (step.most - step.least) * (parts + 1)
+            return step.least * parts + more
+        case _:
+            return 1
 
 
 def _repetitions(step: PatternNode) -> int:

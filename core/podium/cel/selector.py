@@ -3,10 +3,14 @@
 The environment is that of kube-scheduler, which compiles every selector as a stored expression. The
 errors are those that kube-scheduler writes after `CEL compile error: ` and `CEL runtime error: `.
 
+Tenants write selectors. One that is as costly as the API server accepts takes a second for a device. So an
+evaluation tells its cost, and callers limit the sum. Compiled selectors are kept up to a number of bytes.
+
 Source: k8s.io/dynamic-resource-allocation/cel/compile.go and errors.go.
 """
 
-from functools import lru_cache
+from collections import OrderedDict
+from threading import Lock
 from typing import NamedTuple
 
 from podium.api.devices import Device
@@ -16,13 +20,18 @@ from podium.cel.devicevalues import PreparedDevice, UnsupportedDeviceError, prep
 from podium.cel.nodes import Problems, SelectorCompileError, SelectorRuntimeError
 from podium.cel.parser import parse
 from podium.cel.planner import FIRST, SelectorPlan, planned_selector
+from podium.cel.regularmachine import MAX_STEPS, steps
 from podium.cel.statictypes import type_text
 from podium.cel.validators import validate
 from podium.cel.values import COST_LIMIT, EXCEEDED, AbortedError, type_name
 
 NEWEST_MINOR = 37
 MAX_LENGTH = 10 * 1024
-_CACHED = 1000
+# The bytes that compiled selectors may take: estimates for a character, and for an instruction of a pattern.
+KEPT_BYTES = 2**26
+_CHARACTER_BYTES, _INSTRUCTION_BYTES = 100, 40
+# A unit of cost takes about as long as two steps of regular expressions. To compile a character takes longer.
+_STEPS_A_UNIT, _UNITS_A_CHARACTER = 2, 20
 # The limits of the parser prevent it, unless the caller's own stack is nearly full.
 _TOO_DEEP = "the expression is nested too deeply"
 _HINT = (
@@ -52,23 +61,29 @@ _NO_BOOL = {
 
 
 class Evaluation(NamedTuple):
-    """The result for one device: whether it is selected, or the error; and the cost of finding out."""
+    """The result for one device: whether it is selected, or the error; and the cost as Kubernetes counts it.
+
+    `effort` is the cost with what Kubernetes does not charge for, in units of about a microsecond.
+    """
 
     selected: bool
     error: SelectorRuntimeError | None
     cost: int
+    effort: int
 
 
 class CompiledSelector:
     """A compiled selector of one minor of Kubernetes."""
 
-    __slots__ = ("_minor", "_plan", "expression")
+    __slots__ = ("_minor", "_plan", "expression", "size")
 
     def __init__(self, expression: str, compiled: SelectorPlan, minor: int) -> None:
         """Take the compiled expression."""
         self.expression = expression
         self._plan = compiled
         self._minor = minor
+        # In bytes, estimated.
+        self.size = _CHARACTER_BYTES * len(expression) + _INSTRUCTION_BYTES * compiled.instructions
 
     def selects(self, driver: str, device: Device) -> bool:
         """Return whether a device of a driver is selected. Raises SelectorRuntimeError."""
@@ -84,10 +99,11 @@ class CompiledSelector:
     def evaluate(self, device: PreparedDevice) -> Evaluation:
         """Return the result for a prepared device with its cost."""
         if isinstance(device, UnsupportedDeviceError):
-            return Evaluation(selected=False, error=SelectorRuntimeError(str(device)), cost=0)
+            return Evaluation(selected=False, error=SelectorRuntimeError(str(device)), cost=0, effort=0)
         frame: list[object] = [0, device, *(None,) * (self._plan.size - FIRST)]
         found: object = None
         error: SelectorRuntimeError | None = None
+        steps.begin()
         try:
             found = self._plan.run(frame)
         except RecursionError:
@@ -98,13 +114,14 @@ class CompiledSelector:
             error = failure
         cost = frame[0]
         assert isinstance(cost, int)
+        effort = cost + (MAX_STEPS - steps.left) // _STEPS_A_UNIT
         if cost > COST_LIMIT:
             error = SelectorRuntimeError(EXCEEDED)
         elif error is None and not isinstance(found, bool):
             error = _no_bool(found)
         if error is not None:
-            return Evaluation(selected=False, error=self._explained(error), cost=cost)
-        return Evaluation(selected=found is True, error=None, cost=cost)
+            return Evaluation(selected=False, error=self._explained(error), cost=cost, effort=effort)
+        return Evaluation(selected=found is True, error=None, cost=cost, effort=effort)
 
     def _explained(self, error: SelectorRuntimeError) -> SelectorRuntimeError:
         """Return an error with the advice that 1.37 adds for a missing key."""
@@ -119,21 +136,72 @@ def _no_bool(value: object) -> SelectorRuntimeError:
     return SelectorRuntimeError(f"CEL result of type {name} could not be converted to bool: {reason}")
 
 
+class SelectorCache:
+    """Compiled selectors and compile errors, the least recently used of which go first."""
+
+    def __init__(self, most: int = KEPT_BYTES) -> None:
+        """`most` is the number of bytes, as estimated."""
+        self._most = most
+        self._kept: OrderedDict[tuple[str, int], CompiledSelector | SelectorCompileError] = OrderedDict()
+        self._lock = Lock()
+        self.size = 0
+
+    def get(self, expression: str, minor: int) -> tuple[CompiledSelector, int]:
+        """Return a compiled selector, and the units of cost that it took to make it, 0 if it was kept.
+
+        Raises SelectorCompileError.
+        """
+        key = expression, minor
+        with self._lock:
+            found = self._kept.get(key)
+            if found is not None:
+                self._kept.move_to_end(key)
+        effort = 0
+        if found is None:
+            effort = _UNITS_A_CHARACTER * len(expression)
+            try:
+                found = _compiled(expression, minor)
+            except RecursionError:
+                raise SelectorCompileError(_TOO_DEEP) from None
+            self._keep(key, found)
+        if isinstance(found, SelectorCompileError):
+            raise SelectorCompileError(str(found))
+        return found, effort
+
+    def _keep(self, key: tuple[str, int], found: CompiledSelector | SelectorCompileError) -> None:
+        with self._lock:
+            if key not in self._kept:
+                self.size += _size(key, found)
+            self._kept[key] = found
+            while self.size > self._most:
+                self.size -= _size(*self._kept.popitem(last=False))
+
+
+def _size(key: tuple[str, int], found: CompiledSelector | SelectorCompileError) -> int:
+    return found.size if isinstance(found, CompiledSelector) else _CHARACTER_BYTES * (len(key[0]) + 10)
+
+
+_SELECTORS = SelectorCache()
+
+
 def compile_selector(expression: str, minor: int = NEWEST_MINOR) -> CompiledSelector:
-    """Return a compiled selector, as a minor of Kubernetes (36 or 37) compiles it.
+    """Return a compiled selector, as a minor of Kubernetes (36 or 37) compiles it, from the common cache.
 
-    Raises SelectorCompileError. Both results are cached.
+    Raises SelectorCompileError.
     """
-    try:
-        found = _compiled(expression, minor)
-    except RecursionError:
-        raise SelectorCompileError(_TOO_DEEP) from None
-    if isinstance(found, SelectorCompileError):
-        raise SelectorCompileError(str(found))
-    return found
+    return _SELECTORS.get(expression, minor)[0]
 
 
-@lru_cache(maxsize=_CACHED)
+def evaluate_selector(expression: str, minor: int, driver: str, device: Device) -> Evaluation:
+    """Return the result of a selector for a device, with the effort of compiling it if it was not kept.
+
+    Raises SelectorCompileError.
+    """
+    selector, effort = _SELECTORS.get(expression, minor)
+    found = selector.evaluate(prepare_device(driver, device, minor))
+    return found._replace(effort=found.effort + effort)
+
+
 def _compiled(expression: str, minor: int) -> CompiledSelector | SelectorCompileError:
     try:
         return _compile(expression, minor)

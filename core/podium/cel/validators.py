@@ -19,8 +19,7 @@ from podium.cel.nodes import (
     Select,
     SelectorRuntimeError,
 )
-from podium.cel.regularmachine import pattern
-from podium.cel.regularsyntax import PatternError
+from podium.cel.regularsyntax import PatternError, parse_pattern
 from podium.cel.statictypes import StaticType, without_optional
 
 
@@ -84,7 +83,7 @@ def _check_call(node: CallNode, problems: Problems) -> None:
             problems.add(literal.offset, f"invalid {node.function} argument")
     elif node.function == "matches" and isinstance(literal.value, str):
         try:
-            pattern(literal.value)
+            parse_pattern(literal.value)
         except PatternError:
             problems.add(literal.offset, "invalid matches argument")
 

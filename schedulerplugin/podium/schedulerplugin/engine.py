@@ -123,7 +123,7 @@ class Engine(PlanningState):
             return known
         # Not `_deciding`: with one more generator, gangs of four lose more than 3 % to trees and topology.
         units, _ = self.units(for_group=self._as_group(found), now=second, deadline=deadline)
-        with self._trying():
+        with self._trying(deadline):
             self._nominate(found.priority, found.rows)
             decider = Decider(self, units, second, deadline)
             if self.settings.semantics is Semantics.PODS and found.group is not None:
@@ -158,7 +158,7 @@ class Engine(PlanningState):
     ) -> Iterator[Decider]:
         """Begin a trial for a decision at `now` (seconds), in one topology domain if its number is given."""
         units, _ = self.units(for_group=self._as_group(found), now=now, deadline=deadline)
-        with self._trying():
+        with self._trying(deadline):
             self._nominate(found.priority, found.rows)
             yield Decider(self, units, now, deadline, domain)
 

@@ -18,7 +18,8 @@ from podium.schedulerplugin.devices.pools import Pool
 from podium.schedulerplugin.devices.requests import DeviceNeed, FlatClaim, NeedShape
 from podium.schedulerplugin.devices.usage import DeviceUsage
 
-# Evaluates an expression on a device of a driver; raises SelectorCompileError, or another PodiumError.
+# Evaluates an expression on a device of a driver. Raises SelectorCompileError, AllocationError if that is too
+# slow, or another PodiumError.
 Select = Callable[[str, str, Device], bool]
 
 
@@ -74,6 +75,8 @@ class NodeView:
                 try:
                     if not self._select(expression, device.driver, device.device):
                         return False
+                except AllocationError:
+                    raise
                 except SelectorCompileError as error:
                     raise AllocationError(f"{where}: CEL compile error: {error}") from None
                 except PodiumError as error:

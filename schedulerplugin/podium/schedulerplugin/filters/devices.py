@@ -6,8 +6,10 @@ gets its devices there at once, and later pods see them in use. A pod that is ta
 devices of its claims, as `devices.index` says: a preemption may free devices.
 
 A claim or class that no allocator can read refuses every node, with the allocator's text. A tenant can write
-a claim whose devices take for ever to find. So a search has a number of steps, and nodes that would need
-more are refused. kube-scheduler gives up after ten seconds.
+a claim whose devices take for ever to find, and selectors that take a second for each device. So a search has
+a number of steps and of units for selectors, and nodes that would need more are refused. kube-scheduler gives
+up after ten seconds. A decision may end at its deadline before: results for devices are kept, so the next
+decision goes on from there.
 
 Source: Filter and Reserve of the plugin DynamicResources of kube-scheduler 1.36 and 1.37, which never frees a
 device for a preemptor.
@@ -22,9 +24,9 @@ import numpy as np
 from podium.api.devices import Allocation, Device, DeviceClaim, DeviceClaimSpec, ResourceClaim
 from podium.api.meta import ObjectMeta
 from podium.api.selectors import node_terms
-from podium.cel.selector import compile_selector
+from podium.cel.selector import evaluate_selector
 from podium.schedulerplugin.arrays import Bools, Int32s, Rows, grown
-from podium.schedulerplugin.deadline import Deadline
+from podium.schedulerplugin.deadline import NEVER, Deadline
 from podium.schedulerplugin.devices.allocator import Allocator
 from podium.schedulerplugin.devices.errors import AllocationError
 from podium.schedulerplugin.devices.gates import default_gates
@@ -41,6 +43,9 @@ TOO_LONG = "timed out trying to allocate devices"
 # The most steps of the search on one node, and on all nodes that are asked together; a step takes some
 # microseconds.
 NODE_STEPS, ALL_STEPS = 20_000, 100_000
+# The most effort of selectors for one node, and for some claims on all nodes, in microseconds, roughly. The
+# usual selector takes ten for a device.
+NODE_EFFORT, ALL_EFFORT = 1_000_000, 30_000_000
 # The most shapes whose answers are kept.
 _SHAPES = 256
 # What precedes the number of a claim in a reason. No name has it.
@@ -64,25 +69,28 @@ class AllocatedClaimsFilter(StaticFilter):
         return passes
 
 
-class _SearchSteps(Deadline):
-    """The steps that a search may take on one node, counted instead of a time."""
+class _SearchLimits(Deadline):
+    """The steps and the effort of selectors that a search may take on one node, counted instead of a time."""
 
-    __slots__ = ("_left",)
+    __slots__ = ("effort", "steps")
 
-    def __init__(self, steps: int) -> None:
+    def __init__(self, steps: int, effort: int) -> None:
         super().__init__(lambda: 0.0, math.inf)
-        self._left = steps
-
-    @property
-    def left(self) -> int:
-        """The steps that were not taken."""
-        return self._left
+        # What is left.
+        self.steps = steps
+        self.effort = effort
 
     def enforce(self) -> None:
         """Count a step. Raises AllocationError if there were too many."""
-        self._left -= 1
-        if self._left < 0:
+        self.steps -= 1
+        if self.steps < 0:
             raise AllocationError(TOO_LONG)
+
+    def spend(self, effort: int) -> None:
+        """Count the effort of a selector. Raises AllocationError if nothing was left for it."""
+        if self.effort <= 0:
+            raise AllocationError(TOO_LONG)
+        self.effort -= effort
 
 
 class _NodeAnswers:
@@ -91,12 +99,14 @@ class _NodeAnswers:
     Claims with equal requests have the same answers. So a reason has a mark in place of a claim's name.
     """
 
-    __slots__ = ("_numbered", "_reasons", "demand", "numbers", "seen")
+    __slots__ = ("_numbered", "_reasons", "demand", "effort", "numbers", "seen")
 
     def __init__(self, demand: Demand, seen: int) -> None:
         self.demand = demand
         self.numbers: Int32s = np.zeros(0, np.int32)
         self.seen = seen
+        # What selectors may still take.
+        self.effort = ALL_EFFORT
         self._reasons = [""]
         self._numbered = {"": 0}
 
@@ -123,6 +133,9 @@ class DevicesFilter:
         self._snapshot = snapshot
         self._known = snapshot.devices
         self._known.freed_by_pods = freed_by_pods
+        # The end of the decision under way, after which no selector is evaluated.
+        self.deadline = NEVER
+        self._limits = _SearchLimits(0, 0)
         self._allocator: Allocator | None = None
         self._version = (-1, -1)
         # By the requests of the claims, and whether no device counts as in use.
@@ -214,10 +227,10 @@ class DevicesFilter:
         self._catch_up(answers, unused=unused)
         usage, steps = _NOTHING_USED if unused else self._known.usage, ALL_STEPS
         for row in rows[answers.numbers[rows] < 0].tolist():
-            search = _SearchSteps(min(NODE_STEPS, max(steps, 0)))
-            reason = self._ask(answers.demand, row, usage, search)
+            limit = min(NODE_STEPS, max(steps, 0))
+            reason = self._ask(answers, row, usage, limit)
             answers.numbers[row] = answers.number(reason)
-            steps -= NODE_STEPS - search.left if search.left < NODE_STEPS else 0
+            steps -= limit - max(self._limits.steps, 0)
         return answers
 
     @property
@@ -225,7 +238,14 @@ class DevicesFilter:
         return self._known.forgotten + len(self._known.changed)
 
     def _select(self, expression: str, driver: str, device: Device) -> bool:
-        return compile_selector(expression, self._snapshot.minor).selects(driver, device)
+        """Evaluate a selector. Raises SelectorCompileError, SelectorRuntimeError and DecisionTimeoutError."""
+        self.deadline.enforce()
+        self._limits.spend(0)
+        found = evaluate_selector(expression, self._snapshot.minor, driver, device)
+        self._limits.spend(found.effort)
+        if found.error is not None:
+            raise found.error
+        return found.selected
 
     def _catch_up(self, answers: _NodeAnswers, *, unused: bool) -> None:
         """Mark the answers for nodes that changed as unknown."""
@@ -257,22 +277,33 @@ class DevicesFilter:
             ]
         )
 
-    def _ask(self, demand: Demand, row: int, usage: DeviceUsage, search: Deadline) -> str:
+    def _ask(self, answers: _NodeAnswers, row: int, usage: DeviceUsage, steps: int) -> str:
         """Return the reason against a node, empty for none."""
         try:
-            found = self._allocate(demand, row, usage, search)
+            found = self._allocate(answers, row, usage, steps)
         except AllocationError as error:
             return str(error)
         return "" if found is not None else UNALLOCATABLE
 
     def _allocate(
-        self, demand: Demand, row: int, usage: DeviceUsage, search: Deadline
+        self, answers: _NodeAnswers, row: int, usage: DeviceUsage, steps: int
     ) -> list[Allocation] | None:
+        """Return the allocations on a node, None if its devices do not suffice.
+
+        Raises AllocationError and, in a decision, DecisionTimeoutError.
+        """
         node = self._snapshot.objects[row]
         assert self._allocator is not None, "the version was compared"
         assert node is not None, "the node exists"
         labels = node.metadata.labels or {}
-        return self._allocator.allocate(self._snapshot.node_name(row), labels, demand, usage, search)
+        limits = self._limits = _SearchLimits(steps, min(NODE_EFFORT, answers.effort))
+        allowed = limits.effort
+        try:
+            return self._allocator.allocate(
+                self._snapshot.node_name(row), labels, answers.demand, usage, limits
+            )
+        finally:
+            answers.effort -= allowed - limits.effort
 
     def _moved(self, pod_row: int, shape_id: int, node_row: int, sign: int) -> None:
         if not self._known.uses(pod_row):
@@ -318,10 +349,11 @@ class DevicesFilter:
         open_needs = tuple(need for key, _, need in claims if known.assumed(key) is None)
         if open_needs:
             answers = self._fresh(open_needs, np.zeros(0, np.intp))
-            search = _SearchSteps(NODE_STEPS)
+            outer, self.deadline = self.deadline, NEVER
             # A move cannot fail.
             with contextlib.suppress(AllocationError):
-                found = self._allocate(answers.demand, node_row, self._known.usage, search) or []
+                found = self._allocate(answers, node_row, self._known.usage, NODE_STEPS) or []
+            self.deadline = outer
             if not found:
                 return ()
         left = iter(found)

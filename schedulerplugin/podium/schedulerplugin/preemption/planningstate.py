@@ -222,14 +222,20 @@ class PlanningState:
         return self.settings.budgets is Budgets.STRICT and self.violations(units, leads) > 0
 
     @contextmanager
-    def _trying(self) -> Iterator[None]:
-        """Undo at its end the moves in this block; the units are not notified of them."""
+    def _trying(self, deadline: Deadline = NEVER) -> Iterator[None]:
+        """Undo at its end the moves in this block; the units are not notified of them.
+
+        The filters of devices raise DecisionTimeoutError after the deadline.
+        """
         self._planning = True
         self.placer.drop_idle()
+        devices = self.placer.chain.devices
+        devices.deadline = deadline
         try:
             with self.snapshot.trial():
                 yield
         finally:
+            devices.deadline = NEVER
             self._planning = False
             self.placer.chain.nominated.clear()
 

@@ -95,7 +95,7 @@ class LiveEngine(Engine):
             rows += found.rows
         if not rows:
             return {}
-        with self._trying():
+        with self._trying(deadline):
             self._nominate(priority, rows)
             placed = self.placer.place_many(rows, deadline=deadline)
         return {
@@ -111,7 +111,7 @@ class LiveEngine(Engine):
         Raises DecisionTimeoutError after the deadline.
         """
         self.snapshot.distinguish_labels()
-        with self._trying():
+        with self._trying(deadline):
             self._nominate(found.priority, {*found.rows, *beside})
             search = DomainSearch(self.placer, found, self.settings.semantics, deadline)
             return search.any(lambda: self._place_needed(found, deadline)) is not None
@@ -136,7 +136,7 @@ class LiveEngine(Engine):
         no other pod is on any node. Raises DecisionTimeoutError after the deadline.
         """
         self.snapshot.distinguish_labels()
-        with self._trying():
+        with self._trying(deadline):
             if emptied:
                 self.snapshot.remove_many(np.flatnonzero(self.snapshot.node >= 0))
             else:
@@ -167,7 +167,7 @@ class LiveEngine(Engine):
         second = seconds(now)
         units, _ = self.units(for_group=False, now=second, deadline=deadline)
         node = chosen.then[0]
-        with self._trying():
+        with self._trying(deadline):
             for each in self._counted_on(node, found.priority, found.rows):
                 snapshot.assume(each, node)
             if units.rule.protects:

@@ -2,8 +2,11 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
+from itertools import count
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import settings as budget
@@ -23,11 +26,20 @@ from tests.support.devices.scene import (
 from tests.support.preemption.clusters import NOW, NS, state_of
 from tests.support.preemption.scene import engine_of, planned
 
+from podium.api.devices import Device
 from podium.api.reads import Kind
+from podium.cel.selector import evaluate_selector
 from podium.cluster.state import ClusterState
+from podium.schedulerplugin.deadline import Deadline, DecisionTimeoutError
 from podium.schedulerplugin.devices.allocator import Allocator
 from podium.schedulerplugin.engine import Engine, plan
-from podium.schedulerplugin.filters.devices import UNALLOCATABLE, UNAVAILABLE
+from podium.schedulerplugin.filters.devices import (
+    ALL_EFFORT,
+    NODE_EFFORT,
+    TOO_LONG,
+    UNALLOCATABLE,
+    UNAVAILABLE,
+)
 from podium.schedulerplugin.preemption.outcome import Outcome
 
 NODES = ("n0", "n1", "n2")
@@ -155,6 +167,44 @@ def test_a_reason_names_the_claim_of_each_pod() -> None:
         "q": f"claim {NS}/q, {fault}",
         "r": f"claim of the pod, {fault}",
     }
+
+
+# The numbers of one to some thousands, all added for each device.
+COSTLY = [{"cel": {"expression": "lists.range(9000).sum() > 0"}}]
+
+
+def test_a_decision_ends_during_costly_selectors_and_the_next_goes_on() -> None:
+    engine = engine_of(cluster(30, 2), claim("p", selectors=COSTLY), pod("p"), waiting("q"))
+    found: list[Outcome | None] = []
+    while not found or found[-1] is None:
+        # A decision looks at its clock before each selector, also at those of the class.
+        deadline = Deadline(partial(next, count()), 50)
+        try:
+            found.append(engine.decide((NS, "p"), NOW, deadline=deadline).outcome)
+        except DecisionTimeoutError:
+            found.append(None)
+        assert engine.decide((NS, "q"), NOW).outcome is Outcome.FITS
+    assert found == [None, None, Outcome.FITS]
+
+
+@pytest.mark.parametrize("limit", ["NODE_EFFORT", "ALL_EFFORT"])
+def test_nodes_are_refused_if_selectors_take_too_much(limit: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(f"podium.schedulerplugin.filters.devices.{limit}", 5_000)
+    engine = engine_of(cluster(3, 4), claim("p", count=4, selectors=COSTLY), pod("p"), waiting("q"))
+    assert set(answers(engine, "p").values()) == {TOO_LONG}
+    assert set(answers(engine, "q").values()) == {""}
+
+
+def test_a_usual_selector_takes_a_small_part_of_the_limits() -> None:
+    of_driver = f'device.attributes["{DRIVER}"].model == "a"'
+    expression = f"{of_driver} && device.capacity['{DRIVER}'].memory.isGreaterThan(quantity('40Gi'))"
+    described = {"attributes": {"model": {"string": "a"}}, "capacity": {"memory": {"value": "80Gi"}}}
+    device = msgspec.convert({"name": "gpu-0", **described}, Device)
+    found = evaluate_selector(expression, 37, DRIVER, device)
+    again = evaluate_selector(expression, 37, DRIVER, device)
+    assert found.selected
+    assert again.effort < 50 < found.effort < NODE_EFFORT / 100
+    assert 100_000 * 8 * again.effort < ALL_EFFORT, "eight devices of 100,000 nodes"
 
 
 @pytest.mark.parametrize("kind", [Kind.RESOURCE_CLAIM, Kind.DEVICE_CLASS, Kind.RESOURCE_SLICE])

@@ -426,7 +426,7 @@ def test_a_gang_that_does_not_fit_gives_its_devices_back() -> None:
     assert (made.bound(), made.held_devices(), made.at_rest()) == ({}, {}, True)
 
 
-GATED = {"schedulingGates": [{"name": "example.com/quota"}]}
+GATED: dict[str, Any] = {"schedulingGates": [{"name": "example.com/quota"}]}
 UNPLACEABLE: dict[str, tuple[list[Any], dict[str, list[str]]]] = {
     "a gang that lost a member": (
         [group("gang", 0, 2), claim("gang-0", ["n0/gpu-0"]), pod("gang-0", group="gang")],
