@@ -1,8 +1,9 @@
 """The requirements that Podium meets under any input of a tenant, and a cluster to check them in."""
 
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 from tests.support.hostile import tenant
 from tests.support.hostile.honest import HOST, RESERVED, ZONE, Honest
@@ -12,6 +13,7 @@ from tests.support.hostile.tenant import Tenant
 from tests.support.hostile.watched import MIB, probing
 from tests.support.servers import Server, exclusive
 
+from podium.api.devices import DEVICE_API
 from podium.controlplane.releases import RELEASES
 
 # In a process's own time (`watched`): a kubelet's probe times out after this.
@@ -24,6 +26,7 @@ WIDE, WIDE_NODES = "wide", 60
 # Rows are deleted as collections: deleting single objects takes half of the time of all rows together.
 _APISERVER = ("--delete-collection-workers=8",)
 _LED = ("scheduler", "controller")
+_DEVICES = f"/apis/{DEVICE_API}"
 
 
 class AttackedCluster:
@@ -44,7 +47,8 @@ class AttackedCluster:
             yield made
 
     def widen(self) -> None:
-        """Make the pool."""
+        """Make the pool, with devices on each of its nodes."""
+        self._make(f"{_DEVICES}/deviceclasses", {"metadata": {"name": "gpu"}, "spec": {}})
         for number in range(WIDE_NODES):
             name = f"{WIDE}-{number}"
             room = {"cpu": "1", "memory": "4Gi", "pods": "110"}
@@ -55,8 +59,17 @@ class AttackedCluster:
                 "spec": {"taints": [{"key": "pool", "value": WIDE, "effect": "NoSchedule"}]},
                 "status": {"allocatable": room, "capacity": room},
             }
-            code, answer = self.server.request("POST", "/api/v1/nodes", body)
-            assert code == 201, answer
+            self._make("/api/v1/nodes", body)
+            offered = [
+                {"name": f"gpu-{at}", "attributes": {"uuid": {"string": f"{name}-{at}"}}} for at in range(8)
+            ]
+            pool = {"name": name, "generation": 1, "resourceSliceCount": 1}
+            spec = {"driver": "gpu.example.com", "nodeName": name, "pool": pool, "devices": offered}
+            self._make(f"{_DEVICES}/resourceslices", {"metadata": {"name": name}, "spec": spec})
+
+    def _make(self, path: str, body: Mapping[str, Any]) -> None:
+        code, answer = self.server.request("POST", path, body)
+        assert code == 201, answer
 
     def endures(self, write: Callable[[Tenant], None], prefix: str, *, fills: bool = False) -> None:
         """Let a tenant write; check all requirements during the writes, afterwards and after their deletion.

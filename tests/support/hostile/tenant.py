@@ -16,6 +16,7 @@ from tests.support.hostile.wire import Answer, Wire
 from tests.support.servers import Server
 from tests.support.waiting import PATIENCE_SECONDS
 
+from podium.api.devices import DEVICE_API
 from podium.api.groups import GROUP_LABEL
 from podium.controlplane.releases import Release
 
@@ -32,6 +33,7 @@ _ASKING = {"scheduling.podium.dev/auto-groups": "true"}
 
 PODS = "/api/v1/namespaces/tenant/pods"
 CLAIMS = "/api/v1/namespaces/tenant/persistentvolumeclaims"
+DEVICE_CLAIMS = f"/apis/{DEVICE_API}/namespaces/tenant/resourceclaims"
 BUDGETS = "/apis/policy/v1/namespaces/tenant/poddisruptionbudgets"
 JOBS = "/apis/batch/v1/namespaces/tenant/jobs"
 SETS = "/apis/apps/v1/namespaces/tenant/statefulsets"
@@ -47,7 +49,7 @@ def native(release: Release) -> str:
 
 def collections(release: Release) -> tuple[str, ...]:
     """Return all collections that a tenant of these tests writes to."""
-    own = (PODS, JOBS, SETS, CLAIMS, BUDGETS, GROUPS, WORKLOADS)
+    own = (PODS, JOBS, SETS, CLAIMS, DEVICE_CLAIMS, BUDGETS, GROUPS, WORKLOADS)
     return (*own, f"{native(release)}/podgroups", f"{native(release)}/workloads")
 
 

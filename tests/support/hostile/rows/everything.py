@@ -1,6 +1,6 @@
 """The whole table."""
 
-from tests.support.hostile.rows import amounts, gangs, sizes, states, terms
+from tests.support.hostile.rows import amounts, devices, gangs, sizes, states, terms
 from tests.support.hostile.table import Row
 
-ROWS: tuple[Row, ...] = (*sizes.ROWS, *amounts.ROWS, *terms.ROWS, *gangs.ROWS, *states.ROWS)
+ROWS: tuple[Row, ...] = (*sizes.ROWS, *amounts.ROWS, *terms.ROWS, *gangs.ROWS, *states.ROWS, *devices.ROWS)

@@ -1,0 +1,87 @@
+"""Rows of claims for devices: selectors that cost much, searches that take long, and very many claims."""
+
+from typing import Any
+
+from tests.support.hostile.table import Table
+from tests.support.hostile.tenant import DEVICE_CLAIMS, Tenant
+
+ROWS = Table()
+_LIST = f"[{','.join(map(str, range(30)))}]"
+# Nearly the highest cost that the API server accepts for a device.
+_COSTLY = f"{_LIST}.all(a, {_LIST}.all(b, {_LIST}.all(c, a + b + c >= 0)))"
+_PATTERN = "(a{1,30}){1,30}"
+
+
+def _asking(tenant: Tenant, requests: list[Any], constraints: list[Any] | None = None) -> None:
+    """Create a claim and a pod that uses it."""
+    spec = {"devices": {"requests": requests, "constraints": constraints or []}}
+    claim = tenant.create(DEVICE_CLAIMS, {"metadata": {"name": tenant.name()}, "spec": spec})
+    tenant.pod(resourceClaims=[{"name": "devices", "resourceClaimName": claim}])
+
+
+def _exactly(name: str, *expressions: str, count: int = 1) -> dict[str, Any]:
+    selectors = [{"cel": {"expression": each}} for each in expressions]
+    return {"name": name, "exactly": {"deviceClassName": "gpu", "count": count, "selectors": selectors}}
+
+
+@ROWS.row
+def costly_selectors(tenant: Tenant) -> None:
+    """Claims whose selectors take a second for each device."""
+    for number in range(20):
+        _asking(tenant, [_exactly("r", f"{number} >= 0 && {_COSTLY}")])
+
+
+@ROWS.row
+def many_costly_selectors(tenant: Tenant) -> None:
+    """One claim with as many requests, each with as many costly selectors, as the API server accepts."""
+    selectors = [f"{number} >= 0 && {_COSTLY}" for number in range(32)]
+    _asking(tenant, [_exactly(f"r{number}", *selectors) for number in range(32)])
+
+
+@ROWS.row
+def large_patterns(tenant: Tenant) -> None:
+    """Selectors with regular expressions that have large programs."""
+    for number in range(20):
+        parts = [f"device.driver.matches('{_PATTERN}{number}x{part}')" for part in range(40)]
+        _asking(tenant, [_exactly("r", f"!({' || '.join(parts)})")])
+
+
+@ROWS.row
+def long_searches(tenant: Tenant) -> None:
+    """Requests whose combinations are all to be tried."""
+    requests = [_exactly(f"r{number}", count=2) for number in range(12)]
+    for _ in range(20):
+        _asking(tenant, requests, [{"distinctAttribute": "gpu.example.com/uuid", "requests": []}])
+
+
+@ROWS.row
+def many_alternatives(tenant: Tenant) -> None:
+    """Requests with as many alternatives as the API server accepts, of which only the last can be met."""
+    last = {"name": "a7", "deviceClassName": "gpu"}
+    none = [{"name": f"a{number}", "deviceClassName": "gpu", "count": 32} for number in range(7)]
+    requests = [{"name": f"r{number}", "firstAvailable": [*none, last]} for number in range(32)]
+    for _ in range(10):
+        _asking(tenant, requests)
+
+
+@ROWS.row
+def many_device_claims(tenant: Tenant) -> None:
+    """Pods with many claims, each for one device."""
+    names = []
+    for number in range(300):
+        body = {
+            "metadata": {"name": tenant.name(f"-{number}")},
+            "spec": {"devices": {"requests": [_exactly("r")]}},
+        }
+        names.append(tenant.create(DEVICE_CLAIMS, body))
+    for _ in range(5):
+        entries = [{"name": f"c{at}", "resourceClaimName": name} for at, name in enumerate(names[:200])]
+        tenant.pod(resourceClaims=entries)
+
+
+@ROWS.row
+def claims_that_do_not_exist(tenant: Tenant) -> None:
+    """Pods that name claims and templates that do not exist."""
+    for number in range(100):
+        kind = "resourceClaimName" if number % 2 else "resourceClaimTemplateName"
+        tenant.pod(resourceClaims=[{"name": "devices", kind: f"none-{number}"}])
