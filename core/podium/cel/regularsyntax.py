@@ -118,14 +118,14 @@ def parse_pattern(pattern: str) -> PatternNode:
         raise PatternError("unexpected )", pattern)
     if _repetitions(tree) > _MAX_REPEAT:
         raise PatternError("invalid repeat count", reader.repetition)
-    if _size(tree) >= MAX_PROGRAM:
+    if _instructions(tree) >= MAX_PROGRAM:
         raise PatternError("expression too large", pattern)
     return tree
 
 
-def _size(step: PatternNode) -> int:
+def _instructions(step: PatternNode) -> int:
     """Return the number of instructions for a node."""
-    parts = sum(map(_size, step.parts))
+    parts = sum(map(_instructions, step.parts))
     match step.kind:
         case "empty" | "group" | "sequence":
             return parts

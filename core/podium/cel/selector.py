@@ -171,13 +171,13 @@ class SelectorCache:
     def _keep(self, key: tuple[str, int], found: CompiledSelector | SelectorCompileError) -> None:
         with self._lock:
             if key not in self._kept:
-                self.size += _size(key, found)
+                self.size += _kept_bytes(key, found)
             self._kept[key] = found
             while self.size > self._most:
-                self.size -= _size(*self._kept.popitem(last=False))
+                self.size -= _kept_bytes(*self._kept.popitem(last=False))
 
 
-def _size(key: tuple[str, int], found: CompiledSelector | SelectorCompileError) -> int:
+def _kept_bytes(key: tuple[str, int], found: CompiledSelector | SelectorCompileError) -> int:
     return found.size if isinstance(found, CompiledSelector) else _CHARACTER_BYTES * (len(key[0]) + 10)
 
 

@@ -117,7 +117,7 @@ class _NodeAnswers:
             self._reasons.append(reason)
         return number
 
-    def text(self, number: int, needs: tuple[ClaimNeed, ...]) -> str:
+    def reason(self, number: int, needs: tuple[ClaimNeed, ...]) -> str:
         """Return a reason for the claims of some needs; a claim of one pod alone is not known by name."""
         found = self._reasons[number]
         for at, each in enumerate(needs) if _MARK in found else ():
@@ -162,7 +162,7 @@ class DevicesFilter:
         if not needs:
             return None
         answers = self._fresh(needs, np.array((row,), np.intp))
-        return answers.text(answers.numbers.item(row), needs) or None
+        return answers.reason(answers.numbers.item(row), needs) or None
 
     def short(self, shape: Shape) -> dict[str, Bools]:
         """Return the refused node rows by reason."""
@@ -172,7 +172,7 @@ class DevicesFilter:
             answers = self._fresh(needs, np.flatnonzero(passes))
             numbers = answers.numbers
             for number in np.unique(numbers[passes & (numbers > 0)]).tolist():
-                found[answers.text(number, needs)] = passes & (numbers == number)
+                found[answers.reason(number, needs)] = passes & (numbers == number)
         return found
 
     def concerns(self, shape: Shape) -> bool:
