@@ -12,6 +12,7 @@ from tools.docs.sources import ROOT
 from podium.api import records
 from podium.api.convert import MAX_PODIUM_NAME
 from podium.api.priority import HIGHEST_USER_PRIORITY
+from podium.cel.selector import KEPT_BYTES
 from podium.documents import split, textfile, yamldoc
 from podium.kube.connection import LONGEST_ANSWER
 from podium.kube.lines import LONGEST_LINE
@@ -21,6 +22,7 @@ from podium.rules.conditions import MAX_MESSAGE
 from podium.rules.groupspec import MAX_CLAIMS
 from podium.rules.templates import MAX_TEMPLATES
 from podium.runtime.limits import Limits
+from podium.schedulerplugin.filters import devices
 from podium.schedulerplugin.history import ring
 from podium.schedulerplugin.preemption import defragment
 from podium.webhooks import conversion, footprint, handlers, review, room
@@ -55,6 +57,17 @@ BOUNDS = (
     Bound(
         "domains that `whatif --defragment` tries", _count(defragment.MOST_TRIED), "the others are `NotTried`"
     ),
+    Bound(
+        "steps of a search for devices on a node; on all nodes",
+        f"{_count(devices.NODE_STEPS)}; {_count(devices.ALL_STEPS)}",
+        "the node is refused",
+    ),
+    Bound(
+        "time of the device selectors of a claim on a node; on all nodes",
+        f"about {devices.NODE_EFFORT // 10**6} s; {devices.ALL_EFFORT // 10**6} s",
+        "the node is refused; a live decision ends earlier",
+    ),
+    Bound("compiled device selectors", _bytes(KEPT_BYTES), "the oldest is compiled again"),
     Bound("an object in a watch, as JSON", _bytes(LONGEST_LINE), "its last known state counts"),
     Bound("an object in a list, as JSON", _bytes(LONGEST_ANSWER), "an error that names the list"),
     Bound("nesting of an object of the API server", _count(MOST_LEVELS), "what is deeper is left out"),
