@@ -17,7 +17,7 @@ from podium.controlplane.releases import NEWEST, RELEASES, Release
 
 _SEED = new_seed()
 # The live cases: a part of those with bound claims only, and of those with delayed ones.
-_ASKED = range(CASES) if FULL else range(BOUND - 20, BOUND + 40)
+_ASKED = range(CASES) if FULL else range(BOUND - 10, BOUND + 20)
 # The texts that a recording has at least once.
 _TEXTS = (
     *("already in-use by another pod", "had no available disk", "exceed max volume count"),
