@@ -13,10 +13,10 @@ from typing import NamedTuple
 import msgspec
 
 from podium.api.findings import ObjectRef
-from podium.api.podrequests import devices
 from podium.cli.render.pictures.planpicture import plan_picture
 from podium.cli.render.whatif_words import GOOD, MOST_DOMAINS, Basis, Most, WhatIf, target_words
 from podium.cli.whatifinput import Assumptions, check_group
+from podium.cluster.helddevices import held_devices
 from podium.cluster.reader import ClusterReader, Target
 from podium.cluster.state import ClusterState
 from podium.ops.expand import Expansion
@@ -171,8 +171,9 @@ def _joint(bases: Iterable[Basis]) -> Basis:
 
 
 def accelerators(plan: Plan, view: ClusterReader) -> dict[str, int]:
-    """Return the devices of a plan's victims, by resource."""
-    return devices(view.pods.get((unit.namespace, pod.name)) for unit in plan.victims for pod in unit.pods)
+    """Return the devices of a plan's victims, by resource or driver."""
+    victims = [view.pods.get((unit.namespace, pod.name)) for unit in plan.victims for pod in unit.pods]
+    return held_devices(victims, view)
 
 
 def _names(workloads: Sequence[WorkloadPlan]) -> str:

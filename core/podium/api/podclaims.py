@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from podium.api.claims import ClaimingPod
 from podium.api.core import ResourceClaimEntry
-from podium.api.devices import ClaimConsumer, ResourceClaim
+from podium.api.devices import AllocatedDevice, ClaimConsumer, ResourceClaim
 from podium.api.findings import group_of
 from podium.api.groups import NATIVE_GROUP, PodGroup
 
@@ -93,6 +93,19 @@ def owner_refusal(pod: ClaimingPod, group: PodGroup | None, claim: ResourceClaim
         not_owner = f"neither Pod nor PodGroup {group.ref.name} is the owner"
     names = [f"{meta.namespace}/{meta.name}" for meta in (claim.metadata, pod.metadata)]
     return f"ResourceClaim {names[0]} was not created for Pod {names[1]} ({not_owner})"
+
+
+def reserved_devices(claim: ResourceClaim, consumer: ClaimConsumer) -> list[AllocatedDevice]:
+    """Return the devices that a claim has for a consumer, without those of administrative access.
+
+    A partition of a device is a device of its own. A share of a device counts as one.
+    """
+    status = claim.status
+    if status is None or status.allocation is None:
+        return []
+    if all(each.uid != consumer.uid for each in status.reservedFor or ()):
+        return []
+    return [each for each in status.allocation.devices.results or () if not each.adminAccess]
 
 
 def _entry_claim(pod: ClaimingPod, group: PodGroup | None, entry: ResourceClaimEntry) -> EntryClaim:

@@ -85,9 +85,9 @@ class RecordedPlan(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True
     """A recorded plan. `time` is RFC 3339 in UTC; enumerations are those of Mode, Result and Agreement.
 
     `units` lists at most MAX_UNITS of `unitCount` victims, with `podCount` pods in all, which hold
-    `accelerators` by resource. `violations` and `acceleratorSeconds` are its harm. `milliseconds` is the
-    duration of its execution. `theirPods` is the number of pods that the other scheduler evicted where a
-    shadow planned.
+    `accelerators` by resource or driver. `violations` and `acceleratorSeconds` are its harm. `milliseconds`
+    is the duration of its execution. `theirPods` is the number of pods that the other scheduler evicted where
+    a shadow planned.
     """
 
     time: str

@@ -60,7 +60,7 @@ def _plan_schema() -> Schema:
             "unitCount": {"description": "Total number of units.", **_WHOLE},
             "podCount": {"description": "Total number of pods.", **_WHOLE},
             "accelerators": {
-                "description": "Devices that those pods held, by resource.",
+                "description": "Devices that those pods held, by resource or driver.",
                 "type": "object",
                 "maxProperties": MAX_RESOURCES,
                 "additionalProperties": _WHOLE,

@@ -23,7 +23,7 @@ from typing import NamedTuple
 from podium.api.devices import Allocation, ClaimConsumer, DeviceClass, ResourceClaim, ResourceSlice
 from podium.api.groups import PodGroup
 from podium.api.membership import membership
-from podium.api.podclaims import EntryClaim, entry_claims, first_refusal
+from podium.api.podclaims import EntryClaim, entry_claims, first_refusal, reserved_devices
 from podium.api.reads import Kind
 from podium.api.schedulable import Schedulable
 from podium.api.selectors import NAME_FIELD
@@ -73,6 +73,14 @@ class ReservedClaim(NamedTuple):
         """Return those of the consumers that a claim does not have."""
         known = {each.uid for each in (claim.status.reservedFor if claim.status is not None else None) or ()}
         return [each for each in self.consumers if each.uid not in known]
+
+
+class HeldClaim(NamedTuple):
+    """A claim that a pod holds with so many `devices`; other pods may hold it too if it is `shared`."""
+
+    claim: Name
+    devices: int
+    shared: bool
 
 
 class DeviceIndex:
@@ -148,6 +156,16 @@ class DeviceIndex:
     def users(self, claim: Name) -> Collection[int]:
         """Return the rows of the pods that use a claim."""
         return self._users.get(claim, ())
+
+    def held(self, row: int) -> list[HeldClaim]:
+        """Return the allocated claims that are reserved for a pod, or for its group."""
+        found = []
+        for key, entry in (self._pods[row].claims if row in self._pods else {}).items():
+            claim = self.claims.get(key)
+            number = len(reserved_devices(claim, entry.consumer)) if claim is not None else 0
+            if number:
+                found.append(HeldClaim(key, number, entry.shared or not entry.created))
+        return found
 
     def needs(self, pod: Schedulable) -> tuple[str, tuple[ClaimNeed, ...]]:
         """Return why a pod cannot use its claims now, empty if it can, and what they need of a node.

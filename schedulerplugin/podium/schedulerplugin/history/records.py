@@ -11,7 +11,6 @@ import msgspec
 
 from podium.api.membership import GroupKey
 from podium.api.meta import instant
-from podium.api.podrequests import devices
 from podium.api.records import (
     MAX_RESOURCES,
     MAX_TEXT,
@@ -24,6 +23,7 @@ from podium.api.records import (
     Result,
 )
 from podium.api.times import written
+from podium.cluster.helddevices import held_devices
 from podium.cluster.reader import ClusterReader
 from podium.groups.trees import group_at
 from podium.schedulerplugin.scheduling.effects import Evict, PodRef, Unit
@@ -40,7 +40,7 @@ def planned(evict: Evict, view: ClusterReader, at: datetime, mode: PlanMode) -> 
     `at` is in UTC.
     """
     pods = [view.pods.get(pod.key) for pod in evict.victims]
-    held = sorted(devices(pods).items(), key=lambda item: (-item[1], item[0]))[:MAX_RESOURCES]
+    held = sorted(held_devices(pods, view).items(), key=lambda item: (-item[1], item[0]))[:MAX_RESOURCES]
     return RecordedPlan(
         time=written(at),
         mode=mode,

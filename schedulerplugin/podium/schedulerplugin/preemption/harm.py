@@ -7,17 +7,21 @@ order, and less is better:
 2. The highest priority among the victims (the KEP's N). A priority is a promise about order.
 3. For each priority from the highest: the work that is lost, then the units, then their pods. Work is counted
    in accelerator-seconds since the start, or since the checkpoint that the workload declares (`CHECKPOINT`).
-   Accelerators are scarce, and simulated weeks lose the least work with this order. Units count before pods,
-   because a unit restarts as a whole.
+   A device of a claim counts as an accelerator does, and once for all victims that share the claim: for the
+   highest priority among them, and then for the longest time. Accelerators are scarce, and simulated weeks
+   lose the least work with this order. Units count before pods, because a unit restarts as a whole.
 4. The start of the victims of the highest priority. A later start is less harm.
 5. The pods that the recreated victims would preempt in turn (the KEP's second principle; see `choice`).
 """
 
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from podium.api.podrequests import is_device
+from podium.cluster.reader import Name
 from podium.schedulerplugin.arrays import Int64s, Rows
 from podium.schedulerplugin.preemption.outcome import HarmLevel, PlanHarm
 from podium.schedulerplugin.preemption.units import Units
@@ -72,11 +76,16 @@ def plan_harm(harm: Harm) -> PlanHarm:
 
 def harm(units: Units, victims: Rows, violations: int, now: int) -> Harm:
     """Return the harm of evicting units (by lead) at `now` (seconds)."""
-    levels = []
+    levels, counted = [], set[Name]()
     for priority in np.unique(units.priority[victims])[::-1].tolist():
         here = victims[units.priority[victims] == priority]
-        lost = int(work_lost(units, here, now).sum())
-        levels.append(Level(priority, lost, len(here), int(units.size[here].sum())))
+        rows = units.all_members(here)
+        shared = _work_on_shared(units, rows, np.zeros(len(rows), np.int64), now)[0]
+        lost = int(_work_of_pods(units, rows, now).sum())
+        # A claim of several victims counts with those of the highest priority.
+        lost += sum(work for claim, work in shared.items() if claim not in counted)
+        counted |= shared.keys()
+        levels.append(Level(priority, lost, len(here), len(rows)))
     earliest = 0
     if levels:
         top = units.all_members(victims[units.priority[victims] == levels[0].priority])
@@ -85,13 +94,48 @@ def harm(units: Units, victims: Rows, violations: int, now: int) -> Harm:
 
 
 def work_lost(units: Units, leads: Rows, now: int, *, with_surplus: bool = False) -> Int64s:
-    """Return the accelerator-seconds that the eviction of each unit loses; a core's may be `with_surplus`."""
+    """Return the accelerator-seconds that the eviction of each unit loses; a core's may be `with_surplus`.
+
+    Units that share a claim lose the same work each.
+    """
     rows, sizes = units.evicted_with(leads) if with_surplus else units.members_of(leads)
-    work = accelerators(units.snapshot, rows) * np.clip(now - units.work_since[rows], 0, _MOST_SECONDS)
     ends = np.cumsum(sizes)
-    sums = np.concatenate(([0], np.cumsum(work)))
+    sums = np.concatenate(([0], np.cumsum(_work_of_pods(units, rows, now))))
     lost: Int64s = sums[ends] - sums[ends - sizes]
+    for at, shared in _work_on_shared(units, rows, np.repeat(np.arange(len(leads)), sizes), now).items():
+        lost[at] += sum(shared.values())
     return lost
+
+
+def _work_of_pods(units: Units, rows: Rows, now: int) -> Int64s:
+    """Return the accelerator-seconds that each pod loses, without those of claims that pods may share."""
+    held = accelerators(units.snapshot, rows) + units.devices[rows]
+    work: Int64s = np.minimum(held, _MOST_DEVICES) * _seconds_lost(units, rows, now)
+    return work
+
+
+def _seconds_lost(units: Units, rows: Rows, now: int) -> Int64s:
+    seconds: Int64s = np.clip(now - units.work_since[rows], 0, _MOST_SECONDS)
+    return seconds
+
+
+def _work_on_shared(units: Units, rows: Rows, owners: Int64s, now: int) -> dict[int, dict[Name, int]]:
+    """Return the accelerator-seconds that pods lose by claim that pods may share, for each owner of pods.
+
+    Of the pods of an owner, the one with the longest time counts.
+    """
+    found: dict[int, dict[Name, int]] = defaultdict(dict)
+    at = np.flatnonzero(units.shares_claims[rows])
+    sharing = rows[at]
+    pods = zip(
+        sharing.tolist(), owners[at].tolist(), _seconds_lost(units, sharing, now).tolist(), strict=True
+    )
+    for row, owner, seconds in pods:
+        for each in units.snapshot.devices.held(row):
+            if each.shared:
+                work = each.devices * seconds
+                found[owner][each.claim] = max(found[owner].get(each.claim, 0), work)
+    return found
 
 
 def accelerators(snapshot: Snapshot, rows: Rows) -> Int64s:
@@ -103,15 +147,51 @@ def accelerators(snapshot: Snapshot, rows: Rows) -> Int64s:
     return np.minimum(held, _MOST_DEVICES)
 
 
-def weights(units: Units, leads: Rows, now: int) -> list[int]:
-    """Return for each unit an integer; of two sets of units, the smaller sum is the lesser harm.
+class UnitWeights(NamedTuple):
+    """Integers for units: of two sets of units, the smaller sum is the lesser harm in steps 2 and 3.
 
-    It is exact for steps 2 and 3.
+    `shared` has for each unit the numbers of the claims that several units share, and what each adds to the
+    unit's weight. In a sum over units such a claim counts once, with the most that it adds to any.
     """
+
+    of_units: list[int]
+    shared: list[list[tuple[int, int]]]
+
+    def total(self, units: Iterable[int]) -> int:
+        """Return the sum over units, by position."""
+        total, claims = 0, dict[int, int]()
+        for at in units:
+            total += self.of_units[at]
+            for claim, weight in self.shared[at]:
+                counted = claims.get(claim, 0)
+                total -= min(counted, weight)
+                claims[claim] = max(counted, weight)
+        return total
+
+
+def weights(units: Units, leads: Rows, now: int) -> UnitWeights:
+    """Return the weights of units."""
     priorities, level = np.unique(units.priority[leads], return_inverse=True)
     shifts = [(_WORK + 2 * _COUNT) * each for each in range(len(priorities))]
-    sizes, work = units.size[leads].tolist(), work_lost(units, leads, now).tolist()
-    return [
+    sizes, work, levels = units.size[leads].tolist(), work_lost(units, leads, now).tolist(), level.tolist()
+    of_units = [
         ((lost << 2 * _COUNT) + (1 << _COUNT) + size) << shifts[each]
-        for size, each, lost in zip(sizes, level.tolist(), work, strict=True)
+        for size, each, lost in zip(sizes, levels, work, strict=True)
     ]
+    rows, members = units.members_of(leads)
+    found = _work_on_shared(units, rows, np.repeat(np.arange(len(leads)), members), now)
+    return UnitWeights(of_units, _shared_weights(found, [shifts[each] for each in levels]))
+
+
+def _shared_weights(found: dict[int, dict[Name, int]], shifts: Sequence[int]) -> list[list[tuple[int, int]]]:
+    """Return for each unit the claims that other units hold too, by number, with their weights."""
+    holders: dict[Name, list[int]] = defaultdict(list)
+    for at, works in found.items():
+        for claim in works:
+            holders[claim].append(at)
+    shared: list[list[tuple[int, int]]] = [[] for _ in shifts]
+    several = ((claim, units) for claim, units in holders.items() if len(units) > 1)
+    for number, (claim, units) in enumerate(several):
+        for at in units:
+            shared[at].append((number, (found[at][claim] << 2 * _COUNT) << shifts[at]))
+    return shared

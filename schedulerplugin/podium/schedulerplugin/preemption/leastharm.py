@@ -103,15 +103,17 @@ def candidates(
         usage[owner].append((node, amounts))
     charges, allowed = budgets.scarce(pool.leads, units)
     useful = np.bincount(pool.owner, _usefulness(pool, kinds), len(pool.leads))
+    weighed = weights(units, pool.leads, now)
     found = [
         Candidate(*each)
         for each in zip(
             usage,
-            weights(units, pool.leads, now),
+            weighed.of_units,
             units.priority[pool.leads].tolist(),
             useful.tolist(),
             charges,
             _surplus(pool, units),
+            weighed.shared,
             strict=True,
         )
     ]

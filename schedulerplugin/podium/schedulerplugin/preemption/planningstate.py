@@ -12,6 +12,7 @@ from itertools import islice
 import numpy as np
 
 from podium.api.core import Namespace, PodDisruptionBudget, PriorityClass
+from podium.api.devices import ResourceClaim
 from podium.api.foreign import PodOwner
 from podium.api.groups import CompositeGroup, PodGroup
 from podium.api.membership import GroupKey, key_of, membership, parent_key
@@ -23,6 +24,7 @@ from podium.groups.topology import spread_topology
 from podium.groups.trees import leaves, root_key, whole_group
 from podium.schedulerplugin.arrays import Int32s, Rows
 from podium.schedulerplugin.deadline import NEVER, Deadline
+from podium.schedulerplugin.devices.index import claim_key
 from podium.schedulerplugin.placement import Placer
 from podium.schedulerplugin.preemption.budgets import BudgetIndex
 from podium.schedulerplugin.preemption.choice import Chooser, Chosen
@@ -123,6 +125,9 @@ class PlanningState:
                     units.mark_all_changed()
             case Namespace():
                 self.placer.reload_namespaces()
+            case ResourceClaim() as claim:
+                # The devices that its pods hold.
+                self._touch(self.snapshot.devices.users(claim_key(claim)))
             case _:
                 pass
 

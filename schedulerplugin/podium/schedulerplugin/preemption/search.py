@@ -6,6 +6,7 @@ An exchange evicts one more unit, or all units of a node, and reprieves others w
 number of steps is bounded by a number and not by time, so the same cluster has the same answer.
 """
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import combinations
 from typing import NamedTuple
@@ -28,9 +29,9 @@ _SHARE = 1_024
 class Candidate(NamedTuple):
     """A potential victim: the resources of its pods on nodes of the preemptor, and its weight.
 
-    `weight` is that of `harm.weights`. `charges` are numbers of pods by budget. `useful` is roughly the
-    number of the preemptor's pods that it makes room for. `surplus` are the positions of candidates that are
-    evicted with it.
+    `weight` and `shared` are those of `harm.weights`. `charges` are numbers of pods by budget. `useful` is
+    roughly the number of the preemptor's pods that it makes room for. `surplus` are the positions of
+    candidates that are evicted with it.
     """
 
     usage: Sequence[PodUsage]
@@ -39,6 +40,7 @@ class Candidate(NamedTuple):
     useful: float
     charges: Sequence[tuple[int, int]] = ()
     surplus: Sequence[int] = ()
+    shared: Sequence[tuple[int, int]] = ()
 
 
 class Search:
@@ -65,6 +67,8 @@ class Search:
         self._allowed = list(allowed)
         self._violations = 0
         self._weight = 0
+        # By claim, the weights that evicted units have for it.
+        self._of_claims: dict[int, list[int]] = defaultdict(list)
         self._effort = 0
         for each in candidates:
             self._count(each, 1)
@@ -293,7 +297,17 @@ class Search:
 
     def _count(self, one: Candidate, sign: int) -> None:
         self._weight += sign * one.weight
+        for claim, weight in one.shared:
+            weights = self._of_claims[claim]
+            self._weight += _counted_twice(weights)
+            (weights.append if sign > 0 else weights.remove)(weight)
+            self._weight -= _counted_twice(weights)
         for budget, pods in one.charges:
             before = self._allowed[budget]
             after = self._allowed[budget] = before - sign * pods
             self._violations += max(-after, 0) - max(-before, 0)
+
+
+def _counted_twice(weights: Sequence[int]) -> int:
+    """Return how much the weights of a claim are more than the largest, which alone counts."""
+    return sum(weights) - max(weights, default=0)

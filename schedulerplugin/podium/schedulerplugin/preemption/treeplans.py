@@ -6,7 +6,7 @@ other combinations of domains are tried as long as they may do less harm. At las
 needed by no part. The number of plans is bounded.
 """
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterable
 from contextlib import closing
 
 import numpy as np
@@ -100,7 +100,8 @@ class _PartPlans(PartSearch):
         self._units = planner.units
         self._ordered = ordered
         self._effort = effort
-        self._weight = dict(zip(ordered.tolist(), weights(planner.units, ordered, planner.now), strict=True))
+        self._weights = weights(planner.units, ordered, planner.now)
+        self._position = {lead: at for at, lead in enumerate(ordered.tolist())}
         pods = int(self._units.size[ordered].sum()) + len(self.snapshot.alive)
         self.left = self._most = min(_PLANS, _PODS // max(pods, 1))
         # The victims of the parts that are placed at the moment.
@@ -126,7 +127,7 @@ class _PartPlans(PartSearch):
 
         The most harmful one is tried first.
         """
-        heaviest = sorted(plan.victims.tolist(), key=lambda lead: -self._weight[lead])
+        heaviest = sorted(plan.victims.tolist(), key=lambda lead: -self._weight_of([lead]))
         for lead in heaviest[: _PODS_PLACED_AGAIN // len(tree.rows)]:
             fewer = self._units.with_surplus(plan.victims[plan.victims != lead])
             if lead in fewer:
@@ -146,7 +147,7 @@ class _PartPlans(PartSearch):
             stays = dry_run.reprieve(gone, placed)
         victims = units.with_surplus(gone[~np.isin(gone, stays)])
         victims = self._ordered[np.isin(self._ordered, victims)]
-        weight = sum(self._weight[lead] for lead in victims.tolist())
+        weight = self._weight_of(victims.tolist())
         if self._best is None or weight < self._best[0]:
             self._best = weight, LeastHarmPlan(placed, victims)
 
@@ -177,8 +178,8 @@ class _PartPlans(PartSearch):
         """Yield the placements of a group of pods once units have left, the least harm first."""
         for plan in self._plans(part, within)[:_DOMAINS]:
             victims = plan.victims
-            weight = sum(self._weight[lead] for lead in victims.tolist())
-            if self._best is not None and self._spent() + weight >= self._best[0]:
+            weight = self._weight_of([*self._victims().tolist(), *victims.tolist()])
+            if self._best is not None and weight >= self._best[0]:
                 return
             with self.snapshot.trial():
                 self._planner.dry_run.remove(victims)
@@ -203,9 +204,9 @@ class _PartPlans(PartSearch):
             bounds = DomainChooser(self._planner_of(part), self.search(part)).bounds()
         return [within if each.domain.nodes is None else each.domain.nodes for each in bounds]
 
-    def _spent(self) -> int:
-        """Return the weight of the victims of the parts that are placed at the moment."""
-        return sum(self._weight[lead] for lead in self._victims().tolist())
+    def _weight_of(self, leads: Iterable[int]) -> int:
+        """Return the weight of units."""
+        return self._weights.total(self._position[lead] for lead in leads)
 
     def _planner_of(self, part: PlacementTarget) -> DomainPlanner:
         """Return the planner for a part, whose victims are among those of the tree."""

@@ -300,6 +300,9 @@ class Units(UnitArrays):
         if group is not None and saved == NO_CHECKPOINT:
             saved = checkpoint(group.metadata)
         self.work_since[row] = max(snapshot.start.item(row), saved)
+        held = snapshot.devices.held(row)
+        self.devices[row] = sum(each.devices for each in held if not each.shared)
+        self.shares_claims[row] = any(each.shared for each in held)
         self.uid_order[row] = _sortable(pod.metadata.uid or "")
         name = self._class_name(row, group)
         self._class_of[row] = self._class_ids.setdefault(name, len(self._class_ids))
