@@ -164,12 +164,36 @@ class Chooser:
         left[doubtful] = False
         order = self._placer.chain.by_name()
         rows = order[left[order]]
-        for row in rows[np.lexsort((bound[rows], violations[rows]))].tolist():
+        rows = rows[np.lexsort((bound[rows], violations[rows]))]
+        if self.planner.dry_run.needs_devices and len(rows) > _MAX_SEARCHED:
+            rows = rows[self._promising(rows, bound, violations)]
+        for row in rows.tolist():
             self._deadline.enforce()
             if best is not None and (violations[row], bound[row]) > (best.violations, best.highest):
                 break
             best, equal, planned = self._better(row, best, equal, planned)
         return best, list(dict.fromkeys(equal)), planned
+
+    def _promising(self, rows: Rows, bound: Int64s, violations: Int64s) -> Rows:
+        """Return the positions of the nodes (ordered by bound) whose first plans are among the best.
+
+        A search for devices places the preemptor many times, so not every node is searched.
+        """
+        costs: list[tuple[Score, int]] = []
+        least: Score | None = None
+        for at, row in enumerate(rows.tolist()):
+            self._deadline.enforce()
+            if least is not None and (violations[row], bound[row]) > (least.violations, least.highest):
+                break
+            plan = self._plan_or_none(row, effort=0)
+            if plan is not None:
+                costs.append((plan.cost, at))
+                least = plan.cost if least is None else min(least, plan.cost)
+        costs.sort()
+        # Equal plans are all kept, because names and recreated victims decide between them.
+        last = costs[min(len(costs), _MAX_SEARCHED) - 1] if costs else None
+        kept = [at for cost, at in costs if cost == least or (last is not None and (cost, at) <= last)]
+        return np.array(sorted(kept), np.intp)
 
     def _doubtful(self, sums: VictimSums, bound: Int64s, level: Int64s) -> list[int]:
         """Return nodes where a search may find a plan without a violation that is better than the sums show.
@@ -303,9 +327,9 @@ class Chooser:
         rows = np.flatnonzero(units.lead != NO_UNIT)
         return bool((units.priority[units.lead[rows]] == self._snapshot.priority[rows]).all())
 
-    def _plan_or_none(self, row: int) -> DomainPlan | None:
+    def _plan_or_none(self, row: int, effort: int | None = None) -> DomainPlan | None:
         only_room = bool(self._only_room[row])
-        return self.planner.plan(self._domain(row), self._leads_on(row), only_room=only_room)
+        return self.planner.plan(self._domain(row), self._leads_on(row), only_room=only_room, effort=effort)
 
     def _plan_node(self, row: int) -> DomainPlan:
         plan = self._plan_or_none(row)

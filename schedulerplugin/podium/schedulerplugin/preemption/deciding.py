@@ -34,6 +34,7 @@ from podium.schedulerplugin.preemption.decision import (
     obstacles_without_victims,
     pod_obstacles,
 )
+from podium.schedulerplugin.preemption.deviceplacement import device_attempts
 from podium.schedulerplugin.preemption.domain import DomainPlan
 from podium.schedulerplugin.preemption.domainchoice import DomainChooser
 from podium.schedulerplugin.preemption.domainsearch import DomainSearch
@@ -384,6 +385,12 @@ class Decider:
                 placed = place_packed(self._placer.chain, found.rows, found.needed, self._deadline)
                 if len(placed) >= found.needed:
                     return placed, None
+            if not nominated:
+                for attempt in device_attempts(self._placer, found.rows, found.needed, self._deadline):
+                    with snapshot.trial():
+                        placed = attempt()
+                        if len(placed) >= found.needed:
+                            return placed, None
         return None, refusals
 
     def _place_pods(

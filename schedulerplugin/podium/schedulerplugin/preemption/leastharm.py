@@ -25,6 +25,7 @@ from podium.schedulerplugin.preemption.capacity import (
     capacity,
     slots,
 )
+from podium.schedulerplugin.preemption.devicesearch import less_harm
 from podium.schedulerplugin.preemption.dryrun import DryRun
 from podium.schedulerplugin.preemption.harm import weights, work_lost
 from podium.schedulerplugin.preemption.search import Candidate, Search
@@ -280,7 +281,16 @@ def least_harm(
             return LeastHarmPlan(placed, found)
     if found is None and (only_room or dry_run.monotone):
         return None
-    return _by_leaving(dry_run, domain, ordered, found if found is not None else ordered[:0])
+    first = _by_leaving(dry_run, domain, ordered, found if found is not None else ordered[:0])
+    if first is None or not dry_run.needs_devices or not effort or len(first.victims) == 0:
+        return first
+    victims = less_harm(dry_run, budgets, domain, ordered, first.victims, now, effort=effort)
+    if victims is None:
+        return first
+    with dry_run.trial():
+        dry_run.remove(victims)
+        placed = dry_run.place(domain)
+    return first if placed is None else LeastHarmPlan(placed, victims)
 
 
 def _by_resources(

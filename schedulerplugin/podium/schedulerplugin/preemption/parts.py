@@ -18,6 +18,7 @@ from podium.schedulerplugin.deadline import Deadline
 from podium.schedulerplugin.filters.chain import Refusals
 from podium.schedulerplugin.placement import Placer
 from podium.schedulerplugin.preemption.capacity import place_packed
+from podium.schedulerplugin.preemption.deviceplacement import device_attempts
 from podium.schedulerplugin.preemption.domainsearch import DomainSearch
 from podium.schedulerplugin.preemption.slices import beyond_room, place_members, place_slices
 from podium.schedulerplugin.preemption.target import PlacementTarget, PreemptorPods
@@ -73,6 +74,7 @@ def attempts(
     yield partial(placer.place_many, rows, enough=enough, nominated=wanted.nominated, deadline=deadline)
     if spec:
         yield partial(place_packed, placer.chain, rows, needed, deadline)
+        yield from device_attempts(placer, rows, needed, deadline)
 
 
 def part_refusals(placer: Placer, row: int, refusals: Refusals) -> Refusals:
