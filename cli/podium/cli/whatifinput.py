@@ -30,7 +30,7 @@ from podium.cli.config.schedulersettings import (
 )
 from podium.cli.render.whatif_words import Basis, approximation_line, target_words
 from podium.cluster.reader import ClusterReader, Name, Target, name_of
-from podium.documents.load import DEVICE_KINDS, NOT_IN_INPUT, NOT_SERVED, STORAGE_KINDS, Loaded, Scope
+from podium.documents.load import NOT_IN_INPUT, NOT_SERVED, STORAGE_KINDS, Loaded, Scope
 from podium.errors import PodiumError, PodiumUsageError
 from podium.groups.trees import group_at, members_below, root_key
 from podium.schedulerplugin.semantics import Semantics
@@ -43,7 +43,9 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
-# The kinds that a plan reads beside nodes, STORAGE_KINDS and DEVICE_KINDS.
+# The kinds of devices that a plan reads: kube-controller-manager creates claims from templates before it.
+PLANNED_DEVICES = (Kind.RESOURCE_CLAIM, Kind.DEVICE_CLASS, Kind.RESOURCE_SLICE)
+# The kinds that a plan reads beside nodes, STORAGE_KINDS and PLANNED_DEVICES.
 _PLANNED_WITH = (
     *(Kind.POD, Kind.POD_GROUP, Kind.COMPOSITE_GROUP),
     *(Kind.PRIORITY_CLASS, Kind.BUDGET, Kind.NAMESPACE),
@@ -372,11 +374,11 @@ def storage_for(pods: Iterable[Pod], loaded: Loaded) -> tuple[Kind, ...]:
 
 
 def devices_for(pods: Iterable[Pod], loaded: Loaded) -> tuple[Kind, ...]:
-    """Return DEVICE_KINDS if one of them was not read and a pod has resource claims, else no kind."""
-    if not not_known(loaded, DEVICE_KINDS):
+    """Return PLANNED_DEVICES if one of them was not read and a pod has resource claims, else no kind."""
+    if not not_known(loaded, PLANNED_DEVICES):
         return ()
     claiming = (pod for pod in pods if isinstance(pod, Schedulable) and pod.spec.resourceClaims)
-    return DEVICE_KINDS if any(claiming) else ()
+    return PLANNED_DEVICES if any(claiming) else ()
 
 
 def not_known(loaded: Loaded, kinds: Iterable[Kind]) -> list[str]:

@@ -8,6 +8,7 @@ import pytest
 from tests.support.calling import Podium, calling
 
 from podium.api.schedulable import SCHEDULING_READS
+from podium.cli.whatifinput import PLANNED_DEVICES
 from podium.documents.load import (
     DEVICE_KINDS,
     NOT_FOR_DEVICES,
@@ -27,7 +28,7 @@ LISTS: list[dict[str, Any]] = [
     if kind in CLAIMED
 ]
 OLDER, KUBECTLS = (dict.fromkeys(STORAGE_KINDS, why) for why in (NOT_FOR_VOLUMES, NOT_IN_INPUT))
-NO_DEVICES, NO_DEVICE_LISTS = (dict.fromkeys(DEVICE_KINDS, why) for why in (NOT_FOR_DEVICES, NOT_IN_INPUT))
+NO_DEVICES, NO_DEVICE_LISTS = (dict.fromkeys(PLANNED_DEVICES, why) for why in (NOT_FOR_DEVICES, NOT_IN_INPUT))
 NO_SLICES = 'missing permission: list resourceslices (API group "resource.k8s.io") cluster-wide'
 NEWER = INFO | {"storage": True, "devices": True}
 DISK = {"gcePersistentDisk": {"pdName": "d"}}
@@ -113,6 +114,11 @@ def test_the_kinds_that_were_not_read_are_named(
             id="a dump by a user without a right",
         ),
         pytest.param([NEWER, *LISTS], {}, id="a dump of this version"),
+        pytest.param(
+            [NEWER, *(each for each in LISTS if each["kind"] != "ResourceClaimTemplateList")],
+            {},
+            id="templates, which no plan reads",
+        ),
     ],
 )
 def test_the_kinds_of_devices_that_were_not_read_are_named(
