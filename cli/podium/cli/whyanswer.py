@@ -78,8 +78,8 @@ def explain_query(
     `begin` makes engines; without it they are created here. Raises PodiumError.
     """
     from podium.schedulerplugin.engine import Engine  # noqa: PLC0415 - numpy takes 0.1 s to import
-    from podium.schedulerplugin.preemption.outcome import TenantNames, full_name  # noqa: PLC0415 - numpy takes 0.1 s to import
-    from podium.why import explain  # noqa: PLC0415 - numpy takes 0.1 s to import
+    from podium.schedulerplugin.preemption.outcome import Outcome, TenantNames, full_name  # noqa: PLC0415 - numpy takes 0.1 s to import
+    from podium.why import devices, explain  # noqa: PLC0415 - numpy takes 0.1 s to import
 
     account = draft_account(question, read, begin)
     if account is None or not explain.wants_room(account):
@@ -101,6 +101,13 @@ def explain_query(
     foreign = (basis.approximation,) if basis.approximation else ()
     unknown = dict.fromkeys((*foreign, *account.unknown, *basis.unknown))
     account = msgspec.structs.replace(account, prospect=explain.prospect(made), unknown=tuple(unknown))
+    lacking = devices.lacking_devices(engine, target) if made.outcome is not Outcome.FITS else None
+    if lacking is not None:
+        account = msgspec.structs.replace(
+            account,
+            waiting=(*account.waiting, *devices.device_waits(lacking)),
+            devices=devices.request_devices(lacking),
+        )
     return WhyAnswer(account, ProspectPlan(made, target, assumed))
 
 
@@ -111,7 +118,9 @@ def _without_plan(account: "Account", why_not: str) -> "Account":
 
 def account_input(question: WhyQuery, read: "WhyData", rules: ChosenSemantics) -> "WhyInput":
     """Return the input of an account."""
+    from podium.api.schedulable import Schedulable  # noqa: PLC0415 - as below
     from podium.groups.messages import ServerInfo  # noqa: PLC0415 - numpy takes 0.1 s to import
+    from podium.why.claims import awaits_claims  # noqa: PLC0415 - numpy takes 0.1 s to import
     from podium.why.effectivepriority import PriorityRules  # noqa: PLC0415 - numpy takes 0.1 s to import
     from podium.why.explain import WhyInput, names  # noqa: PLC0415 - numpy takes 0.1 s to import
 
@@ -121,7 +130,10 @@ def account_input(question: WhyQuery, read: "WhyData", rules: ChosenSemantics) -
     target = _target(question, state)
     scheduler = whatifinput.scheduler(target, state)
     chosen = choose_settings(rules.semantics, scheduler, read.near, of_file(question.config))
-    claims = whatifinput.claims_for(_pods(target, state), read.near)
+    pods = [pod for pod in _pods(target, state) if isinstance(pod, Schedulable)]
+    claims = whatifinput.claims_for(pods, read.near)
+    if awaits_claims(pods, state):
+        claims = (*claims, Kind.CLAIM_TEMPLATE)
     views = [state] if read.whole is None or read.whole is read.near else [state, read.whole.state]
     return WhyInput(
         view=state,

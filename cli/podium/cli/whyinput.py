@@ -43,6 +43,7 @@ _PAST_KINDS = (Kind.EVENT, Kind.PREEMPTION_RECORD)
 _NEAR_KINDS = (
     *(Kind.POD, Kind.POD_GROUP, Kind.COMPOSITE_GROUP, Kind.PRIORITY_CLASS),
     *(Kind.CLAIM, Kind.VOLUME, Kind.STORAGE_CLASS),
+    *(Kind.RESOURCE_CLAIM, Kind.CLAIM_TEMPLATE, Kind.DEVICE_CLASS),
 )
 _NEAR: Reads = {key: read for key, read in SCHEDULING_READS.items() if read.kind in _NEAR_KINDS}
 

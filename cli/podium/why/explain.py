@@ -28,6 +28,7 @@ from podium.schedulerplugin.scheduling.evictioncycles import identity_of_group, 
 from podium.schedulerplugin.settings import Settings
 from podium.schedulerplugin.volumes import claims_of
 from podium.text import count, listed
+from podium.why.claims import CLAIM_UNUSABLE, claim_waits, with_claims
 from podium.why.disruptions import STORED, Known, Past, Victim, departures, gains
 from podium.why.effectivepriority import JudgedGroup, PriorityRules, of_group, of_pod
 from podium.why.model import (
@@ -49,6 +50,7 @@ Begin = Callable[[ClusterReader, Settings, int], Engine]
 
 # Maximum number of node reasons in a prospect: they fit one line, and the first apply to most nodes.
 _REASONS = 5
+_DEVICES = {Kind.RESOURCE_CLAIM, Kind.DEVICE_CLASS, Kind.RESOURCE_SLICE}
 
 
 class WhyInput(NamedTuple):
@@ -87,7 +89,7 @@ def explain_target(target: Target, reading: WhyInput) -> Account | None:
 
 def wants_room(account: Account) -> bool:
     """Return whether only room in the cluster is missing, so that a plan would add information."""
-    other = (*Blocker, NOT_READ)
+    other = (*Blocker, NOT_READ, CLAIM_UNUSABLE)
     return account.state is RunState.WAITING and not any(each.cause in other for each in account.waiting)
 
 
@@ -257,7 +259,8 @@ def _waits(target: Target, pending: Pending, reading: WhyInput) -> tuple[Wait, .
     nodes: defaultdict[str, list[Pod]] = defaultdict(list)
     for pod in view.pods.values():
         nodes[pod.spec.nodeName or ""].append(pod)
-    return tuple(waits(pending, found, nodes))
+    others = list(waits(pending, found, nodes))
+    return tuple(with_claims(others, claim_waits(pending.pods, view, reading.unread)))
 
 
 def _verdict(
@@ -275,15 +278,17 @@ def _verdict(
         named = f"{count(len(pods), 'pod')} name{'s' if len(pods) == 1 else ''} it"
         return Unplaceable(f"{named}, but the group does not exist", Blocker.GROUP_MISSING)
     found = reading.engine(view, reading.rules.settings, reading.minor).placement_target(target)
-    if (
-        not isinstance(found, Unplaceable)
-        or found.cause is not Blocker.NOT_JUDGED
-        or not any(map(claims_of, pods))
-    ):
+    if not isinstance(found, Unplaceable) or found.cause is not Blocker.NOT_JUDGED:
         return found
-    if not reading.unread & {Kind.CLAIM, Kind.VOLUME, Kind.STORAGE_CLASS}:
-        return found
-    return MissingInput("its volumes were", "persistentvolumeclaims, persistentvolumes and storageclasses")
+    if any(map(claims_of, pods)) and reading.unread & {Kind.CLAIM, Kind.VOLUME, Kind.STORAGE_CLASS}:
+        return MissingInput(
+            "its volumes were", "persistentvolumeclaims, persistentvolumes and storageclasses"
+        )
+    if any(pod.spec.resourceClaims for pod in pods) and reading.unread & _DEVICES:
+        return MissingInput(
+            "its resource claims or devices were", "resourceclaims, deviceclasses and resourceslices"
+        )
+    return found
 
 
 def _provisioning(pods: Iterable[Schedulable], reading: WhyInput) -> dict[str, str]:

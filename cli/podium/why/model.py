@@ -164,6 +164,40 @@ class Prospect(msgspec.Struct, frozen=True, kw_only=True):
     nodeReasons: tuple[str, ...] = ()
 
 
+class ExcludedDevices(msgspec.Struct, frozen=True, kw_only=True):
+    """The number of devices that one reason keeps from a request."""
+
+    reason: str
+    devices: int
+
+
+class NodeDevices(msgspec.Struct, frozen=True, kw_only=True):
+    """The devices of one node for a request: all, those that it can have, and the others by reason."""
+
+    node: str
+    devices: int
+    free: int
+    excluded: tuple[ExcludedDevices, ...] = ()
+
+
+class RequestDevices(msgspec.Struct, frozen=True, kw_only=True):
+    """A request of a claim that finds too few devices, with the sums of its `nodes` nodes.
+
+    `needed` is the number of devices on one node, 0 for all that match. `together` says why free devices do
+    not suffice, empty if there are too few. `nearest` are the nodes with the most free devices.
+    """
+
+    claim: str
+    request: str
+    needed: int
+    nodes: int
+    devices: int
+    free: int
+    excluded: tuple[ExcludedDevices, ...] = ()
+    together: str = ""
+    nearest: tuple[NodeDevices, ...] = ()
+
+
 class Account(msgspec.Struct, frozen=True, kw_only=True):
     """The whole report on one pod or group.
 
@@ -178,6 +212,7 @@ class Account(msgspec.Struct, frozen=True, kw_only=True):
     priority: Counted | None
     waiting: tuple[Wait, ...] = ()
     prospect: Prospect | None = None
+    devices: tuple[RequestDevices, ...] = ()
     departures: tuple[Departure, ...] = ()
     gains: tuple[Gain, ...] = ()
     unknown: tuple[str, ...] = ()

@@ -153,6 +153,13 @@ class Engine(PlanningState):
         return self.with_peers(found) if isinstance(found, PlacementTarget) else found
 
     @contextmanager
+    def placing(self, found: PlacementTarget) -> Iterator[dict[int, int]]:
+        """Place the pods that fit without preemption, for this block; the value has their nodes by row."""
+        with self._trying():
+            self._nominate(found.priority, found.rows)
+            yield self.placer.place_many(found.rows)
+
+    @contextmanager
     def _deciding(
         self, found: PlacementTarget, now: int, deadline: Deadline = NEVER, domain: int | None = None
     ) -> Iterator[Decider]:

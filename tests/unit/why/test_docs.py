@@ -7,13 +7,14 @@ import pytest
 
 from podium.cli.render import why_table
 from podium.schedulerplugin.preemption.target import Blocker
-from podium.why import model, pending
+from podium.why import claims, devices, model, pending
 
 ROOT = Path(__file__).parents[3]
 DOCS = ROOT.joinpath("docs", "why.md").read_text("utf-8")
 OWN = (
     *(pending.SCHEDULER_SAYS, pending.NOT_TRIED, pending.RESERVED_NODE, pending.CLAIMS_UNBOUND),
     *(pending.NO_PREEMPTION, pending.NOT_READ),
+    *(claims.CLAIM_UNUSABLE, claims.CLAIM_ALLOCATED, devices.NO_DEVICES),
 )
 
 
@@ -42,6 +43,9 @@ def test_every_cause_and_hand_is_documented() -> None:
         model.Departure,
         model.EvictionPreemptor,
         model.Gain,
+        model.RequestDevices,
+        model.NodeDevices,
+        model.ExcludedDevices,
     ],
 )
 def test_every_field_is_documented(of: type) -> None:

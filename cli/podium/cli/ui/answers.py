@@ -13,6 +13,7 @@ from click import UsageError
 from podium.api.events import Event
 from podium.api.findings import ObjectRef
 from podium.api.membership import GroupKey, membership
+from podium.api.podclaims import entry_claims
 from podium.api.podrequests import devices
 from podium.api.reads import Kind
 from podium.api.records import RecordedPlan
@@ -40,7 +41,7 @@ from podium.cli.whyanswer import (
     not_found_message,
 )
 from podium.cli.whyinput import WhyData
-from podium.cluster.reader import ClusterReader, Name, Target
+from podium.cluster.reader import ClusterReader, Name, Target, group_of
 from podium.cluster.state import ClusterState as Index
 from podium.documents.load import Loaded, collector_paused
 from podium.documents.split import split
@@ -284,7 +285,23 @@ class Answers:
                 storage_class = whole.storage_classes.get(claim.storage_class)
                 if storage_class is not None:
                     part.apply(storage_class)
+            if isinstance(pod, Schedulable) and pod.spec.resourceClaims:
+                self._add_claims(part, pod)
         return part
+
+    def _add_claims(self, part: Index, pod: Schedulable) -> None:
+        """Add the resource claims of a pod to a part, with all that their problems depend on."""
+        whole, namespace = self.state, pod.metadata.namespace or ""
+        for entry in entry_claims(pod, group_of(whole, pod)):
+            claim = whole.resource_claims.get((namespace, entry.name or ""))
+            if claim is not None:
+                part.apply(claim)
+        for each in pod.spec.resourceClaims or ():
+            template = whole.claim_templates.get((namespace, each.resourceClaimTemplateName or ""))
+            if template is not None:
+                part.apply(template)
+        for device_class in whole.device_classes.values():
+            part.apply(device_class)
 
     def _members(self, key: GroupKey) -> Iterator[Member]:
         for name, pod in self.state.members(key).items():

@@ -16,7 +16,6 @@ device for a preemptor.
 """
 
 import contextlib
-import math
 
 import msgspec
 import numpy as np
@@ -26,20 +25,20 @@ from podium.api.meta import ObjectMeta
 from podium.api.selectors import node_terms
 from podium.cel.selector import evaluate_selector
 from podium.schedulerplugin.arrays import Bools, Int32s, Rows, grown
-from podium.schedulerplugin.deadline import NEVER, Deadline
+from podium.schedulerplugin.deadline import NEVER
 from podium.schedulerplugin.devices.allocator import Allocator
 from podium.schedulerplugin.devices.errors import AllocationError
 from podium.schedulerplugin.devices.gates import default_gates
 from podium.schedulerplugin.devices.index import ANYWHERE, AssumedClaim, claim_key
 from podium.schedulerplugin.devices.needs import ClaimNeed
 from podium.schedulerplugin.devices.requests import Demand
+from podium.schedulerplugin.devices.steps import SearchLimits
 from podium.schedulerplugin.devices.usage import DeviceUsage
 from podium.schedulerplugin.filters.nodes import StaticFilter, any_term
 from podium.schedulerplugin.shapes import Shape
 from podium.schedulerplugin.snapshot import Snapshot
 
 UNAVAILABLE, UNALLOCATABLE = "resourceclaim not available on the node", "cannot allocate all claims"
-TOO_LONG = "timed out trying to allocate devices"
 # The most steps of the search on one node, and on all nodes that are asked together; a step takes some
 # microseconds.
 NODE_STEPS, ALL_STEPS = 20_000, 100_000
@@ -67,30 +66,6 @@ class AllocatedClaimsFilter(StaticFilter):
             if not each.requests:
                 passes &= any_term(self._snapshot, each.nodes)
         return passes
-
-
-class _SearchLimits(Deadline):
-    """The steps and the effort of selectors that a search may take on one node, counted instead of a time."""
-
-    __slots__ = ("effort", "steps")
-
-    def __init__(self, steps: int, effort: int) -> None:
-        super().__init__(lambda: 0.0, math.inf)
-        # What is left.
-        self.steps = steps
-        self.effort = effort
-
-    def enforce(self) -> None:
-        """Count a step. Raises AllocationError if there were too many."""
-        self.steps -= 1
-        if self.steps < 0:
-            raise AllocationError(TOO_LONG)
-
-    def spend(self, effort: int) -> None:
-        """Count the effort of a selector. Raises AllocationError if nothing was left for it."""
-        if self.effort <= 0:
-            raise AllocationError(TOO_LONG)
-        self.effort -= effort
 
 
 class _NodeAnswers:
@@ -135,7 +110,7 @@ class DevicesFilter:
         self._known.freed_by_pods = freed_by_pods
         # The end of the decision under way, after which no selector is evaluated.
         self.deadline = NEVER
-        self._limits = _SearchLimits(0, 0)
+        self._limits = SearchLimits(0, 0)
         self._allocator: Allocator | None = None
         self._version = (-1, -1)
         # By the requests of the claims, and whether no device counts as in use.
@@ -296,7 +271,7 @@ class DevicesFilter:
         assert self._allocator is not None, "the version was compared"
         assert node is not None, "the node exists"
         labels = node.metadata.labels or {}
-        limits = self._limits = _SearchLimits(steps, min(NODE_EFFORT, answers.effort))
+        limits = self._limits = SearchLimits(steps, min(NODE_EFFORT, answers.effort))
         allowed = limits.effort
         try:
             return self._allocator.allocate(

@@ -32,11 +32,11 @@ from podium.cel.selector import evaluate_selector
 from podium.cluster.state import ClusterState
 from podium.schedulerplugin.deadline import Deadline, DecisionTimeoutError
 from podium.schedulerplugin.devices.allocator import Allocator
+from podium.schedulerplugin.devices.steps import TOO_LONG
 from podium.schedulerplugin.engine import Engine, plan
 from podium.schedulerplugin.filters.devices import (
     ALL_EFFORT,
     NODE_EFFORT,
-    TOO_LONG,
     UNALLOCATABLE,
     UNAVAILABLE,
 )

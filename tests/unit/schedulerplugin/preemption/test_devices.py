@@ -28,7 +28,7 @@ from tests.support.preemption.scene import engine_of, group, of, placed, planned
 
 from podium.api.core import ResourceClaimEntry
 from podium.api.devices import DeviceConstraint, DeviceRequest
-from podium.schedulerplugin.filters.devices import TOO_LONG
+from podium.schedulerplugin.devices.steps import TOO_LONG
 from podium.schedulerplugin.preemption.deciding import RELEASING
 from podium.schedulerplugin.preemption.outcome import Outcome, Plan
 from podium.schedulerplugin.semantics import Semantics
