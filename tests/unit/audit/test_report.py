@@ -253,7 +253,10 @@ def test_a_part_of_the_cluster_disables_what_concludes_from_absence() -> None:
             "Pod",
             "only what matches app=x was read",
             [
+                "claim-unsatisfiable",
                 "composite-too-few-children",
+                "device-class-missing",
+                "device-selector-unmatched",
                 "gang-too-few-pods",
                 "group-missing",
                 "template-group-missing",
@@ -269,7 +272,7 @@ def test_every_unread_kind_is_named_with_its_rules() -> None:
     made = audit(state, kubernetes="1.37", chosen_by="")
     kinds = {each.kind: each for each in made.summary.notChecked}
     assert kinds.keys() == {"Pod", "Node"}
-    on_nodes = ["gang-larger-than-domain", "gang-pinned", "gang-too-large"]
+    on_nodes = ["claim-unsatisfiable", "gang-larger-than-domain", "gang-pinned", "gang-too-large"]
     on_nodes += ["group-straddles-domains", "topology-key-missing"]
     assert kinds["Node"] == NotChecked("Node", "not in the input", on_nodes)
     assert "pod-priority-differs" in kinds["Pod"].rules

@@ -5,6 +5,7 @@ from tests.support.audit.builders import cluster, findings, pod, priority_class
 from tests.support.audit.cases import (
     claims,
     classes,
+    devices,
     gangs,
     gated,
     groups,
@@ -27,6 +28,7 @@ MODULES = (
     members,
     gangs,
     claims,
+    devices,
     topology,
     gated,
     trees,

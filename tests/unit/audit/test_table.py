@@ -37,6 +37,7 @@ def test_every_severity_is_what_was_promised() -> None:
     }
     assert by_severity == {
         Severity.ERROR: {
+            "claim-unsatisfiable",
             "class-missing",
             "class-value-changed",
             "gang-larger-than-domain",
@@ -44,6 +45,7 @@ def test_every_severity_is_what_was_promised() -> None:
             "composite-parent-missing",
             "composite-priorities-differ",
             "composite-too-deep",
+            "device-class-missing",
             "gang-pinned",
             "gang-shares-exclusive-claim",
             "gang-too-large",
@@ -68,6 +70,7 @@ def test_every_severity_is_what_was_promised() -> None:
             "composite-kind-gated",
             "composite-template-gated",
             "composite-too-few-children",
+            "device-selector-unmatched",
             "default-class-duplicate",
             "default-class-missing",
             "gang-too-few-pods",

@@ -9,6 +9,7 @@ from podium.api.reads import Kind
 from podium.rules.audit import (
     claims,
     classes,
+    devices,
     divergent,
     gangs,
     gated,
@@ -49,6 +50,7 @@ class AuditCheck(NamedTuple):
 _GROUPS = frozenset({Kind.POD_GROUP})
 _WORKLOADS = frozenset({Kind.WORKLOAD})
 _CLASSES = frozenset({Kind.PRIORITY_CLASS})
+_TEMPLATES = frozenset({Kind.CLAIM_TEMPLATE})
 _SELECTION = frozenset({Part.SELECTION})
 _ANY_PART = frozenset(Part)
 
@@ -70,6 +72,13 @@ CHECKS: tuple[AuditCheck, ...] = (
     AuditCheck(gangs.GANG_TOO_LARGE, gangs.gang_too_large),
     AuditCheck(claims.GANG_PINNED, claims.gang_pinned),
     AuditCheck(claims.GANG_SHARES_EXCLUSIVE_CLAIM, claims.gang_shares_exclusive_claim),
+    AuditCheck(devices.DEVICE_CLASS_MISSING, devices.device_class_missing, _TEMPLATES, _SELECTION),
+    AuditCheck(
+        devices.CLAIM_UNSATISFIABLE,
+        devices.claim_unsatisfiable,
+        _TEMPLATES | {Kind.POD, Kind.POD_GROUP},
+        misled_by=_SELECTION,
+    ),
     AuditCheck(topology.TOPOLOGY_KEY_MISSING, topology.topology_key_missing),
     AuditCheck(topology.GANG_LARGER_THAN_DOMAIN, topology.gang_larger_than_domain),
     AuditCheck(planned.TEMPLATE_PRIORITY_DIFFERS, planned.template_priority_differs, _CLASSES),
@@ -98,6 +107,12 @@ CHECKS: tuple[AuditCheck, ...] = (
     AuditCheck(tolerations.TOLERATION_CONTRADICTS, tolerations.toleration_prefix),
     AuditCheck(templates.TEMPLATE_CLASS_MISSING, templates.template_class_missing, _WORKLOADS),
     AuditCheck(templates.TEMPLATE_PRIORITY_WRITTEN, templates.template_priority_written),
+    AuditCheck(
+        devices.SELECTOR_UNMATCHED,
+        devices.selector_unmatched,
+        _TEMPLATES | {Kind.RESOURCE_CLAIM},
+        misled_by=_SELECTION,
+    ),
     AuditCheck(planned.TEMPLATE_SCHEDULER_UNKNOWN, planned.template_scheduler_unknown),
     AuditCheck(planned.OWNER_PRIORITIES_DIFFER, planned.owner_priorities_differ, _CLASSES),
     AuditCheck(neighbours.KUEUE_PRIORITY_DIFFERS, neighbours.kueue_priority_differs),

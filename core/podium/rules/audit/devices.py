@@ -1,0 +1,194 @@
+"""Rules about devices: claims that no node can satisfy, missing classes, selectors that match nothing.
+
+A claim that kube-controller-manager created is a copy of its template, so only the template is reported.
+Claims that have devices are not checked.
+"""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import msgspec
+
+from podium.api.claims import ClaimingPod
+from podium.api.devices import DEVICE_API, DeviceClaim, DeviceRequirement
+from podium.api.findings import ObjectRef, Severity
+from podium.api.reads import Kind
+from podium.cluster.reader import Name
+from podium.rules.audit.publisheddevices import PublishedDevices, RequestLack, SelectorFlaw
+from podium.rules.audit.survey import AuditFinding, Survey
+from podium.rules.rule import Rule
+from podium.text import count
+
+_CLAIMS = frozenset({Kind.RESOURCE_CLAIM, Kind.DEVICE_CLASS})
+_ENCODER = msgspec.json.Encoder()
+# The most characters of an error of a selector.
+_ERROR = 200
+
+DEVICE_CLASS_MISSING = Rule(
+    id="device-class-missing",
+    severity=Severity.ERROR,
+    title="A claim for devices names a DeviceClass that does not exist",
+    why="While a class of its claims does not exist, kube-scheduler refuses a pod on every node. An existing "
+    "class of another alternative does not help. Claims with devices are not checked.",
+    source="kube-scheduler (DynamicResources, PreFilter)",
+    needs=_CLAIMS,
+)
+CLAIM_UNSATISFIABLE = Rule(
+    id="claim-unsatisfiable",
+    severity=Severity.ERROR,
+    title="No node can satisfy a claim for devices",
+    why="A pod gets all devices of a claim from one node. The check counts the matching devices "
+    "of each node and request, by the selectors of class and request and by the requested capacity. "
+    "Devices in use and tainted devices count too; constraints and shared counters are not checked. "
+    "Templates are checked if a pod or a group uses them.",
+    source="kube-scheduler (DynamicResources, structured allocator)",
+    needs=_CLAIMS | {Kind.RESOURCE_SLICE, Kind.NODE},
+)
+SELECTOR_UNMATCHED = Rule(
+    id="device-selector-unmatched",
+    severity=Severity.WARNING,
+    title="A device selector matches no published device",
+    why="A selector with a misspelt driver, attribute or value excludes every device. A selector that fails "
+    "on a device refuses the pod. The selectors of a request are checked on the devices of its class, each "
+    "selector alone.",
+    source="kube-scheduler (DynamicResources, structured allocator)",
+    needs=frozenset({Kind.DEVICE_CLASS, Kind.RESOURCE_SLICE}),
+)
+
+
+class _DeviceClaimPlace(NamedTuple):
+    """A claim or a template, with the place of its `devices` and its content as a key."""
+
+    ref: ObjectRef
+    field: str
+    devices: DeviceClaim
+    key: bytes
+
+
+def device_class_missing(survey: Survey) -> Iterator[AuditFinding]:
+    """Find claims and templates whose classes do not exist."""
+    classes = survey.view.device_classes
+    for each in _sources(survey) if _from_server(survey) else ():
+        for field, requirement in _requirements(each):
+            name = requirement.deviceClassName
+            if name and name not in classes:
+                message = f"DeviceClass {name} does not exist."
+                fix = f"create DeviceClass {name}, or recreate it with an existing class"
+                finding = DEVICE_CLASS_MISSING.finding(each.ref, f"{field}.deviceClassName", message, fix)
+                yield AuditFinding(finding, f"create DeviceClass {name}")
+
+
+def claim_unsatisfiable(survey: Survey) -> Iterator[AuditFinding]:
+    """Find claims and used templates for which no node has enough devices."""
+    used = _used_templates(survey)
+    published = PublishedDevices(survey.view, survey.minor)
+    lacks: dict[bytes, RequestLack | None] = {}
+    for each in _sources(survey) if _from_server(survey) else ():
+        if each.ref.kind == "ResourceClaimTemplate" and (each.ref.namespace, each.ref.name) not in used:
+            continue
+        names = [requirement.deviceClassName for _, requirement in _requirements(each)]
+        if not all(name in survey.view.device_classes for name in names):
+            continue
+        if each.key not in lacks:
+            lacks[each.key] = published.lack(each.devices.requests or ())
+        lack = lacks[each.key]
+        if lack is not None:
+            fix = "correct the request or its selectors, or add nodes with such devices"
+            message = _lack_message(lack, len(published.devices))
+            yield AuditFinding(CLAIM_UNSATISFIABLE.finding(each.ref, f"{each.field}.requests", message, fix))
+
+
+def selector_unmatched(survey: Survey) -> Iterator[AuditFinding]:
+    """Find selectors of classes, claims and templates that match no published device."""
+    published = PublishedDevices(survey.view, survey.minor)
+    for name in sorted(survey.view.device_classes):
+        ref = ObjectRef(DEVICE_API, "DeviceClass", "", name)
+        for flaw in published.class_flaws(name):
+            yield _selector_finding(ref, "spec", flaw, count(flaw.devices, "published device"))
+    flaws: dict[bytes, list[tuple[str, str, SelectorFlaw]]] = {}
+    for each in _sources(survey) if survey.read(Kind.RESOURCE_CLAIM) else ():
+        if each.key not in flaws:
+            flaws[each.key] = [
+                (
+                    field.removeprefix(each.field),
+                    f"{count(flaw.devices, 'device')} of class {requirement.deviceClassName}",
+                    flaw,
+                )
+                for field, requirement in _requirements(each)
+                if requirement.deviceClassName in survey.view.device_classes
+                for flaw in published.request_flaws(requirement)
+            ]
+        for place, devices, flaw in flaws[each.key]:
+            yield _selector_finding(each.ref, f"{each.field}{place}", flaw, devices)
+
+
+def _from_server(survey: Survey) -> bool:
+    """Return whether a server has stored the input, which then has all classes and nodes."""
+    view = survey.view
+    kinds = (view.resource_slices, view.device_classes, view.resource_claims)
+    return survey.from_server or any(each.metadata.uid for kind in kinds for each in kind.values())
+
+
+def _selector_finding(ref: ObjectRef, field: str, flaw: SelectorFlaw, devices: str) -> AuditFinding:
+    place = f"{field}.selectors[{flaw.number}].cel.expression"
+    if flaw.error:
+        error = " ".join(flaw.error.split())[:_ERROR]
+        message = f"it fails on each of {devices}: {error}."
+    else:
+        message = f"it matches none of {devices}."
+    fix = "compare driver, attributes and values with kubectl get resourceslices -o yaml"
+    return AuditFinding(SELECTOR_UNMATCHED.finding(ref, place, message, fix), fix)
+
+
+def _lack_message(lack: RequestLack, devices: int) -> str:
+    if not devices:
+        return "no device is published."
+    if not lack.request:
+        return "each request finds devices on a node, but no node has devices for all requests."
+    found = f"the most that a node has is {lack.most:,}" if lack.most else "no node has any"
+    wanted = f"request {lack.request} needs {count(lack.needed, 'matching device')} on one node"
+    return f"{wanted}, and {found} ({devices:,} published)."
+
+
+def _sources(survey: Survey) -> Iterator[_DeviceClaimPlace]:
+    """Yield the templates, and the claims without devices that are no copy of a template."""
+    view = survey.view
+    templates: set[tuple[str, bytes]] = set()
+    for (namespace, name), template in sorted(view.claim_templates.items()):
+        devices = template.spec.spec.devices
+        key = _ENCODER.encode(devices)
+        templates.add((namespace, key))
+        ref = ObjectRef(DEVICE_API, "ResourceClaimTemplate", namespace, name)
+        yield _DeviceClaimPlace(ref, "spec.spec.devices", devices, key)
+    for (namespace, name), claim in sorted(view.resource_claims.items()):
+        if claim.metadata.deletionTimestamp or (claim.status is not None and claim.status.allocation):
+            continue
+        key = _ENCODER.encode(claim.spec.devices)
+        if claim.metadata.controller() is None or (namespace, key) not in templates:
+            ref = ObjectRef(DEVICE_API, "ResourceClaim", namespace, name)
+            yield _DeviceClaimPlace(ref, "spec.devices", claim.spec.devices, key)
+
+
+def _requirements(source: _DeviceClaimPlace) -> Iterator[tuple[str, DeviceRequirement]]:
+    """Yield the requirements of a claim with their fields."""
+    for at, request in enumerate(source.devices.requests or ()):
+        field = f"{source.field}.requests[{at}]"
+        if request.exactly is not None:
+            yield f"{field}.exactly", request.exactly
+        for number, each in enumerate(request.firstAvailable or ()):
+            yield f"{field}.firstAvailable[{number}]", each
+
+
+def _used_templates(survey: Survey) -> set[Name]:
+    """Return the templates that live pods and groups name."""
+    view = survey.view
+    if not view.claim_templates:
+        return set()
+    entries = [
+        (pod.metadata.namespace or "", each)
+        for pod in view.pods.values()
+        if isinstance(pod, ClaimingPod) and not pod.finished
+        for each in pod.spec.resourceClaims or ()
+    ]
+    entries += [(group.ref.namespace, each) for group in view.groups.values() for each in group.claims or ()]
+    return {(namespace, each.resourceClaimTemplateName or "") for namespace, each in entries}
