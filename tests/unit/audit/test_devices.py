@@ -141,7 +141,9 @@ def test_manifests_without_a_server_give_no_finding() -> None:
     assert findings("device-class-missing", stored(wanted, device_class())) == []
 
 
-@pytest.mark.parametrize("limits", [{"cost": 0}, {"compared": 0}, {"cost": 100}, {"compared": 3}], ids=str)
+@pytest.mark.parametrize(
+    "limits", [{"effort": 0}, {"compared": 0}, {"effort": 100}, {"compared": 3}], ids=str
+)
 def test_a_limit_ends_the_check_without_a_finding(limits: dict[str, int]) -> None:
     """Whatever was not evaluated counts as a match."""
     wanted = claim("c", count=2, selectors=model('== "z"'))
@@ -166,6 +168,6 @@ def test_costly_selectors_are_evaluated_on_few_devices(monkeypatch: pytest.Monke
     costly = f'"{text}".split("").exists(c, "{text}".contains(c + "y"))'
     slices = [modelled(f"n{at}", *("a" * 10)) for at in range(100)]
     state = stored(node("n0"), device_class(expression=costly), *slices)
-    published = PublishedDevices(state, 37, cost=200_000)
+    published = PublishedDevices(state, 37, effort=200_000)
     assert not list(published.class_flaws("gpu"))
     assert 0 < len(calls) < 10

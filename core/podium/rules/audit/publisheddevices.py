@@ -5,7 +5,7 @@ needs, no scheduler allocates the claim. The test is necessary, not sufficient, 
 in use, tainted devices and those of older slices or incomplete pools count too, because all of that changes.
 Constraints and shared counters are left out. So a finding is certain for the present nodes and slices.
 
-Any user who may create a claim chooses its selectors, so the cost of evaluations and the number of
+Any user who may create a claim chooses its selectors, so the effort of evaluations and the number of
 comparisons are limited. A selector without an answer counts as a match.
 
 Source: the allocator of k8s.io/dynamic-resource-allocation, as kube-scheduler 1.36 and 1.37 use it.
@@ -20,14 +20,12 @@ from podium.api.devices import ALL, Device, DeviceRequest, DeviceRequirement, De
 from podium.api.nodeselector import NodeSelector
 from podium.api.quantity import QuantityError, parse
 from podium.api.selectors import NodeRequirement, node_terms
-from podium.cel.devicevalues import PreparedDevice, prepare_device
 from podium.cel.nodes import SelectorCompileError
-from podium.cel.selector import compile_selector
+from podium.cel.selector import evaluate_selector
 from podium.cluster.reader import ClusterReader
 
-# The most units of cost of all evaluations, and the cost of one beside its expression. A million units take
-# up to 0.2 s.
-MAX_COST, _BASE = 10_000_000, 20
+# The most effort of all evaluations in microseconds, roughly, and that of one beside its expression.
+MAX_EFFORT, _BASE = 10_000_000, 20
 # The most devices and nodes that are compared with requirements.
 MAX_COMPARED = 5_000_000
 # The minors whose selectors can be evaluated.
@@ -87,15 +85,14 @@ class PublishedDevices:
     """The devices of all slices of a cluster, with the answers of selectors."""
 
     def __init__(
-        self, view: ClusterReader, minor: int, *, cost: int = MAX_COST, compared: int = MAX_COMPARED
+        self, view: ClusterReader, minor: int, *, effort: int = MAX_EFFORT, compared: int = MAX_COMPARED
     ) -> None:
         slices = (part for _, part in sorted(view.resource_slices.items()))
         self.devices = [device for part in slices for device in _published(part)]
         self._view = view
         self._minor = min(max(minor, _OLDEST), _NEWEST)
-        self._left = cost
+        self._left = effort
         self._uncompared = compared
-        self._prepared: dict[int, PreparedDevice] = {}
         self._answers: dict[tuple[str, int], bool | str] = {}
         self._matching: dict[_Wanted, _Matching] = {}
 
@@ -182,7 +179,7 @@ class PublishedDevices:
         return all(self._answer(each, device) is True for each in expressions)
 
     def _answer(self, expression: str, device: PublishedDevice) -> bool | str:
-        """Return whether an expression selects a device, or its error; True if no cost is left."""
+        """Return whether an expression selects a device, or its error; True if no effort is left."""
         key = expression, id(device.device)
         if key not in self._answers:
             if self._left <= 0:
@@ -193,15 +190,10 @@ class PublishedDevices:
     def _evaluated(self, expression: str, device: PublishedDevice) -> bool | str:
         self._left -= _BASE
         try:
-            compiled = compile_selector(expression, self._minor)
+            result = evaluate_selector(expression, self._minor, device.driver, device.device)
         except SelectorCompileError as error:
             return f"it does not compile: {error}"
-        prepared = self._prepared.get(id(device.device))
-        if prepared is None:
-            prepared = prepare_device(device.driver, device.device, self._minor)
-            self._prepared[id(device.device)] = prepared
-        result = compiled.evaluate(prepared)
-        self._left -= result.cost
+        self._left -= result.effort
         return result.selected if result.error is None else str(result.error) or "it fails"
 
 

@@ -17,6 +17,7 @@ from podium.schedulerplugin.devices.inventory import PoolDevice
 from podium.schedulerplugin.devices.nodeview import NodeView
 from podium.schedulerplugin.devices.requests import Demand, DeviceNeed
 from podium.schedulerplugin.devices.selection import MAX_EFFORT, SelectorAnswers
+from podium.schedulerplugin.devices.steps import TOO_LONG
 from podium.schedulerplugin.devices.trial import DeviceTrial
 from podium.schedulerplugin.devices.usage import DeviceUsage
 
@@ -109,6 +110,9 @@ class DeviceExaminer:
         self, node: DeviceNode, claims: Sequence[ResourceClaim], usage: DeviceUsage, steps: Deadline
     ) -> bool:
         """Return whether the search finds devices for claims on a node. Raises AllocationError."""
+        if self._answers.exhausted:
+            # A search goes on beyond a device without an answer, and that may take long.
+            raise AllocationError(TOO_LONG)
         demand = self._allocator.demand(claims)
         return self._allocator.allocate(node.name, node.labels, demand, usage, steps) is not None
 

@@ -34,6 +34,11 @@ class SelectorAnswers:
         # The devices are kept, so that no other one gets their identity.
         self._answers: dict[tuple[str, int], tuple[Device, _Answer]] = {}
 
+    @property
+    def exhausted(self) -> bool:
+        """Return whether no effort is left."""
+        return self._limits.effort <= 0
+
     def select(self, expression: str, driver: str, device: Device) -> bool:
         """Return whether an expression selects a device.
 

@@ -7,7 +7,8 @@ from tests.support.devices.modelled import SAME, exact, model, modelled, spec
 from tests.support.devices.scene import claim, device_class, devices_of
 
 from podium.cel.selector import CompiledSelector
-from podium.schedulerplugin.devices import DeviceUsage, default_gates, examining
+from podium.schedulerplugin.deadline import NEVER
+from podium.schedulerplugin.devices import AllocationError, DeviceUsage, default_gates, examining
 from podium.schedulerplugin.devices.examining import NOT_EXAMINED, DeviceExaminer, DeviceNode
 from podium.schedulerplugin.devices.shortage import (
     MAX_NEAREST,
@@ -17,6 +18,7 @@ from podium.schedulerplugin.devices.shortage import (
     MAX_SEARCHED,
     explain_shortage,
 )
+from podium.schedulerplugin.devices.steps import TOO_LONG
 
 _LATEST = default_gates(37)
 
@@ -116,3 +118,10 @@ def test_devices_that_are_not_examined_are_no_shortage() -> None:
     found = explain_shortage(examiner, [claim("c", count=4)], nodes, DeviceUsage())
     assert (found.requests, found.unexamined) == ((), 2)
     assert NOT_EXAMINED not in str(found)
+
+
+def test_no_search_begins_without_effort() -> None:
+    """A search goes on beyond each device without an answer."""
+    examiner = DeviceExaminer([modelled("n0", "a")], [device_class()], _LATEST, effort=0)
+    with pytest.raises(AllocationError, match=TOO_LONG):
+        examiner.solves(DeviceNode("n0", {}), [claim("c")], DeviceUsage(), NEVER)
