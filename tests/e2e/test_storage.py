@@ -5,18 +5,16 @@ workload. Every pod writes to its volume. At the end of each test nothing is lef
 folder.
 """
 
-import contextlib
-import os
 import re
-import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import partial
 from typing import Any, NamedTuple
 
 import pytest
 from tests.e2e.conftest import IMAGE, Measured
 from tests.support.controllers.history import Watch
-from tests.support.e2e.cluster import GANG_NODE, Nodes, leader, wait_ready
+from tests.support.e2e.cluster import GANG_NODE, Nodes, open_to_gangs, wait_ready
+from tests.support.e2e.leaders import killing_leader, stopped_leader
 from tests.support.e2e.volumes import (
     HALF,
     ClaimSpace,
@@ -24,11 +22,10 @@ from tests.support.e2e.volumes import (
     folders,
     halted,
     is_free,
-    open_to_gangs,
     resume,
     written,
 )
-from tests.support.e2e.work import FirstEvent, PodWatch, create_classes
+from tests.support.e2e.work import PodWatch, create_classes
 from tests.support.install.scene import podium
 from tests.support.waiting import until
 
@@ -102,9 +99,9 @@ def test_a_pod_of_a_stateful_set_comes_back_to_its_volume(
     driver_nodes: Nodes, space: ClaimSpace, watch: PodWatch
 ) -> None:
     space.stateful_set("db", _MEMBERS, "100Mi")
-    until(lambda: len(_running(watch)) == _MEMBERS, "all pods run")
+    until(lambda: len(watch.running()) == _MEMBERS, "all pods run")
     for name in space.pods():
-        first = _running(watch)[name]
+        first = watch.running()[name]
         space.delete_pod(name)
         until(partial(_runs_again, watch, name, first), f"{name} runs again")
     nodes = {name: {each.node for each in watch.of(name) if each.node} for name in space.pods()}
@@ -120,7 +117,7 @@ def test_a_gang_is_bound_after_the_last_of_its_claims(
 ) -> None:
     """No node has storage for two members, so there is one on each node."""
     space.gang_of_writers("train", _MEMBERS, HALF)
-    until(lambda: len(_running(watch)) == _MEMBERS, "the gang runs")
+    until(lambda: len(watch.running()) == _MEMBERS, "the gang runs")
     _assert_bound_after_claims(watch, claims, "train", _MEMBERS)
     assert len({each.node for each in watch.of("train") if each.node}) == _MEMBERS
     bound = watch.bound("train").values()
@@ -136,7 +133,7 @@ def test_new_leaders_bind_what_others_began(
     gets a second node or volume.
     """
     with halted(driver_nodes) as stopped:
-        with _killing_leader(driver_nodes, space.claims_path(), _names_node):
+        with killing_leader(driver_nodes, space.claims_path(), _names_node):
             _create_workloads(space)
         until(lambda: len(_selected(space)) == _PODS, "each claim has its node")
         chosen = _selected(space)
@@ -146,13 +143,13 @@ def test_new_leaders_bind_what_others_began(
         # Its Job would soon replace a pod that is only deleted, and 1.36 fixes the parallelism of a gang.
         space.suspend("short", suspended=True)
         until(lambda: _progress(space, "short").named == 0, "its gang is withdrawn")
-        with _stopped_leader(driver_nodes):
+        with stopped_leader(driver_nodes):
             resume(driver_nodes, stopped, "node-1")
             until(lambda: _moments(space) == _MOMENTS, "the volumes of another node are bound")
             space.suspend("short", suspended=False)
-        with _killing_leader(driver_nodes, f"/api/v1/namespaces/{space.name}/pods", _is_bound_pod_of_far):
+        with killing_leader(driver_nodes, f"/api/v1/namespaces/{space.name}/pods", _is_bound_pod_of_far):
             resume(driver_nodes, stopped, "node-2")
-    until(lambda: len(_running(watch)) == _PODS, "all pods run")
+    until(lambda: len(watch.running()) == _PODS, "all pods run")
     for name, count in _GANGS.items():
         _assert_bound_after_claims(watch, claims, name, count)
     final = _selected(space)
@@ -179,19 +176,9 @@ def test_a_gang_waits_that_needs_more_storage_than_its_node_has(
     assert watch.bound("train") == {}
 
 
-def _running(watch: PodWatch) -> dict[str, str]:
-    """Return the UIDs of the pods that run, by name."""
-    last = {each.name: each for each in list(watch.moments)}
-    return {
-        name: each.pod["metadata"]["uid"]
-        for name, each in last.items()
-        if each.phase == "Running" and not each.terminating and not each.ended
-    }
-
-
 def _runs_again(watch: PodWatch, name: str, first: str) -> bool:
     """Return whether a pod of this name runs that is not the first one."""
-    return _running(watch).get(name, first) != first
+    return watch.running().get(name, first) != first
 
 
 def _selected(space: ClaimSpace) -> dict[str, str]:
@@ -259,44 +246,6 @@ def _names_node(claim: dict[str, Any]) -> bool:
 
 def _is_bound_pod_of_far(pod: dict[str, Any]) -> bool:
     return _is_of("far", pod["metadata"]["name"]) and "nodeName" in pod["spec"]
-
-
-@contextlib.contextmanager
-def _killing_leader(nodes: Nodes, path: str, at: Callable[[dict[str, Any]], bool]) -> Iterator[None]:
-    """Kill the leader at the first event for which `at` holds; the block causes it. Wait for a new leader."""
-    name, process = _leader(nodes)
-    reaction = FirstEvent(nodes.server, path, of=at, act=partial(os.kill, process, signal.SIGKILL))
-    reaction.start()
-    try:
-        yield
-        until(lambda: reaction.came, "the leader is killed")
-    finally:
-        reaction.close()
-    _wait_for_another(nodes, name)
-
-
-@contextlib.contextmanager
-def _stopped_leader(nodes: Nodes) -> Iterator[None]:
-    """Stop the leader while the block runs, and kill it then. Wait for a new leader."""
-    name, process = _leader(nodes)
-    os.kill(process, signal.SIGSTOP)
-    try:
-        yield
-    finally:
-        os.kill(process, signal.SIGKILL)
-    _wait_for_another(nodes, name)
-
-
-def _leader(nodes: Nodes) -> tuple[str, int]:
-    """Return the pod that leads, and its process."""
-    name = leader(nodes, "scheduler")
-    pods = nodes.pods("app.kubernetes.io/component=scheduler")
-    (pod,) = [each for each in pods if each["metadata"]["name"] == name]
-    return name, nodes.process(pod)
-
-
-def _wait_for_another(nodes: Nodes, name: str) -> None:
-    until(lambda: leader(nodes, "scheduler") not in ("", name), "another leads")
 
 
 def _messages(watch: PodWatch) -> dict[str, str]:

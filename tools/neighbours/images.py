@@ -36,6 +36,8 @@ class Neighbour(NamedTuple):
     # The folder and the values of the module's Helm chart, for a project without files for kubectl.
     chart: str = ""
     values: str = ""
+    # The versions of APIs that the chart asks for, which Helm without a cluster does not know.
+    versions: tuple[str, ...] = ()
 
     @property
     def tools(self) -> GoTools:
@@ -57,7 +59,8 @@ class Neighbour(NamedTuple):
         folder = self.tools.source(self.module) / (self.chart or self.configuration)
         if self.chart:
             line = ("template", self.name, str(folder), "--namespace=kube-system", "--include-crds")
-            done = helm.run(*line, "--values=-", stdin=self.values)
+            known = (f"--api-versions={each}" for each in self.versions)
+            done = helm.run(*line, *known, "--values=-", stdin=self.values)
         else:
             done = subprocess.run(
                 [kubectl, "kustomize", folder], env={}, capture_output=True, text=True, check=False
@@ -73,7 +76,7 @@ def adapted(documents: Iterable[dict[str, Any] | None], image: str) -> list[dict
     for each in found:
         if each["kind"] == "Deployment":
             each["spec"]["replicas"] = 1
-        if each["kind"] in ("Deployment", "Job"):
+        if each["kind"] in ("DaemonSet", "Deployment", "Job"):
             (container,) = each["spec"]["template"]["spec"]["containers"]
             container |= {"image": image, "imagePullPolicy": "Never", "resources": {"requests": _REQUESTS}}
     return found
@@ -116,4 +119,18 @@ CSI_PROVISIONER = Neighbour(
     *("csi-provisioner", "github.com/kubernetes-csi/external-provisioner/v6", "csi-provisioner"),
     minutes=4,
     path="csi-provisioner",
+)
+DRA_DRIVER = Neighbour(
+    *("dra-example-driver", "sigs.k8s.io/dra-example-driver", "dra-example-kubeletplugin"),
+    minutes=2,
+    path="usr/bin/dra-example-kubeletplugin",
+    chart="deployments/helm/dra-example-driver",
+    # The sockets and the CDI files are root's. The driver also runs on reserved nodes, with two devices each.
+    values="""
+kubeletPlugin:
+  numDevices: 2
+  podSecurityContext: {runAsUser: 0}
+  tolerations: [{operator: Exists}]
+""",
+    versions=("resource.k8s.io/v1",),
 )

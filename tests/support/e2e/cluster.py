@@ -148,6 +148,18 @@ def reserve(nodes: Nodes) -> None:
     nodes.server.kubectl("taint", "--overwrite", "node", GANG_NODE, f"{RESERVED}=yes:NoSchedule")
 
 
+@contextlib.contextmanager
+def open_to_gangs(nodes: Nodes) -> Iterator[None]:
+    """Reserve every node for Podium's scheduler while the block runs, and not `GANG_NODE` alone."""
+    kubectl = nodes.server.kubectl
+    kubectl("label", "--overwrite", "nodes", "--all", f"{RESERVED}=yes")
+    try:
+        yield
+    finally:
+        names = network.node_names(nodes.state.settings.real_nodes)
+        kubectl("label", "nodes", *(name for name in names if name != GANG_NODE), f"{RESERVED}-")
+
+
 def wait_ready(nodes: Nodes, processes: tuple[str, ...] = PROCESSES) -> None:
     """Wait until the Deployments of these processes have all of their pods, and no other pod is left."""
     for process in processes:

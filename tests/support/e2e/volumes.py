@@ -10,12 +10,11 @@ from typing import Any
 
 import yaml
 from tests.support.docs.pages import ROOT
-from tests.support.e2e.cluster import GANG_NODE, Nodes
+from tests.support.e2e.cluster import Nodes
 from tests.support.e2e.work import Space, Work, workload
 from tests.support.waiting import until
 from tools.neighbours.images import CSI_DRIVER, CSI_PROVISIONER
 
-from podium.api.groups import RESERVED
 from podium.realnode import network
 
 _DRIVER = "directory.csi.podium.dev"
@@ -93,18 +92,6 @@ def resume(nodes: Nodes, stopped: list[str], node: str) -> None:
     """Let the provisioner of a node go on."""
     nodes.on(node, "pkill", "-CONT", _PROGRAM)
     stopped.remove(node)
-
-
-@contextlib.contextmanager
-def open_to_gangs(nodes: Nodes) -> Iterator[None]:
-    """Reserve every node for Podium's scheduler while the block runs, and not `GANG_NODE` alone."""
-    kubectl = nodes.server.kubectl
-    kubectl("label", "--overwrite", "nodes", "--all", f"{RESERVED}=yes")
-    try:
-        yield
-    finally:
-        names = network.node_names(nodes.state.settings.real_nodes)
-        kubectl("label", "nodes", *(name for name in names if name != GANG_NODE), f"{RESERVED}-")
 
 
 class ClaimSpace(Space):

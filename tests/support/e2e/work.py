@@ -102,6 +102,15 @@ class PodWatch(Watch):
         """Return when each pod was seen on a node for the first time."""
         return _first(each for each in self.of(job) if each.node)
 
+    def running(self) -> dict[str, str]:
+        """Return the UIDs of the pods that run, by name."""
+        last = {each.name: each for each in list(self.moments)}
+        return {
+            name: each.pod["metadata"]["uid"]
+            for name, each in last.items()
+            if each.phase == "Running" and not each.terminating and not each.ended
+        }
+
     def ended(self, job: str) -> dict[str, float]:
         """Return when each pod was seen to have ended for the first time."""
         return _first(each for each in self.of(job) if each.ended)

@@ -32,3 +32,12 @@ def test_a_deployment_runs_one_replica_of_the_image_in_the_nodes() -> None:
             "resources": {"requests": {"cpu": "50m", "memory": "64Mi"}},
         }
     ]
+
+
+def test_the_pods_of_a_daemon_set_run_the_image_in_the_nodes() -> None:
+    plugin = {**_deployment(image="registry.example/plugin:main"), "kind": "DaemonSet"}
+    del plugin["spec"]["replicas"]
+    (changed,) = adapted([plugin], "localhost/plugin:1")
+    assert "replicas" not in changed["spec"]
+    (container,) = changed["spec"]["template"]["spec"]["containers"]
+    assert (container["image"], container["imagePullPolicy"]) == ("localhost/plugin:1", "Never")
