@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import pytest
 from tests.support.e2e.cluster import Nodes, leader, reserve, running, wait_ready
-from tests.support.e2e.work import PodWatch, Space, watching
+from tests.support.e2e.work import FirstEvent, PodWatch, Space, watching
 from tests.support.faults.writing import new_class
 from tests.support.install.scene import MERGE, NAMESPACE, podium, settled
 from tests.support.waiting import until
@@ -33,9 +33,11 @@ preemption: enforce
 _RESERVING = f"{ENFORCING}reservedNodes: {RESERVED}\n"
 _BUILD_SECONDS = 3600
 # The modules whose tests share one cluster of each release; those of the others share another one.
-_OUTAGES = ("test_day", "test_losses", "test_planned")
+_OUTAGES = ("test_day", "test_losses", "test_planned", "test_resourceclaims")
 # The last one is that of the rendered YAML.
 _INOTIFY, _WATCHERS = Path("/proc/sys/fs/inotify/max_user_instances"), 1_024
+# Two processors carry so many writes a second for each of two clusters, beside two others.
+RATE = 40
 IMAGE, NEXT_IMAGE, RELEASED_IMAGE = "podium:dev", "podium:next", f"podium:{VERSION}"
 
 
@@ -132,13 +134,36 @@ def installed(nodes: Nodes) -> Installed:
 
 def install(nodes: Nodes, scheduler: str) -> None:
     """Install Podium with its scheduler and the scheduler's configuration."""
-    podium(nodes.server, "install", "--mode=scheduler", f"--image={IMAGE}")
-    path = f"/api/v1/namespaces/{NAMESPACE}/configmaps/podium-scheduler"
-    changed = {"data": {"scheduler.yaml": scheduler}}
-    assert nodes.server.request("PATCH", path, changed, MERGE)[0] == 200
-    nodes.server.kubectl("-n", NAMESPACE, "rollout", "restart", "deployment/podium-scheduler")
+    path = f"/api/v1/namespaces/{NAMESPACE}/configmaps"
+    # If no pod has the old configuration, none has to be replaced.
+    early: list[bool] = []
+    change = partial(_configure, nodes, scheduler, early)
+    reaction = FirstEvent(nodes.server, path, of=_is_of_scheduler, act=change)
+    reaction.start()
+    try:
+        podium(nodes.server, "install", "--mode=scheduler", f"--image={IMAGE}")
+        until(lambda: reaction.came, "the scheduler is configured")
+    finally:
+        reaction.close()
+    if not early[0]:
+        nodes.server.kubectl("-n", NAMESPACE, "rollout", "restart", "deployment/podium-scheduler")
     wait_ready(nodes)
     until(lambda: bool(leader(nodes, "scheduler")), "a scheduler leads")
+
+
+def _configure(nodes: Nodes, scheduler: str, early: list[bool]) -> None:
+    """Change the scheduler's configuration, and record whether its Deployment does not exist yet."""
+    base = f"namespaces/{NAMESPACE}"
+    changed = {"data": {"scheduler.yaml": scheduler}}
+    # This is the thread of a watch.
+    with contextlib.closing(nodes.server.access.client()) as client:
+        code, answer = client.request("PATCH", f"/api/v1/{base}/configmaps/podium-scheduler", changed, MERGE)
+        assert code == 200, answer
+        early.append(client.request("GET", f"/apis/apps/v1/{base}/deployments/podium-scheduler")[0] == 404)
+
+
+def _is_of_scheduler(configuration: dict[str, Any]) -> bool:
+    return bool(configuration["metadata"]["name"] == "podium-scheduler")
 
 
 @pytest.fixture(scope="session")

@@ -38,14 +38,15 @@ def space(gang_nodes: Nodes) -> Iterator[Space]:
 
 
 def test_a_gang_waits_for_the_last_pod_of_the_gang_that_it_preempts(space: Space, watch: PodWatch) -> None:
-    """Three pods get SIGTERM, run for three more seconds and fail; none of the winners is bound before that.
+    """Two pods get SIGTERM, run for three more seconds and fail; none of the winners is bound before that.
 
-    The Job makes its pods anew. They wait, and run to their end when the winners have ended.
+    The Job creates its pods again, after a pause that doubles with each failed pod. They wait, and run to
+    their end when the winners have ended.
     """
     lingering = Work(lifetime="10s", linger="3s", grace_seconds=20)
-    space.gang("nightly", 3, _LOW)
-    space.job("nightly", 3, _LOW, lingering, {"cpu": "50m", _DEVICE: "2"})
-    until(partial(_run, watch, "nightly", 3), "nightly runs")
+    space.gang("nightly", 2, _LOW)
+    space.job("nightly", 2, _LOW, lingering, {"cpu": "50m", _DEVICE: "3"})
+    until(partial(_run, watch, "nightly", 2), "nightly runs")
     victims = set(watch.bound("nightly"))
     space.gang("train", 2, _HIGH)
     space.job("train", 2, _HIGH, Work(lifetime="5s"), {"cpu": "50m", _DEVICE: "4"})

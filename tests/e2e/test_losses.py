@@ -1,4 +1,4 @@
-"""The end and the stop of each process under 200 writes a second, as the kernel of a node does it.
+"""The end and the stop of each process under writes, as the kernel of a node does it.
 
 Only the loss of a webhook may cost writes, for a bounded time: requests that it has, and those that
 kube-proxy leads to it until its endpoint is gone. No write passes the webhooks by.
@@ -9,15 +9,15 @@ from functools import partial
 from typing import Any
 
 import pytest
-from tests.e2e.conftest import Measured
-from tests.support.e2e.cluster import Nodes, leader, wait_ready
+from tests.e2e.conftest import RATE, Measured
+from tests.support.e2e.cluster import Nodes, holder, is_succeeded, wait_ready
 from tests.support.faults.writing import Record, Writer, writing
 from tests.support.install.scene import NAMESPACE
 from tests.support.waiting import until
 
 pytestmark = pytest.mark.e2e
 
-_FEW = 200
+_FEW = 80
 # From the signal to the last write that failed. A killed process resets its connections. One that stands
 # still keeps those of the API server until its liveness probe has failed three times and it is killed.
 _BOUND_SECONDS = {"SIGKILL": 5.0, "SIGSTOP": 45.0}
@@ -30,7 +30,7 @@ _LEADERLESS_SECONDS = 30.0
 @pytest.fixture(scope="module")
 def writer(podium_nodes: Nodes) -> Iterator[Writer]:
     """Yield writers that are well on their way."""
-    with writing(podium_nodes.server, podium_nodes.server.new_namespace("e2e-")) as started:
+    with writing(podium_nodes.server, podium_nodes.server.new_namespace("e2e-"), rate=RATE) as started:
         started.more(_FEW)
         yield started
 
@@ -45,7 +45,8 @@ def test_the_loss_of_a_webhook_costs_writes_for_a_bounded_time(
         podium_nodes.signal(pod, name)
         until(partial(_is_unready, podium_nodes, pod), "its endpoint is gone")
         writer.more(_FEW)
-        _end(podium_nodes, pod, name)
+        _resume(podium_nodes, pod, name)
+        wait_ready(podium_nodes)
         writer.more(_FEW)
         failed = [each for each in writer.record.writes[before:] if each.wrong]
         span = _span(writer.record, before)
@@ -56,18 +57,19 @@ def test_the_loss_of_a_webhook_costs_writes_for_a_bounded_time(
 
 
 @pytest.mark.parametrize("name", ["SIGKILL", "SIGSTOP"])
-def test_other_replicas_lead_and_no_write_fails(podium_nodes: Nodes, writer: Writer, name: str) -> None:
+def test_other_processes_lead_and_no_write_fails(podium_nodes: Nodes, writer: Writer, name: str) -> None:
     """The leaders of both processes at once. A stopped leader goes on when another has its lease."""
     before = len(writer.record.writes)
-    leaders = {process: _leading(podium_nodes, process) for process in ("controller", "scheduler")}
-    for pod in leaders.values():
+    firsts = {process: holder(podium_nodes, process) for process in ("controller", "scheduler")}
+    leaders = [_pod_of(podium_nodes, process, first) for process, first in firsts.items()]
+    for pod in leaders:
         podium_nodes.signal(pod, name)
-    for process, pod in leaders.items():
-        first = pod["metadata"]["name"]
-        leads = partial(_another_leads, podium_nodes, process, first)
+    for process, first in firsts.items():
+        leads = partial(is_succeeded, podium_nodes, process, first)
         until(leads, f"another {process} leads", _LEADERLESS_SECONDS)
-    for pod in leaders.values():
-        _end(podium_nodes, pod, name)
+    for pod in leaders:
+        _resume(podium_nodes, pod, name)
+    wait_ready(podium_nodes)
     writer.more(_FEW)
     assert [str(each) for each in writer.record.writes[before:] if each.wrong] == []
     assert writer.record.unanswered() == []
@@ -90,21 +92,16 @@ def test_the_loss_of_a_node_costs_writes_until_its_endpoint_is_gone(
     assert not [str(each) for each in failed if each.code < 400 or "not guarded" in each.wrong]
 
 
-def _leading(nodes: Nodes, process: str) -> dict[str, Any]:
-    name = leader(nodes, process)
+def _pod_of(nodes: Nodes, process: str, held_by: str) -> dict[str, Any]:
+    """Return the pod of a holder of a process's Lease."""
     pods = nodes.pods(f"app.kubernetes.io/component={process}")
-    return next(pod for pod in pods if pod["metadata"]["name"] == name)
+    return next(pod for pod in pods if pod["metadata"]["name"] in held_by)
 
 
-def _end(nodes: Nodes, pod: dict[str, Any], name: str) -> None:
-    """Let a stopped process go on, unless its kubelet has ended it, and wait until all replicas are ready."""
+def _resume(nodes: Nodes, pod: dict[str, Any], name: str) -> None:
+    """Let a stopped process go on, unless its kubelet has ended it."""
     if name == "SIGSTOP" and nodes.runs(pod):
         nodes.signal(pod, "SIGCONT")
-    wait_ready(nodes)
-
-
-def _another_leads(nodes: Nodes, process: str, first: str) -> bool:
-    return leader(nodes, process) not in ("", first)
 
 
 def _is_unready(nodes: Nodes, pod: dict[str, Any]) -> bool:

@@ -1,9 +1,9 @@
-"""Planned events under 200 writes a second: no write fails, and none passes the webhooks by."""
+"""Planned events under writes: no write fails, and none passes the webhooks by."""
 
 from collections.abc import Callable, Iterator
 
 import pytest
-from tests.e2e.conftest import NEXT_IMAGE, Measured
+from tests.e2e.conftest import NEXT_IMAGE, RATE, Measured
 from tests.support.e2e.cluster import Nodes, wait_ready
 from tests.support.faults.writing import Writer, webhook_failures, writing
 from tests.support.install.scene import NAMESPACE, podium
@@ -11,13 +11,13 @@ from tests.support.install.scene import NAMESPACE, podium
 pytestmark = pytest.mark.e2e
 
 # As many are written before an event, so that connections are open, and as many after it.
-_FEW = 200
+_FEW = 80
 
 
 @pytest.fixture(scope="module")
 def writer(podium_nodes: Nodes) -> Iterator[Writer]:
     """Yield writers that are well on their way."""
-    with writing(podium_nodes.server, podium_nodes.server.new_namespace("e2e-")) as started:
+    with writing(podium_nodes.server, podium_nodes.server.new_namespace("e2e-"), rate=RATE) as started:
         started.more(_FEW)
         yield started
 

@@ -103,8 +103,6 @@ def test_new_leaders_give_a_gang_the_devices_of_another(
     victims = set(watch.running())
     with killing_leader(driver_nodes, f"/api/v1/namespaces/{space.name}/pods", _is_terminating):
         space.gang_of_template("train", _NODES, _HIGH, _TWO)
-    assert victims & set(space.pods())
-    assert not watch.bound("train")
     _until_running(watch, "train", _NODES)
     _assert_preempted(space, watch, claims, victims)
     wait_ready(driver_nodes)

@@ -174,13 +174,23 @@ def wait_removed(nodes: Nodes) -> None:
     until(lambda: json_of(nodes.server, f"/api/v1/namespaces/{NAMESPACE}") is None, "the namespace is gone")
 
 
-def leader(nodes: Nodes, process: str) -> str:
-    """Return the pod that leads, empty without one."""
+def holder(nodes: Nodes, process: str) -> str:
+    """Return the holder of a process's Lease, empty without one; each start of a container has its own."""
     path = f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases/podium-{process}"
     code, lease = nodes.server.request("GET", path)
-    holder: str = lease["spec"].get("holderIdentity") or "" if code == 200 else ""
+    return lease["spec"].get("holderIdentity") or "" if code == 200 else ""
+
+
+def leader(nodes: Nodes, process: str) -> str:
+    """Return the pod that leads, empty without one."""
+    found = holder(nodes, process)
     names = [pod["metadata"]["name"] for pod in nodes.pods(f"app.kubernetes.io/component={process}")]
-    return next((name for name in names if name in holder), "")
+    return next((name for name in names if name in found), "")
+
+
+def is_succeeded(nodes: Nodes, process: str, first: str) -> bool:
+    """Return whether a Lease has another holder than the first one; a restarted container is another."""
+    return holder(nodes, process) not in ("", first)
 
 
 def _output(argv: list[str], variables: dict[str, str] | None = None) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
-from tests.support.e2e.cluster import Nodes, leader
+from tests.support.e2e.cluster import Nodes, holder, is_succeeded
 from tests.support.e2e.work import FirstEvent
 from tests.support.waiting import until
 
@@ -15,7 +15,7 @@ from tests.support.waiting import until
 @contextlib.contextmanager
 def killing_leader(nodes: Nodes, path: str, at: Callable[[dict[str, Any]], bool]) -> Iterator[None]:
     """Kill the leader at the first event for which `at` holds; the block causes it. Wait for a new leader."""
-    name, process = _leader(nodes)
+    first, process = _leader(nodes)
     reaction = FirstEvent(nodes.server, path, of=at, act=partial(os.kill, process, signal.SIGKILL))
     reaction.start()
     try:
@@ -23,28 +23,28 @@ def killing_leader(nodes: Nodes, path: str, at: Callable[[dict[str, Any]], bool]
         until(lambda: reaction.came, "the leader is killed")
     finally:
         reaction.close()
-    _wait_for_another(nodes, name)
+    _wait_for_another(nodes, first)
 
 
 @contextlib.contextmanager
 def stopped_leader(nodes: Nodes) -> Iterator[None]:
     """Stop the leader while the block runs, and kill it then. Wait for a new leader."""
-    name, process = _leader(nodes)
+    first, process = _leader(nodes)
     os.kill(process, signal.SIGSTOP)
     try:
         yield
     finally:
         os.kill(process, signal.SIGKILL)
-    _wait_for_another(nodes, name)
+    _wait_for_another(nodes, first)
 
 
 def _leader(nodes: Nodes) -> tuple[str, int]:
-    """Return the pod that leads, and its process."""
-    name = leader(nodes, "scheduler")
+    """Return the holder of the Lease, and its process."""
+    first = holder(nodes, "scheduler")
     pods = nodes.pods("app.kubernetes.io/component=scheduler")
-    (pod,) = [each for each in pods if each["metadata"]["name"] == name]
-    return name, nodes.process(pod)
+    (pod,) = [each for each in pods if each["metadata"]["name"] in first]
+    return first, nodes.process(pod)
 
 
-def _wait_for_another(nodes: Nodes, name: str) -> None:
-    until(lambda: leader(nodes, "scheduler") not in ("", name), "another leads")
+def _wait_for_another(nodes: Nodes, first: str) -> None:
+    until(partial(is_succeeded, nodes, "scheduler", first), "another leads")
