@@ -16,7 +16,6 @@ from itertools import islice
 
 import numpy as np
 
-from podium.api.podrequests import allocatable
 from podium.api.schedulable import Schedulable, SchedulableNode
 from podium.cluster.reader import Name
 from podium.schedulerplugin.arrays import ABSENT_VALUE, MOST, SCORED
@@ -111,7 +110,7 @@ def _of_object(engine: Engine, node: SchedulableNode, row: int) -> Iterator[str]
         yield "row is another node's"
     if snapshot.objects[row] is not node and snapshot.objects[row] != node:
         yield "another version of the object"
-    offered, _ = allocatable(node)
+    offered, _ = snapshot.offered(node)
     for resource in offered.keys() - snapshot.resource.keys():
         yield f"{resource} has no arrays"
     for resource, at in snapshot.resource.items():
@@ -179,7 +178,7 @@ def _of_shape(engine: Engine, pod: Schedulable, row: int) -> Iterator[str]:
     stored_shape = snapshot.shapes.get(snapshot.shape.item(row))
     if stored_shape is None or snapshot.visible(stored_shape) != shape:
         yield "shape"
-    asked = dict(shape.requests)
+    asked = dict(snapshot.counted_requests(shape))
     for name, at in snapshot.resource.items():
         yield from _differ(f"requests {name}", snapshot.requests[at].item(row), asked.get(name, 0))
     for at, amount in zip(SCORED, shape.scored, strict=True):

@@ -183,7 +183,7 @@ class ShapeInterner:
     def acquire(self, pod: Schedulable) -> int:
         """Return the id of a pod's shape, and count one pod more with it; `release` undoes this."""
         labels = self.labels.visible(pod.metadata.labels or {})
-        mark = fingerprint(pod, labels)
+        mark = fingerprint(pod, labels, self._devices.class_revision)
         found = self._seen.get(mark) if mark is not None else None
         if found is None:
             shape = shape_of(pod, self._volumes, self._minor, self._devices)

@@ -5,6 +5,7 @@ Most changes of a pod only report its progress. The snapshot keeps such a versio
 
 import msgspec
 
+from podium.api.claims import ExtendedResourceStatus
 from podium.api.core import EntryStatus
 from podium.api.groups import PODIUM_GROUP
 from podium.api.meta import ObjectMeta, instant
@@ -53,12 +54,17 @@ def same_for_scheduling(was: Schedulable | None, pod: Schedulable) -> bool:
         and _started(was) == _started(pod)
         and resized(was) == resized(pod)
         and created_claims(was) == created_claims(pod)
+        and _extended_claim(was) == _extended_claim(pod)
     )
 
 
 def created_claims(pod: Schedulable) -> list[EntryStatus] | None:
     """Return the claims that kube-controller-manager created for a pod, None before it reports them."""
     return pod.status.resourceClaimStatuses if pod.status is not None else None
+
+
+def _extended_claim(pod: Schedulable) -> ExtendedResourceStatus | None:
+    return pod.status.extendedResourceClaimStatus if pod.status is not None else None
 
 
 def _started(pod: Schedulable) -> str | None:

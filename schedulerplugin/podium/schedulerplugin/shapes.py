@@ -29,7 +29,7 @@ from podium.api.selectors import (
 )
 from podium.api.volumereach import Alternatives
 from podium.schedulerplugin.devices.index import DeviceIndex
-from podium.schedulerplugin.devices.needs import ClaimNeed
+from podium.schedulerplugin.devices.needs import ClaimNeed, ExtendedNeeds
 from podium.schedulerplugin.features import required as required_features
 from podium.schedulerplugin.volumes.attachments import (
     Attachment,
@@ -112,7 +112,8 @@ class Shape(NamedTuple):
     does not exist. The `delayed` claims get a volume when the pod gets a node; `in_group` says that the pod
     has such claims and is a member of a group. No other pod may use the `exclusive_claims` and, on the same
     node, the `disks`. The `attachments` count towards limits of nodes. A node must have those of the
-    `required_drivers` whose CSIDriver says so.
+    `required_drivers` whose CSIDriver says so. A class provides the `extended` resources where no device
+    plugin does.
     """
 
     namespace: str = ""
@@ -141,6 +142,7 @@ class Shape(NamedTuple):
     attachments: tuple[Attachment, ...] = ()
     required_drivers: tuple[RequiredDriver, ...] = ()
     devices: tuple[ClaimNeed, ...] = ()
+    extended: ExtendedNeeds = ExtendedNeeds()
     features: tuple[str, ...] = ()
     unusable: tuple[UnusableQuantity, ...] = ()
     missing: tuple[str, ...] = ()
@@ -155,12 +157,13 @@ def weight(shape: Shape) -> int:
     )
 
 
-def fingerprint(pod: Schedulable, labels: tuple[tuple[str, str], ...]) -> bytes | None:
+def fingerprint(pod: Schedulable, labels: tuple[tuple[str, str], ...], classes: int = 0) -> bytes | None:
     """Return bytes that are equal only for pods of one shape, and cheaper than it; None if claims count.
 
-    `labels` are those of the shape.
+    `labels` are those of the shape, `classes` is the version of the classes of devices.
     """
     spec = pod.spec
+    named = pod.status is not None and pod.status.extendedResourceClaimStatus is not None
     if spec.resourceClaims and not spec.nodeName:
         return None
     for volume in spec.volumes or ():
@@ -188,6 +191,7 @@ def fingerprint(pod: Schedulable, labels: tuple[tuple[str, str], ...]) -> bytes 
             disks,
             bool(spec.resourceClaims),
             resized(pod),
+            (classes, named, named and bool(spec.nodeName)),
         )
     )
 
@@ -242,7 +246,7 @@ class _ShapeBuilder:
         near, apart = affinity.podAffinity or api.PodAffinity(), affinity.podAntiAffinity or api.PodAffinity()
         required, preferred = self.nodes(affinity.nodeAffinity or api.NodeAffinity())
         unusable, needs = self.devices.needs(self.pod)
-        if spec.resourceClaims and (spec.nodeName or not self.devices.is_known):
+        if self.devices.holds(self.pod) or (spec.resourceClaims and not self.devices.is_known):
             # The devices of a running pod are of its node.
             self.missing["resource claims"] = None
         refused = claims_refusal(self.pod, self.known) or unusable
@@ -274,6 +278,7 @@ class _ShapeBuilder:
             attachments=attachments,
             required_drivers=required_drivers(attachments, minor),
             devices=needs,
+            extended=self.devices.extended(self.pod, taken.amounts),
             features=required_features(self.pod, minor),
             unusable=taken.unusable,
             missing=tuple(sorted(self.missing)),

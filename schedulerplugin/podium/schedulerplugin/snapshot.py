@@ -49,6 +49,12 @@ from podium.schedulerplugin.volumes.delayed import DelayedBinding
 from podium.schedulerplugin.volumes.index import Unread, Volumes, discard
 
 _FEWEST_ROWS = 16
+# What a node offers of an extended resource that a class provides there: more than any pods request. Its
+# devices are the limit. The sum over a hundred thousand nodes is within 64 bits.
+BACKED = 2**46
+# What a pod requests of it counts as at most so much. A pod that names its node itself may request any amount
+# there, and no kubelet refuses it.
+_MOST_BACKED = 2**36
 
 
 class Problem(NamedTuple):
@@ -97,6 +103,8 @@ class Snapshot(Overlay):
         self._free_nodes: list[int] = []
         self._free_pods: list[int] = []
         self._on_unknown_nodes: dict[str, set[int]] = {}
+        # The extended resources that pods request and classes provide.
+        self._backed: set[str] = set()
         self._bad_nodes: dict[int, tuple[UnusableQuantity, ...]] = {}
         self._bad_starts: dict[int, str] = {}
 
@@ -214,7 +222,7 @@ class Snapshot(Overlay):
             case ResourceClaim() as resource_claim:
                 self._reshape(self.devices.apply_claim(resource_claim, gone=after is None))
             case DeviceClass() as device_class:
-                self._reshape(self.devices.apply_class(device_class, gone=after is None))
+                self._apply_class(device_class, gone=after is None)
             case ResourceSlice() as resource_slice:
                 self.revision += 1
                 self.devices.apply_slice(resource_slice, gone=after is None)
@@ -301,6 +309,7 @@ class Snapshot(Overlay):
             return
         self.revision += 1
         shape_id = self._interner.acquire(pod)
+        self._back(each.resource for each in self.shapes[shape_id].extended.resources)
         if row is None:
             row = self.pod_row[key] = self._free_pod()
         terminating = pod.metadata.deletionTimestamp is not None
@@ -364,8 +373,64 @@ class Snapshot(Overlay):
             self._free_pods.extend(range(size - 1, start - 1, -1))
         return self._free_pods.pop()
 
-    def _set_room(self, row: int, node: SchedulableNode) -> None:
+    def _apply_class(self, device_class: DeviceClass, *, gone: bool) -> None:
+        """Apply a change of a class, which may provide other extended resources than before."""
+        before = self.devices.resources
+        rows = set(self.devices.apply_class(device_class, gone=gone))
+        after = self.devices.resources
+        changed = {
+            name
+            for name in before.keys() | after.keys()
+            if (before[name].metadata.name if name in before else None)
+            != (after[name].metadata.name if name in after else None)
+        }
+        ids = [
+            shape_id
+            for shape_id, shape in self.shapes.items()
+            if any(name in changed for name, _ in shape.requests)
+        ]
+        rows.update(np.flatnonzero(np.isin(self.shape, ids) & (self.home != NO_POD)).tolist())
+        if lost := self._backed - after.keys():
+            self._back_only(self._backed - lost)
+        self._reshape(rows)
+
+    def _back(self, resources: Iterable[str]) -> None:
+        """Let nodes offer resources that classes provide there."""
+        new = set(resources) - self._backed
+        if new:
+            self._back_only(self._backed | new)
+
+    def _back_only(self, resources: set[str]) -> None:
+        """Let nodes offer these resources where they have none, and no others."""
+        changed, self._backed = self._backed ^ resources, resources
+        nodes = [(row, node) for row in self.row.values() if (node := self.objects[row]) is not None]
+        # What pods request of a resource is counted when nodes begin to offer it.
+        for row, node in nodes:
+            amounts, _ = allocatable(node)
+            self._offer(row, {name: amount for name, amount in amounts.items() if name not in changed})
+        for row, node in nodes:
+            self._set_room(row, node)
+
+    def offered(self, node: SchedulableNode) -> tuple[dict[str, int], tuple[UnusableQuantity, ...]]:
+        """Return what a node offers, BACKED of each resource that a class provides there."""
         amounts, unusable = allocatable(node)
+        for name in self._backed:
+            own = amounts.get(name, 0)
+            amounts[name] = min(own, BACKED - 1) if own else BACKED
+        return amounts, unusable
+
+    def backed(self, resource: str) -> Bools | None:
+        """Return the node rows where a class provides a resource, None for none."""
+        at = self.resource.get(resource) if resource in self._backed else None
+        return None if at is None else self.allocatable[at] == BACKED
+
+    def is_backed(self, resource: str, row: int) -> bool:
+        """Return whether a class provides a resource on a node row."""
+        at = self.resource.get(resource) if resource in self._backed else None
+        return at is not None and self.allocatable[at].item(row) == BACKED
+
+    def _set_room(self, row: int, node: SchedulableNode) -> None:
+        amounts, unusable = self.offered(node)
         self._offer(row, amounts)
         self._bad_nodes.pop(row, None)
         if unusable:
@@ -379,7 +444,7 @@ class Snapshot(Overlay):
         changed = {*came, *went}
         asked: dict[str, dict[int, int]] = {name: {} for name in changed}
         for shape_id, shape in self.shapes.items():
-            named = [each for each in shape.requests if each[0] in changed]
+            named = [each for each in self.counted_requests(shape) if each[0] in changed]
             for name, amount in named:
                 asked[name][shape_id] = amount
             if named:
@@ -388,7 +453,14 @@ class Snapshot(Overlay):
             self._sums.fill(name, by_id(self.shape, asked[name]), self.node)
 
     def _needs_of(self, shape: Shape) -> Needs:
-        return self._sums.needs(shape.requests, shape.scored)
+        return self._sums.needs(self.counted_requests(shape), shape.scored)
+
+    def counted_requests(self, shape: Shape) -> list[tuple[str, int]]:
+        """Return the amounts that pods of a shape take from their nodes."""
+        backed = self._backed
+        return [
+            (name, min(amount, _MOST_BACKED) if name in backed else amount) for name, amount in shape.requests
+        ]
 
     def _report_node_change(self, row: int) -> None:
         self.node_revision += 1
@@ -435,7 +507,8 @@ class Snapshot(Overlay):
             self._on_unknown_nodes.setdefault(pod.spec.nodeName or "", set()).add(row)
         self._report_claims(row, claims := _claim_names(pod))
         self.volumes.add_user(row, claims)
-        self.devices.add_user(row, pod)
+        extended = bool(self.shape_at(row).extended.resources)
+        self.devices.add_user(row, pod, extended=extended)
 
     def _unlink(self, row: int) -> None:
         pod = self.pods[row]

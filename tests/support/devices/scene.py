@@ -11,13 +11,22 @@ from tests.support.filters import builders
 from tests.support.preemption.clusters import NS
 from tests.support.preemption.scene import HOST
 
-from podium.api.devices import Allocation, ClaimConsumer, DeviceClass, ResourceClaim, ResourceSlice
+from podium.api.devices import (
+    EXTENDED_RESOURCE_CLAIM,
+    Allocation,
+    ClaimConsumer,
+    DeviceClass,
+    ResourceClaim,
+    ResourceSlice,
+)
 from podium.api.groups import NATIVE_GROUP
 from podium.api.schedulable import Schedulable
 from podium.schedulerplugin.devices.usage import DeviceUsage
 
 Body = Mapping[str, Any]
 DRIVER, CLASS, REQUEST = "gpu.example.com", "gpu", "gpus"
+# The extended resource of device plugins, which a class may provide too.
+RESOURCE = "example.com/gpu"
 # The pool of devices that all nodes can use.
 ANY = "any"
 
@@ -31,9 +40,9 @@ def devices_of(node: str, count: int, *, devices: Sequence[Body] | None = None, 
     return msgspec.convert({"metadata": {"name": node}, "spec": body}, ResourceSlice)
 
 
-def device_class(name: str = CLASS, expression: str = "true") -> DeviceClass:
-    """Make a class with one selector."""
-    spec = {"selectors": [{"cel": {"expression": expression}}]}
+def device_class(name: str = CLASS, expression: str = "true", resource: str | None = None) -> DeviceClass:
+    """Make a class with one selector, which may provide an extended resource."""
+    spec = {"selectors": [{"cel": {"expression": expression}}], "extendedResourceName": resource}
     return msgspec.convert({"metadata": {"name": name}, "spec": spec}, DeviceClass)
 
 
@@ -101,10 +110,40 @@ def pod(name: str, priority: int = 0, claims: Sequence[str] | None = None, **fie
     return builders.pod(name, {"cpu": 1}, priority=priority, **spec)
 
 
-def cluster(nodes: int, devices: int) -> list[Any]:
+def cluster(nodes: int, devices: int, resource: str | None = None) -> list[Any]:
     """Return the nodes n0, n1 ... with so many devices each, and the class."""
     names = [f"n{at}" for at in range(nodes)]
-    return [*map(node, names), *(devices_of(each, devices) for each in names), device_class()]
+    slices = (devices_of(each, devices) for each in names)
+    return [*map(node, names), *slices, device_class(resource=resource)]
+
+
+def plugged(name: str, amount: int, **fields: Any) -> Any:
+    """Make a node whose device plugin offers so much of the extended resource."""
+    return builders.node(name, {"cpu": 64, RESOURCE: amount}, labels={HOST: name}, **fields)
+
+
+def requesting(name: str, amount: int = 1, priority: int = 0, resource: str = RESOURCE, **fields: Any) -> Any:
+    """Make a pod of 1 cpu that requests so much of the extended resource."""
+    spec = {"schedulerName": "podium-scheduler", **fields}
+    return builders.pod(name, {"cpu": 1, resource: amount}, priority=priority, **spec)
+
+
+def extended(name: str, held: Sequence[str] = (), **fields: Any) -> ResourceClaim:
+    """Make the claim for the extended resources of a pod, with these devices."""
+    found = claim(name, held, count=max(len(held), 1), owner=name, **fields)
+    found.metadata.annotations = {EXTENDED_RESOURCE_CLAIM: "true"}
+    found.metadata.name = f"{name}-extended-resources-x"
+    return found
+
+
+def with_devices(name: str, held: Sequence[str], priority: int = 0, **fields: Any) -> list[Any]:
+    """Return a running pod that requests the extended resource, and has these devices by its claim."""
+    made = extended(name, held)
+    mapping = {"containerName": "main", "resourceName": RESOURCE, "requestName": REQUEST}
+    named = {"resourceClaimName": made.metadata.name, "requestMappings": [mapping]}
+    status = {"extendedResourceClaimStatus": named}
+    where = held[0].split("/")[0]
+    return [made, requesting(name, len(held), priority, node=where, status=status, **fields)]
 
 
 def holder(name: str, held: Sequence[str], priority: int = 0, *, on: str = "", **fields: Any) -> list[Any]:

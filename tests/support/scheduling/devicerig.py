@@ -9,12 +9,15 @@ from collections import Counter
 from typing import Any
 
 import msgspec
-from tests.support.devices.scene import held_by
+from tests.support.devices.scene import RESOURCE, held_by, uid_of
 from tests.support.preemption.clusters import NS
 from tests.support.scheduling.rig import World
 
+from podium.api.claims import ExtendedResourceRequest, ExtendedResourceStatus
 from podium.api.devices import ResourceClaim, ResourceClaimStatus
-from podium.schedulerplugin.devices.index import ReservedClaim
+from podium.api.schedulable import Schedulable
+from podium.schedulerplugin.devices.extended import ExtendedClaim
+from podium.schedulerplugin.devices.index import ReservedClaim, StaleClaim, memory_key, owner_of
 from podium.schedulerplugin.live import claimwrites
 from podium.schedulerplugin.live.writes import ChangedError, GoneError
 from podium.schedulerplugin.scheduling.effects import BindClaims, Effect, ReleaseClaims
@@ -28,6 +31,7 @@ class DeviceWorld(World):
         self.claim_writes: list[BindClaims | ReleaseClaims] = []
         self.hold_writes = False
         self.hold_releases = False
+        self._created = 0
         super().__init__(*objects, **settings)
 
     def restart(self, *units: float, **more: Any) -> None:
@@ -73,9 +77,14 @@ class DeviceWorld(World):
         return [each.name for each in (status.reservedFor if status is not None else None) or ()]
 
     def assumed(self) -> list[str]:
-        """Return the claims that the scheduler counts on without the server."""
-        devices = self.scheduler.engine.snapshot.devices
-        return [name for namespace, name in devices.claims if devices.assumed((namespace, name)) is not None]
+        """Return the claims that the scheduler counts on without the server.
+
+        A claim in memory has the name of its pod.
+        """
+        devices, pods = self.scheduler.engine.snapshot.devices, self.state.pods
+        known = [name for namespace, name in devices.claims if devices.assumed((namespace, name)) is not None]
+        made = [name for _, name in pods if devices.assumed(memory_key(NS, name, uid_of(name))) is not None]
+        return [*known, *made]
 
     def check(self) -> None:
         """Compare all claims: no two have one device, and each pod that runs uses its claims."""
@@ -86,6 +95,25 @@ class DeviceWorld(World):
             row = self.scheduler.engine.snapshot.pod_row[NS, name]
             if index.uses(row):
                 assert index.reservations(row, ()) == [], f"{name} runs without its devices"
+                self._check_extended(name)
+
+    def _check_extended(self, name: str) -> None:
+        """Compare the claim for the extended resources of a running pod with what its node lacks."""
+        snapshot = self.scheduler.engine.snapshot
+        pod = snapshot.pod_at(snapshot.pod_row[NS, name])
+        made = [
+            each for each in self.state.resource_claims.values() if owner_of(each) == (name, uid_of(name))
+        ]
+        status = pod.status.extendedResourceClaimStatus if pod.status is not None else None
+        node = snapshot.row.get(pod.spec.nodeName or "")
+        asks = any(each == RESOURCE for each, _ in snapshot.shape_at(snapshot.pod_row[NS, name]).requests)
+        if node is None or not asks:
+            return
+        if not snapshot.is_backed(RESOURCE, node):
+            assert (status, made) == (None, []), f"{name} has a claim beside its device plugin"
+            return
+        assert [each.metadata.name for each in made] == [status.resourceClaimName if status else ""]
+        assert self.users(made[0].metadata.name or "") == [name], f"{name} runs without its devices"
 
     def at_rest(self) -> bool:
         """Return whether no decision is in flight, and the scheduler counts on no claim."""
@@ -102,7 +130,7 @@ class DeviceWorld(World):
 
     def _carry_out(self, effect: BindClaims | ReleaseClaims, most: int | None, why: str) -> None:
         for plan in effect.claims[:most]:
-            assert isinstance(plan, ReservedClaim), "these claims are for devices"
+            assert isinstance(plan, ReservedClaim | StaleClaim), "these claims are for devices"
             try:
                 self._write(plan, withdraw=isinstance(effect, ReleaseClaims))
             except (ChangedError, GoneError) as error:
@@ -112,13 +140,49 @@ class DeviceWorld(World):
         else:
             self.scheduler.claim_binds.released(effect.number, self.moment)
 
-    def _write(self, plan: ReservedClaim, *, withdraw: bool) -> None:
+    def _write(self, plan: ReservedClaim | StaleClaim, *, withdraw: bool) -> None:
         claim = self.state.resource_claims.get(plan.claim)
+        if isinstance(plan, StaleClaim) or (withdraw and plan.created is not None):
+            if claim is not None and plan.concerns(claim):
+                self.state.remove(claim)
+            return
+        if plan.created is not None:
+            self._create(plan, plan.created, claim)
+            self.allocate_extended(plan)
+            self.name_extended(plan, plan.created)
+            return
         if claim is None:
             return
         patch = (claimwrites._deallocate if withdraw else claimwrites._allocate)(claim, plan)
         if patch is not None:
             self._store(claim, patch["status"])
+
+    def _create(self, plan: ReservedClaim, made: ExtendedClaim, known: ResourceClaim | None) -> None:
+        """Create a claim for extended resources, as the first of three writes."""
+        if known is not None:
+            if claimwrites._is_usable(known, plan, made):
+                return
+            self.state.remove(known)
+        self._created += 1
+        metadata = msgspec.structs.replace(made.claim.metadata, uid=f"created-{self._created}")
+        self.apply(msgspec.structs.replace(made.claim, metadata=metadata))
+
+    def allocate_extended(self, plan: ReservedClaim) -> None:
+        """Give a created claim its devices and its consumer."""
+        claim = self.state.resource_claims[plan.claim]
+        patch = claimwrites._allocate(claim, plan)
+        if patch is not None:
+            self._store(claim, patch["status"])
+
+    def name_extended(self, plan: ReservedClaim, made: ExtendedClaim) -> None:
+        """Name a created claim in the status of its pod."""
+        pod = self.state.pods.get((plan.claim[0], plan.consumers[0].name))
+        if not isinstance(pod, Schedulable) or pod.status is None:
+            raise GoneError("the pod is gone")
+        mappings = [ExtendedResourceRequest(*each) for each in made.mappings]
+        named = ExtendedResourceStatus(mappings, plan.claim[1])
+        status = msgspec.structs.replace(pod.status, extendedResourceClaimStatus=named)
+        self.apply(msgspec.structs.replace(pod, status=status))
 
     def _store(self, claim: ResourceClaim, patch: dict[str, Any]) -> None:
         before = msgspec.to_builtins(claim.status) if claim.status is not None else {}

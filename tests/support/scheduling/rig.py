@@ -202,7 +202,11 @@ class World:
                 "status": "True",
                 "lastTransitionTime": _written(self.moment),
             }
-            status = msgspec.convert({"phase": "Running", "conditions": [condition]}, type(pod.status))
+            named = pod.status.extendedResourceClaimStatus if pod.status is not None else None
+            running = {"phase": "Running", "conditions": [condition]}
+            status = msgspec.convert(running, type(pod.status))
+            if status is not None:
+                status.extendedResourceClaimStatus = named
             self.state.apply(msgspec.structs.replace(pod, spec=spec, status=status))
 
     def _evict(self, evict: Evict, failed: str) -> None:

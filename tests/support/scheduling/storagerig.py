@@ -20,7 +20,7 @@ from podium.api.storage import (
     PersistentVolume,
     PersistentVolumeClaim,
 )
-from podium.schedulerplugin.devices.index import ReservedClaim
+from podium.schedulerplugin.devices.index import ReservedClaim, StaleClaim
 from podium.schedulerplugin.scheduling.effects import BindClaims, Effect, ReleaseClaims, ReportPending
 from podium.schedulerplugin.volumes.ledger import BoundVolume, ClaimPlan, ProvisionedVolume
 
@@ -125,7 +125,7 @@ class StorageWorld(World):
 
     def _carry_out(self, effect: BindClaims | ReleaseClaims, most: int | None, why: str) -> None:
         for plan in effect.claims[:most]:
-            assert not isinstance(plan, ReservedClaim), "these claims are for volumes"
+            assert not isinstance(plan, ReservedClaim | StaleClaim), "these claims are for volumes"
             self._write(plan) if isinstance(effect, BindClaims) else self._withdraw(plan)
         if isinstance(effect, BindClaims):
             self.scheduler.claim_binds.written(effect.number, why)

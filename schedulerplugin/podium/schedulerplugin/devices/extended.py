@@ -1,4 +1,4 @@
-"""Extended resources that device classes provide: the claim that a scheduler makes up for a pod.
+"""Extended resources that device classes provide: the claim that a scheduler creates for a pod.
 
 A pod can request a resource such as `example.com/gpu` from a device plugin or from a class with this name. On
 a node whose device plugin offers the resource, the plugin provides it; on others, the class does. Then the
@@ -6,31 +6,33 @@ pod needs a claim with a request for each container. Containers that run at the 
 their own. An init container ends before later containers start, so it uses their devices first, and init
 containers share what they need beyond these.
 
+kube-scheduler leaves the name of the claim to the API server. Here it follows from the pod's UID. So a create
+that is sent twice, by one leader or by two, makes one claim.
+
 Source: extendeddynamicresources.go of kube-scheduler and extendedresourcecache.go of
 k8s.io/dynamic-resource-allocation, 1.36 and 1.37.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from hashlib import sha256
 from typing import NamedTuple
 
 from podium.api.core import Container, Pod
 from podium.api.devices import (
-    EXACT_COUNT,
     EXTENDED_RESOURCE_CLAIM,
     IMPLICIT_RESOURCE_PREFIX,
     DeviceClaim,
     DeviceClaimSpec,
     DeviceClass,
-    DeviceRequest,
-    ExactRequest,
     ResourceClaim,
 )
 from podium.api.meta import ObjectMeta, OwnerReference
+from podium.api.quantity import QuantityError
 from podium.schedulerplugin.devices.inventory import nanos
+from podium.schedulerplugin.devices.needs import CountedRequest, ExtendedNeed, extended_requests
 
-# The name of the claim before it is written. No claim of a server has it.
-IN_MEMORY = "<extended-resources>"
-NOT_OFFERED = "cannot fit resource"
+# The longest name that the API server generates, and the length of its end here.
+_LONGEST, _DIGITS = 63, 10
 
 Classes = Mapping[str, DeviceClass]
 
@@ -68,58 +70,44 @@ def classes_by_resource(classes: Iterable[DeviceClass]) -> dict[str, DeviceClass
     return found
 
 
-def claims_devices(requests: Iterable[str], classes: Classes) -> bool:
-    """Return whether a class provides any of the requested resources."""
-    return any(_extended(name) and name in classes for name in requests)
-
-
-def resources_of_classes(
-    requests: Iterable[str], allocatable: Mapping[str, int], classes: Classes
-) -> tuple[str, ...] | None:
-    """Return the requested resources that a node needs classes for, with its allocatable amounts.
-
-    None if a resource comes from neither a device plugin nor a class; kube-scheduler refuses the node with
-    NOT_OFFERED.
-    """
-    found: list[str] = []
-    for name in filter(_extended, requests):
-        if not allocatable.get(name) and name in classes:
-            found.append(name)
-        elif name not in allocatable:
-            return None
-    return tuple(sorted(found))
-
-
-def extended_claim(pod: Pod, resources: Sequence[str], classes: Classes) -> ExtendedClaim:
-    """Return the claim of a pod for these resources, each of which has a class."""
-    requests: list[DeviceRequest] = []
-    mappings: list[RequestMapping] = []
-    for resource in sorted(resources):
-        needs, used = _needs(pod, resource)
+def extended_needs(pod: Pod, resources: Iterable[str], classes: Classes) -> tuple[ExtendedNeed, ...]:
+    """Return the needs for those of a pod's requested resources that a class provides."""
+    found = []
+    for resource in sorted(each for each in resources if each in classes and _extended(each)):
         class_name = classes[resource].metadata.name or ""
-        requests.extend(
-            DeviceRequest(
-                name=each.name,
-                exactly=ExactRequest(
-                    deviceClassName=class_name, allocationMode=EXACT_COUNT, count=each.amount
-                ),
-            )
-            for each in needs
-        )
-        mappings.extend(used)
-    requests.sort(key=lambda each: each.name)
-    spec = DeviceClaimSpec(devices=DeviceClaim(requests=requests))
-    return ExtendedClaim(ResourceClaim(metadata=_metadata(pod), spec=spec), tuple(mappings))
+        needs, _ = _needs(pod, resource)
+        requests = tuple(CountedRequest(each.name, class_name, each.amount) for each in needs)
+        if requests:
+            found.append(ExtendedNeed(resource, requests))
+    return tuple(found)
+
+
+def extended_claim(pod: Pod, needs: Sequence[ExtendedNeed]) -> ExtendedClaim:
+    """Return the claim of a pod for these resources."""
+    used = (each for need in needs for each in _needs(pod, need.resource)[1])
+    spec = DeviceClaimSpec(devices=DeviceClaim(requests=extended_requests(needs)))
+    return ExtendedClaim(ResourceClaim(metadata=_metadata(pod), spec=spec), tuple(used))
+
+
+def extended_claim_name(pod: Pod) -> str:
+    """Return the name of the claim for the extended resources of a pod: always the same for its UID."""
+    end = sha256(f"{pod.metadata.uid}/{pod.metadata.name}".encode()).hexdigest()[:_DIGITS]
+    return f"{_generated(pod)[: _LONGEST - _DIGITS]}{end}"
+
+
+def _generated(pod: Pod) -> str:
+    return f"{pod.metadata.name}-extended-resources-"
 
 
 def _metadata(pod: Pod) -> ObjectMeta:
-    name, uid = pod.metadata.name or "", pod.metadata.uid or ""
     return ObjectMeta(
-        name=IN_MEMORY,
-        generateName=f"{name}-extended-resources-",
+        name=extended_claim_name(pod),
+        generateName=_generated(pod),
         namespace=pod.metadata.namespace,
         annotations={EXTENDED_RESOURCE_CLAIM: "true"},
-        ownerReferences=[OwnerReference("v1", "Pod", name, uid, controller=True)],
+        ownerReferences=[
+            OwnerReference("v1", "Pod", pod.metadata.name or "", pod.metadata.uid or "", controller=True)
+        ],
     )
 
 
@@ -160,8 +148,12 @@ def _need(
     resources = container.resources
     # A server fills in a request from a limit.
     requests = {**(resources.limits or {}), **(resources.requests or {})} if resources is not None else {}
-    amount, rest = divmod(nanos(requests.get(resource, 0)), 10**9)
-    if not amount or rest:
+    try:
+        amount, rest = divmod(nanos(requests.get(resource, 0)), 10**9)
+    except QuantityError:
+        # The pod is not placed.
+        return None, []
+    if amount <= 0 or rest:
         return None, []
     used: list[RequestMapping] = []
     have = 0

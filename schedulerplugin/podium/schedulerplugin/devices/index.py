@@ -6,6 +6,9 @@ all of its consumers are pods that ran on nodes and count nowhere now. They are 
 back. A consumer that is not known, such as a pod that has just gone, keeps them: kube-controller-manager has
 to release the claim first (`once_released`).
 
+A claim for extended resources is created by a scheduler. Until then the pod counts on devices under a name
+that no claim has. So a claim that an earlier scheduler left is counted beside it, until it is deleted.
+
 A pod that is assumed on a node counts on devices as it counts on room. Its claims are assumed with an
 allocation until the API server has one. A shared claim keeps the allocation of its first pod until the last
 one is gone.
@@ -15,12 +18,19 @@ by looking at a few.
 """
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from contextlib import contextmanager
 from typing import NamedTuple
 
-from podium.api.devices import Allocation, ClaimConsumer, DeviceClass, ResourceClaim, ResourceSlice
+from podium.api.devices import (
+    EXTENDED_RESOURCE_CLAIM,
+    Allocation,
+    ClaimConsumer,
+    DeviceClass,
+    ResourceClaim,
+    ResourceSlice,
+)
 from podium.api.groups import PodGroup
 from podium.api.membership import membership
 from podium.api.podclaims import EntryClaim, entry_claims, first_refusal, reserved_devices
@@ -28,7 +38,21 @@ from podium.api.reads import Kind
 from podium.api.schedulable import Schedulable
 from podium.api.selectors import NAME_FIELD
 from podium.cluster.reader import Name
-from podium.schedulerplugin.devices.needs import ClaimNeed, need_of, use_refusal
+from podium.schedulerplugin.devices.extended import (
+    ExtendedClaim,
+    classes_by_resource,
+    extended_claim,
+    extended_claim_name,
+    extended_needs,
+)
+from podium.schedulerplugin.devices.needs import (
+    IN_MEMORY,
+    ClaimNeed,
+    ExtendedNeed,
+    ExtendedNeeds,
+    need_of,
+    use_refusal,
+)
 from podium.schedulerplugin.devices.prepared import is_prepared
 from podium.schedulerplugin.devices.usage import DeviceUsage
 from podium.schedulerplugin.volumes.index import Unread, discard
@@ -42,20 +66,46 @@ _REMEMBERED = 2**14
 
 
 class AssumedClaim(NamedTuple):
-    """The allocation that is to be written to a claim: the claim's key and UID."""
+    """The allocation that is to be written to a claim: the claim's key and UID.
+
+    A claim for `extended` resources has a key in memory, and `stored` is its key once it is created.
+    """
 
     claim: Name
     uid: str
     allocation: Allocation
+    extended: tuple[ExtendedNeed, ...] = ()
+    stored: Name | None = None
 
 
 class ReservedClaim(NamedTuple):
-    """The consumers that are to be written to a claim, with its allocation unless it has one already."""
+    """The consumers that are to be written to a claim, with its allocation unless it has one already.
+
+    A claim for extended resources is `created` first. It has no UID in the plan, but an owner.
+    """
 
     claim: Name
     uid: str
     allocation: Allocation | None
     consumers: tuple[ClaimConsumer, ...]
+    created: ExtendedClaim | None = None
+
+    @property
+    def assumed(self) -> AssumedClaim | None:
+        """The allocation that the API server does not have yet, None for none."""
+        if self.allocation is None:
+            return None
+        if self.created is None:
+            return AssumedClaim(self.claim, self.uid, self.allocation)
+        owner = self.consumers[0]
+        key = memory_key(self.claim[0], owner.name, owner.uid)
+        return AssumedClaim(key, "", self.allocation, stored=self.claim)
+
+    def concerns(self, claim: ResourceClaim) -> bool:
+        """Return whether a claim of this name is the planned one."""
+        if self.created is None:
+            return (claim.metadata.uid or "") == self.uid
+        return owner_of(claim) == (self.consumers[0].name, self.consumers[0].uid)
 
     def is_written(self, claim: ResourceClaim) -> bool:
         """Return whether a claim has these devices, or any if none are planned, and all the consumers."""
@@ -83,6 +133,17 @@ class HeldClaim(NamedTuple):
     shared: bool
 
 
+class StaleClaim(NamedTuple):
+    """A claim for extended resources that an earlier attempt left: it is to be deleted."""
+
+    claim: Name
+    uid: str
+
+    def concerns(self, claim: ResourceClaim) -> bool:
+        """Return whether a claim of this name is the one to be deleted."""
+        return (claim.metadata.uid or "") == self.uid
+
+
 class DeviceIndex:
     """Claims by (namespace, name), classes and slices by name, and the pods that use each claim."""
 
@@ -98,8 +159,13 @@ class DeviceIndex:
         # The nodes whose free devices changed, or ANYWHERE; the first `forgotten` are not there any more.
         self.changed: list[str] = []
         self.forgotten = 0
-        # Grows when slices or classes change.
+        # Grows when slices or classes change, and when classes change.
         self.revision = 0
+        self.class_revision = 0
+        # The class that provides each extended resource.
+        self.resources: Mapping[str, DeviceClass] = {}
+        # The claims for extended resources by the UID of their pod.
+        self._made: dict[str, set[Name]] = {}
         # The native groups with claims.
         self._groups: dict[Name, PodGroup] = {}
         self._users: dict[Name, set[int]] = {}
@@ -115,14 +181,14 @@ class DeviceIndex:
         # The allocations that are in `usage`.
         self._counted: dict[Name, Allocation] = {}
 
-    def add_user(self, row: int, pod: Schedulable) -> None:
-        """Record the claims of a pod."""
-        if not pod.spec.resourceClaims:
+    def add_user(self, row: int, pod: Schedulable, *, extended: bool = False) -> None:
+        """Record the claims of a pod; `extended` says that it may need one for extended resources."""
+        if not (pod.spec.resourceClaims or extended or _made_for(pod)):
             return
-        user = self._pods[row] = self._user(pod)
+        user = self._pods[row] = self._user(pod, extended=extended)
         if user.group is not None:
             self._members.setdefault(user.group, set()).add(row)
-        for key in user.claims:
+        for key in user.keys:
             self._users.setdefault(key, set()).add(row)
 
     def remove_user(self, row: int) -> None:
@@ -133,7 +199,7 @@ class DeviceIndex:
         self._away.discard(row)
         if user.group is not None:
             discard(self._members, user.group, row)
-        for key in user.claims:
+        for key in user.keys:
             discard(self._users, key, row)
             # A consumer that is not known keeps the devices.
             self._settle(key)
@@ -167,6 +233,21 @@ class DeviceIndex:
                 found.append(HeldClaim(key, number, entry.shared or not entry.created))
         return found
 
+    def extended(self, pod: Schedulable, requested: Iterable[str]) -> ExtendedNeeds:
+        """Return the requested resources that classes provide on nodes without a device plugin for them.
+
+        A running pod has its devices from its node.
+        """
+        written = _made_for(pod)
+        if not self.resources or not self.is_known or (written and pod.spec.nodeName):
+            return ExtendedNeeds()
+        found = extended_needs(pod, requested, self.resources)
+        return ExtendedNeeds(found, bool(written)) if found else ExtendedNeeds()
+
+    def holds(self, pod: Schedulable) -> bool:
+        """Return whether a pod runs with devices of claims."""
+        return bool(pod.spec.nodeName and (pod.spec.resourceClaims or _made_for(pod)))
+
     def needs(self, pod: Schedulable) -> tuple[str, tuple[ClaimNeed, ...]]:
         """Return why a pod cannot use its claims now, empty if it can, and what they need of a node.
 
@@ -174,7 +255,7 @@ class DeviceIndex:
         """
         if not pod.spec.resourceClaims or pod.spec.nodeName or not self.is_known:
             return "", ()
-        user, found = self._user(pod), []
+        user, found = self._user(pod, extended=False), []
         group = self._groups.get(user.group) if user.group is not None else None
         refused = first_refusal(pod, group, self.claims)
         if refused:
@@ -189,12 +270,15 @@ class DeviceIndex:
                 found.append(need)
         return "", tuple(found)
 
-    def reservations(self, row: int, plan: Iterable[AssumedClaim]) -> list[ReservedClaim] | None:
+    def reservations(
+        self, row: int, plan: Collection[AssumedClaim]
+    ) -> list[ReservedClaim | StaleClaim] | None:
         """Return what has to be written to the claims of a pod before its bind, with the planned allocations.
 
         None if a claim has neither an allocation nor a plan.
         """
-        planned, found = {each.claim: each.allocation for each in plan}, []
+        planned = {each.claim: each.allocation for each in plan}
+        found: list[ReservedClaim | StaleClaim] = []
         for key, entry in self._pods[row].claims.items():
             claim = self.claims.get(key)
             if claim is None:
@@ -206,11 +290,29 @@ class DeviceIndex:
             wanted = ReservedClaim(key, claim.metadata.uid or "", allocation, (entry.consumer,))
             if not (wanted.is_written(claim) and is_prepared(claim)):
                 found.append(wanted)
-        return found
+        pod, own = self._pods[row].pod, self._pods[row].extended
+        for each in plan:
+            if each.extended and own is not None:
+                made, consumer = extended_claim(pod, each.extended), consumer_of(pod)
+                found.append(ReservedClaim(own, "", each.allocation, (consumer,), made))
+        created = {each.claim for each in found}
+        return [*found, *(each for each in self._left(row) if each.claim not in created)]
 
-    def stranded(self, rows: Iterable[int]) -> list[ReservedClaim]:
+    def _left(self, row: int) -> Iterator[StaleClaim]:
+        """Yield the claims for extended resources that earlier attempts left to a pod without a node."""
+        pod = self._pods[row].pod
+        for key in sorted(self._made.get(pod.metadata.uid or "", ())) if not pod.spec.nodeName else ():
+            yield StaleClaim(key, self.claims[key].metadata.uid or "")
+
+    def stranded(self, rows: Collection[int]) -> list[ReservedClaim | StaleClaim]:
         """Return the allocated claims that only these pods use, none of which has a node, with consumers."""
-        found: dict[Name, ReservedClaim] = {}
+        found: dict[Name, ReservedClaim | StaleClaim] = {
+            each.claim: each
+            for row in rows
+            if row in self._pods
+            for each in self._left(row)
+            if is_allocated(self.claims[each.claim]) and not self._there.get(each.claim)
+        }
         consumers = {
             (key, entry.consumer)
             for row in rows
@@ -230,8 +332,11 @@ class DeviceIndex:
         """Return the part of a plan for `own` pods to withdraw, None if others need it all.
 
         Other pods on nodes need the devices, and a group that is their consumer. The last consumer of a claim
-        gives its devices back, even if the claim had them before the plan.
+        gives its devices back, even if the claim had them before the plan. A claim that was created for one
+        pod is deleted.
         """
+        if plan.created is not None:
+            return plan
         if self._there.get(plan.claim, own) - own:
             pods = tuple(each for each in plan.consumers if each.resource != GROUPS)
             return plan._replace(allocation=None, consumers=pods) if pods else None
@@ -244,6 +349,13 @@ class DeviceIndex:
         """Return the claims of a pod that have no allocation in the API server, in the order of its needs."""
         user = self._pods[row]
         return [self.claims[key] for key in user.claims if _allocation(self.claims[key]) is None]
+
+    def created(self, row: int, extended: tuple[ExtendedNeed, ...]) -> AssumedClaim:
+        """Return the claim that is created for extended resources of a pod, with no devices yet."""
+        user = self._pods[row]
+        name, uid = user.pod.metadata.name or "", user.pod.metadata.uid or ""
+        key = memory_key(user.pod.metadata.namespace or "", name, uid)
+        return AssumedClaim(key, "", Allocation(), extended, user.extended)
 
     def assumed(self, claim: Name) -> Allocation | None:
         """Return the allocation that a claim is assumed with, None for none."""
@@ -269,7 +381,7 @@ class DeviceIndex:
         """Record that a pod begins (1) or ceases (-1) to count on a node; `home`: its node in the server."""
         if home:
             (self._away.discard if sign > 0 else self._away.add)(row)
-        for key in self._pods[row].claims:
+        for key in self._pods[row].keys:
             if sign > 0:
                 self._there.setdefault(key, set()).add(row)
             else:
@@ -294,18 +406,25 @@ class DeviceIndex:
     def apply_claim(self, claim: ResourceClaim, *, gone: bool) -> list[int]:
         """Apply a change of a claim; return the rows of the pods that use it."""
         key = claim_key(claim)
-        self.claims.pop(key, None)
+        for each, change in ((self.claims.pop(key, None), discard), (None if gone else claim, _put)):
+            owner = owner_of(each) if each is not None else None
+            if owner is not None:
+                change(self._made, owner[1], key)
         if not gone:
             self.claims[key] = claim
         self._settle(key)
-        return list(self._users.get(key, ()))
+        if (owner := owner_of(claim)) is not None:
+            self._settle(memory_key(key[0], *owner))
+        return [row for row in self._users.get(key, ()) if key in self._pods[row].claims]
 
     def apply_class(self, device_class: DeviceClass, *, gone: bool) -> list[int]:
         """Apply a change of a class; return the rows of all pods with claims, which may name it."""
         self.classes.pop(device_class.metadata.name or "", None)
         if not gone:
             self.classes[device_class.metadata.name or ""] = device_class
+        self.resources = classes_by_resource(self.classes.values())
         self.revision += 1
+        self.class_revision += 1
         return list(self._pods)
 
     def apply_slice(self, resource_slice: ResourceSlice, *, gone: bool) -> None:
@@ -325,22 +444,23 @@ class DeviceIndex:
             return []
         rows = list(self._members.get(key, ()))
         for row in rows:
-            pod = self._pods[row].pod
+            user = self._pods[row]
             self.remove_user(row)
-            self.add_user(row, pod)
+            self.add_user(row, user.pod, extended=user.extended is not None)
         return rows
 
-    def _user(self, pod: Schedulable) -> "_User":
+    def _user(self, pod: Schedulable, *, extended: bool) -> "_User":
         group = _native_group(pod)
         entries = entry_claims(pod, self._groups.get(group) if group is not None else None)
-        return _User(pod, group, entries)
+        name = _made_for(pod) if pod.spec.nodeName else extended_claim_name(pod) if extended else ""
+        return _User(pod, group, entries, name)
 
     def _settle(self, key: Name) -> None:
         """Bring `usage` in line with the state of a claim."""
         claim, before = self.claims.get(key), self._counted.pop(key, None)
         stored = _allocation(claim) if claim is not None else None
         if claim is None or stored is None:
-            after = self.assumed(key)
+            after = self._still_assumed(key)
         else:
             after = None if self._is_freed(key, claim) else stored
         if after is not None:
@@ -351,6 +471,15 @@ class DeviceIndex:
             if each is not None:
                 change(each)
                 self._note(node_of(each))
+
+    def _still_assumed(self, key: Name) -> Allocation | None:
+        """Return the allocation that counts for an assumed claim, None if its stored claim counts for it."""
+        found = self._assumed.get(key)
+        if found is None:
+            return None
+        claim = self.claims.get(found.stored) if found.stored is not None else None
+        stored = _allocation(claim) if claim is not None else None
+        return None if stored is not None and same_devices(stored, found.allocation) else found.allocation
 
     def _is_freed(self, key: Name, claim: ResourceClaim) -> bool:
         """Return whether all consumers of a claim are running pods that a trial took away."""
@@ -378,16 +507,42 @@ class DeviceIndex:
 
 
 class _User:
-    """A pod, and its claims that exist or may exist, with their entries."""
+    """A pod, and its claims that exist or may exist, with their entries.
 
-    __slots__ = ("claims", "group", "pod")
+    `extended` is the claim for its extended resources.
+    """
 
-    def __init__(self, pod: Schedulable, group: Name | None, entries: Iterable[EntryClaim]) -> None:
+    __slots__ = ("claims", "extended", "group", "keys", "pod")
+
+    def __init__(
+        self, pod: Schedulable, group: Name | None, entries: Iterable[EntryClaim], extended: str
+    ) -> None:
         namespace = pod.metadata.namespace or ""
         self.pod = pod
         self.group = group
         # A pod may name a claim twice.
         self.claims = {(namespace, each.name): each for each in entries if each.name is not None}
+        self.extended = (namespace, extended) if extended else None
+        own = () if self.extended is None else (self.extended,)
+        self.keys = tuple(dict.fromkeys((*self.claims, *own)))
+
+
+def memory_key(namespace: str, pod: str, uid: str) -> Name:
+    """Return the key of the claim for a pod's extended resources before it is created."""
+    return namespace, f"{IN_MEMORY}{pod}/{uid}"
+
+
+def consumer_of(pod: Schedulable) -> ClaimConsumer:
+    """Return a pod as the consumer of a claim."""
+    return ClaimConsumer("", "pods", pod.metadata.name or "", pod.metadata.uid or "")
+
+
+def owner_of(claim: ResourceClaim) -> tuple[str, str] | None:
+    """Return name and UID of the pod whose extended resources a claim is for, None for another claim."""
+    if (claim.metadata.annotations or {}).get(EXTENDED_RESOURCE_CLAIM) != "true":
+        return None
+    owner = claim.metadata.controller()
+    return (owner.name, owner.uid) if owner is not None and owner.kind == "Pod" else None
 
 
 def claim_key(claim: ResourceClaim) -> Name:
@@ -422,6 +577,16 @@ def node_of(allocation: Allocation) -> str:
 
 def _allocation(claim: ResourceClaim) -> Allocation | None:
     return claim.status.allocation if claim.status is not None else None
+
+
+def _made_for(pod: Schedulable) -> str:
+    """Return the name of the claim that the status of a pod names for extended resources, empty for none."""
+    named = pod.status.extendedResourceClaimStatus if pod.status is not None else None
+    return named.resourceClaimName if named is not None else ""
+
+
+def _put(sets: dict[str, set[Name]], key: str, value: Name) -> None:
+    sets.setdefault(key, set()).add(value)
 
 
 def _native_group(pod: Schedulable) -> Name | None:

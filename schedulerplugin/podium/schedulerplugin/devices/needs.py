@@ -6,16 +6,27 @@ the name of its claim only if other pods may use the claim too. Then its devices
 Source: PreFilter of the plugin DynamicResources of kube-scheduler 1.36 and 1.37.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from functools import lru_cache
 from typing import NamedTuple
 
 import msgspec
 
-from podium.api.devices import MAX_CONSUMERS, DeviceClaim, DeviceClass, ResourceClaim
+from podium.api.devices import (
+    EXACT_COUNT,
+    MAX_CONSUMERS,
+    DeviceClaim,
+    DeviceClass,
+    DeviceRequest,
+    ExactRequest,
+    ResourceClaim,
+)
 from podium.api.selectors import NodeRequirement, node_terms
 from podium.cluster.reader import Name
 
 _ENCODER = msgspec.json.Encoder()
+# The name of the claim for extended resources before it is written. No claim of a server has it.
+IN_MEMORY = "<extended-resources>"
 
 
 class ClaimNeed(NamedTuple):
@@ -28,6 +39,50 @@ class ClaimNeed(NamedTuple):
     requests: bytes = b""
     nodes: tuple[NodeRequirement, ...] = ()
     claim: Name | None = None
+
+
+class CountedRequest(NamedTuple):
+    """A request of so many devices of a class."""
+
+    name: str
+    class_name: str
+    amount: int
+
+
+class ExtendedNeed(NamedTuple):
+    """The requests for an extended resource on a node whose device plugins do not offer it."""
+
+    resource: str
+    requests: tuple[CountedRequest, ...]
+
+
+class ExtendedNeeds(NamedTuple):
+    """The extended resources of a pod that classes provide, by name.
+
+    `written` says that the status of the pod names a claim for them. The API server never removes it, and
+    then no kubelet starts the pod without a claim.
+    """
+
+    resources: tuple[ExtendedNeed, ...] = ()
+    written: bool = False
+
+
+def extended_requests(needs: Iterable[ExtendedNeed]) -> list[DeviceRequest]:
+    """Return the requests of the claim for extended resources, by name."""
+    return [
+        DeviceRequest(
+            name=name,
+            exactly=ExactRequest(deviceClassName=class_name, allocationMode=EXACT_COUNT, count=amount),
+        )
+        for name, class_name, amount in sorted(each for need in needs for each in need.requests)
+    ]
+
+
+@lru_cache(2**10)
+def extended_claim_need(namespace: str, needs: tuple[ExtendedNeed, ...]) -> ClaimNeed:
+    """Return the need for the claim of some extended resources; the name is for messages."""
+    wanted = DeviceClaim(requests=extended_requests(needs))
+    return ClaimNeed(requests=_ENCODER.encode(wanted), claim=(namespace, IN_MEMORY))
 
 
 def need_of(claim: ResourceClaim, *, own: bool) -> ClaimNeed | None:

@@ -264,13 +264,13 @@ class Chain:
         suiting = self._filters_for(shape).static & self.resources.resolvable(shape)
         if shape.delayed:
             suiting &= self.volume_binding.mask(shape)
-        return suiting & self.devices.possible(shape) if shape.devices else suiting
+        return suiting & self.devices.possible(shape) if _claims(shape) else suiting
 
     def suits_node(self, shape: Shape, row: int) -> bool:
         """Return whether one node row is in `static`."""
         filters = self._filters_for(shape)
         suits: bool = filters.static.item(row) and self.resources.resolvable_at(shape, row)
-        if suits and shape.devices:
+        if suits and _claims(shape):
             suits = self.devices.possible(shape).item(row)
         return suits and (not shape.delayed or self.volume_binding.reason(shape, row) is None)
 
@@ -422,6 +422,11 @@ def node_constraints(shape: Shape) -> tuple[object, ...]:
     devices = tuple(each.nodes for each in shape.devices if not each.requests)
     claims = (bool(shape.refused), devices, *volumes)
     return shape.node_name, shape.tolerations, affinity, claims, shape.features, labels
+
+
+def _claims(shape: Shape) -> bool:
+    """Return whether devices decide about the nodes of a shape."""
+    return bool(shape.devices or shape.extended.resources)
 
 
 def _counted(reason: tuple[str, int, tuple[str, ...]]) -> str:

@@ -5,6 +5,9 @@ keeps its answers by node, and only nodes that changed since are asked again. A 
 gets its devices there at once, and later pods see them in use. A pod that is taken away in a trial frees the
 devices of its claims, as `devices.index` says: a preemption may free devices.
 
+Where a class provides extended resources of a pod, the pod needs one more claim, which depends on the node:
+its requests are those for the resources that the node itself does not offer. So nodes are asked in groups.
+
 A claim or class that no allocator can read refuses every node, with the allocator's text. A tenant can write
 a claim whose devices take for ever to find, and selectors that take a second for each device. So a search has
 a number of steps and of units for selectors, and nodes that would need more are refused. kube-scheduler gives
@@ -16,6 +19,7 @@ device for a preemptor.
 """
 
 import contextlib
+from collections.abc import Iterator
 
 import msgspec
 import numpy as np
@@ -29,8 +33,14 @@ from podium.schedulerplugin.deadline import NEVER
 from podium.schedulerplugin.devices.allocator import Allocator
 from podium.schedulerplugin.devices.errors import AllocationError
 from podium.schedulerplugin.devices.gates import default_gates
-from podium.schedulerplugin.devices.index import ANYWHERE, AssumedClaim, claim_key
-from podium.schedulerplugin.devices.needs import ClaimNeed
+from podium.schedulerplugin.devices.index import (
+    ANYWHERE,
+    AssumedClaim,
+    ReservedClaim,
+    StaleClaim,
+    claim_key,
+)
+from podium.schedulerplugin.devices.needs import ClaimNeed, ExtendedNeed, extended_claim_need
 from podium.schedulerplugin.devices.requests import Demand
 from podium.schedulerplugin.devices.steps import SearchLimits
 from podium.schedulerplugin.devices.usage import DeviceUsage
@@ -39,6 +49,8 @@ from podium.schedulerplugin.shapes import Shape
 from podium.schedulerplugin.snapshot import Snapshot
 
 UNAVAILABLE, UNALLOCATABLE = "resourceclaim not available on the node", "cannot allocate all claims"
+# A pod that has been near its bind before, on a node that needs no claim for it.
+NAMED = "the status of the pod names a claim, but device plugins offer its resources"
 # The most steps of the search on one node, and on all nodes that are asked together; a step takes some
 # microseconds.
 NODE_STEPS, ALL_STEPS = 20_000, 100_000
@@ -51,7 +63,7 @@ _SHAPES = 256
 _MARK = "\0"
 _OWN = "of the pod"
 _DECODER = msgspec.json.Decoder(DeviceClaim)
-_NOTHING_USED = DeviceUsage()
+_NOTHING_USED, _UNDECIDED = DeviceUsage(), Allocation()
 
 
 class AllocatedClaimsFilter(StaticFilter):
@@ -125,8 +137,12 @@ class DevicesFilter:
     def mask(self, shape: Shape) -> Bools:
         """Return the node rows that pass for a shape."""
         passes, needs = self._open(shape)
-        if needs:
-            passes &= self._fresh(needs, np.flatnonzero(passes)).numbers == 0
+        for wanted, rows in self._groups(shape, needs):
+            if wanted is None:
+                passes &= ~rows
+            elif wanted:
+                asked = np.flatnonzero(passes & rows)
+                passes[asked] = self._fresh(wanted, asked).numbers[asked] == 0
         return passes
 
     def reason(self, shape: Shape, row: int) -> str | None:
@@ -134,39 +150,87 @@ class DevicesFilter:
         passes, needs = self._open(shape)
         if not passes.item(row):
             return UNAVAILABLE
-        if not needs:
+        wanted = self._needs_at(shape, needs, row)
+        if wanted is None:
+            return NAMED
+        if not wanted:
             return None
-        answers = self._fresh(needs, np.array((row,), np.intp))
-        return answers.reason(answers.numbers.item(row), needs) or None
+        answers = self._fresh(wanted, np.array((row,), np.intp))
+        return answers.reason(answers.numbers.item(row), wanted) or None
 
     def short(self, shape: Shape) -> dict[str, Bools]:
         """Return the refused node rows by reason."""
         passes, needs = self._open(shape)
         found = {UNAVAILABLE: ~passes}
-        if needs:
-            answers = self._fresh(needs, np.flatnonzero(passes))
-            numbers = answers.numbers
-            for number in np.unique(numbers[passes & (numbers > 0)]).tolist():
-                found[answers.reason(number, needs)] = passes & (numbers == number)
+        for wanted, group in self._groups(shape, needs):
+            rows = passes & group
+            if wanted is None:
+                found[NAMED] = rows
+            elif wanted:
+                answers = self._fresh(wanted, np.flatnonzero(rows))
+                numbers = answers.numbers
+                for number in np.unique(numbers[rows & (numbers > 0)]).tolist():
+                    why = answers.reason(number, wanted)
+                    found[why] = found.get(why, False) | (rows & (numbers == number))
         return found
 
     def concerns(self, shape: Shape) -> bool:
         """Return whether devices have to be found for a pod of a shape."""
-        return any(each.requests for each in shape.devices)
+        return bool(shape.extended.resources) or any(each.requests for each in shape.devices)
 
     def possible(self, shape: Shape) -> Bools:
         """Return the node rows that pass if no other pod has devices."""
-        passes = self.allocated.mask(shape)
+        passes = self.allocated.mask(shape).copy()
         needs = tuple(each for each in shape.devices if each.requests)
-        if not needs:
-            return passes
-        numbers = self._fresh(needs, np.flatnonzero(passes), unused=True).numbers
-        possible: Bools = passes & (numbers == 0)
-        return possible
+        for wanted, rows in self._groups(shape, needs):
+            if wanted is None:
+                passes &= ~rows
+            elif wanted:
+                asked = np.flatnonzero(passes & rows)
+                passes[asked] = self._fresh(wanted, asked, unused=True).numbers[asked] == 0
+        return passes
+
+    def reservations(self, pod_row: int) -> list[ReservedClaim | StaleClaim] | None:
+        """Return what is written to the claims of an assumed pod; None if they find no devices."""
+        shape, node_row = self._snapshot.shape_at(pod_row), self._snapshot.node.item(pod_row)
+        plan = self._plans.get(pod_row, ())
+        if self._extended_at(shape, node_row) and not any(each.extended for each in plan):
+            return None
+        return self._known.reservations(pod_row, plan)
 
     def plan(self, pod_row: int) -> tuple[AssumedClaim, ...] | None:
         """Return the allocations that an assumed pod counts on; None if it needs none, or finds none."""
         return self._plans.get(pod_row)
+
+    def _groups(
+        self, shape: Shape, needs: tuple[ClaimNeed, ...]
+    ) -> Iterator[tuple[tuple[ClaimNeed, ...] | None, Bools]]:
+        """Yield node rows with the claims that a pod needs there; None for those that it must avoid."""
+        groups: list[tuple[tuple[ExtendedNeed, ...], Bools]] = [((), self._snapshot.alive)]
+        for each in shape.extended.resources:
+            backed = self._snapshot.backed(each.resource)
+            if backed is not None:
+                parts = [(found, rows & ~backed) for found, rows in groups]
+                parts += [((*found, each), rows & backed) for found, rows in groups]
+                groups = [(found, rows) for found, rows in parts if rows.any()]
+        for extended, rows in groups:
+            yield self._with_extended(shape, needs, extended), rows
+
+    def _needs_at(self, shape: Shape, needs: tuple[ClaimNeed, ...], row: int) -> tuple[ClaimNeed, ...] | None:
+        """Return the claims that a pod needs on a node row, None if it must avoid the node."""
+        return self._with_extended(shape, needs, self._extended_at(shape, row))
+
+    def _extended_at(self, shape: Shape, row: int) -> tuple[ExtendedNeed, ...]:
+        """Return the extended resources that classes provide on a node row."""
+        wanted = shape.extended.resources
+        return tuple(each for each in wanted if self._snapshot.is_backed(each.resource, row))
+
+    def _with_extended(
+        self, shape: Shape, needs: tuple[ClaimNeed, ...], extended: tuple[ExtendedNeed, ...]
+    ) -> tuple[ClaimNeed, ...] | None:
+        if extended:
+            return (*needs, extended_claim_need(shape.namespace, extended))
+        return None if shape.extended.written else needs
 
     def _open(self, shape: Shape) -> tuple[Bools, tuple[ClaimNeed, ...]]:
         """Return the rows for claims with devices, assumed ones too, and the needs that have none yet."""
@@ -315,13 +379,19 @@ class DevicesFilter:
         """
         known, found = self._known, list[Allocation]()
         needs = [each for each in shape.devices if each.requests]
-        if not needs:
+        claims = []
+        if needs:
+            unallocated = known.unallocated(pod_row)
+            claims = [
+                (AssumedClaim(claim_key(claim), claim.metadata.uid or "", _UNDECIDED), need)
+                for claim, need in zip(unallocated, needs, strict=True)
+            ]
+        if extended := self._extended_at(shape, node_row):
+            made = known.created(pod_row, extended)
+            claims.append((made, extended_claim_need(shape.namespace, extended)))
+        if not claims:
             return ()
-        claims = [
-            (claim_key(claim), claim, need)
-            for claim, need in zip(known.unallocated(pod_row), needs, strict=True)
-        ]
-        open_needs = tuple(need for key, _, need in claims if known.assumed(key) is None)
+        open_needs = tuple(need for each, need in claims if known.assumed(each.claim) is None)
         if open_needs:
             answers = self._fresh(open_needs, np.zeros(0, np.intp))
             outer, self.deadline = self.deadline, NEVER
@@ -332,10 +402,7 @@ class DevicesFilter:
             if not found:
                 return ()
         left = iter(found)
-        return tuple(
-            AssumedClaim(key, claim.metadata.uid or "", known.assumed(key) or next(left))
-            for key, claim, _ in claims
-        )
+        return tuple(each._replace(allocation=known.assumed(each.claim) or next(left)) for each, _ in claims)
 
     def _moved_many(self, pod_rows: Rows, shape_ids: Int32s, node_rows: Int32s, sign: int) -> None:
         if not self._known.any_users:

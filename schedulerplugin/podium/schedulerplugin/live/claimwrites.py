@@ -11,8 +11,12 @@ the volume that a provisioner is creating, and is bound to that.
 A claim for devices gets its finalizer first, then its devices and their consumers in one write of its status.
 A withdrawal removes the consumers, and the devices if no other consumer is left.
 
-Source: bindAPIUpdate of the volume binder and bindClaim of the plugin DynamicResources of kube-scheduler 1.36
-and 1.37, which withdraws no volume.
+A claim for extended resources is created with its finalizer, gets its devices, and is named in the status of
+its pod. A withdrawal deletes it. A claim of this name that an earlier attempt left is used if it has the same
+requests and no other devices, else it is deleted first.
+
+Source: bindAPIUpdate of the volume binder, and bindClaim and deleteClaim of the plugin DynamicResources, of
+kube-scheduler 1.36 and 1.37, which withdraws no volume.
 """
 
 from collections.abc import Callable
@@ -29,9 +33,17 @@ from podium.api.storage import (
     PersistentVolumeClaim,
 )
 from podium.cluster.reader import ClusterReader, Name
-from podium.schedulerplugin.devices.index import ReservedClaim, is_allocated, same_devices
+from podium.kube.reading import decode
+from podium.schedulerplugin.devices.extended import ExtendedClaim
+from podium.schedulerplugin.devices.index import (
+    ReservedClaim,
+    StaleClaim,
+    is_allocated,
+    same_devices,
+)
 from podium.schedulerplugin.live.writes import ChangedError, GoneError, Writes
 from podium.schedulerplugin.scheduling.claimplans import ClaimPlan
+from podium.schedulerplugin.scheduling.effects import PodRef
 from podium.schedulerplugin.volumes.ledger import BoundVolume, ProvisionedVolume
 
 _Stored = TypeVar("_Stored", PersistentVolume, PersistentVolumeClaim, ResourceClaim)
@@ -39,6 +51,8 @@ _Stored = TypeVar("_Stored", PersistentVolume, PersistentVolumeClaim, ResourceCl
 _Patch = dict[str, Any] | None
 _AVAILABLE = "Available"
 STATUS = "/status"
+# The most claims that were created and may be unknown still.
+_CREATED = 2**12
 
 
 class ClaimWrites:
@@ -47,6 +61,8 @@ class ClaimWrites:
     def __init__(self, writes: Writes, view: ClusterReader) -> None:
         self._writes = writes
         self._view = view
+        # Created claims as they were stored last; the view may not have them yet.
+        self._created: dict[Name, ResourceClaim] = {}
 
     async def write(self, plan: ClaimPlan) -> None:
         """Let a volume name its claim, or a claim its node.
@@ -59,10 +75,16 @@ class ClaimWrites:
             case ProvisionedVolume():
                 await self._change_claim(plan.claim, lambda stored: _select(stored, plan))
             case ReservedClaim():
+                if plan.created is not None:
+                    await self._create(plan, plan.created)
                 version = await self._change_devices(plan.claim, lambda stored: _protect(stored, plan))
                 await self._change_devices(
                     plan.claim, lambda stored: _allocate(stored, plan), STATUS, version
                 )
+                if plan.created is not None:
+                    await self._name(plan, plan.created)
+            case StaleClaim():
+                await self._delete(plan)
 
     async def withdraw(self, plan: ClaimPlan) -> None:
         """Undo `write`, unless the claim is bound or another has it by now."""
@@ -71,8 +93,69 @@ class ClaimWrites:
                 await self._change_volume(plan.volume, lambda stored: _free(stored, plan))
             case ProvisionedVolume():
                 await self._change_claim(plan.claim, lambda stored: _unselect(stored, plan))
-            case ReservedClaim():
+            case ReservedClaim() if plan.created is None:
                 await self._change_devices(plan.claim, lambda stored: _deallocate(stored, plan), STATUS)
+            case ReservedClaim() | StaleClaim():
+                await self._delete(plan)
+
+    async def _create(self, plan: ReservedClaim, made: ExtendedClaim) -> None:
+        """Create a claim for extended resources, unless a usable one is left from an earlier attempt."""
+        path, document = _claims_path(plan.claim[0]), _document(made)
+
+        async def attempt() -> None:
+            known = self._known(plan.claim)
+            if known is not None and not plan.concerns(known):
+                raise ChangedError(f"resource claim {'/'.join(plan.claim)} belongs to another object")
+            if known is not None and _is_usable(known, plan, made):
+                return
+            if known is not None:
+                await self._remove(known)
+            stored: ResourceClaim = decode(await self._writes.create(path, document), ResourceClaim)
+            self._remember(stored)
+
+        await self._writes.perform("claim", attempt)
+
+    async def _name(self, plan: ReservedClaim, made: ExtendedClaim) -> None:
+        """Name a claim for extended resources in the status of its pod."""
+        owner, namespace = plan.consumers[0], plan.claim[0]
+        mappings = [
+            {"containerName": each.container, "resourceName": each.resource, "requestName": each.request}
+            for each in made.mappings
+        ]
+        status = {"resourceClaimName": plan.claim[1], "requestMappings": mappings}
+        await self._writes.name_claim(PodRef(namespace, owner.name, owner.uid), status)
+
+    async def _delete(self, plan: ReservedClaim | StaleClaim) -> None:
+        """Delete a claim for extended resources, if it is known."""
+
+        async def attempt() -> None:
+            known = self._known(plan.claim)
+            if known is not None and plan.concerns(known):
+                await self._remove(known)
+
+        await self._writes.perform("claim", attempt)
+        self._created.pop(plan.claim, None)
+
+    async def _remove(self, claim: ResourceClaim) -> None:
+        path = _claim_path((claim.metadata.namespace or "", claim.metadata.name or ""))
+        finalizers = claim.metadata.finalizers or []
+        if CLAIM_FINALIZER in finalizers:
+            left = [each for each in finalizers if each != CLAIM_FINALIZER]
+            version = {"uid": claim.metadata.uid, "resourceVersion": claim.metadata.resourceVersion}
+            await self._writes.merge(path, {"metadata": {"finalizers": left or None, **version}})
+        await self._writes.remove(path, claim.metadata.uid or "")
+
+    def _known(self, claim: Name) -> ResourceClaim | None:
+        """Return a claim as it is known, or as it was created if it is not known yet."""
+        known, created = self._view.resource_claims.get(claim), self._created.get(claim)
+        return known if known is not None or created is None else created
+
+    def _remember(self, claim: ResourceClaim) -> None:
+        key = claim.metadata.namespace or "", claim.metadata.name or ""
+        self._created.pop(key, None)
+        if len(self._created) == _CREATED:
+            del self._created[next(iter(self._created))]
+        self._created[key] = claim
 
     async def _change_volume(self, name: str, change: Callable[[PersistentVolume], _Patch]) -> None:
         path = f"/api/v1/persistentvolumes/{quote(name, safe='')}"
@@ -90,9 +173,12 @@ class ClaimWrites:
         subresource: str = "",
         version: str | None = None,
     ) -> str | None:
-        namespace, name = (quote(each, safe="") for each in claim)
-        path = f"/apis/{DEVICE_API}/namespaces/{namespace}/resourceclaims/{name}{subresource}"
-        return await self._change(path, lambda: self._view.resource_claims.get(claim), change, version)
+        path = f"{_claim_path(claim)}{subresource}"
+        written = await self._change(path, lambda: self._known(claim), change, version)
+        created = self._created.get(claim)
+        if created is not None and written is not None:
+            created.metadata.resourceVersion = written
+        return written
 
     async def _change(
         self,
@@ -121,6 +207,30 @@ class ClaimWrites:
 
         await self._writes.perform("claim", attempt)
         return written
+
+
+def _claims_path(namespace: str) -> str:
+    return f"/apis/{DEVICE_API}/namespaces/{quote(namespace, safe='')}/resourceclaims"
+
+
+def _claim_path(claim: Name) -> str:
+    return f"{_claims_path(claim[0])}/{quote(claim[1], safe='')}"
+
+
+def _document(made: ExtendedClaim) -> _Patch:
+    """Return the claim to be created; the server drops its status."""
+    metadata = msgspec.structs.replace(made.claim.metadata, finalizers=[CLAIM_FINALIZER])
+    found = msgspec.to_builtins(msgspec.structs.replace(made.claim, metadata=metadata, status=None))
+    document: dict[str, Any] = {"apiVersion": DEVICE_API, "kind": "ResourceClaim", **found}
+    return document
+
+
+def _is_usable(claim: ResourceClaim, plan: ReservedClaim, made: ExtendedClaim) -> bool:
+    """Return whether a claim of an earlier attempt has the planned requests, and no other devices."""
+    stored = claim.status.allocation if claim.status is not None else None
+    same = stored is None or (plan.allocation is not None and same_devices(stored, plan.allocation))
+    wanted = made.claim.spec
+    return same and claim.metadata.deletionTimestamp is None and claim.spec == wanted
 
 
 def _reserve(volume: PersistentVolume, plan: BoundVolume) -> _Patch:
@@ -201,7 +311,7 @@ def _deallocate(claim: ResourceClaim, plan: ReservedClaim) -> _Patch:
 
 def _check_claim(claim: ResourceClaim, plan: ReservedClaim) -> None:
     name = "/".join(plan.claim)
-    if claim.metadata.uid != plan.uid or claim.metadata.deletionTimestamp is not None:
+    if not plan.concerns(claim) or claim.metadata.deletionTimestamp is not None:
         raise GoneError(f"resource claim {name} (UID {plan.uid}) is gone or terminating")
     if plan.allocation is None and not is_allocated(claim):
         raise ChangedError(f"resource claim {name} was deallocated")

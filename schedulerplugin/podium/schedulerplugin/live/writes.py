@@ -14,7 +14,7 @@ already, so nothing waits for a bind. A bind that fails does not stop the others
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import asynccontextmanager, nullcontext
+from contextlib import asynccontextmanager, nullcontext, suppress
 from typing import Any
 from urllib.parse import quote
 
@@ -181,15 +181,7 @@ class Writes:
 
     async def delete(self, pod: PodRef) -> None:
         """Delete a pod with its own grace period; a pod that is gone counts as deleted."""
-        options = {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"uid": pod.uid}}
-
-        async def attempt() -> None:
-            try:
-                await self._send("DELETE", _path(pod), options)
-            except StaleError:
-                return
-
-        await self.perform("delete", attempt)
+        await self.perform("delete", lambda: self.remove(_path(pod), pod.uid))
 
     async def apply_group(self, ref: ObjectRef, uid: str, conditions: Sequence[Condition]) -> None:
         """Apply all conditions of ours that a PodGroup or CompositePodGroup shall have. Raises GoneError."""
@@ -206,6 +198,14 @@ class Writes:
 
         await self.perform("group", attempt)
 
+    async def name_claim(self, pod: PodRef, status: Any) -> None:
+        """Name the claim for the extended resources of a pod in its status. Raises GoneError."""
+        await self.perform("claim", lambda: self._patch(pod, {"extendedResourceClaimStatus": status}))
+
+    async def create(self, path: str, document: Any) -> bytes:
+        """Create an object once, and return it as stored; raises StaleError if its name is taken."""
+        return await self._send("POST", path, document)
+
     async def merge(self, path: str, document: Any) -> str:
         """Send a merge patch once; return the version of the object then.
 
@@ -213,6 +213,12 @@ class Writes:
         """
         stored: _StoredObject = decode(await self._send("PATCH", path, document, _MERGE), _StoredObject)
         return stored.metadata.resourceVersion
+
+    async def remove(self, path: str, uid: str) -> None:
+        """Delete an object once; an object that is gone, or replaced, counts as deleted."""
+        options = {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"uid": uid}}
+        with suppress(StaleError):
+            await self._send("DELETE", path, options)
 
     async def perform(self, what: str, attempt: Callable[[], Awaitable[None]]) -> None:
         """Repeat a write of one of WRITES as long as that may help, and count its result."""

@@ -27,6 +27,7 @@ from podium.schedulerplugin.preemption.topology import Topology
 from podium.schedulerplugin.preemption.unitarrays import NO_UNIT
 from podium.schedulerplugin.preemption.units import Units
 from podium.schedulerplugin.scores import SCORED_RESOURCES
+from podium.schedulerplugin.snapshot import Snapshot
 
 _RESERVED = "node {} is reserved for it"
 _STUCK = "it is being deleted, and its node has not confirmed that for long"
@@ -89,8 +90,8 @@ class _ContentReader:
         self._pods, self._first = pods[order], np.searchsorted(domains[order], np.arange(topology.size + 1))
         nodes = np.flatnonzero(topology.of >= 0)
         self._free = {
-            name: topology.sums(snapshot.allocatable[at][nodes] - snapshot.used[at][nodes], nodes)
-            for name, at in sorted(snapshot.resource.items())
+            name: topology.sums(_free(snapshot, name, nodes), nodes)
+            for name in sorted(snapshot.resource)
             if name in SCORED_RESOURCES or is_device(name)
         }
 
@@ -181,3 +182,10 @@ class _ContentReader:
             for name, free in self._free.items()
         }
         return {name: room for name, room in rooms.items() if room > 0}
+
+
+def _free(snapshot: Snapshot, name: str, nodes: Rows) -> Int64s:
+    """Return what is free of a resource on some nodes, not counting devices that a class provides."""
+    at, backed = snapshot.resource[name], snapshot.backed(name)
+    free: Int64s = (snapshot.allocatable[at] - snapshot.used[at])[nodes]
+    return free if backed is None else np.where(backed[nodes], 0, free)

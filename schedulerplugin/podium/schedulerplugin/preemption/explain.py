@@ -23,6 +23,7 @@ from podium.groups.topology import preferred_topology
 from podium.rules.audit.trees import unknown_tree_findings
 from podium.schedulerplugin.arrays import Bools, Rows
 from podium.schedulerplugin.devices.index import AssumedClaim
+from podium.schedulerplugin.devices.needs import IN_MEMORY
 from podium.schedulerplugin.preemption.decision import Decision, Obstacles
 from podium.schedulerplugin.preemption.domain import UnitResult
 from podium.schedulerplugin.preemption.harm import plan_harm
@@ -176,7 +177,7 @@ class Explainer:
         placed = {
             row: node
             for row, node in self._decision.placed.items()
-            if snapshot.shape_at(row).delayed or snapshot.shape_at(row).devices
+            if snapshot.shape_at(row).delayed or chain.devices.concerns(snapshot.shape_at(row))
         }
         chosen = self._decision.chosen
         with snapshot.trial():
@@ -444,4 +445,4 @@ def claim_devices(assumed: AssumedClaim) -> ClaimDevicesPlan:
     """Return the devices that a claim would get."""
     results = assumed.allocation.devices.results or ()
     devices = (DevicePlan(each.request, each.driver, each.pool, each.device) for each in results)
-    return ClaimDevicesPlan(assumed.claim[1], tuple(devices))
+    return ClaimDevicesPlan(IN_MEMORY if assumed.extended else assumed.claim[1], tuple(devices))

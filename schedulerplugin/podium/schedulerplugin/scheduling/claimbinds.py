@@ -6,6 +6,9 @@ or a claim has its devices and the pods that use them. The decision waits until 
 its devices in the API server, while other entries are tried. Only then are its pods bound, so a gang starts
 with all of its volumes and devices or not at all.
 
+A claim for extended resources is created in the first step, and named in the status of its pod. An undone
+decision deletes it.
+
 Each step may fail: a write is refused, a provisioner gives up, a pod or its node goes, a claim is bound to a
 volume that the node cannot reach, a preemptor of higher priority takes the room, or the time is over. Then
 the pods of the decision are forgotten at once, and what was written is withdrawn, except from claims that are
@@ -22,7 +25,7 @@ from itertools import chain
 from typing import NamedTuple
 
 from podium.api.devices import ResourceClaim
-from podium.schedulerplugin.devices.index import ReservedClaim
+from podium.schedulerplugin.devices.index import ReservedClaim, StaleClaim
 from podium.schedulerplugin.devices.prepared import failed_device
 from podium.schedulerplugin.scheduling.binds import Binds
 from podium.schedulerplugin.scheduling.claimplans import (
@@ -33,6 +36,7 @@ from podium.schedulerplugin.scheduling.claimplans import (
     is_done,
     is_seen,
     key_of,
+    may_lack_claim,
     plan_of,
 )
 from podium.schedulerplugin.scheduling.effects import (
@@ -72,7 +76,7 @@ class ClaimPhase(Enum):
 class ClaimBind:
     """The pods of one decision, and the plan of all their claims."""
 
-    __slots__ = ("bind", "left", "phase", "plan", "priority", "until", "why")
+    __slots__ = ("bind", "left", "phase", "plan", "priority", "seen", "until", "why")
 
     def __init__(self, bind: Bind, plan: PodClaimsPlan, priority: int, until: float) -> None:
         self.bind = bind
@@ -83,6 +87,8 @@ class ClaimBind:
         self.phase = ClaimPhase.WRITING
         # The claims that are not bound.
         self.left = {key_of(each) for each in plan.claims}
+        # The claims for extended resources that were known since they were created.
+        self.seen: set[ClaimKey] = set()
         # Why it failed, empty if it did not.
         self.why = ""
 
@@ -151,7 +157,7 @@ class ClaimBinds:
             self._of_claim.setdefault(key_of(each), set()).add(self._last)
         return pending
 
-    def release_stranded(self, key: Key, rows: Iterable[int], moment: Moment) -> ReleaseClaims | None:
+    def release_stranded(self, key: Key, rows: Collection[int], moment: Moment) -> ReleaseClaims | None:
         """Give back the devices of claims whose pods (rows) found no node that can use them; None if none."""
         stranded = self._engine.snapshot.devices.stranded(rows)
         stranded = [each for each in stranded if key_of(each) not in self._of_claim]
@@ -261,9 +267,12 @@ class ClaimBinds:
         """Return why the claims of a decision cannot be bound; empty if they may be."""
         for each in pending.plan.claims:
             key, found = key_of(each), claim_of(self._engine.snapshot, each)
-            if found is None:
+            if found is None and (key in pending.seen or not may_lack_claim(each)):
                 return f"claim {each.claim[1]} is gone"
-            if isinstance(found, ResourceClaim) and (failed := failed_device(found)):
+            if found is not None and isinstance(each, ReservedClaim) and each.created is not None:
+                pending.seen.add(key)
+            allocated = found if isinstance(each, ReservedClaim) else None
+            if isinstance(allocated, ResourceClaim) and (failed := failed_device(allocated)):
                 return f"claim {each.claim[1]}: {failed}"
             if is_done(found, each):
                 pending.left.discard(key)
@@ -333,7 +342,10 @@ class ClaimBinds:
         own = set(self._entry_pods.rows(pod for pod, _ in pending.bind.pods))
         for each in pending.plan.claims:
             claim = claim_of(self._engine.snapshot, each)
-            if claim is None:
+            if claim is None and not may_lack_claim(each):
+                continue
+            if isinstance(each, StaleClaim):
+                yield each
                 continue
             if isinstance(each, ReservedClaim):
                 unneeded = self._engine.snapshot.devices.unneeded(each, own)

@@ -1,7 +1,8 @@
 """The writes to claims that precede the binds of a decision, for volumes and for devices alike.
 
 A claim for a volume is done when a controller has bound it. A claim for devices is done when the API server
-has its allocation and its consumers, and the conditions that its devices name are true. The step machine of
+has its allocation and its consumers, and the conditions that its devices name are true. A claim that an
+earlier attempt left for extended resources is done when it is gone. The step machine of
 `claimbinds` asks the same of both: is it done, what keeps it from being done, and is a withdrawn write still
 to be seen.
 """
@@ -12,12 +13,12 @@ from typing import NamedTuple
 from podium.api.devices import ResourceClaim
 from podium.api.reads import Kind
 from podium.api.storage import PersistentVolumeClaim
-from podium.schedulerplugin.devices.index import AssumedClaim, ReservedClaim
+from podium.schedulerplugin.devices.index import AssumedClaim, ReservedClaim, StaleClaim
 from podium.schedulerplugin.devices.prepared import is_prepared
 from podium.schedulerplugin.snapshot import Snapshot
 from podium.schedulerplugin.volumes.ledger import BoundVolume, ProvisionedVolume, VolumePlan
 
-ClaimPlan = BoundVolume | ProvisionedVolume | ReservedClaim
+ClaimPlan = BoundVolume | ProvisionedVolume | ReservedClaim | StaleClaim
 
 
 class ClaimKey(NamedTuple):
@@ -33,63 +34,79 @@ class PodClaimsPlan(NamedTuple):
 
     volumes: VolumePlan
     devices: tuple[ReservedClaim, ...]
+    stale: tuple[StaleClaim, ...] = ()
 
     @property
     def claims(self) -> tuple[ClaimPlan, ...]:
         """The writes to the single claims."""
-        return (*self.volumes.claims, *self.devices)
+        return (*self.volumes.claims, *self.devices, *self.stale)
 
     @property
     def assumed(self) -> tuple[AssumedClaim, ...]:
         """The allocations that the API server does not have yet."""
-        return tuple(
-            AssumedClaim(each.claim, each.uid, each.allocation)
-            for each in self.devices
-            if each.allocation is not None
-        )
+        return tuple(found for each in self.devices if (found := each.assumed) is not None)
 
 
-def plan_of(volumes: Iterable[VolumePlan], devices: Iterable[ReservedClaim]) -> PodClaimsPlan:
+def plan_of(volumes: Iterable[VolumePlan], devices: Iterable[ReservedClaim | StaleClaim]) -> PodClaimsPlan:
     """Return the plan for pods with these plans of their own."""
     single = {each.claim: each for plan in volumes for each in plan.claims}.values()
     bound = tuple(each for each in single if isinstance(each, BoundVolume))
     provisioned = tuple(each for each in single if isinstance(each, ProvisionedVolume))
     merged: dict[ClaimKey, ReservedClaim] = {}
+    stale = list[StaleClaim]()
     for each in devices:
+        if isinstance(each, StaleClaim):
+            stale.append(each)
+            continue
         before = merged.get(key_of(each))
         consumers = dict.fromkeys((*(before.consumers if before is not None else ()), *each.consumers))
         merged[key_of(each)] = each._replace(consumers=tuple(consumers))
-    return PodClaimsPlan(VolumePlan(bound, provisioned), tuple(merged.values()))
+    return PodClaimsPlan(VolumePlan(bound, provisioned), tuple(merged.values()), tuple(stale))
 
 
 def key_of(plan: ClaimPlan) -> ClaimKey:
     """Return the claim of a write."""
-    kind = Kind.RESOURCE_CLAIM if isinstance(plan, ReservedClaim) else Kind.CLAIM
+    kind = Kind.RESOURCE_CLAIM if isinstance(plan, ReservedClaim | StaleClaim) else Kind.CLAIM
     return ClaimKey(kind, *plan.claim)
 
 
 def claim_of(snapshot: Snapshot, plan: ClaimPlan) -> PersistentVolumeClaim | ResourceClaim | None:
     """Return the claim of a write as it is known, None if it is gone or another claim has its name."""
-    known: PersistentVolumeClaim | ResourceClaim | None
-    if isinstance(plan, ReservedClaim):
-        known = snapshot.devices.claims.get(plan.claim)
-    else:
-        known = snapshot.volumes.claims.get(plan.claim)
+    if isinstance(plan, ReservedClaim | StaleClaim):
+        claim = snapshot.devices.claims.get(plan.claim)
+        return claim if claim is not None and plan.concerns(claim) else None
+    known = snapshot.volumes.claims.get(plan.claim)
     return known if known is not None and (known.metadata.uid or "") == plan.uid else None
 
 
-def is_done(claim: PersistentVolumeClaim | ResourceClaim, plan: ClaimPlan) -> bool:
-    """Return whether nothing has to be awaited for a claim any more."""
+def may_lack_claim(plan: ClaimPlan) -> bool:
+    """Return whether a decision needs no claim of this name yet, or none any more."""
+    return isinstance(plan, StaleClaim) or (isinstance(plan, ReservedClaim) and plan.created is not None)
+
+
+def is_done(claim: PersistentVolumeClaim | ResourceClaim | None, plan: ClaimPlan) -> bool:
+    """Return whether nothing has to be awaited for a claim any more; None for no claim."""
+    if isinstance(plan, StaleClaim):
+        # A finalizer of a stranger may keep it.
+        return claim is None or claim.metadata.deletionTimestamp is not None
     if isinstance(claim, PersistentVolumeClaim):
         return claim.bound
-    return isinstance(plan, ReservedClaim) and plan.is_written(claim) and is_prepared(claim)
+    if not isinstance(plan, ReservedClaim) or claim is None:
+        return False
+    return plan.is_written(claim) and is_prepared(claim)
 
 
 def is_seen(snapshot: Snapshot, plan: ClaimPlan) -> bool:
-    """Return whether a write that is to be withdrawn is still known; its claim exists."""
+    """Return whether a write that is to be withdrawn is still known."""
+    claim = claim_of(snapshot, plan)
+    if claim is None:
+        return False
     match plan:
         case ReservedClaim():
-            return plan.is_reserved(snapshot.devices.claims[plan.claim])
+            assert isinstance(claim, ResourceClaim), "it is a claim for devices"
+            return plan.created is not None or plan.is_reserved(claim)
+        case StaleClaim():
+            return True
         case ProvisionedVolume():
             return snapshot.volumes.claims[plan.claim].selected_node == plan.node
         case BoundVolume():

@@ -145,7 +145,8 @@ def helps(events: ClusterEvents, kind: PodRequirements, cluster: ClusterQueries)
 def has_volumes(shape: Shape) -> bool:
     """Return whether claims restrict the nodes of a pod; a part in `missing` may be a claim."""
     restricted = shape.devices or shape.refused or shape.volumes or shape.zones or shape.exclusive_claims
-    return bool(restricted or shape.delayed or shape.volume_missing or shape.missing)
+    found = restricted or shape.delayed or shape.volume_missing or shape.missing
+    return bool(found or shape.extended.resources)
 
 
 def _looks_around(shape: Shape) -> bool:

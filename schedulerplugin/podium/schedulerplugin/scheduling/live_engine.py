@@ -21,7 +21,7 @@ from podium.cluster.reader import ClusterReader, Name
 from podium.errors import PodiumError
 from podium.schedulerplugin.arrays import Bools, Rows
 from podium.schedulerplugin.deadline import NEVER, Deadline
-from podium.schedulerplugin.devices.index import ReservedClaim
+from podium.schedulerplugin.devices.index import ReservedClaim, StaleClaim
 from podium.schedulerplugin.engine import Engine
 from podium.schedulerplugin.preemption.decision import Decision
 from podium.schedulerplugin.preemption.domainsearch import DomainSearch
@@ -274,10 +274,9 @@ class LiveEngine(Engine):
         """Return what is written for the claims of an assumed pod; None if they find no volumes."""
         return self.placer.chain.volume_binding.plan(pod_row)
 
-    def reservations(self, pod_row: int) -> list[ReservedClaim] | None:
+    def reservations(self, pod_row: int) -> list[ReservedClaim | StaleClaim] | None:
         """Return what is written to the device claims of an assumed pod; None if they find no devices."""
-        plan = self.placer.chain.devices.plan(pod_row)
-        return self.snapshot.devices.reservations(pod_row, plan or ())
+        return self.placer.chain.devices.reservations(pod_row)
 
     def hold_claims(self, plan: PodClaimsPlan) -> None:
         """Keep the volumes, the space and the devices of a plan from others, wherever its pods count."""

@@ -9,11 +9,10 @@ from podium.api.core import Pod
 from podium.api.devices import DeviceClass, DeviceClassSpec
 from podium.api.meta import ObjectMeta
 from podium.schedulerplugin.devices.extended import (
-    IN_MEMORY,
-    claims_devices,
     classes_by_resource,
     extended_claim,
-    resources_of_classes,
+    extended_claim_name,
+    extended_needs,
 )
 
 _GPU, _INIT, _SECOND = "ext.com/gpu", "ext.com/gpuinit", "ext.com/gpu1"
@@ -120,7 +119,7 @@ _CASES = {
 
 @pytest.mark.parametrize("case", _CASES.values(), ids=_CASES)
 def test_a_pod_gets_a_claim_with_a_request_for_each_container(case: _Case) -> None:
-    claim, mappings = extended_claim(case.pod, case.resources, _CLASSES)
+    claim, mappings = extended_claim(case.pod, extended_needs(case.pod, case.resources, _CLASSES))
     requests = [
         (each.name, each.exactly.deviceClassName, each.exactly.count)
         for each in claim.spec.devices.requests or ()
@@ -128,11 +127,12 @@ def test_a_pod_gets_a_claim_with_a_request_for_each_container(case: _Case) -> No
     ]
     assert requests == case.requests
     assert [tuple(each) for each in mappings] == case.mappings
-    assert claim.metadata.name == IN_MEMORY
+    assert claim.metadata.name == extended_claim_name(case.pod)
 
 
 def test_the_claim_belongs_to_its_pod() -> None:
-    metadata = extended_claim(_pod({_GPU: "1"}), [_GPU], _CLASSES).claim.metadata
+    pod = _pod({_GPU: "1"})
+    metadata = extended_claim(pod, extended_needs(pod, [_GPU], _CLASSES)).claim.metadata
     owner = metadata.controller()
     assert owner is not None
     assert (owner.kind, owner.name, owner.uid) == ("Pod", "my-pod", "1234")
@@ -150,23 +150,34 @@ def test_the_newest_class_provides_a_resource_and_then_the_first_by_name() -> No
 
 
 @pytest.mark.parametrize(
-    ("requests", "allocatable", "found"),
+    ("resource", "found"),
     [
-        ([_GPU, "cpu"], {}, (_GPU,)),
-        ([_GPU], {_GPU: 8}, ()),
-        ([_GPU], {_GPU: 0}, (_GPU,)),
-        ([_IMPLICIT, _GPU], {_GPU: 1}, (_IMPLICIT,)),
-        ([_GPU, "other.io/nic"], {}, None),
-        (["hugepages-2Mi", "requests.x.io/y"], {}, ()),
+        (_GPU, True),
+        (_IMPLICIT, True),
+        ("other.io/nic", False),
+        ("cpu", False),
+        ("requests.x.io/y", False),
+        ("kubernetes.io/gpu", False),
     ],
-    ids=["class", "plugin", "plugin without devices", "both", "neither", "not extended"],
+    ids=["explicit", "implicit", "no class", "native", "prefix of quotas", "native domain"],
 )
-def test_a_class_provides_a_resource_that_the_node_does_not_offer(
-    requests: list[str], allocatable: dict[str, int], found: tuple[str, ...] | None
-) -> None:
-    assert resources_of_classes(requests, allocatable, _CLASSES) == found
+def test_a_class_provides_extended_resources_only(resource: str, found: bool) -> None:
+    names = ("cpu", "requests.x.io/y", "kubernetes.io/gpu")
+    classes = {**_CLASSES, **dict.fromkeys(names, _class("any", None))}
+    needs = extended_needs(_pod({resource: "1"}), [resource], classes)
+    assert [each.resource for each in needs] == ([resource] if found else [])
 
 
-def test_a_pod_without_a_resource_of_a_class_needs_no_claim() -> None:
-    assert claims_devices([_GPU], _CLASSES)
-    assert not claims_devices(["cpu", "other.io/nic"], _CLASSES)
+@pytest.mark.parametrize("amount", ["0", "1500m", "-1", "many", "{}"])
+def test_an_amount_that_is_no_number_of_devices_needs_none(amount: str) -> None:
+    assert extended_needs(_pod({_GPU: amount}), [_GPU], _CLASSES) == ()
+
+
+@pytest.mark.parametrize("name", ["p", "p" * 30, "p" * 253], ids=["short", "longer", "the longest"])
+def test_the_name_of_the_claim_follows_from_the_pod(name: str) -> None:
+    def named(uid: str) -> str:
+        return extended_claim_name(Pod(metadata=ObjectMeta(name=name, namespace="team", uid=uid)))
+
+    assert named("1") == named("1") != named("2")
+    assert named("1").startswith(f"{name}-extended-resources-"[:53])
+    assert len(named("1")) <= 63
