@@ -7,7 +7,7 @@ the arrays wrong.
 """
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from typing import NamedTuple
 
@@ -30,7 +30,7 @@ from podium.api.storage import (
     VolumeAttachment,
 )
 from podium.cluster.reader import Name, name_of
-from podium.schedulerplugin.arrays import Bools, Columns, Int32s, Int64s, Needs, by_id, grown
+from podium.schedulerplugin.arrays import Bools, Columns, Int32s, Int64s, Needs, Rows, by_id, grown
 from podium.schedulerplugin.devices.index import DeviceIndex
 from podium.schedulerplugin.features import declared
 from podium.schedulerplugin.interning import NO_LABELS, ShapeInterner, VisibleLabels, distinguished
@@ -389,10 +389,17 @@ class Snapshot(Overlay):
             for shape_id, shape in self.shapes.items()
             if any(name in changed for name, _ in shape.requests)
         ]
-        rows.update(np.flatnonzero(np.isin(self.shape, ids) & (self.home != NO_POD)).tolist())
+        rows.update(self._pods_of(ids).tolist())
         if lost := self._backed - after.keys():
             self._back_only(self._backed - lost)
         self._reshape(rows)
+
+    def extended_pods(self) -> Rows:
+        """Return the pods (rows) that request a resource which a class provides."""
+        return self._pods_of([each for each, shape in self.shapes.items() if shape.extended.resources])
+
+    def _pods_of(self, shape_ids: Sequence[int]) -> Rows:
+        return np.flatnonzero(np.isin(self.shape, shape_ids) & (self.home != NO_POD))
 
     def _back(self, resources: Iterable[str]) -> None:
         """Let nodes offer resources that classes provide there."""

@@ -9,7 +9,7 @@ from collections import Counter
 from typing import Any
 
 import msgspec
-from tests.support.devices.scene import RESOURCE, held_by, uid_of
+from tests.support.devices.scene import held_by, uid_of
 from tests.support.preemption.clusters import NS
 from tests.support.scheduling.rig import World
 
@@ -98,22 +98,16 @@ class DeviceWorld(World):
                 self._check_extended(name)
 
     def _check_extended(self, name: str) -> None:
-        """Compare the claim for the extended resources of a running pod with what its node lacks."""
+        """Compare the claim for the extended resources of a running pod with its status."""
         snapshot = self.scheduler.engine.snapshot
         pod = snapshot.pod_at(snapshot.pod_row[NS, name])
         made = [
             each for each in self.state.resource_claims.values() if owner_of(each) == (name, uid_of(name))
         ]
         status = pod.status.extendedResourceClaimStatus if pod.status is not None else None
-        node = snapshot.row.get(pod.spec.nodeName or "")
-        asks = any(each == RESOURCE for each, _ in snapshot.shape_at(snapshot.pod_row[NS, name]).requests)
-        if node is None or not asks:
-            return
-        if not snapshot.is_backed(RESOURCE, node):
-            assert (status, made) == (None, []), f"{name} has a claim beside its device plugin"
-            return
-        assert [each.metadata.name for each in made] == [status.resourceClaimName if status else ""]
-        assert self.users(made[0].metadata.name or "") == [name], f"{name} runs without its devices"
+        named = [] if status is None else [status.resourceClaimName]
+        assert [each.metadata.name for each in made] == named, f"{name} has other claims than it names"
+        assert all(self.users(each) == [name] for each in named), f"{name} runs without its devices"
 
     def at_rest(self) -> bool:
         """Return whether no decision is in flight, and the scheduler counts on no claim."""
@@ -160,6 +154,8 @@ class DeviceWorld(World):
     def _create(self, plan: ReservedClaim, made: ExtendedClaim, known: ResourceClaim | None) -> None:
         """Create a claim for extended resources, as the first of three writes."""
         if known is not None:
+            if not plan.concerns(known):
+                raise ChangedError("it belongs to another object")
             if claimwrites._is_usable(known, plan, made):
                 return
             self.state.remove(known)

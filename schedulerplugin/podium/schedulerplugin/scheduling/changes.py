@@ -90,7 +90,12 @@ class Changes:
                     self._group(before, after)
             case ResourceClaim() as claim:
                 self._device_claim(claim, before, after)
-            case DeviceClass() | ResourceSlice():
+            case DeviceClass():
+                self._hints.note_volumes()
+                # A class may provide a resource that no node offers.
+                rows = self._engine.snapshot.extended_pods()
+                self.touched.update(self._entry_pods.keys(rows.tolist()))
+            case ResourceSlice():
                 self._hints.note_volumes()
             case PersistentVolumeClaim() | PersistentVolume() | StorageClass():
                 self._hints.note_volumes()
