@@ -4,7 +4,7 @@ from typing import Any
 
 from tests.support.scheduling.world import Sandbox
 
-from podium.api.devices import DEVICE_API
+from podium.api.devices import DEVICE_API, EXTENDED_RESOURCE_CLAIM
 
 _API = f"/apis/{DEVICE_API}"
 DRIVER = "gpu.example.com"
@@ -16,7 +16,12 @@ class DeviceBox:
     def __init__(self, sandbox: Sandbox) -> None:
         self._sandbox = sandbox
         self._class = f"gpu-{sandbox.name}"
-        spec = {"selectors": [{"cel": {"expression": f'device.driver == "{DRIVER}"'}}]}
+        # The extended resource that the class provides.
+        self.resource = f"example.com/{self._class}"
+        spec = {
+            "selectors": [{"cel": {"expression": f'device.driver == "{DRIVER}"'}}],
+            "extendedResourceName": self.resource,
+        }
         self._create("DeviceClass", f"{_API}/deviceclasses", self._class, spec)
 
     def node(self, name: str, devices: int, cpu: int = 64, **fields: Any) -> None:
@@ -26,6 +31,54 @@ class DeviceBox:
         found = [{"name": f"gpu-{index}", **fields} for index in range(devices)]
         spec = {"driver": DRIVER, "nodeName": full, "pool": pool, "devices": found}
         self._create("ResourceSlice", f"{_API}/resourceslices", full, spec)
+
+    def plugin(self, name: str, amount: int) -> None:
+        """Let the device plugin of a node offer so much of the extended resource."""
+        amounts = {self.resource: str(amount)}
+        path = f"/api/v1/nodes/{self._sandbox.full(name)}/status"
+        self._sandbox.ask("PATCH", path, {"status": {"allocatable": amounts, "capacity": amounts}})
+
+    def requesting(
+        self, name: str, count: int = 1, priority: int = 5, *, group: str = "", **fields: Any
+    ) -> dict[str, Any]:
+        """Create a pod that requests so much of the extended resource."""
+        amounts = {"cpu": "1", self.resource: str(count)}
+        resources = {"requests": amounts, "limits": {self.resource: str(count)}}
+        containers = [{"name": "main", "image": "none", "resources": resources}]
+        return self._sandbox.pod(name, 1, priority, group=group, **{"containers": containers, **fields})
+
+    def requesting_gang(self, name: str, count: int, priority: int) -> list[str]:
+        """Create a gang whose members request one of the extended resource each; return their names."""
+        self._sandbox.group(name, priority, count)
+        names = [f"{name}-{index}" for index in range(count)]
+        for each in names:
+            self.requesting(each, 1, priority, group=name)
+        return names
+
+    def extended(self) -> dict[str, dict[str, Any]]:
+        """Return the claims for extended resources, by pod."""
+        return {
+            each["metadata"]["ownerReferences"][0]["name"]: each
+            for each in self.claims().values()
+            if each["metadata"].get("annotations", {}).get(EXTENDED_RESOURCE_CLAIM) == "true"
+        }
+
+    def held_by_pods(self) -> dict[str, list[str]]:
+        """Return the devices of the claims for extended resources, by pod, as node/device."""
+        held = self.held()
+        found = {pod: held.get(claim["metadata"]["name"], []) for pod, claim in self.extended().items()}
+        return {pod: devices for pod, devices in found.items() if devices}
+
+    def assert_extended(self) -> None:
+        """Compare each claim for extended resources with its pod, which runs and names it."""
+        pods = self._sandbox.pods()
+        for name, claim in self.extended().items():
+            assert self._sandbox.where(pods[name]), f"{name} does not run"
+            named = pods[name]["status"]["extendedResourceClaimStatus"]["resourceClaimName"]
+            assert named == claim["metadata"]["name"]
+            consumer = {"resource": "pods", "name": name, "uid": pods[name]["metadata"]["uid"]}
+            assert claim["status"]["reservedFor"] == [consumer]
+        self.assert_no_device_twice()
 
     def claim(self, name: str, count: int = 1) -> None:
         """Create a claim for so many devices."""
