@@ -18,6 +18,7 @@ from tests.support.waiting import until
 from tests.support.webhooks.recorder import Answer, send
 from tests.unit.manifests.test_modes import rendered
 
+from podium.api.devices import DEVICE_API, EXTENDED_RESOURCE_CLAIM
 from podium.api.groups import COMPOSITE_INITIALLY_SCHEDULED, FINALIZER, GROUP_SCHEDULED, INITIALLY_SCHEDULED
 from podium.api.storage import BIND_COMPLETED, BOUND_BY_CONTROLLER, SELECTED_NODE
 from podium.controllers import conditions as controller
@@ -136,6 +137,7 @@ def scene(request: pytest.FixtureRequest) -> Iterator[Scene]:
             "scheduler-claims": lambda: made.write(
                 "scheduler", "PATCH", claim, {"metadata": {"labels": {"x": "y"}}}, _MERGE
             ),
+            "scheduler-extended-claims": lambda: _create_claim(made, {}),
             "controller-status": lambda: _group_status(made, "controller", group, {}, GROUP_SCHEDULED),
             "controller-creates": lambda: made.write(
                 "controller", "POST", f"{_GROUPS}?dryRun=All", _new_group([])
@@ -401,6 +403,58 @@ def test_it_takes_no_volume_from_its_claim(scene: Scene, phase: str) -> None:
     _, patch = BINDING["reserve a volume"]
     answer = scene.write("scheduler", "PATCH", _storage(scene, VOLUMES, phase=phase), patch, _MERGE)
     assert _refused(answer, "podium-scheduler-claims"), answer
+
+
+DEVICE_CLAIMS = f"/apis/{DEVICE_API}/namespaces/default/resourceclaims"
+POD_OWNER = {"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": "11", "controller": True}
+# The metadata of a claim for extended resources.
+EXTENDED = {"annotations": {EXTENDED_RESOURCE_CLAIM: "true"}, "ownerReferences": [POD_OWNER]}
+NOT_EXTENDED: dict[str, Document] = {
+    "a claim of a user": {},
+    "no owner": {"annotations": EXTENDED["annotations"]},
+    "no annotation": {"ownerReferences": EXTENDED["ownerReferences"]},
+    "another value": {**EXTENDED, "annotations": {EXTENDED_RESOURCE_CLAIM: "false"}},
+    "an owner that is no pod": {**EXTENDED, "ownerReferences": [{**POD_OWNER, "kind": "Node"}]},
+    "an owner that is no controller": {**EXTENDED, "ownerReferences": [{**POD_OWNER, "controller": False}]},
+}
+
+
+def _claim(metadata: Document) -> Document:
+    return {"metadata": {"generateName": "c-", **metadata}, "spec": {"devices": {}}}
+
+
+def _create_claim(scene: Scene, metadata: Document) -> Answer:
+    return scene.write("scheduler", "POST", f"{DEVICE_CLAIMS}?dryRun=All", _claim(metadata))
+
+
+def _delete_claim(scene: Scene, metadata: Document) -> Answer:
+    made = scene.make(DEVICE_CLAIMS, _claim(metadata))
+    return scene.write("scheduler", "DELETE", f"{DEVICE_CLAIMS}/{made['metadata']['name']}", None)
+
+
+def test_the_scheduler_creates_and_deletes_claims_for_extended_resources(scene: Scene) -> None:
+    assert _create_claim(scene, EXTENDED).code == 201
+    assert _delete_claim(scene, EXTENDED).code == 200
+
+
+@pytest.mark.parametrize("metadata", NOT_EXTENDED.values(), ids=NOT_EXTENDED)
+def test_it_creates_and_deletes_no_other_claims(scene: Scene, metadata: Document) -> None:
+    """A token that is stolen could take devices from all pods."""
+    for answer in (_create_claim(scene, metadata), _delete_claim(scene, metadata)):
+        assert _refused(answer, "podium-scheduler-extended-claims"), answer
+
+
+def test_it_names_the_claim_for_extended_resources(scene: Scene) -> None:
+    resources = {"requests": {"example.com/gpu": "1"}, "limits": {"example.com/gpu": "1"}}
+    container = {**CONTAINER, "resources": resources}
+    spec = {"schedulerName": "podium-scheduler", "containers": [container]}
+    pod = scene.make(_pods("default"), {"metadata": {"generateName": "x-"}, "spec": spec})
+    mapping = {"containerName": CONTAINER["name"], "resourceName": "example.com/gpu", "requestName": "r"}
+    for name in ("first", "second"):
+        named = {"resourceClaimName": name, "requestMappings": [mapping]}
+        answer = _status(scene, pod, {"extendedResourceClaimStatus": named})
+        assert answer.code == 200, answer
+        assert answer.body["status"]["extendedResourceClaimStatus"] == named
 
 
 _OWN = {

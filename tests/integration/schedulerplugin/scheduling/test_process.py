@@ -203,10 +203,11 @@ def want_devices(gangs: Gangs) -> None:
         "driver": "gpu.example.com",
         "nodeName": gangs.node,
         "pool": pool,
-        "devices": [{"name": "gpu"}],
+        "devices": [{"name": "gpu"}, {"name": "second"}],
     }
     make(space.server, f"{api}/resourceslices", {"metadata": {"name": "devices"}, "spec": offered})
-    make(space.server, f"{api}/deviceclasses", {"metadata": {"name": "gpu"}, "spec": {}})
+    provides = {"extendedResourceName": "example.com/gpu"}
+    make(space.server, f"{api}/deviceclasses", {"metadata": {"name": "gpu"}, "spec": provides})
     request = {"name": "gpu", "exactly": {"deviceClassName": "gpu"}}
     claim = {"metadata": {"name": "gpu"}, "spec": {"devices": {"requests": [request]}}}
     make(space.server, f"{api}/namespaces/{space.name}/resourceclaims", claim)
@@ -217,6 +218,10 @@ def want_devices(gangs: Gangs) -> None:
         "resourceClaims": [{"name": "gpu", "resourceClaimName": "gpu"}],
     }
     space.ask("POST", space.pods_path(), {"metadata": {"name": "claiming"}, "spec": spec}, code=201)
+    amounts = {"example.com/gpu": "1"}
+    container = {"name": "main", "image": "none", "resources": {"requests": amounts, "limits": amounts}}
+    spec = {"schedulerName": NAME, "containers": [container], "nodeSelector": {"rights": space.name}}
+    space.ask("POST", space.pods_path(), {"metadata": {"name": "requesting"}, "spec": spec}, code=201)
 
 
 def use_each(server: Server, proxy: Proxy, kubeconfig: Path, folder: Path) -> None:
@@ -242,8 +247,11 @@ def use_each(server: Server, proxy: Proxy, kubeconfig: Path, folder: Path) -> No
             space = gangs.space.name
             newer.until(lambda: space in preemptors(server), "it is recorded")  # noqa: B023 - called here
         want_volumes(Gangs(Place(server, NATIVE_API), "volumes").space)
-        want_devices(Gangs(Place(server, NATIVE_API), "devices"))
-        newer.until(lambda: PAGE.listed() <= asked(proxy), "each right is used")
+        refused = Where("/resourceclaims/requesting-[^/]+/status$", "PATCH")
+        # The claim that was created is deleted then.
+        with proxy.fault(refused, Refuse(422, "Invalid"), times=1):
+            want_devices(Gangs(Place(server, NATIVE_API), "devices"))
+            newer.until(lambda: PAGE.listed() <= asked(proxy), "each right is used")
     assert "Traceback" not in newer.log
 
 
