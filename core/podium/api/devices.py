@@ -7,6 +7,7 @@ of an opaque configuration are copied through as JSON values.
 Source: k8s.io/api/resource/v1.
 """
 
+from collections.abc import Iterable
 from typing import Any
 
 import msgspec
@@ -365,3 +366,13 @@ class ResourceClaimTemplate(msgspec.Struct, gc=False):
     kind: str = "ResourceClaimTemplate"
     metadata: ObjectMeta = msgspec.field(default_factory=ObjectMeta)
     spec: ClaimTemplateSpec = msgspec.field(default_factory=ClaimTemplateSpec)
+
+
+def provided_resources(classes: Iterable[DeviceClass]) -> frozenset[str]:
+    """Return the extended resources that classes provide on nodes without a device plugin for them."""
+    found = set[str]()
+    for each in classes:
+        found.add(f"{IMPLICIT_RESOURCE_PREFIX}{each.metadata.name}")
+        if each.spec.extendedResourceName is not None:
+            found.add(each.spec.extendedResourceName)
+    return frozenset(found)

@@ -10,6 +10,8 @@ from hypothesis import strategies as st
 from tests.support.audit.builders import container, node, pod
 
 from podium.api.core import Container, Node, Pod, PodStatus, ResourceRequirements
+from podium.api.devices import DeviceClass, DeviceClassSpec, provided_resources
+from podium.api.meta import ObjectMeta
 from podium.rules.audit.capacity import ClusterCapacity
 
 REQUESTS: list[tuple[str, list[Container], list[Container], dict[str, int]]] = [
@@ -120,6 +122,23 @@ def test_a_resize_counts_once_the_pod_has_a_node() -> None:
 def test_a_node_with_more_than_any_machine_has_could_have_any_size() -> None:
     huge = ClusterCapacity([node("n", {"cpu": "1", "memory": "8Ei"})])
     assert huge.shortfall({huge.shape(pod("p", requests={"cpu": "2"})): 1}, 1) is None
+
+
+@pytest.mark.parametrize("offered", [{}, {"example.com/gpu": "0"}, {"example.com/gpu": "1"}], ids=str)
+def test_a_class_may_provide_any_amount_where_no_device_plugin_does(offered: dict[str, str]) -> None:
+    nodes = [node("n", {"cpu": "8", **offered})]
+    alone, classes = ClusterCapacity(nodes), ClusterCapacity(nodes, provided={"example.com/gpu"})
+    asking = pod("p", requests={"example.com/gpu": "2"})
+    assert alone.shortfall({alone.shape(asking): 2}, 2) is not None
+    enough = classes.shortfall({classes.shape(asking): 2}, 2) is None
+    assert enough == (offered.get("example.com/gpu") != "1")
+
+
+def test_a_class_provides_the_resource_that_it_names_and_one_of_its_own_name() -> None:
+    named = DeviceClass(metadata=ObjectMeta(name="a"), spec=DeviceClassSpec(extendedResourceName="x.io/a"))
+    plain = DeviceClass(metadata=ObjectMeta(name="b"))
+    prefix = "deviceclass.resource.kubernetes.io"
+    assert provided_resources([named, plain]) == {"x.io/a", f"{prefix}/a", f"{prefix}/b"}
 
 
 def test_pods_that_ask_for_the_same_have_one_shape() -> None:

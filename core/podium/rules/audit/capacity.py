@@ -2,11 +2,12 @@
 
 The test is necessary, not sufficient: taints, affinity and running pods are left out, and a container's
 devices are counted by name only. "Too large" is therefore certain for the present nodes, but no finding
-proves nothing. Nodes are counted by their allocatable, and a large cluster has few different ones. An answer
-is cached for every (request, count), so ten thousand equal gangs cost one walk.
+proves nothing. A node may have any amount of an extended resource that a class of devices provides. Nodes are
+counted by their allocatable, and a large cluster has few different ones. An answer is cached for every
+(request, count), so ten thousand equal gangs cost one walk.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 import msgspec
 
@@ -23,7 +24,7 @@ from podium.api.podrequests import (
 )
 
 MILLI = 1000
-# A node that reports no number of pods has no limit.
+# A node that reports no number of pods has no limit, and none where a class provides a resource.
 _NO_LIMIT = 2**31
 
 Amounts = Mapping[str, int]  # resource name to amount, milli for cpu
@@ -51,8 +52,12 @@ class Shortfall(msgspec.Struct, frozen=True):
 class ClusterCapacity:
     """The room of an empty cluster: its schedulable nodes by allocatable."""
 
-    def __init__(self, nodes: Iterable[Node], minor: int = LATEST) -> None:
-        """Requests are summed as by kube-scheduler 1.`minor`. Raises ObjectError for an invalid quantity."""
+    def __init__(self, nodes: Iterable[Node], minor: int = LATEST, provided: Collection[str] = ()) -> None:
+        """Requests are summed as by kube-scheduler 1.`minor`. Raises ObjectError for an invalid quantity.
+
+        `provided` are the extended resources that classes provide where no device plugin does.
+        """
+        self.provided = provided
         kinds: dict[tuple[tuple[str, RawQuantity], ...], list[Node]] = {}
         # A node that has not reported its allocatable could have any size.
         self.unknown = False
@@ -112,7 +117,8 @@ class ClusterCapacity:
     def _allocatable(self, alike: list[Node]) -> Amounts:
         """Return the allocatable of nodes that have the same."""
         node = min(alike, key=lambda each: each.metadata.name or "")
-        amounts, unusable = allocatable(node)
+        offered, unusable = allocatable(node)
+        amounts = {**dict.fromkeys(self.provided, _NO_LIMIT), **offered}
         _raise_invalid(unusable, "Node", "", node.metadata.name or "")
         # A node with more than any machine has could have any size, too.
         self.unknown = self.unknown or bool(unusable)

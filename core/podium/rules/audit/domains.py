@@ -85,7 +85,7 @@ class TopologyDomains:
         for pod in running:
             held[pod.spec.nodeName or ""].update({**self._capacity.shape(pod).request, PODS: 1})
         left = [_without(node, held.get(node.metadata.name or "", {})) for node in self._domains(key)[name]]
-        room = ClusterCapacity(left, self._minor)
+        room = ClusterCapacity(left, self._minor, self._capacity.provided)
         short = room.shortfall(waiting, need)
         return None if short is None else DomainShortfall(short, name, room.nodes, 1, len(running))
 
@@ -106,7 +106,11 @@ class TopologyDomains:
     def _room(self, key: str) -> dict[str, ClusterCapacity]:
         """Return the room of the domains with a schedulable node, the largest first."""
         if key not in self._rooms:
-            rooms = {name: ClusterCapacity(each, self._minor) for name, each in self._domains(key).items()}
+            provided = self._capacity.provided
+            rooms = {
+                name: ClusterCapacity(each, self._minor, provided)
+                for name, each in self._domains(key).items()
+            }
             order = sorted(rooms, key=lambda name: (-rooms[name].nodes, name))
             self._rooms[key] = {name: rooms[name] for name in order if rooms[name].nodes}
         return self._rooms[key]

@@ -86,7 +86,8 @@ class ReachableNodes:
         return not room.unknown and room.room(pod.shape.request, 1) < 1
 
     def _room_on(self, nodes: frozenset[str]) -> ClusterCapacity:
-        return ClusterCapacity((self._nodes[name] for name in sorted(nodes)), self._minor)
+        found = (self._nodes[name] for name in sorted(nodes))
+        return ClusterCapacity(found, self._minor, self._capacity.provided)
 
     def _pinned(self, pod: Pod) -> _PinnedPod | None:
         """Return a pod with the nodes that reach all its volumes; None if no claim restricts them."""

@@ -14,6 +14,7 @@ from typing import NamedTuple
 import msgspec
 
 from podium.api.core import Pod
+from podium.api.devices import provided_resources
 from podium.api.findings import Finding, ObjectRef
 from podium.api.groups import GROUP_LABEL, NATIVE_GROUP, PODIUM_GROUP, PodGroup
 from podium.api.membership import GroupKey, group_name
@@ -143,7 +144,8 @@ class Survey:
         self.minor = minor
         self.selected = selected
         self.kubernetes = named(minor)
-        self.capacity = ClusterCapacity(view.nodes.values(), minor)
+        provided = provided_resources(view.device_classes.values())
+        self.capacity = ClusterCapacity(view.nodes.values(), minor, provided)
         # Live pods without a controller, and live pods that name no group.
         self.uncontrolled: list[Pod] = []
         self.ungrouped: list[Pod] = []
