@@ -76,7 +76,7 @@ class ClaimWrites:
                 await self._change_claim(plan.claim, lambda stored: _select(stored, plan))
             case ReservedClaim():
                 if plan.created is not None:
-                    await self._create(plan, plan.created)
+                    await self._create_claim(plan, plan.created)
                 version = await self._change_devices(plan.claim, lambda stored: _protect(stored, plan))
                 await self._change_devices(
                     plan.claim, lambda stored: _allocate(stored, plan), STATUS, version
@@ -84,7 +84,7 @@ class ClaimWrites:
                 if plan.created is not None:
                     await self._name(plan, plan.created)
             case StaleClaim():
-                await self._delete(plan)
+                await self._delete_claim(plan)
 
     async def withdraw(self, plan: ClaimPlan) -> None:
         """Undo `write`, unless the claim is bound or another has it by now."""
@@ -96,20 +96,20 @@ class ClaimWrites:
             case ReservedClaim() if plan.created is None:
                 await self._change_devices(plan.claim, lambda stored: _deallocate(stored, plan), STATUS)
             case ReservedClaim() | StaleClaim():
-                await self._delete(plan)
+                await self._delete_claim(plan)
 
-    async def _create(self, plan: ReservedClaim, made: ExtendedClaim) -> None:
+    async def _create_claim(self, plan: ReservedClaim, made: ExtendedClaim) -> None:
         """Create a claim for extended resources, unless a usable one is left from an earlier attempt."""
         path, document = _claims_path(plan.claim[0]), _document(made)
 
         async def attempt() -> None:
-            known = self._known(plan.claim)
+            known = self._stored_claim(plan.claim)
             if known is not None and not plan.concerns(known):
                 raise ChangedError(f"resource claim {'/'.join(plan.claim)} belongs to another object")
             if known is not None and _is_usable(known, plan, made):
                 return
             if known is not None:
-                await self._remove(known)
+                await self._delete_known(known)
             stored: ResourceClaim = decode(await self._writes.create(path, document), ResourceClaim)
             self._remember(stored)
 
@@ -125,18 +125,18 @@ class ClaimWrites:
         status = {"resourceClaimName": plan.claim[1], "requestMappings": mappings}
         await self._writes.name_claim(PodRef(namespace, owner.name, owner.uid), status)
 
-    async def _delete(self, plan: ReservedClaim | StaleClaim) -> None:
+    async def _delete_claim(self, plan: ReservedClaim | StaleClaim) -> None:
         """Delete a claim for extended resources, if it is known."""
 
         async def attempt() -> None:
-            known = self._known(plan.claim)
+            known = self._stored_claim(plan.claim)
             if known is not None and plan.concerns(known):
-                await self._remove(known)
+                await self._delete_known(known)
 
         await self._writes.perform("claim", attempt)
         self._created.pop(plan.claim, None)
 
-    async def _remove(self, claim: ResourceClaim) -> None:
+    async def _delete_known(self, claim: ResourceClaim) -> None:
         path = _claim_path((claim.metadata.namespace or "", claim.metadata.name or ""))
         finalizers = claim.metadata.finalizers or []
         if CLAIM_FINALIZER in finalizers:
@@ -145,7 +145,7 @@ class ClaimWrites:
             await self._writes.merge(path, {"metadata": {"finalizers": left or None, **version}})
         await self._writes.remove(path, claim.metadata.uid or "")
 
-    def _known(self, claim: Name) -> ResourceClaim | None:
+    def _stored_claim(self, claim: Name) -> ResourceClaim | None:
         """Return a claim as it is known, or as it was created if it is not known yet."""
         known, created = self._view.resource_claims.get(claim), self._created.get(claim)
         return known if known is not None or created is None else created
@@ -174,7 +174,7 @@ class ClaimWrites:
         version: str | None = None,
     ) -> str | None:
         path = f"{_claim_path(claim)}{subresource}"
-        written = await self._change(path, lambda: self._known(claim), change, version)
+        written = await self._change(path, lambda: self._stored_claim(claim), change, version)
         created = self._created.get(claim)
         if created is not None and written is not None:
             created.metadata.resourceVersion = written
