@@ -10,6 +10,7 @@ from hypothesis import settings as budget
 from hypothesis import strategies as st
 from tests.support.devices.scene import (
     RESOURCE,
+    claim,
     cluster,
     device_class,
     devices_of,
@@ -89,6 +90,17 @@ def test_a_pod_is_bound_when_its_claim_is_created_and_named() -> None:
 def test_a_pod_of_a_device_plugin_gets_no_claim() -> None:
     made = world(plugged("n0", 1), device_class(resource=RESOURCE), requesting("p"))
     assert (made.bound(), made.claim_writes) == ({"p": "n0"}, [])
+
+
+def test_a_pod_with_a_claim_of_its_own_needs_none_beside_a_device_plugin() -> None:
+    """kube-scheduler creates a claim without requests, and the API server refuses the status that names it."""
+    entry = {"name": "x", "resourceClaimName": "own"}
+    made = world(
+        *(plugged("n0", 1), devices_of("n0", 1), device_class(resource=RESOURCE), claim("own")),
+        requesting("p", resourceClaims=[entry]),
+    )
+    made.write()
+    assert (made.bound(), claims(made), made.held_devices()) == ({"p": "n0"}, {}, {"own": ["n0/gpu-0"]})
 
 
 def test_a_gang_is_bound_when_all_of_its_claims_are_written() -> None:

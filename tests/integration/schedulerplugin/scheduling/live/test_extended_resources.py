@@ -15,6 +15,7 @@ pytestmark = pytest.mark.server
 CREATE = Where(r"/resourceclaims$", method="POST")
 DEVICES = Where(r"/resourceclaims/[^/]+/status$", method="PATCH")
 STATUS = Where(r"/pods/[^/]+/status$", method="PATCH", body="extendedResourceClaimStatus")
+DELETE = Where(r"/resourceclaims/[^/]+$", method="DELETE")
 BIND = Where(r"/pods/[^/]+/binding$", method="POST")
 
 
@@ -150,6 +151,34 @@ def test_a_new_leader_binds_what_a_killed_one_began(
         bound = sandbox.until_bound(names)
         held = box.held_by_pods()
         assert {name: each[0].split("/")[0] for name, each in held.items()} == bound
+        box.assert_extended()
+
+
+RELEASES_CUT = [
+    pytest.param(
+        Where(r"/resourceclaims/[^/]+$", method="PATCH"), Hold(lost=True), id="before the finalizer"
+    ),
+    pytest.param(
+        Where(r"/resourceclaims/[^/]+$", method="PATCH"), Cut(answered=True), id="after the finalizer"
+    ),
+    pytest.param(DELETE, Hold(lost=True), id="before the delete"),
+    pytest.param(DELETE, Cut(answered=True), id="after the delete"),
+]
+
+
+@pytest.mark.parametrize(("where", "cut"), RELEASES_CUT)
+def test_a_new_leader_ends_what_a_killed_one_undid(own: World, where: Where, cut: Fault) -> None:
+    """The bind is undone because a write is refused, and the leader is killed while it deletes the claim."""
+    with own.scheduling() as scheduler, own.sandbox() as sandbox:
+        box = DeviceBox(sandbox)
+        box.node("n0", 1)
+        with own.proxy.fault(STATUS, Refuse(403, "Forbidden")), own.proxy.fault(where, cut) as fault:
+            box.requesting("p")
+            sandbox.until(lambda: fault.hits >= 1, "the write was cut")
+            scheduler.kill()
+        scheduler.again()
+        sandbox.until_bound(["p"])
+        assert box.held_by_pods() == {"p": ["n0/gpu-0"]}
         box.assert_extended()
 
 
