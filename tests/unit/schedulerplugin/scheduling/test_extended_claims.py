@@ -93,7 +93,7 @@ def test_a_pod_of_a_device_plugin_gets_no_claim() -> None:
 
 
 def test_a_pod_with_a_claim_of_its_own_needs_none_beside_a_device_plugin() -> None:
-    """kube-scheduler creates a claim without requests, and the API server refuses the status that names it."""
+    """kube-scheduler creates a claim without requests, and then has no mapping for the status."""
     entry = {"name": "x", "resourceClaimName": "own"}
     made = world(
         *(plugged("n0", 1), devices_of("n0", 1), device_class(resource=RESOURCE), claim("own")),
