@@ -20,7 +20,7 @@ kube-scheduler 1.36 and 1.37, which withdraws no volume.
 """
 
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 from urllib.parse import quote
 
 import msgspec
@@ -55,6 +55,13 @@ STATUS = "/status"
 _CREATED = 2**12
 
 
+class _CreatedClaim(NamedTuple):
+    """A created claim, and the UID of the claim that was deleted for it."""
+
+    claim: ResourceClaim
+    instead_of: str | None
+
+
 class ClaimWrites:
     """The writes to claims and volumes; each method raises as those of Writes, and ChangedError."""
 
@@ -62,7 +69,7 @@ class ClaimWrites:
         self._writes = writes
         self._view = view
         # Created claims as they were stored last; the view may not have them yet.
-        self._created: dict[Name, ResourceClaim] = {}
+        self._created: dict[Name, _CreatedClaim] = {}
 
     async def write(self, plan: ClaimPlan) -> None:
         """Let a volume name its claim, or a claim its node.
@@ -111,7 +118,7 @@ class ClaimWrites:
             if known is not None:
                 await self._delete_known(known)
             stored: ResourceClaim = decode(await self._writes.create(path, document), ResourceClaim)
-            self._remember(stored)
+            self._remember(stored, instead_of=known)
 
         await self._writes.perform("claim", attempt)
 
@@ -133,8 +140,10 @@ class ClaimWrites:
             if known is not None and plan.concerns(known):
                 await self._delete_known(known)
 
-        await self._writes.perform("claim", attempt)
-        self._created.pop(plan.claim, None)
+        try:
+            await self._writes.perform("claim", attempt)
+        finally:
+            self._created.pop(plan.claim, None)
 
     async def _delete_known(self, claim: ResourceClaim) -> None:
         path = _claim_path((claim.metadata.namespace or "", claim.metadata.name or ""))
@@ -146,16 +155,19 @@ class ClaimWrites:
         await self._writes.remove(path, claim.metadata.uid or "")
 
     def _stored_claim(self, claim: Name) -> ResourceClaim | None:
-        """Return a claim as it is known, or as it was created if it is not known yet."""
+        """Return a claim as it is known, or as it was created if the watch does not show that yet."""
         known, created = self._view.resource_claims.get(claim), self._created.get(claim)
-        return known if known is not None or created is None else created
+        if created is not None and (known is None or known.metadata.uid == created.instead_of):
+            return created.claim
+        return known
 
-    def _remember(self, claim: ResourceClaim) -> None:
+    def _remember(self, claim: ResourceClaim, *, instead_of: ResourceClaim | None) -> None:
         key = claim.metadata.namespace or "", claim.metadata.name or ""
         self._created.pop(key, None)
         if len(self._created) == _CREATED:
             del self._created[next(iter(self._created))]
-        self._created[key] = claim
+        replaced = instead_of.metadata.uid if instead_of is not None else None
+        self._created[key] = _CreatedClaim(claim, replaced)
 
     async def _change_volume(self, name: str, change: Callable[[PersistentVolume], _Patch]) -> None:
         path = f"/api/v1/persistentvolumes/{quote(name, safe='')}"
@@ -177,7 +189,7 @@ class ClaimWrites:
         written = await self._change(path, lambda: self._stored_claim(claim), change, version)
         created = self._created.get(claim)
         if created is not None and written is not None:
-            created.metadata.resourceVersion = written
+            created.claim.metadata.resourceVersion = written
         return written
 
     async def _change(
