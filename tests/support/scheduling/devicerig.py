@@ -147,7 +147,8 @@ class DeviceWorld(World):
             return
         if claim is None:
             return
-        patch = (claimwrites._deallocate if withdraw else claimwrites._allocate)(claim, plan)
+        now = self.moment.now
+        patch = claimwrites._deallocate(claim, plan) if withdraw else claimwrites._allocate(claim, plan, now)
         if patch is not None:
             self._store(claim, patch["status"])
 

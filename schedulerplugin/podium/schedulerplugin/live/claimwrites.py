@@ -9,7 +9,8 @@ write of the same version, and one of the two is refused. A claim that loses its
 the volume that a provisioner is creating, and is bound to that.
 
 A claim for devices gets its finalizer first, then its devices and their consumers in one write of its status.
-A withdrawal removes the consumers, and the devices if no other consumer is left.
+A withdrawal removes the consumers, and the devices if no other consumer is left. An allocation has a
+timestamp. kube-scheduler adds a missing one for a further pod of the claim, and the API server refuses that.
 
 A claim for extended resources is created with its finalizer, gets its devices, and is named in the status of
 its pod. A withdrawal deletes it. A claim of this name that an earlier attempt left is used if it has the same
@@ -20,6 +21,7 @@ kube-scheduler 1.36 and 1.37, which withdraws no volume.
 """
 
 from collections.abc import Callable
+from datetime import datetime
 from typing import Any, NamedTuple, TypeVar
 from urllib.parse import quote
 
@@ -34,6 +36,7 @@ from podium.api.storage import (
 )
 from podium.cluster.reader import ClusterReader, Name
 from podium.kube.reading import decode
+from podium.runtime.manager import utc_now
 from podium.schedulerplugin.devices.extended import ExtendedClaim
 from podium.schedulerplugin.devices.index import (
     ReservedClaim,
@@ -65,9 +68,10 @@ class _CreatedClaim(NamedTuple):
 class ClaimWrites:
     """The writes to claims and volumes; each method raises as those of Writes, and ChangedError."""
 
-    def __init__(self, writes: Writes, view: ClusterReader) -> None:
+    def __init__(self, writes: Writes, view: ClusterReader, now: Callable[[], datetime] = utc_now) -> None:
         self._writes = writes
         self._view = view
+        self._now = now
         # Created claims as they were stored last; the view may not have them yet.
         self._created: dict[Name, _CreatedClaim] = {}
 
@@ -86,7 +90,7 @@ class ClaimWrites:
                     await self._create_claim(plan, plan.created)
                 version = await self._change_devices(plan.claim, lambda stored: _protect(stored, plan))
                 await self._change_devices(
-                    plan.claim, lambda stored: _allocate(stored, plan), STATUS, version
+                    plan.claim, lambda stored: _allocate(stored, plan, self._now()), STATUS, version
                 )
                 if plan.created is not None:
                     await self._name(plan, plan.created)
@@ -294,12 +298,13 @@ def _protect(claim: ResourceClaim, plan: ReservedClaim) -> _Patch:
     return {"metadata": {"finalizers": [*finalizers, CLAIM_FINALIZER]}}
 
 
-def _allocate(claim: ResourceClaim, plan: ReservedClaim) -> _Patch:
-    """Return the patch that adds the devices and the consumers to a claim."""
+def _allocate(claim: ResourceClaim, plan: ReservedClaim, now: datetime) -> _Patch:
+    """Return the patch that adds the devices, allocated now, and the consumers to a claim."""
     _check_claim(claim, plan)
     status: dict[str, Any] = {}
     if plan.allocation is not None and not is_allocated(claim):
-        status["allocation"] = msgspec.to_builtins(plan.allocation)
+        time = f"{now:%Y-%m-%dT%H:%M:%SZ}"
+        status["allocation"] = {**msgspec.to_builtins(plan.allocation), "allocationTimestamp": time}
     missing = plan.missing(claim)
     if missing:
         known = (claim.status.reservedFor if claim.status is not None else None) or []

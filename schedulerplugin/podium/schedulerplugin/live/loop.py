@@ -106,7 +106,7 @@ class Loop:
         self._switched = False
         self._view = scheduler.engine.view
         self._writes = writes
-        self._claim_writes = ClaimWrites(writes, scheduler.engine.view)
+        self._claim_writes = ClaimWrites(writes, scheduler.engine.view, now)
         self._statuses = statuses
         self._history = history
         self._metrics = metrics

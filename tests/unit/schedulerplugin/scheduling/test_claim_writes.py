@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import msgspec
 import pytest
 from tests.support.devices import scene
-from tests.support.preemption.clusters import NS
+from tests.support.preemption.clusters import NOW, NS
 from tests.support.volumes import manifests
 from tests.support.volumes.manifests import decoded
 
@@ -141,6 +141,10 @@ async def test_the_devices_are_written_to_the_version_with_the_finalizer() -> No
     devices = msgspec.convert(scene.allocation(["n0/gpu-0"]), Allocation)
     consumer = ClaimConsumer(resource="pods", name="p", uid="p")
     plan = ReservedClaim((NS, "c"), known.metadata.uid or "", devices, (consumer,))
-    await ClaimWrites(recorded, state).write(plan)  # type: ignore[arg-type]  # these methods are all it uses
+    writes = ClaimWrites(recorded, state, lambda: NOW)  # type: ignore[arg-type]  # these methods are all it uses
+    await writes.write(plan)
     versions = [document["metadata"]["resourceVersion"] for _, document in recorded.sent]
     assert versions == ["7", "written-1"]
+    # Without a time, kube-scheduler cannot let a further pod use the claim.
+    written = recorded.sent[1][1]["status"]["allocation"]
+    assert written == msgspec.to_builtins(devices) | {"allocationTimestamp": "2026-01-01T12:00:00Z"}

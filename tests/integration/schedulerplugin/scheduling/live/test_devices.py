@@ -31,6 +31,7 @@ def test_pods_get_devices_before_their_nodes(sandbox: Sandbox, box: DeviceBox) -
     box.assert_no_device_twice()
     for name, claim in box.claims().items():
         assert claim["metadata"]["finalizers"] == ["resource.kubernetes.io/delete-protection"]
+        assert claim["status"]["allocation"]["allocationTimestamp"]
         uid = sandbox.pods()[name]["metadata"]["uid"]
         assert claim["status"]["reservedFor"] == [{"resource": "pods", "name": name, "uid": uid}]
 
