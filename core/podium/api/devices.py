@@ -27,8 +27,8 @@ POD_CLAIM_NAME = "resource.kubernetes.io/pod-claim-name"
 IMPLICIT_RESOURCE_PREFIX = "deviceclass.resource.kubernetes.io/"
 # The allocation modes of a request; an API server fills in the first.
 EXACT_COUNT, ALL = "ExactCount", "All"
-# The limits of the API on the results of one claim, and on its consumers.
-MAX_RESULTS, MAX_CONSUMERS = 32, 256
+# The limits of the API on the results of one claim, on its consumers, and on the alternatives of a request.
+MAX_RESULTS, MAX_CONSUMERS, MAX_ALTERNATIVES = 32, 256, 8
 
 
 class DeviceAttribute(msgspec.Struct, gc=False):

@@ -258,6 +258,7 @@ class _NodeChoice:
         self._shape = shape
         self._resources_only = placer.chain.resources_only(shape)
         self._pod_preferences = placer.has_preferences(shape)
+        self._device_preferences = placer.chain.devices.has_preferences(shape)
         # Whether nothing but the room of each node decides, so that one placement changes one node.
         self.by_room_only = self._resources_only and not self._pod_preferences and not room.has_preferences
 
@@ -280,6 +281,8 @@ class _NodeChoice:
             score += self._placer.scores.preferences(self._shape, rows)
         if self._pod_preferences:
             score += self._placer.pod_scores.total(self._shape, rows)
+        if self._device_preferences:
+            score += self._placer.chain.devices.scores(self._shape, rows)
         if self._shape.delayed:
             score += self._placer.chain.volume_binding.scores(self._shape, rows)
         best: int = rows.item(self._best_place(score, rows, pod_row))

@@ -23,6 +23,7 @@ from podium.api.devices import (
 )
 from podium.api.selectors import NodeRequirement, node_terms
 from podium.cluster.reader import Name
+from podium.schedulerplugin.devices.alternatives import alternative_points
 
 _ENCODER = msgspec.json.Encoder()
 # The name of the claim for extended resources before it is written. No claim of a server has it.
@@ -33,12 +34,14 @@ class ClaimNeed(NamedTuple):
     """One claim of a pod.
 
     `requests` is its spec.devices in JSON, empty for a claim that is allocated: then `nodes` are the terms
-    of which a node has to meet one. `claim` is set for a claim without an allocation that pods may share.
+    of which a node has to meet one, None for all nodes, and `points` those of the alternatives it took.
+    `claim` is set for a claim without an allocation that pods may share.
     """
 
     requests: bytes = b""
-    nodes: tuple[NodeRequirement, ...] = ()
+    nodes: tuple[NodeRequirement, ...] | None = ()
     claim: Name | None = None
+    points: int = 0
 
 
 class CountedRequest(NamedTuple):
@@ -86,7 +89,7 @@ def extended_claim_need(namespace: str, needs: tuple[ExtendedNeed, ...]) -> Clai
 
 
 def need_of(claim: ResourceClaim, *, own: bool) -> ClaimNeed | None:
-    """Return what a claim needs of a node, None if it is allocated with devices for all nodes.
+    """Return what a claim needs of a node, None if it is allocated and no node is better than another.
 
     `own` says that no other pod uses the claim.
     """
@@ -94,9 +97,10 @@ def need_of(claim: ResourceClaim, *, own: bool) -> ClaimNeed | None:
     if allocation is None:
         name = None if own else (claim.metadata.namespace or "", claim.metadata.name or "")
         return ClaimNeed(requests=_ENCODER.encode(claim.spec.devices), claim=name)
+    points = alternative_points(claim.spec.devices.requests or (), allocation)
     if allocation.nodeSelector is None:
-        return None
-    return ClaimNeed(nodes=node_terms(allocation.nodeSelector.nodeSelectorTerms, {}))
+        return ClaimNeed(nodes=None, points=points) if points else None
+    return ClaimNeed(nodes=node_terms(allocation.nodeSelector.nodeSelectorTerms, {}), points=points)
 
 
 def use_refusal(claim: ResourceClaim, uid: str, classes: Mapping[str, DeviceClass]) -> str:

@@ -28,9 +28,14 @@ from podium.api.devices import Allocation, Device, DeviceClaim, DeviceClaimSpec,
 from podium.api.meta import ObjectMeta
 from podium.api.selectors import node_terms
 from podium.cel.selector import evaluate_selector
-from podium.schedulerplugin.arrays import Bools, Int32s, Rows, grown
+from podium.schedulerplugin.arrays import Bools, Int32s, Int64s, Rows, grown
 from podium.schedulerplugin.deadline import NEVER
 from podium.schedulerplugin.devices.allocator import Allocator
+from podium.schedulerplugin.devices.alternatives import (
+    ALTERNATIVES_WEIGHT,
+    BEST_ALTERNATIVES,
+    alternative_points,
+)
 from podium.schedulerplugin.devices.errors import AllocationError
 from podium.schedulerplugin.devices.gates import default_gates
 from podium.schedulerplugin.devices.index import (
@@ -75,7 +80,7 @@ class AllocatedClaimsFilter(StaticFilter):
     def _feasible(self, shape: Shape) -> Bools:
         passes = np.ones(len(self._snapshot.alive), np.bool_)
         for each in shape.devices:
-            if not each.requests:
+            if not each.requests and each.nodes is not None:
                 passes &= any_term(self._snapshot, each.nodes)
         return passes
 
@@ -84,13 +89,15 @@ class _NodeAnswers:
     """For some requests, by node row: the number of the reason against it, 0 for none, -1 if not asked yet.
 
     Claims with equal requests have the same answers. So a reason has a mark in place of a claim's name.
+    `points` are those of the alternatives that the claims would take on a node that passes.
     """
 
-    __slots__ = ("_numbered", "_reasons", "demand", "effort", "numbers", "seen")
+    __slots__ = ("_numbered", "_reasons", "demand", "effort", "numbers", "points", "seen")
 
     def __init__(self, demand: Demand, seen: int) -> None:
         self.demand = demand
         self.numbers: Int32s = np.zeros(0, np.int32)
+        self.points: Int32s = np.zeros(0, np.int32)
         self.seen = seen
         # What selectors may still take.
         self.effort = ALL_EFFORT
@@ -177,6 +184,25 @@ class DevicesFilter:
     def concerns(self, shape: Shape) -> bool:
         """Return whether devices have to be found for a pod of a shape."""
         return bool(shape.extended.resources) or any(each.requests for each in shape.devices)
+
+    def has_preferences(self, shape: Shape) -> bool:
+        """Return whether the claims of a pod of a shape have alternatives, whose order is a preference."""
+        return any(
+            request.firstAvailable
+            for each in shape.devices
+            if each.requests
+            for request in _DECODER.decode(each.requests).requests or ()
+        )
+
+    def scores(self, shape: Shape, rows: Rows) -> Int64s:
+        """Return the weighted score by alternatives; `rows` are the whole choice, and all of them pass."""
+        _, needs = self._open(shape)
+        points = np.full(len(rows), sum(each.points for each in shape.devices), np.int64)
+        for wanted, group in self._groups(shape, needs):
+            if wanted:
+                asked = rows[group[rows]]
+                points[group[rows]] += self._fresh(wanted, asked).points[asked]
+        return points * BEST_ALTERNATIVES // max(int(points.max(initial=0)), 1) * ALTERNATIVES_WEIGHT
 
     def possible(self, shape: Shape) -> Bools:
         """Return the node rows that pass if no other pod has devices."""
@@ -267,7 +293,7 @@ class DevicesFilter:
         usage, steps = _NOTHING_USED if unused else self._known.usage, ALL_STEPS
         for row in rows[answers.numbers[rows] < 0].tolist():
             limit = min(NODE_STEPS, max(steps, 0))
-            reason = self._ask(answers, row, usage, limit)
+            reason, answers.points[row] = self._ask(answers, row, usage, limit)
             answers.numbers[row] = answers.number(reason)
             steps -= limit - max(self._limits.steps, 0)
         return answers
@@ -291,6 +317,7 @@ class DevicesFilter:
         height = len(self._snapshot.alive)
         if len(answers.numbers) < height:
             answers.numbers = grown(answers.numbers, height, -1)
+            answers.points = grown(answers.points, height, 0)
         if unused or answers.seen == self._now:
             return
         if answers.seen < self._known.forgotten:
@@ -316,13 +343,19 @@ class DevicesFilter:
             ]
         )
 
-    def _ask(self, answers: _NodeAnswers, row: int, usage: DeviceUsage, steps: int) -> str:
-        """Return the reason against a node, empty for none."""
+    def _ask(self, answers: _NodeAnswers, row: int, usage: DeviceUsage, steps: int) -> tuple[str, int]:
+        """Return the reason against a node, empty for none, and its points."""
         try:
             found = self._allocate(answers, row, usage, steps)
         except AllocationError as error:
-            return str(error)
-        return "" if found is not None else UNALLOCATABLE
+            return str(error), 0
+        if found is None:
+            return UNALLOCATABLE, 0
+        if answers.demand.countable:
+            # There are no alternatives.
+            return "", 0
+        requests = (each.record.spec.devices.requests or () for each in answers.demand.claims)
+        return "", sum(map(alternative_points, requests, found))
 
     def _allocate(
         self, answers: _NodeAnswers, row: int, usage: DeviceUsage, steps: int

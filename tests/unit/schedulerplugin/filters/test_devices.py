@@ -7,6 +7,7 @@ from itertools import count
 from typing import Any
 
 import msgspec
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import settings as budget
@@ -26,7 +27,7 @@ from tests.support.devices.scene import (
 from tests.support.preemption.clusters import NOW, NS, state_of
 from tests.support.preemption.scene import engine_of, planned
 
-from podium.api.devices import Device
+from podium.api.devices import Device, DeviceRequest, ResourceClaim
 from podium.api.reads import Kind
 from podium.cel.selector import evaluate_selector
 from podium.cluster.state import ClusterState
@@ -310,6 +311,59 @@ def test_members_with_equal_claims_have_one_shape() -> None:
     ]
     snapshot = engine_of(cluster(1, 1), [claim(name, owner=name) for name in named], pods).snapshot
     assert len({snapshot.shape.item(snapshot.pod_row[NS, name]) for name in named}) == 1
+
+
+# --- alternatives ---------------------------------------------------------------------------------------
+
+
+def choosing(name: str, *alternatives: Mapping[str, Any], held: str = "", took: str = "") -> ResourceClaim:
+    """Make a claim whose only request has alternatives; it may have a device, for the alternative `took`."""
+    numbered = [{"name": f"s{at}", "deviceClassName": "gpu", **each} for at, each in enumerate(alternatives)]
+    made = claim(name, [held] if held else ())
+    request = msgspec.convert({"name": "r", "firstAvailable": numbered}, DeviceRequest)
+    made.spec.devices.requests = [request]
+    if made.status is not None and made.status.allocation is not None:
+        (result,) = made.status.allocation.devices.results or []
+        result.request = f"r/{took}"
+    return made
+
+
+def of_model(model: str) -> dict[str, Any]:
+    """Return an alternative for one device of a model."""
+    expression = f'device.attributes["{DRIVER}"].model == "{model}"'
+    return {"selectors": [{"cel": {"expression": expression}}]}
+
+
+FIRST_A = choosing("p", of_model("a"), of_model("b"))
+PREFERRED = {
+    "without alternatives": ([claim("p")], (0, 0)),
+    "the first alternative": ([choosing("p", of_model("b"), of_model("a"))], (200, 174)),
+    "the second alternative": ([FIRST_A], (174, 200)),
+    "a claim that is allocated": (
+        [FIRST_A, choosing("q", of_model("a"), held=f"{ANY}/gpu-0", took="s0")],
+        (186, 200),
+    ),
+}
+
+
+@pytest.mark.parametrize(("claims", "points"), PREFERRED.values(), ids=list(PREFERRED))
+def test_nodes_with_earlier_alternatives_have_higher_scores(
+    claims: list[ResourceClaim], points: tuple[int, int]
+) -> None:
+    names = [each.metadata.name or "" for each in claims]
+    devices = [devices_of("n0", 0, devices=MODELS[1:]), devices_of("n1", 0, devices=MODELS[:1])]
+    engine = engine_of(cluster(2, 0), devices, devices_of(ANY, 0), claims, pod("p", claims=names))
+    snapshot, found = engine.snapshot, engine.placer.chain.devices
+    shape = snapshot.shape_at(snapshot.pod_row[NS, "p"])
+    assert found.has_preferences(shape) == (points != (0, 0))
+    rows = np.array([snapshot.row[name] for name in ("n0", "n1")], np.intp)
+    assert tuple(found.scores(shape, rows).tolist()) == points
+
+
+def test_a_pod_goes_where_its_claim_gets_the_first_alternative() -> None:
+    devices = [devices_of("n0", 0, devices=MODELS[1:]), devices_of("n1", 0, devices=MODELS[:1])]
+    made = planned(cluster(2, 0), devices, choosing("high", of_model("a"), of_model("b")), pod("high"))
+    assert [each.node for each in made.placements] == ["n1"]
 
 
 # The versions of each object, None for an object that does not exist.
