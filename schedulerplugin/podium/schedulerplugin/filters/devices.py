@@ -205,7 +205,10 @@ class DevicesFilter:
         return points * BEST_ALTERNATIVES // max(int(points.max(initial=0)), 1) * ALTERNATIVES_WEIGHT
 
     def possible(self, shape: Shape) -> Bools:
-        """Return the node rows that pass if no other pod has devices."""
+        """Return the node rows that pass if no other pod has devices, and those that pass now.
+
+        With more free devices a request for all of them may fail, and the next alternative is not tried.
+        """
         passes = self.allocated.mask(shape).copy()
         needs = tuple(each for each in shape.devices if each.requests)
         for wanted, rows in self._groups(shape, needs):
@@ -214,6 +217,8 @@ class DevicesFilter:
             elif wanted:
                 asked = np.flatnonzero(passes & rows)
                 passes[asked] = self._fresh(wanted, asked, unused=True).numbers[asked] == 0
+                others = asked[~passes[asked]]
+                passes[others] = self._fresh(wanted, others).numbers[others] == 0
         return passes
 
     def reservations(self, pod_row: int) -> list[ReservedClaim | StaleClaim] | None:

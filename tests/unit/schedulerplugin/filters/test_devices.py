@@ -27,7 +27,7 @@ from tests.support.devices.scene import (
 from tests.support.preemption.clusters import NOW, NS, state_of
 from tests.support.preemption.scene import engine_of, planned
 
-from podium.api.devices import Device, DeviceRequest, ResourceClaim
+from podium.api.devices import Device, DeviceConstraint, DeviceRequest, ResourceClaim
 from podium.api.reads import Kind
 from podium.cel.selector import evaluate_selector
 from podium.cluster.state import ClusterState
@@ -364,6 +364,26 @@ def test_a_pod_goes_where_its_claim_gets_the_first_alternative() -> None:
     devices = [devices_of("n0", 0, devices=MODELS[1:]), devices_of("n1", 0, devices=MODELS[:1])]
     made = planned(cluster(2, 0), devices, choosing("high", of_model("a"), of_model("b")), pod("high"))
     assert [each.node for each in made.placements] == ["n1"]
+
+
+def test_a_request_for_all_devices_may_fail_because_more_are_free() -> None:
+    """With the first device in use, the next alternative is tried. With all free, a constraint fails."""
+    shared = {"allowMultipleAllocations": True, "capacity": {"memory": {"value": "20Gi"}}}
+    every = {"allocationMode": "All", "capacity": {"requests": {"memory": "15Gi"}}}
+    wanted, held = choosing("p", every, {}), claim("a", ["n0/gpu-0"])
+    wanted.spec.devices.constraints = [DeviceConstraint(matchAttribute=f"{DRIVER}/model")]
+    assert held.status is not None
+    assert held.status.allocation is not None
+    (result,) = held.status.allocation.devices.results or []
+    result.shareID, result.consumedCapacity = "1", {"memory": "8Gi"}
+    devices = devices_of("n0", 0, devices=[each | shared for each in MODELS])
+    for objects, why in (
+        ([], f"claim {NS}/p, request s0: cannot add device"),
+        ([held, pod("a", node="n0")], ""),
+    ):
+        found = answers(engine_of(cluster(1, 0), devices, wanted, pod("p"), objects), "p")
+        assert found["n0"].startswith(why)
+        assert bool(found["n0"]) == bool(why)
 
 
 # The versions of each object, None for an object that does not exist.
