@@ -6,6 +6,7 @@ only some, so other orders are tried too. A case is *open* if the answer depends
 that was tried gave kube-scheduler's answer.
 """
 
+import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
@@ -31,6 +32,8 @@ from podium.schedulerplugin import Engine, Outcome, Plan, Semantics, Settings, p
 from podium.schedulerplugin.settings import DivergencePolicy
 
 _POLICIES = {"1.36": DivergencePolicy.USE_GROUP_PRIORITY, "1.37": DivergencePolicy.HOLD}
+# The part of a message before its reasons.
+_PREFIX = re.compile(r"^(\d+/\d+ nodes are available|running .*? plugin( \"\w+\")?): ")
 # Returns the orders to try for a case and its objects: first the likely ones, then others.
 Orders = Callable[[Recorded, Sequence[Object]], tuple[Sequence[TieOrder], Sequence[TieOrder]]]
 _ENDS = {Outcome.FITS: "bound", Outcome.FITS_AFTER_PREEMPTION: "preempts"}
@@ -45,13 +48,15 @@ _ANYWHERE = {
 class Seen(NamedTuple):
     """The result for a preemptor that both sides must share; `nodes` are those of its placed pods.
 
-    `volumes` are those of the unbound claims of a pod that fits, by claim.
+    `volumes` are those of the unbound claims of a pod that fits, by claim, and `devices` those of its claims
+    that have none.
     """
 
     end: str
     nodes: tuple[str, ...]
     victims: tuple[str, ...]
     volumes: tuple[tuple[str, str], ...] = ()
+    devices: tuple[tuple[str, tuple[str, ...]], ...] = ()
 
 
 class Compared(NamedTuple):
@@ -94,7 +99,9 @@ def compared(header: Header, recorded: Recorded, orders: Orders = chances) -> Co
     # 1.36 does not publish where it plans to place a group; a waiting pod may keep an old nomination.
     if recorded.end == "waits" or (grouped and header.minor == "1.36"):
         nodes = {}
-    server = _seen(recorded.end, nodes, answer.victims, answer.volumes)
+    server = _seen(recorded.end, nodes, answer.victims, answer.volumes)._replace(
+        devices=tuple(sorted((claim, tuple(found)) for claim, found in answer.devices.items()))
+    )
     return _among(header, recorded, whole, server, orders)
 
 
@@ -194,6 +201,7 @@ def _ours(header: Header, recorded: Recorded, objects: Sequence[Object], order: 
         tuple(sorted(_nodes(made, order))),
         tuple(sorted(victims - gone)),
         tuple(sorted(_volumes(made))),
+        tuple(sorted(_devices(made))),
     )
 
 
@@ -209,6 +217,16 @@ def _volumes(made: Plan) -> Iterator[tuple[str, str]]:
     if made.outcome is Outcome.FITS:
         for placed in made.placements:
             yield from ((each.claim, each.volume) for each in placed.volumes)
+
+
+def _devices(made: Plan) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """Return the devices for the claims of pods that fit, by claim, in the form of a recording."""
+    if made.outcome is Outcome.FITS:
+        for claim in (each for placed in made.placements for each in placed.claims):
+            yield (
+                claim.name,
+                tuple(f"{each.request} {each.driver} {each.pool} {each.device}" for each in claim.results),
+            )
 
 
 def _settings(header: Header) -> Settings:
@@ -232,14 +250,22 @@ def refused(header: Header, recorded: Recorded) -> tuple[Counter[str], Counter[s
     Its message also counts the nodes of other cases, so the reasons that refuse those are left out.
     """
     listed, _, _ = recorded.answer.message.partition(". ")
-    server = _counted(listed.rstrip(".").partition(": ")[2])
+    return _here(_counted(without_prefix(listed.rstrip(".")))), _here(reasons(header, recorded))
+
+
+def without_prefix(message: str) -> str:
+    """Return a message of kube-scheduler from its first reason on."""
+    return _PREFIX.sub("", message)
+
+
+def reasons(header: Header, recorded: Recorded) -> dict[str, int]:
+    """Return how many nodes refuse a lone pod here, by reason; 0 for a refusal of the pod as a whole."""
     state = _state(recorded.namespace, [*header.classes, *recorded.objects])
     engine = Engine(state, _settings(header), minor=int(header.minor[2:]))
     snapshot = engine.snapshot
     row = snapshot.pod_row[recorded.namespace, recorded.preemptor[1]]
     found = engine.placer.chain.refusals(snapshot.shapes[snapshot.shape.item(row)])
-    ours = {found.pod: 0} if found.pod else {reason: count for reason, count, _ in found.reasons}
-    return _here(server), _here(ours)
+    return {found.pod: 0} if found.pod else {reason: count for reason, count, _ in found.reasons}
 
 
 def _counted(listed: str) -> dict[str, int]:

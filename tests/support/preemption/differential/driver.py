@@ -11,13 +11,22 @@ then the scheduler binds the pod. Afterwards the scheduler stops and the cluster
 """
 
 import contextlib
+import json
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any
 
 import msgspec
+from tests.support.preemption.differential.access import (
+    MERGE,
+    collection_of,
+    delete_at,
+    items_at,
+    name_of,
+    request_at,
+)
+from tests.support.preemption.differential.deviceclaims import delete_devices, devices_of_claims, reserved
 from tests.support.preemption.differential.generator import CLASSES, PREEMPTOR, ROLE_LABEL, Case, Object, case
 from tests.support.preemption.differential.recording import Answer, Header, Recorded, Recording, compact
 from tests.support.servers import Server
@@ -38,28 +47,21 @@ _GRACE_SECONDS = 10.0
 _SCHEDULER = "kube-scheduler"
 _CLASSES = "/apis/scheduling.k8s.io/v1/priorityclasses"
 _CLAIMS, _VOLUMES = "/api/v1/persistentvolumeclaims", "/api/v1/persistentvolumes"
+_RESOURCE_CLAIMS = "/apis/resource.k8s.io/v1/resourceclaims"
 _PENDING = f"/api/v1/pods?labelSelector={ROLE_LABEL}%3D{PREEMPTOR}"
-_PLURALS = {
-    "Pod": "pods",
-    "Node": "nodes",
-    "PodDisruptionBudget": "poddisruptionbudgets",
-    "PodGroup": "podgroups",
-    "CompositePodGroup": "compositepodgroups",
-    "PersistentVolume": "persistentvolumes",
-    "PersistentVolumeClaim": "persistentvolumeclaims",
-    "StorageClass": "storageclasses",
-    "CSINode": "csinodes",
-    "CSIDriver": "csidrivers",
-    "VolumeAttachment": "volumeattachments",
-    "CSIStorageCapacity": "csistoragecapacities",
-}
 # The namespaces of a preemptor and its victim in the log. An eviction is logged before the verdict.
 _PREEMPTED = re.compile(r'preempted victim Pod" .*?\bpreemptor="([^/"]+)/.*? victim="([^/"]+)/')
+# The log of a pod that its claims keep out of the queue, and of a scheduler that has read all objects.
+_NOT_ENQUEUED = re.compile(
+    r'"Status after running PreEnqueue plugin" pod="([^/"]+)/.*? status=("(?:[^"\\]|\\.)*")'
+)
+_HANDLERS_SYNCED = '"Handlers synced"'
 _GROUPS = ("PodGroup", "CompositePodGroup")
 Maker = Callable[[int, int, str], Case]
 # A finalizer of the API server keeps these until they are no longer used.
-_DELETED = ("Pod", "PersistentVolumeClaim", "PersistentVolume")
-MERGE = "application/merge-patch+json"
+_DELETED = ("Pod", "PersistentVolumeClaim", "PersistentVolume", "ResourceClaim")
+# A namespace in which claims may ask for access beside the users of a device.
+_LABELS = {"resource.kubernetes.io/admin-access": "true"}
 
 
 def record(
@@ -118,9 +120,9 @@ def _delete_groups(server: Server, one: Case) -> None:
     """Delete the groups of a case; their finalizers are those of a controller that does not run."""
     for group in one.objects:
         if group["kind"] in _GROUPS:
-            path = f"{_collection(group)}/{_name(group)}"
-            _request(server, "PATCH", path, {"metadata": {"finalizers": None}}, MERGE)
-            _delete(server, path)
+            path = f"{collection_of(group)}/{name_of(group)}"
+            request_at(server, "PATCH", path, {"metadata": {"finalizers": None}}, MERGE)
+            delete_at(server, path)
 
 
 def _preemptors_elsewhere(logged: str) -> set[str]:
@@ -139,13 +141,17 @@ def _answered(
         _compact({uid: each | storage.get(uid, {}) for uid, each in objects.items()}) for objects in made
     ]
     now = datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
-    with _scheduler(server, gates=gates, more=more):
-        _await(server, provisioner)
-        answers = [_answer(server, each, objects) for each, objects in zip(batch, before, strict=True)]
+    with _scheduler(server, gates=gates, more=more) as logged:
+        gated = _await(server, provisioner, logged)
+        answers = [
+            _answer(server, each, objects, gated.get(each.namespace, ""))
+            for each, objects in zip(batch, before, strict=True)
+        ]
     for each in batch:
-        _delete(server, f"/api/v1/namespaces/{each.namespace}/pods?gracePeriodSeconds=0")
-        _delete(server, f"/apis/policy/v1/namespaces/{each.namespace}/poddisruptionbudgets")
-    _delete(server, "/api/v1/nodes")
+        delete_at(server, f"/api/v1/namespaces/{each.namespace}/pods?gracePeriodSeconds=0")
+        delete_at(server, f"/apis/policy/v1/namespaces/{each.namespace}/poddisruptionbudgets")
+    delete_at(server, "/api/v1/nodes")
+    delete_devices(server, batch)
     return [
         Recorded(namespace=each.namespace, preemptor=each.preemptor, now=now, objects=objects, answer=answer)
         for each, objects, answer in zip(batch, before, answers, strict=True)
@@ -159,7 +165,7 @@ def _settled(server: Server) -> dict[str, Object]:
     left: list[str] = []
 
     def is_settled() -> bool:
-        claims[:], volumes[:] = _items(server, _CLAIMS), _items(server, _VOLUMES)
+        claims[:], volumes[:] = items_at(server, _CLAIMS), items_at(server, _VOLUMES)
         left[:] = unsettled(claims, volumes)
         return not left
 
@@ -171,18 +177,20 @@ def _put(server: Server, one: Case) -> dict[str, Object]:
     """Create a case's objects; return them by UID."""
     made_before, _ = server.request("GET", f"/api/v1/namespaces/{one.namespace}")
     if made_before != 200:
-        _request(server, "POST", "/api/v1/namespaces", {"metadata": {"name": one.namespace}})
+        request_at(
+            server, "POST", "/api/v1/namespaces", {"metadata": {"name": one.namespace, "labels": _LABELS}}
+        )
     stored = {}
     uids: dict[str, str] = {}
     for each in one.objects:
         wanted = _owned(each, uids)
-        where = _collection(wanted)
+        where = collection_of(wanted)
         name = wanted["metadata"]["name"]
-        made = _request(server, "POST", where, wanted)
+        made = request_at(server, "POST", where, wanted)
         if "status" in wanted and wanted["kind"] != "Node":
-            made = _request(server, "PATCH", f"{where}/{name}/status", {"status": wanted["status"]}, MERGE)
+            made = request_at(server, "PATCH", f"{where}/{name}/status", {"status": wanted["status"]}, MERGE)
         if wanted["kind"] in _DELETED and name in one.terminating:
-            made = _request(server, "DELETE", f"{where}/{name}")
+            made = request_at(server, "DELETE", f"{where}/{name}")
         uids[name] = made["metadata"]["uid"]
         stored[uids[name]] = made
     return stored
@@ -190,7 +198,7 @@ def _put(server: Server, one: Case) -> dict[str, Object]:
 
 def _compact(stored: Mapping[str, Object]) -> list[Object]:
     """Return a case's objects, by UID, as a recording has them; a volume has the name of its claim as UID."""
-    names = {uid: _name(each) for uid, each in stored.items()}
+    names = {uid: name_of(each) for uid, each in stored.items()}
     return [compact(_claimed(each, names), each["apiVersion"], each["kind"]) for each in stored.values()]
 
 
@@ -205,7 +213,7 @@ def _claimed(wanted: Object, uids: Mapping[str, str]) -> Object:
 
 def _owned(wanted: Object, uids: Mapping[str, str]) -> Object:
     """Return an object whose owners have the UIDs that the server gave them; cases use their names."""
-    wanted = _claimed(wanted, uids)
+    wanted = reserved(_claimed(wanted, uids), uids)
     owners = wanted["metadata"].get("ownerReferences")
     if owners is None:
         return wanted
@@ -214,8 +222,8 @@ def _owned(wanted: Object, uids: Mapping[str, str]) -> Object:
 
 
 @contextlib.contextmanager
-def _scheduler(server: Server, *, gates: bool, more: Sequence[str]) -> Iterator[None]:
-    """Run the release's scheduler beside its API server."""
+def _scheduler(server: Server, *, gates: bool, more: Sequence[str]) -> Iterator[int]:
+    """Run the release's scheduler beside its API server; yield the size of its log before."""
     settings = msgspec.structs.replace(server.settings, controllers=True, workload_api=gates)
     stages = packagedata.folder("controlplane") / "kwok" / "stages.yaml"
     arguments = (
@@ -225,22 +233,40 @@ def _scheduler(server: Server, *, gates: bool, more: Sequence[str]) -> Iterator[
         "--kube-api-qps=1000",
         "--kube-api-burst=2000",
         "--v=2",  # logs evictions
+        "--vmodule=server=3,scheduling_queue=4",  # logs pods that are not enqueued
     )
-    argv = [str(server.program(_SCHEDULER)), *arguments]
-    running = process.spawn(argv, folder=server.folder, log=server.folder / log(_SCHEDULER))
+    argv, log_file = [str(server.program(_SCHEDULER)), *arguments], server.folder / log(_SCHEDULER)
+    logged = log_file.stat().st_size if log_file.exists() else 0
+    running = process.spawn(argv, folder=server.folder, log=log_file)
     try:
-        yield
+        yield logged
     finally:
         process.stop([running], grace=_GRACE_SECONDS)
 
 
-def _await(server: Server, provisioner: Provisioner) -> None:
-    """Wait until every pending pod is bound or refused; let the claims of those that fit be provisioned."""
+def _await(server: Server, provisioner: Provisioner, logged: int) -> dict[str, str]:
+    """Wait until every pending pod is bound or refused; let the claims of those that fit be provisioned.
+
+    Return why pods were not enqueued, by namespace. Only the log says so, from the position `logged` on.
+    """
     waiting: list[Object] = []
+    gated: dict[str, str] = {}
+    # A scheduler that has not read all claims yet misses some that exist.
+    claims = {
+        f'could not find ResourceClaim "{each["metadata"]["namespace"]}/{name_of(each)}"'
+        for each in items_at(server, _RESOURCE_CLAIMS)
+    }
 
     def decided() -> bool:
-        pods = _items(server, _PENDING)
-        waiting[:] = [pod for pod in pods if not (pod["spec"].get("nodeName") or _message(pod))]
+        pods = items_at(server, _PENDING)
+        if any("resourceClaims" in pod["spec"] for pod in pods):
+            found = _gated(server, logged).items()
+            gated.update({name: status for name, status in found if status not in claims})
+        waiting[:] = [
+            pod
+            for pod in pods
+            if not (pod["spec"].get("nodeName") or _message(pod) or pod["metadata"]["namespace"] in gated)
+        ]
         provisioner.only = [
             (pod["metadata"]["namespace"], each["persistentVolumeClaim"]["claimName"])
             for pod in waiting
@@ -253,19 +279,34 @@ def _await(server: Server, provisioner: Provisioner) -> None:
     if not comes(decided, _READY_SECONDS):
         words = (server.folder / log(_SCHEDULER)).read_text(encoding="utf-8")[-2000:]
         raise AssertionError(f"no verdict on {[pod['metadata']['namespace'] for pod in waiting]}: {words}")
+    return gated
 
 
-def _answer(server: Server, one: Case, before: Sequence[Object]) -> Answer:
-    """Return the result of a case; `before` are its objects when the scheduler started."""
+def _gated(server: Server, logged: int) -> dict[str, str]:
+    """Return why pods are not enqueued, by namespace; none before the scheduler has read all objects."""
+    words = (server.folder / log(_SCHEDULER)).read_bytes()[logged:].decode()
+    if _HANDLERS_SYNCED not in words:
+        return {}
+    return {namespace: json.loads(status) for namespace, status in _NOT_ENQUEUED.findall(words)}
+
+
+def _answer(server: Server, one: Case, before: Sequence[Object], gated: str) -> Answer:
+    """Return the result of a case; `before` are its objects when the scheduler started.
+
+    `gated` is why its pod was not enqueued, empty if it was.
+    """
     path = f"/api/v1/namespaces/{one.namespace}/pods"
-    pods = {_name(pod): pod for pod in _items(server, path)}
+    pods = {name_of(pod): pod for pod in items_at(server, path)}
     pending = {name: pod for name, pod in pods.items() if ROLE_LABEL in pod["metadata"].get("labels", {})}
     kind, name = one.preemptor
-    message = _message(pods[name]) if kind == "Pod" else "; ".join(dict.fromkeys(_conditions(server, one)))
+    message = (
+        _message(pods[name]) or gated if kind == "Pod" else "; ".join(dict.fromkeys(_conditions(server, one)))
+    )
     bound = {name: pod["spec"]["nodeName"] for name, pod in pending.items() if "nodeName" in pod["spec"]}
     return Answer(
         bound=bound,
         volumes=_volumes(server, one.namespace, before) if bound else {},
+        devices=devices_of_claims(server, one.namespace, before) if bound else {},
         nominated={
             name: pod["status"]["nominatedNodeName"]
             for name, pod in pending.items()
@@ -285,17 +326,17 @@ def _conditions(server: Server, one: Case) -> Iterator[str]:
     """Yield the messages of the conditions of the preempting group, or of the groups of its tree."""
     for group in one.objects:
         is_leaf = group["kind"] == "PodGroup" and ROLE_LABEL in group["metadata"].get("labels", {})
-        if is_leaf or (group["kind"], _name(group)) == one.preemptor:
-            stored = _request(server, "GET", f"{_collection(group)}/{_name(group)}")
+        if is_leaf or (group["kind"], name_of(group)) == one.preemptor:
+            stored = request_at(server, "GET", f"{collection_of(group)}/{name_of(group)}")
             yield from (each.get("message", "") for each in stored.get("status", {}).get("conditions", ()))
 
 
 def _volumes(server: Server, namespace: str, before: Sequence[Object]) -> dict[str, str]:
     """Return the volumes of the claims that were not bound, by claim; empty for a provisioned one."""
-    known = {_name(each) for each in before if each["kind"] == "PersistentVolume"}
-    bound = {_name(each) for each in before if BIND_COMPLETED in each["metadata"].get("annotations", {})}
-    claims = _items(server, f"/api/v1/namespaces/{namespace}/persistentvolumeclaims")
-    final = {_name(each): each["spec"]["volumeName"] for each in claims if _name(each) not in bound}
+    known = {name_of(each) for each in before if each["kind"] == "PersistentVolume"}
+    bound = {name_of(each) for each in before if BIND_COMPLETED in each["metadata"].get("annotations", {})}
+    claims = items_at(server, f"/api/v1/namespaces/{namespace}/persistentvolumeclaims")
+    final = {name_of(each): each["spec"]["volumeName"] for each in claims if name_of(each) not in bound}
     return {claim: volume if volume in known else "" for claim, volume in final.items()}
 
 
@@ -310,7 +351,7 @@ def _message(pod: Object) -> str:
 def _create_class(server: Server, name: str) -> Object:
     value, policy = CLASSES[name]
     wanted = {"metadata": {"name": name}, "value": value, "preemptionPolicy": policy}
-    made = _request(server, "POST", _CLASSES, wanted)
+    made = request_at(server, "POST", _CLASSES, wanted)
     assert made["value"] == value
     metadata = {"name": name, "uid": name}
     kinds = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass"}
@@ -330,32 +371,3 @@ def _wait_for_classes(server: Server) -> None:
         return all(server.request("POST", dry_run, probe)[0] == 201 for probe in probes)
 
     assert comes(known, _READY_SECONDS)
-
-
-def _collection(wanted: Object) -> str:
-    """Return the path under which objects of this kind and namespace are created."""
-    version = wanted["apiVersion"]
-    root = f"/apis/{version}" if "/" in version else f"/api/{version}"
-    namespace = wanted["metadata"].get("namespace")
-    plural = _PLURALS[wanted["kind"]]
-    return f"{root}/namespaces/{namespace}/{plural}" if namespace else f"{root}/{plural}"
-
-
-def _items(server: Server, path: str) -> list[Object]:
-    found: list[Object] = _request(server, "GET", path)["items"]
-    return found
-
-
-def _delete(server: Server, path: str) -> None:
-    _request(server, "DELETE", path)
-
-
-def _request(server: Server, method: str, path: str, body: Any = None, kind: str = "application/json") -> Any:
-    code, answer = server.request(method, path, body, kind)
-    assert code in (200, 201), (method, path, answer)
-    return answer
-
-
-def _name(stored: Object) -> str:
-    name: str = stored["metadata"]["name"]
-    return name

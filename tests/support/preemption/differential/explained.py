@@ -60,6 +60,9 @@ def _name(stored: Object) -> str:
     return name
 
 
+# An error on one node ends kube-scheduler's attempt, and kube-scheduler looks for devices for other claims
+# before it compares a node with allocated ones.
+DEVICE_ERRORS, CLAIM_ORDER = "error-on-one-node", "allocated-claims-first"
 # kube-scheduler 1.37 plans preemption for a tree with the members of failed groups too.
 FAILED_GROUPS = "failed-groups-of-a-tree"
 

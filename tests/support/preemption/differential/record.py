@@ -1,21 +1,21 @@
 """Record answers of real kube-schedulers: `python -m tests.support.preemption.differential.record [SEED]`.
 
-It writes preemption-VERSION.jsonl.gz and volumes-VERSION.jsonl.gz to tests/conformance/recorded for each
-minor, and topology-VERSION.jsonl.gz and trees-VERSION.jsonl.gz for 1.37. Without a SEED it uses that of the
-last recording, so a diff of answers is a diff of schedulers or of the generator. Further arguments are the
-kinds to record.
+It writes preemption-, volumes- and devices-VERSION.jsonl.gz to tests/conformance/recorded for each minor, and
+topology- and trees-VERSION.jsonl.gz for 1.37. Without a SEED it uses that of the last recording, so a diff of
+answers is a diff of schedulers or of the generator. Further arguments are the kinds to record.
 """
 
 import random
 import sys
 from collections import Counter
 
-from tests.support.preemption.differential import driver, recording, topology, trees, volumes
+from tests.support.preemption.differential import devices, driver, recording, topology, trees, volumes
 from tests.support.servers import exclusive
 
 from podium.controlplane.releases import NEWEST, RELEASES, Release
 
-_KINDS = [(release, what) for release in RELEASES.values() for what in ("preemption", "volumes")]
+_OF_EACH = ("preemption", "volumes", "devices")
+_KINDS = [(release, what) for release in RELEASES.values() for what in _OF_EACH]
 
 
 def main(argv: list[str]) -> None:
@@ -39,6 +39,9 @@ def _record(release: Release, what: str, seed: int) -> recording.Recording:
         if what == "volumes":
             cases = range(volumes.CASES)
             return driver.record(server, seed, cases, gates=False, make=volumes.volume_case)
+        if what == "devices":
+            cases = range(devices.CASES)
+            return driver.record(server, seed, cases, gates=False, make=devices.device_case)
         return driver.record(server, seed, range(recording.CASES))
 
 

@@ -35,25 +35,28 @@ _POD_SPEC = (
     "preemptionPolicy",
     "priority",
     "priorityClassName",
+    "resourceClaims",
     "schedulerName",
     "schedulingGroup",
     "topologySpreadConstraints",
     "volumes",
 )
-_POD_STATUS = ("phase", "startTime", "nominatedNodeName", "conditions")
+_POD_STATUS = ("phase", "startTime", "nominatedNodeName", "conditions", "resourceClaimStatuses")
 
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The answer of a kube-scheduler; pods by name, because a case has one namespace.
 
     `message` is that of PodScheduled=False, or of the group's own condition. `volumes` are those that
-    the unbound claims of a bound pod got, by claim; empty for a provisioned one.
+    the unbound claims of a bound pod got, by claim; empty for a provisioned one. `devices` are those that its
+    claims for devices got, by claim: request, driver, pool and device.
     """
 
     bound: dict[str, str] = {}
     nominated: dict[str, str] = {}
     victims: list[str] = []
     volumes: dict[str, str] = {}
+    devices: dict[str, list[str]] = {}
     message: str = ""
 
 
@@ -103,7 +106,7 @@ def compact(stored: Mapping[str, Any], api_version: str, kind: str) -> dict[str,
     """Return the fields of a stored object that scheduling reads."""
     metadata = {key: stored["metadata"][key] for key in _METADATA if key in stored["metadata"]}
     metadata["uid"] = metadata["name"]
-    if kind == "PersistentVolumeClaim":
+    if kind in ("PersistentVolumeClaim", "ResourceClaim"):
         metadata |= {key: stored["metadata"][key] for key in _OF_CLAIMS if key in stored["metadata"]}
         owners = metadata.get("ownerReferences", ())
         metadata["ownerReferences"] = [{**each, "uid": each["name"]} for each in owners]
@@ -123,6 +126,9 @@ def compact(stored: Mapping[str, Any], api_version: str, kind: str) -> dict[str,
         status = {key: status[key] for key in _POD_STATUS if key in status}
     if kind == "Node":
         status = {"allocatable": status["allocatable"]}
+    if kind == "ResourceClaim" and "reservedFor" in status:
+        consumers = [{**each, "uid": each["name"]} for each in status["reservedFor"]]
+        status = {**status, "reservedFor": consumers}
     kept = {key: stored[key] for key in _OF_STORAGE if key in stored}
     made = {"apiVersion": api_version, "kind": kind, "metadata": metadata, "spec": spec, "status": status}
     return made | kept

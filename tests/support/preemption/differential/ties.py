@@ -12,7 +12,7 @@ orders are tried too.
 
 import random
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 from tests.support.preemption.differential.generator import Object
@@ -180,6 +180,9 @@ def _written(stored: Object, nodes: dict[str, str], ages: dict[str, str]) -> Obj
     name = metadata["name"]
     if stored["kind"] in ("Node", "CSINode"):
         return {**stored, "metadata": {**metadata, "name": nodes[name]}}
+    if stored["kind"] in ("ResourceSlice", "ResourceClaim"):
+        renamed: Object = _named(stored, nodes)
+        return renamed
     if SELECTED_NODE in metadata.get("annotations", {}):
         annotations = {**metadata["annotations"], **_renamed(metadata["annotations"], SELECTED_NODE, nodes)}
         return {**stored, "metadata": {**metadata, "annotations": annotations}}
@@ -197,3 +200,14 @@ def _written(stored: Object, nodes: dict[str, str], ages: dict[str, str]) -> Obj
 
 def _renamed(part: Object, field: str, nodes: dict[str, str]) -> Object:
     return {field: nodes.get(part[field], part[field])} if field in part else {}
+
+
+def _named(part: Any, nodes: dict[str, str]) -> Any:
+    """Return a part of a slice or claim with other names of nodes."""
+    if isinstance(part, list):
+        return [_named(each, nodes) for each in part]
+    if not isinstance(part, dict):
+        return part
+    if part.get("key") == "metadata.name":
+        return {**part, "values": [nodes.get(each, each) for each in part["values"]]}
+    return {key: _named(each, nodes) for key, each in part.items()} | _renamed(part, "nodeName", nodes)
