@@ -167,7 +167,7 @@ class DeviceWorld(World):
     def allocate_extended(self, plan: ReservedClaim) -> None:
         """Give a created claim its devices and its consumer."""
         claim = self.state.resource_claims[plan.claim]
-        patch = claimwrites._allocate(claim, plan)
+        patch = claimwrites._allocate(claim, plan, self.moment.now)
         if patch is not None:
             self._store(claim, patch["status"])
 
