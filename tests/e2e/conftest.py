@@ -6,6 +6,7 @@ minutes.
 """
 
 import contextlib
+import os
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -36,8 +37,8 @@ _BUILD_SECONDS = 3600
 _OUTAGES = ("test_day", "test_losses", "test_planned", "test_resourceclaims")
 # The last one is that of the rendered YAML.
 _INOTIFY, _WATCHERS = Path("/proc/sys/fs/inotify/max_user_instances"), 1_024
-# Two processors carry so many writes a second for each of two clusters, beside two others.
-RATE = 40
+# The writes a second that two processors carry: in a cluster alone, or in each of two clusters beside two others.
+RATE = 40 if "PYTEST_XDIST_WORKER" in os.environ else 200
 IMAGE, NEXT_IMAGE, RELEASED_IMAGE = "podium:dev", "podium:next", f"podium:{VERSION}"
 
 
