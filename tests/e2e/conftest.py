@@ -37,7 +37,7 @@ _BUILD_SECONDS = 3600
 _OUTAGES = ("test_day", "test_losses", "test_planned", "test_resourceclaims")
 # The last one is that of the rendered YAML.
 _INOTIFY, _WATCHERS = Path("/proc/sys/fs/inotify/max_user_instances"), 1_024
-# The writes a second that two processors carry in a cluster alone, and in each of two clusters beside two others.
+# The writes a second that two processors carry in one cluster alone, or in each of two beside two others.
 RATE = 40 if "PYTEST_XDIST_WORKER" in os.environ else 200
 IMAGE, NEXT_IMAGE, RELEASED_IMAGE = "podium:dev", "podium:next", f"podium:{VERSION}"
 
