@@ -13,8 +13,8 @@ from podium.api.podclaims import EntryClaim, claim_refusal, entry_claims
 from podium.api.reads import Kind
 from podium.api.schedulable import Schedulable
 from podium.cluster.reader import ClusterReader, group_of
-from podium.schedulerplugin.devices.index import node_of
 from podium.schedulerplugin.devices.needs import use_refusal
+from podium.schedulerplugin.devices.plannedclaims import node_of
 from podium.schedulerplugin.preemption.target import Blocker
 from podium.text import some
 from podium.why.model import Wait

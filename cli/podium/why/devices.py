@@ -12,7 +12,7 @@ import numpy as np
 from podium.cluster.reader import Name, Target, name_of
 from podium.schedulerplugin.devices.examining import DeviceExaminer, DeviceNode
 from podium.schedulerplugin.devices.gates import default_gates
-from podium.schedulerplugin.devices.index import claim_key
+from podium.schedulerplugin.devices.plannedclaims import claim_key
 from podium.schedulerplugin.devices.shortage import (
     DeviceShortage,
     DeviceTally,

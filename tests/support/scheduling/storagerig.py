@@ -20,7 +20,7 @@ from podium.api.storage import (
     PersistentVolume,
     PersistentVolumeClaim,
 )
-from podium.schedulerplugin.devices.index import ReservedClaim, StaleClaim
+from podium.schedulerplugin.devices.plannedclaims import ReservedClaim, StaleClaim
 from podium.schedulerplugin.scheduling.effects import BindClaims, Effect, ReleaseClaims, ReportPending
 from podium.schedulerplugin.volumes.ledger import BoundVolume, ClaimPlan, ProvisionedVolume
 

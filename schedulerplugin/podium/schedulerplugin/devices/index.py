@@ -21,12 +21,9 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from contextlib import contextmanager
-from typing import NamedTuple
 
 from podium.api.devices import (
-    EXTENDED_RESOURCE_CLAIM,
     Allocation,
-    ClaimConsumer,
     DeviceClass,
     ResourceClaim,
     ResourceSlice,
@@ -36,112 +33,42 @@ from podium.api.membership import membership
 from podium.api.podclaims import EntryClaim, entry_claims, first_refusal, reserved_devices
 from podium.api.reads import Kind
 from podium.api.schedulable import Schedulable
-from podium.api.selectors import NAME_FIELD
 from podium.cluster.reader import Name
 from podium.schedulerplugin.devices.extended import (
-    ExtendedClaim,
     classes_by_resource,
     extended_claim,
     extended_claim_name,
     extended_needs,
 )
 from podium.schedulerplugin.devices.needs import (
-    IN_MEMORY,
     ClaimNeed,
     ExtendedNeed,
     ExtendedNeeds,
     need_of,
     use_refusal,
 )
+from podium.schedulerplugin.devices.plannedclaims import (
+    AssumedClaim,
+    HeldClaim,
+    ReservedClaim,
+    StaleClaim,
+    allocation_of,
+    claim_key,
+    consumer_of,
+    is_allocated,
+    memory_key,
+    node_of,
+    owner_of,
+    same_devices,
+)
 from podium.schedulerplugin.devices.prepared import is_prepared
 from podium.schedulerplugin.devices.usage import DeviceUsage
 from podium.schedulerplugin.volumes.index import Unread, discard
 
-# Devices that are not of one node.
-ANYWHERE = ""
 GROUPS = "podgroups"
 _KINDS = (Kind.RESOURCE_CLAIM, Kind.DEVICE_CLASS, Kind.RESOURCE_SLICE)
 # The most nodes that `changed` remembers.
 _REMEMBERED = 2**14
-
-
-class AssumedClaim(NamedTuple):
-    """The allocation that is to be written to a claim: the claim's key and UID.
-
-    A claim for `extended` resources has a key in memory, and `stored` is its key once it is created.
-    """
-
-    claim: Name
-    uid: str
-    allocation: Allocation
-    extended: tuple[ExtendedNeed, ...] = ()
-    stored: Name | None = None
-
-
-class ReservedClaim(NamedTuple):
-    """The consumers that are to be written to a claim, with its allocation unless it has one already.
-
-    A claim for extended resources is `created` first. It has no UID in the plan, but an owner.
-    """
-
-    claim: Name
-    uid: str
-    allocation: Allocation | None
-    consumers: tuple[ClaimConsumer, ...]
-    created: ExtendedClaim | None = None
-
-    @property
-    def assumed(self) -> AssumedClaim | None:
-        """The allocation that the API server does not have yet, None for none."""
-        if self.allocation is None:
-            return None
-        if self.created is None:
-            return AssumedClaim(self.claim, self.uid, self.allocation)
-        owner = self.consumers[0]
-        key = memory_key(self.claim[0], owner.name, owner.uid)
-        return AssumedClaim(key, "", self.allocation, stored=self.claim)
-
-    def concerns(self, claim: ResourceClaim) -> bool:
-        """Return whether a claim of this name is the planned one."""
-        if self.created is None:
-            return (claim.metadata.uid or "") == self.uid
-        return owner_of(claim) == (self.consumers[0].name, self.consumers[0].uid)
-
-    def is_written(self, claim: ResourceClaim) -> bool:
-        """Return whether a claim has these devices, or any if none are planned, and all the consumers."""
-        stored = _allocation(claim)
-        same = stored is not None and (self.allocation is None or same_devices(stored, self.allocation))
-        return same and not self.missing(claim)
-
-    def is_reserved(self, claim: ResourceClaim) -> bool:
-        """Return whether a claim has these devices, or any of these consumers."""
-        stored = _allocation(claim)
-        same = stored is not None and self.allocation is not None and same_devices(stored, self.allocation)
-        return same or len(self.missing(claim)) < len(self.consumers)
-
-    def missing(self, claim: ResourceClaim) -> list[ClaimConsumer]:
-        """Return those of the consumers that a claim does not have."""
-        known = {each.uid for each in (claim.status.reservedFor if claim.status is not None else None) or ()}
-        return [each for each in self.consumers if each.uid not in known]
-
-
-class HeldClaim(NamedTuple):
-    """A claim that a pod holds with so many `devices`; other pods may hold it too if it is `shared`."""
-
-    claim: Name
-    devices: int
-    shared: bool
-
-
-class StaleClaim(NamedTuple):
-    """A claim for extended resources that an earlier attempt left: it is to be deleted."""
-
-    claim: Name
-    uid: str
-
-    def concerns(self, claim: ResourceClaim) -> bool:
-        """Return whether a claim of this name is the one to be deleted."""
-        return (claim.metadata.uid or "") == self.uid
 
 
 class DeviceIndex:
@@ -283,7 +210,7 @@ class DeviceIndex:
             claim = self.claims.get(key)
             if claim is None:
                 return None
-            stored = _allocation(claim)
+            stored = allocation_of(claim)
             if stored is None and key not in planned:
                 return None
             allocation = planned.get(key) if stored is None else None
@@ -320,7 +247,7 @@ class DeviceIndex:
         }
         for key, _ in sorted(consumers):
             claim = self.claims.get(key)
-            stored = _allocation(claim) if claim is not None else None
+            stored = allocation_of(claim) if claim is not None else None
             if claim is None or stored is None or self._there.get(key) or key in self._assumed:
                 continue
             known = (claim.status.reservedFor if claim.status is not None else None) or ()
@@ -342,13 +269,13 @@ class DeviceIndex:
             return plan._replace(allocation=None, consumers=pods) if pods else None
         claim = self.claims[plan.claim]
         if plan.allocation is None and len(plan.missing(claim)) < len(plan.consumers):
-            return plan._replace(allocation=_allocation(claim))
+            return plan._replace(allocation=allocation_of(claim))
         return plan
 
     def unallocated(self, row: int) -> list[ResourceClaim]:
         """Return the claims of a pod that have no allocation in the API server, in the order of its needs."""
         user = self._pods[row]
-        return [self.claims[key] for key in user.claims if _allocation(self.claims[key]) is None]
+        return [self.claims[key] for key in user.claims if allocation_of(self.claims[key]) is None]
 
     def created(self, row: int, extended: tuple[ExtendedNeed, ...]) -> AssumedClaim:
         """Return the claim that is created for extended resources of a pod, with no devices yet."""
@@ -458,7 +385,7 @@ class DeviceIndex:
     def _settle(self, key: Name) -> None:
         """Bring `usage` in line with the state of a claim."""
         claim, before = self.claims.get(key), self._counted.pop(key, None)
-        stored = _allocation(claim) if claim is not None else None
+        stored = allocation_of(claim) if claim is not None else None
         if claim is None or stored is None:
             after = self._still_assumed(key)
         else:
@@ -478,7 +405,7 @@ class DeviceIndex:
         if found is None:
             return None
         claim = self.claims.get(found.stored) if found.stored is not None else None
-        stored = _allocation(claim) if claim is not None else None
+        stored = allocation_of(claim) if claim is not None else None
         return None if stored is not None and same_devices(stored, found.allocation) else found.allocation
 
     def _is_freed(self, key: Name, claim: ResourceClaim) -> bool:
@@ -525,58 +452,6 @@ class _User:
         self.extended = (namespace, extended) if extended else None
         own = () if self.extended is None else (self.extended,)
         self.keys = tuple(dict.fromkeys((*self.claims, *own)))
-
-
-def memory_key(namespace: str, pod: str, uid: str) -> Name:
-    """Return the key of the claim for a pod's extended resources before it is created."""
-    return namespace, f"{IN_MEMORY}{pod}/{uid}"
-
-
-def consumer_of(pod: Schedulable) -> ClaimConsumer:
-    """Return a pod as the consumer of a claim."""
-    return ClaimConsumer("", "pods", pod.metadata.name or "", pod.metadata.uid or "")
-
-
-def owner_of(claim: ResourceClaim) -> tuple[str, str] | None:
-    """Return name and UID of the pod whose extended resources a claim is for, None for another claim."""
-    if (claim.metadata.annotations or {}).get(EXTENDED_RESOURCE_CLAIM) != "true":
-        return None
-    owner = claim.metadata.controller()
-    return (owner.name, owner.uid) if owner is not None and owner.kind == "Pod" else None
-
-
-def claim_key(claim: ResourceClaim) -> Name:
-    """Return namespace and name of a claim."""
-    return claim.metadata.namespace or "", claim.metadata.name or ""
-
-
-def is_allocated(claim: object) -> bool:
-    """Return whether an object is a claim with an allocation."""
-    return isinstance(claim, ResourceClaim) and _allocation(claim) is not None
-
-
-def same_devices(one: Allocation, other: Allocation) -> bool:
-    """Return whether two allocations have the same devices for the same requests."""
-    return _devices(one) == _devices(other)
-
-
-def _devices(allocation: Allocation) -> list[tuple[str, str, str, str]]:
-    results = allocation.devices.results or ()
-    return [(each.request, each.driver, each.pool, each.device) for each in results]
-
-
-def node_of(allocation: Allocation) -> str:
-    """Return the only node that can use the devices of an allocation, ANYWHERE if there may be several."""
-    selector = allocation.nodeSelector
-    terms = (selector.nodeSelectorTerms if selector is not None else None) or ()
-    for each in (terms[0].matchFields or ()) if len(terms) == 1 else ():
-        if each.key == NAME_FIELD and each.operator == "In" and len(each.values or ()) == 1:
-            return (each.values or [ANYWHERE])[0]
-    return ANYWHERE
-
-
-def _allocation(claim: ResourceClaim) -> Allocation | None:
-    return claim.status.allocation if claim.status is not None else None
 
 
 def _made_for(pod: Schedulable) -> str:

@@ -38,14 +38,14 @@ from podium.schedulerplugin.devices.alternatives import (
 )
 from podium.schedulerplugin.devices.errors import AllocationError
 from podium.schedulerplugin.devices.gates import default_gates
-from podium.schedulerplugin.devices.index import (
+from podium.schedulerplugin.devices.needs import ClaimNeed, ExtendedNeed, extended_claim_need
+from podium.schedulerplugin.devices.plannedclaims import (
     ANYWHERE,
     AssumedClaim,
     ReservedClaim,
     StaleClaim,
     claim_key,
 )
-from podium.schedulerplugin.devices.needs import ClaimNeed, ExtendedNeed, extended_claim_need
 from podium.schedulerplugin.devices.requests import Demand
 from podium.schedulerplugin.devices.steps import SearchLimits
 from podium.schedulerplugin.devices.usage import DeviceUsage

@@ -38,12 +38,7 @@ from podium.cluster.reader import ClusterReader, Name
 from podium.kube.reading import decode
 from podium.runtime.manager import utc_now
 from podium.schedulerplugin.devices.extended import ExtendedClaim
-from podium.schedulerplugin.devices.index import (
-    ReservedClaim,
-    StaleClaim,
-    is_allocated,
-    same_devices,
-)
+from podium.schedulerplugin.devices.plannedclaims import ReservedClaim, StaleClaim, is_allocated, same_devices
 from podium.schedulerplugin.live.writes import ChangedError, GoneError, Writes
 from podium.schedulerplugin.scheduling.claimplans import ClaimPlan
 from podium.schedulerplugin.scheduling.effects import PodRef

@@ -22,8 +22,8 @@ from podium.cluster.reader import name_of
 from podium.groups.topology import preferred_topology
 from podium.rules.audit.trees import unknown_tree_findings
 from podium.schedulerplugin.arrays import Bools, Rows
-from podium.schedulerplugin.devices.index import AssumedClaim
 from podium.schedulerplugin.devices.needs import IN_MEMORY
+from podium.schedulerplugin.devices.plannedclaims import AssumedClaim
 from podium.schedulerplugin.preemption.decision import Decision, Obstacles
 from podium.schedulerplugin.preemption.domain import UnitResult
 from podium.schedulerplugin.preemption.harm import plan_harm

@@ -24,7 +24,7 @@ from podium.groups.topology import spread_topology
 from podium.groups.trees import leaves, root_key, whole_group
 from podium.schedulerplugin.arrays import Int32s, Rows
 from podium.schedulerplugin.deadline import NEVER, Deadline
-from podium.schedulerplugin.devices.index import claim_key
+from podium.schedulerplugin.devices.plannedclaims import claim_key
 from podium.schedulerplugin.placement import Placer
 from podium.schedulerplugin.preemption.budgets import BudgetIndex
 from podium.schedulerplugin.preemption.choice import Chooser, Chosen

@@ -29,7 +29,7 @@ from podium.api.storage import (
 from podium.cluster.reader import Child, Name, group_of, name_of
 from podium.cluster.state import Readable
 from podium.groups.trees import group_at, members_below
-from podium.schedulerplugin.devices.index import claim_key, is_allocated
+from podium.schedulerplugin.devices.plannedclaims import claim_key, is_allocated
 from podium.schedulerplugin.overlay import PENDING
 from podium.schedulerplugin.preemption.protection import exemption, protected
 from podium.schedulerplugin.rejections import rejected_for

@@ -25,7 +25,7 @@ from itertools import chain
 from typing import NamedTuple
 
 from podium.api.devices import ResourceClaim
-from podium.schedulerplugin.devices.index import ReservedClaim, StaleClaim
+from podium.schedulerplugin.devices.plannedclaims import ReservedClaim, StaleClaim
 from podium.schedulerplugin.devices.prepared import failed_device
 from podium.schedulerplugin.scheduling.binds import Binds
 from podium.schedulerplugin.scheduling.claimplans import (

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from podium.api.devices import ResourceClaim
 from podium.api.reads import Kind
 from podium.api.storage import PersistentVolumeClaim
-from podium.schedulerplugin.devices.index import AssumedClaim, ReservedClaim, StaleClaim
+from podium.schedulerplugin.devices.plannedclaims import AssumedClaim, ReservedClaim, StaleClaim
 from podium.schedulerplugin.devices.prepared import is_prepared
 from podium.schedulerplugin.snapshot import Snapshot
 from podium.schedulerplugin.volumes.ledger import BoundVolume, ProvisionedVolume, VolumePlan

@@ -21,7 +21,7 @@ from podium.cluster.reader import ClusterReader, Name
 from podium.errors import PodiumError
 from podium.schedulerplugin.arrays import Bools, Rows
 from podium.schedulerplugin.deadline import NEVER, Deadline
-from podium.schedulerplugin.devices.index import ReservedClaim, StaleClaim
+from podium.schedulerplugin.devices.plannedclaims import ReservedClaim, StaleClaim
 from podium.schedulerplugin.engine import Engine
 from podium.schedulerplugin.preemption.decision import Decision
 from podium.schedulerplugin.preemption.domainsearch import DomainSearch

@@ -27,7 +27,8 @@ from tests.support.preemption.scene import engine_of, group
 
 from podium.api.core import ResourceClaimEntry
 from podium.api.devices import MAX_CONSUMERS
-from podium.schedulerplugin.devices.index import DeviceIndex, ReservedClaim, StaleClaim
+from podium.schedulerplugin.devices.index import DeviceIndex
+from podium.schedulerplugin.devices.plannedclaims import ReservedClaim, StaleClaim
 from podium.schedulerplugin.engine import Engine
 from podium.schedulerplugin.semantics import Semantics
 

@@ -14,7 +14,7 @@ from podium.api.devices import Allocation, ClaimConsumer
 from podium.api.storage import BIND_COMPLETED, BOUND_BY_CONTROLLER, SELECTED_NODE
 from podium.cluster.state import ClusterState
 from podium.errors import PodiumError
-from podium.schedulerplugin.devices.index import ReservedClaim
+from podium.schedulerplugin.devices.plannedclaims import ReservedClaim
 from podium.schedulerplugin.live.claimwrites import ClaimWrites
 from podium.schedulerplugin.live.writes import ChangedError, GoneError
 from podium.schedulerplugin.volumes.ledger import BoundVolume, ClaimPlan, ProvisionedVolume

@@ -26,7 +26,7 @@ from tests.support.scheduling.devicerig import DeviceWorld
 
 from podium.api.devices import ResourceClaim
 from podium.schedulerplugin.devices.extended import extended_claim_name
-from podium.schedulerplugin.devices.index import ReservedClaim, owner_of
+from podium.schedulerplugin.devices.plannedclaims import ReservedClaim, owner_of
 
 
 def world(*objects: Any, **settings: Any) -> DeviceWorld:

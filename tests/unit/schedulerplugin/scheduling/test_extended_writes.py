@@ -13,7 +13,7 @@ from podium.api.devices import CLAIM_FINALIZER, Allocation, ResourceClaim
 from podium.cluster.state import ClusterState
 from podium.errors import PodiumError
 from podium.schedulerplugin.devices.extended import classes_by_resource, extended_claim, extended_needs
-from podium.schedulerplugin.devices.index import ReservedClaim, StaleClaim, consumer_of
+from podium.schedulerplugin.devices.plannedclaims import ReservedClaim, StaleClaim, consumer_of
 from podium.schedulerplugin.live.claimwrites import ClaimWrites
 from podium.schedulerplugin.live.writes import ChangedError
 from podium.schedulerplugin.scheduling.effects import PodRef
