@@ -18,7 +18,7 @@ from tests.support.waiting import until
 from tests.support.webhooks.recorder import Answer, send
 from tests.unit.manifests.test_modes import rendered
 
-from podium.api.devices import DEVICE_API, EXTENDED_RESOURCE_CLAIM
+from podium.api.devices import CLAIM_FINALIZER, DEVICE_API, EXTENDED_RESOURCE_CLAIM
 from podium.api.groups import COMPOSITE_INITIALLY_SCHEDULED, FINALIZER, GROUP_SCHEDULED, INITIALLY_SCHEDULED
 from podium.api.storage import BIND_COMPLETED, BOUND_BY_CONTROLLER, SELECTED_NODE
 from podium.controllers import conditions as controller
@@ -138,6 +138,7 @@ def scene(request: pytest.FixtureRequest) -> Iterator[Scene]:
                 "scheduler", "PATCH", claim, {"metadata": {"labels": {"x": "y"}}}, _MERGE
             ),
             "scheduler-extended-claims": lambda: _create_claim(made, {}),
+            "scheduler-devices": lambda: _change_claim(made, {"metadata": {"labels": {"x": "y"}}}),
             "controller-status": lambda: _group_status(made, "controller", group, {}, GROUP_SCHEDULED),
             "controller-creates": lambda: made.write(
                 "controller", "POST", f"{_GROUPS}?dryRun=All", _new_group([])
@@ -442,6 +443,86 @@ def test_it_creates_and_deletes_no_other_claims(scene: Scene, metadata: Document
     """A token that is stolen could take devices from all pods."""
     for answer in (_create_claim(scene, metadata), _delete_claim(scene, metadata)):
         assert _refused(answer, "podium-scheduler-extended-claims"), answer
+
+
+_RESULT = {"request": "r", "driver": "gpu.example.com", "pool": "n", "device": "gpu-0"}
+_CONSUMER = {"resource": "pods", "name": "p", "uid": "11"}
+_ALLOCATED = {"allocation": {"devices": {"results": [_RESULT]}}, "reservedFor": [_CONSUMER]}
+_FINALIZERS = {"finalizers": [CLAIM_FINALIZER]}
+
+
+class ClaimChange(NamedTuple):
+    """A patch of a claim with this metadata and status, of its status unless it has metadata."""
+
+    patch: Document
+    metadata: Document | None = None
+    status: Document | None = None
+
+
+ALLOCATING = {
+    "add the finalizer": ClaimChange({"metadata": _FINALIZERS}),
+    "allocate": ClaimChange({"status": _ALLOCATED}, _FINALIZERS),
+    "reserve for another pod": ClaimChange(
+        {"status": {"reservedFor": [_CONSUMER, {**_CONSUMER, "name": "q", "uid": "12"}]}},
+        _FINALIZERS,
+        _ALLOCATED,
+    ),
+    "withdraw": ClaimChange(
+        {"status": {"allocation": None, "devices": None, "reservedFor": None}}, _FINALIZERS, _ALLOCATED
+    ),
+    "remove the finalizer of a claim for extended resources": ClaimChange(
+        {"metadata": {"finalizers": None}}, {**EXTENDED, **_FINALIZERS}
+    ),
+}
+NOT_ALLOCATING = {
+    "a label": ClaimChange({"metadata": {"labels": {"x": "y"}}}),
+    "another finalizer": ClaimChange({"metadata": {"finalizers": ["example.com/hold"]}}),
+    "no finalizer of a user's claim": ClaimChange({"metadata": {"finalizers": None}}, _FINALIZERS),
+    "no finalizer of another owner": ClaimChange(
+        {"metadata": {"finalizers": [CLAIM_FINALIZER]}}, {"finalizers": ["example.com/hold"]}
+    ),
+    "no devices while a pod uses them": ClaimChange(
+        {"status": {"allocation": None, "devices": None}}, _FINALIZERS, _ALLOCATED
+    ),
+    "other devices": ClaimChange(
+        {"status": {"allocation": {"devices": {"results": [{**_RESULT, "device": "gpu-1"}]}}}},
+        _FINALIZERS,
+        _ALLOCATED,
+    ),
+    "the status of a device": ClaimChange(
+        {"status": {"devices": [{"driver": "gpu.example.com", "pool": "n", "device": "gpu-0"}]}},
+        _FINALIZERS,
+        _ALLOCATED,
+    ),
+    "a consumer that is no pod": ClaimChange(
+        {"status": {**_ALLOCATED, "reservedFor": [{**_CONSUMER, "resource": "nodes"}]}}, _FINALIZERS
+    ),
+}
+
+
+def _change_claim(
+    scene: Scene, patch: Document, metadata: Document | None = None, status: Document | None = None
+) -> Answer:
+    """Send a patch as the scheduler to a claim with this metadata and status."""
+    spec = {"devices": {"requests": [{"name": "r", "exactly": {"deviceClassName": "gpu"}}]}}
+    made = scene.make(DEVICE_CLAIMS, {"metadata": {"generateName": "d-", **(metadata or {})}, "spec": spec})
+    path = f"{DEVICE_CLAIMS}/{made['metadata']['name']}"
+    if status:
+        code, answer = scene.server.request("PATCH", f"{path}/status", {"status": status}, _MERGE)
+        assert code == 200, answer
+    return scene.write("scheduler", "PATCH", path if "metadata" in patch else f"{path}/status", patch, _MERGE)
+
+
+@pytest.mark.parametrize("change", ALLOCATING.values(), ids=ALLOCATING)
+def test_the_scheduler_allocates_claims_and_withdraws_that(scene: Scene, change: ClaimChange) -> None:
+    answer = _change_claim(scene, *change)
+    assert answer.code == 200, answer
+
+
+@pytest.mark.parametrize("change", NOT_ALLOCATING.values(), ids=NOT_ALLOCATING)
+def test_it_changes_nothing_else_of_a_claim_for_devices(scene: Scene, change: ClaimChange) -> None:
+    answer = _change_claim(scene, *change)
+    assert _refused(answer, "podium-scheduler-devices"), answer
 
 
 def test_it_names_the_claim_for_extended_resources(scene: Scene) -> None:
