@@ -481,6 +481,13 @@ NOT_ALLOCATING = {
     "no finalizer of another owner": ClaimChange(
         {"metadata": {"finalizers": [CLAIM_FINALIZER]}}, {"finalizers": ["example.com/hold"]}
     ),
+    "a consumer that is no pod": ClaimChange(
+        {"status": {**_ALLOCATED, "reservedFor": [{**_CONSUMER, "resource": "nodes"}]}}, _FINALIZERS
+    ),
+}
+
+
+REFUSED_BY_THE_SERVER = {
     "no devices while a pod uses them": ClaimChange(
         {"status": {"allocation": None, "devices": None}}, _FINALIZERS, _ALLOCATED
     ),
@@ -493,9 +500,6 @@ NOT_ALLOCATING = {
         {"status": {"devices": [{"driver": "gpu.example.com", "pool": "n", "device": "gpu-0"}]}},
         _FINALIZERS,
         _ALLOCATED,
-    ),
-    "a consumer that is no pod": ClaimChange(
-        {"status": {**_ALLOCATED, "reservedFor": [{**_CONSUMER, "resource": "nodes"}]}}, _FINALIZERS
     ),
 }
 
@@ -523,6 +527,12 @@ def test_the_scheduler_allocates_claims_and_withdraws_that(scene: Scene, change:
 def test_it_changes_nothing_else_of_a_claim_for_devices(scene: Scene, change: ClaimChange) -> None:
     answer = _change_claim(scene, *change)
     assert _refused(answer, "podium-scheduler-devices"), answer
+
+
+@pytest.mark.parametrize("change", REFUSED_BY_THE_SERVER.values(), ids=REFUSED_BY_THE_SERVER)
+def test_the_server_itself_protects_devices_in_use(scene: Scene, change: ClaimChange) -> None:
+    answer = _change_claim(scene, *change)
+    assert answer.code == 422, answer
 
 
 def test_it_names_the_claim_for_extended_resources(scene: Scene) -> None:

@@ -73,11 +73,12 @@ def test_a_gang_gets_all_devices_or_none(sandbox: Sandbox, box: DeviceBox) -> No
 def test_no_pod_of_a_device_plugin_is_evicted_while_devices_are_idle(
     sandbox: Sandbox, box: DeviceBox
 ) -> None:
+    # The watches of nodes and slices may be behind that of pods. So both nodes are there long before `high`.
     sandbox.node("n0", 64)
-    box.plugin("n0", 1)
-    box.requesting("low", priority=1)
-    sandbox.until_bound(["low"])
     box.node("n1", 1)
+    box.plugin("n0", 1)
+    box.requesting("low", priority=1, nodeSelector={"kubernetes.io/hostname": sandbox.full("n0")})
+    assert sandbox.until_bound(["low"]) == {"low": "n0"}
     box.requesting("high", priority=5)
     assert sandbox.until_bound(["high"]) == {"high": "n1"}
     assert sandbox.evicted() == []
