@@ -10,6 +10,7 @@ from typing import NamedTuple
 from podium.cel.calls import Runnable
 from podium.cel.folds import LocalVariable
 from podium.cel.nodes import SelectorRuntimeError
+from podium.cel.quantities import QuantityValue
 from podium.cel.shown import verb_v
 from podium.cel.values import ABSENT, INT_LIMIT, NOTHING, Map, Optional, Uint, type_name
 
@@ -186,7 +187,8 @@ def usable_key(value: object) -> object:
     """Return a key. Raises SelectorRuntimeError for a value of a type that is none."""
     if type(value) not in _KEY_TYPES:
         shown = _GO_TYPES.get(type_name(value), type_name(value))
-        raise SelectorRuntimeError(f"invalid qualifier type: {shown}")
+        star = "*" if isinstance(value, QuantityValue) and value.pointer else ""
+        raise SelectorRuntimeError(f"invalid qualifier type: {star}{shown}")
     return value
 
 
