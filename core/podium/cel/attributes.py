@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 from podium.cel.calls import Runnable
 from podium.cel.folds import LocalVariable
+from podium.cel.gotypes import go_type
 from podium.cel.nodes import SelectorRuntimeError
-from podium.cel.quantities import QuantityValue
 from podium.cel.shown import verb_v
 from podium.cel.values import ABSENT, INT_LIMIT, NOTHING, Map, Optional, Uint, type_name
 
@@ -186,29 +186,8 @@ def _general_path(start: Runnable, qualifiers: tuple[Qualifier, ...], own: int) 
 def usable_key(value: object) -> object:
     """Return a key. Raises SelectorRuntimeError for a value of a type that is none."""
     if type(value) not in _KEY_TYPES:
-        shown = _GO_TYPES.get(type_name(value), type_name(value))
-        star = "*" if isinstance(value, QuantityValue) and value.pointer else ""
-        raise SelectorRuntimeError(f"invalid qualifier type: {star}{shown}")
+        raise SelectorRuntimeError(f"invalid qualifier type: {go_type(value)}")
     return value
-
-
-# Names of Go's types, which some errors show.
-_GO_TYPES = {
-    "kubernetes.Quantity": "cel.Quantity",
-    "kubernetes.Semver": "cel.Semver",
-    "kubernetes.URL": "cel.URL",
-    "kubernetes.NamedFormat": "cel.Format",
-    "net.IP": "cel.IP",
-    "net.CIDR": "cel.CIDR",
-    "bytes": "types.Bytes",
-    "null_type": "types.Null",
-    "list": "*types.baseList",
-    "map": "*types.baseMap",
-    "optional_type": "*types.Optional",
-    "google.protobuf.Duration": "types.Duration",
-    "google.protobuf.Timestamp": "types.Timestamp",
-    "type": "*types.Type",
-}
 
 
 def selected(value: object, key: object) -> object:

@@ -10,31 +10,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from podium.cel.calls import Runnable
+from podium.cel.gotypes import go_type
 from podium.cel.nodes import SelectorRuntimeError
-from podium.cel.values import COST_LIMIT, CostLimitError, Map, bounded_items, type_name
+from podium.cel.values import COST_LIMIT, CostLimitError, Map, bounded_items
 
 _COST = 0
 _UNSET = object()
-# Names of Go's types in the errors about ranges.
-_GO_TYPES = {
-    "bool": "types.Bool",
-    "int": "types.Int",
-    "uint": "types.Uint",
-    "double": "types.Double",
-    "string": "types.String",
-    "bytes": "types.Bytes",
-    "null_type": "types.Null",
-    "type": "*types.Type",
-    "optional_type": "*types.Optional",
-    "google.protobuf.Duration": "types.Duration",
-    "google.protobuf.Timestamp": "types.Timestamp",
-    "kubernetes.Quantity": "cel.Quantity",
-    "kubernetes.Semver": "cel.Semver",
-    "kubernetes.URL": "cel.URL",
-    "kubernetes.NamedFormat": "cel.Format",
-    "net.IP": "cel.IP",
-    "net.CIDR": "cel.CIDR",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +112,7 @@ def _rounds(items: object, *, pairs: bool) -> Iterator[tuple[object, object]]:
         return iter(enumerate(items)) if pairs else ((item, None) for item in items)
     if isinstance(items, Map):
         return iter(list(items.entries.values()))
-    shown = _GO_TYPES.get(type_name(items), type_name(items))
+    shown = go_type(items)
     if pairs:
         raise SelectorRuntimeError(f"unsupported comprehension range type: {shown}")
     raise SelectorRuntimeError(f"got '{shown}', expected iterable type")
