@@ -49,10 +49,10 @@ from podium.schedulerplugin.volumes.delayed import DelayedBinding
 from podium.schedulerplugin.volumes.index import Unread, Volumes, discard
 
 _FEWEST_ROWS = 16
-# What a node offers of an extended resource that a class provides there: more than any pods request. Its
+# The amount of an extended resource that a class provides on a node: more than any pods request. Its
 # devices are the limit. The sum over a hundred thousand nodes is within 64 bits.
 BACKED = 2**46
-# What a pod requests of it counts as at most so much. A pod that names its node itself may request any amount
+# A request for it counts as at most so much. A pod that names its node itself may request any amount
 # there, and no kubelet refuses it.
 _MOST_BACKED = 2**36
 
@@ -411,7 +411,7 @@ class Snapshot(Overlay):
         """Let nodes offer these resources where they have none, and no others."""
         changed, self._backed = self._backed ^ resources, resources
         nodes = [(row, node) for row in self.row.values() if (node := self.objects[row]) is not None]
-        # What pods request of a resource is counted when nodes begin to offer it.
+        # The requests of pods for a resource are counted when nodes begin to offer it.
         for row, node in nodes:
             amounts, _ = allocatable(node)
             self._offer(row, {name: amount for name, amount in amounts.items() if name not in changed})

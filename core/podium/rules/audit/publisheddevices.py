@@ -20,12 +20,12 @@ from podium.api.devices import ALL, Device, DeviceRequest, DeviceRequirement, De
 from podium.api.nodeselector import NodeSelector
 from podium.api.quantity import QuantityError, parse
 from podium.api.selectors import NodeRequirement, node_terms
+from podium.cel.answers import SelectorAnswers
 from podium.cel.nodes import SelectorCompileError
-from podium.cel.selector import evaluate_selector
 from podium.cluster.reader import ClusterReader
 
-# The most effort of all evaluations in microseconds, roughly, and that of one beside its expression.
-MAX_EFFORT, _BASE = 10_000_000, 20
+# The most effort of all evaluations in microseconds, roughly.
+MAX_EFFORT = 10_000_000
 # The most devices and nodes that are compared with requirements.
 MAX_COMPARED = 5_000_000
 # The minors whose selectors can be evaluated.
@@ -90,10 +90,8 @@ class PublishedDevices:
         slices = (part for _, part in sorted(view.resource_slices.items()))
         self.devices = [device for part in slices for device in _published(part)]
         self._view = view
-        self._minor = min(max(minor, _OLDEST), _NEWEST)
-        self._left = effort
+        self._answers = SelectorAnswers(min(max(minor, _OLDEST), _NEWEST), effort)
         self._uncompared = compared
-        self._answers: dict[tuple[str, int], bool | str] = {}
         self._matching: dict[_Wanted, _Matching] = {}
 
     def lack(self, requests: Sequence[DeviceRequest]) -> RequestLack | None:
@@ -180,21 +178,12 @@ class PublishedDevices:
 
     def _answer(self, expression: str, device: PublishedDevice) -> bool | str:
         """Return whether an expression selects a device, or its error; True if no effort is left."""
-        key = expression, id(device.device)
-        if key not in self._answers:
-            if self._left <= 0:
-                return True
-            self._answers[key] = self._evaluated(expression, device)
-        return self._answers[key]
-
-    def _evaluated(self, expression: str, device: PublishedDevice) -> bool | str:
-        self._left -= _BASE
-        try:
-            result = evaluate_selector(expression, self._minor, device.driver, device.device)
-        except SelectorCompileError as error:
-            return f"it does not compile: {error}"
-        self._left -= result.effort
-        return result.selected if result.error is None else str(result.error) or "it fails"
+        answer = self._answers.answer(expression, device.driver, device.device)
+        if answer is None or isinstance(answer, bool):
+            return answer is not False
+        if isinstance(answer, SelectorCompileError):
+            return f"it does not compile: {answer}"
+        return str(answer) or "it fails"
 
 
 def _published(part: ResourceSlice) -> Iterator[PublishedDevice]:

@@ -16,7 +16,7 @@ from podium.schedulerplugin.devices.gates import Gates
 from podium.schedulerplugin.devices.inventory import PoolDevice
 from podium.schedulerplugin.devices.nodeview import NodeView
 from podium.schedulerplugin.devices.requests import Demand, DeviceNeed
-from podium.schedulerplugin.devices.selection import MAX_EFFORT, SelectorAnswers
+from podium.schedulerplugin.devices.selection import MAX_EFFORT, SelectorExclusions
 from podium.schedulerplugin.devices.steps import TOO_LONG
 from podium.schedulerplugin.devices.trial import DeviceTrial
 from podium.schedulerplugin.devices.usage import DeviceUsage
@@ -69,7 +69,7 @@ class DeviceExaminer:
         effort: int = MAX_EFFORT,
     ) -> None:
         self.slices = list(slices)
-        self._answers = SelectorAnswers(gates.minor, effort)
+        self._answers = SelectorExclusions(gates.minor, effort)
         self._allocator = Allocator(self.slices, classes, self._answers.select, gates)
         self._gates = gates
         self._left = examined

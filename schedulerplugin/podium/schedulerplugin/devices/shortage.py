@@ -5,7 +5,7 @@ enough devices alone, the search decides, and a constraint or another request is
 summed over the nodes with one reason, a device of several nodes once. Free devices of nodes that refuse the
 pod anyway are counted too: a reader looks for them.
 
-What is examined is limited, and so are the lists of the result.
+The examination is limited, and so are the lists of the result.
 """
 
 from collections import Counter

@@ -15,7 +15,7 @@ class SearchLimits(Deadline):
 
     def __init__(self, steps: int, effort: int) -> None:
         super().__init__(lambda: 0.0, math.inf)
-        # What is left.
+        # The steps and the effort that are left.
         self.steps = steps
         self.effort = effort
 

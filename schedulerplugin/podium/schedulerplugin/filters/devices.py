@@ -64,7 +64,7 @@ NODE_STEPS, ALL_STEPS = 20_000, 100_000
 NODE_EFFORT, ALL_EFFORT = 1_000_000, 30_000_000
 # The most shapes whose answers are kept.
 _SHAPES = 256
-# What precedes the number of a claim in a reason. No name has it.
+# The character before and after the number of a claim in a reason. No name has it.
 _MARK = "\0"
 _OWN = "of the pod"
 _DECODER = msgspec.json.Decoder(DeviceClaim)
@@ -99,7 +99,7 @@ class _NodeAnswers:
         self.numbers: Int32s = np.zeros(0, np.int32)
         self.points: Int32s = np.zeros(0, np.int32)
         self.seen = seen
-        # What selectors may still take.
+        # The effort that selectors may still take.
         self.effort = ALL_EFFORT
         self._reasons = [""]
         self._numbered = {"": 0}

@@ -90,7 +90,7 @@ FREE = [("patch", "/CLAIM", "old/7"), ("delete", "/CLAIM", "old")]
 
 
 class Case(NamedTuple):
-    """What is known of the claim, and the writes; or the error."""
+    """The claim as it is known, and the writes; or the error."""
 
     known: ResourceClaim | None
     sent: list[tuple[str, str, str]] | None = None
