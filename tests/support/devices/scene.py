@@ -3,7 +3,7 @@
 A pod `p` uses the claim `p` unless a test names others. An allocated claim names its devices as `n0/gpu-1`.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -22,6 +22,7 @@ from podium.api.devices import (
 from podium.api.groups import NATIVE_GROUP
 from podium.api.schedulable import Schedulable
 from podium.schedulerplugin.devices.usage import DeviceUsage
+from podium.schedulerplugin.engine import Engine
 
 Body = Mapping[str, Any]
 DRIVER, CLASS, REQUEST = "gpu.example.com", "gpu", "gpus"
@@ -178,3 +179,19 @@ def consumers(found: ResourceClaim) -> list[str]:
     """Return the names of the consumers of a claim."""
     reserved: Sequence[ClaimConsumer] = (found.status.reservedFor if found.status is not None else None) or ()
     return [each.name for each in reserved]
+
+
+def applied(
+    engine: Engine, versions: Mapping[str, Sequence[Any]], changes: Iterable[tuple[str, int]]
+) -> Iterator[tuple[Any, Any, list[Any]]]:
+    """Apply changes of objects, each to one of its versions or to None; the first one is there already.
+
+    Yield the object before and after each change, and all objects that exist then.
+    """
+    stored = {name: each[0] for name, each in versions.items()}
+    for name, at in changes:
+        before, after = stored[name], versions[name][at]
+        if before is not None or after is not None:
+            engine.apply(before, after)
+            stored[name] = after
+            yield before, after, [each for each in stored.values() if each is not None]

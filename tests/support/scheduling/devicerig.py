@@ -185,3 +185,17 @@ class DeviceWorld(World):
         before = msgspec.to_builtins(claim.status) if claim.status is not None else {}
         status = msgspec.convert(msgspec.to_builtins(before | patch), ResourceClaimStatus)
         self.apply(msgspec.structs.replace(claim, status=status))
+
+
+def end(made: DeviceWorld, *, check: bool = True) -> None:
+    """Let all writes succeed from now on; then the world comes to rest, and pods run with their devices."""
+    made.hold_writes = made.hold_releases = made.hold_binds = False
+    made.failing = ""
+    for _ in range(4):
+        made.write()
+        made.release()
+        made.control()
+        made.later(120)
+    if check:
+        made.check()
+    assert made.at_rest()

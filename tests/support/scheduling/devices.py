@@ -1,8 +1,11 @@
 """Devices of a sandbox on a real server: slices of a driver, a class, claims, and their release."""
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
-from tests.support.scheduling.world import Sandbox
+from tests.support.proxy import Fault, Where
+from tests.support.scheduling.world import Sandbox, World
 
 from podium.api.devices import DEVICE_API, EXTENDED_RESOURCE_CLAIM
 
@@ -154,3 +157,30 @@ class DeviceBox:
         """Compare the devices of all allocated claims."""
         devices = [each for held in self.held().values() for each in held]
         assert len(set(devices)) == len(devices), self.held()
+
+
+@contextmanager
+def taken_over(
+    own: World,
+    where: Where,
+    cut: Fault,
+    begin: Callable[[DeviceBox], list[str]],
+    written: Callable[[DeviceBox], bool],
+) -> Iterator[tuple[DeviceBox, dict[str, str]]]:
+    """Yield a box with two nodes of two devices, and the nodes where a new leader bound its pods.
+
+    `begin` creates the pods and returns their names. The first leader was killed during the write that is
+    cut, when `written` was true.
+    """
+    with own.scheduling() as scheduler, own.sandbox() as sandbox:
+        box = DeviceBox(sandbox)
+        box.node("n0", 2)
+        box.node("n1", 2)
+        with own.proxy.fault(where, cut) as fault:
+            names = begin(box)
+            sandbox.until(lambda: written(box), "the writes before are stored")
+            sandbox.until(lambda: fault.hits >= 1, "the write was cut")
+            scheduler.kill()
+        assert not any(sandbox.where(pod) for pod in sandbox.pods().values())
+        scheduler.again()
+        yield box, sandbox.until_bound(names)

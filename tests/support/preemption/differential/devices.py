@@ -19,6 +19,7 @@ from tests.support.preemption.differential.generator import (
     ROLE_LABEL,
     Case,
     Object,
+    small_pod_spec,
     written_time,
 )
 
@@ -122,12 +123,7 @@ class _DeviceMaker:
         )
 
     def pod(self, name: str, class_name: str, cpu: int, entries: Sequence[Object]) -> Object:
-        requests = {"cpu": f"{cpu}m", "memory": "16Mi"}
-        spec: Object = {
-            "containers": [{"name": "main", "image": "none", "resources": {"requests": requests}}],
-            "priorityClassName": class_name,
-            "resourceClaims": list(entries),
-        }
+        spec = small_pod_spec(class_name, cpu, resourceClaims=list(entries))
         return self.add("v1", "Pod", {"name": name, "namespace": self.name, "labels": {}}, spec=spec)
 
     def running(self, node: str) -> None:

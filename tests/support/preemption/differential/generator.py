@@ -50,6 +50,13 @@ def case(seed: int, index: int, minor: str) -> Case:
     return CaseMaker(random.Random(f"{seed}/{index}"), f"case-{index}", minor).make()
 
 
+def small_pod_spec(class_name: str, cpu: int, **more: Any) -> Object:
+    """Return the spec of a pod that asks for so many millicores and little memory."""
+    resources = {"requests": {"cpu": f"{cpu}m", "memory": "16Mi"}}
+    containers = [{"name": "main", "image": "none", "resources": resources}]
+    return {"containers": containers, "priorityClassName": class_name, **more}
+
+
 class CaseMaker:
     """Builds one case; the order of random choices is the same for each minor."""
 

@@ -17,6 +17,7 @@ from tests.support.preemption.differential.generator import (
     ROLE_LABEL,
     Case,
     Object,
+    small_pod_spec,
     written_time,
 )
 from tests.support.volumes.generated import delayed_claim, delayed_storage
@@ -149,12 +150,7 @@ class _VolumeMaker:
         return self.add("v1", "PersistentVolumeClaim", metadata, spec=spec | more)
 
     def pod(self, name: str, class_name: str, cpu: int, volumes: Sequence[Object]) -> Object:
-        requests = {"cpu": f"{cpu}m", "memory": "16Mi"}
-        spec: Object = {
-            "containers": [{"name": "main", "image": "none", "resources": {"requests": requests}}],
-            "priorityClassName": class_name,
-            "volumes": list(volumes),
-        }
+        spec = small_pod_spec(class_name, cpu, volumes=list(volumes))
         return self.add("v1", "Pod", {"name": name, "namespace": self.name, "labels": {}}, spec=spec)
 
     def running(self, node: str) -> Object:

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from tests.support.devices.scene import (
     ANY,
     DRIVER,
+    applied,
     claim,
     cluster,
     device_class,
@@ -426,15 +427,9 @@ CHANGES = st.lists(
 @budget(max_examples=60)
 @given(CHANGES)
 def test_after_changes_the_answers_are_those_of_a_fresh_engine(changes: list[tuple[str, int]]) -> None:
-    stored = {name: versions[0] for name, versions in VERSIONS.items()}
-    engine = engine_of(list(stored.values()), PENDING)
-    for name, at in changes:
-        before, after = stored[name], VERSIONS[name][at]
-        if before is None and after is None:
-            continue
-        engine.apply(before, after)
-        stored[name] = after
-        fresh = Engine(state_of([each for each in (*stored.values(), *PENDING) if each is not None]))
+    engine = engine_of([versions[0] for versions in VERSIONS.values()], PENDING)
+    for _, _, objects in applied(engine, VERSIONS, changes):
+        fresh = Engine(state_of([*objects, *PENDING]))
         for each in PENDING:
             wanted = each.metadata.name or ""
             assert answers(engine, wanted) == answers(fresh, wanted)

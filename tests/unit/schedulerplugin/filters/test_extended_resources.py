@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from tests.support.devices.scene import (
     CLASS,
     RESOURCE,
+    applied,
     claim,
     device_class,
     devices_of,
@@ -226,19 +227,13 @@ CHANGES = st.lists(
 @budget(max_examples=25)
 @given(CHANGES)
 def test_after_changes_the_answers_are_those_of_a_fresh_engine(changes: list[tuple[str, int]]) -> None:
-    stored = {name: versions[0] for name, versions in VERSIONS.items()}
-    engine = engine_of([each for each in stored.values() if each is not None], PENDING)
+    first = [versions[0] for versions in VERSIONS.values()]
+    engine = engine_of([each for each in first if each is not None], PENDING)
     state = engine.view
     assert isinstance(state, ClusterState)
-    for name, at in changes:
-        before, after = stored[name], VERSIONS[name][at]
-        if before is None and after is None:
-            continue
-        engine.apply(before, after)
-        stored[name] = after
+    for before, after, objects in applied(engine, VERSIONS, changes):
         state.apply(after) if after is not None else state.remove(before)
-        objects = [each for each in (*stored.values(), *PENDING) if each is not None]
-        fresh = Engine(state_of(objects))
+        fresh = Engine(state_of([*objects, *PENDING]))
         for wanted in ("p", "q", "r"):
             assert answers(engine, wanted) == answers(fresh, wanted)
         assert engine.snapshot.devices.usage == fresh.snapshot.devices.usage

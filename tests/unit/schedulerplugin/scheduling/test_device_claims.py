@@ -24,7 +24,7 @@ from tests.support.devices.scene import (
 )
 from tests.support.preemption.clusters import NS
 from tests.support.preemption.scene import group
-from tests.support.scheduling.devicerig import DeviceWorld
+from tests.support.scheduling.devicerig import DeviceWorld, end
 
 from podium.api.core import ResourceClaimEntry
 from podium.schedulerplugin.scheduling.effects import Bind, ReleaseClaims
@@ -49,20 +49,6 @@ def gang(number: int = 2, name: str = "gang", priority: int = 0, **fields: Any) 
 def sharing(*names: str) -> list[Any]:
     """Return lone pods that share the claim `c`."""
     return [claim("c"), *(pod(name, claims=["c"]) for name in names)]
-
-
-def end(made: DeviceWorld, *, check: bool = True) -> None:
-    """Let all writes succeed from now on; then the world comes to rest, and pods run with their devices."""
-    made.hold_writes = made.hold_releases = made.hold_binds = False
-    made.failing = ""
-    for _ in range(4):
-        made.write()
-        made.release()
-        made.control()
-        made.later(120)
-    if check:
-        made.check()
-    assert made.at_rest()
 
 
 # --- the steps ------------------------------------------------------------------------------------------

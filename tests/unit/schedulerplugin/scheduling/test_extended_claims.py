@@ -22,7 +22,7 @@ from tests.support.devices.scene import (
 )
 from tests.support.preemption.clusters import NS
 from tests.support.preemption.scene import group
-from tests.support.scheduling.devicerig import DeviceWorld
+from tests.support.scheduling.devicerig import DeviceWorld, end
 
 from podium.api.devices import ResourceClaim
 from podium.schedulerplugin.devices.extended import extended_claim_name
@@ -46,19 +46,6 @@ def claims(made: DeviceWorld) -> dict[str, list[str]]:
         if owner is not None:
             found[owner[0]] = held.get(name, [])
     return found
-
-
-def end(made: DeviceWorld) -> None:
-    """Let all writes succeed from now on; then the world comes to rest, and pods run with their devices."""
-    made.hold_writes = made.hold_releases = made.hold_binds = False
-    made.failing = ""
-    for _ in range(4):
-        made.write()
-        made.release()
-        made.control()
-        made.later(120)
-    made.check()
-    assert made.at_rest()
 
 
 def gang(number: int, priority: int = 0) -> list[Any]:

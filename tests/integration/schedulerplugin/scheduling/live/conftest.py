@@ -7,7 +7,10 @@ from pathlib import Path
 import pytest
 from tests.support.controllers.running import PLACES
 from tests.support.folders import Kept
+from tests.support.scheduling.devices import DeviceBox
 from tests.support.scheduling.world import Sandbox, World, world
+
+from podium.controlplane.releases import RELEASES
 
 
 @contextmanager
@@ -26,4 +29,17 @@ def worlds(kept: Kept, tmp_path_factory: pytest.TempPathFactory) -> Callable[[st
 def sandbox(request: pytest.FixtureRequest, worlds: Callable[[str], World]) -> Iterator[Sandbox]:
     """Yield a namespace and nodes for one test, in each world."""
     with worlds(request.param).sandbox() as made:
+        yield made
+
+
+@pytest.fixture
+def box(sandbox: Sandbox) -> DeviceBox:
+    """Return the devices of a sandbox."""
+    return DeviceBox(sandbox)
+
+
+@pytest.fixture(scope="module", params=RELEASES)
+def own(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    """Yield a world of each minor whose scheduler a test starts and kills."""
+    with world(request.param, tmp_path_factory.mktemp("world")) as made:
         yield made

@@ -1,22 +1,16 @@
 """Devices on real servers: pods and gangs get them before they are bound, and preempt others for them."""
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.support.proxy import Cut, Fault, Hold, Refuse, Where
-from tests.support.scheduling.devices import DeviceBox
+from tests.support.scheduling.devices import DeviceBox, taken_over
 from tests.support.scheduling.world import Sandbox, World, world
 
-from podium.controlplane.releases import NEWEST, RELEASES
+from podium.controlplane.releases import NEWEST
 
 pytestmark = pytest.mark.server
-
-
-@pytest.fixture
-def box(sandbox: Sandbox) -> DeviceBox:
-    return DeviceBox(sandbox)
 
 
 def test_pods_get_devices_before_their_nodes(sandbox: Sandbox, box: DeviceBox) -> None:
@@ -129,13 +123,6 @@ def test_a_device_that_cannot_be_attached_is_given_back(sandbox: Sandbox, box: D
     assert sandbox.until_bound(["p"]) == {"p": "n1"}
 
 
-@pytest.fixture(scope="module", params=RELEASES)
-def own(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
-    """Yield a world of each minor whose scheduler a test starts and kills."""
-    with world(request.param, tmp_path_factory.mktemp("world")) as made:
-        yield made
-
-
 FINALIZER = Where(r"/resourceclaims/[^/]+$", method="PATCH")
 STATUS = Where(r"/resourceclaims/[^/]+/status$", method="PATCH")
 BIND = Where(r"/pods/[^/]+/binding$", method="POST")
@@ -152,18 +139,9 @@ def test_a_new_leader_binds_what_a_killed_one_began(
     own: World, where: Where, cut: Fault, written: int
 ) -> None:
     """No device is allocated twice, and no claim keeps one that its pod does not use."""
-    with own.scheduling() as scheduler, own.sandbox() as sandbox:
-        box = DeviceBox(sandbox)
-        box.node("n0", 2)
-        box.node("n1", 2)
-        with own.proxy.fault(where, cut) as fault:
-            names = box.gang("gang", 3, 5)
-            sandbox.until(lambda: len(box.held()) >= written, f"{written} claims have devices")
-            sandbox.until(lambda: fault.hits >= 1, "the write was cut")
-            scheduler.kill()
-        assert not any(sandbox.where(pod) for pod in sandbox.pods().values())
-        scheduler.again()
-        bound = sandbox.until_bound(names)
+    with taken_over(
+        own, where, cut, lambda box: box.gang("gang", 3, 5), lambda box: len(box.held()) >= written
+    ) as (box, bound):
         assert {name: each[0].split("/")[0] for name, each in box.held().items()} == bound
         box.assert_no_device_twice()
 

@@ -1,14 +1,11 @@
 """Extended resources of device classes on real servers: claims are created, named, and deleted if undone."""
 
-from collections.abc import Iterator
-
 import pytest
 from tests.support.proxy import Cut, Fault, Hold, Refuse, Where
-from tests.support.scheduling.devices import DeviceBox
-from tests.support.scheduling.world import Sandbox, World, world
+from tests.support.scheduling.devices import DeviceBox, taken_over
+from tests.support.scheduling.world import Sandbox, World
 
 from podium.api.devices import IMPLICIT_RESOURCE_PREFIX
-from podium.controlplane.releases import RELEASES
 
 pytestmark = pytest.mark.server
 
@@ -17,11 +14,6 @@ DEVICES = Where(r"/resourceclaims/[^/]+/status$", method="PATCH")
 STATUS = Where(r"/pods/[^/]+/status$", method="PATCH", body="extendedResourceClaimStatus")
 DELETE = Where(r"/resourceclaims/[^/]+$", method="DELETE")
 BIND = Where(r"/pods/[^/]+/binding$", method="POST")
-
-
-@pytest.fixture
-def box(sandbox: Sandbox) -> DeviceBox:
-    return DeviceBox(sandbox)
 
 
 def test_pods_get_devices_of_a_class_or_of_a_device_plugin(sandbox: Sandbox, box: DeviceBox) -> None:
@@ -115,13 +107,6 @@ def test_a_gang_is_undone_if_a_write_is_refused(sandbox: Sandbox, box: DeviceBox
     box.assert_extended()
 
 
-@pytest.fixture(scope="module", params=RELEASES)
-def own(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
-    """Yield a world of each minor whose scheduler a test starts and kills."""
-    with world(request.param, tmp_path_factory.mktemp("world")) as made:
-        yield made
-
-
 CUTS = [
     pytest.param(CREATE, Hold(lost=True), 0, id="before the claims"),
     pytest.param(CREATE, Cut(answered=True), 1, id="after the claim of one"),
@@ -138,18 +123,13 @@ def test_a_new_leader_binds_what_a_killed_one_began(
     own: World, where: Where, cut: Fault, created: int
 ) -> None:
     """No device is allocated twice, and no claim is left that its pod does not use."""
-    with own.scheduling() as scheduler, own.sandbox() as sandbox:
-        box = DeviceBox(sandbox)
-        box.node("n0", 2)
-        box.node("n1", 2)
-        with own.proxy.fault(where, cut) as fault:
-            names = box.requesting_gang("gang", 3, 5)
-            sandbox.until(lambda: fault.hits >= 1, "the write was cut")
-            sandbox.until(lambda: len(box.extended()) >= created, f"{created} claims exist")
-            scheduler.kill()
-        assert not any(sandbox.where(pod) for pod in sandbox.pods().values())
-        scheduler.again()
-        bound = sandbox.until_bound(names)
+    with taken_over(
+        own,
+        where,
+        cut,
+        lambda box: box.requesting_gang("gang", 3, 5),
+        lambda box: len(box.extended()) >= created,
+    ) as (box, bound):
         held = box.held_by_pods()
         assert {name: each[0].split("/")[0] for name, each in held.items()} == bound
         box.assert_extended()
