@@ -6,7 +6,8 @@ that scheduling reads are kept. A UID is replaced by the name, which is unique w
 
 import gzip
 import re
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -154,3 +155,12 @@ def read(path: Path) -> Recording:
         header=msgspec.json.decode(header, type=Header),
         cases=[msgspec.json.decode(line, type=Recorded) for line in cases],
     )
+
+
+def assert_varied(recorded: Recording, texts: Iterable[str]) -> str:
+    """Require every end in a twentieth of the cases, and all texts in their messages; return these."""
+    ends = Counter(one.end for one in recorded.cases)
+    assert all(ends[end] >= len(recorded.cases) // 20 for end in ("bound", "preempts", "waits")), ends
+    messages = "\n".join(one.answer.message for one in recorded.cases)
+    assert [text for text in texts if text not in messages] == []
+    return messages
