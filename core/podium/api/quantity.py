@@ -33,8 +33,22 @@ class Scale(IntEnum):
     ONE = 0
 
 
+class QuantityProblem(StrEnum):
+    """Upstream's texts for a text that is not a quantity."""
+
+    FORM = "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
+    NUMBER = "unable to parse numeric part of quantity"
+    SUFFIX = "unable to parse quantity's suffix"
+
+
 class QuantityError(PodiumError):
     """A text that is not a quantity; the message has the text, and its reader adds the place."""
+
+    def __init__(self, text: str, problem: QuantityProblem) -> None:
+        """Take the text and upstream's problem with it."""
+        shown = text if len(text) <= 40 else text[:40] + "..."
+        super().__init__(f"{shown!r} is not a quantity: write a number with a suffix, such as 500m or 2Gi")
+        self.problem = problem
 
 
 class _Format(StrEnum):
@@ -43,12 +57,16 @@ class _Format(StrEnum):
     DECIMAL_EXPONENT = "DecimalExponent"
 
 
-class _ScaledNumber(NamedTuple):
-    """mantissa * 10^exponent, exponent >= -9; `kept` is the text that upstream would print unchanged."""
+class ScaledNumber(NamedTuple):
+    """mantissa * 10^exponent, exponent >= -9; `kept` is the text that upstream would print unchanged.
+
+    `small` tells whether upstream holds the number in 64 bits, and not as a decimal of any length.
+    """
 
     mantissa: int
     exponent: int
     format: _Format
+    small: bool = False
     kept: str = ""
 
 
@@ -66,7 +84,7 @@ def parse(value: RawQuantity, scale: Scale = Scale.NANO) -> int:
 
     A JSON number is read by its shortest text, as in a server. Raises QuantityError.
     """
-    number = _read(_text(value))
+    number = scaled_number(value)
     limit = _scaled(MAX_UNITS, -scale)
     shift = number.exponent - scale
     if number.mantissa and len(str(abs(number.mantissa))) + shift > len(str(limit)):
@@ -80,10 +98,10 @@ def canonical(value: RawQuantity, scale: Scale = Scale.NANO) -> str:
     A server rounds to NANO everywhere, and to MILLI in the resources of containers, nodes and quotas. Raises
     QuantityError.
     """
-    number = _read(_text(value))
+    number = scaled_number(value)
     if number.exponent < scale:
         # Even a value that needs no rounding is formatted again here.
-        number = _ScaledNumber(_scaled(number.mantissa, number.exponent - scale), scale, number.format)
+        number = ScaledNumber(_scaled(number.mantissa, number.exponent - scale), scale, number.format)
     if number.kept:
         return number.kept
     if number.mantissa == 0:
@@ -108,11 +126,15 @@ def _text(value: RawQuantity) -> str:
     return value.strip(" ") if isinstance(value, str) else repr(value)
 
 
-def _read(text: str) -> _ScaledNumber:
-    """Return a text parsed as by upstream's scanner: a missing number is zero (`m`), a lone sign too."""
+def scaled_number(value: RawQuantity) -> ScaledNumber:
+    """Return a quantity as upstream's scanner reads it: a missing number is zero (`m`), a lone sign too.
+
+    A large exponent stays one: no digits are computed for 1e2000000000. Raises QuantityError.
+    """
+    text = _text(value)
     match = _SYNTAX.fullmatch(text) if 0 < len(text) <= MAX_TEXT else None
     if match is None:
-        raise _refusal(text)
+        raise QuantityError(text, QuantityProblem.FORM)
     sign, whole, fraction, suffix = match.groups(default="")
     digits = (whole.lstrip("0") or "0") + fraction
     if suffix in _BINARY:
@@ -125,13 +147,13 @@ def _read(text: str) -> _ScaledNumber:
         power, form = _exponent(text, suffix)
         exponent = power - len(fraction)
         quick = len(digits) <= _INT64_DIGITS and exponent >= _FINEST
-        number = _rounded(_ScaledNumber(int(digits), exponent, form))
+        number = _rounded(ScaledNumber(int(digits), exponent, form))
         keep = exponent % 3 == 0 and not digits.endswith("000") and digits[0] != "0"
     if not quick and not whole and not fraction:
-        raise _refusal(text)
+        raise QuantityError(text, QuantityProblem.NUMBER)
     # The quick path prints a text unchanged if it is canonical enough, such as +1 or 1.500.
     mantissa = -number.mantissa if sign == "-" else number.mantissa
-    return number._replace(mantissa=mantissa, kept=text if quick and keep else "")
+    return number._replace(mantissa=mantissa, small=quick, kept=text if quick and keep else "")
 
 
 def _exponent(text: str, suffix: str) -> tuple[int, _Format]:
@@ -140,27 +162,22 @@ def _exponent(text: str, suffix: str) -> tuple[int, _Format]:
     match = _EXPONENT.fullmatch(suffix)
     power = int(match[1]) if match is not None else None
     if power is None or not -(2**31) <= power < 2**31:
-        raise _refusal(text)
+        raise QuantityError(text, QuantityProblem.SUFFIX)
     return power, _Format.DECIMAL_EXPONENT
 
 
-def _binary(digits: int, exponent: int, power: int) -> _ScaledNumber:
-    number = _rounded(_ScaledNumber(digits << power, exponent, _Format.BINARY_SI))
+def _binary(digits: int, exponent: int, power: int) -> ScaledNumber:
+    number = _rounded(ScaledNumber(digits << power, exponent, _Format.BINARY_SI))
     one = 10**-number.exponent
     if number.mantissa > MAX_UNITS * one:
-        return _ScaledNumber(MAX_UNITS, 0, _Format.BINARY_SI)
+        return ScaledNumber(MAX_UNITS, 0, _Format.BINARY_SI)
     return number._replace(format=_Format.DECIMAL_SI) if 0 < number.mantissa < one else number
 
 
-def _rounded(number: _ScaledNumber) -> _ScaledNumber:
+def _rounded(number: ScaledNumber) -> ScaledNumber:
     if number.exponent >= _FINEST:
         return number
     return number._replace(mantissa=_scaled(number.mantissa, number.exponent - _FINEST), exponent=_FINEST)
-
-
-def _refusal(text: str) -> QuantityError:
-    shown = text if len(text) <= 40 else text[:40] + "..."
-    return QuantityError(f"{shown!r} is not a quantity: write a number with a suffix, such as 500m or 2Gi")
 
 
 def _scaled(mantissa: int, shift: int) -> int:

@@ -13,7 +13,11 @@ from podium.cel.values import INT_LIMIT, UINT_LIMIT, Duration, Timestamp, Uint, 
 
 _INT = re.compile(r"[+-]?[0-9]+")
 _UINT = re.compile(r"[0-9]+")
-_FLOAT = re.compile(r"[+-]?(?:[0-9]+(?:_?[0-9])*\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
+# Possessive, so that a long text is read once.
+_FLOAT = re.compile(r"[+-]?(?:[0-9]++(?:\.[0-9]*+)?|\.[0-9]++)(?:[eE][+-]?[0-9]++)?")
+_HEX_FLOAT = re.compile(
+    r"[+-]?0x(?:[0-9a-f]++(?:\.[0-9a-f]*+)?|\.[0-9a-f]++)p[+-]?[0-9]++", re.ASCII | re.IGNORECASE
+)
 _SPECIAL = re.compile(r"[+-]?(?:inf|infinity)|nan", re.IGNORECASE)
 _TRUE, _FALSE = {"1", "t", "T", "TRUE", "true", "True"}, {"0", "f", "F", "FALSE", "false", "False"}
 
@@ -54,10 +58,10 @@ def to_double(value: object) -> object:
 def _float(text: str) -> float | None:
     if _SPECIAL.fullmatch(text):
         return float(text)
-    if _FLOAT.fullmatch(text) and "_" not in text:
+    if _FLOAT.fullmatch(text):
         found = float(text)
         return found if abs(found) != float("inf") else None
-    if re.fullmatch(r"[+-]?0[xX](?:[0-9a-fA-F]+\.?[0-9a-fA-F]*|\.[0-9a-fA-F]+)[pP][+-]?[0-9]+", text):
+    if _HEX_FLOAT.fullmatch(text):
         try:
             return float.fromhex(text)
         except OverflowError:

@@ -3,6 +3,8 @@
 Source: k8s.io/dynamic-resource-allocation/cel/compile.go (DeviceMatches).
 """
 
+from dataclasses import replace
+
 from podium.api.devices import Device, DeviceAttribute
 from podium.api.quantity import QuantityError
 from podium.cel import quantities, versions
@@ -39,6 +41,16 @@ def prepare_device(driver: str, device: Device, minor: int) -> PreparedDevice:
             "capacity": _domains(capacity),
         }
     )
+
+
+def with_own_quantities(value: object) -> object:
+    """Return a prepared device for one evaluation, which may change its quantities."""
+    if isinstance(value, quantities.QuantityValue):
+        return replace(value)
+    if isinstance(value, Map):
+        entries = {key: (name, with_own_quantities(held)) for key, (name, held) in value.entries.items()}
+        return type(value)(entries)
+    return value
 
 
 def _domains(values: dict[str, dict[str, object]]) -> Map:

@@ -152,17 +152,19 @@ def _written(verb: str, precision: int | None, value: object) -> str:
 
 
 def _number(verb: str, precision: int, number: float) -> str:
-    found = special(number)
-    if found:
-        return {"NaN": "NaN", "+Inf": "\u221e", "-Inf": "-\u221e"}[found]
     if precision > _MAX_PRECISION:
         bounded_text(precision * 10_000)
+    # Upstream's printer shows no sign of a zero.
+    number = number or 0.0
+    text = {"NaN": "NaN", "+Inf": "\u221e", "-Inf": "-\u221e"}.get(special(number))
     if verb == "f":
-        return f"{number:,.{precision}f}"
+        return text or f"{number:,.{precision}f}"
+    if text is None:
+        mantissa, _, exponent = f"{number:.6e}".partition("e")
+        sign = "-" if exponent[0] == "-" else ""
+        text = f"{mantissa}\xd710{_raised(sign + exponent[1:])}"
     # Upstream passes the precision as a width.
-    mantissa, _, exponent = f"{number:.6e}".partition("e")
-    sign = "-" if exponent[0] == "-" else ""
-    return f"{mantissa}\u202f\xd7\u202f10{_raised(sign + exponent[1:])}"
+    return text.rjust(precision)
 
 
 def _raised(exponent: str) -> str:

@@ -65,9 +65,9 @@ def octets(text: str) -> bytes:
     parts: list[bytes] = []
     place = 0
     for match in _ESCAPE.finditer(body):
-        parts += (body[place : match.start()].encode(), _octet(match))
+        parts += (body[place : match.start()].encode("utf-8", "surrogatepass"), _octet(match))
         place = match.end()
-    return b"".join([*parts, body[place:].encode()])
+    return b"".join([*parts, body[place:].encode("utf-8", "surrogatepass")])
 
 
 def _body(text: str) -> tuple[str, bool]:
@@ -92,9 +92,9 @@ def _character(match: re.Match[str]) -> str:
 def _octet(match: re.Match[str]) -> bytes:
     kind, digits, octal, simple = match.groups()
     if simple is not None:
-        return _SIMPLE.get(simple, simple).encode()
+        return _SIMPLE.get(simple, simple).encode("utf-8", "surrogatepass")
     if octal is not None:
         return bytes([int(octal, 8) & 0xFF])
     if kind in "uU":
         raise LiteralError("unable to unescape string")
-    return bytes([int(digits[:2], 16)]) + digits[2:].encode()
+    return bytes([int(digits[:2], 16)]) + digits[2:].encode("utf-8", "surrogatepass")

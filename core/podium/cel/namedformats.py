@@ -63,7 +63,8 @@ def _shown(message: str, pattern: str, *examples: str) -> str:
 
 
 def _too_long(text: str, limit: int, unit: str = "bytes") -> list[str]:
-    return [f"must be no more than {limit} {unit}"] if len(text.encode()) > limit else []
+    size = len(text.encode("utf-8", "surrogatepass"))
+    return [f"must be no more than {limit} {unit}"] if size > limit else []
 
 
 def _label(text: str) -> list[str]:

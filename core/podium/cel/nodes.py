@@ -157,7 +157,7 @@ class Problems:
         if line < 1:
             return head
         snippet = self._text.split("\n")[line - 1].replace("\t", " ")
-        if len(snippet.encode()) > _MAX_SNIPPET:
+        if len(snippet.encode("utf-8", "surrogatepass")) > _MAX_SNIPPET:
             return head
         dots = "".join("." if char < "\x80" else "\uff0e" for char in snippet[:column])
         mark = "\uff3e" if snippet[column : column + 1] > "\x7f" else "^"

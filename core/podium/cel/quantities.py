@@ -1,27 +1,30 @@
 """Quantities as values of CEL.
 
-A quantity keeps whether upstream holds it as a whole number of 64 bits, because `isInteger` shows that.
+Upstream holds a quantity in 64 bits with a power of ten, or as a decimal of any length. Expressions can
+tell the two: `isInteger` is false for a decimal, and the least number of 64 bits has no opposite. If one
+of two compared quantities is a decimal, the receiver becomes one. So these values change as upstream's do.
+
+A tenant can write 1e2000000000. Upstream computes all digits of such a number. Podium compares without
+them, and refuses sums of quantities whose powers of ten are more than MAX_SHIFT apart.
 
 Source: k8s.io/apiserver/pkg/cel/library/quantity.go, k8s.io/apimachinery/pkg/api/resource.
 """
 
-import re
+import math
 from dataclasses import dataclass, replace
 
 from podium.api.core import RawQuantity
-from podium.api.quantity import QuantityError, parse
+from podium.api.quantity import QuantityError, QuantityProblem, scaled_number
 from podium.cel.nodes import SelectorRuntimeError
 from podium.cel.values import INT_LIMIT, Opaque
 
-_FORM = re.compile(r"([+-]?)([0-9]*)(?:\.([0-9]*))?([eEinumkKMGTP]*[+-]?[0-9]*)")
-_LOOSE = re.compile(r"([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)")
-_DECIMAL = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
-_BINARY = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "Ei": 60}
-_NANO = -9
-_WRONG_FORM = "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
+MAX_SHIFT = 1000
+# Upstream holds a decimal in billionths. The largest double is below the power.
+_NANO, _LARGEST_POWER = -9, 400
+_INT_DIGITS = 19
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(eq=False, slots=True)
 class QuantityValue(Opaque):
     """number * 10^scale; `small` if upstream holds it in 64 bits."""
 
@@ -32,51 +35,30 @@ class QuantityValue(Opaque):
     pointer: bool = False
     type_name = "kubernetes.Quantity"
 
-    @property
-    def nanos(self) -> int:
-        """Return the exact value in billionths."""
-        return int(self.number * 10 ** (self.scale - _NANO))
-
     def same(self, other: object) -> bool:
         """Return whether two quantities are the same amount."""
         if not isinstance(other, QuantityValue) or other.pointer:
             raise SelectorRuntimeError("no such overload")
-        return self.nanos == other.nanos
+        return _order(self, other) == 0
 
 
 def read(raw: RawQuantity) -> QuantityValue:
     """Return the quantity of an object of the API. Raises QuantityError."""
-    text = raw.strip(" ") if isinstance(raw, str) else repr(raw)
-    nanos = parse(raw)
-    match = _FORM.fullmatch(text)
-    if match is not None:
-        sign, whole, fraction, suffix = match.groups(default="")
-        digits = (whole.lstrip("0") or "0") + fraction
-        number = -int(digits) if sign == "-" else int(digits)
-        if suffix in _BINARY:
-            power = _BINARY[suffix]
-            if not fraction and 14 - len(digits) - power * 3 // 10 >= 0:
-                return QuantityValue(number << power, 0, small=True)
-        else:
-            exponent = _DECIMAL.get(suffix)
-            exponent = int(suffix[1:]) if exponent is None else exponent
-            if len(digits) <= 18 and exponent - len(fraction) >= _NANO:
-                return QuantityValue(number, exponent - len(fraction), small=True)
-    return QuantityValue(nanos, _NANO, small=False)
+    found = scaled_number(raw)
+    number, scale = found.mantissa, found.exponent
+    if not found.small and number and scale <= _LARGEST_POWER:
+        number, scale = number * 10 ** (scale - _NANO), _NANO
+    return QuantityValue(number, scale, found.small)
 
 
 def quantity(text: str) -> QuantityValue:
     """Return the quantity of a text. Raises SelectorRuntimeError."""
+    if text != text.strip(" "):
+        raise SelectorRuntimeError(QuantityProblem.FORM.value)
     try:
-        if text != text.strip(" "):
-            raise SelectorRuntimeError(_WRONG_FORM)
         return read(text)
-    except QuantityError:
-        loose = _LOOSE.fullmatch(text)
-        message = (
-            _WRONG_FORM if loose is None or loose[1].count(".") > 1 else "unable to parse quantity's suffix"
-        )
-        raise SelectorRuntimeError(message) from None
+    except QuantityError as error:
+        raise SelectorRuntimeError(error.problem.value) from None
 
 
 def is_quantity(text: str) -> bool:
@@ -95,10 +77,8 @@ def sign(value: QuantityValue) -> int:
 
 def compare(first: QuantityValue, second: QuantityValue) -> int:
     """Return -1, 0 or 1."""
-    if first.scale == second.scale:
-        return (first.number > second.number) - (first.number < second.number)
-    left, right = first.nanos, second.nanos
-    return (left > right) - (left < right)
+    first.small = first.small and second.small
+    return _order(first, second)
 
 
 def greater(first: QuantityValue, second: QuantityValue) -> bool:
@@ -111,46 +91,94 @@ def less(first: QuantityValue, second: QuantityValue) -> bool:
     return compare(first, second) < 0
 
 
+def _order(first: QuantityValue, second: QuantityValue) -> int:
+    left, right = first.number, second.number
+    if first.scale != second.scale and left and right and (left > 0) == (right > 0):
+        gap = math.log10(abs(left)) - math.log10(abs(right)) + (first.scale - second.scale)
+        if abs(gap) > 1:
+            return 1 if (gap > 0) == (left > 0) else -1
+        # The numbers are nearly equal, so the powers differ by no more than the digits.
+        scale = min(first.scale, second.scale)
+        left, right = left * 10 ** (first.scale - scale), right * 10 ** (second.scale - scale)
+    return (left > right) - (left < right)
+
+
 def approximate(value: QuantityValue) -> float:
-    """Return the nearest double."""
-    if value.scale >= 0:
-        return float(value.number) * 10.0**value.scale if value.scale else float(value.number)
-    return float(value.number) * float(f"1e{value.scale}")
+    """Return about the nearest double, with upstream's rounding."""
+    try:
+        base = float(value.number)
+    except OverflowError:
+        base = math.copysign(math.inf, value.number)
+    return base * _power(value.scale) if value.scale else base
+
+
+def _power(scale: int) -> float:
+    """Return a power of ten as Go does, from two tables."""
+    if scale < 0:
+        return float(f"1e{scale}")
+    return float(f"1e{scale - scale % 32}") * float(f"1e{scale % 32}")
 
 
 def is_integer(value: QuantityValue) -> bool:
     """Return whether upstream holds the amount as a whole number of 64 bits."""
-    if not value.small or value.scale < 0:
-        return False
-    return -INT_LIMIT <= int(value.number * 10**value.scale) < INT_LIMIT
+    return value.small and value.scale >= 0 and _shifted(value.number, value.scale) is not None
 
 
 def as_integer(value: QuantityValue) -> int:
     """Return the whole number."""
-    if not is_integer(value):
+    found = _shifted(value.number, value.scale) if value.small and value.scale >= 0 else None
+    if found is None:
         raise SelectorRuntimeError("cannot convert value to integer")
-    return int(value.number * 10**value.scale)
+    return found
+
+
+def _shifted(number: int, power: int) -> int | None:
+    """Return number * 10^power, or None if it does not fit in 64 bits."""
+    if number == 0:
+        return 0
+    found: int | None = number * 10**power if power < _INT_DIGITS else None
+    return found if found is not None and -INT_LIMIT <= found < INT_LIMIT else None
 
 
 def add(first: QuantityValue, second: QuantityValue | int) -> QuantityValue:
     """Return the sum."""
     other = _quantity_of(second)
-    if first.number == 0 and first.small and other.small:
-        return replace(other, pointer=True)
-    if other.number == 0:
-        return replace(first, pointer=True)
-    scale = min(first.scale, other.scale)
-    number = first.number * 10 ** (first.scale - scale) + other.number * 10 ** (other.scale - scale)
-    small = first.small and other.small and -INT_LIMIT <= number < INT_LIMIT
-    return QuantityValue(number, scale, small, pointer=True)
+    found = _small_sum(first, other) if first.small and other.small else None
+    return found or _decimal_sum(first, other)
 
 
 def subtract(first: QuantityValue, second: QuantityValue | int) -> QuantityValue:
     """Return the difference."""
     other = _quantity_of(second)
-    # Upstream negates in 64 bits, where the least number has no opposite.
-    wraps = first.small and other.small and other.number == -INT_LIMIT and first.number >= 0
-    return add(first, QuantityValue(other.number if wraps else -other.number, other.scale, other.small))
+    found = None
+    if first.small and other.small:
+        # Upstream negates in 64 bits, where the least number is its own opposite.
+        negated = other.number if other.number == -INT_LIMIT else -other.number
+        found = _small_sum(first, replace(other, number=negated))
+    return found or _decimal_sum(first, replace(other, number=-other.number))
+
+
+def _small_sum(first: QuantityValue, second: QuantityValue) -> QuantityValue | None:
+    """Return a sum in 64 bits, or None if it or one of its parts does not fit."""
+    if second.number == 0:
+        return replace(first, pointer=True)
+    if first.number == 0:
+        return replace(second, pointer=True)
+    scale = min(first.scale, second.scale)
+    left = _shifted(first.number, first.scale - scale)
+    right = _shifted(second.number, second.scale - scale)
+    if left is None or right is None or not -INT_LIMIT <= left + right < INT_LIMIT:
+        return None
+    return QuantityValue(left + right, scale, small=True, pointer=True)
+
+
+def _decimal_sum(first: QuantityValue, second: QuantityValue) -> QuantityValue:
+    scale = min(first.scale, second.scale)
+    if max(first.scale, second.scale) - scale > MAX_SHIFT:
+        raise SelectorRuntimeError(f"a sum of quantities that are 10^{MAX_SHIFT} apart")
+    left = first.number * 10 ** (first.scale - scale)
+    right = second.number * 10 ** (second.scale - scale)
+    return QuantityValue(left + right, scale, small=False, pointer=True)
 
 
 def _quantity_of(value: QuantityValue | int) -> QuantityValue:

@@ -16,7 +16,12 @@ from typing import NamedTuple
 from podium.api.devices import Device
 from podium.cel import statictypes as types
 from podium.cel.checker import check
-from podium.cel.devicevalues import PreparedDevice, UnsupportedDeviceError, prepare_device
+from podium.cel.devicevalues import (
+    PreparedDevice,
+    UnsupportedDeviceError,
+    prepare_device,
+    with_own_quantities,
+)
 from podium.cel.nodes import Problems, SelectorCompileError, SelectorRuntimeError
 from podium.cel.parser import parse
 from podium.cel.planner import FIRST, SelectorPlan, planned_selector
@@ -75,13 +80,15 @@ class Evaluation(NamedTuple):
 class CompiledSelector:
     """A compiled selector of one minor of Kubernetes."""
 
-    __slots__ = ("_minor", "_plan", "expression", "size")
+    __slots__ = ("_changes", "_minor", "_plan", "expression", "size")
 
     def __init__(self, expression: str, compiled: SelectorPlan, minor: int) -> None:
         """Take the compiled expression."""
         self.expression = expression
         self._plan = compiled
         self._minor = minor
+        # Only these calls tell a quantity that a comparison has changed.
+        self._changes = any(call in expression for call in ("isInteger", "asInteger", "sub"))
         # In bytes, estimated.
         self.size = _CHARACTER_BYTES * len(expression) + _INSTRUCTION_BYTES * compiled.instructions
 
@@ -100,7 +107,8 @@ class CompiledSelector:
         """Return the result for a prepared device with its cost."""
         if isinstance(device, UnsupportedDeviceError):
             return Evaluation(selected=False, error=SelectorRuntimeError(str(device)), cost=0, effort=0)
-        frame: list[object] = [0, device, *(None,) * (self._plan.size - FIRST)]
+        value = with_own_quantities(device) if self._changes else device
+        frame: list[object] = [0, value, *(None,) * (self._plan.size - FIRST)]
         found: object = None
         error: SelectorRuntimeError | None = None
         steps.begin()

@@ -87,6 +87,38 @@ _NAMED = [
     "[1, 'a'].size() == 2",
     "'%d'.format(['a']) == ''",
     "'%s %d'.format(['a']) == ''",
+    "ip('%e'.format([-15.0])) == ip('::1')",
+    "ip('%.30e'.format([1e-300])) == ip('::1')",
+    "ip('%e'.format(['NaN'])) == ip('::1')",
+    "ip('%.30f'.format(['-Infinity'])) == ip('::1')",
+    "ip('%f'.format([-0.0])) == ip('::1')",
+    "ip('%.0f'.format([-0.3])) == ip('::1')",
+    "quantity('--1').isInteger()",
+    "quantity('.').isInteger()",
+    "quantity('Ei').isInteger()",
+    "quantity('1e').isInteger()",
+    "quantity('0.0').isInteger()",
+    "quantity('500m').sub(-9223372036854775808).isLessThan(quantity('40Gi'))",
+    "quantity('1').sub(-9223372036854775808).isLessThan(quantity('40Gi'))",
+    "quantity('-1').sub(-9223372036854775808).isLessThan(quantity('40Gi'))",
+    "quantity('1').add(quantity('0.0Gi')).isInteger()",
+    "quantity('1e900').add(1).isGreaterThan(quantity('1e900'))",
+    "quantity('1e30').isGreaterThan(quantity('1e20'))",
+    "quantity('1e33').asApproximateFloat() == 1e33",
+    "quantity('1e400').asApproximateFloat() > 1e308",
+    "quantity('12345678901234567890').asApproximateFloat() == 12345678901234567890.0",
+    # A comparison with a decimal changes its receiver.
+    "device.capacity['gpu.example.com'].memory.isInteger()",
+    (
+        "device.capacity['gpu.example.com'].memory.isLessThan(quantity('1.5Gi'))"
+        " || device.capacity['gpu.example.com'].memory.isInteger()"
+    ),
+    (
+        "quantity('1.5Gi').isLessThan(device.capacity['gpu.example.com'].memory)"
+        " && device.capacity['gpu.example.com'].memory.isInteger()"
+    ),
+    "[quantity('1e3')].exists(x, x.isLessThan(quantity('1.5Gi')) && !x.isInteger())",
+    "{quantity('1'): 1, quantity('1'): 2}.size() == 2",
     "device.driver.matches('[')",
     "device.driver.find('[') == ''",
     "duration('x') == duration('1s')",

@@ -47,6 +47,21 @@ def large_patterns(tenant: Tenant) -> None:
 
 
 @ROWS.row
+def enormous_numbers(tenant: Tenant) -> None:
+    """Selectors with numbers whose digits fill the memory, and with texts that a number is sought in."""
+    for number, expression in enumerate(
+        (
+            "quantity('1e2000000000').isInteger()",
+            "quantity('1e2000000000').isGreaterThan(quantity('1'))",
+            "quantity('1e2000000000').add(1).isInteger()",
+            "quantity('1e400').asApproximateFloat() > 1.0",
+            f"double('{'1' * 9000}s') > 1.0",
+        )
+    ):
+        _asking(tenant, [_exactly("r", f"{number} >= 0 && {expression}")])
+
+
+@ROWS.row
 def long_searches(tenant: Tenant) -> None:
     """Requests whose combinations are all to be tried."""
     requests = [_exactly(f"r{number}", count=2) for number in range(12)]
