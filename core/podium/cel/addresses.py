@@ -238,4 +238,4 @@ def is_url(text: str) -> bool:
 
 def url_query(value: URLValue) -> Map:
     """Return the parameters of a URL's query."""
-    return Map.of_texts({key: list[object](found) for key, found in value.parts.query_values().items()})
+    return Map({key: (key, list[object](found)) for key, found in value.parts.query_values().items()})

@@ -8,7 +8,7 @@ from dataclasses import replace
 from podium.api.devices import Device, DeviceAttribute
 from podium.api.quantity import QuantityError
 from podium.cel import quantities, versions
-from podium.cel.values import DomainMap, Map
+from podium.cel.values import DomainMap, Map, TextMap
 
 
 class UnsupportedDeviceError(Exception):
@@ -33,7 +33,7 @@ def prepare_device(driver: str, device: Device, minor: int) -> PreparedDevice:
         return error
     except QuantityError as error:
         return UnsupportedDeviceError(str(error))
-    return Map.of_texts(
+    return TextMap.of_values(
         {
             "driver": driver,
             "allowMultipleAllocations": bool(device.allowMultipleAllocations),
@@ -54,7 +54,7 @@ def with_own_quantities(value: object) -> object:
 
 
 def _domains(values: dict[str, dict[str, object]]) -> Map:
-    return DomainMap.of_texts({domain: Map.of_texts(inner) for domain, inner in values.items()})
+    return DomainMap.of_values({domain: TextMap.of_values(inner) for domain, inner in values.items()})
 
 
 def _split(name: str, driver: str) -> tuple[str, str]:

@@ -20,6 +20,7 @@ from podium.cel.values import (
     bounded_items,
     bounded_text,
     contains,
+    order,
     type_name,
 )
 
@@ -231,13 +232,15 @@ def compare(function: str, first: object, second: object) -> int:
             if kind is float and math.isnan(first):  # type: ignore[arg-type]
                 raise SelectorRuntimeError("NaN values cannot be ordered")
             raise _refused()
-        if first != first or second != second:  # noqa: PLR0124 - NaN is not equal to itself
+        found = order(first, second)
+        if found is None:
             raise SelectorRuntimeError("NaN values cannot be ordered")
-    elif kind not in _COMPARED:
+        return found
+    if kind not in _COMPARED:
         raise no_trait(function, first)
-    elif type(second) is not kind:
+    if type(second) is not kind:
         raise _refused()
-    elif kind is Duration or kind is Timestamp:
+    if kind is Duration or kind is Timestamp:
         first, second = first.nanos, second.nanos  # type: ignore[attr-defined]
     return int(first > second) - int(first < second)  # type: ignore[operator]
 

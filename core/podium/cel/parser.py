@@ -375,7 +375,7 @@ class _Parser:
             expanded = macros.expand(offset, function, target, arguments)
         except macros.MacroError as problem:
             self._problems.add(problem.offset, str(problem))
-            return Literal(offset, value=False)
+            return Literal(problem.offset, value=False)
         return expanded or CallNode(offset, function, target, arguments)
 
     @property

@@ -8,6 +8,7 @@ Source: cel-go common/types.
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Self
 
 from podium.cel.nodes import SelectorRuntimeError
 from podium.cel.statictypes import StaticType
@@ -98,18 +99,15 @@ class Map:
         """Take entries by key_of(key)."""
         self.entries = {} if entries is None else entries
 
-    @classmethod
-    def of_texts(cls, values: dict[str, object]) -> "Map":
-        """Return a map with text keys."""
-        return cls({key: (key, value) for key, value in values.items()})
-
     def lookup(self, key: object) -> object:
         """Return the value of a key, or ABSENT."""
         found = self.entries.get(key_of(key))
         return ABSENT if found is None else found[1]
 
     def has(self, key: object) -> bool:
-        """Return whether the map has a key, as the operator `in` sees it."""
+        """Return whether the map has a key, as the operator `in` sees it. Raises AbortedError as upstream."""
+        if self.entries:
+            check_hashable(key)
         return key_of(key) in self.entries
 
     def keys(self) -> Iterator[object]:
@@ -120,7 +118,22 @@ class Map:
         return len(self.entries)
 
 
-class DomainMap(Map):
+class TextMap(Map):
+    """A map of the API, whose keys are texts."""
+
+    __slots__ = ()
+
+    @classmethod
+    def of_values(cls, values: dict[str, object]) -> Self:
+        """Return a map of the values by name."""
+        return cls({key: (key, value) for key, value in values.items()})
+
+    def has(self, key: object) -> bool:
+        """Return whether the map has a key."""
+        return type(key) is str and key in self.entries
+
+
+class DomainMap(TextMap):
     """The attributes or capacities of a device: an unknown domain has an empty map."""
 
     __slots__ = ()
@@ -171,6 +184,7 @@ _TYPE_NAMES: dict[type, str] = {
     type(None): "null_type",
     list: "list",
     Map: "map",
+    TextMap: "map",
     DomainMap: "map",
     Duration: "google.protobuf.Duration",
     Timestamp: "google.protobuf.Timestamp",
@@ -189,13 +203,31 @@ NUMBERS = (int, Uint, float)
 NUMBER_TYPES = frozenset({int, Uint, float})
 
 
+def order(first: object, second: object) -> int | None:
+    """Return -1, 0 or 1 for two numbers, None for NaN. Beside a double, a number is rounded to one."""
+    if (type(first) is float) is not (type(second) is float):
+        first, second = float(first), float(second)  # type: ignore[arg-type]
+    if first == second:
+        return 0
+    if first != first or second != second:  # noqa: PLR0124 - NaN is not equal to itself
+        return None
+    return 1 if first > second else -1  # type: ignore[operator]
+
+
+def same_number(first: object, second: object) -> bool:
+    """Return whether a second value is a number too, and the same."""
+    if type(first) is type(second):
+        return first == second
+    return type(second) in NUMBER_TYPES and order(first, second) == 0
+
+
 def equal(first: object, second: object) -> bool:
     """Return whether two values are equal. Raises SelectorRuntimeError for types that refuse others."""
     kind = type(first)
     if kind is str or kind is bool or kind is bytes:
         return type(second) is kind and first == second
     if kind in NUMBER_TYPES:
-        return type(second) in NUMBER_TYPES and first == second
+        return same_number(first, second)
     return _Comparison().equal(first, second)
 
 
@@ -215,7 +247,7 @@ class _Comparison:
         if first is None or second is None:
             return first is second
         if kind in NUMBER_TYPES:
-            return type(second) in NUMBER_TYPES and first == second
+            return same_number(first, second)
         if kind is list:
             return type(second) is list and self._lists(first, second)  # type: ignore[arg-type]
         if isinstance(first, Map):

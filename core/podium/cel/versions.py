@@ -82,7 +82,7 @@ def _check_prerelease(name: str) -> None:
 def _normalized(text: str) -> str:
     parts = text.removeprefix("v").split(".", 2)
     for index, part in enumerate(parts):
-        if len(part) > 1:
+        if len(part.encode("utf-8", "surrogatepass")) > 1:
             stripped = part.lstrip("0")
             parts[index] = stripped if stripped[:1] in _DIGITS and stripped else "0" + stripped
     if len(parts) < 3:

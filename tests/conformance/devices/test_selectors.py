@@ -21,7 +21,7 @@ from podium.cel.selector import compile_selector
 
 pytestmark = [pytest.mark.server, pytest.mark.timeout(1800 if FULL else 120)]
 _COUNT = 10_000 if FULL else 300
-# The suite repeats one seed. About one case in 20,000 still differs, mostly in the text of an error.
+# The suite repeats one seed.
 _SUITE_SEED = 1
 _MINORS = {"1.36": 36, "1.37": 37}
 
@@ -40,6 +40,8 @@ def _result(expression: str, properties: dict[str, Any], minor: int) -> dict[str
 
 def _explained(upstream: dict[str, Any], own: dict[str, Any]) -> bool:
     """Return whether two results differ only as docs/differences.md states."""
+    if upstream == own:
+        return True
     if "panic" in upstream:
         return True
     if "Syntax error" in upstream.get("compileError", "") and "Syntax error" in own.get("compileError", ""):
@@ -48,7 +50,18 @@ def _explained(upstream: dict[str, Any], own: dict[str, Any]) -> bool:
     return bool(aborted and upstream["runtimeError"] == own.get("runtimeError"))
 
 
-def test_generated_selectors_have_upstreams_results(witness: Witness) -> None:
+def _changes_its_operand(witness: Witness, later: Witness, case: tuple[str, dict[str, Any]]) -> bool:
+    """Return whether a sum differs in 1.36 alone, where it changes a decimal operand."""
+    expression, properties = case
+    is_sum = "add(" in expression or "sub(" in expression
+    return (
+        witness.minor == "1.36"
+        and is_sum
+        and _explained(later.select(expression, DRIVER, properties), _result(expression, properties, 37))
+    )
+
+
+def test_generated_selectors_have_upstreams_results(witness: Witness, witness_137: Witness) -> None:
     choice = random.Random(seed() if FULL else _SUITE_SEED)
     source = Expressions(choice)
     kinds: dict[str, int] = {}
@@ -56,7 +69,9 @@ def test_generated_selectors_have_upstreams_results(witness: Witness) -> None:
         expression, properties = source.one(), device(choice)
         upstream = witness.select(expression, DRIVER, properties)
         own = _result(expression, properties, _MINORS[witness.minor])
-        assert upstream == own or _explained(upstream, own), (expression, properties)
+        assert _explained(upstream, own) or _changes_its_operand(
+            witness, witness_137, (expression, properties)
+        ), (expression, properties)
         kind = next(iter(own))
         kinds[kind] = kinds.get(kind, 0) + 1
     # The generator reaches every kind of result.
@@ -87,6 +102,23 @@ _NAMED = [
     "[1, 'a'].size() == 2",
     "'%d'.format(['a']) == ''",
     "'%s %d'.format(['a']) == ''",
+    "dyn(b'x') in {'a': 1}",
+    "dyn(b'x') in {}",
+    "dyn(semver('7.0.0')) in {'a': device.driver}",
+    "dyn(semver('7.0.0')) in device.attributes",
+    "dyn(b'x') in device.attributes['gpu.example.com']",
+    "-9223372036854775808.0 < -9223372036854775806",
+    "dyn(9223372036854775807) == 9223372036854775808.0",
+    "9007199254740993 > 9007199254740992.0",
+    "18446744073709551615u < 18446744073709551616.0",
+    "dyn(9007199254740992.0) in [9007199254740993]",
+    "[dyn(9007199254740993)] == [dyn(9007199254740992.0)]",
+    "dyn([9007199254740993]).indexOf(9007199254740992.0) == 0",
+    "{9007199254740993: 1}[dyn(9007199254740992.0)] == 1",
+    "dyn(0.0 / 0.0) == 1",
+    "0.0 / 0.0 > 1",
+    "'a'.sortBy(x, x).sortBy(x, x) == []",
+    "semver('\u00e9', true).major() == 1",
     "ip('%e'.format([-15.0])) == ip('::1')",
     "ip('%.30e'.format([1e-300])) == ip('::1')",
     "ip('%e'.format(['NaN'])) == ip('::1')",
@@ -145,4 +177,4 @@ def test_a_named_selector_has_upstreams_result(witness: Witness, expression: str
     }
     upstream = witness.select(expression, DRIVER, properties)
     own = _result(expression, properties, _MINORS[witness.minor])
-    assert upstream == own or _explained(upstream, own)
+    assert _explained(upstream, own)

@@ -23,6 +23,11 @@ _STRINGS = (
     "true",
     "7",
     "x",
+    "--1",
+    ".",
+    "NaN",
+    "v01.2",
+    "1e400",
 )
 _VERSIONS = ("1.2.3", "0.0.1-alpha.1", "2.0.0", "1.2.3-rc.1+build", "10.20.30")
 _QUANTITIES = (
@@ -42,8 +47,19 @@ _QUANTITIES = (
     "9Ei",
 )
 _PATTERNS = ("a.*", "^[a-z0-9]+$", "(?i)A100", "[0-9]+", "a|b", "x{2,3}", "\\\\d+")
-_INTS = ("0", "1", "2", "-1", "7", "42", "9223372036854775807", "-9223372036854775808", "100")
-_DOUBLES = ("0.0", "1.5", "-2.25", "1e3", "3.0")
+_INTS = (
+    "0",
+    "9007199254740993",
+    "1",
+    "2",
+    "-1",
+    "7",
+    "42",
+    "9223372036854775807",
+    "-9223372036854775808",
+    "100",
+)
+_DOUBLES = ("0.0", "1.5", "-2.25", "1e3", "3.0", "-0.0", "9007199254740992.0", "1e-7", "1e300")
 
 
 def device(choice: random.Random) -> dict[str, Any]:
@@ -234,6 +250,7 @@ _SHAPES: dict[str, tuple[str, ...]] = {
         "'model' in device.attributes['gpu.example.com']",
         "<string> in device.attributes",
         "<string> in <map>",
+        "<dyn> in <map>",
         "<list>.exists(<v:int>, <bool>)",
         "<list>.all(<v:int>, <bool>)",
         "<list>.exists_one(<v:int>, <bool>)",
@@ -381,6 +398,9 @@ _SHAPES: dict[str, tuple[str, ...]] = {
         "'%x %b %o'.format([<int>, <int>, <int>])",
         "cel.bind(<v:string>, <string>, <v:string> + 'x')",
         "'%f'.format([<double>])",
+        "'%e'.format([<double>])",
+        "'%.15e'.format([<double>])",
+        "'%.2f'.format([<double>])",
         "string(<uint>)",
     ),
     "bytes": ("bytes(<string>)", "<bytes> + <bytes>"),
