@@ -225,7 +225,8 @@ class Decider:
             unknown = self._units.in_unknown_trees(found.priority)
             obstacles = self._obstacles(chooser, search)._replace(unknown_trees=bool(len(unknown)))
             return Decision(Outcome.DOES_NOT_FIT, found, {}, refusals=refusals, obstacles=obstacles)
-        placed = self._place_rest(found, chosen)
+        # kube-scheduler nominates the members that it placed before it chose the victims, and no others.
+        placed = chosen.found.placed if released else self._place_rest(found, chosen)
         if not len(chosen.found.victims):
             # Pods of several shapes found a place in another order, without an eviction.
             return self._without_victims(found, placed, refusals)

@@ -16,7 +16,6 @@ import msgspec
 from tests.support.preemption.differential.explained import (
     EXPLAINED,
     FAILED_GROUPS,
-    FEWER_NOMINATIONS,
     failed_groups,
     members_in_plans,
 )
@@ -158,16 +157,7 @@ def _among(
     for part in orders(recorded, objects) if failed else ():
         if server in _tried(header, recorded, objects, server, part, failed):
             return Compared(recorded, server, tuple(ours), FAILED_GROUPS)
-    tree = recorded.preemptor[0] == "CompositePodGroup"
-    fewer = tree and any(_is_fewer(server, each) for each in ours)
-    return Compared(recorded, server, tuple(ours), FEWER_NOMINATIONS if fewer else None)
-
-
-def _is_fewer(server: Seen, ours: Seen) -> bool:
-    """Return whether the server nominated all but one of the pods that we place, for the same victims."""
-    same = (server.end, server.victims) == (ours.end, ours.victims) == ("preempts", ours.victims)
-    missing = Counter(ours.nodes) - Counter(server.nodes)
-    return same and missing.total() == 1 and len(server.nodes) == len(ours.nodes) - 1
+    return Compared(recorded, server, tuple(ours), None)
 
 
 def _tried(  # noqa: PLR0917 - what a comparison is made of

@@ -65,8 +65,6 @@ def _name(stored: Object) -> str:
 DEVICE_ERRORS, CLAIM_ORDER = "error-on-one-node", "allocated-claims-first"
 # kube-scheduler 1.37 plans preemption for a tree with the members of failed groups too.
 FAILED_GROUPS = "failed-groups-of-a-tree"
-# kube-scheduler 1.37 leaves a member of some trees without a nomination, and evicts the same pods.
-FEWER_NOMINATIONS = "fewer-nominations-of-a-tree"
 
 
 def failed_groups(recorded: Recorded, objects: Sequence[Object]) -> dict[str, str]:

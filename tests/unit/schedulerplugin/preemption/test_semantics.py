@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 from tests.support.preemption.scene import (
+    HOST,
+    composite,
     gang,
     group,
     marked_for_deletion,
@@ -18,6 +20,7 @@ from tests.support.preemption.scene import (
     pod,
     priority_class,
     scheduled,
+    tree_of,
     victims,
 )
 from tests.unit.schedulerplugin.preemption.test_budgets import budget
@@ -95,6 +98,26 @@ def test_the_number_of_members_that_preempt() -> None:
     for semantics, number in {KEP: 1, V36: 1, V37: 2}.items():
         plan = planned(cluster, high_group(2, 4), by=of("high"), semantics=semantics)
         assert len(victims(plan)) == len(placed(plan)) == number
+
+
+def test_the_members_that_only_spared_pods_attract() -> None:
+    """1.37 nominates what it places before it spares any pod; 1.36 places the group again afterwards."""
+    term = {"labelSelector": {"matchLabels": {"app": "c"}}, "topologyKey": HOST}
+    near = {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+    cluster = [
+        node("n1"),
+        pod("peer", 1, 1, node="n1", ago=90, labels={"app": "c"}),
+        pod("low", 3, 1, node="n1", ago=60),
+        pod("high-0", 2, 5, group="high"),
+        pod("high-1", 1, 5, group="high", affinity=near),
+    ]
+    in_tree = [composite("tree", 5, 1), group("high", 5, 1, composite="tree")]
+    for groups, by in (([group("high", 5, 1)], of("high")), (in_tree, tree_of("tree"))):
+        for semantics, members in {KEP: 2, V37: 1}.items():
+            plan = planned(cluster, groups, by=by, semantics=semantics)
+            assert victims(plan) == ["low"]
+            assert placed(plan) == {f"high-{at}": "n1" for at in range(members)}, (semantics, by)
+    assert len(placed(planned(cluster, group("high", 5, 1), by=of("high"), semantics=V36))) == 2
 
 
 @pytest.mark.parametrize("semantics", [V36, V37, PODS])
