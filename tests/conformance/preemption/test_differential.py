@@ -83,13 +83,15 @@ def test_a_changed_recording_differs(what: str) -> None:
 
 @each_release
 def test_cases_avoid_random_choices_of_the_scheduler(release: Release) -> None:
-    """No two pods start at once; in 1.36 a group's pending pods are alike; a number gives one case."""
+    """No two pods start at once or share a host port; in 1.36 a group's pods are alike; one case a number."""
     for index in range(60):
         one = case(1, index, release.minor)
         assert one == case(1, index, release.minor)
         pods = [each for each in one.objects if each["kind"] == "Pod"]
         starts = [each["status"]["startTime"] for each in pods if "nodeName" in each["spec"]]
         assert len(starts) == len(set(starts)), index
+        ports = [each["spec"].get("nodeName") for each in pods if "ports" in each["spec"]["containers"][0]]
+        assert max(Counter(filter(None, ports)).values(), default=0) <= 1, index
         pending = [each["spec"]["containers"] for each in pods if "nodeName" not in each["spec"]]
         assert release.minor != "1.36" or all(each == pending[0] for each in pending), index
 

@@ -176,7 +176,8 @@ class CaseMaker:
         labels = {"app": self.dice.choice(_APPS), "tier": self.dice.choice(("x", "y"))}
         pod = self.pod(name, requests, class_name, group=group, labels=labels if self.chance(0.85) else {})
         pod["spec"]["nodeName"] = node
-        if self.chance(0.06):
+        if self.chance(0.06) and not any(_has_port(each, node) for each in self.objects):
+            # kube-scheduler takes the port as free once one of two such pods is removed (HostPortInfo).
             pod["spec"]["containers"][0]["ports"] = [{"containerPort": 80, "hostPort": 8080}]
         if self.chance(0.04):
             # Running pods may keep the preemptor off their node, or off their zone.
@@ -333,6 +334,12 @@ class CaseMaker:
             victim["status"]["conditions"] = [condition | {"lastTransitionTime": written_time(EPOCH)}]
             each["status"] = {"nominatedNodeName": victim["spec"]["nodeName"]}
             self.terminating.append(victim["metadata"]["name"])
+
+
+def _has_port(stored: Object, node: str) -> bool:
+    """Return whether an object is a pod with a host port on a node."""
+    spec = stored["spec"]
+    return spec.get("nodeName") == node and "ports" in spec["containers"][0]
 
 
 def _apart(labels: Object, topology_key: str) -> list[Object]:
