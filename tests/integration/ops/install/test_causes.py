@@ -4,8 +4,10 @@ The statuses are those that a kubelet writes, and the logs come from it through 
 """
 
 import asyncio
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -20,7 +22,7 @@ from tests.support.waiting import until
 from podium.controlplane.releases import NEWEST
 from podium.errors import PodiumError
 from podium.kube.connection import connect
-from podium.ops import rollout
+from podium.ops import installing, rollout
 from podium.ops.install import manifests
 from podium.ops.installing import Installer, preview
 from podium.ops.rollout import CauseKind
@@ -33,6 +35,9 @@ _UNDONE = "; all changes were undone\n"
 _QUOTA = f"/api/v1/namespaces/{NAMESPACE}/resourcequotas"
 _READY = running(ready=True)
 _PODS = Where(f"/{NAMESPACE}/pods$", "GET")
+_UNPLACED = ": Unschedulable: 0/"
+# The time limit of `podium install` by default.
+_LIMIT_SECONDS = 300.0
 # A process that exits at each start, with the restarts of a kubelet: the first is immediate.
 _CRASHES = (
     waiting("ContainerCreating"),
@@ -69,9 +74,9 @@ def before(kubelet: ByHand) -> dict[str, Any]:
     return settled(kubelet.server)
 
 
-def _failed(kubelet: ByHand, *arguments: str, kubeconfig: Path | None = None) -> list[str]:
+def _failed(kubelet: ByHand, kubeconfig: Path) -> list[str]:
     """Run an install that fails, and return its output without the prefix."""
-    done = podium(kubelet.server, "install", *arguments, kubeconfig=kubeconfig, code=1)
+    done = podium(kubelet.server, "install", kubeconfig=kubeconfig, code=1)
     assert done.stderr.endswith(_UNDONE), done.stderr
     return [line.removeprefix("podium: ") for line in done.stderr.splitlines()]
 
@@ -83,7 +88,7 @@ def test_a_crash_is_shown_with_the_last_lines_of_its_log(
     kubelet.logs[(_FIRST, False)] = _LOG
     with Proxy(kubelet.server).running() as proxy, proxy.fault(_PODS, Delay(0.0)) as lists:
         kubelet.script = shown(lambda: lists.hits, *_CRASHES)
-        lines = _failed(kubelet, "--timeout=90s", kubeconfig=proxy.kubeconfig(tmp_path))
+        lines = _failed(kubelet, proxy.kubeconfig(tmp_path))
     crashed = f"CrashLoopBackOff: container {_FIRST} exited 3 times, last with code 1"
     assert crashed in lines[-1]
     assert "time limit" not in lines[-1]
@@ -131,7 +136,7 @@ def test_a_container_that_cannot_start(
     """The kubelet's own words, as soon as the limit of the kind has passed."""
     monkeypatch.setattr(rollout, "LIMITS", {kind: rollout.LIMITS[kind] / 10})
     kubelet.script = once(waiting(reason, WAITING[reason]))
-    error, _ = _installed(kubelet.server, manifests("admission", None))
+    error = _installed(kubelet.server, manifests("admission", None))
     assert f"podium-{_FIRST} has 0 of 2 " in error
     assert f": Pod podium-{_FIRST}-" in error
     assert f": {reason}: {WAITING[reason]}" in error
@@ -146,7 +151,7 @@ def test_a_pod_that_the_api_server_refuses(
     monkeypatch.setattr(rollout, "LIMITS", {CauseKind.REFUSED: 3.0})
     quota = {"metadata": {"name": "none"}, "spec": {"hard": {"pods": "0"}}}
     assert kubelet.server.request("POST", _QUOTA, quota)[0] == 201
-    error, _ = _installed(kubelet.server, manifests("admission", None))
+    error = _installed(kubelet.server, manifests("admission", None))
     assert kubelet.server.request("DELETE", f"{_QUOTA}/none")[0] == 200
     assert f"has 0 of 2 new pods: ReplicaSet podium-{_FIRST}-" in error
     assert ": FailedCreate: " in error
@@ -155,27 +160,32 @@ def test_a_pod_that_the_api_server_refuses(
     assert settled(kubelet.server) == before
 
 
-def test_a_pod_that_no_node_takes(kubelet: ByHand, before: dict[str, Any]) -> None:
+def test_a_pod_that_no_node_takes(
+    kubelet: ByHand, before: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """An autoscaler may add a node, so this lasts until the time limit; the scheduler's words are shown."""
+    lines: list[str] = []
+    _time_passes(monkeypatch, lambda: any(_UNPLACED in line for line in lines))
     path = f"/api/v1/nodes/{NODE}"
     taint = {"spec": {"taints": [{"key": "example.com/full", "effect": "NoSchedule"}]}}
     kubelet.server.request("PATCH", path, taint, MERGE)
-    error, lines = _installed(kubelet.server, manifests("admission", None), timeout=5.0)
+    error = _installed(kubelet.server, manifests("admission", None), lines.append)
     kubelet.server.request("PATCH", path, {"spec": {"taints": None}}, MERGE)
-    assert ": Unschedulable: 0/" in error
+    assert _UNPLACED in error
     assert "nodes are available" in error
     assert ": time limit reached (--timeout); all changes were undone" in error
-    assert any(line.startswith("waiting: ") and ": Unschedulable: " in line for line in lines)
+    assert any(line.startswith("waiting: ") and _UNPLACED in line for line in lines)
     assert settled(kubelet.server) == before
 
 
 def test_without_the_right_to_read_pods_it_says_so(
-    kubelet: ByHand, before: dict[str, Any], tmp_path: Path
+    kubelet: ByHand, before: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     kubelet.script = once(running())
     refused = Refuse(403, "Forbidden")
-    with Proxy(kubelet.server).running() as proxy, proxy.fault(_PODS, refused):
-        lines = _failed(kubelet, "--timeout=3s", kubeconfig=proxy.kubeconfig(tmp_path))
+    with Proxy(kubelet.server).running() as proxy, proxy.fault(_PODS, refused) as reads:
+        _time_passes(monkeypatch, lambda: reads.hits > 0)
+        lines = _failed(kubelet, proxy.kubeconfig(tmp_path))
     assert any(line.startswith("pods not read: ") and "the proxy says 403" in line for line in lines), lines
     assert settled(kubelet.server) == before
 
@@ -194,8 +204,9 @@ def test_an_upgrade_that_cannot_pull_is_explained_and_rolled_back(
 
     kubelet.script = script
     with webhook(kubelet.server, tmp_path):
-        assert _installed(kubelet.server, manifests("admission", None))[0] == ""
-        error, lines = _installed(kubelet.server, manifests("admission", bad))
+        assert _installed(kubelet.server, manifests("admission", None)) == ""
+        lines: list[str] = []
+        error = _installed(kubelet.server, manifests("admission", bad), lines.append)
         assert "Deployment podium-system/podium-webhook has 1 of 2 new pods: Pod podium-webhook-" in error
         assert "ErrImagePull: rpc error: code = NotFound desc = failed to pull" in error
         assert error.endswith("; all changes were undone")
@@ -219,18 +230,28 @@ def _stuck(server: Server) -> bool:
     )
 
 
-def _installed(server: Server, documents: list[Document], *, timeout: float = 300.0) -> tuple[str, list[str]]:
-    """Install documents as `podium install` does; return its error, or an empty text, and its steps."""
-    lines: list[str] = []
+def _time_passes(monkeypatch: pytest.MonkeyPatch, reached: Callable[[], bool]) -> None:
+    """Let the time limit of an install be over as soon as a condition holds."""
+
+    def monotonic() -> float:
+        return time.monotonic() + (_LIMIT_SECONDS if reached() else 0.0)
+
+    monkeypatch.setattr(installing, "time", SimpleNamespace(monotonic=monotonic))
+
+
+def _installed(
+    server: Server, documents: list[Document], echo: Callable[[str], None] = lambda _line: None
+) -> str:
+    """Install documents as `podium install` does; return its error, or an empty text."""
 
     async def run() -> str:
         async with connect(str(server.kubeconfig), None) as connection:
             found = await preview(connection, documents, force=False)
-            installer = Installer(connection, timeout=timeout, force=False, echo=lines.append)
+            installer = Installer(connection, timeout=_LIMIT_SECONDS, force=False, echo=echo)
             try:
                 await installer.install(found, documents)
             except PodiumError as error:
                 return str(error)
         return ""
 
-    return asyncio.run(run()), lines
+    return asyncio.run(run())
