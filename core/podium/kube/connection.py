@@ -4,7 +4,8 @@ That library handles kubeconfig files, credential plugins and TLS. Its call path
 request itself. So requests use an aiohttp session directly (`podium.kube.session`), bytes in and bytes out.
 Each request asks the library for the credential, because tokens expire while a process runs.
 
-A request that the server certainly did not process (429) is sent again after the time that the server names.
+A request that the server certainly did not process (429) is sent again after the time that the server names,
+ten times as by client-go. An API server also answers so while it fills the cache of a resource.
 A write without an answer is never repeated here: only the caller knows whether a repetition is harmless.
 """
 
@@ -26,7 +27,8 @@ from podium.text import one_line
 _CONNECT_SECONDS = 30.0
 # Longer than the 60 s after which an API server answers 504 to a list.
 _SILENCE_SECONDS = 75.0
-_ATTEMPTS = 6
+# client-go's one request and ten retries (rest.Request.maxRetries).
+_ATTEMPTS = 11
 # The concurrent reads of one process, without watches. Writes do not wait for reads.
 _READS = 100
 # The longest answer other than a watch. A longer page of a list is requested again with a smaller limit (see
