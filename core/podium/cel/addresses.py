@@ -22,6 +22,9 @@ class IPValue(SizedOpaque):
     address: Address
     type_name = "net.IP"
 
+    def __str__(self) -> str:
+        return str(self.address)
+
     def __len__(self) -> int:
         return 4 if self.address.version == 4 else 16
 
@@ -37,6 +40,9 @@ class CIDRValue(SizedOpaque):
     address: Address
     bits: int
     type_name = "net.CIDR"
+
+    def __str__(self) -> str:
+        return f"{self.address}/{self.bits}"
 
     def __len__(self) -> int:
         return (self.bits + 7) // 8
@@ -56,6 +62,9 @@ class URLValue(Opaque):
 
     parts: UrlParts
     type_name = "kubernetes.URL"
+
+    def __str__(self) -> str:
+        return self.parts.full_text()
 
     def same(self, other: object) -> bool:
         """Return whether two URLs have one text."""

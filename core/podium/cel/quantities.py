@@ -35,6 +35,9 @@ class QuantityValue(Opaque):
     pointer: bool = False
     type_name = "kubernetes.Quantity"
 
+    def __str__(self) -> str:
+        return f"{self.number}e{self.scale}" if self.scale else str(self.number)
+
     def same(self, other: object) -> bool:
         """Return whether two quantities are the same amount."""
         if not isinstance(other, QuantityValue) or other.pointer:

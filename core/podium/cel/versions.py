@@ -27,6 +27,11 @@ class VersionValue(Opaque):
     build: tuple[str, ...] = ()
     type_name = "kubernetes.Semver"
 
+    def __str__(self) -> str:
+        prerelease = f"-{'.'.join(self.prerelease)}" if self.prerelease else ""
+        build = f"+{'.'.join(self.build)}" if self.build else ""
+        return ".".join(map(str, self.numbers)) + prerelease + build
+
     def same(self, other: object) -> bool:
         """Return whether neither is newer."""
         return isinstance(other, VersionValue) and compare(self, other) == 0

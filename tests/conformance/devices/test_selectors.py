@@ -46,6 +46,9 @@ def _explained(upstream: dict[str, Any], own: dict[str, Any]) -> bool:
         return True
     if "Syntax error" in upstream.get("compileError", "") and "Syntax error" in own.get("compileError", ""):
         return True
+    shown = " is not optional"
+    if upstream.get("runtimeError", "").endswith(shown) and own.get("runtimeError", "").endswith(shown):
+        return True
     aborted = upstream.get("runtimeError", "").startswith(("internal error", "operation cancelled"))
     return bool(aborted and upstream["runtimeError"] == own.get("runtimeError"))
 

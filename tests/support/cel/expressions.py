@@ -47,6 +47,24 @@ _QUANTITIES = (
     "9Ei",
 )
 _PATTERNS = ("a.*", "^[a-z0-9]+$", "(?i)A100", "[0-9]+", "a|b", "x{2,3}", "\\\\d+")
+_URLS = (
+    "http://a.example.com:80/x%20y?b=1&b=2",
+    "https://[::1]:8080/?a=%41",
+    "mailto:x",
+    "/a/b?c",
+    "http://u:p@h",
+)
+_ADDRESSES = (
+    "10.0.0.1",
+    "::1",
+    "192.168.1.7",
+    "0.0.0.0",
+    "169.254.1.1",
+    "fe80::1",
+    "ff02::1",
+    "224.0.0.1",
+    "::",
+)
 _INTS = (
     "0",
     "9007199254740993",
@@ -193,8 +211,12 @@ class Expressions:
                 return choice.choice(("duration('1h')", "duration('90s')", "duration('-1.5s')"))
             case "timestamp":
                 return choice.choice(("timestamp('2024-02-29T12:34:56Z')", "timestamp(0)"))
+            case "zone":
+                return choice.choice(("'UTC'", "'+05:30'", "'-11:59'", "'Europe/Berlin'", "'x'", "''"))
+            case "url":
+                return f"url('{choice.choice(_URLS)}')"
             case "ip":
-                return choice.choice(("ip('10.0.0.1')", "ip('::1')", "ip('192.168.1.7')"))
+                return f"ip('{choice.choice(_ADDRESSES)}')"
             case "cidr":
                 return choice.choice(("cidr('10.0.0.0/8')", "cidr('192.168.1.5/24')", "cidr('::/0')"))
             case "any":
@@ -286,6 +308,13 @@ _SHAPES: dict[str, tuple[str, ...]] = {
         "isIP(<string>)",
         "isCIDR(<string>)",
         "<ip>.isLoopback()",
+        "<ip>.isUnspecified()",
+        "<ip>.isGlobalUnicast()",
+        "<ip>.isLinkLocalUnicast()",
+        "<ip>.isLinkLocalMulticast()",
+        "<any>.includes(<string>)",
+        "<string> in <url>.getQuery()",
+        "<url> == <url>",
         "<cidr>.containsIP(<ip>)",
         "<cidr>.containsIP(<string>)",
         "<cidr>.containsCIDR(<cidr>)",
@@ -349,6 +378,19 @@ _SHAPES: dict[str, tuple[str, ...]] = {
         "<cidr>.prefixLength()",
         "cel.bind(<v:int>, <int>, <v:int> + 1)",
         "<timestamp>.getFullYear()",
+        "<timestamp>.getMonth(<zone>)",
+        "<timestamp>.getDate(<zone>)",
+        "<timestamp>.getDayOfMonth()",
+        "<timestamp>.getDayOfYear(<zone>)",
+        "<timestamp>.getHours(<zone>)",
+        "<timestamp>.getMinutes(<zone>)",
+        "<timestamp>.getSeconds()",
+        "<timestamp>.getMilliseconds()",
+        "<duration>.getHours()",
+        "<duration>.getSeconds()",
+        "<duration>.getMilliseconds()",
+        "<semver>.minor()",
+        "<semver>.patch()",
         "<timestamp>.getDayOfWeek()",
         "<duration>.getMinutes()",
         "<list>.map(<v:int>, <int>).sum()",
@@ -372,6 +414,11 @@ _SHAPES: dict[str, tuple[str, ...]] = {
     ),
     "string": (
         "<string> + <string>",
+        "<url>.getScheme()",
+        "<url>.getHost()",
+        "<url>.getHostname()",
+        "<url>.getPort()",
+        "<url>.getEscapedPath()",
         "<string>.lowerAscii()",
         "<string>.upperAscii()",
         "<string>.trim()",
@@ -462,6 +509,7 @@ _SHAPES: dict[str, tuple[str, ...]] = {
     ),
     "duration": ("<duration> + <duration>", "duration(<string>)", "<timestamp> - <timestamp>"),
     "timestamp": ("<timestamp> + <duration>", "timestamp(<int>)", "timestamp(<string>)"),
+    "url": ("url(<string>)",),
     "ip": ("ip(<string>)", "<cidr>.ip()"),
     "cidr": ("cidr(<string>)", "<cidr>.masked()"),
     "dyn": (
