@@ -25,8 +25,8 @@ from podium.schedulerplugin.preemption.target import PlacementTarget
 
 _SEED = new_seed()
 _ASKED = range(CASES if FULL else 24)
-# The number of open cases, in a hundred: their answers depend on an order of equal nodes that was not tried.
-_OPEN_PERCENT = 3
+# The number of new cases in a hundred that may be open: their answers depend on an order that was not tried.
+_OPEN_PERCENT = 1
 # The texts that a recording has at least once.
 _TEXTS = (
     *("no topology domain found for pod", "more than 1 domain found for pod group", "getting node"),
@@ -47,17 +47,17 @@ def _found() -> tuple[Compared, ...]:
     return tuple(compared(recorded.header, one) for one in recorded.cases)
 
 
-def _assert_agreement(found: Sequence[Compared], seed: int) -> None:
+def _assert_agreement(found: Sequence[Compared], seed: int, most_open: int) -> None:
     """No case differs, and few depend on an order that was not tried."""
     wrong = [str(one) for one in found if one.differs]
     assert not wrong, f"PODIUM_SEED={seed}:\n" + "\n".join(wrong)
     left = [str(one) for one in found if one.is_open]
-    assert len(left) * 100 <= _OPEN_PERCENT * max(len(found), 100), "\n".join(left)
+    assert len(left) <= most_open, "\n".join(left)
 
 
 def test_the_engine_does_what_kube_scheduler_did_with_trees() -> None:
     """The list of explanations in docs/differences.md is needed for few cases."""
-    _assert_agreement(_found(), _recorded().header.seed)
+    _assert_agreement(_found(), _recorded().header.seed, 0)
     explained = Counter(one.explained for one in _found() if one.explained)
     assert set(explained) == {FAILED_GROUPS}
     assert explained.total() <= CASES // 20
@@ -182,4 +182,5 @@ def test_a_number_gives_one_case_of_trees() -> None:
 def test_the_engine_does_what_a_live_kube_scheduler_does_with_trees() -> None:
     """New cases in every run agree with the live scheduler; PODIUM_SEED repeats a run."""
     recorded = trees.record(NEWEST, _SEED, _ASKED)
-    _assert_agreement([compared(recorded.header, one) for one in recorded.cases], _SEED)
+    found = [compared(recorded.header, one) for one in recorded.cases]
+    _assert_agreement(found, _SEED, max(len(found) * _OPEN_PERCENT // 100, 1))

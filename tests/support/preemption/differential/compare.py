@@ -18,6 +18,7 @@ from tests.support.preemption.differential.explained import (
     FAILED_GROUPS,
     failed_groups,
     members_in_plans,
+    without_free_room,
 )
 from tests.support.preemption.differential.generator import Object
 from tests.support.preemption.differential.recording import Header, Recorded
@@ -144,14 +145,17 @@ def _among(
     changed = {
         each.name: cluster
         for each in EXPLAINED
-        if each.minor == header.minor and (cluster := each.without(recorded, objects)) is not None
+        if (each.minor, server.end) == (header.minor, "preempts")
+        and (cluster := each.without(recorded, objects)) is not None
     }
     for part in orders(recorded, objects):
         ours |= dict.fromkeys(_tried(header, recorded, objects, server, part))
         if server in ours:
             return Compared(recorded, server, tuple(ours), None)
         for name, cluster in changed.items():
-            if server in _tried(header, recorded, cluster, server, part):
+            with without_free_room():
+                found = server in _tried(header, recorded, cluster, server, part)
+            if found:
                 return Compared(recorded, server, tuple(ours), name)
     failed = failed_groups(recorded, objects)
     for part in orders(recorded, objects) if failed else ():

@@ -16,6 +16,9 @@ from tests.support.preemption.differential.generator import ROLE_LABEL, Object
 from tests.support.preemption.differential.recording import Recorded
 
 from podium.schedulerplugin.arrays import Rows
+from podium.schedulerplugin.filters.chain import Refusals
+from podium.schedulerplugin.preemption.deciding import Decider
+from podium.schedulerplugin.preemption.domainsearch import DomainSearch
 from podium.schedulerplugin.preemption.dryrun import DryRun
 
 
@@ -127,6 +130,17 @@ def members_in_plans(namespace: str, members: Mapping[str, str]) -> Iterator[Non
         return back
 
     with mock.patch.object(DryRun, "reprieve", reprieve if members else plain):
+        yield
+
+
+@contextmanager
+def without_free_room() -> Iterator[None]:
+    """Begin a block in which no preemptor fits without preemption, whatever was changed in its cluster."""
+
+    def refused(self: Decider, search: DomainSearch, _nominated: object = None) -> tuple[None, Refusals]:
+        return None, self._refusals(search.found.rows[0])
+
+    with mock.patch.object(Decider, "_place", refused):
         yield
 
 
