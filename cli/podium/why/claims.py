@@ -6,14 +6,23 @@ same answer as an administrator. A kind that was not read gives no reason.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from itertools import chain
 from typing import NamedTuple
 
 from podium.api.devices import MAX_CONSUMERS, ResourceClaim
-from podium.api.podclaims import EntryClaim, claim_refusal, entry_claims
+from podium.api.membership import key_of
+from podium.api.podclaims import (
+    EntryClaim,
+    claim_refusal,
+    consumer_uids,
+    crowded_claims,
+    entry_claims,
+    takes_consumer,
+)
 from podium.api.reads import Kind
 from podium.api.schedulable import Schedulable
 from podium.cluster.reader import ClusterReader, group_of
-from podium.schedulerplugin.devices.needs import use_refusal
+from podium.schedulerplugin.devices.needs import class_refusal
 from podium.schedulerplugin.devices.plannedclaims import node_of
 from podium.schedulerplugin.preemption.target import Blocker
 from podium.text import some
@@ -25,6 +34,7 @@ CLAIM_ALLOCATED = "ClaimAllocated"
 _REASONS = 5
 
 _CREATE = "create it in the namespace of the pod, or correct spec.resourceClaims of the pod"
+_OWN_CLAIMS = "let each pod have a claim of its own (resourceClaimTemplateName), or lower minCount"
 _CONTROLLER = "check the events of the pod and the log of kube-controller-manager, which creates the claims"
 
 
@@ -64,9 +74,10 @@ _ALLOCATED = _ClaimState(
 def claim_waits(pods: Iterable[Schedulable], view: ClusterReader, unread: Collection[str]) -> list[Wait]:
     """Return the problems of the pods' claims, those that stop a pod first."""
     found: dict[_ClaimState, dict[str, None]] = {}
-    for pod in pods:
-        for problem, name in _problems(pod, view, unread):
-            found.setdefault(problem, {})[name] = None
+    given = list(pods)
+    problems = (each for pod in given for each in _problems(pod, view, unread))
+    for problem, name in chain(_crowded(given, view, unread), problems):
+        found.setdefault(problem, {})[name] = None
     ordered = sorted(found.items(), key=lambda item: not item[0].stops)
     return [
         Wait(
@@ -89,6 +100,22 @@ def with_claims(waits: Sequence[Wait], of_claims: Sequence[Wait]) -> list[Wait]:
 def awaits_claims(pods: Iterable[Schedulable], view: ClusterReader) -> bool:
     """Return whether a pod waits for a claim to be created from a template."""
     return any(each.unnamed for pod in pods for each in entry_claims(pod, group_of(view, pod)))
+
+
+def _crowded(
+    pods: Sequence[Schedulable], view: ClusterReader, unread: Collection[str]
+) -> Iterator[tuple[_ClaimState, str]]:
+    """Yield the claims that take too few pods of a gang of the waiting pods."""
+    groups = {key_of(group): group for pod in pods if (group := group_of(view, pod)) is not None}
+    for key, group in groups.items() if Kind.RESOURCE_CLAIM not in unread else ():
+        members = [
+            pod
+            for pod in view.members(key).values()
+            if not pod.finished and pod.metadata.deletionTimestamp is None
+        ]
+        for name, users, places in crowded_claims(group, members, view.resource_claims):
+            state = f"named by {users:,} pods of {key.name}, and takes {places:,} of them"
+            yield _ClaimState("ResourceClaim", state, _OWN_CLAIMS), name
 
 
 def _problems(
@@ -131,10 +158,12 @@ def _claim_problem(
     allocation = claim.status.allocation if claim.status is not None else None
     if allocation is None and Kind.DEVICE_CLASS in unread:
         return None
-    unusable = use_refusal(claim, entry.consumer.uid, view.device_classes)
+    if not takes_consumer(consumer_uids(claim), entry.consumer.uid):
+        return _FULL
+    unusable = class_refusal(claim, view.device_classes)
     if unusable:
         fix = "create the DeviceClass, or recreate the claim with another class"
-        return _FULL if allocation is not None else _ClaimState("ResourceClaim", unusable, fix)
+        return _ClaimState("ResourceClaim", unusable, fix)
     return _ALLOCATED if allocation is not None and allocation.nodeSelector is not None else None
 
 

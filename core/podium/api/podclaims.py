@@ -11,16 +11,26 @@ Source: k8s.io/dynamic-resource-allocation/resourceclaim, and foreachPodResource
 DynamicResources (Kubernetes 1.36 and 1.37).
 """
 
-from collections.abc import Mapping
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from collections.abc import Set as AbstractSet
 from typing import NamedTuple
 
 from podium.api.claims import ClaimingPod
 from podium.api.core import ResourceClaimEntry
-from podium.api.devices import AllocatedDevice, ClaimConsumer, ResourceClaim
+from podium.api.devices import MAX_CONSUMERS, AllocatedDevice, ClaimConsumer, ResourceClaim
 from podium.api.findings import group_of
 from podium.api.groups import NATIVE_GROUP, PodGroup
 
 _GROUPS, _PODS = "podgroups", "pods"
+
+
+class CrowdedClaim(NamedTuple):
+    """A claim that more pods of a gang name than it takes: their number, and the places for them."""
+
+    name: str
+    pods: int
+    places: int
 
 
 class EntryClaim(NamedTuple):
@@ -95,6 +105,44 @@ def owner_refusal(pod: ClaimingPod, group: PodGroup | None, claim: ResourceClaim
     return f"ResourceClaim {names[0]} was not created for Pod {names[1]} ({not_owner})"
 
 
+def consumer_uids(claim: ResourceClaim) -> frozenset[str]:
+    """Return the UIDs of the consumers of a claim."""
+    reserved = (claim.status.reservedFor if claim.status is not None else None) or ()
+    return frozenset(each.uid for each in reserved)
+
+
+def takes_consumer(consumers: AbstractSet[str], uid: str) -> bool:
+    """Return whether a claim with these consumers takes the one with a UID.
+
+    The API server refuses more than MAX_CONSUMERS.
+    """
+    return uid in consumers or len(consumers) < MAX_CONSUMERS
+
+
+def crowded_claims(
+    group: PodGroup, members: Iterable[object], claims: Mapping[tuple[str, str], ResourceClaim]
+) -> list[CrowdedClaim]:
+    """Return the claims that take too few pods of a gang for its minCount, beside their other consumers.
+
+    `members` are the pods that stay, `claims` all claims by namespace and name.
+    """
+    pods = [each for each in members if isinstance(each, ClaimingPod)]
+    # Pods of manifests have no UID.
+    users: defaultdict[str, set[ClaimConsumer]] = defaultdict(set)
+    for pod in pods:
+        for entry in entry_claims(pod, group):
+            if entry.name is not None:
+                users[entry.name].add(entry.consumer)
+    spare, found = max(len(pods) - (group.min_count or 0), 0), []
+    for name, own in sorted(users.items()) if group.min_count is not None else ():
+        claim = claims.get((group.ref.namespace, name))
+        others = consumer_uids(claim) - {each.uid for each in own} if claim is not None else ()
+        places = max(MAX_CONSUMERS - len(others), 0)
+        if len(own) - places > spare:
+            found.append(CrowdedClaim(name, len(own), places))
+    return found
+
+
 def reserved_devices(claim: ResourceClaim, consumer: ClaimConsumer) -> list[AllocatedDevice]:
     """Return the devices that a claim has for a consumer, without those of administrative access.
 
@@ -103,7 +151,7 @@ def reserved_devices(claim: ResourceClaim, consumer: ClaimConsumer) -> list[Allo
     status = claim.status
     if status is None or status.allocation is None:
         return []
-    if all(each.uid != consumer.uid for each in status.reservedFor or ()):
+    if consumer.uid not in consumer_uids(claim):
         return []
     return [each for each in status.allocation.devices.results or () if not each.adminAccess]
 

@@ -13,7 +13,7 @@ from podium.api.core import Pod
 from podium.api.reads import Kind
 from podium.audit.report import Blocked, BlockedShare
 from podium.groups.messages import is_refused
-from podium.rules.audit.claims import shares_too_much
+from podium.rules.audit.claims import claims_exceeded, shares_too_much
 from podium.rules.audit.survey import Survey, SurveyedGroup
 from podium.rules.audit.topology import waits_for_ever
 
@@ -75,7 +75,12 @@ def _is_blocked(survey: Survey, each: SurveyedGroup) -> bool:
 
 
 def _shares_claim(survey: Survey, each: SurveyedGroup) -> bool:
-    """Return whether members share a claim that one pod may use; 1.36 places them all, and one starts."""
+    """Return whether members share a claim that too few pods may use.
+
+    1.36 places all members with a claim of one pod, and one starts.
+    """
+    if survey.read(Kind.RESOURCE_CLAIM) and claims_exceeded(survey, each):
+        return True
     refused = survey.minor >= 37 or not each.key.native
     return refused and survey.read(Kind.CLAIM) and shares_too_much(survey, each)
 

@@ -46,6 +46,7 @@ def test_every_severity_is_what_was_promised() -> None:
             "composite-priorities-differ",
             "composite-too-deep",
             "device-class-missing",
+            "gang-exceeds-claim",
             "gang-pinned",
             "gang-shares-exclusive-claim",
             "gang-too-large",

@@ -109,6 +109,29 @@ WAITS = {
 }
 
 
+SHARING = [devices("n1", "a"), *(claiming(f"p{at}", "c", group="g", cpu="0") for at in range(257))]
+CROWDED = {
+    "a gang with a pod too many": (
+        [*SHARING, claim("c"), group("g", least=257)],
+        ["ResourceClaim c: named by 257 pods of g, and takes 256 of them"],
+    ),
+    "a gang beside other consumers": (
+        [*SHARING, held("c", "n1", 0, users=100), group("g", least=200)],
+        ["ResourceClaim c: named by 257 pods of g, and takes 156 of them"],
+    ),
+    "a gang that needs fewer pods": ([*SHARING, claim("c"), group("g", least=256)], []),
+}
+
+
+@pytest.mark.parametrize(("objects", "messages"), CROWDED.values(), ids=CROWDED)
+def test_a_claim_with_too_few_places_for_a_gang_is_named(
+    podium: Podium, objects: list[Object], messages: list[str]
+) -> None:
+    done = podium("group", "a/g", "-f", file([*NODES, *objects]), "-o", "json").json
+    assert [each["message"] for each in done["waiting"] if each["cause"] == "ClaimUnusable"] == messages
+    assert not messages or done["waiting"][0]["message"] == messages[0]
+
+
 @pytest.mark.parametrize(("objects", "message"), WAITS.values(), ids=WAITS)
 def test_a_request_without_devices_is_explained(podium: Podium, objects: list[Object], message: str) -> None:
     kind = "group" if any(each["kind"] == "PodGroup" for each in objects) else "pod"

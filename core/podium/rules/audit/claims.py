@@ -1,10 +1,15 @@
-"""Rules about the claims of a gang's members: where their volumes are, and how many pods may use one."""
+"""Rules about the claims of a gang's members: where their volumes are, and how many pods may use one.
+
+Claims are those for volumes and those for devices.
+"""
 
 from collections import Counter
 from collections.abc import Iterator
 
 from podium.api.claims import claims_of_pod
+from podium.api.devices import MAX_CONSUMERS
 from podium.api.findings import Severity
+from podium.api.podclaims import CrowdedClaim, crowded_claims
 from podium.api.reads import Kind
 from podium.rules.audit.gangs import MIN_COUNT, shortfall_message
 from podium.rules.audit.survey import ONE_POD, AuditFinding, Survey, SurveyedGroup
@@ -30,6 +35,17 @@ GANG_SHARES_EXCLUSIVE_CLAIM = Rule(
     "not checked.",
     source="kube-scheduler (VolumeRestrictions; 1.36 and 1.37 run)",
     needs=frozenset({Kind.POD, Kind.POD_GROUP, Kind.CLAIM}),
+)
+
+GANG_EXCEEDS_CLAIM = Rule(
+    id="gang-exceeds-claim",
+    severity=Severity.ERROR,
+    title="More pods of a gang share a claim for devices than the API server stores",
+    why=f"A ResourceClaim has {MAX_CONSUMERS} consumers at most, and each pod that names it is one. "
+    "So minCount of these pods never run together. kube-scheduler places them, and the binds of the further "
+    "ones fail. A claim that a native PodGroup names itself has one consumer, the group.",
+    source="API server (ResourceClaim status.reservedFor)",
+    needs=frozenset({Kind.POD, Kind.POD_GROUP, Kind.RESOURCE_CLAIM}),
 )
 
 
@@ -62,6 +78,28 @@ def gang_shares_exclusive_claim(survey: Survey) -> Iterator[AuditFinding]:
             f"minCount is {each.group.min_count:,}.{more}"
         )
         yield AuditFinding(GANG_SHARES_EXCLUSIVE_CLAIM.finding(each.ref, MIN_COUNT, message, fix))
+
+
+def gang_exceeds_claim(survey: Survey) -> Iterator[AuditFinding]:
+    """Find gangs of which more members name one claim for devices than it takes."""
+    fix = "let each member have a claim of its own (resourceClaimTemplateName), or lower minCount"
+    for each in survey.groups:
+        crowded = claims_exceeded(survey, each)
+        if each.group is not None and crowded:
+            first, others = crowded[0], len(crowded) - 1
+            more = f" The same holds for {count(others, 'other claim')}." if others else ""
+            message = (
+                f"{first.pods:,} of its pods name ResourceClaim {first.name}, which takes {first.places:,} "
+                f"of them; minCount is {each.group.min_count:,}.{more}"
+            )
+            yield AuditFinding(GANG_EXCEEDS_CLAIM.finding(each.ref, MIN_COUNT, message, fix))
+
+
+def claims_exceeded(survey: Survey, each: SurveyedGroup) -> list[CrowdedClaim]:
+    """Return the claims for devices that take too few members of a gang for its minCount."""
+    if each.group is None:
+        return []
+    return crowded_claims(each.group, each.staying, survey.view.resource_claims)
 
 
 def shared_claims(survey: Survey, each: SurveyedGroup) -> dict[str, int]:

@@ -72,6 +72,7 @@ CHECKS: tuple[AuditCheck, ...] = (
     AuditCheck(gangs.GANG_TOO_LARGE, gangs.gang_too_large),
     AuditCheck(claims.GANG_PINNED, claims.gang_pinned),
     AuditCheck(claims.GANG_SHARES_EXCLUSIVE_CLAIM, claims.gang_shares_exclusive_claim),
+    AuditCheck(claims.GANG_EXCEEDS_CLAIM, claims.gang_exceeds_claim),
     AuditCheck(devices.DEVICE_CLASS_MISSING, devices.device_class_missing, _TEMPLATES, _SELECTION),
     AuditCheck(
         devices.CLAIM_UNSATISFIABLE,

@@ -13,6 +13,9 @@ A pod that is assumed on a node counts on devices as it counts on room. Its clai
 allocation until the API server has one. A shared claim keeps the allocation of its first pod until the last
 one is gone.
 
+A claim has a limited number of consumers. Pods that are assumed on a node count beside those that the API
+server has. A trial that takes a consumer away frees its place.
+
 `changed` has the nodes whose free devices may have changed, in order. So an answer for all nodes is updated
 by looking at a few.
 """
@@ -23,6 +26,7 @@ from collections.abc import Set as AbstractSet
 from contextlib import contextmanager
 
 from podium.api.devices import (
+    MAX_CONSUMERS,
     Allocation,
     DeviceClass,
     ResourceClaim,
@@ -30,7 +34,14 @@ from podium.api.devices import (
 )
 from podium.api.groups import PodGroup
 from podium.api.membership import membership
-from podium.api.podclaims import EntryClaim, entry_claims, first_refusal, reserved_devices
+from podium.api.podclaims import (
+    EntryClaim,
+    consumer_uids,
+    entry_claims,
+    first_refusal,
+    reserved_devices,
+    takes_consumer,
+)
 from podium.api.reads import Kind
 from podium.api.schedulable import Schedulable
 from podium.cluster.reader import Name
@@ -42,10 +53,11 @@ from podium.schedulerplugin.devices.extended import (
 )
 from podium.schedulerplugin.devices.needs import (
     ClaimNeed,
+    ConsumerPlace,
     ExtendedNeed,
     ExtendedNeeds,
+    class_refusal,
     need_of,
-    use_refusal,
 )
 from podium.schedulerplugin.devices.plannedclaims import (
     AssumedClaim,
@@ -103,8 +115,12 @@ class DeviceIndex:
         self._away: set[int] = set()
         self._assumed: dict[Name, AssumedClaim] = {}
         self._assuming: Counter[Name] = Counter()
-        # The claims that count as released.
+        # The claims that count as released, and whether consumers whose pods are gone do.
         self._released: set[Name] = set()
+        self._releasing = False
+        # The claims with as many consumers as they may have, and the consumers that count now of some claims.
+        self._full: set[Name] = set()
+        self._consumers: dict[Name, AbstractSet[str]] = {}
         # The allocations that are in `usage`.
         self._counted: dict[Name, Allocation] = {}
 
@@ -189,10 +205,10 @@ class DeviceIndex:
             return refused, ()
         for key, entry in user.claims.items():
             claim = self.claims[key]
-            refused = use_refusal(claim, entry.consumer.uid, self.classes)
+            refused = class_refusal(claim, self.classes)
             if refused:
                 return refused, ()
-            need = need_of(claim, own=entry.created and not entry.shared)
+            need = need_of(claim, entry)
             if need is not None:
                 found.append(need)
         return "", tuple(found)
@@ -320,15 +336,42 @@ class DeviceIndex:
         """Count the claims whose consumers are gone as released; the value says whether there are any."""
         users = self._users
         self._released = {key for key in self._counted if key not in self._assumed and not users.get(key)}
-        changed = tuple(self._released)
+        changed, self._releasing, self._consumers = tuple(self._released), True, {}
         for key in changed:
             self._settle(key)
         try:
-            yield bool(changed)
+            yield bool(changed or any(self._departed(key) for key in self._full))
         finally:
-            self._released = set()
+            self._released, self._releasing, self._consumers = set(), False, {}
             for key in changed:
                 self._settle(key)
+
+    def has_place(self, place: ConsumerPlace) -> bool:
+        """Return whether a claim has a place for a consumer, beside those of the pods on nodes."""
+        consumers = self._consumers.get(place.claim)
+        if consumers is None:
+            consumers = self._consumers[place.claim] = self._consumers_now(place.claim)
+        return takes_consumer(consumers, place.group)
+
+    def _consumers_now(self, key: Name) -> AbstractSet[str]:
+        claim, users = self.claims.get(key), self._users.get(key, ())
+        there = self._there.get(key, set())
+        assumed = [row for row in there if not self._pods[row].pod.spec.nodeName]
+        consumers = self._uids(key, assumed) | (consumer_uids(claim) if claim is not None else set())
+        if self.freed_by_pods and (away := self._away.intersection(users)):
+            consumers -= self._uids(key, away) - self._uids(key, there)
+        return consumers - self._departed(key) if self._releasing else consumers
+
+    def _uids(self, claim: Name, rows: Iterable[int]) -> set[str]:
+        """Return the consumers as which pods use a claim."""
+        return {self._pods[row].consumer(claim) for row in rows}
+
+    def _departed(self, key: Name) -> set[str]:
+        """Return the pods that the API server has as consumers of a claim, and that are not known."""
+        status = self.claims[key].status if key in self.claims else None
+        reserved = (status.reservedFor if status is not None else None) or ()
+        known = self._uids(key, self._users.get(key, ()))
+        return {each.uid for each in reserved if each.resource != GROUPS} - known
 
     def apply_claim(self, claim: ResourceClaim, *, gone: bool) -> list[int]:
         """Apply a change of a claim; return the rows of the pods that use it."""
@@ -337,8 +380,11 @@ class DeviceIndex:
             owner = owner_of(each) if each is not None else None
             if owner is not None:
                 change(self._made, owner[1], key)
+        self._full.discard(key)
         if not gone:
             self.claims[key] = claim
+            if len(consumer_uids(claim)) >= MAX_CONSUMERS:
+                self._full.add(key)
         self._settle(key)
         if (owner := owner_of(claim)) is not None:
             self._settle(memory_key(key[0], *owner))
@@ -383,7 +429,8 @@ class DeviceIndex:
         return _User(pod, group, entries, name)
 
     def _settle(self, key: Name) -> None:
-        """Bring `usage` in line with the state of a claim."""
+        """Bring `usage` in line with the state of a claim, and forget its consumers."""
+        self._consumers.pop(key, None)
         claim, before = self.claims.get(key), self._counted.pop(key, None)
         stored = allocation_of(claim) if claim is not None else None
         if claim is None or stored is None:
@@ -452,6 +499,12 @@ class _User:
         self.extended = (namespace, extended) if extended else None
         own = () if self.extended is None else (self.extended,)
         self.keys = tuple(dict.fromkeys((*self.claims, *own)))
+
+    def consumer(self, claim: Name) -> str:
+        """Return the UID of the pod or group that uses a claim; the name of a pod without UID, in a file."""
+        entry = self.claims.get(claim)
+        used = entry.consumer if entry is not None else consumer_of(self.pod)
+        return used.uid or used.name
 
 
 def _made_for(pod: Schedulable) -> str:

@@ -1,7 +1,8 @@
 """The claims of a pod as its shape has them: the nodes of allocated ones, and the requests of the others.
 
 The members of a gang have claims of their own with equal requests, and shall have one shape. So a need has
-the name of its claim only if other pods may use the claim too. Then its devices are those of the first pod.
+the name of its claim only if other pods may use the claim too. Then its devices are those of the first pod,
+and the pod needs a place among the consumers of the claim.
 
 Source: PreFilter of the plugin DynamicResources of kube-scheduler 1.36 and 1.37.
 """
@@ -14,13 +15,13 @@ import msgspec
 
 from podium.api.devices import (
     EXACT_COUNT,
-    MAX_CONSUMERS,
     DeviceClaim,
     DeviceClass,
     DeviceRequest,
     ExactRequest,
     ResourceClaim,
 )
+from podium.api.podclaims import EntryClaim, consumer_uids
 from podium.api.selectors import NodeRequirement, node_terms
 from podium.cluster.reader import Name
 from podium.schedulerplugin.devices.alternatives import alternative_points
@@ -30,18 +31,27 @@ _ENCODER = msgspec.json.Encoder()
 IN_MEMORY = "<extended-resources>"
 
 
+class ConsumerPlace(NamedTuple):
+    """A place among the consumers of a claim: of the native group with this UID, or of each pod if empty."""
+
+    claim: Name
+    group: str = ""
+
+
 class ClaimNeed(NamedTuple):
     """One claim of a pod.
 
     `requests` is its spec.devices in JSON, empty for a claim that is allocated: then `nodes` are the terms
     of which a node has to meet one, None for all nodes, and `points` those of the alternatives it took.
-    `claim` is set for a claim without an allocation that pods may share.
+    `claim` is set for a claim without an allocation that pods may share. `place` is set for a claim that pods
+    may share, unless the API server has the consumer already.
     """
 
     requests: bytes = b""
     nodes: tuple[NodeRequirement, ...] | None = ()
     claim: Name | None = None
     points: int = 0
+    place: ConsumerPlace | None = None
 
 
 class CountedRequest(NamedTuple):
@@ -88,28 +98,31 @@ def extended_claim_need(namespace: str, needs: tuple[ExtendedNeed, ...]) -> Clai
     return ClaimNeed(requests=_ENCODER.encode(wanted), claim=(namespace, IN_MEMORY))
 
 
-def need_of(claim: ResourceClaim, *, own: bool) -> ClaimNeed | None:
-    """Return what a claim needs of a node, None if it is allocated and no node is better than another.
+def need_of(claim: ResourceClaim, entry: EntryClaim) -> ClaimNeed | None:
+    """Return what a claim needs of nodes and consumers, None if no node is better than another.
 
-    `own` says that no other pod uses the claim.
+    A claim that was created for a pod is taken for the pod's own until it has other consumers.
     """
+    own = entry.created and not entry.shared
+    key = claim.metadata.namespace or "", claim.metadata.name or ""
+    consumers, place = consumer_uids(claim), None
+    if entry.consumer.uid not in consumers and (consumers or not own):
+        place = ConsumerPlace(key, entry.consumer.uid if entry.shared else "")
     allocation = claim.status.allocation if claim.status is not None else None
     if allocation is None:
-        name = None if own else (claim.metadata.namespace or "", claim.metadata.name or "")
-        return ClaimNeed(requests=_ENCODER.encode(claim.spec.devices), claim=name)
+        requests = _ENCODER.encode(claim.spec.devices)
+        return ClaimNeed(requests=requests, claim=None if own else key, place=place)
     points = alternative_points(claim.spec.devices.requests or (), allocation)
     if allocation.nodeSelector is None:
-        return ClaimNeed(nodes=None, points=points) if points else None
-    return ClaimNeed(nodes=node_terms(allocation.nodeSelector.nodeSelectorTerms, {}), points=points)
+        return ClaimNeed(nodes=None, points=points, place=place) if points or place else None
+    nodes = node_terms(allocation.nodeSelector.nodeSelectorTerms, {})
+    return ClaimNeed(nodes=nodes, points=points, place=place)
 
 
-def use_refusal(claim: ResourceClaim, uid: str, classes: Mapping[str, DeviceClass]) -> str:
-    """Return why the consumer with this UID cannot use a claim now, empty if it can."""
-    status = claim.status
-    if status is not None and status.allocation is not None:
-        consumers = status.reservedFor or ()
-        full = len(consumers) >= MAX_CONSUMERS and all(each.uid != uid for each in consumers)
-        return "resourceclaim in use" if full else ""
+def class_refusal(claim: ResourceClaim, classes: Mapping[str, DeviceClass]) -> str:
+    """Return which class keeps a claim from its devices, empty if all exist or it has its devices."""
+    if claim.status is not None and claim.status.allocation is not None:
+        return ""
     for request, name in _classes(claim.spec.devices):
         if name not in classes:
             return f"request {request}: device class {name} does not exist"

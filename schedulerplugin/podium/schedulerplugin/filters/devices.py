@@ -8,6 +8,9 @@ devices of its claims, as `devices.index` says: a preemption may free devices.
 Where a class provides extended resources of a pod, the pod needs one more claim, which depends on the node:
 its requests are those for the resources that the node itself does not offer. So nodes are asked in groups.
 
+A claim has a limited number of consumers, pods that are assumed included. A claim without a place for one
+more refuses every node, and preemption may free a place.
+
 A claim or class that no allocator can read refuses every node, with the allocator's text. A tenant can write
 a claim whose devices take for ever to find, and selectors that take a second for each device. So a search has
 a number of steps and of units for selectors, and nodes that would need more are refused. kube-scheduler gives
@@ -54,6 +57,8 @@ from podium.schedulerplugin.shapes import Shape
 from podium.schedulerplugin.snapshot import Snapshot
 
 UNAVAILABLE, UNALLOCATABLE = "resourceclaim not available on the node", "cannot allocate all claims"
+# The text of kube-scheduler, which never writes it: its own binds of further pods fail again and again.
+IN_USE = "resourceclaim in use"
 # A pod that has been near its bind before, on a node that needs no claim for it.
 NAMED = "the status of the pod names a claim, but device plugins offer its resources"
 # The most steps of the search on one node, and on all nodes that are asked together; a step takes some
@@ -143,6 +148,8 @@ class DevicesFilter:
 
     def mask(self, shape: Shape) -> Bools:
         """Return the node rows that pass for a shape."""
+        if self._in_use(shape):
+            return np.zeros(len(self._snapshot.alive), np.bool_)
         passes, needs = self._open(shape)
         for wanted, rows in self._groups(shape, needs):
             if wanted is None:
@@ -154,6 +161,8 @@ class DevicesFilter:
 
     def reason(self, shape: Shape, row: int) -> str | None:
         """Return kube-scheduler's reason against a node row, None if it passes."""
+        if self._in_use(shape):
+            return IN_USE
         passes, needs = self._open(shape)
         if not passes.item(row):
             return UNAVAILABLE
@@ -167,6 +176,8 @@ class DevicesFilter:
 
     def short(self, shape: Shape) -> dict[str, Bools]:
         """Return the refused node rows by reason."""
+        if self._in_use(shape):
+            return {IN_USE: np.ones(len(self._snapshot.alive), np.bool_)}
         passes, needs = self._open(shape)
         found = {UNAVAILABLE: ~passes}
         for wanted, group in self._groups(shape, needs):
@@ -182,8 +193,8 @@ class DevicesFilter:
         return found
 
     def concerns(self, shape: Shape) -> bool:
-        """Return whether devices have to be found for a pod of a shape."""
-        return bool(shape.extended.resources) or any(each.requests for each in shape.devices)
+        """Return whether a pod of a shape needs devices, or a place among the consumers of a claim."""
+        return bool(shape.extended.resources) or any(each.requests or each.place for each in shape.devices)
 
     def has_preferences(self, shape: Shape) -> bool:
         """Return whether the claims of a pod of a shape have alternatives, whose order is a preference."""
@@ -232,6 +243,11 @@ class DevicesFilter:
     def plan(self, pod_row: int) -> tuple[AssumedClaim, ...] | None:
         """Return the allocations that an assumed pod counts on; None if it needs none, or finds none."""
         return self._plans.get(pod_row)
+
+    def _in_use(self, shape: Shape) -> bool:
+        """Return whether a claim of a shape has no place for one more consumer."""
+        places = (each.place for each in shape.devices if each.place is not None)
+        return not all(map(self._known.has_place, places))
 
     def _groups(
         self, shape: Shape, needs: tuple[ClaimNeed, ...]

@@ -27,7 +27,7 @@ from urllib.parse import quote
 
 import msgspec
 
-from podium.api.devices import CLAIM_FINALIZER, DEVICE_API, ResourceClaim
+from podium.api.devices import CLAIM_FINALIZER, DEVICE_API, MAX_CONSUMERS, ResourceClaim
 from podium.api.storage import (
     BOUND_BY_CONTROLLER,
     SELECTED_NODE,
@@ -303,6 +303,9 @@ def _allocate(claim: ResourceClaim, plan: ReservedClaim, now: datetime) -> _Patc
     missing = plan.missing(claim)
     if missing:
         known = (claim.status.reservedFor if claim.status is not None else None) or []
+        if len(known) + len(missing) > MAX_CONSUMERS:
+            # Others were added since the decision.
+            raise ChangedError(f"resource claim {'/'.join(plan.claim)} has too many consumers")
         status["reservedFor"] = msgspec.to_builtins([*known, *missing])
     return {"status": status} if status else None
 

@@ -2,11 +2,14 @@
 
 from typing import Any
 
-from tests.support.audit.builders import pod_group
+import msgspec
+from tests.support.audit.builders import NS, pod_group
 from tests.support.audit.cases.case import GROUP, Case
 from tests.support.audit.claims import HOST, ZONE, claim, claiming, volume, zoned
+from tests.support.devices import scene
 from tests.support.filters import builders
 
+from podium.api.claims import ClaimingPod
 from podium.cluster.state import Readable
 
 PINNED, SHARED = "gang-pinned", "gang-shares-exclusive-claim"
@@ -30,6 +33,24 @@ def found(part: str, rule: str = GROUP) -> list[tuple[str, str, str]]:
     return [(rule, FIELD, part)]
 
 
+def device_claim(*others: str) -> Readable:
+    """Make the claim for devices `c`, which these pods use already."""
+    made = scene.claim("c", ["n0/gpu-0"] if others else [], others)
+    made.metadata.namespace = NS
+    return made
+
+
+def device_users(count: int) -> list[Readable]:
+    """Make members p0 and so on that all name the claim for devices `c`."""
+    entry = {"name": "x", "resourceClaimName": "c"}
+    found = [msgspec.to_builtins(claiming(f"p{at}", cpu="0")) for at in range(count)]
+    for each in found:
+        each["metadata"]["uid"] = scene.uid_of(each["metadata"]["name"])
+        each["spec"]["resourceClaims"] = [entry]
+    return msgspec.convert(found, list[ClaimingPod])  # type: ignore[return-value]  # pods can be read
+
+
+EXCEEDED = "gang-exceeds-claim"
 CASES = [
     Case(
         "three pods in a zone for two",
@@ -238,5 +259,33 @@ CASES = [
         "members that need not run together",
         SHARED,
         [pod_group(min_count=1), claiming("p0", "c"), claiming("p1", "c"), claim("c", **ONCE)],
+    ),
+    Case(
+        "more pods than a claim for devices takes",
+        EXCEEDED,
+        [pod_group(min_count=257), *device_users(257), device_claim()],
+        found("257 of its pods name ResourceClaim c, which takes 256 of them; minCount is 257."),
+    ),
+    Case(
+        "a claim for devices that does not exist yet",
+        EXCEEDED,
+        [pod_group(min_count=257), *device_users(257)],
+        found("which takes 256 of them"),
+    ),
+    Case(
+        "other consumers of a claim for devices",
+        EXCEEDED,
+        [pod_group(min_count=100), *device_users(100), device_claim(*(f"other-{at}" for at in range(200)))],
+        found("100 of its pods name ResourceClaim c, which takes 56 of them"),
+    ),
+    Case(
+        "as many pods as a claim for devices takes", EXCEEDED, [pod_group(min_count=256), *device_users(256)]
+    ),
+    Case("minCount without the further pods", EXCEEDED, [pod_group(min_count=256), *device_users(300)]),
+    Case("a basic group that shares a claim for devices", EXCEEDED, [pod_group(), *device_users(300)]),
+    Case(
+        "the members are consumers already",
+        EXCEEDED,
+        [pod_group(min_count=256), *device_users(256), device_claim(*(f"p{at}" for at in range(256)))],
     ),
 ]

@@ -26,7 +26,6 @@ from tests.support.preemption.clusters import NS
 from tests.support.preemption.scene import engine_of, group
 
 from podium.api.core import ResourceClaimEntry
-from podium.api.devices import MAX_CONSUMERS
 from podium.schedulerplugin.devices.index import DeviceIndex
 from podium.schedulerplugin.devices.plannedclaims import ReservedClaim, StaleClaim
 from podium.schedulerplugin.engine import Engine
@@ -66,7 +65,6 @@ class Refused:
     shared: list[str] = field(default_factory=list)
 
 
-FULL = [f"user-{at}" for at in range(MAX_CONSUMERS)]
 REFUSALS = {
     "a claim that the pod names": Refused([claim("p"), device_class(), pod("p")], shared=["p"]),
     "a claim that was created for the pod": Refused([claim("p", owner="p"), device_class(), created("p")]),
@@ -94,10 +92,6 @@ REFUSALS = {
         [claim("p"), pod("p")], f"request gpus: device class {CLASS} does not exist"
     ),
     "an allocated claim needs no class": Refused([claim("p", ["n0/gpu-0"]), pod("p")]),
-    "as many consumers as a claim may have": Refused(
-        [claim("p", ["n0/gpu-0"], FULL), pod("p")], "resourceclaim in use"
-    ),
-    "the pod is one of the most consumers": Refused([claim("p", ["n0/gpu-0"], [*FULL[1:], "p"]), pod("p")]),
     "a running pod": Refused([pod("p", node="n0")]),
 }
 

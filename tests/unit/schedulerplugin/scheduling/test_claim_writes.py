@@ -10,7 +10,7 @@ from tests.support.preemption.clusters import NOW, NS
 from tests.support.volumes import manifests
 from tests.support.volumes.manifests import decoded
 
-from podium.api.devices import Allocation, ClaimConsumer
+from podium.api.devices import MAX_CONSUMERS, Allocation, ClaimConsumer
 from podium.api.storage import BIND_COMPLETED, BOUND_BY_CONTROLLER, SELECTED_NODE
 from podium.cluster.state import ClusterState
 from podium.errors import PodiumError
@@ -130,6 +130,23 @@ async def test_a_write_follows_the_object_as_it_is_known(name: str) -> None:
     assert path == f"/api/v1/{kind}"
     version = VERSION if volumes else {**VERSION, "uid": "c"}
     assert document == {**case.patch, "metadata": {**case.patch.get("metadata", {}), **version}}
+
+
+@pytest.mark.parametrize(("others", "written"), [(255, True), (256, False)])
+async def test_no_write_adds_a_consumer_too_many(others: int, *, written: bool) -> None:
+    """Another scheduler added some since the decision; the API server would refuse the write."""
+    state, recorded = ClusterState(native_served=True), RecordedWrites()
+    known = scene.claim("c", ["n0/gpu-0"], [f"u{at}" for at in range(others)])
+    state.apply(known)
+    plan = ReservedClaim((NS, "c"), known.metadata.uid or "", None, (ClaimConsumer("", "pods", "p", "p"),))
+    write = ClaimWrites(recorded, state).write(plan)  # type: ignore[arg-type]  # these methods are all it uses
+    if written:
+        await write
+        assert len(recorded.sent[0][1]["status"]["reservedFor"]) == MAX_CONSUMERS
+        return
+    with pytest.raises(ChangedError):
+        await write
+    assert recorded.sent == []
 
 
 async def test_the_devices_are_written_to_the_version_with_the_finalizer() -> None:

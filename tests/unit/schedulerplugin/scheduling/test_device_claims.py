@@ -22,11 +22,14 @@ from tests.support.devices.scene import (
     pod,
     waiting,
 )
+from tests.support.filters import builders
 from tests.support.preemption.clusters import NS
-from tests.support.preemption.scene import group
+from tests.support.preemption.scene import HOST, group
 from tests.support.scheduling.devicerig import DeviceWorld, end
 
 from podium.api.core import ResourceClaimEntry
+from podium.api.devices import MAX_CONSUMERS
+from podium.schedulerplugin.filters.devices import IN_USE
 from podium.schedulerplugin.scheduling.effects import Bind, ReleaseClaims
 
 TEMPLATE: dict[str, Any] = {"resourceClaims": [{"name": "x", "resourceClaimTemplateName": "t"}]}
@@ -121,6 +124,26 @@ def test_a_pod_is_tried_again_when_a_missing_object_comes(missing: str) -> None:
     made.later(20)
     made.write()
     assert made.bound() == {"p": "n0"}
+
+
+def test_pods_beyond_the_consumers_of_a_claim_wait_without_a_write() -> None:
+    """The decisions are in flight at once, so the API server has none of their consumers yet."""
+    wide = builders.node("n0", {"cpu": 1000, "pods": 1000}, labels={HOST: "n0"})
+    names = [f"p{at}" for at in range(MAX_CONSUMERS + 2)]
+    made = world([wide, device_class(), devices_of("n0", 1)], sharing(*names))
+    assert len(made.claim_writes) == MAX_CONSUMERS
+    made.write()
+    made.run(pod("other", claims=()))
+    assert (len(made.bound()), len(made.users("c"))) == (MAX_CONSUMERS + 1, MAX_CONSUMERS)
+    assert made.claim_writes == []
+    waiting_pods = sorted(set(names) - made.bound().keys())
+    assert all(IN_USE in made.message(each) for each in waiting_pods)
+    made.die("p0")
+    made.control()
+    made.write()
+    assert len(made.users("c")) == MAX_CONSUMERS
+    assert len(set(waiting_pods) - made.bound().keys()) == 1
+    made.check()
 
 
 # --- failures -------------------------------------------------------------------------------------------
