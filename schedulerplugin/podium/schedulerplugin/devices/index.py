@@ -79,6 +79,7 @@ from podium.schedulerplugin.volumes.index import Unread, discard
 
 GROUPS = "podgroups"
 _KINDS = (Kind.RESOURCE_CLAIM, Kind.DEVICE_CLASS, Kind.RESOURCE_SLICE)
+_NO_CONSUMERS: frozenset[str] = frozenset()
 # The most nodes that `changed` remembers.
 _REMEMBERED = 2**14
 
@@ -118,8 +119,8 @@ class DeviceIndex:
         # The claims that count as released, and whether consumers whose pods are gone do.
         self._released: set[Name] = set()
         self._releasing = False
-        # The claims with as many consumers as they may have, and the consumers that count now of some claims.
-        self._full: set[Name] = set()
+        # The consumers of claims in the API server, if there are any, and those that count now of some claims.
+        self._stored: dict[Name, frozenset[str]] = {}
         self._consumers: dict[Name, AbstractSet[str]] = {}
         # The allocations that are in `usage`.
         self._counted: dict[Name, Allocation] = {}
@@ -208,7 +209,7 @@ class DeviceIndex:
             refused = class_refusal(claim, self.classes)
             if refused:
                 return refused, ()
-            need = need_of(claim, entry)
+            need = need_of(claim, entry, self._stored.get(key, _NO_CONSUMERS))
             if need is not None:
                 found.append(need)
         return "", tuple(found)
@@ -261,7 +262,7 @@ class DeviceIndex:
             for row in rows
             for key, entry in (self._pods[row].claims if row in self._pods else {}).items()
         }
-        for key, _ in sorted(consumers):
+        for key in sorted({key for key, _ in consumers}):
             claim = self.claims.get(key)
             stored = allocation_of(claim) if claim is not None else None
             if claim is None or stored is None or self._there.get(key) or key in self._assumed:
@@ -340,7 +341,8 @@ class DeviceIndex:
         for key in changed:
             self._settle(key)
         try:
-            yield bool(changed or any(self._departed(key) for key in self._full))
+            full = (key for key, each in self._stored.items() if len(each) >= MAX_CONSUMERS)
+            yield bool(changed or any(map(self._departed, full)))
         finally:
             self._released, self._releasing, self._consumers = set(), False, {}
             for key in changed:
@@ -354,10 +356,9 @@ class DeviceIndex:
         return takes_consumer(consumers, place.group)
 
     def _consumers_now(self, key: Name) -> AbstractSet[str]:
-        claim, users = self.claims.get(key), self._users.get(key, ())
-        there = self._there.get(key, set())
+        users, there = self._users.get(key, ()), self._there.get(key, set())
         assumed = [row for row in there if not self._pods[row].pod.spec.nodeName]
-        consumers = self._uids(key, assumed) | (consumer_uids(claim) if claim is not None else set())
+        consumers = self._uids(key, assumed) | self._stored.get(key, _NO_CONSUMERS)
         if self.freed_by_pods and (away := self._away.intersection(users)):
             consumers -= self._uids(key, away) - self._uids(key, there)
         return consumers - self._departed(key) if self._releasing else consumers
@@ -380,11 +381,11 @@ class DeviceIndex:
             owner = owner_of(each) if each is not None else None
             if owner is not None:
                 change(self._made, owner[1], key)
-        self._full.discard(key)
+        self._stored.pop(key, None)
         if not gone:
             self.claims[key] = claim
-            if len(consumer_uids(claim)) >= MAX_CONSUMERS:
-                self._full.add(key)
+            if consumers := consumer_uids(claim):
+                self._stored[key] = consumers
         self._settle(key)
         if (owner := owner_of(claim)) is not None:
             self._settle(memory_key(key[0], *owner))

@@ -8,6 +8,7 @@ Source: PreFilter of the plugin DynamicResources of kube-scheduler 1.36 and 1.37
 """
 
 from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Set as AbstractSet
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -21,7 +22,7 @@ from podium.api.devices import (
     ExactRequest,
     ResourceClaim,
 )
-from podium.api.podclaims import EntryClaim, consumer_uids
+from podium.api.podclaims import EntryClaim
 from podium.api.selectors import NodeRequirement, node_terms
 from podium.cluster.reader import Name
 from podium.schedulerplugin.devices.alternatives import alternative_points
@@ -98,14 +99,14 @@ def extended_claim_need(namespace: str, needs: tuple[ExtendedNeed, ...]) -> Clai
     return ClaimNeed(requests=_ENCODER.encode(wanted), claim=(namespace, IN_MEMORY))
 
 
-def need_of(claim: ResourceClaim, entry: EntryClaim) -> ClaimNeed | None:
+def need_of(claim: ResourceClaim, entry: EntryClaim, consumers: AbstractSet[str]) -> ClaimNeed | None:
     """Return what a claim needs of nodes and consumers, None if no node is better than another.
 
-    A claim that was created for a pod is taken for the pod's own until it has other consumers.
+    `consumers` are those that the API server has, by UID. A claim that was created for a pod is taken for the pod's own until it has other consumers.
     """
     own = entry.created and not entry.shared
     key = claim.metadata.namespace or "", claim.metadata.name or ""
-    consumers, place = consumer_uids(claim), None
+    place = None
     if entry.consumer.uid not in consumers and (consumers or not own):
         place = ConsumerPlace(key, entry.consumer.uid if entry.shared else "")
     allocation = claim.status.allocation if claim.status is not None else None

@@ -22,9 +22,8 @@ from tests.support.devices.scene import (
     pod,
     waiting,
 )
-from tests.support.filters import builders
 from tests.support.preemption.clusters import NS
-from tests.support.preemption.scene import HOST, group
+from tests.support.preemption.scene import group
 from tests.support.scheduling.devicerig import DeviceWorld, end
 
 from podium.api.core import ResourceClaimEntry
@@ -128,22 +127,36 @@ def test_a_pod_is_tried_again_when_a_missing_object_comes(missing: str) -> None:
 
 def test_pods_beyond_the_consumers_of_a_claim_wait_without_a_write() -> None:
     """The decisions are in flight at once, so the API server has none of their consumers yet."""
-    wide = builders.node("n0", {"cpu": 1000, "pods": 1000}, labels={HOST: "n0"})
-    names = [f"p{at}" for at in range(MAX_CONSUMERS + 2)]
-    made = world([wide, device_class(), devices_of("n0", 1)], sharing(*names))
-    assert len(made.claim_writes) == MAX_CONSUMERS
+    others = [f"u{at}" for at in range(MAX_CONSUMERS - 3)]
+    names = [f"p{at}" for at in range(5)]
+    shared = claim("c", ["n0/gpu-0"], others)
+    made = world(cluster(1, 1), shared, [pod(each, claims=["c"]) for each in names])
+    assert len(made.claim_writes) == 3
     made.write()
     made.run(pod("other", claims=()))
-    assert (len(made.bound()), len(made.users("c"))) == (MAX_CONSUMERS + 1, MAX_CONSUMERS)
+    assert (len(made.bound()), len(made.users("c"))) == (4, MAX_CONSUMERS)
     assert made.claim_writes == []
-    waiting_pods = sorted(set(names) - made.bound().keys())
+    waiting_pods = set(names) - made.bound().keys()
     assert all(IN_USE in made.message(each) for each in waiting_pods)
-    made.die("p0")
+    # Their pods are gone.
     made.control()
     made.write()
-    assert len(made.users("c")) == MAX_CONSUMERS
-    assert len(set(waiting_pods) - made.bound().keys()) == 1
+    assert made.bound().keys() == {*names, "other"}
+    assert sorted(made.users("c")) == names
     made.check()
+
+
+def test_a_gang_that_shares_a_claim_waits_without_a_place() -> None:
+    """Its claim has devices and a consumer beside the pods of the gang, so it is not stranded."""
+    members = [pod(f"gang-{at}", claims=["c"], group="gang") for at in range(2)]
+    consumers = ["gang-0", *(f"u{at}" for at in range(MAX_CONSUMERS - 1))]
+    shared = claim("c", ["n0/gpu-0"], consumers)
+    made = world([*cluster(1, 1), shared, group("gang", 0, 2), *members])
+    assert IN_USE in made.message("gang-0")
+    made.run(claim("c", ["n0/gpu-0"], consumers[:-1]))
+    made.later(60)
+    made.write()
+    assert sorted(made.bound()) == ["gang-0", "gang-1"]
 
 
 # --- failures -------------------------------------------------------------------------------------------
