@@ -9,6 +9,8 @@ write of the same version, and one of the two is refused. A claim that loses its
 the volume that a provisioner is creating, and is bound to that.
 
 A claim for devices gets its finalizer first, then its devices and their consumers in one write of its status.
+The parameters of its configurations are copied into the allocation. The answer to the first write has them,
+because the cache does not (`keepdevices`).
 A withdrawal removes the consumers, and the devices if no other consumer is left. An allocation has a
 timestamp. kube-scheduler adds a missing one for a further pod of the claim, and the API server refuses that.
 
@@ -20,14 +22,23 @@ Source: bindAPIUpdate of the volume binder, and bindClaim and deleteClaim of the
 kube-scheduler 1.36 and 1.37, which withdraws no volume.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple, TypeVar
 from urllib.parse import quote
 
 import msgspec
 
-from podium.api.devices import CLAIM_FINALIZER, DEVICE_API, MAX_CONSUMERS, ResourceClaim
+from podium.api.devices import (
+    CLAIM_FINALIZER,
+    DEVICE_API,
+    MAX_CONSUMERS,
+    AllocatedConfiguration,
+    Allocation,
+    ClaimConfiguration,
+    DeviceClaimSpec,
+    ResourceClaim,
+)
 from podium.api.storage import (
     BOUND_BY_CONTROLLER,
     SELECTED_NODE,
@@ -39,7 +50,8 @@ from podium.kube.reading import decode
 from podium.runtime.manager import utc_now
 from podium.schedulerplugin.devices.extended import ExtendedClaim
 from podium.schedulerplugin.devices.plannedclaims import ReservedClaim, StaleClaim, is_allocated, same_devices
-from podium.schedulerplugin.live.writes import ChangedError, GoneError, Writes
+from podium.schedulerplugin.live.keepdevices import named_requests
+from podium.schedulerplugin.live.writes import ChangedError, GoneError, StoredObject, Writes
 from podium.schedulerplugin.scheduling.claimplans import ClaimPlan
 from podium.schedulerplugin.scheduling.effects import PodRef
 from podium.schedulerplugin.volumes.ledger import BoundVolume, ProvisionedVolume
@@ -83,9 +95,11 @@ class ClaimWrites:
             case ReservedClaim():
                 if plan.created is not None:
                     await self._create_claim(plan, plan.created)
-                version = await self._change_devices(plan.claim, lambda stored: _protect(stored, plan))
+                stored = await self._change_devices(plan.claim, lambda known: _protect(known, plan))
+                version = stored.metadata.resourceVersion if stored is not None else None
+                config = _configurations(stored)
                 await self._change_devices(
-                    plan.claim, lambda stored: _allocate(stored, plan, self._now()), STATUS, version
+                    plan.claim, lambda known: _allocate(known, plan, self._now(), config), STATUS, version
                 )
                 if plan.created is not None:
                     await self._name(plan, plan.created)
@@ -183,12 +197,12 @@ class ClaimWrites:
         change: Callable[[ResourceClaim], _Patch],
         subresource: str = "",
         version: str | None = None,
-    ) -> str | None:
+    ) -> StoredObject | None:
         path = f"{_claim_path(claim)}{subresource}"
         written = await self._change(path, lambda: self._stored_claim(claim), change, version)
         created = self._created.get(claim)
         if created is not None and written is not None:
-            created.claim.metadata.resourceVersion = written
+            created.claim.metadata.resourceVersion = written.metadata.resourceVersion
         return written
 
     async def _change(
@@ -197,13 +211,13 @@ class ClaimWrites:
         known: Callable[[], _Stored | None],
         change: Callable[[_Stored], _Patch],
         version: str | None = None,
-    ) -> str | None:
-        """Patch an object as it is known; return its version then, None if nothing was to be written.
+    ) -> StoredObject | None:
+        """Patch an object as it is known; return it as it is then, None if nothing was to be written.
 
         After a conflict it is known as it is stored a moment later. `version` is that of the object after an
         earlier write of ours, which the watch may not have brought yet.
         """
-        written: str | None = None
+        written: StoredObject | None = None
 
         async def attempt() -> None:
             nonlocal version, written
@@ -240,8 +254,11 @@ def _is_usable(claim: ResourceClaim, plan: ReservedClaim, made: ExtendedClaim) -
     """Return whether a claim of an earlier attempt has the planned requests, and no other devices."""
     stored = claim.status.allocation if claim.status is not None else None
     same = stored is None or (plan.allocation is not None and same_devices(stored, plan.allocation))
-    wanted = made.claim.spec
-    return same and claim.metadata.deletionTimestamp is None and claim.spec == wanted
+    specs = claim.spec, made.claim.spec
+    if stored is not None:
+        # The cache has no more of a claim with devices.
+        specs = named_requests(claim.spec), named_requests(made.claim.spec)
+    return same and claim.metadata.deletionTimestamp is None and specs[0] == specs[1]
 
 
 def _reserve(volume: PersistentVolume, plan: BoundVolume) -> _Patch:
@@ -285,21 +302,56 @@ def _unselect(claim: PersistentVolumeClaim, plan: ProvisionedVolume) -> _Patch:
 
 
 def _protect(claim: ResourceClaim, plan: ReservedClaim) -> _Patch:
-    """Return the patch that adds the finalizer to a claim that is to be allocated."""
+    """Return the patch that adds the finalizer to a claim that is to be allocated.
+
+    It changes nothing if the finalizer is there, and only its answer is needed.
+    """
     _check_claim(claim, plan)
     finalizers = claim.metadata.finalizers or []
-    if plan.allocation is None or CLAIM_FINALIZER in finalizers:
+    if plan.allocation is None or is_allocated(claim):
         return None
+    if CLAIM_FINALIZER in finalizers:
+        return {} if any(map(_is_left_out, plan.allocation.devices.config or ())) else None
     return {"metadata": {"finalizers": [*finalizers, CLAIM_FINALIZER]}}
 
 
-def _allocate(claim: ResourceClaim, plan: ReservedClaim, now: datetime) -> _Patch:
-    """Return the patch that adds the devices, allocated now, and the consumers to a claim."""
+def _configurations(stored: StoredObject | None) -> Sequence[ClaimConfiguration]:
+    """Return the configurations of a claim as it is stored."""
+    if stored is None:
+        return ()
+    spec: DeviceClaimSpec = decode(stored.spec, DeviceClaimSpec)
+    return spec.devices.config or ()
+
+
+def _is_left_out(each: AllocatedConfiguration) -> bool:
+    """Return whether the parameters of a configuration are to be read; the API takes no number for them."""
+    return each.opaque is not None and isinstance(each.opaque.parameters, int)
+
+
+def _with_parameters(allocation: Allocation, config: Sequence[ClaimConfiguration]) -> dict[str, Any]:
+    """Return an allocation as it is written, with the parameters of the claim's configurations."""
+    found: dict[str, Any] = msgspec.to_builtins(allocation)
+    for at, each in enumerate(allocation.devices.config or ()):
+        if each.opaque is not None and isinstance(each.opaque.parameters, int):
+            source = config[each.opaque.parameters].opaque if config else None
+            if source is None:
+                raise ChangedError("the configurations of the claim are not known")
+            found["devices"]["config"][at]["opaque"]["parameters"] = source.parameters
+    return found
+
+
+def _allocate(
+    claim: ResourceClaim, plan: ReservedClaim, now: datetime, config: Sequence[ClaimConfiguration] = ()
+) -> _Patch:
+    """Return the patch that adds the devices, allocated now, and the consumers to a claim.
+
+    `config` are the configurations of the claim as it is stored.
+    """
     _check_claim(claim, plan)
     status: dict[str, Any] = {}
     if plan.allocation is not None and not is_allocated(claim):
         time = f"{now:%Y-%m-%dT%H:%M:%SZ}"
-        status["allocation"] = {**msgspec.to_builtins(plan.allocation), "allocationTimestamp": time}
+        status["allocation"] = {**_with_parameters(plan.allocation, config), "allocationTimestamp": time}
     missing = plan.missing(claim)
     if missing:
         known = (claim.status.reservedFor if claim.status is not None else None) or []

@@ -4,19 +4,30 @@ A slice may have 128 devices with 32 attributes each, and a cluster a slice for 
 product differ in few of them: an address, a serial number. So each value is shared, and attributes of a
 device as a whole if another device has the same. Claims of one template share their spec. The caches are
 those of devices alone: a thousand serial numbers must not push out the parts of pods.
+
+A claim may have 32 configurations with 10 KiB of parameters each, and no quota limits the claims of a tenant.
+Parameters are copied into the allocation at its write, and decide nothing. So each is kept as the number of
+its configuration, and the write reads it again (`claimwrites`). A claim with devices keeps the names of its
+requests. Once its allocation is gone, a watch brings all of it.
 """
 
 from functools import lru_cache
 from typing import Any, TypeVar
+
+import msgspec
 
 from podium.api.devices import (
     EXTENDED_RESOURCE_CLAIM,
     Allocation,
     Device,
     DeviceAttribute,
+    DeviceClaim,
+    DeviceClaimSpec,
     DeviceClass,
+    DeviceRequest,
     ResourceClaim,
     ResourceSlice,
+    SubRequest,
 )
 from podium.api.meta import ObjectMeta
 from podium.cluster.state import Devices
@@ -50,23 +61,39 @@ def transform_devices(obj: Devices) -> None:
 
 def _claim(claim: ResourceClaim, kept: ObjectMeta) -> None:
     # A claim that was created for a pod or group must belong to it.
-    kept.ownerReferences = claim.metadata.ownerReferences
+    owner = claim.metadata.controller()
+    kept.ownerReferences = [owner] if owner is not None else None
     kept.finalizers = _shared(claim.metadata.finalizers)
     flag = (claim.metadata.annotations or {}).get(EXTENDED_RESOURCE_CLAIM)
     kept.annotations = _shared({EXTENDED_RESOURCE_CLAIM: flag[:8]}) if flag is not None else None
+    if claim.status is not None and claim.status.allocation is not None:
+        claim.spec = named_requests(claim.spec)
+        _allocation(claim.status.allocation)
+    for at, each in enumerate(claim.spec.devices.config or ()):
+        if each.opaque is not None:
+            each.opaque.parameters = at
     claim.spec = _shared(claim.spec)
     if claim.status is None:
         return
-    if claim.status.allocation is not None:
-        _allocation(claim.status.allocation)
     for device in claim.status.devices or ():
         _texts(device, ("driver", "pool", "device"))
         device.conditions = _shared(device.conditions)
 
 
+def named_requests(spec: DeviceClaimSpec) -> DeviceClaimSpec:
+    """Return what is read of a claim that has its devices: the names of its requests and alternatives."""
+    requests = [
+        DeviceRequest(
+            name=each.name, firstAvailable=[SubRequest(name=one.name) for one in each.firstAvailable or ()]
+        )
+        for each in spec.devices.requests or ()
+    ]
+    return msgspec.structs.replace(spec, devices=DeviceClaim(requests=requests))
+
+
 def _allocation(allocation: Allocation) -> None:
     allocation.nodeSelector = _shared(allocation.nodeSelector)
-    allocation.devices.config = _shared(allocation.devices.config)
+    allocation.devices.config = None
     for result in allocation.devices.results or ():
         _texts(result, _OF_RESULTS)
         _parts(result, ("tolerations", "bindingConditions", "bindingFailureConditions", "consumedCapacity"))

@@ -67,7 +67,9 @@ class ChangedError(PodiumError):
     """The object has changed since this was decided."""
 
 
-class _StoredMetadata(msgspec.Struct):
+class StoredMetadata(msgspec.Struct):
+    """The identity of an object as it is stored."""
+
     uid: str = ""
     resourceVersion: str = ""
     deletionTimestamp: str | None = None
@@ -78,12 +80,15 @@ class _StoredSpec(msgspec.Struct):
 
 
 class _StoredPod(msgspec.Struct):
-    metadata: _StoredMetadata
+    metadata: StoredMetadata
     spec: _StoredSpec
 
 
-class _StoredObject(msgspec.Struct):
-    metadata: _StoredMetadata
+class StoredObject(msgspec.Struct):
+    """An object as it is stored; its spec is JSON."""
+
+    metadata: StoredMetadata
+    spec: msgspec.Raw = msgspec.Raw(b"{}")
 
 
 class Writes:
@@ -206,13 +211,13 @@ class Writes:
         """Create an object once, and return it as stored; raises StaleError if its name is taken."""
         return await self._send("POST", path, document)
 
-    async def merge(self, path: str, document: Any) -> str:
-        """Send a merge patch once; return the version of the object then.
+    async def merge(self, path: str, document: Any) -> StoredObject:
+        """Send a merge patch once; return the object as it is then.
 
         Raises StaleError if the object has another version than the patch names.
         """
-        stored: _StoredObject = decode(await self._send("PATCH", path, document, _MERGE), _StoredObject)
-        return stored.metadata.resourceVersion
+        stored: StoredObject = decode(await self._send("PATCH", path, document, _MERGE), StoredObject)
+        return stored
 
     async def remove(self, path: str, uid: str) -> None:
         """Delete an object once; an object that is gone, or replaced, counts as deleted."""

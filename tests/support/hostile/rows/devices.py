@@ -95,6 +95,19 @@ def many_device_claims(tenant: Tenant) -> None:
 
 
 @ROWS.row
+def large_configurations(tenant: Tenant) -> None:
+    """Claims with as many parameters as the API server accepts, 94 MiB in all, some of which pods use."""
+    opaque = {"driver": "gpu.example.com", "parameters": {"text": "x" * 10_000}}
+    config = [{"opaque": opaque} for _ in range(32)]
+    for number in range(300):
+        spec = {"devices": {"requests": [_exactly("r")], "config": config}}
+        body = {"metadata": {"name": tenant.name(f"-{number}")}, "spec": spec}
+        name = tenant.create(DEVICE_CLAIMS, body)
+        if number % 30 == 0:
+            tenant.pod(resourceClaims=[{"name": "devices", "resourceClaimName": name}])
+
+
+@ROWS.row
 def claims_that_do_not_exist(tenant: Tenant) -> None:
     """Pods that name claims and templates that do not exist."""
     for number in range(100):

@@ -7,16 +7,18 @@ import msgspec
 import pytest
 from tests.support.devices import scene
 from tests.support.preemption.clusters import NOW, NS
+from tests.support.preemption.scene import engine_of
 from tests.support.volumes import manifests
 from tests.support.volumes.manifests import decoded
 
-from podium.api.devices import MAX_CONSUMERS, Allocation, ClaimConsumer
+from podium.api.devices import CLAIM_FINALIZER, MAX_CONSUMERS, Allocation, ClaimConsumer, ResourceClaim
 from podium.api.storage import BIND_COMPLETED, BOUND_BY_CONTROLLER, SELECTED_NODE
 from podium.cluster.state import ClusterState
 from podium.errors import PodiumError
 from podium.schedulerplugin.devices.plannedclaims import ReservedClaim
 from podium.schedulerplugin.live.claimwrites import ClaimWrites
-from podium.schedulerplugin.live.writes import ChangedError, GoneError
+from podium.schedulerplugin.live.keepdevices import transform_devices
+from podium.schedulerplugin.live.writes import ChangedError, GoneError, StoredMetadata, StoredObject
 from podium.schedulerplugin.volumes.ledger import BoundVolume, ClaimPlan, ProvisionedVolume
 
 CLAIM = (NS, "c")
@@ -32,16 +34,19 @@ class RecordedWrites:
 
     def __init__(self) -> None:
         self.sent: list[tuple[str, Any]] = []
+        # The spec of the stored object.
+        self.spec: dict[str, Any] = {}
 
     async def perform(self, what: str, attempt: Callable[[], Awaitable[None]]) -> None:
         """Make a write once."""
         assert what == "claim"
         await attempt()
 
-    async def merge(self, path: str, document: Any) -> str:
+    async def merge(self, path: str, document: Any) -> StoredObject:
         """Record a patch; each makes a version of its own."""
         self.sent.append((path, document))
-        return f"written-{len(self.sent)}"
+        version = StoredMetadata(resourceVersion=f"written-{len(self.sent)}")
+        return StoredObject(version, msgspec.Raw(msgspec.json.encode(self.spec)))
 
 
 class Case(NamedTuple):
@@ -147,6 +152,30 @@ async def test_no_write_adds_a_consumer_too_many(others: int, *, written: bool) 
     with pytest.raises(ChangedError):
         await write
     assert recorded.sent == []
+
+
+@pytest.mark.parametrize("finalizers", [[], [CLAIM_FINALIZER]], ids=["with", "after"])
+async def test_the_parameters_of_a_claim_are_copied_into_its_allocation(finalizers: list[str]) -> None:
+    """The cache leaves them out; the answer to the write of the finalizer has them."""
+    state, recorded = ClusterState(native_served=True), RecordedWrites()
+    opaque = [{"driver": scene.DRIVER, "parameters": {"share": at}} for at in range(3)]
+    config = [{"requests": [], "opaque": each} for each in opaque]
+    stored = msgspec.to_builtins(scene.claim("c"))
+    stored["spec"]["devices"]["config"], stored["metadata"]["finalizers"] = config, finalizers
+    recorded.spec = stored["spec"]
+    known = msgspec.convert(stored, ResourceClaim)
+    transform_devices(known)
+    state.apply(known)
+    engine = engine_of(scene.cluster(1, 1), known, scene.pod("c"))
+    devices, row = engine.placer.chain.devices, engine.snapshot.pod_row[NS, "c"]
+    engine.snapshot.assume(row, engine.snapshot.row["n0"])
+    (plan,) = devices.reservations(row) or ()
+    assert isinstance(plan, ReservedClaim)
+    await ClaimWrites(recorded, state, lambda: NOW).write(plan)  # type: ignore[arg-type]  # as above
+    (_, first), (_, last) = recorded.sent
+    assert ("finalizers" in first["metadata"]) is not bool(finalizers)
+    written = last["status"]["allocation"]["devices"]["config"]
+    assert [(each["source"], each["opaque"]) for each in written] == [("FromClaim", each) for each in opaque]
 
 
 async def test_the_devices_are_written_to_the_version_with_the_finalizer() -> None:

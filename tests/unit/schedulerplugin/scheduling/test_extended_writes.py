@@ -15,7 +15,7 @@ from podium.errors import PodiumError
 from podium.schedulerplugin.devices.extended import classes_by_resource, extended_claim, extended_needs
 from podium.schedulerplugin.devices.plannedclaims import ReservedClaim, StaleClaim, consumer_of
 from podium.schedulerplugin.live.claimwrites import ClaimWrites
-from podium.schedulerplugin.live.writes import ChangedError
+from podium.schedulerplugin.live.writes import ChangedError, StoredMetadata, StoredObject
 from podium.schedulerplugin.scheduling.effects import PodRef
 
 POD = scene.requesting("p")
@@ -45,11 +45,11 @@ class RecordedWrites:
         stored = {"uid": "new", "resourceVersion": "v1"}
         return msgspec.json.encode({**document, "metadata": {**document["metadata"], **stored}})
 
-    async def merge(self, path: str, document: Any) -> str:
-        """Record a patch, and return the version after it."""
+    async def merge(self, path: str, document: Any) -> StoredObject:
+        """Record a patch, and return the object with the version after it."""
         metadata = document["metadata"]
         self._record("patch", path, f"{metadata['uid']}/{metadata['resourceVersion']}", document)
-        return f"v{len(self.sent)}"
+        return StoredObject(StoredMetadata(resourceVersion=f"v{len(self.sent)}"))
 
     async def remove(self, path: str, uid: str) -> None:
         """Record a delete."""

@@ -1,5 +1,7 @@
 """The transform of devices keeps all that is read of them, and shares equal values."""
 
+import tracemalloc
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -51,6 +53,13 @@ def test_of_devices_all_but_metadata_is_kept(identity: tuple[str, str], stored: 
     before = msgspec.to_builtins(read)
     after = msgspec.to_builtins(transform(read))
     kept, whole = after.pop("metadata"), before.pop("metadata")
+    if identity[1] == "ResourceClaim":
+        # A claim with devices.
+        assert [each["name"] for each in after["spec"]["devices"]["requests"]] == [
+            each["name"] for each in before["spec"]["devices"]["requests"]
+        ]
+        del before["status"]["allocation"]["devices"]["config"]
+        del after["spec"], before["spec"]
     assert after == before
     for field in ("labels", "annotations", "ownerReferences", "finalizers", "creationTimestamp"):
         assert (kept[field] is not None) is (field in _KEPT[identity[1]]), field
@@ -130,6 +139,70 @@ def test_values_of_different_types_are_not_shared() -> None:
     ]
 
 
+def test_of_a_claim_without_devices_all_but_parameters_is_kept() -> None:
+    read = as_read({**CLAIM, "status": None}, ResourceClaim)
+    before = msgspec.to_builtins(read.spec)
+    after = msgspec.to_builtins(transform(read).spec)
+    for at, each in enumerate(before["devices"]["config"]):
+        each["opaque"]["parameters"] = at
+    assert before["devices"]["config"]
+    assert after == before
+
+
+def test_of_many_owners_the_controller_is_kept() -> None:
+    """A tenant may write thousands."""
+    others = [{"apiVersion": "v1", "kind": "Pod", "name": f"p{at}", "uid": f"u{at}"} for at in range(3_000)]
+    owners = [*others, {**others[0], "controller": True}]
+    read = transform(as_read({"metadata": {"name": "c", "ownerReferences": owners}}, ResourceClaim))
+    assert [each.uid for each in read.metadata.ownerReferences] == ["u0"]
+
+
+# The most of a claim: 32 configurations with 10 KiB of parameters.
+_PARAMETERS = {"text": "x" * 10_000}
+_CONFIGURED = [{"requests": ["r"], "opaque": {"driver": "d", "parameters": _PARAMETERS}}] * 32
+_SELECTED = {"cel": {"expression": "device.driver == 'd' " + "&& true " * 1_000}}
+_REQUEST = {"name": "r", "exactly": {"deviceClassName": "gpu", "count": 1, "selectors": [_SELECTED] * 4}}
+_RESULT = {"request": "r", "driver": "d", "pool": "n", "device": "gpu-0"}
+_ALLOCATED = {"devices": {"results": [_RESULT], "config": [{"source": "FromClaim", **_CONFIGURED[0]}] * 32}}
+_LARGE = {
+    "a claim without devices": ({"config": _CONFIGURED, "requests": [{"name": "r"}]}, None, 8_000),
+    "a claim with devices": (
+        {"config": _CONFIGURED, "requests": [_REQUEST]},
+        {"allocation": _ALLOCATED, "reservedFor": [{"resource": "pods", "name": "p", "uid": "u"}]},
+        3_000,
+    ),
+}
+
+
+def _kept_bytes(stored: dict[str, Any], kept: Callable[[ResourceClaim], ResourceClaim]) -> float:
+    """Return the memory of a claim among some that share nothing, in bytes."""
+    number, found = 20, []
+    raw = [
+        msgspec.json.encode({**stored, "metadata": {"name": f"c{at}", "namespace": f"n{at}"}})
+        .replace(b"xxxxxxxx", b"%08d" % at)
+        .replace(b"true", b"%d>0" % at)
+        for at in range(number)
+    ]
+    tracemalloc.start()
+    try:
+        for each in raw:
+            found.append(kept(msgspec.json.decode(each, type=ResourceClaim)))
+        size, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert len(found) == number
+    return size / number
+
+
+@pytest.mark.parametrize(("devices", "status", "most"), _LARGE.values(), ids=_LARGE)
+def test_a_large_claim_takes_little_memory(
+    devices: dict[str, Any], status: dict[str, Any] | None, most: int
+) -> None:
+    stored = {"spec": {"devices": devices}, "status": status}
+    assert _kept_bytes(stored, lambda each: each) > 320_000
+    assert _kept_bytes(stored, transform) < most  # type: ignore[arg-type]  # it returns what it is given
+
+
 def test_claims_of_one_template_share_their_spec() -> None:
     one, other = (as_read(CLAIM, ResourceClaim) for _ in range(2))
     transform(one)
@@ -137,7 +210,6 @@ def test_claims_of_one_template_share_their_spec() -> None:
     assert one.spec is other.spec
     first, second = one.status.allocation, other.status.allocation
     assert first.nodeSelector is second.nodeSelector
-    assert first.devices.config is second.devices.config
     assert first.devices.results[0].device is second.devices.results[0].device
 
 
@@ -150,13 +222,14 @@ def test_devices_leave_the_parts_of_pods_in_their_cache() -> None:
 
 
 def test_very_long_parts_of_devices_are_kept_and_not_shared() -> None:
-    """A claim may have 32 configurations of 10 KiB each."""
-    parameters = {"text": "x" * LONGEST}
-    spec = {"devices": {"config": [{"opaque": {"driver": "d", "parameters": parameters}}]}}
+    """A request may have 32 selectors of 10 KiB each."""
+    expression = "true" + " " * LONGEST
+    exactly = {"deviceClassName": "gpu", "selectors": [{"cel": {"expression": expression}}]}
+    spec = {"devices": {"requests": [{"name": "r", "exactly": exactly}]}}
     before = keepdevices._first_part.cache_info().currsize
     stored = as_read({"spec": spec}, ResourceClaim)
     transform(stored)
-    assert stored.spec.devices.config[0].opaque.parameters == parameters
+    assert stored.spec.devices.requests[0].exactly.selectors[0].cel.expression == expression
     assert keepdevices._first_part.cache_info().currsize == before
 
 
