@@ -119,7 +119,7 @@ class DeviceIndex:
         # The claims that count as released, and whether consumers whose pods are gone do.
         self._released: set[Name] = set()
         self._releasing = False
-        # The consumers of claims in the API server, if there are any, and those that count now of some claims.
+        # The consumers of claims in the API server, if any, and those that count now of some claims.
         self._stored: dict[Name, frozenset[str]] = {}
         self._consumers: dict[Name, AbstractSet[str]] = {}
         # The allocations that are in `usage`.

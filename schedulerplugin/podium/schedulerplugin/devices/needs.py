@@ -102,7 +102,8 @@ def extended_claim_need(namespace: str, needs: tuple[ExtendedNeed, ...]) -> Clai
 def need_of(claim: ResourceClaim, entry: EntryClaim, consumers: AbstractSet[str]) -> ClaimNeed | None:
     """Return what a claim needs of nodes and consumers, None if no node is better than another.
 
-    `consumers` are those that the API server has, by UID. A claim that was created for a pod is taken for the pod's own until it has other consumers.
+    `consumers` are those that the API server has, by UID. A claim that was created for a pod is taken for the
+    pod's own until it has other consumers.
     """
     own = entry.created and not entry.shared
     key = claim.metadata.namespace or "", claim.metadata.name or ""

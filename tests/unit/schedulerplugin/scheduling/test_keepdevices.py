@@ -176,7 +176,7 @@ _LARGE = {
 
 def _kept_bytes(stored: dict[str, Any], kept: Callable[[ResourceClaim], ResourceClaim]) -> float:
     """Return the memory of a claim among some that share nothing, in bytes."""
-    number, found = 20, []
+    number = 20
     raw = [
         msgspec.json.encode({**stored, "metadata": {"name": f"c{at}", "namespace": f"n{at}"}})
         .replace(b"xxxxxxxx", b"%08d" % at)
@@ -185,8 +185,7 @@ def _kept_bytes(stored: dict[str, Any], kept: Callable[[ResourceClaim], Resource
     ]
     tracemalloc.start()
     try:
-        for each in raw:
-            found.append(kept(msgspec.json.decode(each, type=ResourceClaim)))
+        found = [kept(msgspec.json.decode(each, type=ResourceClaim)) for each in raw]
         size, _ = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
