@@ -13,10 +13,12 @@ import click
 import msgspec
 
 from podium.api.core import DEFAULT_SCHEDULER, Pod
+from podium.api.devices import provided_resources
 from podium.api.findings import ObjectRef
 from podium.api.membership import GroupKey, membership
 from podium.api.meta import instant
 from podium.api.minors import WORKLOAD_VERSIONS, minor_of, nearest
+from podium.api.podrequests import devices
 from podium.api.reads import Kind
 from podium.api.schedulable import Schedulable
 from podium.api.selectors import parse_selector
@@ -374,11 +376,22 @@ def storage_for(pods: Iterable[Pod], loaded: Loaded) -> tuple[Kind, ...]:
 
 
 def devices_for(pods: Iterable[Pod], loaded: Loaded) -> tuple[Kind, ...]:
-    """Return PLANNED_DEVICES if one of them was not read and a pod has resource claims, else no kind."""
+    """Return PLANNED_DEVICES if one of them was not read and pods may need devices of claims, else no kind.
+
+    Such pods have claims, or request an extended resource of a class. An unread class may provide any that no
+    node offers.
+    """
     if not not_known(loaded, PLANNED_DEVICES):
         return ()
-    claiming = (pod for pod in pods if isinstance(pod, Schedulable) and pod.spec.resourceClaims)
-    return PLANNED_DEVICES if any(claiming) else ()
+    given = [pod for pod in pods if isinstance(pod, Schedulable)]
+    if any(pod.spec.resourceClaims for pod in given):
+        return PLANNED_DEVICES
+    state = loaded.state
+    provided = provided_resources(state.device_classes.values())
+    offers = (node.status.allocatable for node in state.nodes.values() if node.status is not None)
+    offered = {name for each in offers for name in each or ()}
+    extended = any(name in provided or name not in offered for name in devices(given))
+    return PLANNED_DEVICES if extended else ()
 
 
 def not_known(loaded: Loaded, kinds: Iterable[Kind]) -> list[str]:

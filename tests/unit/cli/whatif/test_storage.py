@@ -127,6 +127,39 @@ def test_the_kinds_of_devices_that_were_not_read_are_named(
     assert asked(*info, _pod("p", None, devices=True)) == wanted
 
 
+OFFERED = {"allocatable": {"cpu": "1", "memory": "8Gi", "pods": "10", "example.com/gpu": "1"}}
+CLASS = {
+    "apiVersion": "resource.k8s.io/v1",
+    "kind": "DeviceClass",
+    "metadata": {"name": "gpu"},
+    "spec": {"extendedResourceName": "example.com/gpu"},
+}
+WITHOUT_SLICES = [NEWER | {"unread": {"ResourceSlice": NO_SLICES}}, *LISTS]
+
+
+@pytest.mark.parametrize(
+    ("objects", "wanted"),
+    [
+        pytest.param([], NO_DEVICE_LISTS, id="a resource that no node offers"),
+        pytest.param([NODE | {"status": OFFERED}], {}, id="a resource of a device plugin"),
+        pytest.param(
+            [*WITHOUT_SLICES, NODE | {"status": OFFERED}, CLASS],
+            {"ResourceSlice": NO_SLICES},
+            id="a resource of a class, and of a device plugin",
+        ),
+        pytest.param([NEWER, *LISTS], {}, id="a dump of this version"),
+    ],
+)
+def test_the_kinds_of_devices_are_named_for_an_extended_resource(
+    asked: Any, objects: list[dict[str, Any]], wanted: dict[str, str]
+) -> None:
+    """A class may provide the resource on nodes that do not offer it."""
+    pod = _pod("p", None)
+    amounts = {"cpu": "1", "example.com/gpu": "1"}
+    pod["spec"]["containers"][0]["resources"] = {"requests": amounts, "limits": {"example.com/gpu": "1"}}
+    assert asked(*objects, pod) == wanted
+
+
 def test_a_plan_without_claims_beside_pods_with_claims_lacks_them(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
