@@ -11,6 +11,7 @@ from tools.docs.sources import ROOT
 
 from podium.api import records
 from podium.api.convert import MAX_PODIUM_NAME
+from podium.api.devices import MAX_CONSUMERS
 from podium.api.priority import HIGHEST_USER_PRIORITY
 from podium.cel.selector import KEPT_BYTES
 from podium.documents import split, textfile, yamldoc
@@ -18,10 +19,12 @@ from podium.kube.connection import LONGEST_ANSWER
 from podium.kube.lines import LONGEST_LINE
 from podium.kube.sanitize import MOST_LEVELS
 from podium.ops.makers import MOST_PODS
+from podium.rules.audit import publisheddevices
 from podium.rules.conditions import MAX_MESSAGE
 from podium.rules.groupspec import MAX_CLAIMS
 from podium.rules.templates import MAX_TEMPLATES
 from podium.runtime.limits import Limits
+from podium.schedulerplugin.devices import examining, selection, shortage
 from podium.schedulerplugin.filters import devices
 from podium.schedulerplugin.history import ring
 from podium.schedulerplugin.preemption import defragment
@@ -45,6 +48,7 @@ def _bytes(number: int) -> str:
     return f"{mebibytes} MiB" if not rest else f"{number >> 10} KiB"
 
 
+_LEFT_OUT = "other nodes count as not examined"
 _ERROR = "an error that names the place; exit code 1"
 _SHED = "429, and the API server asks again"
 _DENIED = "denied, 429: the client tries again"
@@ -66,6 +70,33 @@ BOUNDS = (
         "time of the device selectors of a claim on a node; on all nodes",
         f"about {devices.NODE_EFFORT // 10**6} s; {devices.ALL_EFFORT // 10**6} s",
         "the node is refused; a live decision ends earlier",
+    ),
+    Bound("consumers of a resource claim", _count(MAX_CONSUMERS), "the pod waits, or preempts a consumer"),
+    Bound(
+        "time of the device selectors of a rule of `podium audit`",
+        f"about {publisheddevices.MAX_EFFORT // 10**6} s",
+        "the other selectors count as matching",
+    ),
+    Bound(
+        "comparisons of devices and nodes by a rule of `podium audit`",
+        _count(publisheddevices.MAX_COMPARED),
+        "the other claims are not reported",
+    ),
+    Bound("devices that `podium why` examines", _count(examining.MAX_EXAMINED), _LEFT_OUT),
+    Bound(
+        "time of the device selectors in `podium why`",
+        f"about {selection.MAX_EFFORT // 10**6} s",
+        _LEFT_OUT,
+    ),
+    Bound(
+        "nodes on which `podium why` searches devices; steps on all of them",
+        f"{_count(shortage.MAX_SEARCHED)}; {_count(shortage.MAX_STEPS)}",
+        "no further reason is searched",
+    ),
+    Bound(
+        "requests, reasons and nodes without devices that `podium why` lists",
+        f"{shortage.MAX_REQUESTS}, {shortage.MAX_REASONS} and {shortage.MAX_NEAREST}",
+        "the others are counted",
     ),
     Bound("compiled device selectors", _bytes(KEPT_BYTES), "the oldest is compiled again"),
     Bound("an object in a watch, as JSON", _bytes(LONGEST_LINE), "its last known state counts"),
