@@ -41,6 +41,7 @@ from podium.cli.whyanswer import (
     not_found_message,
 )
 from podium.cli.whyinput import WhyData
+from podium.cluster.helddevices import held_devices
 from podium.cluster.reader import ClusterReader, Name, Target, group_of
 from podium.cluster.state import ClusterState as Index
 from podium.documents.load import Loaded, collector_paused
@@ -180,7 +181,7 @@ class Answers:
             pods = list(self.state.members(found).values()) if found is not None else []
         return related._replace(
             owners=list(map(str, topmost_owners(self.state, pods))),
-            held=devices(pod for pod in pods if pod.spec.nodeName and not pod.finished),
+            held=held_devices((pod for pod in pods if pod.spec.nodeName and not pod.finished), self.state),
             requested=devices(pod for pod in pods if pod.pending),
         )
 

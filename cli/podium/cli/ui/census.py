@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 from podium.api.groups import PodGroup
 from podium.api.membership import GroupKey, membership
-from podium.api.podrequests import devices
 from podium.api.schedulable import Schedulable
+from podium.cluster.helddevices import held_devices
 from podium.cluster.reader import ClusterReader
 from podium.groups.divergence import measure_divergence
 from podium.schedulerplugin.preemption.intents import is_preempted, preempts
@@ -27,8 +27,8 @@ class CensusRow(NamedTuple):
     """A group, or a pod in no group.
 
     `pods` counts its pods by state, `differing` its live pods with another priority than the group. `held`
-    are the accelerators of its pods, by resource. `exists` is false for a group that pods name but that does
-    not exist. `key` is None for a pod.
+    are the accelerators of its pods, by resource or driver. `exists` is false for a group that pods name but
+    that does not exist. `key` is None for a pod.
     """
 
     key: GroupKey | None
@@ -71,7 +71,7 @@ def census(view: ClusterReader) -> Census:
     """Return the census of a cluster that was read for scheduling."""
     rows = [_group(key, view) for key in {**view.groups, **view.referenced_groups()}]
     rows += [
-        _pod(pod)
+        _pod(pod, view)
         for pod in view.pods.values()
         if isinstance(pod, Schedulable) and membership(pod, native_served=view.native_served) is None
     ]
@@ -107,11 +107,11 @@ def _group(key: GroupKey, view: ClusterReader) -> CensusRow:
         pods={each: len(by_state[each]) for each in STATES if by_state[each]},
         min_count=group.min_count if group is not None else None,
         exists=group is not None,
-        held=devices(map(_holding, members)),
+        held=held_devices(filter(_holds, members), view),
     )
 
 
-def _pod(pod: Schedulable) -> CensusRow:
+def _pod(pod: Schedulable, view: ClusterReader) -> CensusRow:
     state = state_of(pod)
     return CensusRow(
         key=None,
@@ -122,7 +122,7 @@ def _pod(pod: Schedulable) -> CensusRow:
         state=state,
         preempted=is_preempted(pod),
         pods={state: 1},
-        held=devices([_holding(pod)]),
+        held=held_devices(filter(_holds, (pod,)), view),
     )
 
 
@@ -133,9 +133,9 @@ def _priority(group: PodGroup | None, members: Iterable[Schedulable]) -> int:
     return max((pod.spec.priority or 0 for pod in members), default=0)
 
 
-def _holding(pod: Schedulable) -> Schedulable | None:
-    """Return a pod that holds its requested resources (it has a node and is not finished), or None."""
-    return pod if pod.spec.nodeName and not pod.finished else None
+def _holds(pod: Schedulable) -> bool:
+    """Return whether a pod holds its resources: it has a node and is not finished."""
+    return bool(pod.spec.nodeName) and not pod.finished
 
 
 def _levels(rows: Iterable[CensusRow]) -> Iterable[PriorityLevel]:

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from tests.support.ui.clusters import BY_SCHEDULER, answers, mixed
 from tests.support.why.objects import disrupted, group, node, pod
+from tests.unit.why.test_devices import DRIVER, held
 
 from podium.cli.ui.census import CensusRow
 from podium.why.model import RunState
@@ -120,6 +121,29 @@ def test_a_group_is_at(name: str, tmp_path: Path) -> None:
         held,
         None if state is RunState.EMPTY else 2,
     )
+
+
+def test_devices_of_claims_are_held(tmp_path: Path) -> None:
+    """A claim that two pods of a group share counts once, and a claim of a finished pod not at all."""
+    consumer = {"resource": "pods", "name": "x", "uid": "x"}
+    claims = [{"name": "gpus", "resourceClaimName": "c"}]
+    shared = held("c", "n1", 0, 1)
+    shared["status"]["reservedFor"] = [
+        consumer | {"name": each, "uid": each} for each in ("x", "y", "lone", "ended")
+    ]
+    running = {"node": "n1", "resourceClaims": claims}
+    found = answers(
+        [
+            *(node(), shared, group("ring")),
+            *(pod(each, group="ring", priority=5, metadata={"uid": each}, **running) for each in "xy"),
+            pod("lone", metadata={"uid": "lone"}, **running),
+            pod("ended", metadata={"uid": "ended"}, status={"phase": "Succeeded"}, **running),
+        ],
+        tmp_path,
+    )
+    rows = {row.name: dict(row.held) for row in found.census.rows}
+    assert rows == {"ring": {DRIVER: 2}, "lone": {DRIVER: 2}, "ended": {}}
+    assert dict(found.related("group", ("a", "ring")).held) == {DRIVER: 2}
 
 
 def test_a_missing_group_has_the_priority_of_its_pods(tmp_path: Path) -> None:
