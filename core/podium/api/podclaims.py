@@ -126,15 +126,17 @@ def crowded_claims(
 
     `members` are the pods that stay, `claims` all claims by namespace and name.
     """
+    if group.min_count is None:
+        return []
     pods = [each for each in members if isinstance(each, ClaimingPod)]
     # Pods of manifests have no UID.
     users: defaultdict[str, set[ClaimConsumer]] = defaultdict(set)
     for pod in pods:
-        for entry in entry_claims(pod, group):
+        for entry in entry_claims(pod, group) if pod.spec.resourceClaims else ():
             if entry.name is not None:
                 users[entry.name].add(entry.consumer)
-    spare, found = max(len(pods) - (group.min_count or 0), 0), []
-    for name, own in sorted(users.items()) if group.min_count is not None else ():
+    spare, found = max(len(pods) - group.min_count, 0), []
+    for name, own in sorted(users.items()):
         claim = claims.get((group.ref.namespace, name))
         others = consumer_uids(claim) - {each.uid for each in own} if claim is not None else ()
         places = max(MAX_CONSUMERS - len(others), 0)

@@ -1,6 +1,6 @@
 """Devices of a sandbox on a real server: slices of a driver, a class, claims, and their release."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -83,14 +83,17 @@ class DeviceBox:
             assert claim["status"]["reservedFor"] == [consumer]
         self.assert_no_device_twice()
 
-    def claim(self, name: str, count: int = 1) -> None:
-        """Create a claim for so many devices."""
+    def claim(self, name: str, count: int = 1, *, finalizers: Sequence[str] = (), **devices: Any) -> None:
+        """Create a claim for so many devices, with further fields of its `devices`."""
         exactly = {"deviceClassName": self._class, "allocationMode": "ExactCount", "count": count}
-        spec = {"devices": {"requests": [{"name": "gpus", "exactly": exactly}]}}
-        self._create("ResourceClaim", self.path(), name, spec)
+        spec = {"devices": {"requests": [{"name": "gpus", "exactly": exactly}], **devices}}
+        self._create("ResourceClaim", self.path(), name, spec, finalizers)
 
-    def _create(self, kind: str, path: str, name: str, spec: dict[str, Any]) -> None:
-        body = {"apiVersion": DEVICE_API, "kind": kind, "metadata": {"name": name}, "spec": spec}
+    def _create(
+        self, kind: str, path: str, name: str, spec: dict[str, Any], finalizers: Sequence[str] = ()
+    ) -> None:
+        metadata = {"name": name, "finalizers": list(finalizers)}
+        body = {"apiVersion": DEVICE_API, "kind": kind, "metadata": metadata, "spec": spec}
         self._sandbox.ask("POST", path, body, code=201)
 
     def pod(self, name: str, priority: int = 5, *, group: str = "", count: int = 1, claim: str = "") -> None:

@@ -41,23 +41,23 @@ def test_the_server_refuses_a_consumer_too_many(sandbox: Sandbox, box: DeviceBox
 
 
 def test_pods_beyond_the_consumers_wait_and_delay_no_other_pod(sandbox: Sandbox, box: DeviceBox) -> None:
+    box.node("n0", 2)
+    path = use_shared(sandbox, box, MAX_CONSUMERS - 3)
     names = [f"p{at}" for at in range(5)]
-    with sandbox.world.sandbox() as other:
-        box.node("n0", 2)
-        path = use_shared(sandbox, box, MAX_CONSUMERS - 3)
-        for name in names:
-            box.pod(name, claim="shared")
-        box.pod("honest", 1)
-        sandbox.pod("plain", 1, 1)
-        sandbox.until_bound(["honest", "plain"])
-        other.node("n0", 4)
-        other.pod("neighbour", 1, 1)
-        other.until_bound(["neighbour"])
+    for name in names:
+        box.pod(name, claim="shared")
+    box.pod("honest", 1)
+    sandbox.pod("plain", 1, 1)
+    sandbox.until_bound(["honest", "plain"])
     sandbox.until(lambda: bound(sandbox, names) == 2, "as many pods run as there are places")
     for name in (each for each in names if not sandbox.where(sandbox.pods()[each])):
         sandbox.until_message(name, IN_USE)
     assert claim_codes(sandbox) == {200}
     assert len(box.claims()["shared"]["status"]["reservedFor"]) == MAX_CONSUMERS
+    with sandbox.world.sandbox() as other:
+        other.node("n0", 4)
+        other.pod("neighbour", 1, 1)
+        other.until_bound(["neighbour"])
     left = box.claims()["shared"]["status"]["reservedFor"][:-2]
     sandbox.ask("PATCH", path, {"status": {"reservedFor": left}})
     sandbox.until(lambda: bound(sandbox, names) == 4, "pods take the places that came free")

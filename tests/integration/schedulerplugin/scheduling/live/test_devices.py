@@ -5,9 +5,10 @@ from typing import Any
 
 import pytest
 from tests.support.proxy import Cut, Fault, Hold, Refuse, Where
-from tests.support.scheduling.devices import DeviceBox, taken_over
+from tests.support.scheduling.devices import DRIVER, DeviceBox, taken_over
 from tests.support.scheduling.world import Sandbox, World, world
 
+from podium.api.devices import CLAIM_FINALIZER
 from podium.controlplane.releases import NEWEST
 
 pytestmark = pytest.mark.server
@@ -28,6 +29,24 @@ def test_pods_get_devices_before_their_nodes(sandbox: Sandbox, box: DeviceBox) -
         assert claim["status"]["allocation"]["allocationTimestamp"]
         uid = sandbox.pods()[name]["metadata"]["uid"]
         assert claim["status"]["reservedFor"] == [{"resource": "pods", "name": name, "uid": uid}]
+
+
+@pytest.mark.parametrize("finalizers", [(), (CLAIM_FINALIZER,)], ids=["without", "with"])
+def test_the_configurations_of_a_claim_are_copied(
+    sandbox: Sandbox, box: DeviceBox, finalizers: tuple[str, ...]
+) -> None:
+    """The scheduler keeps no parameters in memory, whether the claim has its finalizer or not."""
+    box.node("n0", 1)
+    config = [
+        {"requests": ["gpus"], "opaque": {"driver": DRIVER, "parameters": {"at": at, "text": "x" * 5_000}}}
+        for at in range(3)
+    ]
+    box.claim("p", finalizers=finalizers, config=config)
+    box.pod("p", claim="p")
+    sandbox.until_bound(["p"])
+    found = box.claims()["p"]["status"]["allocation"]["devices"]["config"]
+    assert [each["opaque"] for each in found] == [each["opaque"] for each in config]
+    assert {each["source"] for each in found} == {"FromClaim"}
 
 
 def test_a_pod_waits_for_a_device(sandbox: Sandbox, box: DeviceBox) -> None:
