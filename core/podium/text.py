@@ -1,4 +1,4 @@
-"""The wording of counts, lists of names and quoted messages, shared by conditions, findings and reports."""
+"""The wording of counts, lists of names and quoted texts, shared by conditions, findings and reports."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -6,6 +6,18 @@ from collections.abc import Iterable, Sequence
 # Readers need a few names to recognise the case, and the total for its size.
 SHOWN = 3
 ELLIPSIS = "…"
+# The characters that Go escapes by a letter or by themselves in quoted texts.
+GO_ESCAPES = {
+    '"': '\\"',
+    "\\": "\\\\",
+    "\a": "\\a",
+    "\b": "\\b",
+    "\f": "\\f",
+    "\n": "\\n",
+    "\r": "\\r",
+    "\t": "\\t",
+    "\v": "\\v",
+}
 
 
 def count(number: int, noun: str) -> str:
@@ -51,3 +63,21 @@ def natural(name: str) -> list[tuple[int, str]]:
     """Return a key that sorts names by their numbers: `node-2` before `node-10`."""
     found = re.findall(r"([0-9]{1,18})|([^0-9]+)", name)
     return [(int(number), "") if number else (-1, words) for number, words in found]
+
+
+def go_quote(text: str) -> str:
+    """Return a text in double quotes as Go's strconv.Quote and %q write it."""
+    if text.isascii() and text.isprintable() and '"' not in text and "\\" not in text:
+        return f'"{text}"'
+    return '"' + "".join(map(_quoted, text)) + '"'
+
+
+def _quoted(character: str) -> str:
+    if character in GO_ESCAPES:
+        return GO_ESCAPES[character]
+    if character.isprintable():
+        return character
+    code = ord(character)
+    if code < 0x80:
+        return f"\\x{code:02x}"
+    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"

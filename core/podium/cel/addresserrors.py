@@ -3,7 +3,7 @@
 Source: Go net/netip (ParseAddr).
 """
 
-from podium.cel.shown import quoted
+from podium.text import go_quote
 
 _HEXADECIMAL = frozenset("0123456789abcdefABCDEF")
 
@@ -15,7 +15,7 @@ def address_error(text: str) -> str:
     if reason is None:
         reason = _four(text) if mark == "." else _six(text)
     message, rest = reason
-    return f"ParseAddr({quoted(text)}): {message}" + (f" (at {quoted(rest)})" if rest else "")
+    return f"ParseAddr({go_quote(text)}): {message}" + (f" (at {go_quote(rest)})" if rest else "")
 
 
 def _four(text: str) -> tuple[str, str]:

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 from podium.cel.addresserrors import address_error
 from podium.cel.nodes import SelectorRuntimeError
-from podium.cel.shown import quoted
 from podium.cel.urls import UrlError, UrlParts, parse_url
 from podium.cel.values import Map, Opaque, SizedOpaque
+from podium.text import go_quote
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
@@ -77,20 +77,20 @@ def parse_ip(text: str) -> Address:
         found = ipaddress.ip_address(text)
     except ValueError:
         raise SelectorRuntimeError(
-            f"IP Address {quoted(text)} parse error during conversion from string: {address_error(text)}"
+            f"IP Address {go_quote(text)} parse error during conversion from string: {address_error(text)}"
         ) from None
     if isinstance(found, ipaddress.IPv6Address):
         if found.scope_id is not None:
-            raise SelectorRuntimeError(f"IP address {quoted(text)} with zone value is not allowed")
+            raise SelectorRuntimeError(f"IP address {go_quote(text)} with zone value is not allowed")
         if found.ipv4_mapped is not None:
-            raise SelectorRuntimeError(f"IPv4-mapped IPv6 address {quoted(text)} is not allowed")
+            raise SelectorRuntimeError(f"IPv4-mapped IPv6 address {go_quote(text)} is not allowed")
     return found
 
 
 def parse_cidr(text: str) -> CIDRValue:
     """Return a network. Raises SelectorRuntimeError with the text of Kubernetes."""
     prefix = "network address parse error during conversion from string: "
-    shown = f"{prefix}netip.ParsePrefix({quoted(text)}): "
+    shown = f"{prefix}netip.ParsePrefix({go_quote(text)}): "
     address_text, slash, bits_text = text.rpartition("/")
     if not slash:
         raise SelectorRuntimeError(shown + "no '/'")
@@ -102,11 +102,11 @@ def parse_cidr(text: str) -> CIDRValue:
         raise SelectorRuntimeError(shown + "IPv6 zones cannot be present in a prefix")
     digits = bits_text.isascii() and bits_text.isdigit() and len(bits_text) < 5
     if not digits or (len(bits_text) > 1 and bits_text[0] == "0"):
-        raise SelectorRuntimeError(f"{shown}bad bits after slash: {quoted(bits_text)}")
+        raise SelectorRuntimeError(f"{shown}bad bits after slash: {go_quote(bits_text)}")
     if int(bits_text) > address.max_prefixlen:
         raise SelectorRuntimeError(shown + "prefix length out of range")
     if isinstance(address, ipaddress.IPv6Address) and address.ipv4_mapped is not None:
-        raise SelectorRuntimeError(f"IPv4-mapped IPv6 address {quoted(text)} is not allowed")
+        raise SelectorRuntimeError(f"IPv4-mapped IPv6 address {go_quote(text)} is not allowed")
     return CIDRValue(address, int(bits_text))
 
 

@@ -16,9 +16,10 @@ from podium.cel.nodes import (
     Problems,
     SelectorRuntimeError,
 )
-from podium.cel.shown import quoted, special
+from podium.cel.shown import special
 from podium.cel.statictypes import StaticType
 from podium.cel.values import Duration, Map, Timestamp, TypeValue, Uint, bounded_text, type_name
+from podium.text import go_quote
 
 _DEFAULT_PRECISION = 6
 _MAX_PRECISION = 10_000
@@ -207,12 +208,12 @@ def _map(value: Map) -> str:
 def _nested(value: object) -> str:
     """Return an element of a list or a map."""
     if isinstance(value, str):
-        return quoted(value)
+        return go_quote(value)
     if isinstance(value, bytes):
-        return f"b{quoted(str(to_string(value)))}"
+        return f"b{go_quote(str(to_string(value)))}"
     if isinstance(value, float):
         found = special(value)
-        return quoted(found) if found else f"{value:.6f}"
+        return go_quote(found) if found else f"{value:.6f}"
     if isinstance(value, Duration):
         return f'duration("{to_string(value)}")'
     if isinstance(value, Timestamp):

@@ -10,39 +10,6 @@ from podium.cel.values import Duration, Map, Optional, Timestamp, TypeValue, Uin
 
 # The exponent from which the shortest text has one.
 _SHORT = 6
-_ESCAPES = {
-    "\a": "\\a",
-    "\b": "\\b",
-    "\f": "\\f",
-    "\n": "\\n",
-    "\r": "\\r",
-    "\t": "\\t",
-    "\v": "\\v",
-    '"': '\\"',
-    "\\": "\\\\",
-}
-
-
-def quoted(text: str) -> str:
-    """Return a text as strconv.Quote writes it."""
-    return '"' + "".join(map(_quoted_character, text)) + '"'
-
-
-def _quoted_character(character: str) -> str:
-    found = _ESCAPES.get(character)
-    if found is not None:
-        return found
-    code = ord(character)
-    if character.isprintable():
-        return character
-    if code < 0x20 or code == 0x7F:
-        return f"\\x{code:02x}"
-    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
-
-
-def decimal(value: float, precision: int) -> str:
-    """Return a double with digits after the point, as %.Nf does."""
-    return special(value) or f"{value:.{precision}f}"
 
 
 def special(value: float) -> str:

@@ -6,6 +6,7 @@ Source: cel-go ext/strings.go.
 from podium.cel.nodes import SelectorRuntimeError
 from podium.cel.shown import verb_v
 from podium.cel.values import bounded_items, bounded_text
+from podium.text import GO_ESCAPES
 
 _UPPER = {code: code - 32 for code in range(ord("a"), ord("z") + 1)}
 _LOWER = {code: code + 32 for code in range(ord("A"), ord("Z") + 1)}
@@ -14,10 +15,6 @@ _SPACE = (
     "\t\n\v\f\r \x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005"
     "\u2006\u2007\u2008\u2009\u200a\u2028\u2029\u202f\u205f\u3000"
 )
-_QUOTED = {
-    "\a": "\\a", "\b": "\\b", "\f": "\\f", "\n": "\\n", "\r": "\\r", "\t": "\\t", "\v": "\\v",
-    "\\": "\\\\", '"': '\\"',
-}  # fmt: skip
 
 
 def _out_of_range(index: int) -> SelectorRuntimeError:
@@ -132,7 +129,7 @@ def trim(text: str) -> str:
 
 def quote(text: str) -> str:
     """Return a text in quotes, with escapes."""
-    return '"' + "".join(_QUOTED.get(character, character) for character in text) + '"'
+    return f'"{text.translate(str.maketrans(GO_ESCAPES))}"'
 
 
 def join(parts: list[object], separator: str = "") -> str:

@@ -7,7 +7,7 @@ import re
 from typing import NamedTuple
 from urllib.parse import unquote_plus
 
-from podium.cel.shown import quoted
+from podium.text import go_quote
 
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]*")
 _PERCENT = re.compile(r"%(?![0-9A-Fa-f]{2})")
@@ -70,7 +70,7 @@ def parse_url(text: str) -> UrlParts:
     """Return the parts of a URL that may be requested. Raises UrlError."""
 
     def url_error(reason: str) -> UrlError:
-        return UrlError(f"parse {quoted(text)}: {reason}")
+        return UrlError(f"parse {go_quote(text)}: {reason}")
 
     if any(ord(c) < 0x20 or c == "\x7f" for c in text):
         raise url_error("net/url: invalid control character in URL")
@@ -95,7 +95,7 @@ def parse_url(text: str) -> UrlParts:
             rest = f"//{authority}{rest}"
     bad = _PERCENT.search(rest)
     if bad is not None:
-        raise url_error(f"invalid URL escape {quoted(rest[bad.start() : bad.start() + 3])}")
+        raise url_error(f"invalid URL escape {go_quote(rest[bad.start() : bad.start() + 3])}")
     return UrlParts(scheme, user, host, rest, query)
 
 
@@ -119,6 +119,6 @@ def _check_host(host: str, url_error) -> None:  # type: ignore[no-untyped-def] #
         port = host[colon:] if colon >= 0 else ""
         for character in host:
             if character in ' "<>\\^`{|}':
-                raise url_error(f"invalid character {quoted(character)} in host name")
+                raise url_error(f"invalid character {go_quote(character)} in host name")
     if port and not (port[0] == ":" and (port == ":" or port[1:].isdigit())):
-        raise url_error(f"invalid port {quoted(port)} after host")
+        raise url_error(f"invalid port {go_quote(port)} after host")

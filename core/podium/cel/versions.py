@@ -7,8 +7,8 @@ import string
 from dataclasses import dataclass
 
 from podium.cel.nodes import SelectorRuntimeError
-from podium.cel.shown import quoted
 from podium.cel.values import UINT_LIMIT, Opaque
+from podium.text import go_quote
 
 _DIGITS = frozenset(string.digits)
 _LETTERS = frozenset(string.ascii_letters + string.digits + "-")
@@ -56,19 +56,19 @@ def parse(text: str) -> VersionValue:
         if not name:
             raise VersionError("Build meta data is empty")
         if not _LETTERS.issuperset(name):
-            raise VersionError(f"Invalid character(s) found in build meta data {quoted(name)}")
+            raise VersionError(f"Invalid character(s) found in build meta data {go_quote(name)}")
     return VersionValue(numbers, names, builds)
 
 
 def _number(text: str, place: str) -> int:
     if not _DIGITS.issuperset(text):
-        raise VersionError(f"Invalid character(s) found in {place.lower()} number {quoted(text)}")
+        raise VersionError(f"Invalid character(s) found in {place.lower()} number {go_quote(text)}")
     if len(text) > 1 and text[0] == "0":
-        raise VersionError(f"{place} number must not contain leading zeroes {quoted(text)}")
+        raise VersionError(f"{place} number must not contain leading zeroes {go_quote(text)}")
     if not text:
         raise VersionError('strconv.ParseUint: parsing "": invalid syntax')
     if len(text) > 20 or int(text) >= UINT_LIMIT:
-        raise VersionError(f"strconv.ParseUint: parsing {quoted(text)}: value out of range")
+        raise VersionError(f"strconv.ParseUint: parsing {go_quote(text)}: value out of range")
     return int(text)
 
 
@@ -77,11 +77,11 @@ def _check_prerelease(name: str) -> None:
         raise VersionError("Prerelease is empty")
     if _DIGITS.issuperset(name):
         if len(name) > 1 and name[0] == "0":
-            raise VersionError(f"Numeric PreRelease version must not contain leading zeroes {quoted(name)}")
+            raise VersionError(f"Numeric PreRelease version must not contain leading zeroes {go_quote(name)}")
         if len(name) > 20 or int(name) >= UINT_LIMIT:
-            raise VersionError(f"strconv.ParseUint: parsing {quoted(name)}: value out of range")
+            raise VersionError(f"strconv.ParseUint: parsing {go_quote(name)}: value out of range")
     elif not _LETTERS.issuperset(name):
-        raise VersionError(f"Invalid character(s) found in prerelease {quoted(name)}")
+        raise VersionError(f"Invalid character(s) found in prerelease {go_quote(name)}")
 
 
 def _normalized(text: str) -> str:

@@ -27,10 +27,11 @@ from podium.rules import (
 )
 from podium.rules.context import COMPOSITE, Operation, Profile, Request, RuleContext
 from podium.rules.decoding import WrongTypeError, decode, time_error
-from podium.rules.fields import FieldError, RefusedRequest, RuleRemedy, go_quote, refusal
+from podium.rules.fields import FieldError, RefusedRequest, RuleRemedy, refusal
 from podium.rules.patch import spec_patch
 from podium.rules.rule import Rule
 from podium.rules.schema import Document, StructSchema
+from podium.text import go_quote
 
 __all__ = ["Operation", "Profile", "Request", "Verdict", "has_rules", "review"]
 

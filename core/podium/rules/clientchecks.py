@@ -14,9 +14,10 @@ from podium.api.findings import Finding, ObjectRef
 from podium.api.foreign import OWNERS
 from podium.rules import required
 from podium.rules.admission import NOT_SERVED, UNKNOWN_FIELD, Verdict
-from podium.rules.fields import go_quote, refusal
+from podium.rules.fields import refusal
 from podium.rules.specs import fields_of, specs
 from podium.rules.storage import EXISTS
+from podium.text import go_quote
 
 NO_NAMESPACE = refusal(
     "namespace-not-found",

@@ -11,10 +11,11 @@ from podium.api.groups import PODIUM_GROUP
 from podium.api.minors import minor_of
 from podium.api.priority import Resolved, resolve
 from podium.cluster.reader import ClusterReader
-from podium.rules.fields import FieldError, RefusedRequest, RuleRemedy, go_quote
+from podium.rules.fields import FieldError, RefusedRequest, RuleRemedy
 from podium.rules.policy import Policy
 from podium.rules.rule import Rule
 from podium.rules.schema import Document, WriteContext
+from podium.text import go_quote
 
 # Upstream's feature gates for fields; all are off by default in the supported servers.
 TOPOLOGY = "TopologyAwareWorkloadScheduling"

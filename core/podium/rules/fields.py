@@ -5,11 +5,12 @@ rendered as in Go (`%q`, encoding/json), and several errors are joined as in the
 """
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from podium.api.findings import Finding, ObjectRef, Severity
 from podium.rules.rule import Rule
+from podium.text import go_quote
 
 
 class RuleRemedy(NamedTuple):
@@ -102,41 +103,8 @@ def go_json(value: Any) -> str:
     return text.translate(_JSON_ESCAPES)
 
 
-def go_quote(text: str) -> str:
-    """Return a text quoted as by Go's %q."""
-    if text.isascii() and text.isprintable() and '"' not in text and "\\" not in text:
-        return f'"{text}"'
-    return '"' + "".join(_quoted(text)) + '"'
-
-
-def _quoted(text: str) -> Iterable[str]:
-    for character in text:
-        code = ord(character)
-        if character in _QUOTE_ESCAPES:
-            yield _QUOTE_ESCAPES[character]
-        elif character.isprintable():
-            yield character
-        elif code < 0x80:
-            yield f"\\x{code:02x}"
-        elif code < 0x10000:
-            yield f"\\u{code:04x}"
-        else:
-            yield f"\\U{code:08x}"
-
-
 def _detailed(body: str, detail: str) -> str:
     return f"{body}: {detail}" if detail else body
 
 
 _JSON_ESCAPES = {ord(character): f"\\u{ord(character):04x}" for character in "<>&\u2028\u2029"}
-_QUOTE_ESCAPES = {
-    '"': '\\"',
-    "\\": "\\\\",
-    "\a": "\\a",
-    "\b": "\\b",
-    "\f": "\\f",
-    "\n": "\\n",
-    "\r": "\\r",
-    "\t": "\\t",
-    "\v": "\\v",
-}

@@ -11,6 +11,7 @@ from podium.rules import fields, names
 from podium.rules.decoding import anything, boolean, integer, mapping, objects, struct, text, texts, time
 from podium.rules.fields import FieldError, refusal
 from podium.rules.schema import Document, StructSchema
+from podium.text import go_quote
 
 _NAME = refusal(
     "metadata-name",
@@ -270,7 +271,7 @@ def _no_new_finalizers(metadata: Document, old: Document) -> list[FieldError]:
     extra = sorted(set(metadata.get("finalizers", ())) - set(old.get("finalizers", ())))
     if not extra:
         return []
-    listed = ", ".join(fields.go_quote(finalizer) for finalizer in extra)
+    listed = ", ".join(go_quote(finalizer) for finalizer in extra)
     detail = (
         "no new finalizers can be added if the object is being deleted, found new finalizers "
         f"[]string{{{listed}}}"

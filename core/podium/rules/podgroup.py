@@ -28,6 +28,7 @@ from podium.rules.groupspec import (
     workload_reference,
 )
 from podium.rules.schema import Document, Field, StructSchema, optional, validate
+from podium.text import go_quote
 
 FIXED = refusal(
     "group-immutable",
@@ -221,15 +222,13 @@ def _check_template_exists(case: RuleContext, new: Document) -> None:
         return
     workload, template = ref["workloadName"], ref["podGroupTemplateName"]
     found = case.view.workloads.get(GroupKey(True, case.ref.namespace, workload))
-    quoted = fields.go_quote(workload)
+    quoted = go_quote(workload)
     message = ""
     if found is None:
         message = f"PodGroup rejected: Workload {quoted} not found"
     elif found.metadata.deletionTimestamp:
         message = f"PodGroup rejected: Workload {quoted} is being deleted"
     elif found.template(template) is None:
-        message = (
-            f"PodGroup rejected: PodGroupTemplate {fields.go_quote(template)} not found in Workload {quoted}"
-        )
+        message = f"PodGroup rejected: PodGroupTemplate {go_quote(template)} not found in Workload {quoted}"
     if message:
         raise case.forbid(WORKLOAD_MISSING, "spec.podGroupTemplateRef", message)

@@ -34,12 +34,13 @@ from podium.rules.audit.tolerations import (
 )
 from podium.rules.audit.trees import CHILDREN_EVICTED_SINGLY, unlike_parents
 from podium.rules.context import Operation, RuleContext
-from podium.rules.fields import FieldError, RuleRemedy, go_quote
+from podium.rules.fields import FieldError, RuleRemedy
 from podium.rules.podiumrule import OwnRule, breach, level
 from podium.rules.policy import RuleLevel
 from podium.rules.rule import Rule
 from podium.rules.schema import Document
 from podium.rules.target import AdmissionPhase, WriteTarget
+from podium.text import go_quote
 
 _MEMBER_CREATED = WriteTarget("Pod", Operation.CREATE, AdmissionPhase.VALIDATE, members=True)
 _GROUP_CREATED = WriteTarget("PodGroup", Operation.CREATE, AdmissionPhase.VALIDATE)

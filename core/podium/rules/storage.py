@@ -7,8 +7,9 @@ from podium.api.core import Pod, PriorityClass
 from podium.api.groups import CompositeGroup, PodGroup, Workload
 from podium.api.membership import GroupKey
 from podium.rules.context import RuleContext
-from podium.rules.fields import RefusedRequest, go_quote, refusal
+from podium.rules.fields import RefusedRequest, refusal
 from podium.rules.schema import Document
+from podium.text import go_quote
 
 _Stored = Pod | PriorityClass | PodGroup | CompositeGroup | Workload
 

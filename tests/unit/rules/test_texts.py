@@ -5,7 +5,8 @@ from collections.abc import Callable
 import pytest
 
 from podium.rules import names
-from podium.rules.fields import go_json, go_quote
+from podium.rules.fields import go_json
+from podium.text import go_quote
 
 
 @pytest.mark.parametrize(
