@@ -110,43 +110,14 @@ def parse_cidr(text: str) -> CIDRValue:
     return CIDRValue(address, int(bits_text))
 
 
-def address_text(value: Address) -> str:
-    """Return the canonical text of an address."""
-    return str(value)
-
-
 def ip(text: str) -> IPValue:
     """Return the address of a text."""
     return IPValue(parse_ip(text))
 
 
-def is_ip(text: str) -> bool:
-    """Return whether a text is an address."""
-    try:
-        parse_ip(text)
-    except SelectorRuntimeError:
-        return False
-    return True
-
-
 def is_canonical(text: str) -> bool:
     """Return whether a text is the canonical text of its address."""
-    return address_text(parse_ip(text)) == text
-
-
-def family(value: IPValue) -> int:
-    """Return 4 or 6."""
-    return value.address.version
-
-
-def is_loopback(value: IPValue) -> bool:
-    """Return whether an address is of the host itself."""
-    return value.address.is_loopback
-
-
-def is_unspecified(value: IPValue) -> bool:
-    """Return whether an address is all zeros."""
-    return value.address.is_unspecified
+    return str(parse_ip(text)) == text
 
 
 def is_link_local_multicast(value: IPValue) -> bool:
@@ -155,11 +126,6 @@ def is_link_local_multicast(value: IPValue) -> bool:
         return value.address in ipaddress.ip_network("224.0.0.0/24")
     packed = value.address.packed
     return packed[0] == 0xFF and packed[1] & 0x0F == 0x02
-
-
-def is_link_local_unicast(value: IPValue) -> bool:
-    """Return whether an address is a unicast address of the link."""
-    return value.address.is_link_local
 
 
 def is_global_unicast(value: IPValue) -> bool:
@@ -182,20 +148,6 @@ def cidr(text: str) -> CIDRValue:
         ) from None
 
 
-def is_cidr(text: str) -> bool:
-    """Return whether a text is a network."""
-    try:
-        parse_cidr(text)
-    except SelectorRuntimeError:
-        return False
-    return True
-
-
-def cidr_text(value: CIDRValue) -> str:
-    """Return the text of a network."""
-    return f"{value.address}/{value.bits}"
-
-
 def contains_ip(network: CIDRValue, other: IPValue | str) -> bool:
     """Return whether a network has an address."""
     try:
@@ -213,16 +165,6 @@ def contains_cidr(network: CIDRValue, other: CIDRValue | str) -> bool:
     return network.network().overlaps(found.network())
 
 
-def cidr_ip(value: CIDRValue) -> IPValue:
-    """Return the address of a network, as it was written."""
-    return IPValue(value.address)
-
-
-def prefix_length(value: CIDRValue) -> int:
-    """Return the length of the prefix."""
-    return value.bits
-
-
 def masked(value: CIDRValue) -> CIDRValue:
     """Return a network with the bits after the prefix set to zero."""
     return CIDRValue(value.network().network_address, value.bits)
@@ -234,15 +176,6 @@ def url(text: str) -> URLValue:
         return URLValue(parse_url(text))
     except UrlError as error:
         raise SelectorRuntimeError(f"URL parse error during conversion from string: {error}") from None
-
-
-def is_url(text: str) -> bool:
-    """Return whether a text is a URL."""
-    try:
-        parse_url(text)
-    except UrlError:
-        return False
-    return True
 
 
 def url_query(value: URLValue) -> Map:

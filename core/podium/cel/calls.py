@@ -12,7 +12,6 @@ from podium.cel.costs import Cost
 from podium.cel.nodes import SelectorRuntimeError
 from podium.cel.values import Function, check_hashable, contains
 
-Frame = list  # of the cost, the device and the local variables
 Runnable = Callable[[list], object]  # type: ignore[type-arg]
 _COST = 0
 

@@ -21,11 +21,24 @@ from podium.cel import (
 from podium.cel.declarations import Overload, functions
 from podium.cel.nodes import SelectorRuntimeError
 from podium.cel.statictypes import StaticType
-from podium.cel.values import Duration, Function, Uint, matches_type, type_name
+from podium.cel.values import NOTHING, Duration, Function, Optional, Uint, index_of, matches_type, type_name
 
 
 def _same(value: object) -> object:
     return value
+
+
+def _is_readable(read: Function) -> Function:
+    """Return the function that tells whether another one reads its arguments without an error."""
+
+    def readable(*given: object) -> bool:
+        try:
+            read(*given)
+        except SelectorRuntimeError:
+            return False
+        return True
+
+    return readable
 
 
 # Functions that look at their arguments themselves.
@@ -79,21 +92,21 @@ _BY_OVERLOAD: dict[str, Function] = {
     "url_get_port": lambda value: value.parts.port(),
     "url_get_escaped_path": lambda value: value.parts.escaped_path(),
     "url_get_query": addresses.url_query,
-    "is_url_string": addresses.is_url,
+    "is_url_string": _is_readable(addresses.url),
     "string_find_string": regularcalls.first_match,
     "string_find_all_string": regularcalls.find_all,
     "string_find_all_string_int": regularcalls.find_all,
-    "list_a_index_of_int": listcalls.first_index,
-    "list_a_last_index_of_int": listcalls.last_index,
+    "list_a_index_of_int": index_of,
+    "list_a_last_index_of_int": partial(index_of, backwards=True),
     "list_includes_dyn_dyn": listcalls.includes,
     "dra_includes_dyn_dyn": listcalls.includes_36,
-    "optional_of": listcalls.optional_of,
+    "optional_of": Optional,
     "optional_ofNonZeroValue": listcalls.optional_non_zero,
-    "optional_none": listcalls.optional_none,
+    "optional_none": lambda: NOTHING,
     "optional_value": listcalls.optional_value,
-    "optional_hasValue": listcalls.optional_present,
-    "list_last": listcalls.last_item,
-    "list_first": listcalls.first_item,
+    "optional_hasValue": lambda value: value.present,
+    "list_last": lambda items: Optional(items[-1]) if items else NOTHING,
+    "list_first": lambda items: Optional(items[0]) if items else NOTHING,
     "optional_unwrap": listcalls.unwrapped,
     "optional_unwrapOpt": listcalls.unwrapped,
     "string_to_quantity": quantities.quantity,
@@ -127,43 +140,43 @@ _BY_OVERLOAD: dict[str, Function] = {
     "list_sets_equivalent_list": listcalls.set_equivalent,
     "list_sets_intersects_list": listcalls.set_intersects,
     "string_to_ip": addresses.ip,
-    "ip_family": addresses.family,
+    "ip_family": lambda value: value.address.version,
     "ip_is_canonical": addresses.is_canonical,
-    "ip_is_unspecified": addresses.is_unspecified,
-    "ip_is_loopback": addresses.is_loopback,
+    "ip_is_unspecified": lambda value: value.address.is_unspecified,
+    "ip_is_loopback": lambda value: value.address.is_loopback,
     "ip_is_link_local_multicast": addresses.is_link_local_multicast,
-    "ip_is_link_local_unicast": addresses.is_link_local_unicast,
+    "ip_is_link_local_unicast": lambda value: value.address.is_link_local,
     "ip_is_global_unicast": addresses.is_global_unicast,
-    "is_ip": addresses.is_ip,
-    "ip_to_string": lambda value: addresses.address_text(value.address),
+    "is_ip": _is_readable(addresses.ip),
+    "ip_to_string": lambda value: str(value.address),
     "string_to_cidr": addresses.cidr,
     "cidr_contains_ip_string": addresses.contains_ip,
     "cidr_contains_ip_ip": addresses.contains_ip,
     "cidr_contains_cidr_string": addresses.contains_cidr,
     "cidr_contains_cidr": addresses.contains_cidr,
-    "cidr_ip": addresses.cidr_ip,
-    "cidr_prefix_length": addresses.prefix_length,
+    "cidr_ip": lambda value: addresses.IPValue(value.address),
+    "cidr_prefix_length": lambda value: value.bits,
     "cidr_masked": addresses.masked,
-    "is_cidr": addresses.is_cidr,
-    "cidr_to_string": addresses.cidr_text,
+    "is_cidr": _is_readable(addresses.cidr),
+    "cidr_to_string": lambda value: f"{value.address}/{value.bits}",
     "format-validate": namedformats.validate,
     "format-named": namedformats.format_of_name,
     "@mapInsert_key_value": listcalls.inserted,
     "@mapInsert_map": listcalls.merged,
     "string_to_semver": versions.version,
     "string_bool_to_semver": versions.version,
-    "is_semver_string": versions.is_version,
-    "is_semver_string_bool": versions.is_version,
-    "semver_is_greater_than": versions.greater,
-    "semver_is_less_than": versions.less,
+    "is_semver_string": _is_readable(versions.version),
+    "is_semver_string_bool": _is_readable(versions.version),
+    "semver_is_greater_than": lambda first, second: versions.compare(first, second) > 0,
+    "semver_is_less_than": lambda first, second: versions.compare(first, second) < 0,
     "semver_compare_to": versions.compare,
-    "semver_major": versions.major,
-    "semver_minor": versions.minor,
-    "semver_patch": versions.patch,
+    "semver_major": lambda value: value.signed(0),
+    "semver_minor": lambda value: value.signed(1),
+    "semver_patch": lambda value: value.signed(2),
     "list_slice": listcalls.sliced,
     "list_flatten": listcalls.flattened,
     "list_flatten_int": listcalls.flattened,
-    "list_reverse": listcalls.reversed_list,
+    "list_reverse": lambda items: items[::-1],
     "list_distinct": listcalls.distinct,
 }
 _OF_MINOR: dict[str, tuple[Function, Function]] = {

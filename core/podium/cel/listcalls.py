@@ -89,16 +89,6 @@ def _extreme(items: list[object], name: str, preferred: int) -> object:
     return found
 
 
-def first_index(items: list[object], item: object) -> int:
-    """Return the first index of an item, or -1."""
-    return index_of(items, item)
-
-
-def last_index(items: list[object], item: object) -> int:
-    """Return the last index of an item, or -1."""
-    return index_of(items, item, backwards=True)
-
-
 def includes(items: object, item: object) -> bool:
     """Return whether a list has an item, or whether a single value is equal to it."""
     return contains(items if isinstance(items, list) else [items], item)
@@ -196,11 +186,6 @@ def number_range_36(count: int) -> list[object]:
     return list(range(count))
 
 
-def reversed_list(items: list[object]) -> list[object]:
-    """Return a list from its end."""
-    return items[::-1]
-
-
 def distinct(items: list[object]) -> list[object]:
     """Return a list without the items that are equal to one before them."""
     _bounded_square(len(items), len(items))
@@ -243,16 +228,6 @@ def merged(target: Map, update: Map) -> Map:
     return target
 
 
-def optional_of(value: object) -> Optional:
-    """Return a value that is present."""
-    return Optional(value)
-
-
-def optional_none() -> Optional:
-    """Return the absent value."""
-    return NOTHING
-
-
 def optional_non_zero(value: object) -> Optional:
     """Return a value that is present unless it is zero or empty."""
     if (
@@ -273,21 +248,6 @@ def optional_value(value: Optional) -> object:
     if not value.present:
         raise SelectorRuntimeError("optional.none() dereference")
     return value.value
-
-
-def optional_present(value: Optional) -> bool:
-    """Return whether an optional has a value."""
-    return value.present
-
-
-def first_item(items: list[object]) -> Optional:
-    """Return the first item of a list, if there is one."""
-    return Optional(items[0]) if items else NOTHING
-
-
-def last_item(items: list[object]) -> Optional:
-    """Return the last item of a list, if there is one."""
-    return Optional(items[-1]) if items else NOTHING
 
 
 def unwrapped(items: list[object]) -> list[object]:

@@ -9,7 +9,7 @@ Source: cel-go parser/parser.go, parser/gen/CEL.g4.
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 
 from podium.cel import literals, macros
@@ -150,42 +150,37 @@ class _Parser:
 
     def _relation(self) -> ExpressionNode:
         with self._rule("relation"):
-            left = self._sum()
-            entered = 0
-            while (function := _RELATIONS.get(self._kind)) is not None:
-                entered += 1
-                self._enter("relation")
-                height, mark = self._height, self._next()
-                with self._rule("relation"):
-                    right = self._sum()
-                self._raise_height(max(height, self._height))
-                left = CallNode(mark.offset, function, None, [left, right])
+            node, entered = self._operations("relation", _RELATIONS, self._sum(), self._sum)
             self._leave("relation", entered)
-            return left
+            return node
 
     def _sum(self) -> ExpressionNode:
-        with self._rule("calc"):
-            left, entered = self._products(self._unary())
-            while (function := _SUMS.get(self._kind)) is not None:
-                entered += 1
-                self._enter("calc")
-                height, mark = self._height, self._next()
-                with self._rule("calc"):
-                    right, inner = self._products(self._unary())
-                    self._leave("calc", inner)
-                self._raise_height(max(height, self._height))
-                left = CallNode(mark.offset, function, None, [left, right])
-            self._leave("calc", entered)
-            return left
+        def product() -> ExpressionNode:
+            node, inner = self._operations("calc", _PRODUCTS, self._unary(), self._unary)
+            self._leave("calc", inner)
+            return node
 
-    def _products(self, left: ExpressionNode) -> tuple[ExpressionNode, int]:
+        with self._rule("calc"):
+            first, inner = self._operations("calc", _PRODUCTS, self._unary(), self._unary)
+            node, entered = self._operations("calc", _SUMS, first, product)
+            self._leave("calc", inner + entered)
+            return node
+
+    def _operations(
+        self,
+        rule: str,
+        functions: Mapping[str, str],
+        left: ExpressionNode,
+        operand: Callable[[], ExpressionNode],
+    ) -> tuple[ExpressionNode, int]:
+        """Parse the rest of a left-recursive rule; return the node, and how often the rule was entered."""
         entered = 0
-        while (function := _PRODUCTS.get(self._kind)) is not None:
+        while (function := functions.get(self._kind)) is not None:
             entered += 1
-            self._enter("calc")
+            self._enter(rule)
             height, mark = self._height, self._next()
-            with self._rule("calc"):
-                right = self._unary()
+            with self._rule(rule):
+                right = operand()
             self._raise_height(max(height, self._height))
             left = CallNode(mark.offset, function, None, [left, right])
         return left, entered

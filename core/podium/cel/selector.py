@@ -94,11 +94,7 @@ class CompiledSelector:
 
     def selects(self, driver: str, device: Device) -> bool:
         """Return whether a device of a driver is selected. Raises SelectorRuntimeError."""
-        return self.selects_prepared(prepare_device(driver, device, self._minor))
-
-    def selects_prepared(self, device: PreparedDevice) -> bool:
-        """Return whether a prepared device is selected. Raises SelectorRuntimeError."""
-        found = self.evaluate(device)
+        found = self.evaluate(prepare_device(driver, device, self._minor))
         if found.error is not None:
             raise found.error
         return found.selected

@@ -199,7 +199,6 @@ def type_name(value: object) -> str:
     return found if found is not None else value.type_name  # type: ignore[attr-defined]
 
 
-NUMBERS = (int, Uint, float)
 NUMBER_TYPES = frozenset({int, Uint, float})
 
 

@@ -36,6 +36,11 @@ class VersionValue(Opaque):
         """Return whether neither is newer."""
         return isinstance(other, VersionValue) and compare(self, other) == 0
 
+    def signed(self, place: int) -> int:
+        """Return one of the numbers as upstream does, with its 64 bits read as a signed number."""
+        number = self.numbers[place]
+        return number if number < UINT_LIMIT // 2 else number - UINT_LIMIT
+
 
 def parse(text: str) -> VersionValue:
     """Return the version of a text. Raises VersionError."""
@@ -105,15 +110,6 @@ def version(text: str, normalize: bool = False) -> VersionValue:
         raise SelectorRuntimeError(str(error)) from None
 
 
-def is_version(text: str, normalize: bool = False) -> bool:
-    """Return whether a text is a version."""
-    try:
-        parse(_normalized(text) if normalize else text)
-    except VersionError:
-        return False
-    return True
-
-
 def compare(first: VersionValue, second: VersionValue) -> int:
     """Return -1, 0 or 1."""
     if first.numbers != second.numbers:
@@ -133,32 +129,3 @@ def _compare_names(first: str, second: str) -> int:
     if any(numeric):
         return -1 if numeric[0] else 1
     return 1 if first > second else -1
-
-
-def greater(first: VersionValue, second: VersionValue) -> bool:
-    """Return whether the first is newer."""
-    return compare(first, second) > 0
-
-
-def less(first: VersionValue, second: VersionValue) -> bool:
-    """Return whether the first is older."""
-    return compare(first, second) < 0
-
-
-def _signed(number: int) -> int:
-    return number if number < UINT_LIMIT // 2 else number - UINT_LIMIT
-
-
-def major(value: VersionValue) -> int:
-    """Return the first number."""
-    return _signed(value.numbers[0])
-
-
-def minor(value: VersionValue) -> int:
-    """Return the second number."""
-    return _signed(value.numbers[1])
-
-
-def patch(value: VersionValue) -> int:
-    """Return the third number."""
-    return _signed(value.numbers[2])
