@@ -7,17 +7,19 @@ from collections.abc import Iterable, Sequence
 SHOWN = 3
 ELLIPSIS = "…"
 # The characters that Go escapes by a letter or by themselves in quoted texts.
-GO_ESCAPES = {
-    '"': '\\"',
-    "\\": "\\\\",
-    "\a": "\\a",
-    "\b": "\\b",
-    "\f": "\\f",
-    "\n": "\\n",
-    "\r": "\\r",
-    "\t": "\\t",
-    "\v": "\\v",
-}
+GO_ESCAPES = str.maketrans(
+    {
+        '"': '\\"',
+        "\\": "\\\\",
+        "\a": "\\a",
+        "\b": "\\b",
+        "\f": "\\f",
+        "\n": "\\n",
+        "\r": "\\r",
+        "\t": "\\t",
+        "\v": "\\v",
+    }
+)
 
 
 def count(number: int, noun: str) -> str:
@@ -73,11 +75,11 @@ def go_quote(text: str) -> str:
 
 
 def _quoted(character: str) -> str:
-    if character in GO_ESCAPES:
-        return GO_ESCAPES[character]
+    code = ord(character)
+    if code in GO_ESCAPES:
+        return GO_ESCAPES[code]
     if character.isprintable():
         return character
-    code = ord(character)
     if code < 0x80:
         return f"\\x{code:02x}"
     return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"

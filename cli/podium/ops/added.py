@@ -11,9 +11,10 @@ from typing import Any, NamedTuple, TypeVar
 import msgspec
 
 from podium.api.findings import ObjectError, ObjectRef, group_of
-from podium.api.foreign import MANIFEST_OWNERS, OwnerObject
+from podium.api.foreign import MANIFEST_OWNERS
 from podium.api.inputnotes import InputNotes
 from podium.api.meta import ObjectMeta
+from podium.api.podcreators import PodCreator
 from podium.api.reads import MANIFEST_READS, Kind, Read
 from podium.api.schedulable import SCHEDULING_READS
 from podium.documents.load import CLUSTER_INFO, CLUSTER_SCOPED, Identity, identity_of, note_duplicate
@@ -53,10 +54,10 @@ class Added(NamedTuple):
         """Return the object decoded by its read."""
         return msgspec.convert(self.value, self.read.type)
 
-    def owner(self) -> OwnerObject:
+    def owner(self) -> PodCreator:
         """Return an owner of pods as a whole object."""
         kind = MANIFEST_OWNERS[self.document.apiVersion, self.document.kind]
-        owner: OwnerObject = msgspec.convert(self.value, kind.type)
+        owner: PodCreator = msgspec.convert(self.value, kind.type)
         return owner
 
     def placed(self, function: Callable[..., T], *arguments: Any, **named: Any) -> T:

@@ -11,10 +11,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from podium.api.core import PodTemplate
-from podium.api.foreign import JobSet, OwnerObject
 from podium.api.groups import NATIVE_GROUP
 from podium.api.membership import GroupKey
 from podium.api.minors import WORKLOAD_VERSIONS
+from podium.api.podcreators import JobSet, PodCreator
 from podium.ops.added import Added
 from podium.ops.makers import Batch, Made, uid_of
 
@@ -55,7 +55,7 @@ def scheduling_groups(added: Added, made: Made) -> Iterator[ControllerGroup]:
         yield ControllerGroup(asked.path, asked.batches, key, document)
 
 
-def _asked(owner: OwnerObject, added: Added, made: Made) -> Iterator[_RequestedGroup]:
+def _asked(owner: PodCreator, added: Added, made: Made) -> Iterator[_RequestedGroup]:
     spec, name = added.value["spec"], added.ref.name
     if not isinstance(owner, JobSet):
         yield _RequestedGroup("spec.scheduling", name, made.batches, spec["scheduling"], default="basic")

@@ -16,7 +16,8 @@ import msgspec
 
 from podium.api.claims import ClaimSource
 from podium.api.findings import ObjectError, ObjectRef
-from podium.api.foreign import (
+from podium.api.meta import OwnerReference
+from podium.api.podcreators import (
     EXCLUSIVE,
     CronJob,
     JobSet,
@@ -24,12 +25,11 @@ from podium.api.foreign import (
     JobTemplate,
     LeaderWorkerSet,
     LeaderWorkerSetSpec,
-    OwnerObject,
+    PodCreator,
     ReplicatedJob,
     SimpleOwner,
     TemplateSpec,
 )
-from podium.api.meta import OwnerReference
 from podium.api.podmakers import POD_MAKERS, MadePods
 from podium.api.schedulable import SchedulableSpec, Volume
 from podium.api.v1alpha2 import reference
@@ -107,7 +107,7 @@ def with_claims(spec: SchedulableSpec, claims: tuple[str, ...], pod: str) -> Sch
     return msgspec.structs.replace(spec, volumes=[*volumes, *others])
 
 
-def size_of(owner: OwnerObject) -> int:
+def size_of(owner: PodCreator) -> int:
     """Return the number of pods that would be created at once, in constant time. Raises ObjectError."""
     ref = reference(owner.apiVersion, owner.kind, owner.metadata)
     for field, number in _numbers(owner):
@@ -128,7 +128,7 @@ def size_of(owner: OwnerObject) -> int:
             return 0 if owner.suspended else sum(owner.pod_numbers().values())
 
 
-def made_by(owner: OwnerObject, document: Mapping[str, Any]) -> Made:
+def made_by(owner: PodCreator, document: Mapping[str, Any]) -> Made:
     """Return the pods of an owner that was decoded from `document`. Raises ObjectError.
 
     The owner must have a name, and its `size_of` must be within the limit.
@@ -153,7 +153,7 @@ def made_by(owner: OwnerObject, document: Mapping[str, Any]) -> Made:
             return Made((_replicas(ref, number),), ())
 
 
-def _numbers(owner: OwnerObject) -> Iterator[tuple[str, int | None]]:
+def _numbers(owner: PodCreator) -> Iterator[tuple[str, int | None]]:
     """Yield the fields that set numbers of pods, with their values."""
     match owner:
         case SimpleOwner(spec=TemplateSpec() as spec):
@@ -177,11 +177,11 @@ def _counts(path: str, spec: TemplateSpec) -> Iterator[tuple[str, int | None]]:
         yield f"{path}.{field}", getattr(spec, field)
 
 
-def _suspend_field(owner: OwnerObject) -> str:
+def _suspend_field(owner: PodCreator) -> str:
     return POD_MAKERS[owner.apiVersion, owner.kind].suspend if isinstance(owner, MadePods) else "spec.suspend"
 
 
-def _suspended(owner: OwnerObject) -> str:
+def _suspended(owner: PodCreator) -> str:
     queue = (owner.metadata.labels or {}).get(inferred.KUEUE_QUEUE)
     waits = f"it waits for Kueue in queue {queue}" if queue else "it is suspended"
     return f"{waits} and has no pods. Remove the field to plan for them"

@@ -45,7 +45,7 @@ from podium.api.devices import (
     ResourceSliceSpec,
 )
 from podium.api.events import PREEMPTED_BY, PREEMPTOR, Event
-from podium.api.foreign import MANIFEST_OWNERS, RoleScheduling
+from podium.api.foreign import MANIFEST_OWNERS
 from podium.api.groups import (
     COMPOSITE_INITIALLY_SCHEDULED,
     GROUP_LABEL,
@@ -54,6 +54,7 @@ from podium.api.groups import (
 )
 from podium.api.meta import Condition, LabelSelector, LabelSelectorRequirement, ObjectMeta, OwnerReference
 from podium.api.nodeselector import NodeSelectorRequirement
+from podium.api.podcreators import RoleScheduling
 from podium.api.priority import SYSTEM_CLASSES, SYSTEM_PREFIX, TOLERATION_PREFIXES
 from podium.api.records import CLUSTER, Owner, RecordedPlan
 from podium.api.schedulable import (

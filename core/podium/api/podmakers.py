@@ -16,7 +16,7 @@ import msgspec
 
 from podium.api.core import PodTemplate
 from podium.api.fieldpath import Path, parse_path
-from podium.api.meta import ObjectMeta
+from podium.api.podcreators import PodCreator
 
 # A step that matches every item of a list, or every key of a mapping.
 _EACH = "*"
@@ -84,12 +84,9 @@ class FoundRole(NamedTuple):
         return f"{self.path}{field}" if inner == field else f"{self.spec_path}{inner}"
 
 
-class MadePods(msgspec.Struct, gc=False):
+class MadePods(PodCreator, gc=False):
     """An object of a kind in POD_MAKERS."""
 
-    apiVersion: str
-    kind: str
-    metadata: ObjectMeta = msgspec.field(default_factory=ObjectMeta)
     spec: dict[str, Any] | None = None
 
     def __post_init__(self) -> None:
@@ -126,11 +123,6 @@ class MadePods(msgspec.Struct, gc=False):
         """Return whether it creates no pods until it is resumed."""
         suspend = self._maker.suspend
         return bool(suspend) and _value({"spec": self.spec or {}}, parse_path(suspend)) is True
-
-    @property
-    def finished(self) -> bool:
-        """Return False: its end is not read."""
-        return False
 
     def gangs(self) -> tuple[int, int]:
         """Return the one gang of its pods with its size, or no gang."""

@@ -129,7 +129,7 @@ def trim(text: str) -> str:
 
 def quote(text: str) -> str:
     """Return a text in quotes, with escapes."""
-    return f'"{text.translate(str.maketrans(GO_ESCAPES))}"'
+    return f'"{text.translate(GO_ESCAPES)}"'
 
 
 def join(parts: list[object], separator: str = "") -> str:

@@ -13,9 +13,10 @@ from collections.abc import Iterator, Mapping
 from itertools import islice
 from typing import Any
 
-from podium.api.foreign import Branch, PodOwner
+from podium.api.foreign import PodOwner
 from podium.api.groups import PODIUM_GROUP, DisruptionMode
 from podium.api.membership import GroupKey
+from podium.api.podcreators import Branch
 from podium.groups.autogroups import (
     API_VERSION,
     AUTO,

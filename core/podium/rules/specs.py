@@ -12,7 +12,8 @@ from typing import Any, NamedTuple
 import msgspec
 
 from podium.api.fieldpath import at, parse_path
-from podium.api.foreign import MANIFEST_OWNERS, OWNERS, OwnerObject
+from podium.api.foreign import MANIFEST_OWNERS, OWNERS
+from podium.api.podcreators import PodCreator
 from podium.api.podmakers import POD_MAKERS, MadePods
 
 POD = ("v1", "Pod")
@@ -64,7 +65,7 @@ def validates_pods(document: Mapping[str, Any]) -> bool:
     return kind == POD or (kind in MANIFEST_OWNERS and kind not in POD_MAKERS)
 
 
-def _pod_specs(owner: OwnerObject, document: Mapping[str, Any]) -> Iterator[Spec]:
+def _pod_specs(owner: PodCreator, document: Mapping[str, Any]) -> Iterator[Spec]:
     """Yield the pod specs of an owner that was decoded from `document`."""
     if not isinstance(owner, MadePods):
         for path, _ in owner.templates():

@@ -11,7 +11,7 @@ from tests.support.audit.builders import NEW, NS, OLD, pod, priority_class
 
 from podium.api.core import Namespace, Pod, PodSpec, PodStatus, PodTemplate, SchedulingGroup
 from podium.api.findings import ObjectRef
-from podium.api.foreign import Branch, PodOwner
+from podium.api.foreign import PodOwner
 from podium.api.groups import (
     FINALIZER,
     GROUP_LABEL,
@@ -23,6 +23,7 @@ from podium.api.groups import (
     TemplateRef,
 )
 from podium.api.meta import Condition, ObjectMeta, OwnerReference
+from podium.api.podcreators import Branch
 from podium.cluster.state import ClusterState, Readable
 from podium.controllers import autogroups, divergence, protection
 from podium.controllers.conditions import OURS, POLICY, PRIORITY, judged

@@ -6,9 +6,9 @@ from tests.support.audit.cases.case import GOLD, GROUP, Case
 
 from podium.api.core import WorkloadReference
 from podium.api.findings import ObjectRef
-from podium.api.foreign import JobScheduling
 from podium.api.groups import CompositeGroup, DisruptionMode
 from podium.api.meta import ObjectMeta
+from podium.api.podcreators import JobScheduling
 
 ASKING = msgspec.structs.replace(owner(), job_scheduling={"spec.scheduling": JobScheduling()})
 CHILD = msgspec.structs.replace(pod_group(), composite="both")
