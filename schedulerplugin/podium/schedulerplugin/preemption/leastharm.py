@@ -11,6 +11,7 @@ first. If there are many, the search uses only those on the nodes that are cheap
 of them to leave several times the room needed.
 """
 
+from bisect import bisect_left
 from typing import NamedTuple
 
 import numpy as np
@@ -181,15 +182,10 @@ def _within_budgets(pool: UnitPool, units: Units, kinds: PodKinds, budgets: Budg
 def _of_least_priority(pool: UnitPool, units: Units, kinds: PodKinds) -> UnitPool:
     """Return the units of the lowest priorities that are enough."""
     priority = units.priority[pool.leads]
-    levels = np.unique(priority)
-    low, high = 0, len(levels) - 1
-    while low < high:
-        middle = (low + high) // 2
-        if _enough(pool, kinds, priority <= levels[middle]):
-            high = middle
-        else:
-            low = middle + 1
-    return pool.only(priority <= levels[low])
+    levels: list[int] = np.unique(priority).tolist()
+    # All levels are enough if any number is.
+    least = bisect_left(levels[:-1], True, key=lambda level: _enough(pool, kinds, priority <= level))
+    return pool.only(priority <= levels[least])
 
 
 def _on_cheapest_nodes(pool: UnitPool, units: Units, kinds: PodKinds, now: int) -> UnitPool:
@@ -269,16 +265,12 @@ def least_harm(
     and nodes can refuse the preemptor in this domain. `effort` is that of the search.
     """
     one = domain.node is not None and not only_room
-    if (one or dry_run.has_pod_affinity) and not _fits_without(dry_run, domain, ordered):
+    if (one or dry_run.has_pod_affinity) and _placed_without(dry_run, domain, ordered) is None:
         # The KEP checks this first: no unit is evicted for a preemptor with affinity to a potential victim.
         return None
     found = _by_resources(dry_run, budgets, domain, ordered, now=now, effort=effort)
-    if found is not None:
-        with dry_run.trial():
-            dry_run.remove(found)
-            placed = dry_run.place(domain)
-        if placed is not None:
-            return LeastHarmPlan(placed, found)
+    if found is not None and (placed := _placed_without(dry_run, domain, found)) is not None:
+        return LeastHarmPlan(placed, found)
     if found is None and (only_room or dry_run.monotone):
         return None
     first = _by_leaving(dry_run, domain, ordered, found if found is not None else ordered[:0])
@@ -287,9 +279,7 @@ def least_harm(
     victims = less_harm(dry_run, budgets, domain, ordered, first.victims, now, effort=effort)
     if victims is None:
         return first
-    with dry_run.trial():
-        dry_run.remove(victims)
-        placed = dry_run.place(domain)
+    placed = _placed_without(dry_run, domain, victims)
     return first if placed is None else LeastHarmPlan(placed, victims)
 
 
@@ -331,7 +321,7 @@ def _units_to_remove(dry_run: DryRun, domain: Domain, leaving: Rows, failed: int
     """Return how many units have to leave, None if all are too few, as `failed` of them are known to be."""
 
     def fits(number: int) -> bool:
-        return _fits_without(dry_run, domain, leaving[:number])
+        return _placed_without(dry_run, domain, leaving[:number]) is not None
 
     if not fits(len(leaving)):
         return None
@@ -353,8 +343,8 @@ def _units_to_remove(dry_run: DryRun, domain: Domain, leaving: Rows, failed: int
     return high
 
 
-def _fits_without(dry_run: DryRun, domain: Domain, gone: Rows) -> bool:
-    """Return whether the preemptor finds a place once these units have left."""
+def _placed_without(dry_run: DryRun, domain: Domain, gone: Rows) -> dict[int, int] | None:
+    """Return the placement of the preemptor once these units have left, None if it finds no place."""
     with dry_run.trial():
         dry_run.remove(gone)
-        return dry_run.place(domain) is not None
+        return dry_run.place(domain)
