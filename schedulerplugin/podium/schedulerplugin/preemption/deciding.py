@@ -3,8 +3,8 @@
 Reading order, from a pending pod to a plan:
 
 1. `engine.Engine.decide` is the entry. `target` determines which pods to place, or why they cannot be placed.
-2. `Decider.decide` tries to place them (`placement`, `filters.chain`): on free room, then on leaving pods'
-   room.
+2. `Decider.decide` tries to place them (`targetplacement`, `filters.chain`): on free room, then on leaving
+   pods' room.
 3. `choice.Chooser` compares the nodes for a pod (`nodes` has the sums). For equal pods that are planned at
    once (`decide_alike`) the cluster is the only domain. For a group with a topology constraint
    `domainsearch` tries the domains, and `domainchoice` compares them.
@@ -25,7 +25,6 @@ from podium.schedulerplugin.arrays import Rows
 from podium.schedulerplugin.deadline import Deadline
 from podium.schedulerplugin.filters.chain import Refusals
 from podium.schedulerplugin.overlay import REMOVED
-from podium.schedulerplugin.preemption.capacity import place_packed
 from podium.schedulerplugin.preemption.choice import Chooser, Chosen
 from podium.schedulerplugin.preemption.decision import (
     Decision,
@@ -34,16 +33,14 @@ from podium.schedulerplugin.preemption.decision import (
     obstacles_without_victims,
     pod_obstacles,
 )
-from podium.schedulerplugin.preemption.deviceplacement import device_attempts
 from podium.schedulerplugin.preemption.domain import DomainPlan
 from podium.schedulerplugin.preemption.domainchoice import DomainChooser
 from podium.schedulerplugin.preemption.domainsearch import DomainSearch
 from podium.schedulerplugin.preemption.intents import is_preempted
 from podium.schedulerplugin.preemption.outcome import Outcome
-from podium.schedulerplugin.preemption.parts import part_refusals, place_pods
 from podium.schedulerplugin.preemption.planningstate import PlanningState
-from podium.schedulerplugin.preemption.slices import slice_refusals
 from podium.schedulerplugin.preemption.target import PlacementTarget, PreemptorPods
+from podium.schedulerplugin.preemption.targetplacement import TargetPlacer
 from podium.schedulerplugin.preemption.topology import CLUSTER, Domain
 from podium.schedulerplugin.preemption.units import Units
 from podium.schedulerplugin.semantics import Semantics
@@ -83,13 +80,13 @@ class Decider:
     ) -> None:
         """`only` is the number of the one topology domain that may be used; None for any."""
         self._engine = engine
-        self._only = only
         self._deadline = deadline
         self._units = units
         self._now = now
         self._snapshot = engine.snapshot
         self._placer = engine.placer
         self._semantics = engine.settings.semantics
+        self._targets = TargetPlacer(engine.placer, self._semantics, deadline, only)
 
     def decide(self, found: PlacementTarget, *, known_not_to_fit: bool = False) -> Decision:
         """Return the decision for pods that are placed together; `known_not_to_fit`: a cached fact.
@@ -108,13 +105,13 @@ class Decider:
 
         `placed` are the node rows that were chosen.
         """
-        level = self._search(found).levels[0]
-        topology, units, snapshot = level.topology, self._units, self._snapshot
+        level = self._targets.search(found).levels[0]
+        topology, snapshot = level.topology, self._snapshot
         if topology is None:
             return []
         order, free = level.by_packing(), level.room()
         with snapshot.trial():
-            snapshot.remove_many(np.flatnonzero(units.freeing(self._now) & (snapshot.node >= 0)))
+            snapshot.remove_many(self._leaving())
             planner = self._chooser(found).planner
             planner.dry_run.remove(np.flatnonzero(planner.potential))
             most = level.room()
@@ -128,10 +125,6 @@ class Decider:
             )
             for number in order
         ]
-
-    def on_free_room(self, found: PlacementTarget) -> tuple[dict[int, int] | None, Refusals | None]:
-        """Return the placement on free room; if too few pods fit, what refuses the first that does not."""
-        return self._place(self._search(found))
 
     def decide_alike(self, found: PlacementTarget) -> Decision:
         """Return the decision for the first of equal lone pods, and for all that it is the decision for.
@@ -189,31 +182,29 @@ class Decider:
 
     def _decide(self, found: PlacementTarget, *, known_not_to_fit: bool = False) -> Decision:
         released = self._semantics is not Semantics.KEP
-        search = self._search(found)
+        search = self._targets.search(found)
         error = search.error or self._error_of_parts(found)
         if error:
             return Decision(Outcome.NOT_ELIGIBLE, found, {}, why=error)
         nominated = self._nominated_nodes(found.rows)
         # Under `kep` the pods may take a better node than the nominated one; kube-scheduler looks for none.
-        known = (None, self._refusals(found.rows[0])) if known_not_to_fit else None
-        placed, refusals = known or self._place(search, nominated if released else {})
+        known = (None, self._targets.refusals(found.rows[0])) if known_not_to_fit else None
+        placed, refusals = known or self._targets.place(search, nominated if released else {})
         if placed is None and nominated and not released:
-            placed = self._place_nominated(search, nominated)
+            placed = self._targets.place_nominated(search, nominated)
         if placed is not None:
             return Decision(Outcome.FITS, found, placed)
         assert refusals is not None, "what finds no place is refused"
-        leaving = np.flatnonzero(self._units.freeing(self._now) & (self._snapshot.node >= 0))
+        leaving = self._leaving()
         if not released and len(leaving):
             self._snapshot.remove_many(leaving)
-            placed = self._place_nominated(search, nominated)
+            placed = self._targets.place_nominated(search, nominated)
             if placed is None and nominated:
-                placed = self._place_nominated(search, {})
+                placed = self._targets.place_nominated(search, {})
             if placed is not None:
                 return self._without_victims(found, placed, refusals)
-        if not released and self._fits_once_detached(search):
-            return Decision(Outcome.NOT_ELIGIBLE, found, {}, refusals=refusals, why=DETACHING)
-        if not released and self._fits_once_released(search):
-            return Decision(Outcome.NOT_ELIGIBLE, found, {}, refusals=refusals, why=RELEASING)
+        if not released and (why := self._awaits(search)):
+            return Decision(Outcome.NOT_ELIGIBLE, found, {}, refusals=refusals, why=why)
         if found.preemption_barred:
             return Decision(Outcome.NOT_ELIGIBLE, found, {}, refusals=refusals, why=found.preemption_barred)
         if released and self._waits_for_victims(found):
@@ -226,37 +217,31 @@ class Decider:
             obstacles = self._obstacles(chooser, search)._replace(unknown_trees=bool(len(unknown)))
             return Decision(Outcome.DOES_NOT_FIT, found, {}, refusals=refusals, obstacles=obstacles)
         # kube-scheduler nominates the members that it placed before it chose the victims, and no others.
-        placed = chosen.found.placed if released else self._place_rest(found, chosen)
+        rest = self._targets.place_rest
+        placed = chosen.found.placed if released else rest(found, chosen.found, self._units)
         if not len(chosen.found.victims):
             # Pods of several shapes found a place in another order, without an eviction.
             return self._without_victims(found, placed, refusals)
         return Decision(Outcome.FITS_AFTER_PREEMPTION, found, placed, chosen, refusals=refusals)
 
-    def _search(self, found: PlacementTarget) -> DomainSearch:
-        """Return the topology domains for pods; the cluster is the only one without a constraint."""
-        return DomainSearch(self._placer, found, self._semantics, self._deadline, self._only)
-
     def _error_of_parts(self, found: PlacementTarget) -> str:
         """Return why kube-scheduler ends its cycle for a part of a tree, empty if it does not."""
-        errors = (self._search(part).error or self._error_of_parts(part) for part in found.parts)
+        errors = (self._targets.search(part).error or self._error_of_parts(part) for part in found.parts)
         first = next(filter(None, errors), "")
         return f"composite pod group evaluation failed due to child error: {first}" if first else ""
 
-    def _fits_once_detached(self, search: DomainSearch) -> bool:
-        """Return whether the pods fit once volumes are detached whose pods are gone."""
-        snapshot, limits = self._snapshot, self._placer.chain.attach_limits
-        if not any(limits.concerns(snapshot.shape_at(row)) for row in search.found.rows):
-            return False
-        with limits.once_detached() as some:
-            return some and self._place_nominated(search, {}) is not None
-
-    def _fits_once_released(self, search: DomainSearch) -> bool:
-        """Return whether the pods fit once claims are released whose pods are gone."""
-        snapshot, devices = self._snapshot, self._placer.chain.devices
-        if not any(devices.concerns(snapshot.shape_at(row)) for row in search.found.rows):
-            return False
-        with snapshot.devices.once_released() as some:
-            return some and self._place_nominated(search, {}) is not None
+    def _awaits(self, search: DomainSearch) -> str:
+        """Return what the pods wait for if they fit once pods that are gone hold nothing, else empty."""
+        snapshot, chain = self._snapshot, self._placer.chain
+        for why, concerns, without_gone in (
+            (DETACHING, chain.attach_limits.concerns, chain.attach_limits.once_detached),
+            (RELEASING, chain.devices.concerns, snapshot.devices.once_released),
+        ):
+            if any(concerns(snapshot.shape_at(row)) for row in search.found.rows):
+                with without_gone() as some:
+                    if some and self._targets.place_nominated(search, {}) is not None:
+                        return why
+        return ""
 
     def _without_victims(
         self, found: PlacementTarget, placed: dict[int, int], refusals: Refusals
@@ -275,8 +260,8 @@ class Decider:
 
         A leader uses it to resume a preemption that was interrupted.
         """
-        units, snapshot, search = self._units, self._snapshot, self._search(found)
-        placed, refusals = self._place(search)
+        units, snapshot, search = self._units, self._snapshot, self._targets.search(found)
+        placed, refusals = self._targets.place(search)
         leads = np.unique(units.lead[victims]).astype(np.intp)
         if placed is not None or not len(leads) or leads[0] < 0:
             return None
@@ -285,12 +270,15 @@ class Decider:
         if not all_marked or not chooser.planner.potential[leads].all() or self._engine.forbids(units, leads):
             return None
         nominated_nodes = self._nominated_nodes(found.rows)
-        snapshot.remove_many(np.flatnonzero(units.freeing(self._now) & (snapshot.node >= 0)))
-        if self._place_nominated(search, nominated_nodes) is not None or self._place(search)[0] is not None:
+        snapshot.remove_many(self._leaving())
+        if (
+            self._targets.place_nominated(search, nominated_nodes) is not None
+            or self._targets.place(search)[0] is not None
+        ):
             # The room of the leaving pods is enough.
             return None
         snapshot.remove_many(victims)
-        placed = self._place_nominated(search, nominated_nodes) or self._place(search)[0]
+        placed = self._targets.place_nominated(search, nominated_nodes) or self._targets.place(search)[0]
         if placed is None:
             return None
         node = None if found.group is not None else next(iter(placed.values()))
@@ -360,92 +348,14 @@ class Decider:
         awaited = tuple(row for row in on.tolist() if is_preempted(snapshot.pods[row]))
         return Decision(Outcome.FITS_AFTER_PREEMPTION, found, kept, awaited=awaited, refusals=refusals)
 
-    def _place(
-        self, search: DomainSearch, nominated: Mapping[int, int] = {}
-    ) -> tuple[dict[int, int] | None, Refusals | None]:
-        """Return the placement without preemption; if too few fit, what refuses the first that does not."""
-        located = search.first(lambda: self._place_there(search.found, nominated))
-        return located.placed, located.refusals
-
-    def _place_there(
-        self, found: PlacementTarget, nominated: Mapping[int, int]
-    ) -> tuple[dict[int, int] | None, Refusals | None]:
-        snapshot, slices = self._snapshot, found.slices
-        with snapshot.trial():
-            placed = self._place_pods(found, nominated=nominated)
-            if len(placed) >= found.needed:
-                return placed, None
-            failed = next(row for row in found.rows if row not in placed)
-            refusals = self._refusals(failed)
-            if found.parts:
-                return None, part_refusals(self._placer, failed, refusals)
-            if slices is not None:
-                return None, slice_refusals(self._placer, slices, failed, refusals)
-        if self._semantics is Semantics.KEP:
-            with snapshot.trial():
-                placed = place_packed(self._placer.chain, found.rows, found.needed, self._deadline)
-                if len(placed) >= found.needed:
-                    return placed, None
-            if not nominated:
-                for attempt in device_attempts(self._placer, found.rows, found.needed, self._deadline):
-                    with snapshot.trial():
-                        placed = attempt()
-                        if len(placed) >= found.needed:
-                            return placed, None
-        return None, refusals
-
-    def _place_pods(
-        self,
-        found: PlacementTarget,
-        *,
-        before: Mapping[int, int] = {},
-        nominated: Mapping[int, int] = {},
-    ) -> dict[int, int]:
-        return place_pods(
-            self._placer, found, self._semantics, self._deadline, before=before, nominated=nominated
-        )
-
-    def _refusals(self, row: int) -> Refusals:
-        """Return what refuses a pod on each node."""
-        self._deadline.enforce()
-        snapshot = self._snapshot
-        return self._placer.chain.refusals(snapshot.shape_at(row))
+    def _leaving(self) -> Rows:
+        """Return the pods on nodes whose room becomes free without an eviction."""
+        return np.flatnonzero(self._units.freeing(self._now) & (self._snapshot.node >= 0))
 
     def _nominated_nodes(self, rows: tuple[int, ...]) -> dict[int, int]:
         """Return the node rows that are reserved for pods."""
         nodes = {row: self._snapshot.row.get(self._engine.nomination(row)) for row in rows}
         return {row: node for row, node in nodes.items() if node is not None}
-
-    def _place_nominated(self, search: DomainSearch, nominated: Mapping[int, int]) -> dict[int, int] | None:
-        """Return a placement that uses nominated nodes first; None if too few pods fit."""
-        return search.any(lambda: self._place_nominated_there(search.found, nominated))
-
-    def _place_nominated_there(
-        self, found: PlacementTarget, nominated: Mapping[int, int]
-    ) -> dict[int, int] | None:
-        chain, snapshot = self._placer.chain, self._snapshot
-        placed: dict[int, int] = {}
-        with snapshot.trial():
-            for row, node in nominated.items():
-                self._deadline.enforce()
-                if chain.fits(snapshot.shape_at(row), node):
-                    snapshot.assume(row, node)
-                    placed[row] = node
-            placed |= self._place_pods(found, before=placed)
-        return placed if len(placed) >= found.needed else None
-
-    def _place_rest(self, found: PlacementTarget, chosen: Chosen) -> dict[int, int]:
-        """Return the placement with the members that no unit is evicted for, as far as there is room."""
-        placed = dict(chosen.found.placed)
-        if len(placed) == len(found.rows):
-            return placed
-        snapshot = self._snapshot
-        with snapshot.trial(), self._placer.chain.within(chosen.found.domain.nodes):
-            snapshot.remove_many(self._units.all_members(chosen.found.victims))
-            for row, node in placed.items():
-                snapshot.assume(row, node)
-            placed.update(self._place_pods(found, before=placed))
-        return placed
 
     def _obstacles(self, chooser: Chooser, search: DomainSearch) -> Obstacles:
         """Return what refuses the preemptor even without all potential victims."""
@@ -455,7 +365,7 @@ class Decider:
             return pod_obstacles(chain, planner)
         with snapshot.trial():
             snapshot.remove_many(planner.units.all_members(np.flatnonzero(planner.potential)))
-            _, refusals = self._place(search, preemptor.nominated)
+            _, refusals = self._targets.place(search, preemptor.nominated)
             if refusals is not None:
                 return Obstacles(refusals)
             return obstacles_without_victims(chain, planner.dry_run.shapes[0])

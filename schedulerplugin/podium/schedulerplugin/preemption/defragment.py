@@ -28,7 +28,6 @@ from podium.schedulerplugin.arrays import Bools, Rows
 from podium.schedulerplugin.deadline import NEVER
 from podium.schedulerplugin.filters.chain import Refusals
 from podium.schedulerplugin.preemption.capacity import place_packed
-from podium.schedulerplugin.preemption.deciding import Decider
 from podium.schedulerplugin.preemption.emptying import DomainContent, contents
 from podium.schedulerplugin.preemption.grouptarget import evicted_members
 from podium.schedulerplugin.preemption.harm import plan_harm, work_lost
@@ -41,6 +40,7 @@ from podium.schedulerplugin.preemption.moves import (
 )
 from podium.schedulerplugin.preemption.nodesearch import NodeSearch
 from podium.schedulerplugin.preemption.planningstate import PlanningState
+from podium.schedulerplugin.preemption.targetplacement import TargetPlacer
 from podium.schedulerplugin.preemption.topology import Topology
 from podium.schedulerplugin.preemption.units import Units
 from podium.schedulerplugin.settings import Budgets
@@ -164,12 +164,12 @@ class Defragmenter:
     def _placed(self, rows: Rows) -> _Moved | str:
         """Place the removed pods of a domain; return their nodes, or why they find no room."""
         snapshot, placed = self._snapshot, dict[int, int]()
-        decider = Decider(self._engine, self._units, self._now, NEVER)
+        placer = TargetPlacer(self._engine.placer, self._engine.settings.semantics, NEVER)
         bound, others = self._by_constraint(rows)
         for group, members in bound:
             leaving = self._units.leaving.item
             target = evicted_members(self._engine.view, snapshot, group, members, leaving)
-            found, refusals = decider.on_free_room(target)
+            found, refusals = placer.place(placer.search(target))
             if found is None:
                 return _fits_nowhere("PodGroup", group.ref.namespace, group.ref.name, refusals)
             snapshot.assume_many(np.array(list(found), np.intp), np.array(list(found.values()), np.int32))

@@ -1,0 +1,116 @@
+"""Places the pods of a target without an eviction: in its domains, on reserved nodes, in order or packed."""
+
+from collections.abc import Mapping
+
+from podium.schedulerplugin.deadline import Deadline
+from podium.schedulerplugin.filters.chain import Refusals
+from podium.schedulerplugin.placement import Placer
+from podium.schedulerplugin.preemption.capacity import place_packed
+from podium.schedulerplugin.preemption.deviceplacement import device_attempts
+from podium.schedulerplugin.preemption.domain import DomainPlan
+from podium.schedulerplugin.preemption.domainsearch import DomainSearch
+from podium.schedulerplugin.preemption.parts import part_refusals, place_pods
+from podium.schedulerplugin.preemption.slices import slice_refusals
+from podium.schedulerplugin.preemption.target import PlacementTarget
+from podium.schedulerplugin.preemption.units import Units
+from podium.schedulerplugin.semantics import Semantics
+
+
+class TargetPlacer:
+    """Places targets on the snapshot as it is; every placement is tried and undone."""
+
+    def __init__(
+        self, placer: Placer, semantics: Semantics, deadline: Deadline, only: int | None = None
+    ) -> None:
+        """`only` is the number of the one topology domain that may be used; None for any."""
+        self._placer = placer
+        self._snapshot = placer.snapshot
+        self._semantics = semantics
+        self._deadline = deadline
+        self._only = only
+
+    def search(self, found: PlacementTarget) -> DomainSearch:
+        """Return the topology domains for pods; the cluster is the only one without a constraint."""
+        return DomainSearch(self._placer, found, self._semantics, self._deadline, self._only)
+
+    def place(
+        self, search: DomainSearch, nominated: Mapping[int, int] = {}
+    ) -> tuple[dict[int, int] | None, Refusals | None]:
+        """Return the placement without preemption; if too few fit, what refuses the first that does not."""
+        located = search.first(lambda: self._place_there(search.found, nominated))
+        return located.placed, located.refusals
+
+    def _place_there(
+        self, found: PlacementTarget, nominated: Mapping[int, int]
+    ) -> tuple[dict[int, int] | None, Refusals | None]:
+        snapshot, slices = self._snapshot, found.slices
+        with snapshot.trial():
+            placed = self._place_pods(found, nominated=nominated)
+            if len(placed) >= found.needed:
+                return placed, None
+            failed = next(row for row in found.rows if row not in placed)
+            refusals = self.refusals(failed)
+            if found.parts:
+                return None, part_refusals(self._placer, failed, refusals)
+            if slices is not None:
+                return None, slice_refusals(self._placer, slices, failed, refusals)
+        if self._semantics is Semantics.KEP:
+            with snapshot.trial():
+                placed = place_packed(self._placer.chain, found.rows, found.needed, self._deadline)
+                if len(placed) >= found.needed:
+                    return placed, None
+            if not nominated:
+                for attempt in device_attempts(self._placer, found.rows, found.needed, self._deadline):
+                    with snapshot.trial():
+                        placed = attempt()
+                        if len(placed) >= found.needed:
+                            return placed, None
+        return None, refusals
+
+    def _place_pods(
+        self,
+        found: PlacementTarget,
+        *,
+        before: Mapping[int, int] = {},
+        nominated: Mapping[int, int] = {},
+    ) -> dict[int, int]:
+        return place_pods(
+            self._placer, found, self._semantics, self._deadline, before=before, nominated=nominated
+        )
+
+    def refusals(self, row: int) -> Refusals:
+        """Return what refuses a pod on each node."""
+        self._deadline.enforce()
+        snapshot = self._snapshot
+        return self._placer.chain.refusals(snapshot.shape_at(row))
+
+    def place_nominated(self, search: DomainSearch, nominated: Mapping[int, int]) -> dict[int, int] | None:
+        """Return a placement that uses nominated nodes first; None if too few pods fit."""
+        return search.any(lambda: self._place_nominated_there(search.found, nominated))
+
+    def _place_nominated_there(
+        self, found: PlacementTarget, nominated: Mapping[int, int]
+    ) -> dict[int, int] | None:
+        chain, snapshot = self._placer.chain, self._snapshot
+        placed: dict[int, int] = {}
+        with snapshot.trial():
+            for row, node in nominated.items():
+                self._deadline.enforce()
+                if chain.fits(snapshot.shape_at(row), node):
+                    snapshot.assume(row, node)
+                    placed[row] = node
+            placed |= self._place_pods(found, before=placed)
+        return placed if len(placed) >= found.needed else None
+
+    def place_rest(self, found: PlacementTarget, chosen: DomainPlan, units: Units) -> dict[int, int]:
+        """Return the placement of a plan with the members that no unit is evicted for, as far as they fit."""
+        placed = dict(chosen.placed)
+        if len(placed) == len(found.rows):
+            return placed
+        snapshot = self._snapshot
+        with snapshot.trial(), self._placer.chain.within(chosen.domain.nodes):
+            snapshot.remove_many(units.all_members(chosen.victims))
+            for row, node in placed.items():
+                snapshot.assume(row, node)
+            placed.update(self._place_pods(found, before=placed))
+        return placed
