@@ -7,7 +7,7 @@ the arrays wrong.
 """
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from collections.abc import Set as AbstractSet
 from typing import NamedTuple
 
@@ -17,7 +17,7 @@ from podium.api.core import Node, Pod
 from podium.api.devices import DeviceClass, ResourceClaim, ResourceSlice
 from podium.api.findings import ObjectRef
 from podium.api.groups import PodGroup
-from podium.api.podrequests import LATEST, UnusableQuantity, allocatable
+from podium.api.podrequests import LATEST
 from podium.api.schedulable import Schedulable, SchedulableNode
 from podium.api.selectors import Labels, Selector
 from podium.api.storage import (
@@ -30,31 +30,22 @@ from podium.api.storage import (
     VolumeAttachment,
 )
 from podium.cluster.reader import Name, name_of
-from podium.schedulerplugin.arrays import Bools, Columns, Int32s, Int64s, Needs, Rows, by_id, grown
-from podium.schedulerplugin.devices.index import DeviceIndex
+from podium.schedulerplugin.arrays import Bools, Int32s, Int64s, Rows, grown
 from podium.schedulerplugin.features import declared
-from podium.schedulerplugin.interning import NO_LABELS, ShapeInterner, VisibleLabels, distinguished
+from podium.schedulerplugin.interning import NO_LABELS, VisibleLabels, distinguished
+from podium.schedulerplugin.noderows import FEWEST_ROWS, NodeRows
 from podium.schedulerplugin.overlay import (
     NO_POD,
     NO_SHAPE,
     PENDING,
     UNKNOWN_NODE,
-    Overlay,
     Reshaped,
 )
 from podium.schedulerplugin.progress import same_for_scheduling, start_of
 from podium.schedulerplugin.shapes import Shape, shape_of
 from podium.schedulerplugin.volumes.claims import claims_of
 from podium.schedulerplugin.volumes.delayed import DelayedBinding
-from podium.schedulerplugin.volumes.index import Unread, Volumes, discard
-
-_FEWEST_ROWS = 16
-# The amount of an extended resource that a class provides on a node: more than any pods request. Its
-# devices are the limit. The sum over a hundred thousand nodes is within 64 bits.
-BACKED = 2**46
-# A request for it counts as at most so much. A pod that names its node itself may request any amount
-# there, and no kubelet refuses it.
-_MOST_BACKED = 2**36
+from podium.schedulerplugin.volumes.index import Unread, discard
 
 
 class Problem(NamedTuple):
@@ -65,7 +56,7 @@ class Problem(NamedTuple):
     why: str
 
 
-class Snapshot(Overlay):
+class Snapshot(NodeRows):
     """Nodes and pods by row; the Overlay has the arrays of room and of where pods count.
 
     By node row: `names`, `objects`, `unschedulable`, `columns` (labels, taints, features). By pod row:
@@ -78,13 +69,7 @@ class Snapshot(Overlay):
 
     def __init__(self, minor: int = LATEST, unread: Unread = lambda: ()) -> None:
         """`unread` returns the kinds that were not read, or not entirely."""
-        super().__init__()
-        self.node_revision = 0
-        self.columns = Columns()
-        self.names: list[str | None] = []
-        self.objects: list[SchedulableNode | None] = []
-        self.row: dict[str, int] = {}
-        self.unschedulable: Bools = np.zeros(0, np.bool_)
+        super().__init__(minor, unread)
         self.pods: list[Schedulable | None] = []
         self.uids: list[str] = []
         self._labels: list[Labels] = []
@@ -92,26 +77,13 @@ class Snapshot(Overlay):
         self.priority: Int32s = np.zeros(0, np.int32)
         self.start: Int64s = np.zeros(0, np.int64)
         self.terminating: Bools = np.zeros(0, np.bool_)
-        self.volumes = Volumes(unread)
         self.delayed = DelayedBinding(self)
-        self.devices = DeviceIndex(unread)
-        self.minor = minor
-        self._interner = ShapeInterner(minor, self.volumes, self.devices, self._needs_of, self._needs)
         # The number of times that pending pods got other shapes because of new selectors.
         self.reshaped = 0
         self._reshaped: list[Reshaped] = []
-        self._free_nodes: list[int] = []
         self._free_pods: list[int] = []
         self._on_unknown_nodes: dict[str, set[int]] = {}
-        # The extended resources that pods request and classes provide.
-        self._backed: set[str] = set()
-        self._bad_nodes: dict[int, tuple[UnusableQuantity, ...]] = {}
         self._bad_starts: dict[int, str] = {}
-
-    @property
-    def shapes(self) -> Mapping[int, Shape]:
-        """The shapes that pods have, by id."""
-        return self._interner.shapes
 
     @property
     def delayed_shapes(self) -> AbstractSet[int]:
@@ -137,10 +109,6 @@ class Snapshot(Overlay):
     def shape_at(self, row: int) -> Shape:
         """Return the shape of the pod of a row."""
         return self.shapes[self.shape.item(row)]
-
-    def node_name(self, row: int) -> str:
-        """Return the name of the node of a row, empty if the row is free."""
-        return self.names[row] or ""
 
     def shape_of(self, pod: Schedulable) -> Shape:
         """Return the shape of a pod, computed from the object."""
@@ -349,20 +317,9 @@ class Snapshot(Overlay):
         self._bad_starts.pop(row, None)
         self._free_pods.append(row)
 
-    def _free_node(self) -> int:
-        if not self._free_nodes:
-            start, size = len(self.alive), max(_FEWEST_ROWS, 2 * len(self.alive))
-            self._grow_nodes(size)
-            self.columns.grow(size)
-            self.unschedulable = grown(self.unschedulable, size)
-            self.names += [None] * (size - start)
-            self.objects += [None] * (size - start)
-            self._free_nodes.extend(range(size - 1, start - 1, -1))
-        return self._free_nodes.pop()
-
     def _free_pod(self) -> int:
         if not self._free_pods:
-            start, size = len(self.node), max(_FEWEST_ROWS, 2 * len(self.node))
+            start, size = len(self.node), max(FEWEST_ROWS, 2 * len(self.node))
             self._grow_pods(size)
             self.priority = grown(self.priority, size)
             self.start = grown(self.start, size)
@@ -400,84 +357,6 @@ class Snapshot(Overlay):
 
     def _pods_of(self, shape_ids: Sequence[int]) -> Rows:
         return np.flatnonzero(np.isin(self.shape, shape_ids) & (self.home != NO_POD))
-
-    def _back(self, resources: Iterable[str]) -> None:
-        """Let nodes offer resources that classes provide there."""
-        new = set(resources) - self._backed
-        if new:
-            self._back_only(self._backed | new)
-
-    def _back_only(self, resources: set[str]) -> None:
-        """Let nodes offer these resources where they have none, and no others."""
-        changed, self._backed = self._backed ^ resources, resources
-        nodes = [(row, node) for row in self.row.values() if (node := self.objects[row]) is not None]
-        # The requests of pods for a resource are counted when nodes begin to offer it.
-        for row, node in nodes:
-            amounts, _ = allocatable(node)
-            self._offer(row, {name: amount for name, amount in amounts.items() if name not in changed})
-        for row, node in nodes:
-            self._set_room(row, node)
-
-    def offered(self, node: SchedulableNode) -> tuple[dict[str, int], tuple[UnusableQuantity, ...]]:
-        """Return what a node offers, BACKED of each resource that a class provides there."""
-        amounts, unusable = allocatable(node)
-        for name in self._backed:
-            own = amounts.get(name, 0)
-            amounts[name] = min(own, BACKED - 1) if own else BACKED
-        return amounts, unusable
-
-    def backed(self, resource: str) -> Bools | None:
-        """Return the node rows where a class provides a resource, None for none."""
-        at = self.resource.get(resource) if resource in self._backed else None
-        return None if at is None else self.allocatable[at] == BACKED
-
-    def is_backed(self, resource: str, row: int) -> bool:
-        """Return whether a class provides a resource on a node row."""
-        at = self.resource.get(resource) if resource in self._backed else None
-        return at is not None and self.allocatable[at].item(row) == BACKED
-
-    def _set_room(self, row: int, node: SchedulableNode) -> None:
-        amounts, unusable = self.offered(node)
-        self._offer(row, amounts)
-        self._bad_nodes.pop(row, None)
-        if unusable:
-            self._bad_nodes[row] = unusable
-
-    def _offer(self, row: int, amounts: Mapping[str, int]) -> None:
-        """Set what a node offers; keep pods' amounts of a resource while some node offers it."""
-        came, went = self._sums.offer(row, amounts)
-        if not came and not went:
-            return
-        changed = {*came, *went}
-        asked: dict[str, dict[int, int]] = {name: {} for name in changed}
-        for shape_id, shape in self.shapes.items():
-            named = [each for each in self.counted_requests(shape) if each[0] in changed]
-            for name, amount in named:
-                asked[name][shape_id] = amount
-            if named:
-                self._needs[shape_id] = self._needs_of(shape)
-        for name in came:
-            self._sums.fill(name, by_id(self.shape, asked[name]), self.node)
-
-    def _needs_of(self, shape: Shape) -> Needs:
-        return self._sums.needs(self.counted_requests(shape), shape.scored)
-
-    def counted_requests(self, shape: Shape) -> list[tuple[str, int]]:
-        """Return the amounts that pods of a shape take from their nodes."""
-        backed = self._backed
-        return [
-            (name, min(amount, _MOST_BACKED) if name in backed else amount) for name, amount in shape.requests
-        ]
-
-    def _report_node_change(self, row: int) -> None:
-        self.node_revision += 1
-        for callback in self._node_changed:
-            callback(row)
-
-    def _report_drivers(self) -> None:
-        """Report that nodes may have other drivers than before."""
-        self.revision += 1
-        self.node_revision += 1
 
     def _home_of(self, pod: Schedulable) -> int:
         return self.row.get(pod.spec.nodeName, UNKNOWN_NODE) if pod.spec.nodeName else PENDING

@@ -35,8 +35,8 @@ from podium.cluster.state import ClusterState
 from podium.schedulerplugin.comparer import compare_node, compare_pod
 from podium.schedulerplugin.engine import Engine, plan
 from podium.schedulerplugin.filters.devices import NAMED, UNALLOCATABLE
+from podium.schedulerplugin.noderows import BACKED
 from podium.schedulerplugin.preemption.outcome import Outcome
-from podium.schedulerplugin.snapshot import BACKED
 
 IMPLICIT = f"{IMPLICIT_RESOURCE_PREFIX}{CLASS}"
 INSUFFICIENT = f"Insufficient {RESOURCE}"

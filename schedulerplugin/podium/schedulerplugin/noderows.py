@@ -1,0 +1,149 @@
+"""The nodes of a snapshot by row, and the room that they offer to pods by the pods' shapes.
+
+A device class may provide an extended resource on a node. So what a node offers depends on the classes, and
+only resources that some pod requests are offered so.
+"""
+
+from collections.abc import Iterable, Mapping
+
+import numpy as np
+
+from podium.api.podrequests import UnusableQuantity, allocatable
+from podium.api.schedulable import SchedulableNode
+from podium.schedulerplugin.arrays import Bools, Columns, Needs, by_id, grown
+from podium.schedulerplugin.devices.index import DeviceIndex
+from podium.schedulerplugin.interning import ShapeInterner
+from podium.schedulerplugin.overlay import (
+    Overlay,
+)
+from podium.schedulerplugin.shapes import Shape
+from podium.schedulerplugin.volumes.index import Unread, Volumes
+
+# The fewest rows of nodes, and of pods, for which arrays have a place.
+FEWEST_ROWS = 16
+# The amount of an extended resource that a class provides on a node: more than any pods request. Its
+# devices are the limit. The sum over a hundred thousand nodes is within 64 bits.
+BACKED = 2**46
+# A request for it counts as at most so much. A pod that names its node itself may request any amount
+# there, and no kubelet refuses it.
+_MOST_BACKED = 2**36
+
+
+class NodeRows(Overlay):
+    """The nodes of a snapshot and their room; a Snapshot applies the objects."""
+
+    def __init__(self, minor: int, unread: Unread) -> None:
+        """`unread` returns the kinds that were not read, or not entirely."""
+        super().__init__()
+        self.node_revision = 0
+        self.columns = Columns()
+        self.names: list[str | None] = []
+        self.objects: list[SchedulableNode | None] = []
+        self.row: dict[str, int] = {}
+        self.unschedulable: Bools = np.zeros(0, np.bool_)
+        self.volumes = Volumes(unread)
+        self.devices = DeviceIndex(unread)
+        self.minor = minor
+        self._interner = ShapeInterner(minor, self.volumes, self.devices, self._needs_of, self._needs)
+        self._free_nodes: list[int] = []
+        # The extended resources that pods request and classes provide.
+        self._backed: set[str] = set()
+        self._bad_nodes: dict[int, tuple[UnusableQuantity, ...]] = {}
+
+    @property
+    def shapes(self) -> Mapping[int, Shape]:
+        """The shapes that pods have, by id."""
+        return self._interner.shapes
+
+    def node_name(self, row: int) -> str:
+        """Return the name of the node of a row, empty if the row is free."""
+        return self.names[row] or ""
+
+    def offered(self, node: SchedulableNode) -> tuple[dict[str, int], tuple[UnusableQuantity, ...]]:
+        """Return what a node offers, BACKED of each resource that a class provides there."""
+        amounts, unusable = allocatable(node)
+        for name in self._backed:
+            own = amounts.get(name, 0)
+            amounts[name] = min(own, BACKED - 1) if own else BACKED
+        return amounts, unusable
+
+    def backed(self, resource: str) -> Bools | None:
+        """Return the node rows where a class provides a resource, None for none."""
+        at = self.resource.get(resource) if resource in self._backed else None
+        return None if at is None else self.allocatable[at] == BACKED
+
+    def is_backed(self, resource: str, row: int) -> bool:
+        """Return whether a class provides a resource on a node row."""
+        at = self.resource.get(resource) if resource in self._backed else None
+        return at is not None and self.allocatable[at].item(row) == BACKED
+
+    def counted_requests(self, shape: Shape) -> list[tuple[str, int]]:
+        """Return the amounts that pods of a shape take from their nodes."""
+        backed = self._backed
+        return [
+            (name, min(amount, _MOST_BACKED) if name in backed else amount) for name, amount in shape.requests
+        ]
+
+    def _free_node(self) -> int:
+        if not self._free_nodes:
+            start, size = len(self.alive), max(FEWEST_ROWS, 2 * len(self.alive))
+            self._grow_nodes(size)
+            self.columns.grow(size)
+            self.unschedulable = grown(self.unschedulable, size)
+            self.names += [None] * (size - start)
+            self.objects += [None] * (size - start)
+            self._free_nodes.extend(range(size - 1, start - 1, -1))
+        return self._free_nodes.pop()
+
+    def _back(self, resources: Iterable[str]) -> None:
+        """Let nodes offer resources that classes provide there."""
+        new = set(resources) - self._backed
+        if new:
+            self._back_only(self._backed | new)
+
+    def _back_only(self, resources: set[str]) -> None:
+        """Let nodes offer these resources where they have none, and no others."""
+        changed, self._backed = self._backed ^ resources, resources
+        nodes = [(row, node) for row in self.row.values() if (node := self.objects[row]) is not None]
+        # The requests of pods for a resource are counted when nodes begin to offer it.
+        for row, node in nodes:
+            amounts, _ = allocatable(node)
+            self._offer(row, {name: amount for name, amount in amounts.items() if name not in changed})
+        for row, node in nodes:
+            self._set_room(row, node)
+
+    def _set_room(self, row: int, node: SchedulableNode) -> None:
+        amounts, unusable = self.offered(node)
+        self._offer(row, amounts)
+        self._bad_nodes.pop(row, None)
+        if unusable:
+            self._bad_nodes[row] = unusable
+
+    def _offer(self, row: int, amounts: Mapping[str, int]) -> None:
+        """Set what a node offers; keep pods' amounts of a resource while some node offers it."""
+        came, went = self._sums.offer(row, amounts)
+        if not came and not went:
+            return
+        changed = {*came, *went}
+        asked: dict[str, dict[int, int]] = {name: {} for name in changed}
+        for shape_id, shape in self.shapes.items():
+            named = [each for each in self.counted_requests(shape) if each[0] in changed]
+            for name, amount in named:
+                asked[name][shape_id] = amount
+            if named:
+                self._needs[shape_id] = self._needs_of(shape)
+        for name in came:
+            self._sums.fill(name, by_id(self.shape, asked[name]), self.node)
+
+    def _needs_of(self, shape: Shape) -> Needs:
+        return self._sums.needs(self.counted_requests(shape), shape.scored)
+
+    def _report_node_change(self, row: int) -> None:
+        self.node_revision += 1
+        for callback in self._node_changed:
+            callback(row)
+
+    def _report_drivers(self) -> None:
+        """Report that nodes may have other drivers than before."""
+        self.revision += 1
+        self.node_revision += 1
