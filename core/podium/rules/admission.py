@@ -20,7 +20,7 @@ from podium.rules import (
     metadata,
     pod,
     podgroup,
-    podiumrules,
+    podiumchecks,
     priorityclass,
     storage,
     workload,
@@ -218,7 +218,7 @@ def _admit(case: RuleContext, rules: KindRules) -> Document:
         storage.check_uid(case, meta, old["metadata"])
     if not case.status:
         if case.own_rules:
-            podiumrules.mutate(case, new, old)
+            podiumchecks.mutate(case, new, old)
         rules.mutate(case, new, old)
     if old is not None:
         storage.check_revision(case, meta, old["metadata"])
@@ -228,7 +228,7 @@ def _admit(case: RuleContext, rules: KindRules) -> Document:
     _validate(case, rules, new, old)
     rules.judge(case, new, old)
     if case.own_rules:
-        podiumrules.judge(case, new, old)
+        podiumchecks.judge(case, new, old)
     if old is None:
         storage.check_free(case, meta)
     return new
@@ -316,7 +316,7 @@ def _validate(case: RuleContext, rules: KindRules, new: Document, old: Document 
     else:
         errors = metadata.check_update(meta, old["metadata"], namespaced=rules.NAMESPACED, minor=case.minor)
     if case.own_rules:
-        errors += podiumrules.check(case, new)
+        errors += podiumchecks.check(case, new)
     errors += rules.check(case, new, old)
     if errors:
         raise case.invalid(errors)

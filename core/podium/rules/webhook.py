@@ -25,7 +25,7 @@ from podium.rules import (
     groupspec,
     metadata,
     podgroup,
-    podiumrules,
+    podiumchecks,
     v1alpha2,
     workload,
 )
@@ -122,7 +122,7 @@ def _mutate(case: RuleContext, rules: KindRules) -> list[dict[str, Any]]:
         return []
     if case.status or (old is not None and "deletionTimestamp" in old["metadata"]):
         return []
-    podiumrules.mutate(case, new, old)
+    podiumchecks.mutate(case, new, old)
     if case.native:
         return spec_patch(case.request.object, case.changes, case.appended)
     rules.mutate(case, new, old)
@@ -170,13 +170,13 @@ def _validate(case: RuleContext, rules: KindRules) -> None:
         if case.status:
             return
         case.name = case.ref.name
-        errors = metadata.check_finalizers(new["metadata"]) + podiumrules.check(case, new)
+        errors = metadata.check_finalizers(new["metadata"]) + podiumchecks.check(case, new)
         errors += rules.check(case, new, old) + v1alpha2.check(case, new, old)
         if errors:
             raise case.invalid(errors)
         if old is None and rules in _GROUPS:
             _check_stamped(case, rules, new)
-    podiumrules.judge(case, new, old)
+    podiumchecks.judge(case, new, old)
 
 
 def _check_stamped(case: RuleContext, rules: KindRules, new: Document) -> None:

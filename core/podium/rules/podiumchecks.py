@@ -1,0 +1,279 @@
+"""Checks of Podium's own rules, and the fields that they set, around the API server's steps."""
+
+from collections.abc import Sequence
+from fnmatch import fnmatchcase
+from typing import Any
+
+import msgspec
+
+from podium.api import priority
+from podium.api.core import Pod, PodSpec, PriorityClass
+from podium.api.groups import GROUP_LABEL, DisruptionMode, PodGroup, Template, Workload
+from podium.api.membership import GroupKey
+from podium.api.reads import READS
+from podium.groups import divergence
+from podium.rules import fields, gang, podgroup, reserved
+from podium.rules.audit.groups import (
+    differences,
+)
+from podium.rules.audit.tolerations import (
+    contradicting,
+    unreadable,
+)
+from podium.rules.audit.trees import unlike_parents
+from podium.rules.context import RuleContext
+from podium.rules.fields import FieldError
+from podium.rules.podiumrule import breach, level
+from podium.rules.podiumrules import (
+    BASIC_MODE,
+    CHILD_MODE,
+    CLASS_ALLOWED,
+    CLASS_PREFIXES,
+    CLASS_TOLERATION,
+    CLASS_WITHOUT_VALUE,
+    LABEL_FIXED,
+    MEMBER_PRIORITY,
+    NAME_LENGTH,
+    NAME_LIMIT,
+    TEMPLATE_CLASS,
+    TEMPLATE_SYSTEM_CLASS,
+    TWO_GROUPS,
+    UNLIKE_TEMPLATE,
+)
+from podium.rules.policy import RuleLevel
+from podium.rules.schema import Document
+from podium.text import go_quote
+
+# Steps before the Priority plugin.
+
+
+def mutate(case: RuleContext, new: Document, old: Document | None) -> None:
+    """Set fields of a group from its template, of a pod from its group, and the reserved-node toleration."""
+    if old is not None:
+        return
+    if case.ref.kind == "PodGroup" and not case.native:
+        _inherit_from_template(case, new)
+    elif case.ref.kind == "Pod":
+        if level(case, MEMBER_PRIORITY) is RuleLevel.INHERIT:
+            _inherit_from_group(case, new)
+        reserved.tolerate(case, new)
+
+
+def _inherit_from_template(case: RuleContext, new: Document) -> None:
+    # An auto group in a tree names a Workload that no one creates.
+    if level(case, UNLIKE_TEMPLATE) is RuleLevel.OFF or gang.asks(new):
+        return
+    sent = case.request.object.get("spec") or {}
+    spec = new["spec"]
+    no_policy = not spec["schedulingPolicy"]
+    no_mode = sent.get("disruptionMode") is None
+    no_class = "priorityClassName" not in spec and "priority" not in spec
+    if not spec.get(podgroup.REFERENCE[case.version]) or not (no_policy or no_mode or no_class):
+        return
+    group = _read(new)
+    ref = group.template_ref
+    if ref is None or not ref.workload:
+        return
+    key = GroupKey(case.native, case.ref.namespace, ref.workload)
+    if key not in case.view.workloads:
+        case.awaits.append(f"Workload {key.namespace}/{key.name}")
+    template = _template_of(case, group)
+    if template is None:
+        return
+    if no_policy:
+        count = template.min_count
+        case.set(new, "schedulingPolicy", {"basic": {}} if count is None else {"gang": {"minCount": count}})
+    if no_mode and template.disruption_mode is not None:
+        whole = template.disruption_mode is DisruptionMode.POD_GROUP
+        union: Document = {"all": {}} if whole else {"single": {}}
+        older = case.version == "v1alpha2"
+        case.set(new, "disruptionMode", str(template.disruption_mode) if older else union)
+    if no_class and template.priority_class_name:
+        case.set(new, "priorityClassName", template.priority_class_name)
+
+
+def _inherit_from_group(case: RuleContext, new: Document) -> None:
+    """Set the group's class on a pod without its own, unless the class's value is not the group's priority.
+
+    The default class counts as no class: the Priority plugin has set it before a webhook sees the pod.
+    """
+    key = gang.group_key(case, new)
+    if key is None:
+        return
+    spec, classes = new["spec"], case.view.classes
+    name = spec.get("priorityClassName", "")
+    unchosen = priority.resolve(classes, "")
+    assert unchosen is not None
+    if name not in ("", unchosen.name):
+        # A class that is not visible yet may be the default.
+        case.seek_class(name)
+        return
+    stamps = (("priority", unchosen.value), ("preemptionPolicy", unchosen.preemption_policy))
+    if any(spec.get(field, stamp) != stamp for field, stamp in stamps):
+        return
+    group = case.view.groups.get(key)
+    if group is None:
+        # An auto group is created after its first pod.
+        if not gang.asks(new):
+            case.awaits.append(f"PodGroup {key.namespace}/{key.name}")
+        return
+    found = case.seek_class(group.priority_class_name) if group.priority_class_name else None
+    if found is None or found.value != (group.priority or 0):
+        return
+    case.set(new, "priorityClassName", found.name)
+    case.set(new, "priority", found.value)
+    case.set(new, "preemptionPolicy", found.preemption_policy)
+
+
+# Checks beside field validation and the validating plugins.
+
+
+def check(case: RuleContext, new: Document) -> list[FieldError]:
+    """Return errors in the name of a Podium resource."""
+    # Pods do not name a composite group.
+    unlimited = case.native or case.update or case.ref.kind == "CompositePodGroup"
+    if unlimited or len(new["metadata"].get("name", "")) <= NAME_LIMIT:
+        return []
+    error = fields.too_long(NAME_LENGTH.cause, "metadata.name", NAME_LIMIT)
+    if level(case, NAME_LENGTH) is RuleLevel.DENY:
+        return [error]
+    breach(case, NAME_LENGTH, error.field, error.body)
+    return []
+
+
+def judge(case: RuleContext, new: Document, old: Document | None) -> None:
+    """Check an object that the API server would store."""
+    match case.ref.kind:
+        case "Pod":
+            if old is None:
+                _judge_pod(case, new)
+            else:
+                _judge_label(case, new, old)
+        case "PodGroup" if old is None:
+            _judge_group(case, new)
+        case "CompositePodGroup" if old is None:
+            _judge_class(case, new["spec"].get("priorityClassName", ""), pods=False)
+        case "Workload" if old is None:
+            _judge_workload(case, new)
+        case "PriorityClass":
+            _judge_priority_class(case, new)
+        case _:
+            pass
+
+
+def _judge_priority_class(case: RuleContext, new: Document) -> None:
+    if "value" not in case.request.object:
+        breach(case, CLASS_WITHOUT_VALUE, "value", "is missing and counts as 0")
+    found = msgspec.convert(new, PriorityClass)
+    for rule, findings in ((CLASS_TOLERATION, unreadable(found)), (CLASS_PREFIXES, contradicting(found))):
+        for finding in findings:
+            breach(case, rule, finding.field, finding.message)
+
+
+def _judge_pod(case: RuleContext, new: Document) -> None:
+    spec = new["spec"]
+    label = new["metadata"].get("labels", {}).get(GROUP_LABEL)
+    named = spec.get("schedulingGroup", {}).get("podGroupName")
+    if label and named and label != named:
+        message = f"names PodGroup {go_quote(named)} but the label {GROUP_LABEL} names {go_quote(label)}"
+        breach(case, TWO_GROUPS, "spec.schedulingGroup", message)
+    _judge_class(case, spec.get("priorityClassName", ""), pods=True)
+    key = gang.group_key(case, new)
+    group = case.view.groups.get(key) if key is not None else None
+    # If the Priority plugin is off, the pod has no integer.
+    value = spec.get("priority", 0)
+    if (
+        group is not None
+        and divergence.measure_divergence(group, [Pod(spec=PodSpec(priority=value))]).priority.divergent
+    ):
+        theirs = _valued(group.priority or 0, group.priority_class_name)
+        ours = _valued(value, spec.get("priorityClassName", ""))
+        message = (
+            f"priority {ours} differs from that of PodGroup {go_quote(group.ref.name)}, which is {theirs}"
+        )
+        breach(case, MEMBER_PRIORITY, "spec.priority", message)
+
+
+def _judge_label(case: RuleContext, new: Document, old: Document) -> None:
+    stored = old["metadata"].get("labels", {}).get(GROUP_LABEL)
+    label = new["metadata"].get("labels", {}).get(GROUP_LABEL)
+    if label == stored:
+        return
+    if label is None:
+        what = "removed"
+    else:
+        what = f"{'added as' if stored is None else 'changed to'} {go_quote(label)}"
+    was = "it has none" if stored is None else f"it is {go_quote(stored)}"
+    message = f"the label {GROUP_LABEL} may not be {what} once the pod exists, {was}"
+    breach(case, LABEL_FIXED, f"metadata.labels[{GROUP_LABEL}]", message)
+
+
+def _judge_group(case: RuleContext, new: Document) -> None:
+    group = _read(new)
+    _judge_mode(case, "spec", group.min_count, group.disruption_mode)
+    _judge_class(case, group.priority_class_name, pods=False)
+    template = _template_of(case, group)
+    if template is None:
+        return
+    for field, have, want in differences(group, template):
+        message = f"is {'unset' if have is None else have}, template {go_quote(template.name)} has {want}"
+        breach(case, UNLIKE_TEMPLATE, f"spec.{field}", message)
+
+
+def _judge_workload(case: RuleContext, new: Document) -> None:
+    workload: Workload = _read(new)
+    for path, template in unlike_parents(workload):
+        message = f"is not `all`, but that of the composite template {go_quote(template.name)} above it is"
+        breach(case, CHILD_MODE, f"{path}.disruptionMode", message)
+    for path, template in workload.templates.items():
+        if not template.composite:
+            _judge_mode(case, path, template.min_count, template.disruption_mode)
+        name = template.priority_class_name
+        if not name:
+            continue
+        field = f"{path}.priorityClassName"
+        found = case.seek_class(name)
+        if found is None:
+            breach(case, TEMPLATE_CLASS, field, f"no PriorityClass with name {name} was found")
+        elif found.value > priority.HIGHEST_USER_PRIORITY:
+            message = f"class {name} has {found.value}, more than a PodGroup may have"
+            breach(case, TEMPLATE_SYSTEM_CLASS, field, message)
+
+
+def _judge_mode(case: RuleContext, path: str, min_count: int | None, mode: DisruptionMode | None) -> None:
+    if min_count is None and mode is DisruptionMode.POD_GROUP:
+        message = "a basic group cannot be disrupted as a whole"
+        breach(case, BASIC_MODE, f"{path}.disruptionMode", message)
+
+
+def _judge_class(case: RuleContext, name: str, *, pods: bool) -> None:
+    patterns = case.profile.policy.allowed(case.ref.namespace, pods=pods)
+    if not name or patterns is None or _matches(name, patterns):
+        return
+    what = "pods" if pods else "PodGroups"
+    listed = ", ".join(patterns) or "none"
+    message = f"{what} in namespace {case.ref.namespace} may not use class {name} (allowed: {listed})"
+    breach(case, CLASS_ALLOWED, "spec.priorityClassName", message)
+
+
+def _matches(name: str, patterns: Sequence[str]) -> bool:
+    return any(fnmatchcase(name, pattern) for pattern in patterns)
+
+
+def _read(document: Document) -> Any:
+    """Return the neutral form of a decoded PodGroup or Workload."""
+    read = READS[document["apiVersion"], document["kind"]]
+    return read.neutral(msgspec.convert(document, read.type))
+
+
+def _template_of(case: RuleContext, group: PodGroup) -> Template | None:
+    """Return the template that a group refers to, or None if it is not visible."""
+    ref = group.template_ref
+    if ref is None:
+        return None
+    workload = case.view.workloads.get(GroupKey(case.native, case.ref.namespace, ref.workload))
+    return workload.template(ref.template) if workload is not None else None
+
+
+def _valued(value: int, name: str) -> str:
+    return f"{value} (class {name})" if name else f"{value} (no class)"
