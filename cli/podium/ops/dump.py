@@ -23,7 +23,8 @@ from podium.kube.discovery import Discovery, Served
 from podium.kube.listing import Page
 from podium.ops.selecting import selected_keys
 from podium.ops.selectorwords import kept_words
-from podium.ops.share import NAMING_KEYS, Filter, Rename, known_kinds
+from podium.ops.share import Filter, Rename, known_kinds
+from podium.ops.sharedfields import NAMING_KEYS
 
 # Maximum number of events in a dump: an hour in which a large cluster was preempted twice.
 MOST_EVENTS = 20_000

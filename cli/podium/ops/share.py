@@ -23,159 +23,61 @@ from typing import Any
 import msgspec
 
 from podium.api.claims import ExtendedResourceRequest
-from podium.api.core import ClaimedAmount, PodDisruptionBudgetStatus, SchedulingGate
+from podium.api.core import PodDisruptionBudgetStatus
 from podium.api.devices import (
-    EXTENDED_RESOURCE_CLAIM,
     IMPLICIT_RESOURCE_PREFIX,
-    AllocatedConfiguration,
     AllocatedDevice,
-    CapacityRequirements,
     CELSelector,
-    ClaimConfiguration,
-    CounterConsumption,
-    Device,
     DeviceAttribute,
-    DeviceCapacity,
-    DeviceConstraint,
-    DeviceCounter,
-    DeviceStatus,
-    DeviceTaint,
-    DeviceToleration,
-    OpaqueConfiguration,
     ResourceSliceSpec,
 )
 from podium.api.events import PREEMPTED_BY, PREEMPTOR, Event
 from podium.api.foreign import MANIFEST_OWNERS
-from podium.api.groups import (
-    COMPOSITE_INITIALLY_SCHEDULED,
-    GROUP_LABEL,
-    GROUP_SCHEDULED,
-    INITIALLY_SCHEDULED,
-)
-from podium.api.meta import Condition, LabelSelector, LabelSelectorRequirement, ObjectMeta, OwnerReference
-from podium.api.nodeselector import NodeSelectorRequirement
-from podium.api.podcreators import RoleScheduling
-from podium.api.priority import SYSTEM_CLASSES, SYSTEM_PREFIX, TOLERATION_PREFIXES
+from podium.api.meta import Condition, LabelSelector, ObjectMeta, OwnerReference
+from podium.api.priority import SYSTEM_CLASSES, SYSTEM_PREFIX
 from podium.api.records import CLUSTER, Owner, RecordedPlan
 from podium.api.schedulable import (
     EVICTED,
     ContainerPort,
-    PodAffinityTerm,
     SchedulableNode,
     SchedulableSpec,
     SchedulableStatus,
-    Taint,
-    Toleration,
-    TopologySpreadConstraint,
 )
 from podium.api.storage import (
-    BETA_CLASS,
-    BIND_COMPLETED,
-    BOUND_BY_CONTROLLER,
     MIGRATED_PLUGINS,
     NO_PROVISIONER,
-    SELECTED_NODE,
     AWSElasticBlockStore,
     CSIDriver,
-    CSINodeDriver,
-    CSISource,
     PersistentVolume,
-    RBDImage,
-    StorageClass,
-    TopologySelectorLabelRequirement,
-    VolumeAttachmentSpec,
 )
-from podium.api.v1alpha2 import ControllerRef, TopologyConstraint
-from podium.groups import autogroups, inferred
+from podium.api.v1alpha2 import ControllerRef
 from podium.ops.selectorwords import Expression
+from podium.ops.sharedfields import (
+    AMOUNT_FIELDS,
+    BY_QUALIFIED_FIELDS,
+    CLASS_FIELD,
+    DRIVER_FIELDS,
+    FLAGS,
+    FREE_TEXT_FIELDS,
+    KEY_FIELDS,
+    KEYS_FIELDS,
+    MARKS,
+    NAME_FIELDS,
+    NAMES_FIELDS,
+    NAMING_KEYS,
+    PLAIN_KEYS,
+    QUALIFIED_FIELDS,
+    REQUESTS_FIELDS,
+    STORAGE_KEYS,
+    TELLING,
+    VALUE_FIELDS,
+    VALUES_FIELDS,
+    WORD_FIELDS,
+    words_of,
+)
 
 Rename = Callable[[str], str]
 
-
-def _words(text: str) -> frozenset[str]:
-    """Return the words of a table as a set."""
-    return frozenset(text.split())
-
-
-# Labels and annotations whose values are names of objects, or an index among them.
-NAMING_KEYS = frozenset(
-    (
-        GROUP_LABEL,
-        inferred.COSCHEDULING_GROUP,
-        inferred.GROVE_GANG,
-        inferred.GROVE_ROLE,
-        inferred.GROVE_SET,
-        inferred.JOBSET_NAME,
-        inferred.JOBSET_ROLE,
-        inferred.JOB_NAME,
-        inferred.JOB_NAME_OLD,
-        inferred.KAI_GROUP,
-        inferred.KNATIVE_SERVICE,
-        inferred.KUEUE_GROUP,
-        inferred.KUEUE_ROLE,
-        inferred.KUEUE_WORKLOAD,
-        inferred.LWS_GROUP,
-        inferred.LWS_NAME,
-        inferred.LWS_WORKER,
-        inferred.RAY_CLUSTER,
-        inferred.RAY_ROLE,
-        inferred.TRAINING_JOB,
-        inferred.TRAINING_ROLE,
-        inferred.TRAINJOB_STEP,
-        inferred.VOLCANO_GROUP,
-        inferred.VOLCANO_JOB,
-        inferred.VOLCANO_TASK,
-        inferred.YUNIKORN_APP,
-        inferred.YUNIKORN_APP_OLD,
-        inferred.YUNIKORN_TASKS,
-    )
-)
-# Annotations of claims and volumes of which only the presence matters.
-_MARKS = frozenset((BIND_COMPLETED, BOUND_BY_CONTROLLER))
-# Annotations of claims, volumes and CSINodes that plans read.
-_STORAGE_KEYS = _MARKS | {BETA_CLASS, SELECTED_NODE, MIGRATED_PLUGINS}
-# An annotation of claims whose value is read.
-_FLAGS = frozenset((EXTENDED_RESOURCE_CLAIM,))
-# Keys, or prefixes of keys, whose values are numbers, digests and Podium's own words.
-_PLAIN_KEYS = (
-    inferred.KUEUE_ROLE_HASH,
-    inferred.TEMPLATE_HASH,
-    *TOLERATION_PREFIXES,
-    autogroups.AUTO_LABEL,
-    autogroups.TREE_LABEL,
-    autogroups.DISRUPTION_LABEL,
-    autogroups.NAMESPACE_LABEL,
-    autogroups.SCHEDULER_LABEL,
-    autogroups.JOBSET_INDEX,
-)
-
-CLASS_FIELD = "priorityClassName"
-NAME_FIELDS = _words("""
-    name namespace uid nodeName podGroupName workloadName podGroupTemplateName templateName
-    parentCompositePodGroupName resourceClaimName resourceClaimTemplateName schedulerName claimName volumeName
-    nominatedNodeName component reportingComponent podGroup podGroupReplicaKey storageClassName
-    volumeAttributesClassName persistentVolumeName volumeHandle pdName diskURI volumeID iqn pool image
-    deviceClassName device shareID counterSet containerName requestName
-""")
-# Texts and, of devices, the drivers' own parameters: nothing reads them.
-FREE_TEXT_FIELDS = frozenset(("description", "message", "parameters"))
-# Conditions in which schedulers and kubelets report why a pod or group waits, or was evicted.
-TELLING = frozenset(
-    (
-        *("PodScheduled", "DisruptionTarget"),
-        *(GROUP_SCHEDULED, INITIALLY_SCHEDULED, COMPOSITE_INITIALLY_SCHEDULED),
-    )
-)
-PLAIN_FIELDS = _words("""
-    apiVersion apiGroup kind resourceVersion creationTimestamp deletionTimestamp lastTransitionTime
-    preemptionPolicy restartPolicy startupPolicy startupPolicyOrder disruptionMode phase kubeletVersion
-    minAvailable maxUnavailable operator type status reason requests limits overhead allocatable
-    allocatedResources resources quantity basic protocol effect whenUnsatisfiable nodeAffinityPolicy
-    nodeTaintsPolicy accessModes startTime firstTimestamp eventTime time mode result agreement accelerators
-    action bindMountOptions declaredFeatures terminalState capacity maximumVolumeSize volumeMode
-    volumeBindingMode allocationMode resource source allocationTimestamp version versions skipNodeOperations
-    bindingConditions bindingFailureConditions extendedResourceName default validValues min max step counters
-""")
 
 # The only field of a node that a selector may name.
 _NAME_OF_NODE = "metadata.name"
@@ -187,11 +89,11 @@ _OWNERS = frozenset(kind for _, kind in MANIFEST_OWNERS)
 _ANY_ADDRESS = frozenset(("", "0.0.0.0", "::"))  # noqa: S104 - compared with, not listened on
 
 # Plugins that were part of Kubernetes, and the drivers that kube-scheduler translates their volumes to.
-_PLUGINS = _words("""
+_PLUGINS = words_of("""
     kubernetes.io/aws-ebs kubernetes.io/azure-disk kubernetes.io/azure-file kubernetes.io/cinder
     kubernetes.io/gce-pd kubernetes.io/portworx-volume kubernetes.io/vsphere-volume
 """)
-_DRIVERS = _PLUGINS | _words("""
+_DRIVERS = _PLUGINS | words_of("""
     ebs.csi.aws.com disk.csi.azure.com file.csi.azure.com cinder.csi.openstack.org pd.csi.storage.gke.io
     pxd.portworx.com csi.vsphere.vmware.com
 """)
@@ -199,7 +101,7 @@ _DRIVERS = _PLUGINS | _words("""
 _ZONE_SEPARATOR = "__"
 
 # Names that reveal nothing about a cluster: those of Kubernetes and of well-known projects.
-_COMMON = frozenset(SYSTEM_CLASSES) | _words("""
+_COMMON = frozenset(SYSTEM_CLASSES) | words_of("""
     default kube-system kube-public kube-node-lease default-scheduler podium-scheduler volcano kai-scheduler
     koord-scheduler yunikorn scheduler-plugins-scheduler kubelet taint-eviction-controller chief evaluator
     driver executor head launcher leader main master node ps worker workers
@@ -224,74 +126,6 @@ def pseudonyms(key: bytes) -> Rename:
 # The first sentence of a kubelet's message on an eviction, which names a resource of the node.
 _SHORT_NODE = re.compile(r"The node (?:was low on resource|had condition): [^.]*\.")
 
-# Fields whose value is a label key (or is spelled like one), and fields whose value is a label value.
-_KEY_FIELDS = (
-    (SchedulingGate, "name"),
-    (TopologyConstraint, "key"),
-    (LabelSelectorRequirement, "key"),
-    (NodeSelectorRequirement, "key"),
-    (Toleration, "key"),
-    (Taint, "key"),
-    (PodAffinityTerm, "topologyKey"),
-    (TopologySpreadConstraint, "topologyKey"),
-    (TopologySelectorLabelRequirement, "key"),
-    (DeviceTaint, "key"),
-    (DeviceToleration, "key"),
-)
-_KEYS_FIELDS = (
-    (ObjectMeta, "finalizers"),
-    (PodAffinityTerm, "matchLabelKeys"),
-    (PodAffinityTerm, "mismatchLabelKeys"),
-    (TopologySpreadConstraint, "matchLabelKeys"),
-)
-_VALUE_FIELDS = (
-    (Toleration, "value"),
-    (Taint, "value"),
-    (DeviceToleration, "value"),
-    (DeviceTaint, "value"),
-)
-_VALUES_FIELDS = (
-    (LabelSelectorRequirement, "values"),
-    (NodeSelectorRequirement, "values"),
-    (TopologySelectorLabelRequirement, "values"),
-)
-_NAMES_FIELDS = (
-    (PodAffinityTerm, "namespaces"),
-    (RBDImage, "monitors"),
-    (RoleScheduling, "targetReplicatedJobs"),
-    (CounterConsumption, "compatibilityGroups"),
-)
-_DRIVER_FIELDS = (
-    (CSISource, "driver"),
-    (StorageClass, "provisioner"),
-    (CSINodeDriver, "name"),
-    (VolumeAttachmentSpec, "attacher"),
-)
-# The strings of devices that a selector may read: drivers and values of attributes.
-_WORD_FIELDS = (
-    (ResourceSliceSpec, "driver"),
-    (OpaqueConfiguration, "driver"),
-    (AllocatedDevice, "driver"),
-    (DeviceStatus, "driver"),
-    (DeviceAttribute, "string"),
-)
-# Names of attributes and capacities, perhaps with the domain of a driver: as a value, and as keys.
-_QUALIFIED_FIELDS = ((DeviceConstraint, "matchAttribute"), (DeviceConstraint, "distinctAttribute"))
-_BY_QUALIFIED_FIELDS = (
-    (Device, "attributes"),
-    (Device, "capacity"),
-    (CapacityRequirements, "requests"),
-    (AllocatedDevice, "consumedCapacity"),
-)
-# Requests of a claim, as `request` or `request/subrequest`.
-_REQUESTS_FIELDS = (
-    (DeviceConstraint, "requests"),
-    (ClaimConfiguration, "requests"),
-    (AllocatedConfiguration, "requests"),
-)
-# Amounts, and names of resources as in the keys of requests.
-_AMOUNT_FIELDS = ((ClaimedAmount, "name"), (DeviceCapacity, "value"), (DeviceCounter, "value"))
-
 
 class Filter:
     """Turns a read into its shareable part. Without `rename` names stay unchanged.
@@ -310,7 +144,7 @@ class Filter:
         kinds: frozenset[str] = frozenset(),
         words: frozenset[str] = frozenset(),
     ) -> None:
-        self._label_keys = NAMING_KEYS | _STORAGE_KEYS | _FLAGS | label_keys
+        self._label_keys = NAMING_KEYS | STORAGE_KEYS | FLAGS | label_keys
         self._words_kept = words
         self._past = past
         self._pseudonyms = rename is not None
@@ -324,22 +158,22 @@ class Filter:
             (CSIDriver, "metadata"): self._driver_metadata,
             (LabelSelector, "matchLabels"): self._labels,
             (SchedulableSpec, "nodeSelector"): self._labels,
-            **dict.fromkeys(_KEY_FIELDS, self._key),
-            **dict.fromkeys(_KEYS_FIELDS, self._keys),
-            **dict.fromkeys(_VALUE_FIELDS, self._rename),
-            **dict.fromkeys(_VALUES_FIELDS, self._zones),
-            **dict.fromkeys(_NAMES_FIELDS, self._names),
-            **dict.fromkeys(_DRIVER_FIELDS, self._driver),
+            **dict.fromkeys(KEY_FIELDS, self._key),
+            **dict.fromkeys(KEYS_FIELDS, self._keys),
+            **dict.fromkeys(VALUE_FIELDS, self._rename),
+            **dict.fromkeys(VALUES_FIELDS, self._zones),
+            **dict.fromkeys(NAMES_FIELDS, self._names),
+            **dict.fromkeys(DRIVER_FIELDS, self._driver),
             # The zone before the ID, as in aws://<zone>/<ID>, is not part of the disk's name.
             (AWSElasticBlockStore, "volumeID"): lambda disk: self._rename(disk.rpartition("/")[2]),
             (ContainerPort, "hostIP"): self._address,
-            **dict.fromkeys(_AMOUNT_FIELDS, lambda amount: amount),
-            **dict.fromkeys(_WORD_FIELDS, self._word),
+            **dict.fromkeys(AMOUNT_FIELDS, lambda amount: amount),
+            **dict.fromkeys(WORD_FIELDS, self._word),
             (DeviceAttribute, "strings"): lambda words: [self._word(word) for word in words],
-            **dict.fromkeys(_QUALIFIED_FIELDS, self._qualified),
-            **dict.fromkeys(_BY_QUALIFIED_FIELDS, self._by_qualified),
+            **dict.fromkeys(QUALIFIED_FIELDS, self._qualified),
+            **dict.fromkeys(BY_QUALIFIED_FIELDS, self._by_qualified),
             (AllocatedDevice, "request"): self._request,
-            **dict.fromkeys(_REQUESTS_FIELDS, lambda names: [self._request(name) for name in names]),
+            **dict.fromkeys(REQUESTS_FIELDS, lambda names: [self._request(name) for name in names]),
             (CELSelector, "expression"): self._expression,
             (ResourceSliceSpec, "pool"): self.share,
             (ExtendedResourceRequest, "resourceName"): self._resource,
@@ -469,9 +303,9 @@ class Filter:
     def _label_value(self, key: str, value: str) -> str:
         if _is_plain(key):
             return value
-        if key in _MARKS:
+        if key in MARKS:
             return "yes"
-        if key in _FLAGS and value in ("true", "false"):
+        if key in FLAGS and value in ("true", "false"):
             return value
         if key == MIGRATED_PLUGINS:
             return ",".join(each for each in value.split(",") if each in _PLUGINS)
@@ -509,4 +343,4 @@ def known_kinds(objects: Iterable[Any]) -> frozenset[str]:
 
 
 def _is_plain(key: str) -> bool:
-    return key.startswith(_PLAIN_KEYS)
+    return key.startswith(PLAIN_KEYS)

@@ -19,7 +19,7 @@ from tests.support.why.objects import (
 
 from podium.api.events import EVICTIONS, PREEMPTED
 from podium.api.groups import COMPOSITE_INITIALLY_SCHEDULED, GROUP_SCHEDULED, INITIALLY_SCHEDULED
-from podium.ops import share
+from podium.ops import sharedfields
 from podium.schedulerplugin.preemption.intents import DISRUPTION_TARGET
 from podium.schedulerplugin.scheduling.messages import POD_SCHEDULED
 from podium.why import disruptions
@@ -368,5 +368,5 @@ def test_where_the_integer_comes_from(
 def test_conditions_and_events_are_in_every_dump_with_the_past() -> None:
     """A dump keeps the conditions and events that this command reads."""
     groups = {INITIALLY_SCHEDULED, GROUP_SCHEDULED, COMPOSITE_INITIALLY_SCHEDULED}
-    assert {POD_SCHEDULED, *groups, DISRUPTION_TARGET} == share.TELLING
+    assert {POD_SCHEDULED, *groups, DISRUPTION_TARGET} == sharedfields.TELLING
     assert {PREEMPTED, *disruptions.EVENT_REASONS} == EVICTIONS

@@ -31,7 +31,8 @@ from podium.cli.kubeoptions import KubeOptions
 from podium.cli.live import read_live
 from podium.errors import PodiumError
 from podium.ops.dump import MOST_EVENTS, DumpRecorder, write
-from podium.ops.share import TELLING, pseudonyms
+from podium.ops.share import pseudonyms
+from podium.ops.sharedfields import TELLING
 
 ROOT = Path(__file__).parents[4]
 EXAMPLE = ROOT / "examples" / "training-1.36.json.gz"

@@ -31,14 +31,21 @@ from podium.api.storage import (
     NO_PROVISIONER,
     SELECTED_NODE,
 )
-from podium.ops import share
 from podium.ops.share import Filter, pseudonyms
+from podium.ops.sharedfields import NAMING_KEYS, PLAIN_FIELDS
 
 RENAME = pseudonyms(b"key")
 RENAMED, PLAIN = Filter(frozenset(), RENAME), Filter(frozenset(), None)
 ZONE = "topology.kubernetes.io/zone"
 # Annotations of which a value is in the dump.
-_KEPT = (BETA_CLASS, SELECTED_NODE, BIND_COMPLETED, BOUND_BY_CONTROLLER, MIGRATED_PLUGINS, *share.NAMING_KEYS)
+_KEPT = (
+    BETA_CLASS,
+    SELECTED_NODE,
+    BIND_COMPLETED,
+    BOUND_BY_CONTROLLER,
+    MIGRATED_PLUGINS,
+    *NAMING_KEYS,
+)
 
 
 def _shared(kind: str, stored: dict[str, Any], by: Filter = RENAMED) -> Any:
@@ -83,7 +90,7 @@ def _secret(hint: Any, field: str, words: Iterator[str]) -> Any:
         return _SPELLED[field](next(words).partition("/")[0])
     if hint is not str:
         return None
-    return "x" if field in share.PLAIN_FIELDS else next(words)
+    return "x" if field in PLAIN_FIELDS else next(words)
 
 
 _READS = {kind: read.type for (_, kind), read in SCHEDULING_READS.items()}

@@ -16,9 +16,9 @@ from podium.api.records import Owner, Party, PreemptionRecord, RecordedPlan
 from podium.api.schedulable import SCHEDULING_READS, Schedulable, SchedulableNode, SchedulableStatus
 from podium.api.v1alpha2 import ControllerRef
 from podium.groups import inferred
-from podium.ops import share
 from podium.ops.selecting import selected_keys, selections
 from podium.ops.share import Filter, known_kinds, pseudonyms
+from podium.ops.sharedfields import CLASS_FIELD, FREE_TEXT_FIELDS, NAME_FIELDS, NAMING_KEYS, PLAIN_FIELDS
 
 RENAME = pseudonyms(b"key")
 PLAIN = Filter(frozenset(), None)
@@ -54,7 +54,7 @@ def _text_fields() -> list[tuple[type, str]]:
 )
 def test_every_text_of_every_read_is_judged(found: type, field: str) -> None:
     """A new field must be added to one of the tables: a name, free text, or neither."""
-    tables = (share.NAME_FIELDS, share.FREE_TEXT_FIELDS, share.PLAIN_FIELDS, {share.CLASS_FIELD})
+    tables = (NAME_FIELDS, FREE_TEXT_FIELDS, PLAIN_FIELDS, {CLASS_FIELD})
     judged = [field in table for table in tables]
     special = (found, field) in RENAMED.special
     assert special or sum(judged) == 1
@@ -65,7 +65,7 @@ def test_every_key_that_groups_are_inferred_by_is_kept() -> None:
     keys = {value for name, value in vars(inferred).items() if name.isupper() and isinstance(value, str)}
     # Kueue's queue decides whether an object waits, and only objects of manifests have it.
     keys -= {inferred.KUEUE_ROLE_HASH, inferred.TEMPLATE_HASH, inferred.KUEUE_QUEUE}
-    assert keys | {GROUP_LABEL} == share.NAMING_KEYS
+    assert keys | {GROUP_LABEL} == NAMING_KEYS
 
 
 POD: dict[str, Any] = {
