@@ -9,74 +9,21 @@ Source: Go regexp/syntax.
 import unicodedata
 from typing import NamedTuple
 
+from podium.cel.characterclasses import (
+    CATEGORIES,
+    CLASSES,
+    LAST,
+    POSIX,
+    Ranges,
+    complement,
+    folded,
+)
+
 _MAX_REPEAT = 1000
 _MAX_DEPTH = 100
 # Larger programs are refused: upstream accepts more, and takes long for them.
 MAX_PROGRAM = 20_000
-_LAST = 0x10FFFF
-_CLASSES = {
-    "d": [(48, 57)],
-    "s": [(9, 10), (12, 13), (32, 32)],
-    "w": [(48, 57), (65, 90), (95, 95), (97, 122)],
-}
-_POSIX = {
-    "alnum": [(48, 57), (65, 90), (97, 122)],
-    "alpha": [(65, 90), (97, 122)],
-    "ascii": [(0, 127)],
-    "blank": [(9, 9), (32, 32)],
-    "cntrl": [(0, 31), (127, 127)],
-    "digit": [(48, 57)],
-    "graph": [(33, 126)],
-    "lower": [(97, 122)],
-    "print": [(32, 126)],
-    "punct": [(33, 47), (58, 64), (91, 96), (123, 126)],
-    "space": [(9, 13), (32, 32)],
-    "upper": [(65, 90)],
-    "word": [(48, 57), (65, 90), (95, 95), (97, 122)],
-    "xdigit": [(48, 57), (65, 70), (97, 102)],
-}
 _ESCAPES = {"a": 7, "f": 12, "n": 10, "r": 13, "t": 9, "v": 11}
-_CATEGORIES = frozenset(
-    [
-        "C",
-        "Cc",
-        "Cf",
-        "Co",
-        "Cs",
-        "L",
-        "Ll",
-        "Lm",
-        "Lo",
-        "Lt",
-        "Lu",
-        "M",
-        "Mc",
-        "Me",
-        "Mn",
-        "N",
-        "Nd",
-        "Nl",
-        "No",
-        "P",
-        "Pc",
-        "Pd",
-        "Pe",
-        "Pf",
-        "Pi",
-        "Po",
-        "Ps",
-        "S",
-        "Sc",
-        "Sk",
-        "Sm",
-        "So",
-        "Z",
-        "Zl",
-        "Zp",
-        "Zs",
-    ]
-)
-Ranges = list[tuple[int, int]]
 
 
 class PatternError(Exception):
@@ -224,7 +171,7 @@ class _PatternReader:
         self.place += 1
         match sign:
             case ".":
-                everything = ((0, _LAST),) if self._flags.dot_all else ((0, 9), (11, _LAST))
+                everything = ((0, LAST),) if self._flags.dot_all else ((0, 9), (11, LAST))
                 return PatternNode("class", ranges=everything)
             case "^":
                 return PatternNode("line_start" if self._flags.multiline else "start")
@@ -236,7 +183,10 @@ class _PatternReader:
                 return self._literal(ord(sign))
 
     def _literal(self, code: int) -> PatternNode:
-        return PatternNode("class", ranges=tuple(_orbit(code)) if self._flags.fold else ((code, code),))
+        return PatternNode("class", ranges=self._cased([(code, code)]))
+
+    def _cased(self, ranges: Ranges) -> tuple[tuple[int, int], ...]:
+        return tuple(folded(ranges) if self._flags.fold else ranges)
 
     def _group(self, depth: int) -> PatternNode | None:
         start = self.place
@@ -310,16 +260,15 @@ class _PatternReader:
         if not sign:
             raise PatternError("missing closing ]", self._text[start:])
         self.place += 1
-        if self._flags.fold:
-            ranges = _folded(ranges)
-        return PatternNode("class", ranges=tuple(ranges), categories=tuple(categories), negated=negated)
+        cased = self._cased(ranges)
+        return PatternNode("class", ranges=cased, categories=tuple(categories), negated=negated)
 
     def _posix(self, end: int, ranges: Ranges) -> None:
         name = self._text[self.place + 2 : end]
-        known = _POSIX.get(name.removeprefix("^"))
+        known = POSIX.get(name.removeprefix("^"))
         if known is None:
             raise PatternError("invalid character class range", self._text[self.place : end + 2])
-        ranges += _complement(known) if name.startswith("^") else known
+        ranges += complement(known) if name.startswith("^") else known
         self.place = end + 2
 
     def _named_class(self, ranges: Ranges, categories: list[tuple[str, bool]]) -> None:
@@ -328,8 +277,8 @@ class _PatternReader:
         if sign in "pP":
             categories.append(self._category(negated=sign == "P"))
         else:
-            known = _CLASSES[sign.lower()]
-            ranges += _complement(known) if sign.isupper() else known
+            known = CLASSES[sign.lower()]
+            ranges += complement(known) if sign.isupper() else known
 
     def _category(self, *, negated: bool) -> tuple[str, bool]:
         start = self.place - 2
@@ -344,7 +293,7 @@ class _PatternReader:
             self.place += 1
         if name.startswith("^"):
             name, negated = name[1:], not negated
-        if name not in _CATEGORIES and name != "Any":
+        if name not in CATEGORIES and name != "Any":
             raise PatternError("invalid character class range", self._text[start : self.place])
         return ("" if name == "Any" else name), negated
 
@@ -380,8 +329,7 @@ class _PatternReader:
             ranges: Ranges = []
             categories: list[tuple[str, bool]] = []
             self._named_class(ranges, categories)
-            folded = _folded(ranges) if self._flags.fold else ranges
-            return PatternNode("class", ranges=tuple(folded), categories=tuple(categories))
+            return PatternNode("class", ranges=self._cased(ranges), categories=tuple(categories))
         return self._literal(self._escaped_character())
 
     def _escaped_character(self) -> int:
@@ -415,7 +363,7 @@ class _PatternReader:
             digits = self._text[self.place : self.place + 2]
             digits = digits if len(digits) == 2 else ""
             self.place = min(self.place + 2, len(self._text))
-        if not digits or not all(c in "0123456789abcdefABCDEF" for c in digits) or int(digits, 16) > _LAST:
+        if not digits or not all(c in "0123456789abcdefABCDEF" for c in digits) or int(digits, 16) > LAST:
             raise PatternError("invalid escape sequence", self._text[start : self.place])
         return int(digits, 16)
 
@@ -425,34 +373,6 @@ class _PatternReader:
 
 def _digits(text: str) -> bool:
     return text.isascii() and text.isdigit() and (text == "0" or not text.startswith("0"))
-
-
-def _complement(ranges: Ranges) -> Ranges:
-    found: Ranges = []
-    after = 0
-    for low, high in sorted(ranges):
-        if low > after:
-            found.append((after, low - 1))
-        after = max(after, high + 1)
-    return [*found, (after, _LAST)] if after <= _LAST else found
-
-
-def _orbit(code: int) -> Ranges:
-    """Return the characters that differ from one only in case."""
-    character = chr(code)
-    close = {character, character.lower(), character.upper(), character.swapcase()}
-    close |= {each.lower() for each in close} | {each.upper() for each in close}
-    extra = {"k": "\u212a", "K": "\u212a", "\u212a": "kK", "s": "\u017f", "S": "\u017f", "\u017f": "sS"}
-    close |= set(extra.get(character, ""))
-    return sorted((ord(each), ord(each)) for each in close if len(each) == 1)
-
-
-def _folded(ranges: Ranges) -> Ranges:
-    found = list(ranges)
-    for low, high in ranges:
-        for code in range(low, min(high, low + 2000) + 1):
-            found += _orbit(code)
-    return found
 
 
 def in_class(step: PatternNode, character: str) -> bool:
