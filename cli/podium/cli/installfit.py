@@ -15,7 +15,7 @@ from podium.api.minors import minor_of
 from podium.api.reads import Kind
 from podium.api.schedulable import SCHEDULING_READS, Schedulable, SchedulableNode
 from podium.cli.live import LiveLoader, TerminalProgress
-from podium.documents.load import Scope
+from podium.documents.scope import Scope
 from podium.errors import PodiumError
 from podium.kube.listing import read_cluster
 from podium.ops.doctor.server import MINIMA, lacking

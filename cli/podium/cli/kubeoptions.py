@@ -10,7 +10,7 @@ import click
 from podium.api.durations import seconds
 from podium.api.selectors import parse_selector
 from podium.cli.options import Parsed, gathered
-from podium.documents.load import Scope
+from podium.documents.scope import Scope
 
 if TYPE_CHECKING:
     from podium.kube.connection import RequestOptions

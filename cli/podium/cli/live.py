@@ -12,7 +12,9 @@ import click
 
 from podium.api.groups import NATIVE_GROUP
 from podium.api.reads import READS, Kind, Reads
-from podium.documents.load import NOT_SERVED, ClusterInfo, Loaded, Loader, Scope, collector_paused
+from podium.documents.clusterinfo import ClusterInfo
+from podium.documents.load import NOT_SERVED, Loaded, Loader, collector_paused
+from podium.documents.scope import Scope
 from podium.errors import PodiumError
 
 if TYPE_CHECKING:

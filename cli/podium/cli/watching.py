@@ -13,7 +13,8 @@ import click
 
 from podium.api.claims import AUDIT_READS
 from podium.cli.live import TerminalProgress, ask_live, read_state
-from podium.documents.load import Loaded, Scope
+from podium.documents.load import Loaded
+from podium.documents.scope import Scope
 from podium.errors import PodiumError
 from podium.runtime.signals import stopping
 

@@ -32,7 +32,8 @@ from podium.cli.config.schedulersettings import (
 )
 from podium.cli.render.whatif_words import Basis, approximation_line, target_words
 from podium.cluster.reader import ClusterReader, Name, Target, name_of
-from podium.documents.load import NOT_IN_INPUT, NOT_SERVED, STORAGE_KINDS, Loaded, Scope
+from podium.documents.load import NOT_IN_INPUT, NOT_SERVED, STORAGE_KINDS, Loaded
+from podium.documents.scope import Scope
 from podium.errors import PodiumError, PodiumUsageError
 from podium.groups.trees import group_at, members_below, root_key
 from podium.schedulerplugin.semantics import Semantics

@@ -16,16 +16,9 @@ from podium.api.records import RECORD_READS, PreemptionRecord
 from podium.api.schedulable import SCHEDULING_READS
 from podium.cli import inputs, kubeoptions, whatifinput
 from podium.cli.live import LiveLoader, ask_live
-from podium.documents.load import (
-    CLUSTER_INFO,
-    NOT_IN_INPUT,
-    WHOLE,
-    ClusterInfo,
-    Loaded,
-    Scope,
-    collector_paused,
-    load_state,
-)
+from podium.documents.clusterinfo import CLUSTER_INFO, ClusterInfo
+from podium.documents.load import NOT_IN_INPUT, Loaded, collector_paused, load_state
+from podium.documents.scope import WHOLE, Scope
 from podium.documents.sources import InputFiles, read_documents
 from podium.documents.split import Document
 from podium.errors import PodiumError

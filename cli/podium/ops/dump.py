@@ -17,7 +17,7 @@ import msgspec
 from podium.api.events import Event
 from podium.api.reads import Kind
 from podium.documents import files
-from podium.documents.load import ClusterInfo
+from podium.documents.clusterinfo import ClusterInfo
 from podium.errors import PodiumError
 from podium.kube.discovery import Discovery, Served
 from podium.kube.listing import Page

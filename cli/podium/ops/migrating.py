@@ -17,7 +17,7 @@ from podium.api.core import Pod
 from podium.api.findings import ObjectRef
 from podium.api.groups import NATIVE_GROUP
 from podium.api.membership import GroupKey, membership
-from podium.documents.load import Scope
+from podium.documents.scope import Scope
 from podium.errors import PodiumError
 from podium.kube.connection import Connection, RefusedError
 from podium.kube.discovery import Discovery

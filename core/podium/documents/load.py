@@ -6,31 +6,25 @@ reason.
 """
 
 import gc
-from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import msgspec
-
 from podium.api.events import PAST_READS
 from podium.api.findings import ObjectError, ObjectRef, group_of
 from podium.api.inputnotes import DuplicateInput, InputNotes
-from podium.api.meta import ObjectMeta
 from podium.api.podmakers import CLUSTER_MAKERS
 from podium.api.reads import MANIFEST_READS, READS, Kind, Reads
 from podium.api.schedulable import SCHEDULING_READS
-from podium.api.selectors import parse_selector
 from podium.cluster.state import ClusterState
 from podium.documents import textfile
+from podium.documents.clusterinfo import CLUSTER_INFO, ClusterInfo
 from podium.documents.lines import Lines
 from podium.documents.schedulerfile import CONFIG_MAP, SchedulerFile, of_config_map
+from podium.documents.scope import WHOLE, Scope, ScopeFilter
 from podium.documents.split import Document, Origin, ReadError
-from podium.errors import PodiumUsageError
-from podium.text import count, some
 
-CLUSTER_INFO = ("cli.podium.dev/v1", "ClusterInfo")
 NOT_IN_INPUT = "not in the input"
 NOT_SERVED = "not served by this cluster"
 
@@ -71,81 +65,6 @@ def note_duplicate(
     if strict:
         raise document.error(f"{ref} is in the input twice, first in {before}. Remove one")
     notes.duplicates.append(DuplicateInput(str(ref), str(before), str(document.origin)))
-
-
-class Scope(NamedTuple):
-    """The part of the cluster that was read; empty text means all of it.
-
-    Cluster-scoped kinds are read whole.
-    """
-
-    namespace: str = ""
-    selector: str = ""
-
-    @property
-    def partial(self) -> str:
-        """Return the part that was read in words; empty if all of the cluster was read."""
-        parts = []
-        if self.namespace:
-            parts.append(f"namespace {self.namespace}")
-        if self.selector:
-            parts.append(f"objects labelled {self.selector}")
-        return f"{', '.join(parts)} only" if parts else ""
-
-
-WHOLE = Scope()
-
-
-class ScopeFilter:
-    """Chooses the namespaced objects of files that are in a scope, as an API server chooses them."""
-
-    def __init__(self, scope: Scope) -> None:
-        self._scope = scope
-        self._selector = parse_selector(scope.selector)
-        self._kept = False
-        self._left_out = Counter[str]()
-
-    def keeps(self, metadata: ObjectMeta) -> bool:
-        """Return whether a namespaced object is in the scope; it has the namespace `default` by default."""
-        namespace = metadata.namespace or "default"
-        kept = self._scope.namespace in ("", namespace) and self._selector.matches(metadata.labels or {})
-        self._kept = self._kept or kept
-        self._left_out[namespace] += not kept
-        return kept
-
-    def check(self) -> None:
-        """Raise PodiumUsageError if objects were left out, and none was kept."""
-        if self._kept or not self._left_out:
-            return
-        objects = count(self._left_out.total(), "object")
-        raise PodiumUsageError(
-            f"nothing is left of the input ({self._scope.partial}). "
-            f"Left out: {objects} in {some(sorted(self._left_out))}"
-        )
-
-
-class ClusterInfo(msgspec.Struct, frozen=True, kw_only=True):
-    """The data on a cluster beside its objects: the first item in the output of `podium dump`.
-
-    `server` is the API server's version (`v1.37.0`). `unread` says why a kind is not in the dump, and
-    `scheduling` that its objects have the fields of SCHEDULING_READS. `storage` says so of STORAGE_KINDS:
-    older dumps have two of them, with fewer fields. `devices` says that the cluster was asked for
-    DEVICE_KINDS, which older dumps lack. Of the labels of pods and namespaces only those with keys
-    in `labels` are present; None means all of them, and none under pseudonyms. `scheduler` is the file of
-    Podium's scheduler.
-    """
-
-    apiVersion: str = CLUSTER_INFO[0]
-    kind: str = CLUSTER_INFO[1]
-    server: str = ""
-    namespace: str = ""
-    selector: str = ""
-    unread: dict[str, str] = {}
-    scheduling: bool = False
-    storage: bool = False
-    devices: bool = False
-    labels: list[str] | None = None
-    scheduler: SchedulerFile | None = None
 
 
 class Origins:

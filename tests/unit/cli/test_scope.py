@@ -7,7 +7,7 @@ from tests.support.calling import call
 from tests.support.ui.running import ROOT, TRAINING
 
 from podium.cli.ui.reading import Files
-from podium.documents.load import Scope
+from podium.documents.scope import Scope
 from podium.documents.sources import InputFiles
 
 RECORDS = "examples/preemption/records.yaml"

@@ -11,7 +11,9 @@ from podium.api.inputnotes import DuplicateInput
 from podium.api.membership import GroupKey
 from podium.api.reads import READS, Kind, Reads
 from podium.api.schedulable import SCHEDULING_READS, Schedulable, SchedulableNode
-from podium.documents.load import CLUSTER_INFO, NOT_IN_INPUT, Loaded, Scope, load_state
+from podium.documents.clusterinfo import CLUSTER_INFO
+from podium.documents.load import NOT_IN_INPUT, Loaded, load_state
+from podium.documents.scope import Scope
 from podium.documents.split import Document, ReadError, split
 
 

@@ -21,7 +21,7 @@ from podium.cli.live import read_live
 from podium.cli.main import EXIT_FINDINGS, examples
 from podium.cli.render.data import as_builtins, document
 from podium.cli.render.output import Output, output_options
-from podium.documents.load import ScopeFilter
+from podium.documents.scope import ScopeFilter
 from podium.documents.sources import read_documents
 from podium.errors import PodiumError
 

@@ -20,7 +20,7 @@ from podium.version import VERSION
 
 if TYPE_CHECKING:
     from podium.cli.ui.reading import ClusterSource
-    from podium.documents.load import Scope
+    from podium.documents.scope import Scope
     from podium.kube.connection import Connection
     from podium.kube.listing import ReadProgress
 

@@ -31,7 +31,8 @@ from podium.cli.render.whatif_table import whatif_table
 from podium.cli.render.whatif_words import GOOD, MOST_DOMAINS, Most, PageOrigin, WhatIf
 from podium.cli.whatifinput import Assumptions, PlanTime, assume
 from podium.cluster.reader import Name, Target
-from podium.documents.load import Loaded, Scope, collector_paused
+from podium.documents.load import Loaded, collector_paused
+from podium.documents.scope import Scope
 from podium.documents.split import Document
 from podium.errors import PodiumUsageError
 from podium.groups.trees import group_at

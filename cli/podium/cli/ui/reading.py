@@ -13,7 +13,7 @@ from podium.api.events import EVENT_READS
 from podium.api.schedulable import SCHEDULING_READS
 from podium.cli import inputs, whyinput
 from podium.cli.ui.answers import Answers
-from podium.documents.load import WHOLE, Scope
+from podium.documents.scope import WHOLE, Scope
 from podium.documents.sources import STDIN_NAME, InputFiles
 from podium.errors import PodiumError
 

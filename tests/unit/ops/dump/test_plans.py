@@ -13,6 +13,7 @@ from tests.unit.api.test_storage import OBJECTS
 from podium.api.claims import AUDIT_READS
 from podium.api.reads import Kind
 from podium.api.schedulable import SCHEDULING_READS
+from podium.documents.clusterinfo import ClusterInfo
 from podium.documents.load import (
     DEVICE_KINDS,
     NOT_FOR_DEVICES,
@@ -20,7 +21,6 @@ from podium.documents.load import (
     NOT_FOR_VOLUMES,
     NOT_IN_INPUT,
     STORAGE_KINDS,
-    ClusterInfo,
     Loaded,
     load_state,
 )

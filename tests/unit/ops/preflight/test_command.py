@@ -8,7 +8,7 @@ from click.testing import CliRunner, Result
 from tests.support.preflight.scene import NEW_VERSION, group, pod
 
 from podium.cli.commands.preflight import command
-from podium.documents.load import ClusterInfo
+from podium.documents.clusterinfo import ClusterInfo
 from podium.documents.yamldoc import load_all
 from podium.errors import PodiumError
 
