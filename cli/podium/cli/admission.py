@@ -15,8 +15,8 @@ from podium.api.podmakers import CLUSTER_MAKERS
 from podium.api.reads import FOLLOWED, MANIFEST_READS, Kind
 from podium.cli.admission_report import AdmissionResult
 from podium.cluster.state import ClusterState
+from podium.documents.document import Document, ReadError
 from podium.documents.load import Identity, Loader, identity_of
-from podium.documents.split import Document, ReadError
 from podium.rules import clientchecks, grouppriority, pod, podgroup
 from podium.rules.admission import WRONG_TYPE, Operation, Profile, Request, Verdict, has_rules, review
 from podium.rules.owners import makes_pods, review_owner

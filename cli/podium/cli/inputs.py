@@ -14,10 +14,10 @@ from podium.api.reads import READS, Kind, Reads
 from podium.cli.kubeoptions import KubeOptions
 from podium.cli.live import load_live
 from podium.cli.options import gathered
+from podium.documents.document import Document
 from podium.documents.load import Loaded, Origins, load_state
 from podium.documents.scope import Scope
 from podium.documents.sources import STDIN_NAME, InputFiles, read_documents
-from podium.documents.split import Document
 from podium.errors import NoKubeconfigError, PodiumError
 from podium.text import some
 

@@ -40,7 +40,7 @@ from podium.schedulerplugin.semantics import Semantics
 from podium.text import some
 
 if TYPE_CHECKING:
-    from podium.documents.split import Document
+    from podium.documents.document import Document
     from podium.ops.expand import Expansion
 
 T = TypeVar("T")

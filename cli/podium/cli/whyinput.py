@@ -17,10 +17,10 @@ from podium.api.schedulable import SCHEDULING_READS
 from podium.cli import inputs, kubeoptions, whatifinput
 from podium.cli.live import LiveLoader, ask_live
 from podium.documents.clusterinfo import CLUSTER_INFO, ClusterInfo
+from podium.documents.document import Document
 from podium.documents.load import NOT_IN_INPUT, Loaded, collector_paused, load_state
 from podium.documents.scope import WHOLE, Scope
 from podium.documents.sources import InputFiles, read_documents
-from podium.documents.split import Document
 from podium.errors import PodiumError
 from podium.why.disruptions import Known, Past
 

@@ -18,8 +18,8 @@ from podium.api.podcreators import PodCreator
 from podium.api.reads import MANIFEST_READS, Kind, Read
 from podium.api.schedulable import SCHEDULING_READS
 from podium.documents.clusterinfo import CLUSTER_INFO
+from podium.documents.document import Document, ReadError
 from podium.documents.load import CLUSTER_SCOPED, Identity, identity_of, note_duplicate
-from podium.documents.split import Document, ReadError
 from podium.ops.makers import MOST_PODS, generated, size_of, uid_of
 from podium.ops.trainjobs import with_jobsets
 

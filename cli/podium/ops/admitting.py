@@ -15,7 +15,7 @@ from podium.api.meta import ObjectMeta
 from podium.api.reads import Kind, Read
 from podium.api.schedulable import Schedulable
 from podium.cluster.state import ClusterState, Readable
-from podium.documents.split import Document, in_json_words
+from podium.documents.document import Document, in_json_words
 from podium.groups import autogroups
 from podium.ops.selecting import selections
 from podium.rules import webhook

@@ -26,7 +26,7 @@ from podium.api.reads import COMPOSITE_VERSION, READS, Kind
 from podium.api.schedulable import Schedulable, SchedulableSpec, SchedulableStatus
 from podium.cluster.reader import Name, Target, name_of
 from podium.cluster.state import ClusterState, Readable
-from podium.documents.split import Document, ReadError
+from podium.documents.document import Document, ReadError
 from podium.groups import autogroups, autotrees
 from podium.groups.inferred import KUEUE_QUEUE
 from podium.groups.trees import flaw, group_at, leaves, root_key

@@ -25,7 +25,7 @@ from podium.audit.blocked import blocked, blocked_groups
 from podium.audit.report import Blocked, FixShare, NotChecked
 from podium.audit.run import MINORS, fix_shares, run_rules
 from podium.cluster.reader import ClusterReader
-from podium.documents.split import Document
+from podium.documents.document import Document
 from podium.rules.audit.groups import V1ALPHA1_REMOVED, V1ALPHA2_REMOVED
 from podium.rules.audit.survey import AuditFinding, Survey, SurveyedGroup
 from podium.rules.audit.table import CHECKS

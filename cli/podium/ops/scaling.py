@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 
 from podium.api.fieldpath import at, parse_path
-from podium.documents.split import Document
+from podium.documents.document import Document
 from podium.errors import PodiumUsageError
 
 # The field with the number of replicas, by kind. Of a JobSet with several roles it would be ambiguous.

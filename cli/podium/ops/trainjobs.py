@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from podium.documents.split import Document
+from podium.documents.document import Document
 from podium.groups.inferred import TRAINJOB_STEP
 
 _TRAINER = "trainer.kubeflow.org/v1alpha1"

@@ -20,10 +20,10 @@ from podium.api.schedulable import SCHEDULING_READS
 from podium.cluster.state import ClusterState
 from podium.documents import textfile
 from podium.documents.clusterinfo import CLUSTER_INFO, ClusterInfo
+from podium.documents.document import Document, Origin, ReadError
 from podium.documents.lines import Lines
 from podium.documents.schedulerfile import CONFIG_MAP, SchedulerFile, of_config_map
 from podium.documents.scope import WHOLE, Scope, ScopeFilter
-from podium.documents.split import Document, Origin, ReadError
 
 NOT_IN_INPUT = "not in the input"
 NOT_SERVED = "not served by this cluster"

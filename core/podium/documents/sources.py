@@ -15,7 +15,8 @@ from typing import Any, NamedTuple
 from podium.api.findings import group_of
 from podium.api.inputnotes import InputNotes, SkippedInput, SkipReason
 from podium.documents import textfile, yamldoc
-from podium.documents.split import RENDER, Document, ReadError, TemplateError, split
+from podium.documents.document import Document, ReadError, TemplateError
+from podium.documents.split import RENDER, split
 from podium.errors import PodiumError, PodiumUsageError
 
 STDIN_NAME = "-"

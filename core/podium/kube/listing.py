@@ -15,10 +15,11 @@ from podium.api.findings import group_of
 from podium.api.reads import READS, Reads
 from podium.api.schedulable import Schedulable
 from podium.documents.clusterinfo import ClusterInfo
+from podium.documents.document import Document
 from podium.documents.load import NOT_SERVED
 from podium.documents.schedulerfile import PATH, SchedulerFile, of_config_map
 from podium.documents.scope import Scope
-from podium.documents.split import Document, split
+from podium.documents.split import split
 from podium.errors import PodiumError
 from podium.kube.connection import Connection, RefusedError
 from podium.kube.discovery import Discovery, Served, discover

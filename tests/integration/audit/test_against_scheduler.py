@@ -17,8 +17,9 @@ from podium.api.claims import AUDIT_READS
 from podium.api.groups import NATIVE_GROUP
 from podium.audit.run import audit
 from podium.cluster.state import ClusterState
+from podium.documents.document import Document
 from podium.documents.load import load_state
-from podium.documents.split import Document, split
+from podium.documents.split import split
 
 pytestmark = pytest.mark.server
 

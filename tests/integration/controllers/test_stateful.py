@@ -40,8 +40,9 @@ from tests.support.waiting import until
 from podium.api.membership import GroupKey
 from podium.audit.run import audit
 from podium.cluster.state import ClusterState
+from podium.documents.document import Document
 from podium.documents.load import load_state
-from podium.documents.split import Document, split
+from podium.documents.split import split
 
 pytestmark = pytest.mark.server
 

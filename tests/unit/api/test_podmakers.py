@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from podium.api.foreign import MANIFEST_OWNERS, PodOwner, neutral_owner, template_documents
 from podium.api.podmakers import POD_MAKERS, MadePods
-from podium.documents.split import ReadError, split
+from podium.documents.document import ReadError
+from podium.documents.split import split
 
 RAY_HEAD = "headGroupSpec.template"
 RAY_WORKERS = "workerGroupSpecs[0].template"

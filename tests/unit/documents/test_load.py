@@ -12,9 +12,10 @@ from podium.api.membership import GroupKey
 from podium.api.reads import READS, Kind, Reads
 from podium.api.schedulable import SCHEDULING_READS, Schedulable, SchedulableNode
 from podium.documents.clusterinfo import CLUSTER_INFO
+from podium.documents.document import Document, ReadError
 from podium.documents.load import NOT_IN_INPUT, Loaded, load_state
 from podium.documents.scope import Scope
-from podium.documents.split import Document, ReadError, split
+from podium.documents.split import split
 
 
 def _object(api_version: str, kind: str, name: str, **fields: Any) -> dict[str, Any]:

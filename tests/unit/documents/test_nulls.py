@@ -7,8 +7,9 @@ import pytest
 import yaml
 
 from podium.api.core import Pod
+from podium.documents.document import Document, ReadError
 from podium.documents.nulls import without_null_entries
-from podium.documents.split import Document, ReadError, split
+from podium.documents.split import split
 
 META = {"name": "p", "labels": {"a": None, "b": "c"}, "annotations": {"d": None}}
 RESOURCES = {"requests": {"nvidia.com/gpu": None, "cpu": 1}, "limits": None}

@@ -7,7 +7,8 @@ import pytest
 
 from podium.api.core import Node, Pod, PodDisruptionBudget, PriorityClass
 from podium.api.v1beta1 import PodGroupV1Beta1
-from podium.documents.split import ReadError, split
+from podium.documents.document import ReadError
+from podium.documents.split import split
 
 HEAD = b'{"apiVersion":"v1",\n"kind":"Pod",\n'
 

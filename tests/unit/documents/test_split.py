@@ -9,7 +9,8 @@ import pytest
 
 from podium.api.core import Pod
 from podium.documents import textfile
-from podium.documents.split import ReadError, split
+from podium.documents.document import ReadError
+from podium.documents.split import split
 
 POD = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"}}
 NODE = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n"}}

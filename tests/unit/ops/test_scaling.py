@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from podium.documents.split import Document, split
+from podium.documents.document import Document
+from podium.documents.split import split
 from podium.documents.yamlwriter import dump_all
 from podium.errors import PodiumError
 from podium.ops.scaling import scaled

@@ -19,9 +19,9 @@ from podium.cli.config.webhookoptions import policy_of
 from podium.cli.live import read_live
 from podium.cli.main import EXIT_FINDINGS, examples
 from podium.cli.render.output import Output, output_options
+from podium.documents.document import Document, ReadError
 from podium.documents.load import Identity, collector_paused, identity_of, note_duplicate
 from podium.documents.sources import read_documents
-from podium.documents.split import Document, ReadError
 from podium.rules.admission import Operation, Profile, Verdict, has_rules
 from podium.rules.clientchecks import is_removed
 from podium.rules.context import GATES

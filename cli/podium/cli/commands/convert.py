@@ -20,8 +20,8 @@ from podium.cli.main import EXIT_FINDINGS, examples
 from podium.cli.render.data import as_json
 from podium.cli.render.output import Output, deliver, output_options
 from podium.documents import yamledit
+from podium.documents.document import Document, ReadError
 from podium.documents.sources import read_documents
-from podium.documents.split import Document, ReadError
 from podium.documents.yamlwriter import dump_all
 
 _KINDS = ("PodGroup", "Workload", "CompositePodGroup")

@@ -31,9 +31,9 @@ from podium.cli.render.whatif_table import whatif_table
 from podium.cli.render.whatif_words import GOOD, MOST_DOMAINS, Most, PageOrigin, WhatIf
 from podium.cli.whatifinput import Assumptions, PlanTime, assume
 from podium.cluster.reader import Name, Target
+from podium.documents.document import Document
 from podium.documents.load import Loaded, collector_paused
 from podium.documents.scope import Scope
-from podium.documents.split import Document
 from podium.errors import PodiumUsageError
 from podium.groups.trees import group_at
 from podium.schedulerplugin.preemption.outcome import Outcome, TenantNames, full_name

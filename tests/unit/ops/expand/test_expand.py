@@ -32,7 +32,7 @@ from tests.unit.api.test_storage import OBJECTS
 
 from podium.api.groups import CompositeGroup, DisruptionMode, PodGroup
 from podium.api.membership import GroupKey
-from podium.documents.split import ReadError
+from podium.documents.document import ReadError
 from podium.groups.autogroups import DISRUPTION_LABEL, TREE_LABEL
 from podium.ops.expand import MOST_NOTES, Expansion
 from podium.ops.makers import MOST_PODS

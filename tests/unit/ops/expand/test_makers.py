@@ -19,7 +19,7 @@ from tests.support.expand.files import (
     template,
 )
 
-from podium.documents.split import ReadError
+from podium.documents.document import ReadError
 from podium.ops.makers import generated
 from podium.rules.names import object_name
 
