@@ -16,16 +16,13 @@ from podium.api.findings import Finding, ObjectRef, Severity
 from podium.api.groups import PodGroup
 from podium.api.membership import key_of
 from podium.api.podrequests import PODS
-from podium.api.priority import HIGHEST_USER_PRIORITY
-from podium.api.times import LAST_SECOND, written_at
 from podium.cluster.reader import name_of
 from podium.groups.topology import preferred_topology
 from podium.rules.audit.trees import unknown_tree_findings
-from podium.schedulerplugin.arrays import Bools, Rows
+from podium.schedulerplugin.arrays import Rows
 from podium.schedulerplugin.devices.needs import IN_MEMORY
 from podium.schedulerplugin.devices.plannedclaims import AssumedClaim
 from podium.schedulerplugin.preemption.decision import Decision, Obstacles
-from podium.schedulerplugin.preemption.domain import UnitResult
 from podium.schedulerplugin.preemption.harm import plan_harm
 from podium.schedulerplugin.preemption.outcome import (
     ClaimDevicesPlan,
@@ -44,21 +41,16 @@ from podium.schedulerplugin.preemption.planningstate import PlanningState
 from podium.schedulerplugin.preemption.protection import (
     FOREVER,
     class_findings,
-    scheduled_at,
     scheduled_time_problem,
-    unknown_grant,
 )
+from podium.schedulerplugin.preemption.spared import SparedUnits
 from podium.schedulerplugin.preemption.target import PlacementTarget
 from podium.schedulerplugin.preemption.topology import Topology
-from podium.schedulerplugin.preemption.unitarrays import NO_UNIT
 from podium.schedulerplugin.snapshot import Problem
 from podium.text import count, listed, some
 
-# The most units that are reported as spared: those on the preemptor's nodes, the most important first.
-_MAX_SPARED = 1000
 # The most placements of the preemptor for which the refusal beside a victim is computed.
 _MAX_CHECKED = 16
-_BY_BUDGET = (UnitResult.BUDGET, UnitResult.STRICT)
 
 
 class _ExplainedRefusal(NamedTuple):
@@ -88,6 +80,7 @@ class Explainer:
         decision = self._decision
         chosen = decision.chosen
         refusals = self._refusals
+        spared = SparedUnits(self._engine, self._units, decision, self._now, self._namer)
         return Plan(
             semantics=self._engine.settings.semantics,
             outcome=decision.outcome,
@@ -96,7 +89,9 @@ class Explainer:
             harm=self._harm(),
             placements=tuple(self._placements()),
             victims=() if chosen is None else tuple(map(self._victim, chosen.found.victims.tolist())),
-            spared=tuple(self._spared()),
+            spared=tuple(
+                self._verdict(lead, why, violates=violates) for lead, why, violates in spared.each()
+            ),
             nodes=() if refusals is None else tuple(NodeReason(*each) for each in refusals.reasons),
             findings=tuple(self._findings()),
         )
@@ -275,98 +270,6 @@ class Explainer:
     def _free(self, node: int, name: str) -> int:
         at = self._snapshot.resource[name]
         return self._snapshot.allocatable[at].item(node) - self._snapshot.used[at].item(node)
-
-    def _spared(self) -> Iterator[UnitVerdict]:
-        """Yield the units of lower priority that stay: on the preemptor's nodes, or protected on any node."""
-        target, decision = self._target, self._decision
-        if target is None or decision.outcome is Outcome.FITS or decision.awaited or self._refusals is None:
-            return
-        results = decision.chosen.found.results if decision.chosen is not None else {}
-        lower = self._questioned_units(target, results)
-        reported = 0
-        for lead in self._units.ordered(lower, self._now).tolist():
-            result = results.get(lead)
-            if result is UnitResult.VICTIM:
-                continue
-            if reported == _MAX_SPARED:
-                return
-            reason = self._why_spared(lead, result)
-            if reason:
-                reported += 1
-                yield self._verdict(lead, reason, violates=result in _BY_BUDGET)
-
-    def _questioned_units(self, target: PlacementTarget, results: dict[int, UnitResult]) -> Rows:
-        """Return the units of lower priority for which a reader would ask why they stay.
-
-        These are the units beside the preemptor. For a group, whose domain is the cluster, the protected
-        units are added. If the preemptor finds no place, these are all units.
-        """
-        units, decision = self._units, self._decision
-        if decision.chosen is None:
-            leads = self._leads()
-            return leads[units.priority[leads] < target.priority]
-        on = [self._snapshot.pods_on(node) for node in sorted(set(decision.placed.values()))]
-        found = np.unique(units.lead[np.concatenate(on)])
-        if target.group is not None:
-            leads = self._leads()
-            protected = leads[units.protected[leads] | self._exempt[leads]]
-            by_budget = [lead for lead, result in results.items() if result in _BY_BUDGET]
-            found = np.unique(np.concatenate([found, protected, np.array(by_budget, np.intp)]))
-        found = found[found != NO_UNIT].astype(np.intp)
-        lower: Rows = found[units.priority[found] < target.priority]
-        return lower
-
-    @cached_property
-    def _exempt(self) -> Bools:
-        """The units that tolerate the preemptor, by lead."""
-        assert self._target is not None
-        return self._units.exempt(self._target.priority, self._now)
-
-    def _why_spared(self, lead: int, result: UnitResult | None) -> str:
-        chosen = self._decision.chosen
-        match result:
-            case UnitResult.REPRIEVED:
-                return "the preemptor fits beside it"
-            case UnitResult.ABOVE:
-                assert chosen is not None
-                return f"it is enough to take units of priority {chosen.found.minimal} or lower"
-            case UnitResult.BUDGET:
-                return f"the preemptor fits beside it, and {self._budget(lead)}"
-            case UnitResult.STRICT:
-                return f"{self._budget(lead)}, and budgets are strict"
-            case _:
-                return self._units.why_protected(lead, self._namer) or self._tolerates(lead)
-
-    def _budget(self, lead: int) -> str:
-        counted = self._engine.budgets.charges(self._units.members(lead))
-        names = [self._namer("PodDisruptionBudget", *name) for name in counted]
-        return f"its loss would violate a PodDisruptionBudget ({some(names)})"
-
-    def _tolerates(self, lead: int) -> str:
-        """Return why a unit is exempt, empty if it is not."""
-        if not self._exempt.item(lead):
-            return ""
-        units = self._units
-        name, minimum, until = (
-            units.class_name(lead),
-            units.exempt_below.item(lead),
-            units.exempt_until.item(lead),
-        )
-        doubt = unknown_grant(self._engine.view.classes.get(name), name)
-        held = f"its PriorityClass tolerates preemption by priorities below {minimum}"
-        if doubt:
-            others = f"priorities from {minimum}" if minimum <= HIGHEST_USER_PRIORITY else "system classes"
-            held = f"its PriorityClass {doubt}, so only {others} preempt it"
-        if until <= LAST_SECOND:
-            return f"{held} until {written_at(until)}"
-        pending = [row for row in units.members(lead).tolist() if self._scheduled(row) is None]
-        if pending and not doubt:
-            return f"{held}, and {self._pod_name(pending[0])} is not scheduled yet"
-        return held if doubt else f"{held} for ever"
-
-    def _scheduled(self, row: int) -> int | None:
-        pod = self._snapshot.pods[row]
-        return None if pod is None else scheduled_at(pod)
 
     def _verdict(self, lead: int, reason: str, *, violates: bool) -> UnitVerdict:
         kind, namespace, name = self._units.object_of(lead)
