@@ -50,50 +50,17 @@ from podium.schedulerplugin.filters.podaffinity import (
     PodAntiAffinityFilter,
     labels_of,
 )
+from podium.schedulerplugin.filters.refusals import Refusals, counted_reason
 from podium.schedulerplugin.filters.resources import ResourcesFilter
 from podium.schedulerplugin.filters.spread import TopologyLabelsFilter, TopologySpreadFilter
 from podium.schedulerplugin.filters.volumebinding import VolumeBindingFilter
 from podium.schedulerplugin.shapes import Shape
 from podium.schedulerplugin.snapshot import Snapshot
-from podium.text import count
 
 # The number of nodes that a refusal names.
 _EXAMPLES = 3
 # The most shapes for which the results are kept.
 _SHAPES = 2**14
-
-
-class Refusals(NamedTuple):
-    """Why no node takes a pod: each reason with how many of `nodes` it refused, and the first few by name.
-
-    Each node is refused by one filter, and counts for each reason of that filter. The order is that of the
-    message. `pod` is why the pod was refused before any node was checked, empty if it was not. `claims` are
-    the delayed claims that refuse nodes, each with their number, whatever other filters say. `domains` begins
-    the message of a group with a topology constraint, whose nodes are those of one domain.
-    """
-
-    nodes: int
-    reasons: tuple[tuple[str, int, tuple[str, ...]], ...]
-    pod: str = ""
-    claims: tuple[tuple[str, int], ...] = ()
-    domains: str = ""
-
-    @property
-    def about_claims(self) -> str:
-        """A sentence that names the claims without a volume, empty if there are none."""
-        if not self.claims:
-            return ""
-        (first, nodes), *others = sorted(self.claims, key=lambda each: -each[1])
-        more = f", and {count(len(others), 'other claim')} on some" if others else ""
-        return f"Claim {first} finds no volume on {count(nodes, 'node')}{more}."
-
-    @property
-    def message(self) -> str:
-        """The sentence of kube-scheduler."""
-        if not self.nodes:
-            return "no nodes available to schedule pods"
-        refusal = self.pod or ", ".join(map(_counted, self.reasons))
-        return f"{self.domains}0/{self.nodes} nodes are available: {refusal}."
 
 
 class _NodeFilter(Protocol):
@@ -335,7 +302,7 @@ class Chain:
                 reasons.append((reason, len(there), names))
         number = int(self.nodes.sum())
         claims = self.volume_binding.refusing_claims(shape)
-        return Refusals(number, tuple(sorted(reasons, key=_counted)), pod_refusal(shape), claims)
+        return Refusals(number, tuple(sorted(reasons, key=counted_reason)), pod_refusal(shape), claims)
 
     def by_name(self) -> Rows:
         """Return the rows of all nodes in the order of their names; read only."""
@@ -427,10 +394,6 @@ def node_constraints(shape: Shape) -> tuple[object, ...]:
 def _claims(shape: Shape) -> bool:
     """Return whether devices decide about the nodes of a shape."""
     return bool(shape.devices or shape.extended.resources)
-
-
-def _counted(reason: tuple[str, int, tuple[str, ...]]) -> str:
-    return f"{reason[1]} {reason[0]}"
 
 
 def _with_pins(selector: Selector | None, shapes: Sequence[Shape]) -> Iterable[Shape]:

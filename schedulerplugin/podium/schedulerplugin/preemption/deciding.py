@@ -23,7 +23,7 @@ import numpy as np
 
 from podium.schedulerplugin.arrays import Rows
 from podium.schedulerplugin.deadline import Deadline
-from podium.schedulerplugin.filters.chain import Refusals
+from podium.schedulerplugin.filters.refusals import Refusals
 from podium.schedulerplugin.overlay import REMOVED
 from podium.schedulerplugin.preemption.choice import Chooser, Chosen
 from podium.schedulerplugin.preemption.decision import (

@@ -18,7 +18,8 @@ from typing import NamedTuple
 import numpy as np
 
 from podium.schedulerplugin.arrays import Bools, Rows
-from podium.schedulerplugin.filters.chain import Chain, Refusals
+from podium.schedulerplugin.filters.chain import Chain
+from podium.schedulerplugin.filters.refusals import Refusals
 from podium.schedulerplugin.preemption.choice import Chosen
 from podium.schedulerplugin.preemption.domain import DomainPlanner
 from podium.schedulerplugin.preemption.outcome import Outcome

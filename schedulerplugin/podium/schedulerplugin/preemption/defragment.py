@@ -26,7 +26,7 @@ from podium.errors import PodiumUsageError
 from podium.groups.topology import preferred_topology, slice_topology, spread_topology
 from podium.schedulerplugin.arrays import Bools, Rows
 from podium.schedulerplugin.deadline import NEVER
-from podium.schedulerplugin.filters.chain import Refusals
+from podium.schedulerplugin.filters.refusals import Refusals
 from podium.schedulerplugin.preemption.capacity import place_packed
 from podium.schedulerplugin.preemption.emptying import DomainContent, contents
 from podium.schedulerplugin.preemption.grouptarget import evicted_members

@@ -20,7 +20,7 @@ from podium.api.podrequests import is_device
 from podium.groups.topology import preferred_topology, spread_topology
 from podium.schedulerplugin.arrays import Floats, Int64s, Rows
 from podium.schedulerplugin.deadline import Deadline
-from podium.schedulerplugin.filters.chain import Refusals
+from podium.schedulerplugin.filters.refusals import Refusals
 from podium.schedulerplugin.placement import Placer
 from podium.schedulerplugin.preemption.capacity import PodKinds, kinds_of, slots
 from podium.schedulerplugin.preemption.target import PlacementTarget

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from podium.schedulerplugin.deadline import Deadline
-from podium.schedulerplugin.filters.chain import Refusals
+from podium.schedulerplugin.filters.refusals import Refusals
 from podium.schedulerplugin.placement import Placer
 from podium.schedulerplugin.preemption.capacity import kinds_of, slots
 from podium.schedulerplugin.preemption.target import PlacementTarget, PodSlice, PodSlices

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from podium.schedulerplugin.deadline import Deadline
-from podium.schedulerplugin.filters.chain import Refusals
+from podium.schedulerplugin.filters.refusals import Refusals
 from podium.schedulerplugin.placement import Placer
 from podium.schedulerplugin.preemption.capacity import place_packed
 from podium.schedulerplugin.preemption.deviceplacement import device_attempts

@@ -8,9 +8,7 @@ entries it could help is computed later, once for many changes.
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping
 
-import numpy as np
-
-from podium.api.core import Namespace, Pod, PodDisruptionBudget, PriorityClass
+from podium.api.core import Namespace, PodDisruptionBudget, PriorityClass
 from podium.api.devices import DeviceClass, ResourceClaim, ResourceSlice
 from podium.api.groups import CompositeGroup, DisruptionMode, PodGroup
 from podium.api.membership import GroupKey, key_of, parent_key
@@ -31,7 +29,6 @@ from podium.cluster.state import Readable
 from podium.groups.trees import group_at, members_below
 from podium.schedulerplugin.devices.plannedclaims import claim_key, is_allocated
 from podium.schedulerplugin.overlay import PENDING
-from podium.schedulerplugin.preemption.protection import exemption, protected
 from podium.schedulerplugin.rejections import rejected_for
 from podium.schedulerplugin.scheduling.claimplans import ClaimKey
 from podium.schedulerplugin.scheduling.effects import Key
@@ -39,8 +36,8 @@ from podium.schedulerplugin.scheduling.entrypods import EntryPods
 from podium.schedulerplugin.scheduling.hints import Hints
 from podium.schedulerplugin.scheduling.live_engine import LiveEngine
 from podium.schedulerplugin.scheduling.plans import pod_ref
+from podium.schedulerplugin.scheduling.survival import lowest_priority, survived_priority
 from podium.schedulerplugin.scheduling.unchanged import same_for_scheduling, same_group, same_node
-from podium.schedulerplugin.settings import Budgets
 from podium.schedulerplugin.volumes.index import attached_volume
 
 
@@ -261,7 +258,7 @@ class Changes:
             row = self._engine.snapshot.row.get(after.spec.nodeName or "")
             if row is not None:
                 # Until the bind was in the API server, no preemptor could evict the pod.
-                self._hints.note_victim(row, _lowest(self._engine, after))
+                self._hints.note_victim(row, lowest_priority(self._engine, after))
 
     def _end_bind(self, pod: Name) -> bool:
         """Record that no bind of a pod is in flight any more; return whether one was."""
@@ -284,7 +281,7 @@ class Changes:
         rows = (row_of.get(name_of(pod)) for pod in members)
         nodes = {node.item(row) for row in rows if row is not None} - {PENDING}
         if nodes:
-            lowest = _lowest(self._engine, members[0])
+            lowest = lowest_priority(self._engine, members[0])
             for each in nodes:
                 self._hints.note_victim(each, lowest)
 
@@ -418,37 +415,6 @@ def _parent(group: Child) -> tuple[GroupKey, ...]:
 def _is_whole(group: Child | None) -> bool:
     """Return whether the members of a group are evicted all together."""
     return group is not None and group.disruption_mode is DisruptionMode.POD_GROUP
-
-
-def _lowest(engine: LiveEngine, pod: Pod) -> int:
-    """Return the lowest priority that a pod may have as a victim: for a group, the lowest of any member."""
-    group = group_of(engine.view, pod)
-    if group is None:
-        return pod.spec.priority or 0
-    root = engine.root_of(group)
-    pods = members_below(engine.view, key_of(root))
-    return min(root.priority or 0, *(each.spec.priority or 0 for each in pods))
-
-
-def survived_priority(engine: LiveEngine, pod: Schedulable, row: int | None = None) -> int | None:
-    """Return the highest preemptor priority that a pod may have survived_priority; None for every priority.
-
-    Preemptors of higher priority have counted on its room already. For a lone pod that still exists (`row`),
-    it is known whether a budget protected it.
-    """
-    view, settings = engine.view, engine.settings
-    member_of = group_of(view, pod)
-    group = None if member_of is None else engine.root_of(member_of)
-    class_name = (pod.spec.priorityClassName if group is None else group.priority_class_name) or ""
-    strict = settings.budgets is Budgets.STRICT
-    if strict and row is not None and group is None:
-        strict = bool(engine.budgets.charged(np.array((row,), np.intp)).any())
-    if strict or protected(pod, member_of, settings, view) is not None:
-        return None
-    granted = exemption(view.classes.get(class_name), class_name)
-    own = pod.spec.priority or 0
-    level = own if group is None else max(own, group.priority or 0)
-    return level if granted is None else max(level, granted.minimum - 1)
 
 
 def _as_pod(obj: Readable | None) -> Schedulable | None:
