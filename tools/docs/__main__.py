@@ -5,12 +5,9 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from tools.docs import configuration, limits, versions
+from tools.docs import configuration, limits, rules, versions
 from tools.docs.sources import ROOT
 from tools.manifests import metrics
-
-from podium.rules import table
-from podium.rules.audit import table as audit
 
 _PLACE = re.compile(r"(?<=<!-- generated -->\n).*?(?=<!-- end -->)", re.DOTALL)
 
@@ -33,7 +30,7 @@ def _linked(text: str) -> str:
 
 
 def _from_heading(text: str) -> str:
-    return text.partition(table.HEADING)[0] + table.markdown()
+    return text.partition(rules.HEADING)[0] + rules.admission_part()
 
 
 # For each page, the function from its text to its new text.
@@ -42,7 +39,7 @@ PAGES: dict[Path, Callable[[str], str]] = {
     ROOT / "docs" / "configuration.md": partial(_placed, configuration.reference),
     ROOT / "docs" / "limits.md": partial(_placed, limits.reference),
     ROOT / "docs" / "metrics.md": metrics.page,
-    ROOT / "docs" / "rules.md": lambda _: audit.markdown(),
+    ROOT / "docs" / "rules.md": lambda _: rules.audit_page(),
     ROOT / "docs" / "versions.md": partial(_placed, versions.reference),
 }
 

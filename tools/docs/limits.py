@@ -8,6 +8,7 @@ import re
 from typing import NamedTuple
 
 from tools.docs.sources import ROOT
+from tools.manifests import footprint
 
 from podium.api import records
 from podium.api.convert import MAX_PODIUM_NAME
@@ -28,7 +29,7 @@ from podium.schedulerplugin.devices import examining, selection, shortage
 from podium.schedulerplugin.filters import devices
 from podium.schedulerplugin.history import ring
 from podium.schedulerplugin.preemption import defragment
-from podium.webhooks import conversion, footprint, handlers, review, room
+from podium.webhooks import conversion, handlers, review, room
 
 
 class Bound(NamedTuple):

@@ -1,17 +1,15 @@
-"""The rule table: ids, the generated page, and that tests and the table have the same rules."""
+"""The rule table: ids, and that tests and the table have the same rules."""
 
 import re
 from collections import Counter
-from pathlib import Path
 
 from tests.support.rules.cases import CASES
 
 from podium.api.findings import Severity
 from podium.rules.audit.table import RULES as AUDIT_RULES
-from podium.rules.table import ADMISSION_RULES, HEADING, markdown
+from podium.rules.table import ADMISSION_RULES
 
 RULES = (*ADMISSION_RULES, *AUDIT_RULES)
-PAGE = Path(__file__).parents[3] / "docs" / "admission-rules.md"
 
 
 def test_ids_are_kebab_case_and_unique() -> None:
@@ -23,12 +21,6 @@ def test_ids_are_kebab_case_and_unique() -> None:
 def test_every_rule_says_why_and_where_from() -> None:
     """The documentation is generated from it."""
     assert all(rule.title and rule.why and rule.source for rule in ADMISSION_RULES)
-
-
-def test_the_page_is_fresh() -> None:
-    """`python -m podium.rules.table` writes the page from the heading on."""
-    text = PAGE.read_text()
-    assert text[text.index(HEADING) :] == markdown()
 
 
 def test_rows_of_cases_are_named_by_their_rules() -> None:

@@ -7,6 +7,7 @@ import pytest
 from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
+from tools.manifests import webhooks as written
 
 from podium.api.groups import NATIVE_GROUP, PODIUM_GROUP
 from podium.cli.commands.manifests import command
@@ -47,20 +48,20 @@ def sent(webhook: dict[str, Any]) -> set[str]:
 
 
 def test_the_manifests_are_fresh() -> None:
-    """`python -m podium.webhooks.manifests manifests` changes nothing."""
+    """`python -m tools.manifests.webhooks manifests` changes nothing."""
     root = folder("manifests")
     checked_in = {
         str(path.relative_to(root)): path.read_text(encoding="utf-8")
         for part in ("crds", "webhooks", "policies")
         for path in (root / part).rglob("*.yaml")
     }
-    assert checked_in == manifests.render()
+    assert checked_in == written.render()
 
 
 def test_the_command_writes_the_manifests(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.argv", ["manifests", str(tmp_path)])
-    manifests.main()
-    for path, text in manifests.render().items():
+    written.main()
+    for path, text in written.render().items():
         assert (tmp_path / path).read_text(encoding="utf-8") == text
 
 

@@ -2,9 +2,9 @@
 
 import pytest
 import yaml
+from tools.manifests.footprint import LIMIT_BYTES, MEMORY_BYTES
 
 from podium.documents.packagedata import folder
-from podium.webhooks.footprint import LIMIT_BYTES, MEMORY_BYTES
 from podium.webhooks.handlers import ADMISSION, CONVERSION
 
 MANIFESTS = folder("manifests")
