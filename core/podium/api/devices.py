@@ -21,8 +21,6 @@ DEVICE_API = "resource.k8s.io/v1"
 CLAIM_FINALIZER = "resource.kubernetes.io/delete-protection"
 # An annotation of a claim that a scheduler created for the extended resources of a pod.
 EXTENDED_RESOURCE_CLAIM = "resource.kubernetes.io/extended-resource-claim"
-# An annotation of a claim that was created from a template: the entry of the pod that names the template.
-POD_CLAIM_NAME = "resource.kubernetes.io/pod-claim-name"
 # The prefix of the extended resource that every class has without naming one.
 IMPLICIT_RESOURCE_PREFIX = "deviceclass.resource.kubernetes.io/"
 # The allocation modes of a request; an API server fills in the first.

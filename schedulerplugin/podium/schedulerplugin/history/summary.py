@@ -10,7 +10,7 @@ from datetime import datetime
 
 import msgspec
 
-from podium.api.records import Agreement, Party, PlanMode, PreemptionRecord, RecordedPlan, Result
+from podium.api.records import Agreement, PlanMode, PreemptionRecord, RecordedPlan, Result
 from podium.api.times import written
 from podium.schedulerplugin.history.records import identity, moment_of
 from podium.schedulerplugin.scheduling.evictioncycles import Evictions, Identity
@@ -118,11 +118,6 @@ def summarize(records: Iterable[PreemptionRecord], since: datetime, until: datet
         failed=tuple(plan for plan in newest if plan.result == Result.FAILED),
         cycles=_cycles(within),
     )
-
-
-def workload(party: Party) -> str:
-    """Return the name of a pod's or group's workload: `Job team-a/train`."""
-    return _named(identity(party))
 
 
 def _named(each: Identity) -> str:

@@ -20,8 +20,6 @@ from podium.api.membership import GroupKey
 from podium.cluster.reader import Child, ClusterReader
 from podium.schedulerplugin.semantics import Semantics
 
-API_VERSION = "cli.podium.dev/v1"
-
 
 class Outcome(StrEnum):
     """The result for the preemptor."""
