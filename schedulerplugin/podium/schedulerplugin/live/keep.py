@@ -9,8 +9,6 @@ Parts are shared, so nothing that is kept may be changed.
 """
 
 from collections.abc import Iterable
-from functools import lru_cache
-from typing import Any, TypeVar
 
 import msgspec
 
@@ -42,14 +40,12 @@ from podium.groups.topology import (
     SPREAD_TOPOLOGY,
 )
 from podium.schedulerplugin.live.keepdevices import transform_devices
-from podium.schedulerplugin.live.sharing import LONGEST, share
+from podium.schedulerplugin.live.sharing import Sharing
 from podium.schedulerplugin.preemption.grouptarget import PREEMPT_FOR_ALL
 from podium.schedulerplugin.preemption.unitrules import PREEMPTION_CLASS
 from podium.schedulerplugin.preemption.units import SHRINK
 from podium.schedulerplugin.progress import CHECKPOINT
 from podium.schedulerplugin.scheduling.evictionlimits import DELAY_ANNOTATION
-
-_T = TypeVar("_T")
 
 # The number of kinds of pods whose parts are cached, and the number of cached texts, such as node names.
 _KINDS, _TEXTS = 2**12, 2**14
@@ -76,6 +72,8 @@ _OF_STORAGE: dict[type[Storage], tuple[tuple[str, ...], bool]] = {
     **dict.fromkeys((StorageClass, CSIDriver, CSIStorageCapacity, VolumeAttachment), ((), False)),
 }
 _POD = Schedulable()
+_CACHE = Sharing(_KINDS, _TEXTS)
+_shared, _shared_text, _parted = _CACHE.part, _CACHE.text, _CACHE.fields
 _CLASSES = ("storageClassName", "volumeMode", "volumeAttributesClassName")
 # The conditions that are read: for tolerations, for victims, for resizes.
 _CONDITIONS = ("PodScheduled", "DisruptionTarget", "PodResizePending")
@@ -147,16 +145,6 @@ def _storage(obj: Storage) -> None:
     obj.metadata = kept
 
 
-def _parted(whole: _T, parts: Iterable[str], texts: Iterable[str]) -> _T:
-    """Share the parts and texts of a Struct by the names of its fields, and return it."""
-    if whole is not None:
-        for part in parts:
-            setattr(whole, part, _shared(getattr(whole, part)))
-        for text in texts:
-            setattr(whole, text, _shared_text(getattr(whole, text)))
-    return whole
-
-
 def _annotations(metadata: ObjectMeta, names: Iterable[str]) -> dict[str, str] | None:
     """Return the annotations in `names`, with their values cut to _LONGEST_VALUE."""
     annotations = metadata.annotations or {}
@@ -189,22 +177,3 @@ def _condition(condition: Condition) -> Condition:
     condition.message = _shared_text(condition.message)
     condition.lastTransitionTime = _shared_text(condition.lastTransitionTime)
     return condition
-
-
-def _shared(part: _T) -> _T:
-    return share(part, _first_equal)
-
-
-@lru_cache(_KINDS)
-def _first_equal(kind: str, mark: bytes) -> list[Any]:  # noqa: ARG001 - the arguments are the cache key
-    return []
-
-
-def _shared_text(text: str | None) -> str | None:
-    """Return the first of all texts that are equal to this one."""
-    return text if text is None or len(text) > LONGEST else _first_text(text)
-
-
-@lru_cache(_TEXTS)
-def _first_text(text: str) -> str:
-    return text

@@ -12,7 +12,7 @@ requests. Once its allocation is gone, a watch brings all of it.
 """
 
 from functools import lru_cache
-from typing import Any, TypeVar
+from typing import Any
 
 import msgspec
 
@@ -31,15 +31,17 @@ from podium.api.devices import (
 )
 from podium.api.meta import ObjectMeta
 from podium.cluster.state import Devices
-from podium.schedulerplugin.live.sharing import share
-
-_T = TypeVar("_T")
+from podium.schedulerplugin.live.sharing import Sharing
 
 # The number of cached parts, values of attributes, attributes of devices (nodes have up to a few hundred
 # devices, and equal ones are on the next node), and texts.
 _PARTS, _VALUES, _SETS, _TEXTS = 2**12, 2**12, 2**10, 2**14
-_OF_DEVICES = ("capacity", "consumesCounters", "nodeSelector", "taints")
+_CACHE = Sharing(_PARTS, _TEXTS)
+_shared, _shared_text, _parted = _CACHE.part, _CACHE.text, _CACHE.fields
+_CONDITIONS = ("bindingConditions", "bindingFailureConditions")
+_OF_DEVICES = ("capacity", "consumesCounters", "nodeSelector", "taints", *_CONDITIONS)
 _OF_RESULTS = ("request", "driver", "pool", "device")
+_SHARED_OF_RESULTS = ("tolerations", *_CONDITIONS, "consumedCapacity")
 
 
 def transform_devices(obj: Devices) -> None:
@@ -76,7 +78,7 @@ def _claim(claim: ResourceClaim, kept: ObjectMeta) -> None:
     if claim.status is None:
         return
     for device in claim.status.devices or ():
-        _texts(device, ("driver", "pool", "device"))
+        _parted(device, texts=("driver", "pool", "device"))
         device.conditions = _shared(device.conditions)
 
 
@@ -95,23 +97,19 @@ def _allocation(allocation: Allocation) -> None:
     allocation.nodeSelector = _shared(allocation.nodeSelector)
     allocation.devices.config = None
     for result in allocation.devices.results or ():
-        _texts(result, _OF_RESULTS)
-        _parts(result, ("tolerations", "bindingConditions", "bindingFailureConditions", "consumedCapacity"))
+        _parted(result, _SHARED_OF_RESULTS, _OF_RESULTS)
 
 
 def _slice(stored: ResourceSlice) -> None:
     spec = stored.spec
-    _texts(spec, ("driver", "nodeName"))
-    _texts(spec.pool, ("name",))
-    _parts(spec, ("nodeSelector", "sharedCounters"))
+    _parted(spec, ("nodeSelector", "sharedCounters"), ("driver", "nodeName"))
+    _parted(spec.pool, texts=("name",))
     for device in spec.devices or ():
         _device(device)
 
 
 def _device(device: Device) -> None:
-    _texts(device, ("name", "nodeName"))
-    _parts(device, _OF_DEVICES)
-    _parts(device, ("bindingConditions", "bindingFailureConditions"))
+    _parted(device, _OF_DEVICES, ("name", "nodeName"))
     if device.attributes:
         device.attributes = _attributes(device.attributes)
 
@@ -133,29 +131,6 @@ def _attribute(value: DeviceAttribute) -> DeviceAttribute:
     return _first_value(value.integer, value.boolean, value.string, value.version)
 
 
-def _texts(whole: Any, names: tuple[str, ...]) -> None:
-    """Share the texts of a Struct by the names of its fields."""
-    for name in names:
-        setattr(whole, name, _shared_text(getattr(whole, name)))
-
-
-def _parts(whole: Any, names: tuple[str, ...]) -> None:
-    """Share the parts of a Struct by the names of its fields."""
-    for name in names:
-        part = getattr(whole, name)
-        if part is not None:
-            setattr(whole, name, _shared(part))
-
-
-def _shared(part: _T) -> _T:
-    return share(part, _first_part)
-
-
-@lru_cache(_PARTS)
-def _first_part(kind: str, mark: bytes) -> list[Any]:  # noqa: ARG001 - the arguments are the cache key
-    return []
-
-
 @lru_cache(_SETS)
 def _first_attributes(mark: int) -> list[Any]:  # noqa: ARG001 - as above
     return []
@@ -166,13 +141,3 @@ def _first_value(
     integer: int | None, boolean: bool | None, string: str | None, version: str | None
 ) -> DeviceAttribute:
     return DeviceAttribute(integer=integer, boolean=boolean, string=string, version=version)
-
-
-def _shared_text(text: Any) -> Any:
-    """Return the first of all texts that are equal to this one; names of the API are short."""
-    return text if text is None else _first_text(text)
-
-
-@lru_cache(_TEXTS)
-def _first_text(text: str) -> str:
-    return text

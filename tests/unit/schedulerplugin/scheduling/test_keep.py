@@ -172,10 +172,11 @@ def test_of_annotations_only_the_start_of_those_that_are_read_is_kept() -> None:
 def test_very_long_parts_are_not_shared() -> None:
     """Otherwise deleted pods of a megabyte each would stay in the cache, up to gigabytes."""
     for text in ("x" * LONGEST, "x" * (LONGEST + 1)):
-        before = keep._first_equal.cache_info().currsize, keep._first_text.cache_info().currsize
+        parts, texts = keep._CACHE.first_part.cache_info, keep._CACHE.first_text.cache_info
+        before = parts().currsize, texts().currsize
         keep._shared([text])
         keep._shared_text(text)
-        assert (keep._first_equal.cache_info().currsize, keep._first_text.cache_info().currsize) == (
+        assert (parts().currsize, texts().currsize) == (
             before[0],
             before[1] + (len(text) <= LONGEST),
         )

@@ -214,10 +214,11 @@ def test_claims_of_one_template_share_their_spec() -> None:
 
 def test_devices_leave_the_parts_of_pods_in_their_cache() -> None:
     """Each device may have a number of its own, and pods of thousands of kinds share few parts."""
-    before = keep._first_equal.cache_info().currsize, keep._first_text.cache_info().currsize
+    parts, texts = keep._CACHE.first_part.cache_info, keep._CACHE.first_text.cache_info
+    before = parts().currsize, texts().currsize
     transform(as_read(SLICE, ResourceSlice))
     transform(as_read(CLAIM, ResourceClaim))
-    assert (keep._first_equal.cache_info().currsize, keep._first_text.cache_info().currsize) == before
+    assert (parts().currsize, texts().currsize) == before
 
 
 def test_very_long_parts_of_devices_are_kept_and_not_shared() -> None:
@@ -225,11 +226,11 @@ def test_very_long_parts_of_devices_are_kept_and_not_shared() -> None:
     expression = "true" + " " * LONGEST
     exactly = {"deviceClassName": "gpu", "selectors": [{"cel": {"expression": expression}}]}
     spec = {"devices": {"requests": [{"name": "r", "exactly": exactly}]}}
-    before = keepdevices._first_part.cache_info().currsize
+    before = keepdevices._CACHE.first_part.cache_info().currsize
     stored = as_read({"spec": spec}, ResourceClaim)
     transform(stored)
     assert stored.spec.devices.requests[0].exactly.selectors[0].cel.expression == expression
-    assert keepdevices._first_part.cache_info().currsize == before
+    assert keepdevices._CACHE.first_part.cache_info().currsize == before
 
 
 def test_a_chance_match_of_attributes_is_not_shared(monkeypatch: pytest.MonkeyPatch) -> None:
