@@ -8,6 +8,7 @@ Objects are converted one after another, from bytes to bytes, and only the parts
 decoded. So a list needs memory for itself, its answer and the parts of one object.
 """
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -20,7 +21,6 @@ from podium.api.groups import PODIUM_GROUP
 from podium.api.reads import READS
 from podium.webhooks.envelope import UNREADABLE, ReviewError
 from podium.webhooks.review import MAX_DETAILS, is_large
-from podium.webhooks.slices import LongError, slices
 
 API_VERSION = "apiextensions.k8s.io/v1"
 KINDS = ("PodGroup", "Workload")
@@ -189,3 +189,34 @@ def _name(metadata: Raw) -> str | None:
     except UNREADABLE:
         return None
     return found.name if found is not None else None
+
+
+# Matches up to the next bracket outside of strings. Possessive, so there is no backtracking.
+_BRACKET = re.compile(rb'[^"{}\[\]]*+(?:"[^"\\]*+(?:\\.[^"\\]*+)*+"[^"{}\[\]]*+)*+([{\[]|[}\]])', re.DOTALL)
+_OPEN = frozenset(b"{[")
+
+
+class LongError(ValueError):
+    """An element that exceeds the maximum length."""
+
+
+def slices(array: memoryview, longest: int) -> Iterator[memoryview]:
+    """Yield the objects and arrays in a valid JSON array; strings and numbers are skipped.
+
+    msgspec decodes all elements of an array at once, which for an array of millions of `{}` needs twenty
+    times its size. Here an element needs no memory until it is requested. Raises LongError, and stops
+    reading, at an element of more than `longest` bytes.
+    """
+    depth = start = 0
+    for found in _BRACKET.finditer(array):
+        end = found.end()
+        if depth > 1 and end - start > longest:
+            raise LongError(f"more than {longest} bytes")
+        if array[end - 1] in _OPEN:
+            if depth == 1:
+                start = end - 1
+            depth += 1
+        else:
+            depth -= 1
+            if depth == 1:
+                yield array[start:end]
