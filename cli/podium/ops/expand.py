@@ -9,32 +9,32 @@ Nothing is guessed. An object that a server would refuse, or that creates no pod
 the error that names its file and field. If nothing else can be planned, that error is raised.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 import msgspec
 
-from podium.api.core import Namespace, PriorityClass, SchedulingGroup
+from podium.api.core import SchedulingGroup
 from podium.api.findings import ObjectRef
 from podium.api.foreign import PodOwner, neutral_owner, template_documents
-from podium.api.groups import GROUP_LABEL, CompositeGroup, PodGroup, Workload
-from podium.api.membership import GroupKey, key_of, membership
+from podium.api.groups import GROUP_LABEL, PodGroup
+from podium.api.membership import GroupKey
 from podium.api.meta import ObjectMeta
 from podium.api.minors import minor_of
-from podium.api.reads import COMPOSITE_VERSION, READS, Kind
+from podium.api.reads import COMPOSITE_VERSION, Kind
 from podium.api.schedulable import Schedulable, SchedulableSpec, SchedulableStatus
-from podium.cluster.reader import Name, Target, name_of
+from podium.cluster.reader import Target
 from podium.cluster.state import ClusterState, Readable
-from podium.documents.document import Document, ReadError
-from podium.groups import autogroups, autotrees
+from podium.documents.document import Document
+from podium.groups import autogroups
 from podium.groups.inferred import KUEUE_QUEUE
-from podium.groups.trees import flaw, group_at, leaves, root_key
 from podium.ops.added import Added, read_added
-from podium.ops.admitting import AddedAdmission
+from podium.ops.additions import Additions
+from podium.ops.ganggroups import make_gangs
 from podium.ops.jobgroups import ControllerGroup, scheduling_groups
 from podium.ops.makers import Batch, Made, made_by, uid_of, with_claims
 from podium.ops.selecting import selected_keys
+from podium.ops.targets import targets_of
 from podium.ops.workloadgroups import groups_for, has_groups, maker_of
 from podium.rules.admission import Profile
 from podium.rules.clientchecks import unknown_fields
@@ -100,7 +100,7 @@ def expand(
         notes += [f"{ref}: planned as with the gate {COMPOSITE}" for ref in gated]
     if gated or any(key.native for key in state.composites):
         profile = msgspec.structs.replace(profile, gates=profile.gates | {COMPOSITE})
-    return _Expander(state, now, profile, labels, notes, strict=strict).expand(added)
+    return _Expander(Additions(state, now, profile, labels, notes, strict=strict)).expand(added)
 
 
 def _native_trees(added: Iterable[Added]) -> list[ObjectRef]:
@@ -115,102 +115,64 @@ def _native_trees(added: Iterable[Added]) -> list[ObjectRef]:
 class _Expander:
     """Adds the objects of one file to the visible part of the cluster, step by step."""
 
-    def __init__(
-        self,
-        state: ClusterState,
-        now: str,
-        profile: Profile,
-        labels: frozenset[str] | None,
-        notes: list[str],
-        *,
-        strict: bool,
-    ) -> None:
-        self._state = state
-        self._now = now
-        self._profile = profile
-        self._strict = strict
-        # The objects that admission reads. Pods of the cluster are not among them.
-        self._seen = ClusterState(native_served=profile.workload_api)
-        for index in (state.namespaces, state.classes, state.workloads, state.composites, state.groups):
-            for each in index.values():
-                self._seen.apply(each)
-        self._objects: list[Readable] = []
-        self._notes = notes
-        self._admission = AddedAdmission(state, self._seen, profile, labels, self._notes)
-        self._replaced: list[str] = []
-        self._origins: dict[Name, Document] = {}
-        # The object of the file that brings a pod.
-        self._sources: dict[Name, ObjectRef] = {}
+    def __init__(self, additions: Additions) -> None:
+        self._additions = additions
+        self._notes = additions.notes
+        self._profile = additions.profile
         self._admitted: dict[tuple[ObjectRef, str], _AdmittedTemplate] = {}
         self._owners: dict[ObjectRef, PodOwner] = {}
         # Pods that joined the group of their gang, which does not exist yet.
         self._joined: dict[GroupKey, list[Schedulable]] = {}
-        # The groups of pods that wait.
-        self._waiting: set[GroupKey] = set()
-        self._unplanned: dict[ObjectRef, ReadError] = {}
 
     def expand(self, added: list[Added]) -> Expansion:
         for each in added:
             if each.read.kind in (Kind.POD, Kind.OWNER):
-                with self._leaving_out(each.ref):
+                with self._additions.leaving_out(each.ref):
                     self._note_unknown_fields(each)
         of = {kind: [each for each in added if each.read.kind is kind] for kind in Kind}
         for kind in _FIRST:
             for each in of[kind]:
-                with self._leaving_out(each.ref):
+                with self._additions.leaving_out(each.ref):
                     namespace = kind is Kind.NAMESPACE
-                    self._store_object(
+                    self._additions.store(
                         each.typed()
                         if namespace
-                        else self._admission.stored(each.document, each.read, each.value)
+                        else self._additions.admission.stored(each.document, each.read, each.value)
                     )
         makers: list[tuple[Added, Made]] = []
         for each in of[Kind.OWNER]:
-            with self._leaving_out(each.ref):
+            with self._additions.leaving_out(each.ref):
                 makers.append((each, self._made(each)))
         given = self._groups_of_workloads(of[Kind.WORKLOAD], makers)
         given |= self._groups_of_jobs(makers)
         for each in of[Kind.POD]:
-            with self._leaving_out(each.ref):
+            with self._additions.leaving_out(each.ref):
                 self._add_pod(each)
         for each, made in makers:
-            if each.ref not in self._unplanned:
-                with self._leaving_out(each.ref):
+            if each.ref not in self._additions.unplanned:
+                with self._additions.leaving_out(each.ref):
                     self._add_batches(each, made, given)
         for each in added:
             if each.read.kind not in (*_FIRST, Kind.OWNER, Kind.POD):
-                with self._leaving_out(each.ref):
+                with self._additions.leaving_out(each.ref):
                     self._add_other(each)
-        self._make_gangs()
-        targets = self._targets()
+        make_gangs(self._additions, self._joined, self._owners)
+        targets = targets_of(self._additions)
         if not targets:
-            for error in self._unplanned.values():
+            for error in self._additions.unplanned.values():
                 raise error
-        if self._replaced:
-            self._notes.append(f"replaces stored objects: {some(self._replaced)}")
+        if self._additions.replaced:
+            self._notes.append(f"replaces stored objects: {some(self._additions.replaced)}")
         notes = list(dict.fromkeys(self._notes))
         if len(notes) > MOST_NOTES:
             notes[MOST_NOTES:] = [f"and {len(notes) - MOST_NOTES:,} more notes"]
-        unplanned = {ref: str(error) for ref, error in self._unplanned.items()}
-        return Expansion(tuple(self._objects), targets, tuple(notes), unplanned)
-
-    @contextmanager
-    def _leaving_out(self, source: ObjectRef) -> Iterator[None]:
-        """Leave out an object of the file for which the block raises a ReadError, unless this is strict."""
-        try:
-            yield
-        except ReadError as error:
-            self._leave_out(source, error)
-
-    def _leave_out(self, source: ObjectRef, error: ReadError) -> None:
-        if self._strict:
-            raise error
-        self._unplanned.setdefault(source, error)
+        unplanned = {ref: str(error) for ref, error in self._additions.unplanned.items()}
+        return Expansion(tuple(self._additions.objects), targets, tuple(notes), unplanned)
 
     def _note_unknown_fields(self, added: Added) -> None:
         """Note the fields that no server knows, such as a misspelt class. With strict they are an error."""
         for field in unknown_fields(added.value, minor_of(self._profile.kubernetes) or 0):
-            if self._strict:
+            if self._additions.strict:
                 raise added.document.error(f"unknown field{field.hint}", field.path)
             self._notes.append(f"{added.ref}: unknown field {field.path}{field.hint}")
 
@@ -218,16 +180,10 @@ class _Expander:
         """Add an object that decides no admission, such as a node or a budget."""
         value = added.read.neutral(added.typed())
         keys = selected_keys([value])
-        self._admission.check_labels(added.document, (("spec.selector", key) for key in sorted(keys)))
-        self._store_object(value)
-
-    def _store_object(self, value: Readable) -> None:
-        """Add an object, and make it visible to admission if admission reads its kind."""
-        if self._state.holds(value):
-            self._replaced.append(_described(value))
-        if isinstance(value, Namespace | PriorityClass | Workload | PodGroup | CompositeGroup):
-            self._seen.apply(value)
-        self._objects.append(value)
+        self._additions.admission.check_labels(
+            added.document, (("spec.selector", key) for key in sorted(keys))
+        )
+        self._additions.store(value)
 
     def _made(self, added: Added) -> Made:
         """Add an owner, and return the pods that it creates."""
@@ -238,19 +194,19 @@ class _Expander:
         if queue and made.batches:
             self._notes.append(f"{added.ref}: planned as if Kueue had admitted it (queue {queue})")
         neutral = neutral_owner(owner)
-        if self._state.holds(neutral):
+        if self._additions.state.holds(neutral):
             self._notes.append(f"{neutral.ref} exists already; its pods stay, beside the added ones")
         self._owners[neutral.ref] = neutral
-        self._objects.append(neutral)
+        self._additions.objects.append(neutral)
         return made
 
     # Pods.
 
     def _add_pod(self, added: Added) -> None:
         """Add a pod of the file; a pod that is on a node already is not changed."""
-        pod, joins = self._admission.admit_pod(added.document, added.value)
+        pod, joins = self._additions.admission.admit_pod(added.document, added.value)
         sent: Schedulable = added.typed()
-        pod.metadata.uid, pod.metadata.creationTimestamp = sent.metadata.uid, self._now
+        pod.metadata.uid, pod.metadata.creationTimestamp = sent.metadata.uid, self._additions.now
         if pod.spec.nodeName:
             pod.metadata.creationTimestamp = sent.metadata.creationTimestamp
             pod.metadata.deletionTimestamp = sent.metadata.deletionTimestamp
@@ -278,7 +234,7 @@ class _Expander:
                 name=copy.name,
                 namespace=namespace,
                 uid=uid_of("Pod", namespace, copy.name),
-                creationTimestamp=self._now,
+                creationTimestamp=self._additions.now,
                 labels={**template.labels, **copy.labels, **label},
                 annotations=template.annotations,
                 ownerReferences=[batch.controller],
@@ -293,7 +249,7 @@ class _Expander:
         if known is not None:
             return known
         value = self._first_pod(added, batch, given)
-        pod, joins = self._admission.admit_pod(added.document, value, batch.template)
+        pod, joins = self._additions.admission.admit_pod(added.document, value, batch.template)
         own = {GROUP_LABEL, *batch.copies[0].labels} if joins else batch.copies[0].labels
         labels = {key: text for key, text in (pod.metadata.labels or {}).items() if key not in own}
         template = _AdmittedTemplate(pod.spec, labels, pod.metadata.annotations, joins)
@@ -328,9 +284,7 @@ class _Expander:
             pod.metadata.labels = {**(pod.metadata.labels or {}), GROUP_LABEL: gang.group_name}
             key = GroupKey(False, pod.metadata.namespace or "", gang.group_name)
             self._joined.setdefault(key, []).append(pod)
-        self._origins[name_of(pod)] = source.document
-        self._sources[name_of(pod)] = source.ref
-        self._store_object(pod)
+        self._additions.store_pod(source, pod)
 
     # Groups.
 
@@ -339,13 +293,15 @@ class _Expander:
     ) -> dict[_BatchKey, GroupKey]:
         """Create the groups of Workloads whose groups are not in the file; return the group of each batch."""
         given: dict[_BatchKey, GroupKey] = {}
-        groups = [each for each in self._objects if isinstance(each, PodGroup)]
+        groups = [each for each in self._additions.objects if isinstance(each, PodGroup)]
         for added in workloads:
-            if added.ref in self._unplanned or has_groups(added.read.neutral(added.typed()), groups):
+            if added.ref in self._additions.unplanned or has_groups(
+                added.read.neutral(added.typed()), groups
+            ):
                 continue
-            with self._leaving_out(added.ref):
+            with self._additions.leaving_out(added.ref):
                 owner, made = added.placed(maker_of, added, makers)
-                with self._leaving_out(owner.ref):
+                with self._additions.leaving_out(owner.ref):
                     given |= self._groups_of_workload(added, owner, made)
         return given
 
@@ -355,8 +311,8 @@ class _Expander:
         for batch, key, document in added.placed(
             groups_for, added, owner, made, native_served=self._profile.workload_api
         ):
-            if key not in self._seen.groups:
-                self._put_group(added.document, document)
+            if key not in self._additions.seen.groups:
+                self._additions.store_group(added.document, document)
             given[_batch_key(owner.ref, batch)] = key
         return given
 
@@ -370,7 +326,7 @@ class _Expander:
             if not self._has_job_groups() or added.ref.kind == "CronJob":
                 self._notes.append(f"{added.ref}: planned without the groups of {some(owner.job_scheduling)}")
                 continue
-            with self._leaving_out(added.ref):
+            with self._additions.leaving_out(added.ref):
                 given |= self._groups_of_job(added, made, owner)
         return given
 
@@ -384,8 +340,8 @@ class _Expander:
             note = f"{added.ref}: planned as with the gate {gate} ({group.path})"
             if note not in self._notes:
                 self._notes.append(note)
-            if group.key not in self._seen.groups:
-                self._put_group(added.document, group.document)
+            if group.key not in self._additions.seen.groups:
+                self._additions.store_group(added.document, group.document)
             given |= dict.fromkeys((_batch_key(added.ref, batch) for batch in group.batches), group.key)
         return given
 
@@ -393,102 +349,6 @@ class _Expander:
         """Return whether the server knows spec.scheduling of Jobs."""
         return self._profile.workload_api and (minor_of(self._profile.kubernetes) or 0) >= 37
 
-    def _make_gangs(self) -> None:
-        """Create the groups of pods that asked for a gang or tree, as the controller does."""
-        below: dict[GroupKey, list[Schedulable]] = {}
-        for key, pods in self._joined.items():
-            gangs = (autogroups.gang_of(pod) for pod in pods)
-            gang = max((each for each in gangs if each is not None), key=lambda each: each.root)
-            owner = self._gang_owner(gang)
-            size = autotrees.size_of(owner, gang) if owner is not None else 0
-            if gang.root:
-                root = GroupKey(False, key.namespace, gang.root, composite=True)
-                below.setdefault(root, []).extend(pods)
-            if key in self._seen.groups or owner is None or size < 1:
-                continue
-            class_name = autogroups.class_of(self._seen.classes, (pod.spec for pod in pods))
-            disruption = autogroups.disruption_of(pod.metadata for pod in pods)
-            self._put_gang(pods[0], autotrees.leaf_of(owner, gang, class_name, disruption))
-        for root, pods in below.items():
-            gang_of_first = autogroups.gang_of(pods[0])
-            owner = self._gang_owner(gang_of_first)
-            class_name = autogroups.class_of(self._seen.classes, (pod.spec for pod in pods))
-            document = autotrees.root_of(owner, class_name) if owner is not None else None
-            if root not in self._seen.composites and document is not None:
-                self._put_gang(pods[0], document)
-
-    def _gang_owner(self, gang: autogroups.Gang | None) -> PodOwner | None:
-        """Return the owner of a gang, of the file or the cluster."""
-        if gang is None:
-            return None
-        return self._owners.get(gang.owner) or self._state.owners.get(gang.owner)
-
-    def _put_gang(self, first: Schedulable, document: dict[str, Any]) -> None:
-        """Add a group for pods that ask; `first` is one of them."""
-        metadata = document["metadata"]
-        metadata["uid"] = uid_of(document["kind"], metadata["namespace"], metadata["name"])
-        name = name_of(first)
-        with self._leaving_out(self._sources[name]):
-            self._put_group(self._origins[name], document)
-
-    def _put_group(self, document: Document, value: dict[str, Any]) -> None:
-        """Add a group that is not in the file."""
-        value["metadata"]["creationTimestamp"] = self._now
-        self._store_object(self._admission.stored(document, READS[value["apiVersion"], value["kind"]], value))
-
-    def _targets(self) -> dict[Target, ObjectRef]:
-        """Return the groups or trees in which pods of the file wait, and pods without a group.
-
-        A pod whose group or composite group does not exist is left out.
-        """
-        targets: dict[Target, ObjectRef] = {}
-        for pod in self._objects:
-            if not isinstance(pod, Schedulable) or not pod.pending:
-                continue
-            name = name_of(pod)
-            key = membership(pod, native_served=self._profile.workload_api)
-            problem = self._group_problem(key) if key is not None else ""
-            if problem:
-                whole = self._origins[name].error(f"Pod {pod.metadata.name} names {problem}")
-                self._leave_out(self._sources[name], whole)
-                continue
-            self._add_target(targets, name if key is None else key, self._sources[name])
-        for group in self._objects:
-            if not isinstance(group, PodGroup | CompositeGroup) or flaw(self._seen, group):
-                continue
-            key = key_of(group)
-            below = [key_of(leaf) for leaf in leaves(self._seen, key)]
-            if any(pod.pending for leaf in below for pod in self._state.members(leaf).values()):
-                self._add_target(targets, key, group.ref)
-            elif not self._waiting.intersection(below):
-                self._notes.append(f"{group.ref} has no pending pods. Add them")
-        return targets
-
-    def _group_problem(self, key: GroupKey) -> str:
-        """Return the group of a pod with the reason why it has no plan, empty if it has one."""
-        group = self._seen.groups.get(key)
-        if group is None:
-            return f"PodGroup {key.name}, which does not exist. Add it"
-        flawed = flaw(self._seen, group)
-        return f"PodGroup {key.name}, but {flawed}. Correct the tree" if flawed else ""
-
-    def _add_target(self, targets: dict[Target, ObjectRef], target: Target, source: ObjectRef) -> None:
-        """Add a pod, a group, or for a group of a tree the root, which is its own source."""
-        if isinstance(target, GroupKey):
-            self._waiting.add(target)
-            target = root_key(self._seen, target)
-            root = group_at(self._seen, target)
-            source = root.ref if root is not None and target.composite else source
-        targets.setdefault(target, source)
-
 
 def _batch_key(owner: ObjectRef, batch: Batch) -> _BatchKey:
     return _BatchKey(owner, batch.controller.name, batch.role, batch.replica)
-
-
-def _described(value: Readable) -> str:
-    """Return kind and name of an object."""
-    if isinstance(value, PodGroup | CompositeGroup | Workload | PodOwner):
-        return str(value.ref)
-    meta = value.metadata
-    return str(ObjectRef(value.apiVersion, value.kind, meta.namespace or "", meta.name or ""))
