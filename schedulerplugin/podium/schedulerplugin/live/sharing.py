@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import msgspec
 
 _T = TypeVar("_T")
-_Text = TypeVar("_Text", str, str | None)
+_Text = TypeVar("_Text", bound=str | None)
 
 # JSON has integers of any size, where MessagePack has 64 bits; both take the same time.
 _ENCODER = msgspec.json.Encoder()
