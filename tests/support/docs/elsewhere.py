@@ -53,7 +53,9 @@ def _selects_pods(line: str) -> None:
     wanted = dict(each.split("=") for each in found[1].split(","))
     text = (ROOT / "manifests" / "rendered" / "scheduler.yaml").read_text("utf-8")
     templates = [
-        each["spec"]["template"] for each in yaml.safe_load_all(text) if each["kind"] == "Deployment"
+        each["spec"]["template"]
+        for each in yaml.load_all(text, yaml.CSafeLoader)
+        if each["kind"] == "Deployment"
     ]
     assert any(wanted.items() <= each["metadata"]["labels"].items() for each in templates)
 

@@ -36,7 +36,7 @@ def helm(server: Server, home: Path, *arguments: str) -> str:
 
 def objects(text: str) -> Objects:
     """Return the documents of a YAML stream by kind and name."""
-    documents = [each for each in yaml.safe_load_all(text) if each is not None]
+    documents = [each for each in yaml.load_all(text, yaml.CSafeLoader) if each is not None]
     found = {(each["kind"], each["metadata"]["name"]): each for each in documents}
     assert len(found) == len(documents)
     return found
@@ -76,7 +76,7 @@ def normal(document: dict[str, Any]) -> dict[str, Any]:
         if not found["metadata"].get(field):
             found["metadata"].pop(field, None)
     if found["kind"] == "ConfigMap" and found["metadata"]["name"] != "podium-dashboard":
-        found["data"] = {name: yaml.safe_load(text) for name, text in found["data"].items()}
+        found["data"] = {name: yaml.load(text, yaml.CSafeLoader) for name, text in found["data"].items()}
     if found["kind"] == "Deployment":
         pod = found["spec"]["template"]
         annotations = pod["metadata"].get("annotations", {})

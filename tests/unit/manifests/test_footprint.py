@@ -17,7 +17,9 @@ def in_bytes(quantity: str) -> int:
 
 @pytest.mark.parametrize("mode", ["admission", "scheduler"])
 def test_the_manifests_have_the_limit(mode: str) -> None:
-    documents = yaml.safe_load_all((MANIFESTS / "rendered" / f"{mode}.yaml").read_text(encoding="utf-8"))
+    documents = yaml.load_all(
+        (MANIFESTS / "rendered" / f"{mode}.yaml").read_text(encoding="utf-8"), yaml.CSafeLoader
+    )
     (container,) = [
         container
         for each in documents
@@ -28,7 +30,7 @@ def test_the_manifests_have_the_limit(mode: str) -> None:
 
 
 def test_the_chart_has_the_limit() -> None:
-    values = yaml.safe_load((MANIFESTS / "chart" / "values.yaml").read_text(encoding="utf-8"))
+    values = yaml.load((MANIFESTS / "chart" / "values.yaml").read_text(encoding="utf-8"), yaml.CSafeLoader)
     assert in_bytes(values["webhook"]["resources"]["limits"]["memory"]) == LIMIT_BYTES
 
 

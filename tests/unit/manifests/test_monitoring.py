@@ -19,9 +19,9 @@ from tools.manifests.render import MANIFESTS, ROOT
 from podium.rules import clientchecks, pod, podiumrules, priorityclass, storage
 from podium.rules.table import ADMISSION_RULES
 
-_ALERTS = yaml.safe_load((MANIFESTS / "monitoring" / "alerts.yaml").read_text(encoding="utf-8"))
-_SERVICE, _SERVICE_MONITOR = yaml.safe_load_all(
-    (MANIFESTS / "components" / "monitoring" / "monitor.yaml").read_text(encoding="utf-8")
+_ALERTS = yaml.load((MANIFESTS / "monitoring" / "alerts.yaml").read_text(encoding="utf-8"), yaml.CSafeLoader)
+_SERVICE, _SERVICE_MONITOR = yaml.load_all(
+    (MANIFESTS / "components" / "monitoring" / "monitor.yaml").read_text(encoding="utf-8"), yaml.CSafeLoader
 )
 _RULES = [rule for group in _ALERTS["spec"]["groups"] for rule in group["rules"]]
 _EXPOSED = metrics.exposed()
@@ -162,8 +162,8 @@ def test_a_panel_speaks_of_what_there_is(panel: dashboard.Panel) -> None:
 
 def test_every_webhook_is_looked_for_at_the_api_server() -> None:
     """The names are those that the API server counts."""
-    documents = yaml.safe_load_all(
-        (MANIFESTS / "webhooks" / "configurations.yaml").read_text(encoding="utf-8")
+    documents = yaml.load_all(
+        (MANIFESTS / "webhooks" / "configurations.yaml").read_text(encoding="utf-8"), yaml.CSafeLoader
     )
     names = [webhook["name"] for each in documents for webhook in each["webhooks"]]
     queries = [query for panel in _PANELS for query in panel.queries.values()]

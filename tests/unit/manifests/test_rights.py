@@ -4,19 +4,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 import pytest
-import yaml
 from tests.integration.webhooks.test_rights import _listed
 from tests.support.rights import NAMESPACE, Page, rights
+from tests.unit.manifests.test_modes import rendered
 
-from podium.documents.packagedata import folder
-
-_ALL = [
-    document
-    for document in yaml.safe_load_all(
-        (folder("manifests") / "rendered" / "scheduler.yaml").read_text("utf-8")
-    )
-    if document["apiVersion"].startswith("rbac.")
-]
+_ALL = [each for each in rendered("scheduler") if each["apiVersion"].startswith("rbac.")]
 
 
 class Grant(NamedTuple):
