@@ -16,10 +16,10 @@ from tests.support.preemption.differential.generator import ROLE_LABEL, Object
 from tests.support.preemption.differential.recording import Recorded
 
 from podium.schedulerplugin.arrays import Rows
-from podium.schedulerplugin.filters.chain import Refusals
-from podium.schedulerplugin.preemption.deciding import Decider
+from podium.schedulerplugin.filters.refusals import Refusals
 from podium.schedulerplugin.preemption.domainsearch import DomainSearch
 from podium.schedulerplugin.preemption.dryrun import DryRun
+from podium.schedulerplugin.preemption.targetplacement import TargetPlacer
 
 
 class Explanation(NamedTuple):
@@ -137,10 +137,10 @@ def members_in_plans(namespace: str, members: Mapping[str, str]) -> Iterator[Non
 def without_free_room() -> Iterator[None]:
     """Begin a block in which no preemptor fits without preemption, whatever was changed in its cluster."""
 
-    def refused(self: Decider, search: DomainSearch, _nominated: object = None) -> tuple[None, Refusals]:
-        return None, self._refusals(search.found.rows[0])
+    def refused(self: TargetPlacer, search: DomainSearch, _nominated: object = None) -> tuple[None, Refusals]:
+        return None, self.refusals(search.found.rows[0])
 
-    with mock.patch.object(Decider, "_place", refused):
+    with mock.patch.object(TargetPlacer, "place", refused):
         yield
 
 
