@@ -73,7 +73,7 @@ _OF_STORAGE: dict[type[Storage], tuple[tuple[str, ...], bool]] = {
 }
 _POD = Schedulable()
 _CACHE = Sharing(_KINDS, _TEXTS)
-_shared, _shared_text, _parted = _CACHE.part, _CACHE.text, _CACHE.fields
+_shared, _shared_text, _parted = _CACHE.part, _CACHE.share_text, _CACHE.fields
 _CLASSES = ("storageClassName", "volumeMode", "volumeAttributesClassName")
 # The conditions that are read: for tolerations, for victims, for resizes.
 _CONDITIONS = ("PodScheduled", "DisruptionTarget", "PodResizePending")

@@ -37,7 +37,7 @@ from podium.schedulerplugin.live.sharing import Sharing
 # devices, and equal ones are on the next node), and texts.
 _PARTS, _VALUES, _SETS, _TEXTS = 2**12, 2**12, 2**10, 2**14
 _CACHE = Sharing(_PARTS, _TEXTS)
-_shared, _shared_text, _parted = _CACHE.part, _CACHE.text, _CACHE.fields
+_shared, _shared_text, _parted = _CACHE.part, _CACHE.share_text, _CACHE.fields
 _CONDITIONS = ("bindingConditions", "bindingFailureConditions")
 _OF_DEVICES = ("capacity", "consumesCounters", "nodeSelector", "taints", *_CONDITIONS)
 _OF_RESULTS = ("request", "driver", "pool", "device")

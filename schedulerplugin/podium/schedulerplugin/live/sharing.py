@@ -39,7 +39,7 @@ class Sharing:
         found: _T = first[0]
         return found
 
-    def text(self, text: _Text) -> _Text:
+    def share_text(self, text: _Text) -> _Text:
         """Return the first of all texts that are equal to this one."""
         if text is None or len(text) > LONGEST:
             return text
@@ -52,7 +52,7 @@ class Sharing:
             for part in parts:
                 setattr(whole, part, self.part(getattr(whole, part)))
             for text in texts:
-                setattr(whole, text, self.text(getattr(whole, text)))
+                setattr(whole, text, self.share_text(getattr(whole, text)))
         return whole
 
 
