@@ -107,7 +107,7 @@ def _group(key: GroupKey, view: ClusterReader) -> CensusRow:
         pods={each: len(by_state[each]) for each in STATES if by_state[each]},
         min_count=group.min_count if group is not None else None,
         exists=group is not None,
-        held=held_devices(filter(_holds, members), view),
+        held=held_devices((pod for pod in members if _holds(pod)), view),
     )
 
 
@@ -122,7 +122,7 @@ def _pod(pod: Schedulable, view: ClusterReader) -> CensusRow:
         state=state,
         preempted=is_preempted(pod),
         pods={state: 1},
-        held=held_devices(filter(_holds, (pod,)), view),
+        held=held_devices((pod,) if _holds(pod) else (), view),
     )
 
 

@@ -131,7 +131,7 @@ def test_devices_of_claims_are_held(tmp_path: Path) -> None:
     shared["status"]["reservedFor"] = [
         consumer | {"name": each, "uid": each} for each in ("x", "y", "lone", "ended")
     ]
-    running = {"node": "n1", "resourceClaims": claims}
+    running: dict[str, Any] = {"node": "n1", "resourceClaims": claims}
     found = answers(
         [
             *(node(), shared, group("ring")),

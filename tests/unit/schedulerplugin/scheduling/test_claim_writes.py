@@ -169,9 +169,10 @@ async def test_the_parameters_of_a_claim_are_copied_into_its_allocation(finalize
     engine = engine_of(scene.cluster(1, 1), known, scene.pod("c"))
     devices, row = engine.placer.chain.devices, engine.snapshot.pod_row[NS, "c"]
     engine.snapshot.assume(row, engine.snapshot.row["n0"])
-    (plan,) = devices.reservations(row) or ()
-    assert isinstance(plan, ReservedClaim)
-    await ClaimWrites(recorded, state, lambda: NOW).write(plan)  # type: ignore[arg-type]  # as above
+    plans = devices.reservations(row)
+    assert plans
+    assert isinstance(plans[0], ReservedClaim)
+    await ClaimWrites(recorded, state, lambda: NOW).write(plans[0])  # type: ignore[arg-type]  # as above
     (_, first), (_, last) = recorded.sent
     assert ("finalizers" in first["metadata"]) is not bool(finalizers)
     written = last["status"]["allocation"]["devices"]["config"]

@@ -142,7 +142,8 @@ def test_values_of_different_types_are_not_shared() -> None:
 def test_of_a_claim_without_devices_all_but_parameters_is_kept() -> None:
     read = as_read({**CLAIM, "status": None}, ResourceClaim)
     before = msgspec.to_builtins(read.spec)
-    after = msgspec.to_builtins(transform(read).spec)
+    transform(read)
+    after = msgspec.to_builtins(read.spec)
     for at, each in enumerate(before["devices"]["config"]):
         each["opaque"]["parameters"] = at
     assert before["devices"]["config"]
@@ -154,7 +155,7 @@ def test_of_many_owners_the_controller_is_kept() -> None:
     others = [{"apiVersion": "v1", "kind": "Pod", "name": f"p{at}", "uid": f"u{at}"} for at in range(3_000)]
     owners = [*others, {**others[0], "controller": True}]
     read = transform(as_read({"metadata": {"name": "c", "ownerReferences": owners}}, ResourceClaim))
-    assert [each.uid for each in read.metadata.ownerReferences] == ["u0"]
+    assert [each.uid for each in read.metadata.ownerReferences or ()] == ["u0"]
 
 
 # The most of a claim: 32 configurations with 10 KiB of parameters.
