@@ -237,7 +237,7 @@ def _initrd(folder: Path, kernel: Kernel, script: str) -> None:
     (place / "init").chmod(0o755)
     dependencies = (kernel.modules / "modules.dep").read_text(encoding="utf-8")
     for at, file in enumerate(loading_order(dependencies, _MODULES)):
-        (place / "modules" / f"{at:02}-{_module(file)}").write_bytes(_content(kernel.modules / file))
+        (place / "modules" / f"{at:02}-{_module(file)}").write_bytes(content(kernel.modules / file))
     files = "\n".join(str(path.relative_to(place)) for path in sorted(place.rglob("*")))
     archive = subprocess.run(
         ["busybox", "cpio", "-o", "-H", "newc"],
@@ -251,7 +251,7 @@ def _initrd(folder: Path, kernel: Kernel, script: str) -> None:
     (folder / "initrd").write_bytes(archive.stdout)
 
 
-def _content(file: Path) -> bytes:
+def content(file: Path) -> bytes:
     """Return a module, which distributions compress in their own ways."""
     if file.suffix == ".zst":
         return _checked(["zstd", "-dqc", str(file)])
