@@ -143,8 +143,8 @@ def init(cache: Path) -> str:
             f"mount -t 9p -o {options} share {new}{_SHARE}",
             "mount -t proc proc /new/proc",
             "mount -t sysfs sys /new/sys",
-            # As on a machine with systemd, no process is in the root of the hierarchy.
-            "mount -t cgroup2 cgroup2 /new/sys/fs/cgroup",
+            # As on a machine with systemd, no process of a user is in the root of the hierarchy.
+            "mount -t cgroup2 -o nsdelegate,memory_recursiveprot cgroup2 /new/sys/fs/cgroup",
             "mkdir /new/sys/fs/cgroup/init",
             "echo $$ > /new/sys/fs/cgroup/init/cgroup.procs",
             "mount -t devtmpfs dev /new/dev",

@@ -20,6 +20,8 @@ from podium.realnode.network import line
 ROOT = Path("/sys/fs/cgroup")
 WORLD = "world"
 _INIT = "init"
+# Of version 2, those by which kubelet limits pods.
+_NEEDED = ("cpu", "cpuset", "memory", "pids")
 
 
 class Hierarchy(NamedTuple):
@@ -56,6 +58,25 @@ def hierarchies(mountinfo: str) -> list[Hierarchy]:
 def mounted() -> list[Hierarchy]:
     """Return the hierarchies of this machine."""
     return hierarchies(Path("/proc/self/mountinfo").read_text(encoding="utf-8"))
+
+
+def check(every: Iterable[Hierarchy]) -> None:
+    """Raise PodiumError if the hierarchy of version 2 gives its children no controllers.
+
+    By cgroups(7), a cgroup with processes gives none, except the root, which alone has no cgroup.type. A
+    container sees another cgroup as its root.
+    """
+    for folder in (each.folder for each in every if each.unified):
+        offered = (folder / "cgroup.controllers").read_text(encoding="ascii").split()
+        absent = [name for name in _NEEDED if name not in offered]
+        if absent:
+            raise PodiumError(f"{folder} lacks controllers that kubelet needs: {', '.join(absent)}")
+        if (folder / "cgroup.type").exists() and (folder / "cgroup.procs").read_text(encoding="ascii"):
+            raise PodiumError(
+                f"{folder} has processes, so it gives its children no controllers. In a container, move them"
+                f" into a child: mkdir {folder}/{_INIT}, and write each line of {folder}/cgroup.procs to"
+                f" {folder}/{_INIT}/cgroup.procs"
+            )
 
 
 def _controllers(file_system: str, options: str) -> str:

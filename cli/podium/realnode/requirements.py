@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from podium.controlplane.process import capture
 from podium.errors import PodiumError
+from podium.realnode import cgroups
 from podium.realnode.namespaces import PATH
 
 _PROGRAMS = {
@@ -54,6 +55,7 @@ def check() -> None:
             raise PodiumError(
                 f"real nodes need {probe.feature}, which the kernel refuses: `{probe.command}`: {last}"
             )
+    cgroups.check(cgroups.mounted())
 
 
 def check_builders() -> None:

@@ -1,5 +1,6 @@
 """The cgroups of a cluster: which hierarchies a machine has, and the commands for each version."""
 
+import contextlib
 import subprocess
 from pathlib import Path
 
@@ -39,6 +40,41 @@ def test_the_hierarchies_of_a_machine(mountinfo: str, expected: list[Hierarchy])
 def test_a_machine_without_cgroups_is_refused() -> None:
     with pytest.raises(PodiumError, match=r"no cgroups are mounted at /sys/fs/cgroup"):
         cgroups.hierarchies("22 28 0:21 / /sys rw - sysfs sysfs rw\n")
+
+
+@pytest.mark.parametrize(
+    "files, message",
+    [
+        pytest.param(
+            {"cgroup.controllers": "cpuset cpu io memory pids\n", "cgroup.procs": "1\n"}, "", id="root"
+        ),
+        pytest.param(
+            {"cgroup.controllers": "cpuset cpu memory pids\n", "cgroup.procs": "", "cgroup.type": "domain\n"},
+            "",
+            id="a container whose processes are in a child",
+        ),
+        pytest.param(
+            {
+                "cgroup.controllers": "cpuset cpu memory pids\n",
+                "cgroup.procs": "1\n",
+                "cgroup.type": "domain\n",
+            },
+            "has processes, so it gives its children no controllers",
+            id="a container",
+        ),
+        pytest.param(
+            {"cgroup.controllers": "cpu pids\n", "cgroup.procs": ""},
+            "lacks controllers that kubelet needs: cpuset, memory",
+            id="disabled controllers",
+        ),
+    ],
+)
+def test_version_2_has_to_give_controllers(tmp_path: Path, files: dict[str, str], message: str) -> None:
+    for name, text in files.items():
+        (tmp_path / name).write_text(text, encoding="ascii")
+    refused = pytest.raises(PodiumError, match=message) if message else contextlib.nullcontext()
+    with refused:
+        cgroups.check([Hierarchy(tmp_path, "")])
 
 
 def test_version_1_has_a_folder_in_every_hierarchy() -> None:

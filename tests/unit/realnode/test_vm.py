@@ -85,7 +85,7 @@ def test_this_machine_is_shared_read_only(emulated: bool, accelerator: str) -> N
 def test_the_first_process_leaves_the_root_of_the_only_hierarchy() -> None:
     lines = vm.init(Path("/home/me/.cache/podium")).splitlines()
     assert [each for each in lines if "cgroup" in each and not each.startswith("#")] == [
-        "mount -t cgroup2 cgroup2 /new/sys/fs/cgroup",
+        "mount -t cgroup2 -o nsdelegate,memory_recursiveprot cgroup2 /new/sys/fs/cgroup",
         "mkdir /new/sys/fs/cgroup/init",
         "echo $$ > /new/sys/fs/cgroup/init/cgroup.procs",
     ]
