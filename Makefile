@@ -68,14 +68,7 @@ test-versions: $(DEV) ## Network tests on the lowest and the newest versions tha
 
 .PHONY: e2e
 e2e: $(DEV) ## Podium's image in clusters of real nodes, with real Jobs (needs root on Debian or Ubuntu)
-	$(SUDO) $(BIN)/python -m pytest $(E2E)
-
-.PHONY: e2e-vm
-e2e-vm: $(DEV) ## The same in a virtual machine with cgroup v2 (needs root, QEMU and /dev/kvm, or EMULATED=1)
-	$(SUDO) $(BIN)/python -m tools.realnode.vm $(if $(EMULATED),--emulated) $(E2E)
-
-# TESTS names some of them.
-E2E := -m e2e $(or $(TESTS),tests/e2e --ignore tests/e2e/neighbours) -n 4 --dist loadscope --durations 20 -q
+	$(SUDO) $(BIN)/python -m pytest -m e2e tests/e2e --ignore tests/e2e/neighbours -n 4 --dist loadscope --durations 20 -q
 
 .PHONY: neighbours
 neighbours: $(DEV) ## Podium beside other projects' controllers in a cluster of real nodes (needs root)

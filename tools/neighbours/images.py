@@ -134,5 +134,3 @@ kubeletPlugin:
 """,
     versions=("resource.k8s.io/v1",),
 )
-# A program of the nodes, and no image: the firewall that enforces NetworkPolicies.
-KUBE_ROUTER = GoTools(_FOLDER / "kube-router", ("kube-router",), minutes=3)

@@ -8,13 +8,15 @@ import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
+from tests.support.docs.pages import ROOT
 from tests.support.e2e.cluster import Nodes
 from tests.support.waiting import until
-from tools.neighbours.images import KUBE_ROUTER
+from tools.gotools import GoTools
 
 from podium.controlplane.components import log
 from podium.realnode import entry, identities, network
 
+_PROGRAM = GoTools(ROOT / "tools" / "neighbours" / "kube-router", ("kube-router",), minutes=3)
 _PATH = "/usr/local/bin/kube-router"
 _KUBECONFIG = "/etc/podium/kube-router.kubeconfig"
 _COMMAND = (
@@ -40,7 +42,7 @@ def enforcing(nodes: Nodes) -> Iterator[None]:
 @contextlib.contextmanager
 def _firewall(nodes: Nodes, node: str) -> Iterator[None]:
     root = Path(f"/proc/{entry.holder(nodes.state, node).pid}/root")
-    _copy(KUBE_ROUTER.programs() / "kube-router", root / _PATH.lstrip("/"))
+    _copy(_PROGRAM.programs() / "kube-router", root / _PATH.lstrip("/"))
     _copy(nodes.folder / identities.INSIDE, root / _KUBECONFIG.lstrip("/"))
     place = nodes.folder / log(f"kube-router-{node}")
     line = [*entry.node_command(nodes.state, node), *_COMMAND, f"--hostname-override={node}"]
