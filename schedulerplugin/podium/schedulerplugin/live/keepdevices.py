@@ -86,7 +86,8 @@ def named_requests(spec: DeviceClaimSpec) -> DeviceClaimSpec:
     """Return what is read of a claim that has its devices: the names of its requests and alternatives."""
     requests = [
         DeviceRequest(
-            name=each.name, firstAvailable=[SubRequest(name=one.name) for one in each.firstAvailable or ()]
+            name=each.name,
+            firstAvailable=[SubRequest(name=one.name) for one in each.firstAvailable or ()] or None,
         )
         for each in spec.devices.requests or ()
     ]

@@ -86,16 +86,18 @@ async def test_devices_are_read_and_followed(offered: Server) -> None:
         assert claim.status.allocation is not None
         (result,) = claim.status.allocation.devices.results or []
         assert (result.request, result.pool, result.device) == ("gpus", "device-node", "gpu-0")
-        (request,) = claim.spec.devices.requests or []
-        assert request.exactly is not None
-        # The defaults of the API server.
-        assert (request.exactly.allocationMode, request.exactly.count) == ("ExactCount", 1)
+        # A claim with devices is kept with the names of its requests.
+        assert _fields(claim)["spec"] == {"devices": {"requests": [{"name": "gpus"}]}}
         assert not state.claim_templates
         code, answer = offered.request(
             "PATCH", f"{_CLAIM}/status", {"status": {"allocation": None, "reservedFor": None}}, _MERGE
         )
         assert code == 200, answer
         await until(lambda: _fields(state.resource_claims["team", "gpu-claim"]).get("status", {}) == {})
+        (request,) = state.resource_claims["team", "gpu-claim"].spec.devices.requests or []
+        assert request.exactly is not None
+        # The defaults of the API server.
+        assert (request.exactly.allocationMode, request.exactly.count) == ("ExactCount", 1)
         assert offered.request("DELETE", f"{DEVICES}/resourceslices/device-node-gpu")[0] == 200
         await until(lambda: not state.resource_slices)
 
