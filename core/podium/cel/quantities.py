@@ -64,15 +64,6 @@ def quantity(text: str) -> QuantityValue:
         raise SelectorRuntimeError(error.problem.value) from None
 
 
-def is_quantity(text: str) -> bool:
-    """Return whether a text is a quantity."""
-    try:
-        quantity(text)
-    except SelectorRuntimeError:
-        return False
-    return True
-
-
 def sign(value: QuantityValue) -> int:
     """Return -1, 0 or 1."""
     return (value.number > 0) - (value.number < 0)
@@ -124,15 +115,19 @@ def _power(scale: int) -> float:
 
 def is_integer(value: QuantityValue) -> bool:
     """Return whether upstream holds the amount as a whole number of 64 bits."""
-    return value.small and value.scale >= 0 and _shifted(value.number, value.scale) is not None
+    return _integer(value) is not None
 
 
 def as_integer(value: QuantityValue) -> int:
     """Return the whole number."""
-    found = _shifted(value.number, value.scale) if value.small and value.scale >= 0 else None
+    found = _integer(value)
     if found is None:
         raise SelectorRuntimeError("cannot convert value to integer")
     return found
+
+
+def _integer(value: QuantityValue) -> int | None:
+    return _shifted(value.number, value.scale) if value.small and value.scale >= 0 else None
 
 
 def _shifted(number: int, power: int) -> int | None:
