@@ -311,7 +311,8 @@ def _protect(claim: ResourceClaim, plan: ReservedClaim) -> _Patch:
     if plan.allocation is None or is_allocated(claim):
         return None
     if CLAIM_FINALIZER in finalizers:
-        return {} if any(map(_is_left_out, plan.allocation.devices.config or ())) else None
+        left_out = (_left_out(each) is not None for each in plan.allocation.devices.config or ())
+        return {} if any(left_out) else None
     return {"metadata": {"finalizers": [*finalizers, CLAIM_FINALIZER]}}
 
 
@@ -323,17 +324,22 @@ def _configurations(stored: StoredObject | None) -> Sequence[ClaimConfiguration]
     return spec.devices.config or ()
 
 
-def _is_left_out(each: AllocatedConfiguration) -> bool:
-    """Return whether the parameters of a configuration are to be read; the API takes no number for them."""
-    return each.opaque is not None and isinstance(each.opaque.parameters, int)
+def _left_out(each: AllocatedConfiguration) -> int | None:
+    """Return the number of the configuration whose parameters are to be read, None if they are here.
+
+    The API takes no number for them.
+    """
+    parameters = each.opaque.parameters if each.opaque is not None else None
+    return parameters if isinstance(parameters, int) else None
 
 
 def _with_parameters(allocation: Allocation, config: Sequence[ClaimConfiguration]) -> dict[str, Any]:
     """Return an allocation as it is written, with the parameters of the claim's configurations."""
     found: dict[str, Any] = msgspec.to_builtins(allocation)
     for at, each in enumerate(allocation.devices.config or ()):
-        if each.opaque is not None and isinstance(each.opaque.parameters, int):
-            source = config[each.opaque.parameters].opaque if config else None
+        number = _left_out(each)
+        if number is not None:
+            source = config[number].opaque if config else None
             if source is None:
                 raise ChangedError("the configurations of the claim are not known")
             found["devices"]["config"][at]["opaque"]["parameters"] = source.parameters
