@@ -1,4 +1,4 @@
-"""What the plan of a file is about: the groups and trees in which its pods wait, and its lone pods."""
+"""Targets of a plan of a file: the groups and trees in which its pods wait, and its lone pods."""
 
 from podium.api.findings import ObjectRef
 from podium.api.groups import CompositeGroup, PodGroup

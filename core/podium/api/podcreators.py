@@ -20,7 +20,7 @@ EXCLUSIVE = "leaderworkerset.sigs.k8s.io/exclusive-topology"
 
 
 class PodCreator(msgspec.Struct, gc=False):
-    """What every kind that creates pods has; a kind overrides the answers that differ for it."""
+    """The reads that kinds which create pods have in common; a kind overrides those that differ for it."""
 
     apiVersion: str
     kind: str

@@ -1,4 +1,4 @@
-"""What kube-scheduler 1.37 does for a group once it has placed it without any potential victim.
+"""kube-scheduler 1.37 and a group that it has placed without any potential victim.
 
 Each case has one answer: the second node is the larger one, so the group is placed there first.
 """
