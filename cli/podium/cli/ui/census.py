@@ -9,6 +9,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
+from podium.api.core import Pod
 from podium.api.groups import PodGroup
 from podium.api.membership import GroupKey, membership
 from podium.api.schedulable import Schedulable
@@ -107,7 +108,7 @@ def _group(key: GroupKey, view: ClusterReader) -> CensusRow:
         pods={each: len(by_state[each]) for each in STATES if by_state[each]},
         min_count=group.min_count if group is not None else None,
         exists=group is not None,
-        held=held_devices((pod for pod in members if _holds(pod)), view),
+        held=held_devices((pod for pod in members if holds(pod)), view),
     )
 
 
@@ -122,7 +123,7 @@ def _pod(pod: Schedulable, view: ClusterReader) -> CensusRow:
         state=state,
         preempted=is_preempted(pod),
         pods={state: 1},
-        held=held_devices((pod,) if _holds(pod) else (), view),
+        held=held_devices((pod,) if holds(pod) else (), view),
     )
 
 
@@ -133,7 +134,7 @@ def _priority(group: PodGroup | None, members: Iterable[Schedulable]) -> int:
     return max((pod.spec.priority or 0 for pod in members), default=0)
 
 
-def _holds(pod: Schedulable) -> bool:
+def holds(pod: Pod) -> bool:
     """Return whether a pod holds its resources: it has a node and is not finished."""
     return bool(pod.spec.nodeName) and not pod.finished
 
