@@ -108,14 +108,17 @@ class CheckedWorld(World):
         return found
 
     def counting(self, bind: Bind) -> Iterator[tuple[str, str]]:
-        """Yield the UIDs and nodes of the members of a bind's group that run, or whose bind is in flight."""
+        """Yield the UIDs and nodes of the members of a bind's group that run, or whose bind is in flight.
+
+        A marked member counts until it is being deleted, because its eviction may fail.
+        """
         assert isinstance(bind.key, GroupKey)
         own = {ref.uid for ref, _ in bind.pods}
         for each in self.state.members(bind.key).values():
             uid = each.metadata.uid or ""
             where = each.spec.nodeName or self.binding.get(uid, "")
             stays = each.metadata.deletionTimestamp is None and not each.finished
-            if uid not in own and stays and uid not in self.marked and where in self.state.nodes:
+            if uid not in own and stays and where in self.state.nodes:
                 yield uid, where
 
     def domain(self, name: str, key: str) -> str:

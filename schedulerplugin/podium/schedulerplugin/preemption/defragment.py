@@ -167,8 +167,7 @@ class Defragmenter:
         placer = TargetPlacer(self._engine.placer, self._engine.settings.semantics, NEVER)
         bound, others = self._by_constraint(rows)
         for group, members in bound:
-            leaving = self._units.leaving.item
-            target = evicted_members(self._engine.view, snapshot, group, members, leaving)
+            target = evicted_members(self._engine.view, snapshot, group, members)
             found, refusals = placer.place(placer.search(target))
             if found is None:
                 return _fits_nowhere("PodGroup", group.ref.namespace, group.ref.name, refusals)

@@ -142,7 +142,7 @@ class DomainLevel:
 
     def _open_domains(self, topology: Topology) -> Iterator[int]:
         """Yield the domains that the group may use, by name; all, unless members run already."""
-        known = [node for node in self.found.running_nodes if node >= 0]
+        known = [node for node in self.found.pinning_nodes if node >= 0]
         running = topology.counts(np.array(known, np.intp))
         there = {number: pods for number, pods in running.items() if number >= 0}
         if len(running) > 1 or -1 in running:
@@ -332,7 +332,7 @@ def _levels(found: PlacementTarget, semantics: Semantics) -> list[tuple[str, ...
 def _members_error(found: PlacementTarget, straddling: tuple[str, ...]) -> str:
     """Return kube-scheduler's words for running members without one domain, empty if they have one."""
     problem = ""
-    if any(node < 0 for node in found.running_nodes):
+    if any(node < 0 for node in found.pinning_nodes):
         problem = "the node of a pod is unknown"
     elif "" in straddling:
         problem = "no topology domain found for a pod"

@@ -40,15 +40,20 @@ _KUEUE = "kueue.x-k8s.io/"
 
 
 class Members(NamedTuple):
-    """The unfinished pods of a group, those of them that wait for a node, and those that run."""
+    """The unfinished pods of a group: those that wait for a node, that run, and that pin its domain.
+
+    A pod that a preemption has marked runs no longer, but it pins the domain until it is being deleted. If
+    the preemption is not carried out, the pod stays.
+    """
 
     unfinished: list[Pod]
     waiting: list[Pod]
     runs: list[Pod]
+    pinning: list[Pod]
 
     def nodes(self, snapshot: Snapshot) -> tuple[int, ...]:
-        """Return the node rows of those that run, -1 for an unknown node."""
-        return tuple(snapshot.node.item(snapshot.pod_row[name_of(pod)]) for pod in self.runs)
+        """Return the node rows of those that pin the domain, -1 for an unknown node."""
+        return tuple(snapshot.node.item(snapshot.pod_row[name_of(pod)]) for pod in self.pinning)
 
 
 def members_of(
@@ -58,21 +63,24 @@ def members_of(
     unfinished = [pod for pod in view.members(key).values() if not pod.finished]
     waiting: list[Pod] = []
     runs: list[Pod] = []
+    pinning: list[Pod] = []
     for pod in unfinished:
         if not _is_running(snapshot, pod):
             waiting.append(pod)
+            continue
         # A view for scheduling holds only Schedulable pods.
-        elif leaving is None or not leaving(pod):  # type: ignore[arg-type]
+        if leaving is None or not leaving(pod):  # type: ignore[arg-type]
             runs.append(pod)
-    return Members(unfinished, waiting, runs)
+        if leaving is None or not _deleted(pod):
+            pinning.append(pod)
+    return Members(unfinished, waiting, runs, pinning)
 
 
 def group_target(
     view: ClusterReader, snapshot: Snapshot, group: PodGroup, members: Members, settings: Settings
 ) -> PlacementTarget | Unplaceable:
     """Return the pods of one group to be placed, as if it were in no tree."""
-    _, waiting, runs = members
-    running = len(runs)
+    waiting, running = members.waiting, len(members.runs)
     min_count = group.least
     ready = [pod for pod in waiting if not pod.spec.schedulingGates and not _deleted(pod)]
     gated = [pod for pod in waiting if pod.spec.schedulingGates]
@@ -105,20 +113,42 @@ def group_target(
     if doubted and settings.divergence is DivergencePolicy.NO_PREEMPTION:
         priority = divergence.priority.lowest
         preemption_barred = f"{doubted}, and the divergence policy is NoPreemption"
-    needed = max(1, min_count - running)
-    # Pods of a basic group need each other no more than lone pods do.
-    for_all = group.min_count is None or asks_for_all(group)
-    if not for_all and running >= max(min_count, 1) and settings.semantics is Semantics.KEP:
-        already = f"{count(running, 'pod')} run and minCount is {min_count}"
-        preemption_barred = f"{already}, so no pod is evicted for one more member"
+    needed, for_all = max(1, min_count - running), _goes_for_all(group)
+    if settings.semantics is Semantics.KEP:
+        preemption_barred = _barred_by_members(group, members) or preemption_barred
     if forbids_preemption(group, ready, view.classes):
         preemption_barred = POLICY_NEVER
     desired = len(judged) if for_all else needed
     return PlacementTarget(
         *(judged, needed, priority, preemption_barred, group, running, disputed, desired),
         members.nodes(snapshot),
-        _slices(snapshot, group, runs, judged) if settings.semantics is Semantics.KEP else None,
+        _slices(snapshot, group, members.pinning, judged) if settings.semantics is Semantics.KEP else None,
     )
+
+
+def _goes_for_all(group: PodGroup) -> bool:
+    """Return whether all members are to be placed; those of a basic group are like lone pods."""
+    return group.min_count is None or asks_for_all(group)
+
+
+def _barred_by_members(group: PodGroup, members: Members) -> str:
+    """Return why nothing may be evicted for more members beside those that run, empty if it may."""
+    running = len(members.runs)
+    if not _goes_for_all(group) and running >= max(group.least, 1):
+        already = f"{count(running, 'pod')} run and minCount is {group.least}"
+        return f"{already}, so no pod is evicted for one more member"
+    return barred_by_eviction(group, len(members.pinning) - running)
+
+
+def barred_by_eviction(group: Child, marked: int) -> str:
+    """Return why nothing may be evicted in the domain of members that are `marked`, empty for none.
+
+    Soon another domain may do without an eviction.
+    """
+    constrained = group.topology or (isinstance(group, PodGroup) and slice_topology(group)[0])
+    if not marked or not constrained:
+        return ""
+    return f"the eviction of {count(marked, 'pod')} of it has begun, and it may need another domain soon"
 
 
 def evicted_members(
@@ -126,21 +156,17 @@ def evicted_members(
     snapshot: Snapshot,
     group: PodGroup,
     rows: Iterable[int],
-    leaving: Callable[[int], bool],
 ) -> PlacementTarget:
-    """Return the placement of members (rows) that are evicted together; members that stay bind their domain.
-
-    `leaving` says of a row that its pod is leaving, so that it binds nothing.
-    """
+    """Return the placement of members (rows) that are evicted together; those that stay pin the domain."""
     evicted = dict.fromkeys(rows)
     running = (pod for pod in view.members(key_of(group)).values() if not pod.finished and pod.spec.nodeName)
-    by_row = {snapshot.pod_row[name_of(pod)]: pod for pod in running}
-    stay = {row: pod for row, pod in by_row.items() if row not in evicted and not leaving(row)}
+    by_row = {snapshot.pod_row[name_of(pod)]: pod for pod in running if not _deleted(pod)}
+    stay = {row: pod for row, pod in by_row.items() if row not in evicted}
     return PlacementTarget(
         *(tuple(evicted), len(evicted), group.priority or 0),
         group=group,
         running=len(stay),
-        running_nodes=tuple(snapshot.node.item(row) for row in stay),
+        pinning_nodes=tuple(snapshot.node.item(row) for row in stay),
         slices=_slices(snapshot, group, list(stay.values()), tuple(evicted)),
     )
 

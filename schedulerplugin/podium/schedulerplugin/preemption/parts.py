@@ -263,7 +263,7 @@ class PartSearch:
             rows=tuple(row for row in part.rows if row not in self._before),
             needed=max(part.needed - len(nodes), 1),
             running=part.running + len(nodes),
-            running_nodes=(*part.running_nodes, *nodes),
+            pinning_nodes=(*part.pinning_nodes, *nodes),
         )
         return DomainSearch(self.placer, bound, self.semantics, self.deadline)
 

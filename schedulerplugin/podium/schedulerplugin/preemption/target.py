@@ -33,7 +33,8 @@ class PlacementTarget(NamedTuple):
     """Pending pods by row, in order, of which `needed` must be placed, and `desired` if that is possible.
 
     `preemption_barred` says why nothing may be evicted for them, empty if it may. `running` members count
-    toward minCount already, and `running_nodes` are their node rows, -1 for an unknown node. `group` is None
+    toward minCount already. `pinning_nodes` are the node rows of the members that pin its domain, -1 for an
+    unknown node: those that run, and those that an eviction in flight may yet leave. `group` is None
     for a pod in no group. `disputed` is the status of the group's condition PodsNotMatchingPriority if its
     pods contradict it. `peers` are the pods (rows) of each group from which this one keeps away.
 
@@ -51,7 +52,7 @@ class PlacementTarget(NamedTuple):
     running: int = 0
     disputed: str = ""
     desired: int = 0
-    running_nodes: tuple[int, ...] = ()
+    pinning_nodes: tuple[int, ...] = ()
     slices: PodSlices | None = None
     peers: tuple[Rows, ...] = ()
     parts: tuple["PlacementTarget", ...] = ()

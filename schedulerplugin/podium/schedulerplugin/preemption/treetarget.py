@@ -24,6 +24,7 @@ from podium.schedulerplugin.preemption.grouptarget import (
     POLICY_NEVER,
     Members,
     asks_for_all,
+    barred_by_eviction,
     forbids_preemption,
     group_target,
     members_of,
@@ -39,13 +40,15 @@ from podium.text import count, natural, some
 class _TreePart(NamedTuple):
     """A group of a tree: what is to be placed for it, or why nothing can be; both None if all of it runs.
 
-    `settled` says that enough of it runs. `running_nodes` are the node rows of all pods that run.
+    `settled` says that enough of it runs. `running` is the number of all pods that run, and `pinning_nodes`
+    are the node rows of the pods that pin its domain.
     """
 
     target: PlacementTarget | None
     unready: Unplaceable | None
     settled: bool
-    running_nodes: tuple[int, ...]
+    running: int
+    pinning_nodes: tuple[int, ...]
 
 
 def tree_target(
@@ -101,16 +104,16 @@ class _Tree:
 
     def _leaf(self, group: PodGroup) -> _TreePart:
         snapshot, members = self._snapshot, self._members[key_of(group)]
-        settled = len(members.runs) >= group.least
-        nodes = members.nodes(snapshot)
+        running, nodes = len(members.runs), members.nodes(snapshot)
+        settled = running >= group.least
         if not members.waiting:
-            unready = None if settled else Unplaceable(_lacking(group, len(members.runs)), Blocker.TOO_FEW)
-            return _TreePart(None, unready, settled, nodes)
+            unready = None if settled else Unplaceable(_lacking(group, running), Blocker.TOO_FEW)
+            return _TreePart(None, unready, settled, running, nodes)
         found = group_target(self._view, snapshot, self._as_judged(group), members, self._settings)
         if isinstance(found, Unplaceable):
-            return _TreePart(None, found, settled, nodes)
-        found = found._replace(group=group)
-        return _TreePart(found._replace(priority=min(found.priority, self._priority)), None, settled, nodes)
+            return _TreePart(None, found, settled, running, nodes)
+        found = found._replace(group=group, priority=min(found.priority, self._priority))
+        return _TreePart(found, None, settled, running, nodes)
 
     def _as_judged(self, group: PodGroup) -> PodGroup:
         """Return a leaf as it is compared with its pods; kube-scheduler 1.37 compares them with the root."""
@@ -126,7 +129,8 @@ class _Tree:
     def _composite(self, group: CompositeGroup, level: int) -> _TreePart:
         children = self._view.children.get(key_of(group), {}) if level < MAX_DEPTH else {}
         parts = {child.ref.name: self.part(child, level + 1) for _, child in sorted(children.items())}
-        nodes = tuple(node for part in parts.values() for node in part.running_nodes)
+        running = sum(part.running for part in parts.values())
+        nodes = tuple(node for part in parts.values() for node in part.pinning_nodes)
         need = group.least
         settled = sum(part.settled for part in parts.values())
         able = [part.target._replace(settled=part.settled) for part in parts.values() if part.target]
@@ -138,14 +142,16 @@ class _Tree:
         enough = settled >= need
         if settled + len(counted) < need:
             unready = _too_few(parts, settled + len(counted), need)
-            return _TreePart(None, unready, settled=False, running_nodes=nodes)
+            return _TreePart(None, unready, settled=False, running=running, pinning_nodes=nodes)
         if not able:
-            return _TreePart(None, next((each.unready for each in parts.values()), None), enough, nodes)
+            first = next((each.unready for each in parts.values()), None)
+            return _TreePart(None, first, enough, running, nodes)
         for_all = group.min_group_count is None or asks_for_all(group)
         barred = _barred([*counted, *more])
         if not barred and not for_all and enough and self._settings.semantics is Semantics.KEP:
             already = f"{count(settled, 'child group')} run and minGroupCount is {need}"
             barred = f"{already}, so no pod is evicted for one more"
+        barred = barred or barred_by_eviction(group, len(nodes) - running)
         needed = max(need - settled, 0)
         desired = len(counted) if for_all else needed
         target = PlacementTarget(
@@ -154,16 +160,16 @@ class _Tree:
             priority=min((each.priority for each in every), default=self._priority),
             preemption_barred=barred,
             group=group,
-            running=len(nodes),
+            running=running,
             disputed=next((each.disputed for each in every if each.disputed), ""),
             desired=_least([each.whole for each in counted], desired),
-            running_nodes=nodes,
+            pinning_nodes=nodes,
             parts=every,
             needed_parts=needed,
             desired_parts=desired,
             counted_parts=len(counted),
         )
-        return _TreePart(target.merged, None, enough, nodes)
+        return _TreePart(target.merged, None, enough, running, nodes)
 
     def _in_order(self, group: CompositeGroup, targets: Iterable[PlacementTarget]) -> list[PlacementTarget]:
         """Return targets in the order in which they are placed: those that are hardest to place first."""
@@ -171,7 +177,7 @@ class _Tree:
         return sorted(
             targets,
             key=lambda each: (
-                not each.running_nodes,
+                not each.pinning_nodes,
                 each.is_free(above),
                 -max(self._share((row,)) for row in self._of_each_shape(each.rows)),
                 -self._share(each.rows[: each.needed]),

@@ -11,12 +11,14 @@ from tests.support.preemption.clusters import NOW, NS, Object, state_of
 from tests.support.preemption.scene import (
     HOST,
     SECONDS,
+    composite,
     gang,
     group,
     marked_for_deletion,
     node,
     of,
     pod,
+    tree_of,
 )
 from tests.unit.schedulerplugin.preemption.test_engine_follows import (
     NAMES,
@@ -32,6 +34,7 @@ from podium.api.groups import RESERVED
 from podium.cluster.reader import Name
 from podium.cluster.state import ClusterState
 from podium.errors import PodiumError
+from podium.groups.topology import SLICE_SIZE, SLICE_TOPOLOGY
 from podium.schedulerplugin.preemption.intents import Intents
 from podium.schedulerplugin.preemption.outcome import Outcome
 from podium.schedulerplugin.preemption.target import PlacementTarget
@@ -204,6 +207,32 @@ def test_a_marked_member_no_longer_counts_as_running() -> None:
     assert found.running == 2
     engine.mark_for_deletion([row(engine, "g-0"), row(engine, "g-1")])
     assert not isinstance(engine.placement_target(of("g")), PlacementTarget)
+
+
+@pytest.mark.parametrize(
+    "constraint",
+    [
+        pytest.param([group("g", 5, None, topology="rack")], id="of a group"),
+        pytest.param(
+            [composite("t", 5, topology="rack"), group("g", 5, None, composite="t")], id="of a tree"
+        ),
+        pytest.param(
+            [group("g", 5, None, annotations={SLICE_SIZE: "2", SLICE_TOPOLOGY: "rack"})], id="of a slice"
+        ),
+    ],
+)
+def test_a_marked_member_pins_the_domain_until_it_is_being_deleted(constraint: list[Any]) -> None:
+    """Its eviction may fail, and then members would run in two domains."""
+    nodes = [node("n1", 2, labels={"rack": "a"}), node("n2", 8, labels={"rack": "b"})]
+    members = pod("g-0", node="n1", group="g"), pod("g-1", 2, group="g")
+    state, engine = live(nodes, constraint, *members, pod("low", node="n1"))
+    entry = tree_of("t") if len(constraint) > 1 else of("g")
+    engine.mark_for_deletion([row(engine, "g-0")])
+    assert engine.decide(entry, NOW).outcome is Outcome.NOT_ELIGIBLE
+    state.apply(pod("g-0", node="n1", group="g", terminating=True))
+    decision = engine.decide(entry, NOW)
+    assert decision.outcome is Outcome.FITS
+    assert decision.placed == {row(engine, "g-1"): engine.snapshot.row["n2"]}
 
 
 # --- nominated pods ---------------------------------------------------------------------------------------

@@ -9,6 +9,7 @@ import os
 import random
 import re
 import time
+from collections import Counter
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
@@ -402,16 +403,17 @@ class Judge:
     def partial(self) -> list[str]:
         """Return the gangs that run in part below minCount, though all their first members exist.
 
-        A scheduler that is killed between two binds leaves a part, for which there may be no room later.
+        Members that joined count too. A scheduler killed between two binds leaves a part, for which there
+        may be no room later.
         """
-        pods, found = self._sandbox.pods(), []
+        over, found = ("Succeeded", "Failed"), list[str]()
+        pods = self._sandbox.pods().items()
+        alive = {name: pod for name, pod in pods if pod["status"].get("phase") not in over}
+        bound = Counter(group_of(pod) for pod in alive.values() if self._sandbox.where(pod))
         for name, gang in self._churn.gangs.items():
-            there = [pods[each] for each in gang.members if each in pods]
-            alive = [each for each in there if each["status"].get("phase") not in ("Succeeded", "Failed")]
-            bound = sum(bool(self._sandbox.where(each)) for each in alive)
-            whole = len(alive) == len(gang.members) and name not in self._churn.interrupted
-            if whole and 0 < bound < gang.least:
-                found.append(f"{bound} pods of {name} run, minCount is {gang.least}")
+            whole = set(gang.members) <= alive.keys() and name not in self._churn.interrupted
+            if whole and 0 < bound[name] < gang.least:
+                found.append(f"{bound[name]} pods of {name} run, minCount is {gang.least}")
         return found
 
     def _unjust(self, uids: set[str]) -> list[str]:
