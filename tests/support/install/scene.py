@@ -90,24 +90,27 @@ def launched_beside(run: Callable[[list[P], threading.Event], None]) -> Iterator
     over = threading.Event()
     thread = threading.Thread(target=run, args=(started, over))
     thread.start()
-    try:
-        yield started
-    finally:
-        over.set()
-        thread.join()
-        with contextlib.ExitStack() as stack:
+    # A failure of the block gets the processes' logs as notes.
+    with contextlib.ExitStack() as stack:
+        try:
+            yield started
+        finally:
+            over.set()
+            thread.join()
             for each in started:
                 stack.enter_context(ending(each))
 
 
 @contextlib.contextmanager
 def webhook(server: Server, folder: Path) -> Iterator[list[Running]]:
-    """Run the webhook as soon as its account exists, until the block ends."""
+    """Run the webhook as soon as its Deployment exists, as its pods would, until the block ends.
+
+    Earlier, its Secret may not exist yet, and its account may not create one.
+    """
     folder.mkdir(exist_ok=True)
 
     def run(started: list[Running], over: threading.Event) -> None:
-        account = f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts/podium-webhook"
-        while json_of(server, account) is None or json_of(server, _bindings()) is None:
+        while json_of(server, f"/apis/apps/v1/namespaces/{NAMESPACE}/deployments/podium-webhook") is None:
             if over.wait(0.2):
                 return
         (deployment,) = [
@@ -138,10 +141,6 @@ def reconciler(server: Server, folder: Path) -> Iterator[None]:
         started.wait_ready()
         started.wait_leading()
         yield
-
-
-def _bindings() -> str:
-    return "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings/podium-webhook-registration"
 
 
 def json_of(server: Server, path: str) -> Any:
