@@ -165,8 +165,10 @@ def test_a_gang_waits_for_its_pods(podium: Podium, sandbox: Sandbox) -> None:
     sandbox.nodes(1)
     sandbox.group("ring", 5, 3)
     sandbox.members("ring", 2, 1, 5)
-    # The answer has the scheduler's message too, once it is written.
+    # The answer has the scheduler's messages too, once they are written.
     sandbox.until(lambda: "minCount is 3" in group_status(sandbox, "ring"), "the group says why it waits")
+    for name in ("ring-0", "ring-1"):
+        sandbox.until_message(name, "minCount is 3")
     account = compared(podium, sandbox.server, "group", f"{sandbox.name}/ring")
     assert account["waiting"][0]["cause"] == "TooFew"
     assert "minCount is 3" in account["summary"]
