@@ -18,9 +18,8 @@ os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 # Until the collection ends (below), which makes no garbage worth a search of all of its objects.
 gc.disable()
 
-# Programs in Go that tests start collect no garbage below the limit. Most of them never reach it.
-os.environ.setdefault("GOGC", "off")
-os.environ.setdefault("GOMEMLIMIT", "600MiB")
+# An API server's start takes a fifth less processor time, and 150 MiB more.
+os.environ.setdefault("GOGC", "400")
 
 pytest_plugins = [
     "tests.support.calling",
