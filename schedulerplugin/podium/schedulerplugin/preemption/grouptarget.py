@@ -141,14 +141,14 @@ def _barred_by_members(group: PodGroup, members: Members) -> str:
 
 
 def barred_by_eviction(group: Child, marked: int) -> str:
-    """Return why nothing may be evicted in the domain of members that are `marked`, empty for none.
+    """Return why nothing may be evicted for a group with so many `marked` members, empty for none.
 
-    Soon another domain may do without an eviction.
+    They pin its domain. Once they are being deleted, another domain may have free room.
     """
     constrained = group.topology or (isinstance(group, PodGroup) and slice_topology(group)[0])
     if not marked or not constrained:
         return ""
-    return f"the eviction of {count(marked, 'pod')} of it has begun, and it may need another domain soon"
+    return f"the eviction of {count(marked, 'pod')} of the group has begun; then it may go to another domain"
 
 
 def evicted_members(
