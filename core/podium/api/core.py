@@ -148,6 +148,11 @@ class Pod(msgspec.Struct, gc=False):
         return self.status is not None and self.status.phase in ("Succeeded", "Failed")
 
     @property
+    def holding(self) -> bool:
+        """Return whether the pod holds resources of a node: it has one, and is not finished."""
+        return bool(self.spec.nodeName) and not self.finished
+
+    @property
     def pending(self) -> bool:
         """Return whether the pod has no node yet, and is not finished or terminating."""
         return not (self.spec.nodeName or self.finished or self.metadata.deletionTimestamp)

@@ -25,7 +25,7 @@ from podium.cli.config.schedulersettings import OverridingSettings
 from podium.cli.naming import full_name
 from podium.cli.render.pictures.clustermap import ClusterMap, cluster_map
 from podium.cli.render.whatif_words import Basis, WhatIf
-from podium.cli.ui.census import STATES, Census, CensusRow, census, holds
+from podium.cli.ui.census import STATES, Census, CensusRow, census
 from podium.cli.ui.diverging import ABOUT
 from podium.cli.ui.history import newest_first
 from podium.cli.ui.one import Member, Related
@@ -181,7 +181,7 @@ class Answers:
             pods = list(self.state.members(found).values()) if found is not None else []
         return related._replace(
             owners=list(map(str, topmost_owners(self.state, pods))),
-            held=held_devices((each for each in pods if holds(each)), self.state),
+            held=held_devices((pod for pod in pods if pod.holding), self.state),
             requested=devices(pod for pod in pods if pod.pending),
         )
 

@@ -9,7 +9,6 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from podium.api.core import Pod
 from podium.api.groups import PodGroup
 from podium.api.membership import GroupKey, membership
 from podium.api.schedulable import Schedulable
@@ -108,7 +107,7 @@ def _group(key: GroupKey, view: ClusterReader) -> CensusRow:
         pods={each: len(by_state[each]) for each in STATES if by_state[each]},
         min_count=group.min_count if group is not None else None,
         exists=group is not None,
-        held=held_devices((pod for pod in members if holds(pod)), view),
+        held=held_devices((pod for pod in members if pod.holding), view),
     )
 
 
@@ -123,7 +122,7 @@ def _pod(pod: Schedulable, view: ClusterReader) -> CensusRow:
         state=state,
         preempted=is_preempted(pod),
         pods={state: 1},
-        held=held_devices((pod,) if holds(pod) else (), view),
+        held=held_devices((pod,) if pod.holding else (), view),
     )
 
 
@@ -132,11 +131,6 @@ def _priority(group: PodGroup | None, members: Iterable[Schedulable]) -> int:
     if group is not None:
         return group.priority or 0
     return max((pod.spec.priority or 0 for pod in members), default=0)
-
-
-def holds(pod: Pod) -> bool:
-    """Return whether a pod holds its resources: it has a node and is not finished."""
-    return bool(pod.spec.nodeName) and not pod.finished
 
 
 def _levels(rows: Iterable[CensusRow]) -> Iterable[PriorityLevel]:

@@ -44,12 +44,12 @@ class Band(NamedTuple):
 
 
 def holdings(view: ClusterReader) -> Iterator[Holding]:
-    """Yield the pods that hold resources of a node: they have a node and are not finished."""
+    """Yield the pods that hold resources of a node."""
     for name, pod in view.pods.items():
-        if pod.spec.nodeName and not pod.finished:
+        if pod.holding:
             terminating = bool(pod.metadata.deletionTimestamp)
             amounts = pod_requests(pod).amounts
-            yield Holding(name, pod.spec.nodeName, pod.spec.priority or 0, terminating, amounts)
+            yield Holding(name, pod.spec.nodeName or "", pod.spec.priority or 0, terminating, amounts)
 
 
 def resource_order(nodes: Iterable[Node], held: Iterable[Holding]) -> list[str]:
