@@ -113,12 +113,12 @@ def group_target(
     if doubted and settings.divergence is DivergencePolicy.NO_PREEMPTION:
         priority = divergence.priority.lowest
         preemption_barred = f"{doubted}, and the divergence policy is NoPreemption"
-    needed, for_all = max(1, min_count - running), _goes_for_all(group)
+    needed = max(1, min_count - running)
     if settings.semantics is Semantics.KEP:
         preemption_barred = _barred_by_members(group, members) or preemption_barred
     if forbids_preemption(group, ready, view.classes):
         preemption_barred = POLICY_NEVER
-    desired = len(judged) if for_all else needed
+    desired = len(judged) if asks_for_all(group) else needed
     return PlacementTarget(
         *(judged, needed, priority, preemption_barred, group, running, disputed, desired),
         members.nodes(snapshot),
@@ -126,15 +126,10 @@ def group_target(
     )
 
 
-def _goes_for_all(group: PodGroup) -> bool:
-    """Return whether all members are to be placed; those of a basic group are like lone pods."""
-    return group.min_count is None or asks_for_all(group)
-
-
 def _barred_by_members(group: PodGroup, members: Members) -> str:
     """Return why nothing may be evicted for more members beside those that run, empty if it may."""
     running = len(members.runs)
-    if not _goes_for_all(group) and running >= max(group.least, 1):
+    if not asks_for_all(group) and running >= max(group.least, 1):
         already = f"{count(running, 'pod')} run and minCount is {group.least}"
         return f"{already}, so no pod is evicted for one more member"
     return barred_by_eviction(group, len(members.pinning) - running)
@@ -159,8 +154,8 @@ def evicted_members(
 ) -> PlacementTarget:
     """Return the placement of members (rows) that are evicted together; those that stay pin the domain."""
     evicted = dict.fromkeys(rows)
-    running = (pod for pod in view.members(key_of(group)).values() if not pod.finished and pod.spec.nodeName)
-    by_row = {snapshot.pod_row[name_of(pod)]: pod for pod in running if not _deleted(pod)}
+    members = (pod for pod in view.members(key_of(group)).values() if pod.holding and not _deleted(pod))
+    by_row = {snapshot.pod_row[name_of(pod)]: pod for pod in members}
     stay = {row: pod for row, pod in by_row.items() if row not in evicted}
     return PlacementTarget(
         *(tuple(evicted), len(evicted), group.priority or 0),
@@ -191,8 +186,12 @@ def _slices(
 
 
 def asks_for_all(group: Child) -> bool:
-    """Return whether units go for all members or children of a group, not only for those that it needs."""
-    return (group.metadata.annotations or {}).get(PREEMPT_FOR_ALL) == "true"
+    """Return whether units go for all members or children of a group, not only for those that it needs.
+
+    Those of a basic group need each other no more than lone pods do.
+    """
+    least = group.min_count if isinstance(group, PodGroup) else group.min_group_count
+    return least is None or (group.metadata.annotations or {}).get(PREEMPT_FOR_ALL) == "true"
 
 
 def several_schedulers(pods: Iterable[Pod]) -> Unplaceable | None:

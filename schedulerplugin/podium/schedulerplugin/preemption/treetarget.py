@@ -146,7 +146,7 @@ class _Tree:
         if not able:
             first = next((each.unready for each in parts.values()), None)
             return _TreePart(None, first, enough, running, nodes)
-        for_all = group.min_group_count is None or asks_for_all(group)
+        for_all = asks_for_all(group)
         barred = _barred([*counted, *more])
         if not barred and not for_all and enough and self._settings.semantics is Semantics.KEP:
             already = f"{count(settled, 'child group')} run and minGroupCount is {need}"
