@@ -19,7 +19,7 @@ from tests.support.waiting import until
 from podium.api.quantity import Scale, parse
 
 MARKED = ("DisruptionTarget", "True", "PreemptionByScheduler")
-_OVER = ("Succeeded", "Failed")
+OVER = ("Succeeded", "Failed")
 
 
 class Ledger:
@@ -125,7 +125,7 @@ def over_commits(pods: Iterable[Seen], nodes: Iterable[Seen]) -> list[str]:
         before = held.pop(each.uid, None)
         if before is not None:
             used[before.node] -= before.milli
-        stays = each.type != "DELETED" and each.object["status"].get("phase") not in _OVER
+        stays = each.type != "DELETED" and each.object["status"].get("phase") not in OVER
         if not stays or not spec.get("nodeName"):
             continue
         after = held[each.uid] = _Held(spec["nodeName"], milli(each.object))

@@ -31,6 +31,7 @@ from tests.unit.schedulerplugin.preemption.test_engine_follows import (
 )
 
 from podium.api.groups import RESERVED
+from podium.api.membership import GroupKey
 from podium.cluster.reader import Name
 from podium.cluster.state import ClusterState
 from podium.errors import PodiumError
@@ -210,23 +211,28 @@ def test_a_marked_member_no_longer_counts_as_running() -> None:
 
 
 @pytest.mark.parametrize(
-    "constraint",
+    "entry,constraint",
     [
-        pytest.param([group("g", 5, None, topology="rack")], id="of a group"),
+        pytest.param(of("g"), [group("g", 5, None, topology="rack")], id="of a group"),
         pytest.param(
-            [composite("t", 5, topology="rack"), group("g", 5, None, composite="t")], id="of a tree"
+            tree_of("t"),
+            [composite("t", 5, topology="rack"), group("g", 5, None, composite="t")],
+            id="of a tree",
         ),
         pytest.param(
-            [group("g", 5, None, annotations={SLICE_SIZE: "2", SLICE_TOPOLOGY: "rack"})], id="of a slice"
+            of("g"),
+            [group("g", 5, None, annotations={SLICE_SIZE: "2", SLICE_TOPOLOGY: "rack"})],
+            id="of a slice",
         ),
     ],
 )
-def test_a_marked_member_pins_the_domain_until_it_is_being_deleted(constraint: list[Any]) -> None:
+def test_a_marked_member_pins_the_domain_until_it_is_being_deleted(
+    entry: GroupKey, constraint: list[Any]
+) -> None:
     """Its eviction may fail, and then members would run in two domains."""
     nodes = [node("n1", 2, labels={"rack": "a"}), node("n2", 8, labels={"rack": "b"})]
     members = pod("g-0", node="n1", group="g"), pod("g-1", 2, group="g")
     state, engine = live(nodes, constraint, *members, pod("low", node="n1"))
-    entry = tree_of("t") if len(constraint) > 1 else of("g")
     engine.mark_for_deletion([row(engine, "g-0")])
     assert engine.decide(entry, NOW).outcome is Outcome.NOT_ELIGIBLE
     state.apply(pod("g-0", node="n1", group="g", terminating=True))

@@ -19,7 +19,7 @@ from bench.rig import resident
 from tests.support.controllers.history import group_of
 from tests.support.controllers.running import MERGE
 from tests.support.proxy import Cut, Delay, Fault, Proxy, Refuse, Where
-from tests.support.scheduling.ledger import deleted, over_commits, unannounced
+from tests.support.scheduling.ledger import OVER, deleted, over_commits, unannounced
 from tests.support.scheduling.world import NAME, PRIORITIES, Sandbox, Scheduler, World, world
 from tests.support.servers import FULL, TOPOLOGY
 
@@ -385,7 +385,7 @@ class Judge:
             members, node = there.setdefault(group, {}), self._sandbox.where(pod)
             others = {other: at for other, at in members.items() if other != each.uid}
             ended = each.type == "DELETED" or "deletionTimestamp" in pod["metadata"]
-            if not node or ended or pod["status"].get("phase") in ("Succeeded", "Failed"):
+            if not node or ended or pod["status"].get("phase") in OVER:
                 members.pop(each.uid, None)
             elif each.uid not in members:
                 racks, is_new = self._churn.racks(node), each.uid not in self._settled
@@ -406,9 +406,8 @@ class Judge:
         Members that joined count too. A scheduler killed between two binds leaves a part, for which there
         may be no room later.
         """
-        over, found = ("Succeeded", "Failed"), list[str]()
-        pods = self._sandbox.pods().items()
-        alive = {name: pod for name, pod in pods if pod["status"].get("phase") not in over}
+        found, pods = list[str](), self._sandbox.pods().items()
+        alive = {name: pod for name, pod in pods if pod["status"].get("phase") not in OVER}
         bound = Counter(group_of(pod) for pod in alive.values() if self._sandbox.where(pod))
         for name, gang in self._churn.gangs.items():
             whole = set(gang.members) <= alive.keys() and name not in self._churn.interrupted
@@ -443,10 +442,7 @@ def resting(sandbox: Sandbox) -> list[str]:
         name
         for name, pod in sandbox.pods().items()
         if "deletionTimestamp" in pod["metadata"]
-        or (
-            pod["status"].get("phase") not in ("Succeeded", "Failed")
-            and not (sandbox.where(pod) or sandbox.message(pod))
-        )
+        or (pod["status"].get("phase") not in OVER and not (sandbox.where(pod) or sandbox.message(pod)))
     ]
 
 
