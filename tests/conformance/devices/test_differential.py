@@ -4,7 +4,10 @@
 code evaluates the selectors of both.
 """
 
+import contextlib
+import itertools
 from collections.abc import Iterable
+from operator import itemgetter
 
 import pytest
 from tests.support.devices import recording
@@ -16,11 +19,14 @@ from tests.support.seeds import seed as new_seed
 from tests.support.servers import FULL
 
 from podium.controlplane.releases import RELEASES
+from podium.schedulerplugin.deadline import Deadline, DecisionTimeoutError
 
 pytestmark = pytest.mark.server
 
 _SEED = new_seed()
 _FRESH = 10_000 if FULL else 300
+# A case with a longer search is left out: upstream's allocator takes half a minute for one of seed 6.
+_STEPS = 20_000
 
 
 def _assert_agreement(found: Iterable[Compared], witness: Witness) -> None:
@@ -36,7 +42,7 @@ def _smallest(difference: Compared, witness: Witness) -> str:
 
     def differs(case: recording.Case) -> bool:
         theirs = witness.allocate(case)
-        return "panic" not in theirs and not compared(case, difference.minor, select, theirs).agrees
+        return "panic" not in theirs and not compared(case, difference.minor, select, lambda _: theirs).agrees
 
     return f"{difference}\n  smallest: {shrunk(difference.case, differs)}"
 
@@ -46,14 +52,18 @@ def test_the_allocator_answers_as_upstream_did(witness: Witness) -> None:
     cases = recording.read("random", RELEASES[witness.minor].version)
     select = selecting(witness)
     assert len(cases) == recording.CASES
-    _assert_agreement([compared(case, minor, select, case["scheduler"]) for case in cases], witness)
+    _assert_agreement([compared(case, minor, select, itemgetter("scheduler")) for case in cases], witness)
 
 
 def test_the_allocator_answers_as_upstream_does(witness: Witness) -> None:
     minor = int(witness.minor.partition(".")[2])
     select = selecting(witness)
-    cases = [random_case(_SEED, number) for number in range(_FRESH)]
-    found = [compared(case, minor, select, witness.allocate(case)) for case in cases]
+    found = []
+    for number in range(_FRESH):
+        with contextlib.suppress(DecisionTimeoutError):
+            steps = Deadline(itertools.count().__next__, _STEPS)
+            found.append(compared(random_case(_SEED, number), minor, select, witness.allocate, steps))
+    assert len(found) >= _FRESH - _FRESH // 100
     _assert_agreement(found, witness)
 
 

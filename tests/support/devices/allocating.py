@@ -16,6 +16,7 @@ from tests.support.devices.witness import Witness
 from podium.api.devices import Device
 from podium.cel.nodes import SelectorCompileError
 from podium.errors import PodiumError
+from podium.schedulerplugin.deadline import NEVER, Deadline
 from podium.schedulerplugin.devices import default_gates
 
 Select = Callable[[str, str, Device], bool]
@@ -55,10 +56,15 @@ class Compared(NamedTuple):
         return f"{self.case['name']} of 1.{self.minor}:\n  ours: {self.ours}\n  theirs: {self.theirs}"
 
 
-def compared(case: Case, minor: int, select: Select, theirs: Answer) -> Compared:
-    """Return both answers to a case, with kube-scheduler's features of the minor."""
-    ours = Question(case, select, default_gates(minor)).answer()
-    return Compared(case, minor, _compact(ours), _compact(settled(theirs)))
+def compared(
+    case: Case, minor: int, select: Select, ask: Callable[[Case], Answer], deadline: Deadline = NEVER
+) -> Compared:
+    """Return both answers to a case, with kube-scheduler's features of the minor.
+
+    `ask` returns upstream's. Raises DecisionTimeoutError before it is asked.
+    """
+    ours = Question(case, select, default_gates(minor)).answer(deadline)
+    return Compared(case, minor, _compact(ours), _compact(settled(ask(case))))
 
 
 def selecting(witness: Witness) -> Select:
