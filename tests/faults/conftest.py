@@ -8,7 +8,7 @@ from tests.support.faults.contenders import FEW, Pair, Storm, stormy
 from tests.support.faults.scheduling import WORTH, full_sandbox
 from tests.support.folders import Kept
 from tests.support.scheduling.world import Sandbox, Scheduler, World, world
-from tests.support.servers import ENOUGH, TOPOLOGY
+from tests.support.servers import TOPOLOGY, in_turn
 
 
 @pytest.fixture
@@ -26,14 +26,14 @@ def storm(two: Pair) -> Iterator[Storm]:
         yield raging
 
 
-@pytest.fixture(scope="module", params=ENOUGH)
+@pytest.fixture(scope="module", params=in_turn(__name__))
 def battered(request: pytest.FixtureRequest, kept: Kept) -> Place:
     """Return a server for storms, which tests may break."""
     name: str = request.param
     return kept.once(("stormy", name), lambda: stormy(name))
 
 
-@pytest.fixture(scope="module", params=ENOUGH)
+@pytest.fixture(scope="module", params=in_turn(__name__))
 def ours(request: pytest.FixtureRequest, kept: Kept, tmp_path_factory: pytest.TempPathFactory) -> World:
     """Return a world that tests may break, with a proxy for each of two schedulers."""
     name: str = request.param

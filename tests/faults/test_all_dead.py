@@ -17,7 +17,7 @@ from tests.support.balancer import Link
 from tests.support.faults.replica import BUG
 from tests.support.faults.replicas import Fleet, fleet
 from tests.support.faults.writing import MERGE, group, member, new_class, webhook_failures
-from tests.support.servers import ENOUGH, Server, exclusive
+from tests.support.servers import Server, exclusive, in_turn
 from tests.support.waiting import until
 
 from podium.api.groups import PODIUM_GROUP
@@ -30,7 +30,7 @@ OLDER, NEWER = (f"/apis/{PODIUM_GROUP}/{version}" for version in ("v1alpha2", "v
 FAILED = 'failed calling webhook "groups.podium.dev"'
 
 
-@pytest.fixture(scope="module", params=ENOUGH)
+@pytest.fixture(scope="module", params=in_turn(__name__))
 def cluster(request: pytest.FixtureRequest) -> Iterator[Server]:
     """Yield a cluster with controllers, which empty deleted namespaces."""
     with exclusive(RELEASES[request.param], workload_api=False, controllers=True) as server:

@@ -7,7 +7,7 @@ import pytest
 from tests.support.connection.cluster import NATIVE
 from tests.support.controllers.running import PODIUM_API, Place, Space, install, launch, new_class
 from tests.support.controlplane_faults import switch_gates
-from tests.support.servers import Server, exclusive
+from tests.support.servers import Server, exclusive, in_turn
 from tests.support.webhooks.running import ending
 
 from podium.api.groups import NATIVE_GROUP
@@ -16,7 +16,7 @@ from podium.controlplane.releases import RELEASES
 pytestmark = pytest.mark.server
 
 
-@pytest.fixture(params=RELEASES)
+@pytest.fixture(params=in_turn(__name__))
 def server(request: pytest.FixtureRequest) -> Iterator[Server]:
     """Yield a server of each minor with the gates on, and Podium's resources."""
     with exclusive(RELEASES[request.param]) as started:

@@ -26,7 +26,7 @@ from tests.support.faults.writing import (
     webhook_failures,
     writing,
 )
-from tests.support.servers import ENOUGH, Server, exclusive
+from tests.support.servers import Server, exclusive, in_turn
 from tests.support.webhooks.running import Running
 
 from podium.controlplane.releases import RELEASES
@@ -45,7 +45,7 @@ SECRET = ("default", "podium-webhook-certificates")
 CONFIGURATION = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations/podium"
 
 
-@pytest.fixture(scope="module", params=ENOUGH)
+@pytest.fixture(scope="module", params=in_turn(__name__))
 def lonely(request: pytest.FixtureRequest) -> Iterator[Server]:
     """Yield a server without the Workload API, for these tests only: webhooks affect a whole server."""
     with exclusive(RELEASES[request.param], workload_api=False) as server:

@@ -4,10 +4,10 @@ import pytest
 from tests.support.folders import Kept
 from tests.support.hostile.attacked import AttackedCluster
 from tests.support.hostile.attacked import attacked as attack
-from tests.support.servers import ENOUGH
+from tests.support.servers import in_turn
 
 
-@pytest.fixture(scope="module", params=ENOUGH)
+@pytest.fixture(scope="module", params=in_turn(__name__))
 def attacked(
     request: pytest.FixtureRequest, kept: Kept, tmp_path_factory: pytest.TempPathFactory
 ) -> AttackedCluster:

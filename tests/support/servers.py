@@ -11,6 +11,7 @@ nodes too.
 import contextlib
 import json
 import os
+import random
 import shutil
 import subprocess
 import sys
@@ -47,12 +48,23 @@ FULL = os.environ.get("PODIUM_DIFFERENTIAL") == "full"
 # The gate without which an API server drops the topology constraint of a group, and all gates of trees.
 TOPOLOGY = "TopologyAwareWorkloadScheduling=true"
 TREES = f"GenericWorkload=true,{TOPOLOGY},CompositePodGroup=true"
-# Minors for tests that take minutes each: the newest one, or all of them at length.
-ENOUGH = tuple(RELEASES) if FULL else (NEWEST.minor,)
 
 _ROOT = "PODIUM_TEST_SERVERS"
 _PREFIX = "podium-test-servers-"
 _OWNER = "owner.json"
+
+
+def in_turn(module: str) -> tuple[str, ...]:
+    """Return the minors for tests that all releases pass alike: one in each run, all of them at length.
+
+    The run's seed and the name of their module decide, so each run has some modules with each minor,
+    and xdist's workers agree. Without a seed it is the newest minor.
+    """
+    minors = tuple(RELEASES)
+    seed = os.environ.get("PODIUM_SEED")
+    if FULL:
+        return minors
+    return (random.Random(f"{seed} {module}").choice(minors) if seed else NEWEST.minor,)
 
 
 @dataclass(frozen=True)

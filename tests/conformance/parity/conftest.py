@@ -1,4 +1,4 @@
-"""The servers of the parity tests, one pair a minor for all modules; they end with the folder."""
+"""The servers of the parity tests, a pair of one minor for all modules; they end with the folder."""
 
 import contextlib
 from collections.abc import Iterator
@@ -10,26 +10,24 @@ from tests.support.folders import Kept
 from tests.support.parity import scene
 from tests.support.parity.case import VERSIONS
 from tests.support.parity.sides import Side, Sides
-from tests.support.servers import exclusive
+from tests.support.servers import exclusive, in_turn
 from tests.support.webhooks.running import running
 
 from podium.api.groups import NATIVE_GROUP, PODIUM_GROUP
 from podium.controlplane.releases import RELEASES, Release
 
-_IDS = [release.version for release in RELEASES.values()]
 
-
-@pytest.fixture(scope="module", params=RELEASES.values(), ids=_IDS)
+@pytest.fixture(scope="module", params=in_turn(__name__))
 def sides(request: pytest.FixtureRequest, kept: Kept, tmp_path_factory: pytest.TempPathFactory) -> Sides:
     """Return native kinds of a server with the Workload API, and Podium's kinds of a server without it."""
-    release: Release = request.param
+    release = RELEASES[request.param]
     return kept.once(("sides", release.minor), lambda: _reviewed(release, tmp_path_factory.mktemp("webhook")))
 
 
-@pytest.fixture(scope="module", params=RELEASES.values(), ids=_IDS)
+@pytest.fixture(scope="module", params=in_turn(__name__))
 def gated(request: pytest.FixtureRequest, kept: Kept) -> Sides:
     """Return native kinds of two servers with the Workload API; the second has Podium's webhooks."""
-    release: Release = request.param
+    release = RELEASES[request.param]
     return kept.once(("gated", release.minor), lambda: _pair(release, NATIVE_GROUP))
 
 

@@ -18,7 +18,7 @@ from tests.support.preemption.differential.devices import CASES, MIXED, device_c
 from tests.support.preemption.differential.explained import CLAIM_ORDER, DEVICE_ERRORS
 from tests.support.preemption.differential.generator import Object
 from tests.support.seeds import seed as new_seed
-from tests.support.servers import FULL, exclusive
+from tests.support.servers import FULL, exclusive, in_turn
 
 from podium.controlplane.releases import NEWEST, RELEASES, Release
 from podium.schedulerplugin import Settings
@@ -186,8 +186,8 @@ def test_a_number_gives_one_case_of_devices() -> None:
 
 
 @pytest.mark.server
-@each_release
-def test_the_engine_does_what_a_live_kube_scheduler_does_with_devices(release: Release) -> None:
+@pytest.mark.parametrize("minor", in_turn(__name__))
+def test_the_engine_does_what_a_live_kube_scheduler_does_with_devices(minor: str) -> None:
     """New cases in every run agree with the live scheduler; PODIUM_SEED repeats a run."""
-    with exclusive(release) as server:
+    with exclusive(RELEASES[minor]) as server:
         _assert_agreement(driver.record(server, _SEED, _ASKED, gates=False, make=device_case))

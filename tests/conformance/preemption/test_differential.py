@@ -4,7 +4,7 @@ import itertools
 import re
 from collections import Counter
 from collections.abc import Sequence
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 
 import msgspec
@@ -18,15 +18,14 @@ from tests.support.preemption.differential.explained import (
     FAILED_GROUPS,
 )
 from tests.support.preemption.differential.generator import case
+from tests.support.preemption.differential.repeated import lasting
 from tests.support.seeds import seed as new_seed
-from tests.support.servers import ENOUGH, FULL, exclusive
+from tests.support.servers import FULL, exclusive, in_turn
 
 from podium.controlplane.releases import NEWEST, RELEASES, Release
 
 _SAMPLE = 16
 _SEED = new_seed()
-# The number of repeated runs of a scheduler whose answer differs from ours.
-_ASKED_AGAIN = 4
 _DIFFERENCES = Path(__file__).parents[3] / "docs" / "differences.md"
 
 each_release = pytest.mark.parametrize(
@@ -114,14 +113,14 @@ def test_the_engine_refuses_nodes_for_the_same_reasons(release: Release) -> None
 
 
 @pytest.mark.server
-@each_release
-def test_the_engine_does_what_a_live_kube_scheduler_does(release: Release) -> None:
+@pytest.mark.parametrize("minor", in_turn(__name__))
+def test_the_engine_does_what_a_live_kube_scheduler_does(minor: str) -> None:
     """New cases in every run agree with the live scheduler; PODIUM_SEED repeats a run."""
-    _assert_the_same(release, range(recording.CASES if FULL else _SAMPLE))
+    _assert_the_same(RELEASES[minor], range(recording.CASES if FULL else _SAMPLE))
 
 
 @pytest.mark.server
-@pytest.mark.parametrize("minor", ENOUGH)
+@pytest.mark.parametrize("minor", in_turn(__name__))
 def test_without_gates_groups_are_pods(minor: str) -> None:
     """A scheduler that does not know groups evicts single pods of them, as `--semantics pods` does."""
     pods = (index for index in itertools.count() if case(_SEED, index, minor).preemptor[0] == "Pod")
@@ -151,26 +150,7 @@ def _asked(release: Release, indices: Sequence[int], *, gates: bool) -> recordin
 
 
 def _assert_the_same(release: Release, indices: Sequence[int], *, gates: bool = True) -> None:
-    """Run cases on a live scheduler, and repeat the cases whose answers differ from ours.
-
-    1.36 starts each trial at the node where the last one ended. So pods with anti-affinity may be spared in
-    one run and not in the next. If an answer changes from run to run, it is random. Only an answer that stays
-    the same is compared with ours.
-    """
-    recorded = _asked(release, indices, gates=gates)
-    header = recorded.header
-    wrong = {
-        index: each
-        for index, one in zip(indices, recorded.cases, strict=True)
-        if (each := compared(header, one)).differs
-    }
-    for _ in range(_ASKED_AGAIN):
-        if wrong:
-            again = _asked(release, [*wrong], gates=gates)
-            wrong = {
-                index: each
-                for (index, each), one in zip(wrong.items(), again.cases, strict=True)
-                if compared(header, one).server == each.server
-            }
-    report = "\n".join(str(each) for each in wrong.values())
-    assert not wrong, f"Kubernetes {header.version}, PODIUM_SEED={header.seed}:\n{report}"
+    """Run cases on a live scheduler; the answers that stay the same equal ours."""
+    found = lasting(partial(_asked, release, gates=gates), indices)
+    report = "\n".join(str(each) for each in found if each.differs)
+    assert not report, f"Kubernetes {release.version}, PODIUM_SEED={_SEED}:\n{report}"

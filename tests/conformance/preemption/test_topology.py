@@ -6,12 +6,13 @@ label's values are renamed as its answer shows (`ties`).
 
 from collections import Counter
 from collections.abc import Sequence
-from functools import cache
+from functools import cache, partial
 
 import pytest
 from tests.support.preemption.differential import recording, ties, topology
 from tests.support.preemption.differential.compare import Compared, compared
 from tests.support.preemption.differential.generator import GPU, PREEMPTOR, Object
+from tests.support.preemption.differential.repeated import lasting
 from tests.support.preemption.differential.topology import CASES, topology_case
 from tests.support.seeds import seed as new_seed
 from tests.support.servers import FULL
@@ -157,5 +158,4 @@ def test_a_number_gives_one_case_of_topology() -> None:
 @pytest.mark.server
 def test_the_engine_does_what_a_live_kube_scheduler_does_with_topology() -> None:
     """New cases in every run agree with the live scheduler; PODIUM_SEED repeats a run."""
-    recorded = topology.record(NEWEST, _SEED, _ASKED)
-    _assert_agreement([compared(recorded.header, one) for one in recorded.cases], _SEED)
+    _assert_agreement(lasting(partial(topology.record, NEWEST, _SEED), _ASKED), _SEED)

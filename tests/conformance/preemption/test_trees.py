@@ -7,7 +7,7 @@ renamed as its answer shows (`ties`).
 
 from collections import Counter
 from collections.abc import Sequence
-from functools import cache
+from functools import cache, partial
 from unittest import mock
 
 import pytest
@@ -15,6 +15,7 @@ from tests.support.preemption.differential import recording, ties, trees
 from tests.support.preemption.differential.compare import Compared, compared
 from tests.support.preemption.differential.explained import FAILED_GROUPS
 from tests.support.preemption.differential.generator import PREEMPTOR, ROLE_LABEL, Object
+from tests.support.preemption.differential.repeated import lasting
 from tests.support.preemption.differential.trees import CASES, tree_case
 from tests.support.seeds import seed as new_seed
 from tests.support.servers import FULL
@@ -181,6 +182,5 @@ def test_a_number_gives_one_case_of_trees() -> None:
 @pytest.mark.server
 def test_the_engine_does_what_a_live_kube_scheduler_does_with_trees() -> None:
     """New cases in every run agree with the live scheduler; PODIUM_SEED repeats a run."""
-    recorded = trees.record(NEWEST, _SEED, _ASKED)
-    found = [compared(recorded.header, one) for one in recorded.cases]
+    found = lasting(partial(trees.record, NEWEST, _SEED), _ASKED)
     _assert_agreement(found, _SEED, max(len(found) * _OPEN_PERCENT // 100, 1))

@@ -10,7 +10,7 @@ from tests.support.preemption.differential.compare import Compared, compared, re
 from tests.support.preemption.differential.generator import Object
 from tests.support.preemption.differential.volumes import BOUND, CASES, volume_case
 from tests.support.seeds import seed as new_seed
-from tests.support.servers import FULL, exclusive
+from tests.support.servers import FULL, exclusive, in_turn
 from tests.support.volumes.settled import unsettled
 
 from podium.controlplane.releases import NEWEST, RELEASES, Release
@@ -102,8 +102,8 @@ def test_a_recording_with_other_volumes_differs(volumes: dict[str, str]) -> None
 
 
 @pytest.mark.server
-@each_release
-def test_the_engine_does_what_a_live_kube_scheduler_does_with_volumes(release: Release) -> None:
+@pytest.mark.parametrize("minor", in_turn(__name__))
+def test_the_engine_does_what_a_live_kube_scheduler_does_with_volumes(minor: str) -> None:
     """New cases in every run agree with the live scheduler; PODIUM_SEED repeats a run."""
-    with exclusive(release) as server:
+    with exclusive(RELEASES[minor]) as server:
         _assert_agreement(driver.record(server, _SEED, _ASKED, gates=False, make=volume_case))

@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterator
 import pytest
 from tests.support.controllers.history import History
 from tests.support.controllers.running import (
-    PLACES,
     POLICY,
     PRIORITY,
     Controller,
@@ -20,6 +19,7 @@ from tests.support.controllers.running import (
     drop_class,
     new_class,
     place,
+    places,
     running,
     set_default,
 )
@@ -31,7 +31,7 @@ LOW, HIGH, TIMID = "orders-low", "orders-high", "orders-timid"
 NODE = {"nodeName": "nowhere"}
 
 
-@pytest.fixture(scope="module", params=PLACES)
+@pytest.fixture(scope="module", params=places(__name__))
 def where(request: pytest.FixtureRequest) -> Iterator[Place]:
     """Yield a server of each kind, with the classes that the scenarios name."""
     with place(request.param) as made:

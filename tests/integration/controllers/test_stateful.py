@@ -25,13 +25,13 @@ from hypothesis.stateful import run_state_machine_as_test as run
 from tests.support.controllers.history import History
 from tests.support.controllers.running import (
     CLASSES,
-    PLACES,
     PRIORITY,
     Place,
     Space,
     drop_class,
     new_class,
     place,
+    places,
     running,
     set_default,
 )
@@ -59,7 +59,7 @@ SETTINGS = settings(
 )
 
 
-@pytest.fixture(scope="module", params=PLACES)
+@pytest.fixture(scope="module", params=places(__name__))
 def where(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
     """Yield a server of each kind, with a reconciler for all sequences."""
     with place(request.param) as made, running(made.server, tmp_path_factory.mktemp("logs") / "one"):

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import pytest
 import yaml
 from tests.support.connection.cluster import CONTAINER
-from tests.support.servers import Server, exclusive
+from tests.support.servers import Server, exclusive, in_turn
 from tests.support.waiting import until
 from tests.support.webhooks.recorder import Answer, send
 from tests.unit.manifests.test_modes import rendered
@@ -117,7 +117,7 @@ def _pods(namespace: str) -> str:
     return f"/api/v1/namespaces/{namespace}/pods"
 
 
-@pytest.fixture(scope="module", params=RELEASES)
+@pytest.fixture(scope="module", params=in_turn(__name__))
 def scene(request: pytest.FixtureRequest) -> Iterator[Scene]:
     """Yield a server with the objects of the install, except those that need a running webhook."""
     with exclusive(RELEASES[request.param]) as server:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import yaml
 from tests.support.connection.cluster import CONTAINER
-from tests.support.servers import ENOUGH, Server, exclusive
+from tests.support.servers import Server, exclusive, in_turn
 from tests.support.waiting import until
 from tests.unit.manifests.test_modes import rendered
 
@@ -43,7 +43,7 @@ _LIMITED = {
 _KINDS = ("Namespace", "ResourceQuota", "ServiceAccount", "ConfigMap", "Secret", "Deployment")
 
 
-@pytest.fixture(scope="module", params=ENOUGH)
+@pytest.fixture(scope="module", params=in_turn(__name__))
 def cluster(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """Yield a cluster whose API server limits both classes."""
     file = tmp_path_factory.mktemp("admission") / "admission.json"

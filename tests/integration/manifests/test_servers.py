@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from tests.support.connection.cluster import CONTAINER
 from tests.support.rights import Account
-from tests.support.servers import Server, exclusive
+from tests.support.servers import Server, exclusive, in_turn
 from tests.support.waiting import until
 from tests.support.webhooks.running import Running, running
 from tests.unit.manifests.test_modes import configured, rendered
@@ -27,7 +27,7 @@ _PODS = "/api/v1/namespaces/podium-system/pods"
 _SCHEDULER = "system:serviceaccount:podium-system:podium-scheduler"
 
 
-@pytest.fixture(scope="module", params=RELEASES)
+@pytest.fixture(scope="module", params=in_turn(__name__))
 def server(request: pytest.FixtureRequest) -> Iterator[Server]:
     """Yield a server to which the modes were applied in turn, the scheduler's last."""
     with exclusive(RELEASES[request.param]) as made:

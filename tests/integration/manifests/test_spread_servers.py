@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 import yaml
-from tests.support.servers import ENOUGH, Server, exclusive
+from tests.support.servers import Server, exclusive, in_turn
 from tests.support.waiting import until
 from tests.unit.manifests.test_modes import rendered
 
@@ -21,7 +21,7 @@ _CORDONED = "node.kubernetes.io/unschedulable"
 _NAMES = {"podium-webhook", "podium-controller", "podium-scheduler"}
 
 
-@pytest.fixture(scope="module", params=ENOUGH)
+@pytest.fixture(scope="module", params=in_turn(__name__))
 def cluster(request: pytest.FixtureRequest) -> Iterator[Server]:
     """Yield a cluster with controllers, kube-scheduler and nodes, without Podium."""
     with exclusive(RELEASES[request.param], controllers=True) as server:

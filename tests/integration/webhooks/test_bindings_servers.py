@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import pytest
 import yaml
 from tests.support.connection.cluster import CONTAINER
-from tests.support.servers import Server, exclusive
+from tests.support.servers import Server, exclusive, in_turn
 from tests.support.waiting import until
 from tests.support.webhooks.recorder import Answer, send
 from tests.support.webhooks.running import Running, running
@@ -47,7 +47,7 @@ class Scene(NamedTuple):
         return send(self.server, "POST", path, {"apiVersion": "v1", "kind": "Binding", **binding}, user=user)
 
 
-@pytest.fixture(scope="module", params=RELEASES)
+@pytest.fixture(scope="module", params=in_turn(__name__))
 def scene(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
     """Yield a server whose registration has the component's webhook, at the URL of a running one."""
     with exclusive(RELEASES[request.param]) as server:

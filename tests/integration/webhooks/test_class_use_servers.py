@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from tests.integration.webhooks.test_policies_servers import install
 from tests.support.rules.scene import Document, priority_class
-from tests.support.servers import TREES, Server, exclusive
+from tests.support.servers import TREES, Server, exclusive, in_turn
 from tests.support.waiting import until
 from tests.support.webhooks.recorder import Answer, recording, send
 
@@ -41,7 +41,7 @@ def refusal(user: str, name: str) -> str:
     )
 
 
-@pytest.fixture(scope="module", params=RELEASES)
+@pytest.fixture(scope="module", params=in_turn(__name__))
 def server(request: pytest.FixtureRequest) -> Iterator[Server]:
     """Yield a server with the shipped policies; all users may write anything, jane may use the class low."""
     with exclusive(RELEASES[request.param]) as made, recording(made) as recorder:

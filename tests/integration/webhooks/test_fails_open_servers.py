@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import pytest
 from tests.integration.webhooks.test_policies_servers import MERGE, install, pod
-from tests.support.servers import ENOUGH, Server, exclusive
+from tests.support.servers import Server, exclusive, in_turn
 from tests.support.waiting import until
 from tests.support.webhooks.recorder import Answer, send
 from tests.support.webhooks.running import Running, running
@@ -36,7 +36,7 @@ class Scene(NamedTuple):
 
 @pytest.fixture(
     scope="module",
-    params=[(minor, by) for minor in ENOUGH for by in ("policy", "webhook")],
+    params=[(minor, by) for minor in in_turn(__name__) for by in ("policy", "webhook")],
     ids="-".join,
 )
 def scene(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:

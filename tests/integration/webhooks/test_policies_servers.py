@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import msgspec
 import pytest
 from tests.support.rules.scene import BASIC, Document, mode, priority_class, profile, template
-from tests.support.servers import Server, exclusive
+from tests.support.servers import Server, exclusive, in_turn
 from tests.support.waiting import until
 from tests.support.webhooks import reviews
 from tests.support.webhooks.recorder import recording, send
@@ -118,7 +118,7 @@ def install(server: Server, documents: list[Document]) -> None:
 
 
 @pytest.fixture(
-    scope="module", params=[(minor, name) for minor in RELEASES for name in POLICIES], ids="-".join
+    scope="module", params=[(minor, name) for minor in in_turn(__name__) for name in POLICIES], ids="-".join
 )
 def scene(request: pytest.FixtureRequest) -> Iterator[Scene]:
     """Yield a server with the twin of a policy in force, and of Podium's webhooks only a conversion."""

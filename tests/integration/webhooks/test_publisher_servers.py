@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 import pytest_asyncio
-from tests.support.servers import Server, exclusive
+from tests.support.servers import Server, exclusive, in_turn
 from tests.support.waiting import until
 from tests.support.webhooks.recorder import send
 
@@ -37,7 +37,7 @@ JSON_PATCH = "application/json-patch+json"
 APPLY = "application/apply-patch+yaml"
 
 
-@pytest.fixture(scope="module", params=RELEASES)
+@pytest.fixture(scope="module", params=in_turn(__name__))
 def used(request: pytest.FixtureRequest) -> Iterator[Server]:
     with exclusive(RELEASES[request.param]) as server:
         yield server

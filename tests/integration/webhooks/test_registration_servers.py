@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import pytest
-from tests.support.servers import Server, exclusive
+from tests.support.servers import Server, exclusive, in_turn
 from tests.support.waiting import until
 from tests.support.webhooks.recorder import Answer, Recorder, recording, send
 
@@ -111,7 +111,7 @@ def ready(scene: Scene) -> None:
         until(known, f"the server to ask about {path}")
 
 
-@pytest.fixture(scope="module", params=RELEASES)
+@pytest.fixture(scope="module", params=in_turn(__name__))
 def scene(request: pytest.FixtureRequest) -> Iterator[Scene]:
     """Yield each minor with the Workload API and the registration, two classes and a team's namespace."""
     with exclusive(RELEASES[request.param]) as server, recording(server) as recorder:
@@ -273,7 +273,7 @@ def test_the_webhook_gets_native_kinds(scene: Scene, plural: str) -> None:
         assert scene.recorder.take(name) == []
 
 
-@pytest.mark.parametrize("minor", RELEASES)
+@pytest.mark.parametrize("minor", in_turn(__name__))
 def test_without_the_workload_api_too(minor: str) -> None:
     """Servers accept the configurations; a mutating webhook sees the field that they drop."""
     with exclusive(RELEASES[minor], workload_api=False) as server, recording(server) as recorder:

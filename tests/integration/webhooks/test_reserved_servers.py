@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 from tests.support.connection.cluster import CONTAINER
-from tests.support.servers import Server, exclusive
+from tests.support.servers import Server, exclusive, in_turn
 from tests.support.webhooks.running import running
 
 from podium.api.core import DEFAULT_SCHEDULER, PODIUM_SCHEDULER
@@ -33,7 +33,7 @@ CASES: dict[str, tuple[str, str, Tolerations, Tolerations]] = {
 }
 
 
-@pytest.fixture(scope="module", params=RELEASES)
+@pytest.fixture(scope="module", params=in_turn(__name__))
 def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """Yield a server that calls a webhook with the default policy."""
     with exclusive(RELEASES[request.param]) as made, running(made, tmp_path_factory.mktemp("webhook")):

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 from tests.support.calling import calling
-from tests.support.servers import Server, exclusive
+from tests.support.servers import Server, exclusive, in_turn
 
 from podium.api.devices import DEVICE_API, MAX_CONSUMERS
 from podium.controlplane.releases import RELEASES
@@ -69,7 +69,7 @@ class DeviceCluster:
         self.make(f"/api/v1/namespaces/{self.name}/pods", {"metadata": {"name": name}, "spec": spec})
 
 
-@pytest.fixture(scope="module", params=RELEASES)
+@pytest.fixture(scope="module", params=in_turn(__name__))
 def offered(request: pytest.FixtureRequest) -> Iterator[DeviceCluster]:
     """Yield the cluster of each minor, with a claim that is in use, and some that find no devices."""
     with exclusive(RELEASES[request.param]) as server:

@@ -14,12 +14,11 @@ from tests.support.calling import Podium
 from tests.support.connection.cluster import kubeconfig_of
 from tests.support.docs.pages import ROOT, commands, pages
 from tests.support.scheduling.world import Sandbox, World, world
-from tests.support.servers import Server
+from tests.support.servers import Server, in_turn
 from tests.support.why.objects import podium
 
 from podium.api.records import RECORD_VERSION
 from podium.cli.commands.dump import command as dump
-from podium.controlplane.releases import RELEASES
 from podium.crds import definitions
 
 __all__ = ["podium"]
@@ -36,7 +35,7 @@ DOCS = (Path(__file__).parents[3] / "docs" / "why.md").read_text("utf-8")
 OWN: list[dict[str, Any]] = yaml.safe_load(ROLE)["rules"]
 
 
-@pytest.fixture(scope="module", params=RELEASES)
+@pytest.fixture(scope="module", params=in_turn(__name__))
 def both(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     """Yield a world with both schedulers, and Podium's records."""
     with world(request.param, tmp_path_factory.mktemp("world")) as made:

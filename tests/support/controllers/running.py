@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from tests.support.connection.cluster import CONTAINER, NATIVE
-from tests.support.servers import Server, exclusive
+from tests.support.servers import Server, exclusive, in_turn
 from tests.support.starting import start
 from tests.support.waiting import comes, until
 from tests.support.webhooks.running import LOG, Running, ending
@@ -23,8 +23,6 @@ PRIORITY, POLICY = "PodsNotMatchingPriority", "PodsNotMatchingPreemptionPolicy"
 MERGE = "application/merge-patch+json"
 CLASSES = "/apis/scheduling.k8s.io/v1/priorityclasses"
 PODIUM_API = f"{PODIUM_GROUP}/v1beta1"
-# The APIs of groups: native in two versions, and Podium's own where the gates are off.
-PLACES = (*RELEASES, "podium")
 _PODIUM = Path(sys.executable).with_name("podium")
 _NUMBERS = itertools.count()
 
@@ -96,9 +94,14 @@ class Place(NamedTuple):
         return self.api.startswith(f"{NATIVE_GROUP}/")
 
 
+def places(module: str) -> tuple[str, ...]:
+    """Return where a module has groups: of the native API of a minor, and Podium's own without the gates."""
+    return (*in_turn(module), "podium")
+
+
 @contextlib.contextmanager
 def place(name: str, *gates: str) -> Iterator[Place]:
-    """Start a server of its own for one of PLACES, with more feature gates (`NAME=true`)."""
+    """Start a server of its own for one of `places`, with more feature gates (`NAME=true`)."""
     if name in RELEASES:
         apiserver = tuple(f"--feature-gates={gate}" for gate in gates)
         with exclusive(RELEASES[name], apiserver=apiserver) as server:

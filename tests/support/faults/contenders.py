@@ -175,7 +175,7 @@ class Pair:
 
 @contextlib.contextmanager
 def stormy(name: str) -> Iterator[Place]:
-    """Start a server of its own for one of PLACES, with the classes of a storm."""
+    """Start a server of its own for one of `places`, with the classes of a storm."""
     with place(name) as made:
         new_class(made.server, SAME, 1000)
         new_class(made.server, OTHER, 100)

@@ -185,7 +185,7 @@ class World:
 
 @contextlib.contextmanager
 def world(name: str, folder: Path, *gates: str, ways: int = 1, kubelets: bool = True) -> Iterator[World]:
-    """Yield a world of one of PLACES without a scheduler; without kubelets, grace periods are 0."""
+    """Yield a world of one of `places` without a scheduler; without kubelets, grace periods are 0."""
     with place(name, *gates) as where, world_of(where, folder, ways=ways, kubelets=kubelets) as made:
         yield made
 

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from tests.support.servers import Server, exclusive
+from tests.support.servers import Server, exclusive, in_turn
 
 from podium.api.convert import KEPT, STORED
 from podium.controlplane.releases import RELEASES
@@ -62,7 +62,7 @@ def converter(server: Server) -> Iterator[str]:
         listener.server_close()
 
 
-@pytest.fixture(scope="module", params=RELEASES)
+@pytest.fixture(scope="module", params=in_turn(__name__))
 def converting(request: pytest.FixtureRequest) -> Iterator[Server]:
     """Yield a server for this module that serves both versions of Podium's kinds."""
     with exclusive(RELEASES[request.param]) as server, converter(server) as url:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.support.servers import ENOUGH, Server, exclusive
+from tests.support.servers import Server, exclusive, in_turn
 from tests.support.waiting import until
 
 from podium.api.findings import ObjectRef
@@ -128,7 +128,7 @@ def test_any_hash_of_the_job_controller_is_made_up(mine: int, theirs: int) -> No
     assert lasting(document(NATIVE, "PodGroup", name, JOB)) == "train-*-workers-*"
 
 
-@pytest.fixture(scope="module", params=ENOUGH)
+@pytest.fixture(scope="module", params=in_turn(__name__))
 def with_job_groups(request: pytest.FixtureRequest) -> Iterator[Server]:
     """Yield a cluster whose Job controller makes a Workload and a PodGroup of each gang."""
     release = RELEASES[request.param]

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from tests.support.autogroups.shapes import ASKING, GROUP_LABEL, TREE, Document
 from tests.support.controllers import running as controller
-from tests.support.servers import ENOUGH, Server, exclusive
+from tests.support.servers import Server, exclusive, in_turn
 from tests.support.waiting import until
 from tests.support.webhooks import running as webhook
 from tests.support.webhooks.recorder import send
@@ -158,7 +158,7 @@ def count(group: Document) -> int:
     return found
 
 
-@pytest.fixture(scope="module", params=ENOUGH)
+@pytest.fixture(scope="module", params=in_turn(__name__))
 def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """Yield a cluster in which only the two processes create PodGroups."""
     folder = tmp_path_factory.mktemp("autogroups")

@@ -15,7 +15,7 @@ from tests.support.connection.cluster import NATIVE
 from tests.support.controllers.running import Controller, install, new_class, spawn
 from tests.support.controllers.running import running as controlling
 from tests.support.informer.hostile import DEEP
-from tests.support.servers import ENOUGH, Server, exclusive
+from tests.support.servers import Server, exclusive, in_turn
 from tests.support.webhooks.running import Running, ending
 from tests.support.webhooks.running import running as judging
 
@@ -33,7 +33,7 @@ _PODS = ("large-listed", "deep-listed", "large-watched", "deep-watched")
 _FIELDS = '{"f:a":' * DEEP + "{}" + "}" * DEEP
 
 
-@pytest.fixture(scope="module", params=ENOUGH)
+@pytest.fixture(scope="module", params=in_turn(__name__))
 def own(request: pytest.FixtureRequest) -> Iterator[Server]:
     """Yield a server for this module with Podium's resources, because every process reads all of it."""
     with exclusive(RELEASES[request.param]) as server:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from tests.support.connection.cluster import NATIVE, kubeconfig_of
 from tests.support.controlplane_faults import compact, without_api_server
-from tests.support.servers import ENOUGH, Server, exclusive
+from tests.support.servers import Server, exclusive, in_turn
 from tests.support.waiting import PATIENCE_SECONDS
 
 from podium.api.groups import NATIVE_GROUP, PODIUM_GROUP, PodGroup
@@ -32,7 +32,7 @@ CLASS_RESOURCE = "priorityclasses.scheduling.k8s.io"
 KINDS = (Kind.PRIORITY_CLASS, Kind.POD_GROUP, Kind.WORKLOAD)
 
 
-@pytest.fixture(scope="module", params=ENOUGH)
+@pytest.fixture(scope="module", params=in_turn(__name__))
 def own(request: pytest.FixtureRequest) -> Iterator[Server]:
     """Yield a server of each minor that tests may break, and whose custom resources come and go."""
     with exclusive(RELEASES[request.param]) as server:

@@ -18,7 +18,7 @@ from tests.support.doctor.scene import encoded, webhook
 from tests.support.install.scene import patch, route, stored
 from tests.support.proxy import Cut, Proxy, Refuse, Where
 from tests.support.rights import NAMESPACE, Account, Page
-from tests.support.servers import Server, exclusive
+from tests.support.servers import Server, exclusive, in_turn
 from tests.support.webhooks.running import Running, ending, running
 from tests.unit.manifests.test_modes import rendered
 from tools.manifests import render
@@ -40,7 +40,7 @@ def problems(lines: list[Line]) -> list[tuple[str, str]]:
     return [(each.name, each.fact) for each in lines if each.level == "problem"]
 
 
-@pytest.fixture(scope="module", params=RELEASES)
+@pytest.fixture(scope="module", params=in_turn(__name__))
 def bare(request: pytest.FixtureRequest) -> Iterator[Server]:
     """Yield a server for this module: on a shared one others leave pods that wait for a scheduler."""
     with exclusive(RELEASES[request.param]) as server:
@@ -62,7 +62,7 @@ def test_a_bare_server(bare: Server) -> None:
     assert [each.name for each in lines if each.fix == "podium install"] == []
 
 
-@pytest.mark.parametrize("minor", RELEASES)
+@pytest.mark.parametrize("minor", in_turn(__name__))
 def test_a_server_without_the_gates(minor: str) -> None:
     """Podium's own groups replace the native ones."""
     with exclusive(RELEASES[minor], workload_api=False) as server:
@@ -121,7 +121,7 @@ def test_the_oldest_server_that_can_be_played() -> None:
     assert about(lines, "custom-resources")[0][0] == "ok"
 
 
-@pytest.fixture(scope="module", params=RELEASES)
+@pytest.fixture(scope="module", params=in_turn(__name__))
 def installed(request: pytest.FixtureRequest) -> Iterator[Server]:
     """Yield a cluster with everything applied and reserved nodes; kwok simulates its pods."""
     with exclusive(RELEASES[request.param], controllers=True) as server:

@@ -19,7 +19,7 @@ from tests.support.connection.cluster import (
 from tests.support.connection.devices import create_devices
 from tests.support.connection.storage import DRIVER, create_storage
 from tests.support.dump.compare import anonymous
-from tests.support.servers import Server, exclusive
+from tests.support.servers import Server, exclusive, in_turn
 
 from podium.api.schedulable import SCHEDULING_READS
 from podium.cli.commands.audit import command as audit
@@ -33,7 +33,7 @@ from podium.documents.split import split
 pytestmark = pytest.mark.server
 
 
-@pytest.fixture(scope="module", params=RELEASES)
+@pytest.fixture(scope="module", params=in_turn(__name__))
 def divergent(request: pytest.FixtureRequest) -> Iterator[Server]:
     """Yield a server with a divergent group for this module, since the report covers all objects on it."""
     with exclusive(RELEASES[request.param]) as server:

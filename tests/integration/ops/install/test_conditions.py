@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.support.controllers.running import PLACES, PRIORITY, Place, Space, new_class, place, running
+from tests.support.controllers.running import PRIORITY, Place, Space, new_class, place, places, running
 from tests.support.install.scene import podium
 from tests.support.proxy import Proxy, Refuse, Where
 from tests.support.rights import Account, make
@@ -21,7 +21,7 @@ STATUS = r"/podgroups/[^/]+/status$"
 NOTHING = "podium: nothing to remove\n"
 
 
-@pytest.fixture(scope="module", params=PLACES)
+@pytest.fixture(scope="module", params=places(__name__))
 def where(request: pytest.FixtureRequest) -> Iterator[Place]:
     """Yield a server of each kind, without Podium's processes but with its conditions."""
     with place(request.param) as made:

@@ -5,15 +5,15 @@ from pathlib import Path
 
 import pytest
 from tests.support.install.firsts import first_steps
-from tests.support.servers import exclusive
+from tests.support.servers import exclusive, in_turn
 
-from podium.controlplane.releases import RELEASES
+from podium.controlplane.releases import NEWEST, RELEASES
 
 pytestmark = [pytest.mark.server, pytest.mark.timeout(600)]
 
 
 @pytest.mark.parametrize(
-    ("minor", "workload_api"), [("1.36", True), ("1.37", True), ("1.37", False)], ids=["1.36", "1.37", "bare"]
+    ("minor", "workload_api"), [*((minor, True) for minor in in_turn(__name__)), (NEWEST.minor, False)]
 )
 def test_an_install_leads_to_a_rule_and_to_a_gang(tmp_path: Path, minor: str, workload_api: bool) -> None:
     with exclusive(RELEASES[minor], workload_api=workload_api, controllers=True) as server:

@@ -6,7 +6,7 @@ import pytest
 from tests.support.controllers.running import Controller
 from tests.support.install.pods import pods
 from tests.support.install.scene import podium
-from tests.support.servers import exclusive
+from tests.support.servers import exclusive, in_turn
 from tests.support.waiting import until
 
 from podium.controlplane.releases import RELEASES
@@ -18,7 +18,7 @@ _PROCESSES = 6
 _LEADERS = 2
 
 
-@pytest.mark.parametrize("minor", RELEASES)
+@pytest.mark.parametrize("minor", in_turn(__name__))
 def test_a_fresh_install_logs_no_warning(tmp_path: Path, minor: str) -> None:
     """Two replicas of each process start as their Deployment is created, until all are ready and two lead."""
     with (

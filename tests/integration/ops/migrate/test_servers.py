@@ -12,7 +12,7 @@ from tests.support.connection.cluster import READ_ONLY, kubeconfig_of
 from tests.support.docs.pages import commands, pages
 from tests.support.migrate.scene import Object, membership
 from tests.support.proxy import Cut, Proxy, Where
-from tests.support.servers import TREES, Server, exclusive
+from tests.support.servers import TREES, Server, exclusive, in_turn
 
 from podium.api.reads import Kind
 from podium.cli.commands.migrate import command
@@ -37,7 +37,7 @@ PLURALS = {"Workload": "workloads", "PodGroup": "podgroups"}
 COMPOSITES = "compositepodgroups"
 
 
-@pytest.fixture(scope="module", params=RELEASES)
+@pytest.fixture(scope="module", params=in_turn(__name__))
 def server(request: pytest.FixtureRequest) -> Iterator[Server]:
     """Yield a server with both APIs; without controllers, so a deleted native group stays terminating."""
     gates = (f"--feature-gates={TREES}",) if request.param == "1.37" else ()

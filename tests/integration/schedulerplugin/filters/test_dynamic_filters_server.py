@@ -13,7 +13,7 @@ import pytest
 from tests.support.filters.builders import NS, container
 from tests.support.filters.dynamic_cases import CASES, FEATURES, NODES, Case
 from tests.support.filters.dynamic_scene import NAMESPACES, SAYS
-from tests.support.servers import ENOUGH, Server, exclusive
+from tests.support.servers import Server, exclusive, in_turn
 from tests.support.waiting import comes, until
 
 from podium.controlplane.releases import RELEASES
@@ -126,7 +126,7 @@ def create(server: Server, where: str, body: dict[str, Any]) -> None:
     assert code == 201, made
 
 
-@pytest.fixture(scope="module", params=ENOUGH)
+@pytest.fixture(scope="module", params=in_turn(__name__))
 def pods(request: pytest.FixtureRequest) -> Iterator[Pods]:
     """Yield a cluster with exactly the cases' nodes and namespaces, all known to its scheduler."""
     with exclusive(RELEASES[request.param], controllers=True) as server:

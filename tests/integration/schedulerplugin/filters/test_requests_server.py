@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 import pytest
 from tests.support.filters.builders import container
-from tests.support.servers import ENOUGH, Server, exclusive
+from tests.support.servers import Server, exclusive, in_turn
 from tests.support.waiting import until
 
 from podium.api.minors import minor_of
@@ -55,7 +55,7 @@ CASES: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.fixture(scope="module", params=ENOUGH)
+@pytest.fixture(scope="module", params=in_turn(__name__))
 def cluster(request: pytest.FixtureRequest) -> Iterator[Server]:
     """Yield a cluster with this test's nodes only, because others' pods may use any node."""
     with exclusive(RELEASES[request.param], controllers=True) as server:

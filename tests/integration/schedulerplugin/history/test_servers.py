@@ -12,7 +12,7 @@ import msgspec
 import pytest
 from click.testing import CliRunner, Result
 from tests.support.history.store import DEFINITIONS, NAME, party, plan
-from tests.support.servers import Server, exclusive
+from tests.support.servers import Server, exclusive, in_turn
 from tests.support.waiting import until
 
 from podium.api import times
@@ -58,7 +58,7 @@ LARGEST = plan(
 )
 
 
-@pytest.fixture(scope="module", params=RELEASES)
+@pytest.fixture(scope="module", params=in_turn(__name__))
 def own(request: pytest.FixtureRequest) -> Iterator[Server]:
     """Yield a server with the custom resource and nothing else of Podium."""
     with exclusive(RELEASES[request.param], workload_api=False) as server:

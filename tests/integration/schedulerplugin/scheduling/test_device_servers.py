@@ -10,7 +10,7 @@ import msgspec
 import pytest
 from tests.support.connection.cluster import kubeconfig_of
 from tests.support.connection.devices import ALLOCATED, CLASS, DEVICES, SLICE, create_devices
-from tests.support.servers import Server, exclusive
+from tests.support.servers import Server, exclusive, in_turn
 from tests.support.waiting import PATIENCE_SECONDS
 from tests.unit.api.test_storage import without_nulls
 
@@ -32,7 +32,7 @@ WATCHED = {str(read.kind) for read in DEVICE_READS.values() if read.kind in KIND
 Until = Callable[[Callable[[], bool]], Awaitable[None]]
 
 
-@pytest.fixture(scope="module", params=RELEASES)
+@pytest.fixture(scope="module", params=in_turn(__name__))
 def offered(request: pytest.FixtureRequest) -> Iterator[Server]:
     """Yield a server of each minor with one object of each kind, which tests change."""
     with exclusive(RELEASES[request.param]) as server:

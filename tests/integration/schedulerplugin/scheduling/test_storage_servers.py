@@ -16,7 +16,7 @@ from tests.support.connection.storage import (
     VOLUME,
     create_storage,
 )
-from tests.support.servers import Server, exclusive
+from tests.support.servers import Server, exclusive, in_turn
 from tests.support.waiting import PATIENCE_SECONDS
 from tests.unit.api.test_storage import without_nulls
 
@@ -34,7 +34,7 @@ pytestmark = pytest.mark.server
 _MERGE = "application/merge-patch+json"
 
 
-@pytest.fixture(scope="module", params=RELEASES)
+@pytest.fixture(scope="module", params=in_turn(__name__))
 def stored(request: pytest.FixtureRequest) -> Iterator[Server]:
     """Yield a server of each minor with one object of each kind, which tests change."""
     with exclusive(RELEASES[request.param]) as server:

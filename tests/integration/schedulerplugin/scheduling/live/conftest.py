@@ -1,16 +1,15 @@
-"""Fixtures of the live tests: worlds with native groups in two versions, and one with Podium's groups."""
+"""Fixtures of the live tests: worlds with native groups, and with Podium's groups."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from tests.support.controllers.running import PLACES
+from tests.support.controllers.running import places
 from tests.support.folders import Kept
 from tests.support.scheduling.devices import DeviceBox
 from tests.support.scheduling.world import Sandbox, World, world
-
-from podium.controlplane.releases import RELEASES
+from tests.support.servers import in_turn
 
 
 @contextmanager
@@ -21,11 +20,11 @@ def _scheduled(name: str, folder: Path) -> Iterator[World]:
 
 @pytest.fixture(scope="module")
 def worlds(kept: Kept, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], World]:
-    """Return the world of one of PLACES with one scheduler for all tests; created at its first use."""
+    """Return the world of one of `places` with one scheduler for all tests; created at its first use."""
     return lambda name: kept.once(name, lambda: _scheduled(name, tmp_path_factory.mktemp("world")))
 
 
-@pytest.fixture(params=PLACES)
+@pytest.fixture(params=places(__name__))
 def sandbox(request: pytest.FixtureRequest, worlds: Callable[[str], World]) -> Iterator[Sandbox]:
     """Yield a namespace and nodes for one test, in each world."""
     with worlds(request.param).sandbox() as made:
@@ -38,8 +37,8 @@ def box(sandbox: Sandbox) -> DeviceBox:
     return DeviceBox(sandbox)
 
 
-@pytest.fixture(scope="module", params=RELEASES)
+@pytest.fixture(scope="module", params=in_turn(__name__))
 def own(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
-    """Yield a world of each minor whose scheduler a test starts and kills."""
+    """Yield a world whose scheduler a test starts and kills."""
     with world(request.param, tmp_path_factory.mktemp("world")) as made:
         yield made

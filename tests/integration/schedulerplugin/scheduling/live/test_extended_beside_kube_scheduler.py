@@ -7,9 +7,9 @@ import pytest
 from bench.kubescheduler import scheduling
 from tests.support.scheduling.devices import DeviceBox
 from tests.support.scheduling.world import Sandbox, World, world
+from tests.support.servers import in_turn
 
 from podium.api.devices import IMPLICIT_RESOURCE_PREFIX
-from podium.controlplane.releases import RELEASES
 
 pytestmark = pytest.mark.server
 
@@ -120,9 +120,9 @@ def outcome(own: World, case: Case, **fields: Any) -> Found:
         return found(sandbox, box)
 
 
-@pytest.fixture(scope="module", params=RELEASES)
+@pytest.fixture(scope="module", params=in_turn(__name__))
 def both(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
-    """Yield a world of each minor with both schedulers."""
+    """Yield a world with both schedulers."""
     folder = tmp_path_factory.mktemp("world")
     with world(request.param, folder) as made, scheduling(made.server), made.scheduling():
         yield made

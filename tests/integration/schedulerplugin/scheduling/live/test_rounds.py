@@ -18,7 +18,7 @@ from podium.controlplane.releases import NEWEST
 
 pytestmark = pytest.mark.server
 
-ROUNDS = 100 if FULL else 3
+ROUNDS = 100 if FULL else 2
 NODES = 200
 MAKERS = 4
 # No round takes this long; upstream's delays take minutes.
