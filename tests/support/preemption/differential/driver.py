@@ -44,6 +44,10 @@ from podium.documents import packagedata
 _BATCH, _LONE_BATCH = 8, 60
 _READY_SECONDS = 120.0
 _GRACE_SECONDS = 10.0
+# Until a scheduler has looked again at a pod whose claim it had not read.
+_LATE_SECONDS = 5.0
+# Of the log in a failure.
+_MOST_WORDS = 4_000
 _SCHEDULER = "kube-scheduler"
 _CLASSES = "/apis/scheduling.k8s.io/v1/priorityclasses"
 _CLAIMS, _VOLUMES = "/api/v1/persistentvolumeclaims", "/api/v1/persistentvolumes"
@@ -141,12 +145,14 @@ def _answered(
         _compact({uid: each | storage.get(uid, {}) for uid, each in objects.items()}) for objects in made
     ]
     now = datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
-    with _scheduler(server, gates=gates, more=more) as logged:
-        gated = _await(server, provisioner, logged)
-        answers = [
-            _answer(server, each, objects, gated.get(each.namespace, ""))
-            for each, objects in zip(batch, before, strict=True)
-        ]
+    gated = None
+    while gated is None:
+        with _scheduler(server, gates=gates, more=more) as logged:
+            gated = _await(server, provisioner, logged)
+    answers = [
+        _answer(server, each, objects, gated.get(each.namespace, ""))
+        for each, objects in zip(batch, before, strict=True)
+    ]
     for each in batch:
         delete_at(server, f"/api/v1/namespaces/{each.namespace}/pods?gracePeriodSeconds=0")
         delete_at(server, f"/apis/policy/v1/namespaces/{each.namespace}/poddisruptionbudgets")
@@ -244,14 +250,16 @@ def _scheduler(server: Server, *, gates: bool, more: Sequence[str]) -> Iterator[
         process.stop([running], grace=_GRACE_SECONDS)
 
 
-def _await(server: Server, provisioner: Provisioner, logged: int) -> dict[str, str]:
+def _await(server: Server, provisioner: Provisioner, logged: int) -> dict[str, str] | None:
     """Wait until every pending pod is bound or refused; let the claims of those that fit be provisioned.
 
-    Return why pods were not enqueued, by namespace. Only the log says so, from the position `logged` on.
+    Return why pods were not enqueued, by namespace. Only the log says so, from the position `logged` on. The
+    result is None if the scheduler must be started again: it read a pod before one of its claims, and does
+    not look at it again while another claim of the pod does not exist.
     """
     waiting: list[Object] = []
     gated: dict[str, str] = {}
-    # A scheduler that has not read all claims yet misses some that exist.
+    early: set[str] = set()
     claims = {
         f'could not find ResourceClaim "{each["metadata"]["namespace"]}/{name_of(each)}"'
         for each in items_at(server, _RESOURCE_CLAIMS)
@@ -260,8 +268,9 @@ def _await(server: Server, provisioner: Provisioner, logged: int) -> dict[str, s
     def decided() -> bool:
         pods = items_at(server, _PENDING)
         if any("resourceClaims" in pod["spec"] for pod in pods):
-            found = _gated(server, logged).items()
-            gated.update({name: status for name, status in found if status not in claims})
+            found = _gated(server, logged)
+            early.update(name for name, status in found.items() if status in claims)
+            gated.update({name: status for name, status in found.items() if status not in claims})
         waiting[:] = [
             pod
             for pod in pods
@@ -276,10 +285,15 @@ def _await(server: Server, provisioner: Provisioner, logged: int) -> dict[str, s
         ]
         return not waiting
 
-    if not comes(decided, _READY_SECONDS):
-        words = (server.folder / log(_SCHEDULER)).read_text(encoding="utf-8")[-2000:]
-        raise AssertionError(f"no verdict on {[pod['metadata']['namespace'] for pod in waiting]}: {words}")
-    return gated
+    def decided_or_early() -> bool:
+        return decided() or early.issuperset(pod["metadata"]["namespace"] for pod in waiting)
+
+    if comes(decided_or_early, _READY_SECONDS):
+        return gated if comes(decided, _LATE_SECONDS) else None
+    names = [pod["metadata"]["namespace"] for pod in waiting]
+    lines = (server.folder / log(_SCHEDULER)).read_text(encoding="utf-8").splitlines()
+    words = [line for line in lines if any(f"{name}/" in line for name in names)]
+    raise AssertionError("\n".join([f"no verdict on {names}:", *words])[:_MOST_WORDS])
 
 
 def _gated(server: Server, logged: int) -> dict[str, str]:
