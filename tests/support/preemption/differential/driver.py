@@ -145,14 +145,15 @@ def _answered(
         _compact({uid: each | storage.get(uid, {}) for uid, each in objects.items()}) for objects in made
     ]
     now = datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
-    gated = None
-    while gated is None:
+    answers: list[Answer] = []
+    while not answers:
         with _scheduler(server, gates=gates, more=more) as logged:
             gated = _await(server, provisioner, logged)
-    answers = [
-        _answer(server, each, objects, gated.get(each.namespace, ""))
-        for each, objects in zip(batch, before, strict=True)
-    ]
+            if gated is not None:
+                answers = [
+                    _answer(server, each, objects, gated.get(each.namespace, ""))
+                    for each, objects in zip(batch, before, strict=True)
+                ]
     for each in batch:
         delete_at(server, f"/api/v1/namespaces/{each.namespace}/pods?gracePeriodSeconds=0")
         delete_at(server, f"/apis/policy/v1/namespaces/{each.namespace}/poddisruptionbudgets")
