@@ -184,7 +184,8 @@ def _shallow(view: memoryview, levels: int) -> tuple[bytearray | None, int]:
 
 def _is_limited(kind: inspect.Type, within: tuple[inspect.Type, ...] = ()) -> bool:
     """Return whether a type limits the depth of its values; a Struct within itself does not."""
-    if isinstance(kind, inspect.AnyType) or any(kind is outer for outer in within):
+    # `object` is a CustomType.
+    if isinstance(kind, inspect.AnyType | inspect.CustomType) or any(kind is outer for outer in within):
         return False
     inner = [field.type for field in getattr(kind, "fields", ())] + list(getattr(kind, "types", ()))
     inner += [getattr(kind, name) for name in ("item_type", "value_type") if hasattr(kind, name)]

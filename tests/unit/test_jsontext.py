@@ -138,6 +138,7 @@ class TestValues:
         assert Decoder(Named)._limited
         assert Decoder(dict[str, msgspec.Raw])._limited
         assert not Decoder(dict[str, Any])._limited
+        assert not Decoder(dict[str, object])._limited
         assert not Decoder(list[Tree])._limited
 
 
