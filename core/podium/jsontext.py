@@ -116,7 +116,8 @@ def cut(text: Text) -> Text:
     anybody's.
     """
     view = memoryview(text)
-    if len(view) <= _CHUNK and not _may_be_deep(bytes(view)):
+    size = len(view)
+    if size <= 2 * MAX_DEPTH or (size <= _CHUNK and not _may_be_deep(bytes(view))):
         return text
     shallow, end = _shallow(view, MAX_DEPTH)
     return text if shallow is None else shallow + view[end:]
@@ -164,6 +165,7 @@ def _shallow(view: memoryview, levels: int) -> tuple[bytearray | None, int]:
         step, places = step[~strings], places[~strings]
         levels_at = level + np.cumsum(step, dtype=np.int32)
         begins = places[(step > 0) & (levels_at == levels + 1)]
+        part = bytearray(view[start : start + len(chunk)])
         if level > levels or len(begins):
             # At the closing bracket of a value, the level is already that of the enclosing value.
             ends = places[(step < 0) & (levels_at == levels)]
@@ -171,15 +173,17 @@ def _shallow(view: memoryview, levels: int) -> tuple[bytearray | None, int]:
             turns[0] = level > levels
             turns[begins + 1] += 1
             turns[ends + 1] -= 1
-            shallow = shallow or bytearray(view)
-            part = np.frombuffer(shallow, np.uint8)[start : start + len(chunk)]
-            part[(np.cumsum(turns[:-1], dtype=np.int8) > 0) & (part != ord("\n"))] = ord(" ")
-            part[begins] = ord("0")
+            flat = np.frombuffer(part, np.uint8)
+            flat[(np.cumsum(turns[:-1], dtype=np.int8) > 0) & (flat != ord("\n"))] = ord(" ")
+            flat[begins] = ord("0")
+            shallow = bytearray(view[:start]) if shallow is None else shallow
+        if shallow is not None:
+            shallow += part
         if len(step):
             level = int(levels_at[-1])
             whole = bool(np.any((step < 0) & (levels_at <= 0)))
         start += len(chunk)
-    return None if shallow is None else shallow[:start], start
+    return shallow, start
 
 
 def _is_limited(kind: inspect.Type, within: tuple[inspect.Type, ...] = ()) -> bool:
