@@ -165,7 +165,6 @@ def _shallow(view: memoryview, levels: int) -> tuple[bytearray | None, int]:
         step, places = step[~strings], places[~strings]
         levels_at = level + np.cumsum(step, dtype=np.int32)
         begins = places[(step > 0) & (levels_at == levels + 1)]
-        part = bytearray(view[start : start + len(chunk)])
         if level > levels or len(begins):
             # At the closing bracket of a value, the level is already that of the enclosing value.
             ends = places[(step < 0) & (levels_at == levels)]
@@ -173,12 +172,13 @@ def _shallow(view: memoryview, levels: int) -> tuple[bytearray | None, int]:
             turns[0] = level > levels
             turns[begins + 1] += 1
             turns[ends + 1] -= 1
-            flat = np.frombuffer(part, np.uint8)
+            flat = np.frombuffer(view, np.uint8, len(chunk), start).copy()
             flat[(np.cumsum(turns[:-1], dtype=np.int8) > 0) & (flat != ord("\n"))] = ord(" ")
             flat[begins] = ord("0")
             shallow = bytearray(view[:start]) if shallow is None else shallow
-        if shallow is not None:
-            shallow += part
+            shallow += flat.tobytes()
+        elif shallow is not None:
+            shallow += view[start : start + len(chunk)]
         if len(step):
             level = int(levels_at[-1])
             whole = bool(np.any((step < 0) & (levels_at <= 0)))
@@ -191,6 +191,7 @@ def _is_limited(kind: inspect.Type, within: tuple[inspect.Type, ...] = ()) -> bo
     # `object` is a CustomType.
     if isinstance(kind, inspect.AnyType | inspect.CustomType) or any(kind is outer for outer in within):
         return False
-    inner = [field.type for field in getattr(kind, "fields", ())] + list(getattr(kind, "types", ()))
+    inner = [field.type for field in getattr(kind, "fields", ())]
+    inner += [*getattr(kind, "types", ()), *getattr(kind, "item_types", ())]
     inner += [getattr(kind, name) for name in ("item_type", "value_type") if hasattr(kind, name)]
     return all(_is_limited(each, (*within, kind)) for each in inner)
