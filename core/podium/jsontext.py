@@ -73,11 +73,13 @@ class Decoder(Generic[T]):
             raise
         except (msgspec.DecodeError, RecursionError) as error:
             # Only a whole value has trailing characters behind it.
-            trailing = str(error).startswith(_TRAILING)
-            first, end = (None, 0) if trailing else _shallow(memoryview(text), _SKIPPED_DEPTH)
+            view = memoryview(text)
+            if str(error).startswith(_TRAILING) or not _may_be_deep(view):
+                raise
+            first, end = _shallow(view, _SKIPPED_DEPTH)
             if first is None:
                 raise
-        return self._decode_shallow(first, memoryview(text)[end:])
+        return self._decode_shallow(first, view[end:])
 
     def _decode_shallow(self, text: bytearray, rest: memoryview) -> T:
         """Return the decoded value of a text without its deepest values; `rest` are the bytes behind it."""
@@ -116,15 +118,17 @@ def cut(text: Text) -> Text:
     anybody's.
     """
     view = memoryview(text)
-    size = len(view)
-    if size <= 2 * MAX_DEPTH or (size <= _CHUNK and not _may_be_deep(bytes(view))):
+    if not _may_be_deep(view):
         return text
     shallow, end = _shallow(view, MAX_DEPTH)
     return text if shallow is None else shallow + view[end:]
 
 
-def _may_be_deep(text: bytes) -> bool:
-    """Return False for a text that is not nested too deeply, several times faster than `_shallow`."""
+def _may_be_deep(view: memoryview) -> bool:
+    """Return False for a short text that is not nested too deeply, several times faster than `_shallow`."""
+    if not MAX_DEPTH < len(view) <= _CHUNK:
+        return len(view) > _CHUNK
+    text = bytes(view)
     if b"\\" in text:
         text = text.replace(_ESCAPED_BACKSLASH, b"").replace(_ESCAPED_QUOTE, b"")
     marks = text.translate(_BRACKETS, _NEITHER_QUOTE_NOR_BRACKET)

@@ -55,7 +55,11 @@ _SHED = "429, and the API server asks again"
 _DENIED = "denied, 429: the client tries again"
 BOUNDS = (
     Bound("what a gzip file holds", _bytes(textfile.MAX_UNPACKED), _ERROR),
-    Bound("nesting of a YAML document, or of an object in JSON", _count(jsontext.MAX_DEPTH), _ERROR),
+    Bound(
+        "nesting of a YAML document, or of a JSON object that is read whole",
+        _count(jsontext.MAX_DEPTH),
+        _ERROR,
+    ),
     Bound("values that aliases add to a YAML document", _count(yamldoc.MAX_ALIASED), _ERROR),
     Bound("Lists within Lists", _count(split.MAX_NESTED_LISTS), _ERROR),
     Bound("pods of one file for `whatif --add`", _count(MOST_PODS), _ERROR),
