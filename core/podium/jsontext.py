@@ -103,10 +103,10 @@ def decoder(type: Any, *, refuses: bool = False) -> Decoder[Any]:  # noqa: A002
 
 
 @overload
-def decode(text: Text, type: type[T], *, refuses: bool = ...) -> T: ...
+def parse(text: Text, type: type[T], *, refuses: bool = ...) -> T: ...
 @overload
-def decode(text: Text, type: Any, *, refuses: bool = ...) -> Any: ...
-def decode(text: Text, type: Any, *, refuses: bool = False) -> Any:  # noqa: A002
+def parse(text: Text, type: Any, *, refuses: bool = ...) -> Any: ...
+def parse(text: Text, type: Any, *, refuses: bool = False) -> Any:  # noqa: A002
     """Return the decoded value of a text, as a Decoder does."""
     return decoder(type, refuses=refuses).decode(text)
 

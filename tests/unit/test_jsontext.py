@@ -15,7 +15,7 @@ from hypothesis import given
 from podium import jsontext
 from podium.api.events import PAST_READS
 from podium.api.schedulable import SCHEDULING_READS
-from podium.jsontext import MAX_DEPTH, TOO_DEEP, Decoder, DepthError, cut, decode
+from podium.jsontext import MAX_DEPTH, TOO_DEEP, Decoder, DepthError, cut, parse
 
 ROOT = Path(__file__).parents[2]
 # Around the limits of msgspec in Python 3.11, 3.12 and 3.13, and above that of any.
@@ -53,23 +53,23 @@ class TestSkipping:
 
     @pytest.mark.parametrize("levels", [1, MAX_DEPTH, *FAR])
     def test_the_rest_is_decoded(self, levels: int) -> None:
-        assert decode(deep_object(levels), Named).name == "a"
-        assert decode(b'[{"x":1},%s]' % deep_object(levels), list[Named])[1].name == "a"
+        assert parse(deep_object(levels), Named).name == "a"
+        assert parse(b'[{"x":1},%s]' % deep_object(levels), list[Named])[1].name == "a"
 
     @pytest.mark.parametrize("levels", FAR)
     def test_a_wrong_type_behind_it_is_named(self, levels: int) -> None:
         with pytest.raises(msgspec.ValidationError, match=r"Expected `str`, got `int` - at `\$\.name`"):
-            decode(deep_object(levels, "1"), Named)
+            parse(deep_object(levels, "1"), Named)
 
     @pytest.mark.parametrize("levels", FAR)
     @pytest.mark.parametrize("more", [b"  ", b" {}", b"\n]", b" " * 200_000 + b"1"])
-    def test_what_follows_the_value_is_noted_as_of_any_value(self, levels: int, more: bytes) -> None:
+    def test_trailing_characters_are_at_their_byte(self, levels: int, more: bytes) -> None:
         text = deep_object(levels)
         if not more.strip():
-            assert decode(text + more, Named).name == "a"
+            assert parse(text + more, Named).name == "a"
             return
         with pytest.raises(msgspec.DecodeError) as refused:
-            decode(text + more, Named)
+            parse(text + more, Named)
         offset = len(text + more) - len(more.strip())
         assert str(refused.value) == f"JSON is malformed: trailing characters (byte {offset + 1})"
 
@@ -77,7 +77,7 @@ class TestSkipping:
     @pytest.mark.parametrize("end", [b"", b"}", b"]" * 200 + b"x"], ids=["cut off", "mismatched", "a letter"])
     def test_a_text_that_is_malformed_too_is_too_deep(self, levels: int, end: bytes) -> None:
         with pytest.raises(DepthError, match=re.escape(TOO_DEEP)):
-            decode(b'{"x":' + b"[" * levels + end, Named)
+            parse(b'{"x":' + b"[" * levels + end, Named)
 
     @pytest.mark.parametrize("levels", FAR)
     def test_no_more_than_a_chunk_behind_a_deep_value_is_looked_at(self, levels: int) -> None:
@@ -91,7 +91,7 @@ class TestSkipping:
         """Of 1,000 frames the caller has used 800."""
         text = deep_object(5_000)
         room = sys.getrecursionlimit() - 200 - len(_frames())
-        assert at_depth(room, lambda: decode(text, Named)).name == "a"
+        assert at_depth(room, lambda: parse(text, Named)).name == "a"
 
 
 def _frames() -> list[Any]:
@@ -109,30 +109,30 @@ class TestValues:
     @pytest.mark.parametrize("wanted", [Any, list[Any], list[object], list[list[Any] | int]])
     def test_at_the_limit_it_is_decoded(self, wanted: Any) -> None:
         for refuses in (False, True):
-            assert decode(nested(MAX_DEPTH), wanted, refuses=refuses) == json.loads(nested(MAX_DEPTH))
+            assert parse(nested(MAX_DEPTH), wanted, refuses=refuses) == json.loads(nested(MAX_DEPTH))
 
     @pytest.mark.parametrize("levels", FAR)
     @pytest.mark.parametrize("inside", ["", "1", '"]"', '{"a":[]},[2]'])
     def test_above_it_is_left_out_or_refused(self, levels: int, inside: str) -> None:
         text = nested(levels, inside)
-        assert decode(text, Any) == json.loads(nested(MAX_DEPTH, "0"))
+        assert parse(text, Any) == json.loads(nested(MAX_DEPTH, "0"))
         with pytest.raises(DepthError) as refused:
-            decode(text, Any, refuses=True)
+            parse(text, Any, refuses=True)
         assert str(refused.value) == "nested too deeply (more than 100 levels)"
 
     @pytest.mark.parametrize("levels", FAR)
     def test_a_type_within_itself_has_no_limit(self, levels: int) -> None:
         text = b'{"below":[' * levels + b"]}" * levels
         with pytest.raises(DepthError):
-            decode(text, Tree, refuses=True)
+            parse(text, Tree, refuses=True)
         with pytest.raises(msgspec.ValidationError, match="Expected `object"):
-            decode(text, Tree)
+            parse(text, Tree)
 
     @pytest.mark.parametrize("text", [b"[" * 50, b'{"a":"' + b"[" * 500, b"]" * 500, b"[}" * 500, b"", b"[1"])
     def test_a_malformed_text_stays_one(self, text: bytes) -> None:
         for refuses in (False, True):
             with pytest.raises(msgspec.DecodeError, match=r"malformed|truncated"):
-                decode(text, Any, refuses=refuses)
+                parse(text, Any, refuses=refuses)
 
     def test_raw_parts_have_any_depth(self) -> None:
         assert Decoder(Named)._limited
@@ -193,7 +193,7 @@ def test_any_bytes(text: bytes) -> None:
     cut(text)
     for wanted in (Any, Named, Tree):
         try:
-            decode(text, wanted)
+            parse(text, wanted)
         except (msgspec.DecodeError, UnicodeDecodeError):
             continue
 

@@ -59,7 +59,7 @@ class Client:
             self._connection.close()
             raise
         if response.headers.get_content_type() == "application/json":
-            return response.status, jsontext.decode(answer, Any)
+            return response.status, jsontext.parse(answer, Any)
         return response.status, answer.decode(errors="replace")
 
     def close(self) -> None:

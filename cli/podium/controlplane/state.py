@@ -56,7 +56,7 @@ def load(folder: Path) -> ControlPlaneState | None:
     """Return the state of the cluster in `folder`, or None if there is none."""
     path = folder / _STATE
     try:
-        return jsontext.decode(path.read_bytes(), ControlPlaneState)
+        return jsontext.parse(path.read_bytes(), ControlPlaneState)
     except FileNotFoundError:
         return None
     except msgspec.MsgspecError as error:

@@ -66,7 +66,7 @@ async def _may(connection: Connection, right: Right) -> bool:
         if refused.code in (403, 404):
             return True
         raise
-    return bool(jsontext.decode(answer, dict[str, Any])["status"]["allowed"])
+    return bool(jsontext.parse(answer, dict[str, Any])["status"]["allowed"])
 
 
 def _together(lacking: Iterable[Right]) -> list[str]:

@@ -119,7 +119,7 @@ class Migrator:
             return
         self._report_note(move, "copied")
         if ref.kind != "PodGroup":
-            uids[_kind_and_name(move)] = jsontext.decode(body, dict[str, Any])["metadata"]["uid"]
+            uids[_kind_and_name(move)] = jsontext.parse(body, dict[str, Any])["metadata"]["uid"]
 
     async def _delete(self, move: Move, used: _Used) -> None:
         """Delete an original, unless a pod needs it now."""

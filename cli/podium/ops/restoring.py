@@ -70,6 +70,6 @@ def _is(item: Any, field: str) -> bool:
     """Return whether a field names this item of a list."""
     kind, _, text = field.partition(":")
     if kind == "k":
-        keys = jsontext.decode(text.encode(), dict[str, Any])
+        keys = jsontext.parse(text.encode(), dict[str, Any])
         return isinstance(item, dict) and all(item.get(name) == keys[name] for name in keys)
-    return kind == "v" and bool(item == jsontext.decode(text.encode(), Any))
+    return kind == "v" and bool(item == jsontext.parse(text.encode(), Any))

@@ -48,7 +48,7 @@ def _copy(pod: Document, index: int) -> Document:
 
 
 def _with_replicas(workload: Document, replicas: int) -> Document:
-    value: dict[str, Any] = jsontext.decode(msgspec.json.encode(workload.value()), Any)
+    value: dict[str, Any] = jsontext.parse(msgspec.json.encode(workload.value()), Any)
     *parents, field = parse_path(_FIELDS[workload.apiVersion, workload.kind])
     spec = value.setdefault("spec", {})
     if workload.kind == "JobSet" and len(spec.get("replicatedJobs") or ()) != 1:

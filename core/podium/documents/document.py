@@ -167,7 +167,7 @@ class Document(msgspec.Struct, gc=False):
             if isinstance(self.body, dict):
                 return msgspec.convert(self.value(), type)
             body = self._with_header() if self.inherits else self.body
-            value: T = jsontext.decode(body, type, refuses=not self.place.live)
+            value: T = jsontext.parse(body, type, refuses=not self.place.live)
         except msgspec.DecodeError as error:
             if _NULL_ENTRY in str(error) and not isinstance(self.body, dict):
                 return self._from_value(type)

@@ -100,7 +100,7 @@ class Walk:
         at = skip_space(text, offset + 1)
         while (key := _STRING.match(text, at)) is not None:
             value = skip_space(text, skip_space(text, key.end()) + 1)
-            if jsontext.decode(key[0], str) == name:
+            if jsontext.parse(key[0], str) == name:
                 return at, value
             after = end_of_value(text, value)
             if _byte(text, after) != b",":

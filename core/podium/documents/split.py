@@ -180,17 +180,17 @@ def _json_head(view: memoryview) -> tuple[_Head, int]:
     """Return the head of the value at the start of a text, and its end. Raises JsonError."""
     top, length = None, len(view)
     try:
-        top = jsontext.decode(view, _Top)
+        top = jsontext.parse(view, _Top)
     except msgspec.ValidationError:
         length = jsondoc.end_of_value(view, 0)
     except msgspec.DecodeError as error:
         length = jsondoc.trailing(error, view, 0)
-        top = jsontext.decode(view[:length], _Top)
+        top = jsontext.parse(view[:length], _Top)
     if top is not None:
         items = None if isinstance(top.items, msgspec.UnsetType) else top.items or []
         return _Head("object", top.apiVersion, top.kind, items), length
     try:
-        loose = jsontext.decode(view[:length], _AnyTop)
+        loose = jsontext.parse(view[:length], _AnyTop)
     except msgspec.ValidationError as error:
         return _Head(in_json_words(str(error)).rpartition("got ")[2]), length
     return _Head("object", _text_or_raw(loose.apiVersion), _text_or_raw(loose.kind)), length
@@ -198,7 +198,7 @@ def _json_head(view: memoryview) -> tuple[_Head, int]:
 
 def _text_or_raw(raw: msgspec.Raw) -> object:
     """Return a text or null as itself, and any other value as its JSON."""
-    return jsontext.decode(raw, str | None) if bytes(memoryview(raw)[:1]) in (b'"', b"n") else raw
+    return jsontext.parse(raw, str | None) if bytes(memoryview(raw)[:1]) in (b'"', b"n") else raw
 
 
 def _value_head(value: Any) -> _Head:

@@ -377,7 +377,7 @@ async def get_or_none(connection: Connection, path: str) -> bytes | None:
 
 def _status(body: bytes) -> Status:
     try:
-        return jsontext.decode(body, Status)
+        return jsontext.parse(body, Status)
     except msgspec.DecodeError:
         return Status(message=body[:200].decode(errors="replace"))
 

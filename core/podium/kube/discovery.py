@@ -236,7 +236,7 @@ async def _decode(connection: Connection, path: str, type: type[T]) -> T:  # noq
 
 def _decoded(server: str, path: str, body: bytes, type: type[T]) -> T:  # noqa: A002
     try:
-        return jsontext.decode(body, type)
+        return jsontext.parse(body, type)
     except msgspec.DecodeError as error:
         raise PodiumError(
             f"{server}: GET {path}: unexpected answer; is this a Kubernetes API server? ({error})"

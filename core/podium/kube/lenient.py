@@ -110,7 +110,7 @@ def _parts(spare: _Raw | None, wanted: Any) -> Any:
 def _strict(raw: _Raw, wanted: Any) -> Any:
     """Return the strictly decoded value, or UNSET if it cannot be decoded."""
     try:
-        return jsontext.decode(raw, wanted)
+        return jsontext.parse(raw, wanted)
     except (msgspec.DecodeError, UnicodeError):
         return msgspec.UNSET
 

@@ -160,7 +160,7 @@ async def _scheduler_file(connection: Connection) -> SchedulerFile | None:
     """Return the configuration file of Podium's scheduler, or None if it does not exist."""
     try:
         body = await connection.get(PATH)
-        return of_config_map(jsontext.decode(body, dict[str, Any]))
+        return of_config_map(jsontext.parse(body, dict[str, Any]))
     except RefusedError as error:
         return None if error.code == 404 else SchedulerFile(problem=error.message)
     except msgspec.DecodeError as error:
@@ -211,7 +211,7 @@ async def _pages(
 
 def _head(connection: Connection, path: str, served: Served, body: bytes) -> _KindList:
     try:
-        head: _KindList = jsontext.decode(body, _KindList)
+        head: _KindList = jsontext.parse(body, _KindList)
     except msgspec.DecodeError as error:
         raise PodiumError(f"{connection.server}: GET {path}: the answer is not a List ({error})") from None
     if head.kind != f"{served.kind}List":

@@ -134,14 +134,14 @@ class Reader:
 
 def decode(raw: Any, type: Any) -> Any:  # noqa: A002
     """Return the decoded answer of an API server. Raises WatchError."""
-    return _decode(raw, jsontext.decoder(type))
+    return _decode_answer(raw, jsontext.decoder(type))
 
 
 def event(line: bytes) -> WatchEvent:
     r"""Return a decoded watch line; one without `\n` is the beginning of a longer one. Raises WatchError."""
     if not line.endswith(b"\n"):
         return _begun(line)
-    found: WatchEvent = _decode(line, _EVENT)
+    found: WatchEvent = _decode_answer(line, _EVENT)
     return found
 
 
@@ -157,7 +157,7 @@ def identify(raw: bytes | msgspec.Raw) -> ObjectIdentity:
     return thing.metadata
 
 
-def _decode(raw: Any, decoder: jsontext.Decoder[Any]) -> Any:
+def _decode_answer(raw: Any, decoder: jsontext.Decoder[Any]) -> Any:
     try:
         return _decode_repaired(raw, decoder)
     except _REFUSALS as error:
@@ -189,7 +189,7 @@ def _begun(line: bytes) -> WatchEvent:
     """Return the event in the beginning of a line; API servers write the metadata before all long fields."""
     text = memoryview(line)
     try:
-        kind = jsontext.decode(_value(text, "type"), str)
+        kind = jsontext.parse(_value(text, "type"), str)
         metadata = bytes(_value(text, "object", "metadata"))
     except (*_REFUSALS, jsondoc.JsonError):
         raise WatchError(f"a line of more than {LONGEST_LINE >> 20} MiB without metadata") from None

@@ -43,7 +43,7 @@ class Spec(NamedTuple):
 
 @functools.cache
 def _tables() -> FieldTables:
-    return jsontext.decode(Path(__file__).with_name("podfields.json").read_bytes(), FieldTables)
+    return jsontext.parse(Path(__file__).with_name("podfields.json").read_bytes(), FieldTables)
 
 
 def specs(document: Mapping[str, Any]) -> Iterator[Spec]:

@@ -333,7 +333,7 @@ class Elector:
     def _store_answer(self, body: bytes) -> ObservedLease:
         """Store an answer of the API server, and return it decoded."""
         try:
-            seen = observe(self._seen, jsontext.decode(body, dict[str, Any]), self._clock())
+            seen = observe(self._seen, jsontext.parse(body, dict[str, Any]), self._clock())
         except msgspec.DecodeError as error:
             raise PodiumError(
                 f"lease {self._where}: the API server's answer is not a Lease: {error}"

@@ -115,7 +115,7 @@ class BundlePublisher:
 
     async def _read(self, path: str) -> Document | None:
         body = await get_or_none(self._connection, path)
-        return None if body is None else jsontext.decode(body, Document)
+        return None if body is None else jsontext.parse(body, Document)
 
     def _stand_down(self, document: Document | None) -> None:
         for entry in document["metadata"].get("managedFields", ()) if document is not None else ():

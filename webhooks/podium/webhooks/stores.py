@@ -104,7 +104,7 @@ class SecretStore:
         body = await get_or_none(self._connection, f"{self._path}/{self._name}")
         if body is None:
             return Found(None, "")
-        secret = jsontext.decode(body, _StoredSecret)
+        secret = jsontext.parse(body, _StoredSecret)
         if secret.data and _STATE not in secret.data:
             raise PodiumError(f"{self._where}: contains data that is not Podium's. Name another Secret")
         state = secret.data.get(_STATE) if secret.data else None
@@ -161,7 +161,7 @@ def _files(stored: Stored) -> Mapping[str, bytes]:
 
 def _decode(body: bytes, where: str) -> Stored:
     try:
-        stored = jsontext.decode(body, Stored)
+        stored = jsontext.parse(body, Stored)
         # The CAs must be valid; an invalid leaf is replaced.
         for ca in (stored.signer, stored.next):
             if ca is not None:

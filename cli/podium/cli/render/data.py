@@ -39,7 +39,7 @@ def whatif_document(report: WhatIf) -> dict[str, Any]:
 
 def as_builtins(value: msgspec.Struct) -> dict[str, Any]:
     """Return the fields of a report, converted through JSON, which has only lists."""
-    fields: dict[str, Any] = jsontext.decode(msgspec.json.encode(value), Any)
+    fields: dict[str, Any] = jsontext.parse(msgspec.json.encode(value), Any)
     return fields
 
 

@@ -180,7 +180,7 @@ def _document(path: str, reply: Reply | UnreadDocument) -> Answer:
     if isinstance(reply, UnreadDocument) or not 200 <= reply.code < 300:
         return _is_denied(reply)
     try:
-        document = jsontext.decode(reply.body, dict[str, Any])
+        document = jsontext.parse(reply.body, dict[str, Any])
     except msgspec.DecodeError as error:
         return UnreadDocument(0, f"GET {path}: unexpected answer: {error}")
     if "/secrets/" in path:
@@ -234,7 +234,7 @@ def _named(reply: Reply | UnreadDocument | None) -> list[NamedUndecodable]:
     if not isinstance(reply, Reply) or reply.code != 200:
         return []
     try:
-        return jsontext.decode(reply.body, list[NamedUndecodable])
+        return jsontext.parse(reply.body, list[NamedUndecodable])
     except msgspec.DecodeError:
         return []
 

@@ -128,7 +128,7 @@ class History:
         except StaleError as error:
             await self._meet(draft, error)
             return True
-        self._ring.saved(draft, jsontext.decode(body, _StoredRecord).metadata.resourceVersion)
+        self._ring.saved(draft, jsontext.parse(body, _StoredRecord).metadata.resourceVersion)
         self._backoff.reset()
         self._logged = ""
         return self._ring.draft() is not None
@@ -178,6 +178,6 @@ class History:
 
 def _decoded(body: bytes, kind: type[T]) -> T:
     try:
-        return jsontext.decode(body, kind)
+        return jsontext.parse(body, kind)
     except msgspec.DecodeError as error:
         raise PodiumError(f"PreemptionRecords cannot be read: {error}") from None
