@@ -22,7 +22,7 @@ Text = bytes | bytearray | memoryview | msgspec.Raw
 
 # Deeper than any field of any read (a test compares them). Python code may walk such a value with several
 # frames a level.
-MAX_DEPTH = 100
+MAX_DEPTH = 200
 TOO_DEEP = f"nested too deeply (more than {MAX_DEPTH} levels)"
 # What msgspec is given after it refused a text: MAX_DEPTH within the envelope of an object, such as 16 Lists.
 _SKIPPED_DEPTH = MAX_DEPTH + 50
