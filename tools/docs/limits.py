@@ -10,6 +10,7 @@ from typing import NamedTuple
 from tools.docs.sources import ROOT
 from tools.manifests import footprint
 
+from podium import jsontext
 from podium.api import records
 from podium.api.convert import MAX_PODIUM_NAME
 from podium.api.devices import MAX_CONSUMERS
@@ -18,7 +19,6 @@ from podium.cel.selector import KEPT_BYTES
 from podium.documents import split, textfile, yamldoc
 from podium.kube.connection import LONGEST_ANSWER
 from podium.kube.lines import LONGEST_LINE
-from podium.kube.sanitize import MOST_LEVELS
 from podium.ops.makers import MOST_PODS
 from podium.rules.audit import publisheddevices
 from podium.rules.conditions import MAX_MESSAGE
@@ -55,7 +55,11 @@ _SHED = "429, and the API server asks again"
 _DENIED = "denied, 429: the client tries again"
 BOUNDS = (
     Bound("what a gzip file holds", _bytes(textfile.MAX_UNPACKED), _ERROR),
-    Bound("nesting of a YAML document", _count(yamldoc.MAX_DEPTH), _ERROR),
+    Bound(
+        "nesting of a YAML document, or of a JSON object that is read whole",
+        _count(jsontext.MAX_DEPTH),
+        _ERROR,
+    ),
     Bound("values that aliases add to a YAML document", _count(yamldoc.MAX_ALIASED), _ERROR),
     Bound("Lists within Lists", _count(split.MAX_NESTED_LISTS), _ERROR),
     Bound("pods of one file for `whatif --add`", _count(MOST_PODS), _ERROR),
@@ -102,10 +106,11 @@ BOUNDS = (
     Bound("compiled device selectors", _bytes(KEPT_BYTES), "the oldest is compiled again"),
     Bound("an object in a watch, as JSON", _bytes(LONGEST_LINE), "its last known state counts"),
     Bound("an object in a list, as JSON", _bytes(LONGEST_ANSWER), "an error that names the list"),
-    Bound("nesting of an object of the API server", _count(MOST_LEVELS), "what is deeper is left out"),
+    Bound("nesting of an object of the API server", _count(jsontext.MAX_DEPTH), "what is deeper is left out"),
     Bound("an AdmissionReview", _bytes(handlers.ADMISSION_BYTES), "denied, 413"),
     Bound("values in the spec of a group", _count(review.MAX_DETAILS), "denied, 413"),
     Bound("a ConversionReview", _bytes(handlers.CONVERSION_BYTES), "413"),
+    Bound("nesting of a spec in a ConversionReview", _count(jsontext.MAX_DEPTH), "the conversion fails"),
     Bound("an object in a list that is converted", _bytes(conversion.OBJECT_BYTES), "the conversion fails"),
     Bound("connections to the webhook", _count(Limits().connections), _DENIED),
     Bound("of these, connections that convert", _count(handlers.CONVERSION.connections), _SHED),

@@ -15,6 +15,8 @@ import msgspec
 
 # The server closes a connection that was idle for 90 s. A POST is not sent on a connection that may be
 # closed.
+from podium import jsontext
+
 _IDLE_SECONDS = 60.0
 _TIMEOUT_SECONDS = 60.0
 
@@ -57,7 +59,7 @@ class Client:
             self._connection.close()
             raise
         if response.headers.get_content_type() == "application/json":
-            return response.status, msgspec.json.decode(answer)
+            return response.status, jsontext.parse(answer, Any)
         return response.status, answer.decode(errors="replace")
 
     def close(self) -> None:

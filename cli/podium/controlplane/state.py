@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from podium import jsontext
 from podium.controlplane import credentials
 from podium.controlplane.client import Client
 from podium.controlplane.components import AUTHORITY, ClusterSettings
@@ -55,7 +56,7 @@ def load(folder: Path) -> ControlPlaneState | None:
     """Return the state of the cluster in `folder`, or None if there is none."""
     path = folder / _STATE
     try:
-        return msgspec.json.decode(path.read_bytes(), type=ControlPlaneState)
+        return jsontext.parse(path.read_bytes(), ControlPlaneState)
     except FileNotFoundError:
         return None
     except msgspec.MsgspecError as error:

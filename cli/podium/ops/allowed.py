@@ -8,9 +8,9 @@ first.
 import asyncio
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
+from typing import Any
 
-import msgspec
-
+from podium import jsontext
 from podium.errors import PodiumError
 from podium.kube.connection import Connection, RefusedError
 from podium.ops.doctor.facts import Right
@@ -66,7 +66,7 @@ async def _may(connection: Connection, right: Right) -> bool:
         if refused.code in (403, 404):
             return True
         raise
-    return bool(msgspec.json.decode(answer)["status"]["allowed"])
+    return bool(jsontext.parse(answer, dict[str, Any])["status"]["allowed"])
 
 
 def _together(lacking: Iterable[Right]) -> list[str]:

@@ -10,8 +10,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Sequence
 from typing import Any
 
-import msgspec
-
+from podium import jsontext
 from podium.errors import PodiumError
 from podium.kube.connection import Connection, RefusedError, get_or_none
 from podium.kube.paging import Pager
@@ -102,7 +101,7 @@ async def _tried(
         kept = key.kind == "ConfigMap" and before is not None and refused.code == 409
         done = Action.KEPT if kept else Action.REFUSED
         return InstallOutcome(key, done, before, before, refused.message)
-    after = msgspec.json.decode(body, type=dict[str, Any])
+    after = jsontext.parse(body, dict[str, Any])
     return InstallOutcome(key, action(before, after), before, after if before else document)
 
 
@@ -163,7 +162,7 @@ class Installer:
             if not isinstance(error, RefusedError):
                 self._done.append((key, before, await read(self._connection, key.path)))
             raise
-        after = msgspec.json.decode(body, type=dict[str, Any])
+        after = jsontext.parse(body, dict[str, Any])
         done = action(before, after)
         if done is not Action.UNCHANGED:
             self._done.append((key, before, after))

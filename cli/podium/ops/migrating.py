@@ -10,8 +10,7 @@ from itertools import groupby
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
-import msgspec
-
+from podium import jsontext
 from podium.api.convert import Fields
 from podium.api.core import Pod
 from podium.api.findings import ObjectRef
@@ -120,7 +119,7 @@ class Migrator:
             return
         self._report_note(move, "copied")
         if ref.kind != "PodGroup":
-            uids[_kind_and_name(move)] = msgspec.json.decode(body, type=dict[str, Any])["metadata"]["uid"]
+            uids[_kind_and_name(move)] = jsontext.parse(body, dict[str, Any])["metadata"]["uid"]
 
     async def _delete(self, move: Move, used: _Used) -> None:
         """Delete an original, unless a pod needs it now."""

@@ -5,10 +5,10 @@ server's record of our field manager says which fields are ours: those we had be
 get their old values. A field that did not exist is removed, because an apply that omits a field gives it up.
 """
 
-import json
 from collections.abc import Mapping
 from typing import Any
 
+from podium import jsontext
 from podium.ops.install import MANAGER, Document
 
 # A set of fields in the format of metadata.managedFields (fieldsV1): `f:NAME` is a field, `k:KEYS` the item
@@ -70,6 +70,6 @@ def _is(item: Any, field: str) -> bool:
     """Return whether a field names this item of a list."""
     kind, _, text = field.partition(":")
     if kind == "k":
-        keys = json.loads(text)
+        keys = jsontext.parse(text.encode(), dict[str, Any])
         return isinstance(item, dict) and all(item.get(name) == keys[name] for name in keys)
-    return kind == "v" and bool(item == json.loads(text))
+    return kind == "v" and bool(item == jsontext.parse(text.encode(), Any))

@@ -5,6 +5,7 @@ from typing import Any
 
 import msgspec
 
+from podium import jsontext
 from podium.api.fieldpath import at, parse_path
 from podium.documents.document import Document
 from podium.errors import PodiumUsageError
@@ -47,7 +48,7 @@ def _copy(pod: Document, index: int) -> Document:
 
 
 def _with_replicas(workload: Document, replicas: int) -> Document:
-    value: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(workload.value()))
+    value: dict[str, Any] = jsontext.parse(msgspec.json.encode(workload.value()), Any)
     *parents, field = parse_path(_FIELDS[workload.apiVersion, workload.kind])
     spec = value.setdefault("spec", {})
     if workload.kind == "JobSet" and len(spec.get("replicatedJobs") or ()) != 1:

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from podium import jsontext
 from podium.api import v1alpha1, v1alpha2, v1beta1
 from podium.api.findings import group_of
 from podium.api.groups import (
@@ -40,6 +41,7 @@ MAX_PODIUM_NAME = 63
 _MAX_NAME = 253
 _SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*").fullmatch
 PREEMPTION_POLICIES = ("Never", "PreemptLowerPriority")
+_ANY: jsontext.Decoder[Any] = jsontext.Decoder(object, refuses=True)
 
 _SERVER_OWNED = (
     "uid",
@@ -377,8 +379,8 @@ def restorable(document: Fields) -> Fields:
     """
     text = ((document.get("metadata") or {}).get("annotations") or {}).get(KEPT)
     try:
-        kept = json.loads(text or "{}")
-    except (ValueError, RecursionError):
+        kept = _ANY.decode((text or "{}").encode())
+    except (msgspec.DecodeError, ValueError):
         return {}
     if not isinstance(kept, dict):
         return {}

@@ -3,12 +3,12 @@
 A read decodes the fields that it names. An error has one line with file, document, line and field.
 """
 
-import functools
 import re
 from typing import Any, TypeVar
 
 import msgspec
 
+from podium import jsontext
 from podium.api.fieldpath import at, parse_path
 from podium.api.inputnotes import SkippedInput, SkipReason
 from podium.documents import yamldoc, yamledit
@@ -88,13 +88,15 @@ class TemplateError(ReadError):
 class DocumentPlace(msgspec.Struct, frozen=True, gc=False):
     """A document of a file: the data that its objects share, for errors and lines.
 
-    `found` says that the file was found in a folder, not named by the user.
+    `found` says that the file was found in a folder, not named by the user. `live` says that it is an answer
+    of an API server: what is nested too deeply is left out there, and refused in a file.
     """
 
     file: str
     text: memoryview
     number: int
     found: bool = False
+    live: bool = False
 
     def error(self, items: tuple[int, ...], problem: str, field: str = "") -> ReadError:
         """Return the error about a field of the object at `items`, or of the document itself."""
@@ -146,10 +148,7 @@ class Document(msgspec.Struct, gc=False):
             body = {**self.body, "apiVersion": self.apiVersion, "kind": self.kind}
         else:
             body = self.body
-        try:
-            value: dict[str, Any] = without_null_entries(body)
-        except RecursionError as error:
-            raise self._refusal(error) from None
+        value: dict[str, Any] = without_null_entries(body)
         return value
 
     def text(self) -> str | None:
@@ -168,9 +167,8 @@ class Document(msgspec.Struct, gc=False):
             if isinstance(self.body, dict):
                 return msgspec.convert(self.value(), type)
             body = self._with_header() if self.inherits else self.body
-            # A type has a hash, which mypy does not see.
-            value: T = decoder(type).decode(body)  # type: ignore[arg-type]
-        except (msgspec.DecodeError, RecursionError) as error:
+            value: T = jsontext.parse(body, type, refuses=not self.place.live)
+        except msgspec.DecodeError as error:
             if _NULL_ENTRY in str(error) and not isinstance(self.body, dict):
                 return self._from_value(type)
             raise self._refusal(error) from None
@@ -193,9 +191,7 @@ class Document(msgspec.Struct, gc=False):
         rest = bytes(memoryview(self.body)).lstrip()[1:].lstrip()
         return header[:-1] + (rest if rest.startswith(b"}") else b"," + rest)
 
-    def _refusal(self, error: Exception) -> ReadError:
-        if isinstance(error, RecursionError):
-            return self.error("nested too deeply")
+    def _refusal(self, error: msgspec.DecodeError) -> ReadError:
         message = _AT.fullmatch(str(error))
         assert message is not None
         problem, field = message[1], (message[2] or "").removeprefix("$").removeprefix(".")
@@ -222,9 +218,3 @@ def in_json_words(problem: str) -> str:
 
     words = re.sub(r"`([^`]+)`", lambda found: " or ".join(map(word, found[1].split(" | "))), problem)
     return words[:1].lower() + words[1:]
-
-
-@functools.cache
-def decoder(type: Any) -> msgspec.json.Decoder[Any]:  # noqa: A002 - as above
-    """Return the decoder of a type, which is made once."""
-    return msgspec.json.Decoder(type)

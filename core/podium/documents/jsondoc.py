@@ -9,9 +9,10 @@ import re
 
 import msgspec
 
+from podium import jsontext
 from podium.api.fieldpath import Path
 
-_SKIP = msgspec.json.Decoder(msgspec.Raw)
+_SKIP = jsontext.Decoder(msgspec.Raw)
 _TRAILING = re.compile(r"trailing characters \(byte (\d+)\)")
 _BYTE = re.compile(r" \(byte (\d+)\)")
 _SPACE = re.compile(rb"[ \t\r\n]*")
@@ -38,7 +39,7 @@ def end_of_value(text: memoryview, offset: int) -> int:
     """Return the offset after the value at `offset` and white space, or the end of the text."""
     try:
         _SKIP.decode(text[offset:])
-    except (msgspec.DecodeError, RecursionError) as error:
+    except msgspec.DecodeError as error:
         return offset + trailing(error, text, offset)
     return len(text)
 
@@ -48,7 +49,7 @@ def _byte(text: memoryview, offset: int) -> bytes:
     return bytes(text[offset : offset + 1])
 
 
-def trailing(error: Exception, text: memoryview, offset: int) -> int:
+def trailing(error: msgspec.DecodeError, text: memoryview, offset: int) -> int:
     """Return the offset, relative to `offset`, at which msgspec found data after the value.
 
     Raises JsonError for any other error.
@@ -60,11 +61,11 @@ def trailing(error: Exception, text: memoryview, offset: int) -> int:
     return int(found[1]) - 1
 
 
-def json_error(error: Exception, text: memoryview, offset: int) -> JsonError:
+def json_error(error: msgspec.DecodeError, text: memoryview, offset: int) -> JsonError:
     """Return an error of msgspec on the text from `offset` as a short problem with its place."""
-    if isinstance(error, RecursionError):
-        return JsonError("nested too deeply", offset)
     message = str(error)
+    if isinstance(error, jsontext.DepthError):
+        return JsonError(message, offset)
     if message == "Input data was truncated":
         return JsonError("the JSON is truncated", len(text))
     found = _BYTE.search(message)
@@ -99,7 +100,7 @@ class Walk:
         at = skip_space(text, offset + 1)
         while (key := _STRING.match(text, at)) is not None:
             value = skip_space(text, skip_space(text, key.end()) + 1)
-            if msgspec.json.decode(key[0]) == name:
+            if jsontext.parse(key[0], str) == name:
                 return at, value
             after = end_of_value(text, value)
             if _byte(text, after) != b",":

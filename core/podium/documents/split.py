@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from podium import jsontext
 from podium.documents import jsondoc, textfile, yamldoc
 from podium.documents.document import (
     TYPE_NAMES,
@@ -24,7 +25,6 @@ from podium.documents.document import (
     Origin,
     ReadError,
     TemplateError,
-    decoder,
     in_json_words,
 )
 
@@ -69,15 +69,18 @@ class _Top(msgspec.Struct, gc=False):
 class _AnyTop(msgspec.Struct, gc=False):
     """The same for wrong types, or if `items` is a field of the object itself."""
 
-    apiVersion: object = None
-    kind: object = None
+    apiVersion: msgspec.Raw = msgspec.Raw(b"null")
+    kind: msgspec.Raw = msgspec.Raw(b"null")
 
 
-def split(data: bytes | bytearray | memoryview, file: str, skip: Skip | None = None) -> Iterator[Document]:
+def split(
+    data: bytes | bytearray | memoryview, file: str, skip: Skip | None = None, *, live: bool = False
+) -> Iterator[Document]:
     """Yield the objects in a file's bytes, Lists flattened; `file` is its name in errors.
 
     An empty YAML document is counted as a document and yields nothing. For a file of a folder `skip` receives
-    the documents that are not objects. Raises ReadError, possibly after some documents.
+    the documents that are not objects. `live` is for the answer of an API server. Raises ReadError, possibly
+    after some documents.
     """
     try:
         text = textfile.expand(data)
@@ -87,9 +90,8 @@ def split(data: bytes | bytearray | memoryview, file: str, skip: Skip | None = N
         if section.yaml:
             yield from _yaml_objects(file, text, section, skip)
         else:
-            yield from _json_objects(
-                DocumentPlace(file, text, section.number, skip is not None), section, skip
-            )
+            place = DocumentPlace(file, text, section.number, skip is not None, live)
+            yield from _json_objects(place, section, skip)
 
 
 def _tolerant(documents: Iterator[Document], skip: Skip | None) -> Iterator[Document]:
@@ -178,20 +180,25 @@ def _json_head(view: memoryview) -> tuple[_Head, int]:
     """Return the head of the value at the start of a text, and its end. Raises JsonError."""
     top, length = None, len(view)
     try:
-        top = decoder(_Top).decode(view)
+        top = jsontext.parse(view, _Top)
     except msgspec.ValidationError:
         length = jsondoc.end_of_value(view, 0)
-    except (msgspec.DecodeError, RecursionError) as error:
+    except msgspec.DecodeError as error:
         length = jsondoc.trailing(error, view, 0)
-        top = decoder(_Top).decode(view[:length])
+        top = jsontext.parse(view[:length], _Top)
     if top is not None:
         items = None if isinstance(top.items, msgspec.UnsetType) else top.items or []
         return _Head("object", top.apiVersion, top.kind, items), length
     try:
-        loose = decoder(_AnyTop).decode(view[:length])
+        loose = jsontext.parse(view[:length], _AnyTop)
     except msgspec.ValidationError as error:
         return _Head(in_json_words(str(error)).rpartition("got ")[2]), length
-    return _Head("object", loose.apiVersion, loose.kind), length
+    return _Head("object", _text_or_raw(loose.apiVersion), _text_or_raw(loose.kind)), length
+
+
+def _text_or_raw(raw: msgspec.Raw) -> object:
+    """Return a text or null as itself, and any other value as its JSON."""
+    return jsontext.parse(raw, str | None) if bytes(memoryview(raw)[:1]) in (b'"', b"n") else raw
 
 
 def _value_head(value: Any) -> _Head:

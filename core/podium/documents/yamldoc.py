@@ -18,9 +18,8 @@ from typing import Any
 import msgspec
 
 from podium.api.fieldpath import Path
+from podium.jsontext import MAX_DEPTH
 
-# Deep enough for any manifest, and below every recursion limit of later readers.
-MAX_DEPTH = 200
 # The size that go-yaml lets aliases add to a document before it reports excessive aliasing.
 MAX_ALIASED = 400_000
 

@@ -18,6 +18,7 @@ from urllib.request import getproxies, proxy_bypass
 
 import msgspec
 
+from podium import jsontext
 from podium.errors import PodiumError
 from podium.kube.connectionerrors import no_connection
 from podium.kube.kubeconfig import LoadedKubeconfig, chosen, transport
@@ -376,7 +377,7 @@ async def get_or_none(connection: Connection, path: str) -> bytes | None:
 
 def _status(body: bytes) -> Status:
     try:
-        return msgspec.json.decode(body, type=Status)
+        return jsontext.parse(body, Status)
     except msgspec.DecodeError:
         return Status(message=body[:200].decode(errors="replace"))
 

@@ -12,6 +12,7 @@ from urllib.parse import quote
 
 import msgspec
 
+from podium import jsontext
 from podium.api.findings import group_of
 from podium.api.reads import READS, Kind, Read, Reads
 from podium.documents.load import NOT_SERVED
@@ -235,7 +236,7 @@ async def _decode(connection: Connection, path: str, type: type[T]) -> T:  # noq
 
 def _decoded(server: str, path: str, body: bytes, type: type[T]) -> T:  # noqa: A002
     try:
-        return msgspec.json.decode(body, type=type)
+        return jsontext.parse(body, type)
     except msgspec.DecodeError as error:
         raise PodiumError(
             f"{server}: GET {path}: unexpected answer; is this a Kubernetes API server? ({error})"

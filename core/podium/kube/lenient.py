@@ -10,7 +10,8 @@ from typing import Annotated, Any, Union, get_args, get_origin
 
 import msgspec
 
-_DECODERS: dict[Any, msgspec.json.Decoder[Any]] = {}
+from podium import jsontext
+
 _Raw = msgspec.Raw | bytes
 
 
@@ -108,12 +109,9 @@ def _parts(spare: _Raw | None, wanted: Any) -> Any:
 
 def _strict(raw: _Raw, wanted: Any) -> Any:
     """Return the strictly decoded value, or UNSET if it cannot be decoded."""
-    decoder = _DECODERS.get(wanted)
-    if decoder is None:
-        decoder = _DECODERS[wanted] = msgspec.json.Decoder(wanted)
     try:
-        return decoder.decode(raw)
-    except (msgspec.DecodeError, RecursionError, UnicodeError):
+        return jsontext.parse(raw, wanted)
+    except (msgspec.DecodeError, UnicodeError):
         return msgspec.UNSET
 
 

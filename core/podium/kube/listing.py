@@ -6,10 +6,11 @@ again, because a mixture of two versions is inconsistent.
 """
 
 from collections.abc import AsyncIterator, Callable
-from typing import NamedTuple, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 import msgspec
 
+from podium import jsontext
 from podium.api.claims import ClaimingPod
 from podium.api.findings import group_of
 from podium.api.reads import READS, Reads
@@ -24,11 +25,6 @@ from podium.errors import PodiumError
 from podium.kube.connection import Connection, RefusedError
 from podium.kube.discovery import Discovery, Served, discover
 from podium.kube.paging import Pager
-from podium.kube.sanitize import sanitize
-
-# Stack frames between this check and the decoder of the documents, which count against the recursion limit.
-_FRAMES = 100
-_SKIP = msgspec.json.Decoder(msgspec.Raw)
 
 
 class ExpiredPageError(PodiumError):
@@ -164,7 +160,7 @@ async def _scheduler_file(connection: Connection) -> SchedulerFile | None:
     """Return the configuration file of Podium's scheduler, or None if it does not exist."""
     try:
         body = await connection.get(PATH)
-        return of_config_map(msgspec.json.decode(body))
+        return of_config_map(jsontext.parse(body, dict[str, Any]))
     except RefusedError as error:
         return None if error.code == 404 else SchedulerFile(problem=error.message)
     except msgspec.DecodeError as error:
@@ -201,10 +197,8 @@ async def _pages(
     token, read = "", 0
     while True:
         body = await pager.page(token)
-        if _is_deep(body):
-            body = sanitize(body)
         head = _head(connection, path, served, body)
-        documents = list(split(body, f"{connection.server}{path}"))
+        documents = list(split(body, f"{connection.server}{path}", live=True))
         if documents and documents[0].kind == head.kind:
             documents = []  # `split` returns an empty List as itself.
         read += len(documents)
@@ -215,23 +209,9 @@ async def _pages(
         token = head.metadata.continue_
 
 
-def _is_deep(body: bytes, frames: int = _FRAMES) -> bool:
-    """Return whether a page is nested too deeply for msgspec at this many more stack frames."""
-    if frames:
-        return _is_deep(body, frames - 1)
-    try:
-        _SKIP.decode(body)
-    except RecursionError:
-        return True
-    except msgspec.DecodeError:
-        # The caller reports what the answer is instead of a List.
-        return False
-    return False
-
-
 def _head(connection: Connection, path: str, served: Served, body: bytes) -> _KindList:
     try:
-        head = msgspec.json.decode(body, type=_KindList)
+        head: _KindList = jsontext.parse(body, _KindList)
     except msgspec.DecodeError as error:
         raise PodiumError(f"{connection.server}: GET {path}: the answer is not a List ({error})") from None
     if head.kind != f"{served.kind}List":

@@ -4,12 +4,14 @@ An object may be too long, nested too deeply, invalid Unicode or of an unexpecte
 must not stop at such an object, and must not treat it as absent: an undecodable pod still uses its node.
 """
 
+import re
 import sys
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import msgspec
 
+from podium import jsontext
 from podium.api.core import Pod
 from podium.api.reads import Kind
 from podium.cluster.state import Readable
@@ -18,7 +20,6 @@ from podium.errors import PodiumError
 from podium.kube import lenient
 from podium.kube.discovery import Served
 from podium.kube.lines import LONGEST_LINE
-from podium.kube.sanitize import sanitize
 from podium.text import cut, one_line
 
 Keep = Callable[[Readable], Readable]
@@ -28,7 +29,14 @@ _LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 # The limit of a reason in bytes: it may quote a key that a tenant chose.
 _LONGEST_WHY = 300
 # The exceptions of msgspec for text that a tenant controls.
-_REFUSALS = (msgspec.DecodeError, RecursionError, UnicodeError)
+_REFUSALS = (msgspec.DecodeError, UnicodeError)
+# A pair of surrogates, or one alone.
+_SURROGATE = re.compile(
+    rb"\\u[dD](?:[89abAB][0-9a-fA-F]{2}(\\u[dD][c-fC-F][0-9a-fA-F]{2})?|[c-fC-F][0-9a-fA-F]{2})"
+)
+_ESCAPED_BACKSLASH = rb"\\"
+# The placeholder for it: JSON text contains no NUL.
+_MARK = b"\0\0"
 
 
 class WatchError(PodiumError):
@@ -73,8 +81,8 @@ class WatchEvent(msgspec.Struct):
     object: msgspec.Raw
 
 
-_EVENT = msgspec.json.Decoder(WatchEvent)
-_THING = msgspec.json.Decoder(_Thing)
+_EVENT = jsontext.Decoder(WatchEvent)
+_THING = jsontext.Decoder(_Thing)
 
 
 class Reader:
@@ -84,14 +92,14 @@ class Reader:
         self.served = served
         self._transform = transform
         self._type = _named(served)
-        self._decoder = msgspec.json.Decoder(self._type)
+        self._decoder = jsontext.Decoder(self._type)
 
     def read(self, raw: bytes | msgspec.Raw, *, whole: bool = True) -> Readable | Undecodable:
         """Return one decoded object, reduced by `transform`. Raises WatchError without an identity."""
         if not whole:
             return Undecodable(identify(raw), f"more than {LONGEST_LINE >> 20} MiB of JSON")
         try:
-            return self._neutral(_decode_sanitized(raw, self._decoder))
+            return self._neutral(_decode_repaired(raw, self._decoder))
         except Exception as error:  # noqa: BLE001 - any failure concerns this object only
             return Undecodable(identify(raw), cut(one_line(str(error)), _LONGEST_WHY), bytes(raw))
 
@@ -106,7 +114,7 @@ class Reader:
             return known
         try:
             spare = None if known is None else msgspec.json.encode(known)
-            pod: Pod = lenient.decode(sanitize(found.raw), self._type, spare)
+            pod: Pod = lenient.decode(repair(found.raw), self._type, spare)
             return self._neutral(pod) if known is not None or pod.spec.nodeName else None
         except Exception:  # noqa: BLE001 - as above: the last known state remains
             return known
@@ -126,51 +134,62 @@ class Reader:
 
 def decode(raw: Any, type: Any) -> Any:  # noqa: A002
     """Return the decoded answer of an API server. Raises WatchError."""
-    return _decode(raw, msgspec.json.Decoder(type))
+    return _decode_answer(raw, jsontext.decoder(type))
 
 
 def event(line: bytes) -> WatchEvent:
     r"""Return a decoded watch line; one without `\n` is the beginning of a longer one. Raises WatchError."""
     if not line.endswith(b"\n"):
         return _begun(line)
-    found: WatchEvent = _decode(line, _EVENT)
+    found: WatchEvent = _decode_answer(line, _EVENT)
     return found
 
 
 def identify(raw: bytes | msgspec.Raw) -> ObjectIdentity:
     """Return the identity of an object, decoding as little as possible. Raises WatchError."""
     try:
-        thing: _Thing = _decode_sanitized(raw, _THING)
+        thing: _Thing = _decode_repaired(raw, _THING)
     except _REFUSALS:
         try:
-            thing = lenient.decode(sanitize(bytes(raw)), _Thing)
+            thing = lenient.decode(repair(bytes(raw)), _Thing)
         except msgspec.DecodeError as error:
             raise WatchError(f"an object without metadata ({error})") from None
     return thing.metadata
 
 
-def _decode(raw: Any, decoder: msgspec.json.Decoder[Any]) -> Any:
+def _decode_answer(raw: Any, decoder: jsontext.Decoder[Any]) -> Any:
     try:
-        return _decode_sanitized(raw, decoder)
+        return _decode_repaired(raw, decoder)
     except _REFUSALS as error:
         raise WatchError(f"unexpected answer of the API server ({error})") from None
 
 
-def _decode_sanitized(raw: bytes | msgspec.Raw, decoder: msgspec.json.Decoder[Any]) -> Any:
-    """Return the decoded value; sanitize the text if msgspec refuses its nesting or encoding."""
+def _decode_repaired(raw: bytes | msgspec.Raw, decoder: jsontext.Decoder[Any]) -> Any:
+    """Return the decoded value; repair the text if msgspec refuses its encoding."""
     try:
         return decoder.decode(raw)
     except msgspec.ValidationError:
         raise
     except _REFUSALS:
-        return decoder.decode(sanitize(bytes(raw)))
+        return decoder.decode(repair(bytes(raw)))
+
+
+def repair(text: bytes) -> bytes:
+    """Return the text in valid Unicode: what is none becomes U+FFFD, as Go's encoder writes it."""
+    try:
+        text.decode()
+    except UnicodeDecodeError:
+        text = text.decode(errors="replace").encode()
+    marked = text.replace(_ESCAPED_BACKSLASH, _MARK)
+    whole = _SURROGATE.sub(lambda found: found[0] if found[1] else rb"\ufffd", marked)
+    return whole.replace(_MARK, _ESCAPED_BACKSLASH)
 
 
 def _begun(line: bytes) -> WatchEvent:
     """Return the event in the beginning of a line; API servers write the metadata before all long fields."""
     text = memoryview(line)
     try:
-        kind = msgspec.json.decode(_value(text, "type"), type=str)
+        kind = jsontext.parse(_value(text, "type"), str)
         metadata = bytes(_value(text, "object", "metadata"))
     except (*_REFUSALS, jsondoc.JsonError):
         raise WatchError(f"a line of more than {LONGEST_LINE >> 20} MiB without metadata") from None

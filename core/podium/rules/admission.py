@@ -290,9 +290,6 @@ def canonical(case: RuleContext, rules: KindRules, raw: dict[str, Any], unknown:
         kind = case.ref.kind
         text = f'{kind} in version "{case.version}" cannot be handled as a {kind}: {error}'
         raise case.refuse(400, "BadRequest", text, WRONG_TYPE, field=error.path, message=str(error)) from None
-    except RecursionError:
-        text = "the object is nested too deeply"
-        raise case.refuse(400, "BadRequest", text, WRONG_TYPE) from None
     # Only native decoding has defaults that depend on a gate.
     rules.default(document, case.version, case.write.gates if case.native else frozenset())
     if rules.NAMESPACED:

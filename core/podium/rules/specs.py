@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from podium import jsontext
 from podium.api.fieldpath import at, parse_path
 from podium.api.foreign import MANIFEST_OWNERS, OWNERS
 from podium.api.podcreators import PodCreator
@@ -42,7 +43,7 @@ class Spec(NamedTuple):
 
 @functools.cache
 def _tables() -> FieldTables:
-    return msgspec.json.decode(Path(__file__).with_name("podfields.json").read_bytes(), type=FieldTables)
+    return jsontext.parse(Path(__file__).with_name("podfields.json").read_bytes(), FieldTables)
 
 
 def specs(document: Mapping[str, Any]) -> Iterator[Spec]:

@@ -24,6 +24,7 @@ from typing import Any
 
 import msgspec
 
+from podium import jsontext
 from podium.errors import PodiumError
 from podium.kube.connection import Connection, RefusedError, Sleep, get_or_none
 from podium.kube.reflector import EventLogger
@@ -332,7 +333,7 @@ class Elector:
     def _store_answer(self, body: bytes) -> ObservedLease:
         """Store an answer of the API server, and return it decoded."""
         try:
-            seen = observe(self._seen, msgspec.json.decode(body, type=dict[str, Any]), self._clock())
+            seen = observe(self._seen, jsontext.parse(body, dict[str, Any]), self._clock())
         except msgspec.DecodeError as error:
             raise PodiumError(
                 f"lease {self._where}: the API server's answer is not a Lease: {error}"

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 from tests.support.servers import Server
 
-from podium.documents.yamldoc import MAX_ALIASED, MAX_DEPTH, YamlError, lines, load_all
+from podium.documents.yamldoc import MAX_ALIASED, YamlError, lines, load_all
+from podium.jsontext import MAX_DEPTH
 
 SCALARS: list[tuple[str, Any]] = [
     ("yes", True),

@@ -48,14 +48,3 @@ def test_other_nulls_stay_errors(form: str) -> None:
 def test_a_value_without_null_entries_stays_the_same() -> None:
     value = {"labels": {"a": "b"}, "x": [{"selector": {"matchLabels": None}}, None], "requests": None}
     assert without_null_entries(value) is value
-
-
-@pytest.mark.parametrize("levels", [400, 2000])
-def test_a_deep_value_is_read_or_is_an_error(levels: int) -> None:
-    text = f'{{"apiVersion": "v1", "kind": "Pod", "x": {"[" * levels}{"]" * levels}}}'
-    if levels == 400:
-        (document,) = split(text.encode(), "f")
-        assert document.value()["kind"] == "Pod"
-    else:
-        with pytest.raises(ReadError, match="nested too deeply"):
-            [each.value() for each in split(text.encode(), "f")]

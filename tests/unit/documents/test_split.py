@@ -184,7 +184,7 @@ REFUSED: list[tuple[str, bytes, str]] = [
     ),
     ("NaN", b'{"a":\nNaN}', "f, document 1, line 2: malformed JSON: invalid character"),
     ("Infinity", b'{"a":-Infinity}', "f, document 1, line 1: malformed JSON: invalid character"),
-    ("deep JSON", b'{"a":' * 99999, "f, document 1, line 1: nested too deeply"),
+    ("deep JSON", b'{"a":' * 99999, "f, document 1, line 1: nested too deeply (more than 200 levels)"),
     (
         "bad YAML",
         b"a: 1\nb: [\n",

@@ -13,12 +13,13 @@ from collections.abc import Awaitable, Callable
 import msgspec
 from structlog.typing import FilteringBoundLogger
 
+from podium import jsontext
 from podium.api.core import PODIUM_SCHEDULER
 from podium.errors import PodiumError
 from podium.runtime.limits import RequestBudget
 from podium.runtime.loglimit import Seldom
 from podium.runtime.messages import JSON, HTTPRequest, HTTPResponse, Route, text_response
-from podium.webhooks.envelope import UNREADABLE, ReviewError, admission, denial, shallow, unwrap
+from podium.webhooks.envelope import UNREADABLE, ReviewError, admission, denial, unwrap
 
 PATH = "/binding"
 # A Binding of the scheduler, which writes neither labels nor annotations, has 300 bytes.
@@ -60,15 +61,15 @@ class _BoundPod(msgspec.Struct):
     spec: _BoundSpec = msgspec.field(default_factory=_BoundSpec)
 
 
-_bindings = msgspec.json.Decoder(_Binding)
-_pods = msgspec.json.Decoder(_BoundPod)
+_bindings = jsontext.Decoder(_Binding)
+_pods = jsontext.Decoder(_BoundPod)
 
 
 def decode(body: bytes | bytearray) -> BindingRequest:
     """Return the bind in an AdmissionReview. Raises ReviewError."""
     asked = unwrap(body)
     try:
-        binding = shallow(_bindings.decode, asked.object)
+        binding: _Binding = _bindings.decode(asked.object)
     except UNREADABLE as error:
         raise ReviewError(f"AdmissionReview: request.object: {error}") from None
     return BindingRequest(asked.uid, asked.namespace or "", asked.name or "", binding.metadata.uid)
@@ -114,7 +115,7 @@ class Bindings:
         path = f"/api/v1/namespaces/{bind.namespace}/pods/{bind.name}"
         try:
             async with asyncio.timeout_at(deadline), self._reads:
-                pod = shallow(_pods.decode, await self._get(path))
+                pod: _BoundPod = _pods.decode(await self._get(path))
         except TimeoutError:
             return self._unread(bind, "not read in time")
         except (PodiumError, *UNREADABLE) as error:

@@ -15,6 +15,7 @@ from typing import Any
 import msgspec
 from msgspec import Raw
 
+from podium import jsontext
 from podium.api.convert import VERSIONS, convert
 from podium.api.findings import group_of
 from podium.api.groups import PODIUM_GROUP
@@ -65,13 +66,15 @@ class _Header(msgspec.Struct, gc=False):
     status: Raw = Raw(b"null")
 
 
-_reviews = msgspec.json.Decoder(_ConversionReview)
-_listed = msgspec.json.Decoder(list[Raw] | None)
-_headers = msgspec.json.Decoder(_Header)
-_metadata = msgspec.json.Decoder(_ConvertedMetadata | None)
-_names = msgspec.json.Decoder(_Name | None)
-_parts = msgspec.json.Decoder(dict[str, Raw])
-_annotations = msgspec.json.Decoder(dict[str, str] | None)
+_reviews = jsontext.Decoder(_ConversionReview)
+_listed = jsontext.Decoder(list[Raw] | None)
+_headers = jsontext.Decoder(_Header)
+_metadata = jsontext.Decoder(_ConvertedMetadata | None)
+_names = jsontext.Decoder(_Name | None)
+_texts = jsontext.Decoder(str)
+_parts = jsontext.Decoder(dict[str, Raw])
+_annotations = jsontext.Decoder(dict[str, str] | None)
+_any = jsontext.Decoder(object, refuses=True)
 _encoder = msgspec.json.Encoder()
 
 
@@ -135,19 +138,38 @@ def _objects(array: Raw) -> Iterator[Raw | memoryview]:
 
 def _converted(given: Raw | memoryview, target: str) -> bytes:
     try:
-        header = _headers.decode(given)
+        given, deep = _shallow(given)
+        header: _Header = _headers.decode(given)
     except UNREADABLE as error:
         raise _FailedError(f"cannot convert: {error}") from None
     version, kind, name = _text(header.apiVersion), _text(header.kind), _name(header.metadata)
     read = READS.get((version, kind)) if version is not None and kind is not None else None
     if read is None or kind not in KINDS or group_of(version or "") != PODIUM_GROUP:
+        if deep:
+            raise ReviewError(f"not a ConversionReview: an object's {deep} is {jsontext.TOO_DEEP}")
         raise _FailedError(f"cannot convert {version} {kind} {name}: not a kind of {PODIUM_GROUP}")
+    if deep:
+        raise _FailedError(f"cannot convert {kind} {name}: {deep} is {jsontext.TOO_DEEP}")
     try:
         document = _opened(given, header)
         msgspec.convert({**document, "metadata": {}}, read.type)
         return _encoder.encode(convert(document, target).document)
     except (*UNREADABLE, LongError) as error:
         raise _FailedError(f"cannot convert {kind} {name}: {error}") from None
+
+
+def _shallow(given: Raw | memoryview) -> tuple[Raw | memoryview, str]:
+    """Return an object without the deepest values of its metadata, and the other field that is too deep.
+
+    API servers store managedFields of any nesting, and keep their own whatever a conversion answers. No
+    schema admits so deep a spec or status.
+    """
+    if jsontext.cut(given) is given:
+        return given, ""
+    parts = _parts.decode(given)
+    deep = (field for field, raw in parts.items() if field != "metadata" and jsontext.cut(raw) is not raw)
+    shallow = parts | {field: Raw(jsontext.cut(raw)) for field, raw in parts.items() if field == "metadata"}
+    return Raw(_encoder.encode(shallow)), next(deep, "")
 
 
 def _opened(given: Raw | memoryview, header: _Header) -> dict[str, Any]:
@@ -159,7 +181,7 @@ def _opened(given: Raw | memoryview, header: _Header) -> dict[str, Any]:
     if len(memoryview(given)) - known > _SHORT or is_large(header.spec) or is_large(header.status):
         raise LongError(f"more than {MAX_DETAILS} values in spec or status")
     document: dict[str, Any] = dict(_parts.decode(given))
-    document |= {field: msgspec.json.decode(raw) for field, raw in document.items() if field != "metadata"}
+    document |= {field: _any.decode(raw) for field, raw in document.items() if field != "metadata"}
     metadata = _metadata.decode(header.metadata)
     if metadata is None:
         document["metadata"] = None
@@ -178,8 +200,10 @@ def _opened(given: Raw | memoryview, header: _Header) -> dict[str, Any]:
 
 
 def _text(raw: Raw) -> str | None:
-    value = msgspec.json.decode(raw) if bytes(memoryview(raw)[:1]) == b'"' else None
-    return value if isinstance(value, str) else None
+    try:
+        return _texts.decode(raw)
+    except UNREADABLE:
+        return None
 
 
 def _name(metadata: Raw) -> str | None:

@@ -5,21 +5,18 @@ failurePolicy.
 """
 
 import re
-from collections.abc import Callable
 from http import HTTPStatus
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import msgspec
 from msgspec import Raw
 
+from podium import jsontext
 from podium.errors import PodiumError
-from podium.kube.sanitize import sanitize
-
-T = TypeVar("T")
 
 API_VERSION = "admission.k8s.io/v1"
 # The exceptions of msgspec for bytes that are not JSON of the wanted type.
-UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError)
 # Go writes the fields of a review in the order of their type: the uid first, the namespace before the
 # objects. Quotation marks in strings are escaped, so neither pattern matches inside a name.
 _UID = re.compile(rb'"request":\{"uid":"([^"\\]{1,128})"')
@@ -67,7 +64,7 @@ class _ReviewEnvelope(msgspec.Struct, gc=False):
     request: Asked
 
 
-_reviews = msgspec.json.Decoder(_ReviewEnvelope)
+_reviews = jsontext.Decoder(_ReviewEnvelope)
 _encoder = msgspec.json.Encoder()
 
 
@@ -84,13 +81,11 @@ def peek_identity(body: bytes) -> Beginning | None:
 def unwrap(body: bytes | bytearray) -> Asked:
     """Return the request in an AdmissionReview. Raises ReviewError.
 
-    A body may be nested deeper than the interpreter allows C code (1,000 levels in Python 3.11, more in later
-    versions). It is decoded nevertheless. API servers accept 10,000 levels, for example in managedFields, and
-    a refusal would admit the object if the failure policy is Ignore. The last of duplicate keys counts, as in
-    Go.
+    A body of any nesting is decoded, because a refusal would admit the object if the failure policy is
+    Ignore. The last of duplicate keys counts, as in Go.
     """
     try:
-        review = shallow(_reviews.decode, body)
+        review: _ReviewEnvelope = _reviews.decode(body)
     except UNREADABLE as error:
         raise ReviewError(f"not an AdmissionReview: {error}") from None
     if review.apiVersion != API_VERSION or review.kind != "AdmissionReview":
@@ -98,14 +93,6 @@ def unwrap(body: bytes | bytearray) -> Asked:
     if not review.request.uid:
         raise ReviewError("AdmissionReview: request.uid: empty")
     return review.request
-
-
-def shallow(decode: Callable[[Any], T], text: bytes | bytearray | Raw) -> T:
-    """Decode a text; if it is nested too deeply, without its deepest values."""
-    try:
-        return decode(text)
-    except RecursionError:
-        return decode(Raw(sanitize(bytes(text))))
 
 
 def respond(response: dict[str, Any]) -> bytes:

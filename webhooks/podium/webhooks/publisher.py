@@ -12,8 +12,7 @@ overwrite each other forever. A caBundle written by a person with kubectl is ove
 import asyncio
 from typing import Any
 
-import msgspec
-
+from podium import jsontext
 from podium.crds import definitions
 from podium.errors import PodiumError
 from podium.kube.connection import Connection, RefusedError, Sleep, get_or_none
@@ -116,7 +115,7 @@ class BundlePublisher:
 
     async def _read(self, path: str) -> Document | None:
         body = await get_or_none(self._connection, path)
-        return None if body is None else msgspec.json.decode(body, type=Document)
+        return None if body is None else jsontext.parse(body, Document)
 
     def _stand_down(self, document: Document | None) -> None:
         for entry in document["metadata"].get("managedFields", ()) if document is not None else ():

@@ -13,6 +13,7 @@ from typing import Any, Generic, TypeVar
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
+from podium import jsontext
 from podium.api.convert import KEPT
 from podium.api.findings import Finding
 from podium.api.groups import GROUP_LABEL
@@ -22,7 +23,7 @@ from podium.rules.admission import Verdict
 from podium.rules.context import Operation, Request
 from podium.rules.target import AdmissionPhase
 from podium.text import cut
-from podium.webhooks.envelope import UNREADABLE, Asked, ReviewError, respond, shallow, unwrap
+from podium.webhooks.envelope import UNREADABLE, Asked, ReviewError, respond, unwrap
 
 # The limits of one warning and of all, in bytes. Above the total, an API server shortens every warning to 256
 # characters and drops the text after 4096, of other webhooks too (endpoints/filters/warning.go).
@@ -188,27 +189,31 @@ class _RawPod(msgspec.Struct, gc=False):
     spec: _RawPodSpec = msgspec.field(default_factory=_RawPodSpec)
 
 
-_grouping = msgspec.json.Decoder(_Grouping)
-_asking = msgspec.json.Decoder(_Reviewed[_AskingMetadata, _AskingSpec])
+_grouping = jsontext.Decoder(_Grouping)
+_asking = jsontext.Decoder(_Reviewed[_AskingMetadata, _AskingSpec])
 # The decoder of a pod depends on the phase.
-_pods: dict[AdmissionPhase, msgspec.json.Decoder[Any]] = {
-    AdmissionPhase.MUTATE: msgspec.json.Decoder(_Reviewed[_RequestMetadata, _MutatedSpec]),
-    AdmissionPhase.VALIDATE: msgspec.json.Decoder(_Reviewed[_RequestMetadata, _ReviewedPodSpec]),
+_pods: dict[AdmissionPhase, jsontext.Decoder[Any]] = {
+    AdmissionPhase.MUTATE: jsontext.Decoder(_Reviewed[_RequestMetadata, _MutatedSpec]),
+    AdmissionPhase.VALIDATE: jsontext.Decoder(_Reviewed[_RequestMetadata, _ReviewedPodSpec]),
     AdmissionPhase.GANG: _asking,
     AdmissionPhase.SCHEDULED_GANG: _asking,
 }
-_raw_grouping = msgspec.json.Decoder(_RawGrouping)
-_raw_pod = msgspec.json.Decoder(_RawPod)
-_whole = msgspec.json.Decoder(dict[str, Any])
+_raw_grouping = jsontext.Decoder(_RawGrouping)
+_raw_pod = jsontext.Decoder(_RawPod)
+_whole = jsontext.Decoder(dict[str, Any])
 _encoder = msgspec.json.Encoder()
 
 
 def is_large(raw: Raw) -> bool:
-    """Return whether JSON may contain more than MAX_DETAILS values."""
-    if len(memoryview(raw)) <= MAX_DETAILS:
+    """Return whether JSON may contain more than MAX_DETAILS values, without those that are too deep."""
+    if len(memoryview(raw)) <= MAX_DETAILS or _details(raw) <= MAX_DETAILS:
         return False
-    text = bytes(raw)
-    return sum(text.count(mark) for mark in (b",", b"{", b"[")) > MAX_DETAILS
+    return _details(jsontext.cut(raw)) > MAX_DETAILS
+
+
+def _details(json: jsontext.Text) -> int:
+    text = bytes(json)
+    return sum(text.count(mark) for mark in (b",", b"{", b"["))
 
 
 def decode(body: bytes | bytearray, phase: AdmissionPhase) -> Review:
@@ -247,7 +252,8 @@ def _request(asked: Asked, phase: AdmissionPhase) -> Request | None:
 def _object(asked: Asked, phase: AdmissionPhase, raw: Raw, where: str) -> dict[str, Any]:
     """Return the fields of an object that rules read, or the whole object if its types are not the API's."""
     try:
-        document = shallow(lambda text: _bounded(asked, phase, text), raw)
+        _check_size(asked, phase, raw)
+        document = _pruned(asked, phase, raw)
     except UNREADABLE as error:
         raise ReviewError(f"AdmissionReview: request.{where}: {error}") from None
     group, version, kind = asked.kind.group, asked.kind.version, asked.kind.kind
@@ -258,11 +264,6 @@ def _object(asked: Asked, phase: AdmissionPhase, raw: Raw, where: str) -> dict[s
     if isinstance(metadata, dict) and not metadata.get("namespace"):
         metadata["namespace"] = asked.namespace or ""
     return document
-
-
-def _bounded(asked: Asked, phase: AdmissionPhase, raw: Raw) -> dict[str, Any]:
-    _check_size(asked, phase, raw)
-    return _pruned(asked, phase, raw)
 
 
 def _check_size(asked: Asked, phase: AdmissionPhase, raw: Raw) -> None:

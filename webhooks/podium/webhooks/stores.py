@@ -16,6 +16,7 @@ from typing import NamedTuple, Protocol
 
 import msgspec
 
+from podium import jsontext
 from podium.documents import files
 from podium.errors import PodiumError
 from podium.kube.connection import Connection, RefusedError, get_or_none
@@ -103,7 +104,7 @@ class SecretStore:
         body = await get_or_none(self._connection, f"{self._path}/{self._name}")
         if body is None:
             return Found(None, "")
-        secret = msgspec.json.decode(body, type=_StoredSecret)
+        secret = jsontext.parse(body, _StoredSecret)
         if secret.data and _STATE not in secret.data:
             raise PodiumError(f"{self._where}: contains data that is not Podium's. Name another Secret")
         state = secret.data.get(_STATE) if secret.data else None
@@ -160,7 +161,7 @@ def _files(stored: Stored) -> Mapping[str, bytes]:
 
 def _decode(body: bytes, where: str) -> Stored:
     try:
-        stored = msgspec.json.decode(body, type=Stored)
+        stored = jsontext.parse(body, Stored)
         # The CAs must be valid; an invalid leaf is replaced.
         for ca in (stored.signer, stored.next):
             if ca is not None:

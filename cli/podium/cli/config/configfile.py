@@ -4,10 +4,10 @@ from typing import Any, TypeVar
 
 import pydantic
 
+from podium.documents import yamldoc
 from podium.documents.sources import InputFiles, read_documents
 from podium.errors import PodiumError
 from podium.rules.names import label_value, qualified_name
-from podium.text import one_line
 
 M = TypeVar("M", bound="Strict")
 
@@ -49,12 +49,14 @@ def read_config(path: str, model: type[M]) -> M:
 
 def config_of(where: str, text: str, model: type[M]) -> M:
     """Return a file's text as `model`. Raises PodiumError for invalid YAML or a wrong field."""
-    import yaml  # noqa: PLC0415 - also imported for --help of the commands
-
     try:
-        return model.model_validate(yaml.load(text, yaml.CSafeLoader))
-    except yaml.YAMLError as error:
-        raise PodiumError(f"{where}: not YAML: {one_line(str(error))}") from None
+        # PyYAML's own loader has no limit of nesting, and ends the process at the end of the stack.
+        values = list(yamldoc.load_all(text.encode(errors="replace"))) or [None]
+        if len(values) > 1:
+            raise PodiumError(f"{where}: found {len(values)} documents. Give one")
+        return model.model_validate(values[0])
+    except yamldoc.YamlError as error:
+        raise PodiumError(f"{where}: not YAML: line {error.line}: {error.problem}") from None
     except pydantic.ValidationError as error:
         message, field = _first_error(error)
         raise PodiumError(f"{where}: {field}: {message}" if field else f"{where}: {message}") from None

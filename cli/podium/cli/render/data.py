@@ -4,6 +4,7 @@ from typing import Any
 
 import msgspec
 
+from podium import jsontext
 from podium.audit.report import API_VERSION, AuditReport
 from podium.cli.render.whatif_words import WhatIf
 from podium.documents.yamlwriter import dump_all
@@ -38,7 +39,7 @@ def whatif_document(report: WhatIf) -> dict[str, Any]:
 
 def as_builtins(value: msgspec.Struct) -> dict[str, Any]:
     """Return the fields of a report, converted through JSON, which has only lists."""
-    fields: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(value))
+    fields: dict[str, Any] = jsontext.parse(msgspec.json.encode(value), Any)
     return fields
 
 

@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from podium import jsontext
 from podium.api.groups import PODIUM_GROUP
 from podium.documents.split import split
 from podium.errors import PodiumError
@@ -179,7 +180,7 @@ def _document(path: str, reply: Reply | UnreadDocument) -> Answer:
     if isinstance(reply, UnreadDocument) or not 200 <= reply.code < 300:
         return _is_denied(reply)
     try:
-        document = msgspec.json.decode(reply.body, type=dict[str, Any])
+        document = jsontext.parse(reply.body, dict[str, Any])
     except msgspec.DecodeError as error:
         return UnreadDocument(0, f"GET {path}: unexpected answer: {error}")
     if "/secrets/" in path:
@@ -233,7 +234,7 @@ def _named(reply: Reply | UnreadDocument | None) -> list[NamedUndecodable]:
     if not isinstance(reply, Reply) or reply.code != 200:
         return []
     try:
-        return msgspec.json.decode(reply.body, type=list[NamedUndecodable])
+        return jsontext.parse(reply.body, list[NamedUndecodable])
     except msgspec.DecodeError:
         return []
 

@@ -24,9 +24,9 @@ device for a preemptor.
 import contextlib
 from collections.abc import Iterator
 
-import msgspec
 import numpy as np
 
+from podium import jsontext
 from podium.api.devices import Allocation, Device, DeviceClaim, DeviceClaimSpec, ResourceClaim
 from podium.api.meta import ObjectMeta
 from podium.api.selectors import node_terms
@@ -72,7 +72,7 @@ _SHAPES = 256
 # The character before and after the number of a claim in a reason. No name has it.
 _MARK = "\0"
 _OWN = "of the pod"
-_DECODER = msgspec.json.Decoder(DeviceClaim)
+_DECODER = jsontext.Decoder(DeviceClaim)
 _NOTHING_USED, _UNDECIDED = DeviceUsage(), Allocation()
 
 

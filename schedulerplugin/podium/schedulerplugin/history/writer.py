@@ -12,6 +12,7 @@ from urllib.parse import quote
 
 import msgspec
 
+from podium import jsontext
 from podium.api.records import RECORD_PLURAL, RECORD_VERSION, PreemptionRecord, RecordedPlan
 from podium.errors import PodiumError
 from podium.kube.backoff import Backoff
@@ -127,7 +128,7 @@ class History:
         except StaleError as error:
             await self._meet(draft, error)
             return True
-        self._ring.saved(draft, msgspec.json.decode(body, type=_StoredRecord).metadata.resourceVersion)
+        self._ring.saved(draft, jsontext.parse(body, _StoredRecord).metadata.resourceVersion)
         self._backoff.reset()
         self._logged = ""
         return self._ring.draft() is not None
@@ -177,6 +178,6 @@ class History:
 
 def _decoded(body: bytes, kind: type[T]) -> T:
     try:
-        return msgspec.json.decode(body, type=kind)
+        return jsontext.parse(body, kind)
     except msgspec.DecodeError as error:
         raise PodiumError(f"PreemptionRecords cannot be read: {error}") from None

@@ -8,8 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache, partial
 from itertools import chain, permutations
 
-import msgspec
-
+from podium import jsontext
 from podium.api.devices import DeviceClaim, DeviceRequest
 from podium.schedulerplugin.deadline import Deadline
 from podium.schedulerplugin.placement import Placer
@@ -18,7 +17,7 @@ from podium.schedulerplugin.shapes import Shape
 
 # The most pods that are tried on every node, the most kinds whose orders are tried, and the most steps.
 _PODS, _KINDS, _STEPS = 8, 3, 256
-_DECODER = msgspec.json.Decoder(DeviceClaim)
+_DECODER = jsontext.Decoder(DeviceClaim)
 
 
 def device_attempts(
