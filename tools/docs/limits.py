@@ -14,6 +14,7 @@ from podium.api import records
 from podium.api.convert import MAX_PODIUM_NAME
 from podium.api.devices import MAX_CONSUMERS
 from podium.api.priority import HIGHEST_USER_PRIORITY
+from podium.cel import effort
 from podium.cel.selector import KEPT_BYTES
 from podium.documents import split, textfile, yamldoc
 from podium.kube.connection import LONGEST_ANSWER
@@ -98,6 +99,11 @@ BOUNDS = (
         "requests, reasons and nodes without devices that `podium why` lists",
         f"{shortage.MAX_REQUESTS}, {shortage.MAX_REASONS} and {shortage.MAX_NEAREST}",
         "the others are counted",
+    ),
+    Bound(
+        "effort of a device selector on a device; its longest text or list; all that it makes",
+        f"{_count(effort.MAX_EFFORT)} units; {_count(effort.MAX_TEXT)}; {_bytes(effort.MAX_BYTES)}",
+        "the selector fails: the cost limit is exceeded",
     ),
     Bound("compiled device selectors", _bytes(KEPT_BYTES), "the oldest is compiled again"),
     Bound("an object in a watch, as JSON", _bytes(LONGEST_LINE), "its last known state counts"),

@@ -11,10 +11,11 @@ Source: cel-go interpreter/planner.go, interpreter/decorators.go, interpreter/at
 from collections.abc import Callable
 from typing import NamedTuple
 
-from podium.cel import costs
+from podium.cel import costs, macros
 from podium.cel.attributes import Base, Qualifier, attribute, conditional, qualified, usable_key
 from podium.cel.calls import Runnable, binary, call, constant_membership, nullary, unary
 from podium.cel.dispatch import CONVERSIONS, dispatcher, ends_at_first_error
+from podium.cel.effort import AbortedError
 from podium.cel.folds import LocalVariable, collecting, fold
 from podium.cel.nodes import (
     CallNode,
@@ -30,13 +31,15 @@ from podium.cel.nodes import (
 )
 from podium.cel.regularcalls import precompiled
 from podium.cel.shown import verb_v
-from podium.cel.values import AbortedError, Map, Optional, TypeValue, check_hashable, equal, key_of
+from podium.cel.values import Map, Optional, TypeValue, check_hashable, equal, key_of, read_key
 
 # Places of a frame.
-COST, DEVICE, FIRST = 0, 1, 2
+COST, UNCHARGED, DEVICE, FIRST = 0, 1, 2, 3
 # Functions that read a value from a text.
 _PARSERS = frozenset({"quantity", "semver", "ip", "cidr", "url"})
 _PRIMITIVES = (bool, float, int, str)
+# The constant elements, or terms of && and ||, that a unit of effort pays for.
+_PLAIN = 8
 # The most instructions of all constant regular expressions of a selector.
 MAX_INSTRUCTIONS = 100_000
 
@@ -173,6 +176,7 @@ class _SelectorPlanner:
         whole, strict = node.function == "or", self._minor >= 37
 
         def run(frame: list) -> object:  # type: ignore[type-arg]
+            frame[UNCHARGED] += 1
             found = first(frame)
             if not isinstance(found, Optional):
                 if strict:
@@ -229,7 +233,9 @@ class _SelectorPlanner:
         if accumulator.name.startswith("."):
             return None
         variable = self._variable(accumulator.name)
-        return PlannedNode(collecting(variable, self.compiled(added).run)) if variable.collects else None
+        return (
+            PlannedNode(collecting(variable, self.compiled(added).run)) if variable.collects is list else None
+        )
 
     def _list(self, node: ListNode) -> PlannedNode:
         elements = [self.compiled(each) for each in node.elements]
@@ -247,9 +253,8 @@ class _SelectorPlanner:
 
     def _fold(self, node: Fold) -> PlannedNode:
         ranged, start = self.compiled(node.range), self.compiled(node.start)
-        collects = (
-            isinstance(node.start, ListNode) and not node.start.elements and node.accumulator == "@result"
-        )
+        own = node.accumulator == macros.ACCUMULATOR
+        collects = {ListNode: list, MapNode: Map}.get(type(node.start)) if own else None
         accumulator = LocalVariable(self._slot(), start.run, collects=collects)
         first = LocalVariable(self._slot())
         second = LocalVariable(self._slot()) if node.second else None
@@ -278,10 +283,11 @@ def _unequal(first: object, second: object) -> bool:
 
 def _absorbing(terms: list[Runnable], *, decisive: bool) -> Runnable:
     """Return the conjunction (False decides) or disjunction (True decides) of terms, which absorbs errors."""
-    other = not decisive
+    other, more = not decisive, len(terms) // _PLAIN
 
     def run(frame: list) -> bool:  # type: ignore[type-arg]
         failed: SelectorRuntimeError | None = None
+        frame[UNCHARGED] += more
         for term in terms:
             try:
                 found = term(frame)
@@ -348,16 +354,17 @@ def _folded(run: Runnable, parts: list[PlannedNode]) -> PlannedNode:
     """Return a literal, evaluated once if all its parts are constant."""
     if all(part.constant is not None for part in parts):
         try:
-            return _constant(run([0]))
+            return _constant(run([0, 0]))
         except (SelectorRuntimeError, AbortedError):
             return PlannedNode(run)
     return PlannedNode(run)
 
 
 def _list_of(elements: list[Runnable], optional: list[bool]) -> Runnable:
-    some_optional = any(optional)
+    some_optional, more = any(optional), len(elements) // _PLAIN
 
     def run(frame: list) -> object:  # type: ignore[type-arg]
+        frame[UNCHARGED] += more
         try:
             if not some_optional:
                 return [element(frame) for element in elements]
@@ -381,7 +388,10 @@ def _list_of(elements: list[Runnable], optional: list[bool]) -> Runnable:
 
 
 def _map_of(entries: list[tuple[Runnable, Runnable, bool]]) -> Runnable:
+    more = len(entries)
+
     def run(frame: list) -> object:  # type: ignore[type-arg]
+        frame[UNCHARGED] += more
         try:
             found: dict[object, tuple[object, object]] = {}
             for key_run, value_run, may_miss in entries:
@@ -397,6 +407,7 @@ def _map_of(entries: list[tuple[Runnable, Runnable, bool]]) -> Runnable:
                         continue
                     value = value.value
                 check_hashable(key)
+                read_key(key)
                 found[key_of(key)] = (key, value)
             return Map(found)
         finally:

@@ -3,14 +3,12 @@
 Source: cel-go common/types/string.go; k8s.io/apiserver/pkg/cel/library/regex.go.
 """
 
+from podium.cel.effort import SEARCHED, meter
 from podium.cel.nodes import SelectorCompileError, SelectorRuntimeError
 from podium.cel.operators import no_trait
-from podium.cel.regularmachine import Pattern, pattern, steps
-from podium.cel.regularsyntax import MAX_PROGRAM, PatternError
+from podium.cel.regularmachine import Pattern, pattern
+from podium.cel.regularsyntax import PatternError
 from podium.cel.values import Function
-
-# The steps for a character of a pattern that is read at run time.
-_READ = 4
 
 
 def found_in(text: object, expression: object) -> bool:
@@ -39,13 +37,11 @@ def _first(compiled: Pattern, text: str) -> str:
 
 def _compiled(expression: str, prefix: str) -> Pattern:
     """Return the pattern of a text that is known at run time only, at the expense of the evaluation."""
-    steps.spend(_READ * len(expression))
+    meter.spend(len(expression) // SEARCHED)
     try:
         compiled = pattern(expression)
     except PatternError as error:
-        steps.spend(MAX_PROGRAM)
         raise SelectorRuntimeError(f"{prefix}{error}") from None
-    steps.spend(len(compiled))
     return compiled
 
 

@@ -22,21 +22,20 @@ from podium.cel.devicevalues import (
     prepare_device,
     with_own_quantities,
 )
+from podium.cel.effort import COST_LIMIT, EXCEEDED, AbortedError, meter
 from podium.cel.nodes import Problems, SelectorCompileError, SelectorRuntimeError
 from podium.cel.parser import parse
 from podium.cel.planner import FIRST, SelectorPlan, planned_selector
-from podium.cel.regularmachine import MAX_STEPS, steps
 from podium.cel.statictypes import type_text
 from podium.cel.validators import validate
-from podium.cel.values import COST_LIMIT, EXCEEDED, AbortedError, type_name
+from podium.cel.values import type_name
 
 NEWEST_MINOR = 37
 MAX_LENGTH = 10 * 1024
 # The bytes that compiled selectors may take: estimates for a character, and for an instruction of a pattern.
 KEPT_BYTES = 2**26
 _CHARACTER_BYTES, _INSTRUCTION_BYTES = 100, 40
-# A unit of cost takes about as long as two steps of regular expressions. To compile a character takes longer.
-_STEPS_A_UNIT, _UNITS_A_CHARACTER = 2, 20
+_UNITS_A_CHARACTER = 20
 # The limits of the parser prevent it, unless the caller's own stack is nearly full.
 _TOO_DEEP = "the expression is nested too deeply"
 _HINT = (
@@ -104,10 +103,10 @@ class CompiledSelector:
         if isinstance(device, UnsupportedDeviceError):
             return Evaluation(selected=False, error=SelectorRuntimeError(str(device)), cost=0, effort=0)
         value = with_own_quantities(device) if self._changes else device
-        frame: list[object] = [0, value, *(None,) * (self._plan.size - FIRST)]
+        frame: list[object] = [0, 0, value, *(None,) * (self._plan.size - FIRST)]
         found: object = None
         error: SelectorRuntimeError | None = None
-        steps.begin()
+        meter.begin()
         try:
             found = self._plan.run(frame)
         except RecursionError:
@@ -116,9 +115,10 @@ class CompiledSelector:
             error = SelectorRuntimeError(str(aborted))
         except SelectorRuntimeError as failure:
             error = failure
-        cost = frame[0]
+        cost, uncharged = frame[:2]
         assert isinstance(cost, int)
-        effort = cost + (MAX_STEPS - steps.left) // _STEPS_A_UNIT
+        assert isinstance(uncharged, int)
+        effort = max(0, cost + uncharged) + meter.spent
         if cost > COST_LIMIT:
             error = SelectorRuntimeError(EXCEEDED)
         elif error is None and not isinstance(found, bool):

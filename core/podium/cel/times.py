@@ -7,12 +7,15 @@ import re
 from datetime import UTC, datetime, timedelta, timezone
 from zoneinfo import ZoneInfo
 
+from podium.cel.effort import meter
 from podium.cel.nodes import SelectorRuntimeError
 from podium.cel.operators import checked_timestamp
 from podium.cel.shown import plain
 from podium.cel.values import INT_LIMIT, Duration, Timestamp
 
 _SECOND = 10**9
+# The effort of looking for the file of a time zone.
+_FILE = 500
 _UNITS = {
     "ns": 1, "us": 1000, "\xb5s": 1000, "\u03bcs": 1000, "ms": 10**6, "s": _SECOND,
     "m": 60 * _SECOND, "h": 3600 * _SECOND,
@@ -97,6 +100,7 @@ def _zone(text: str, minor: int) -> timezone | ZoneInfo:
     if not colon:
         if text in {"", "UTC"}:
             return UTC
+        meter.spend(_FILE)
         try:
             return ZoneInfo(text)
         except (OSError, ValueError, KeyError):

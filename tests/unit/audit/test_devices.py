@@ -170,4 +170,4 @@ def test_costly_selectors_are_evaluated_on_few_devices(monkeypatch: pytest.Monke
     state = stored(node("n0"), device_class(expression=costly), *slices)
     published = PublishedDevices(state, 37, effort=200_000)
     assert not list(published.class_flaws("gpu"))
-    assert 0 < len(calls) < 10
+    assert 0 < len(calls) < 30
