@@ -6,14 +6,16 @@ and lists as long as an evaluation can make, or with short ones and often.
 
 import re
 import statistics
-from time import thread_time
+from time import process_time, thread_time
 
 import pytest
+from tests.support.cel.nesting import bound, within
 
 from podium.api.devices import Device
 from podium.cel.declarations import FORMATS, functions
 from podium.cel.devicevalues import prepare_device
-from podium.cel.selector import CompiledSelector, compile_selector
+from podium.cel.nodes import SelectorCompileError
+from podium.cel.selector import CompiledSelector, SelectorCache, compile_selector
 from podium.cel.times import PARTS
 
 _DEVICE = prepare_device("gpu.example.com", Device(name="device-0"), 37)
@@ -84,10 +86,7 @@ _WIDE = "\U00010000"
 
 def long(text: str, doublings: int, result: str) -> str:
     """Return an expression with a text or a list, added to itself many times, for each $ of the result."""
-    bound = result.replace("$", f"s{doublings}")
-    for level in range(doublings, 0, -1):
-        bound = f"cel.bind(s{level}, s{level - 1} + s{level - 1}, {bound})"
-    return f"cel.bind(s0, {text}, {bound})"
+    return bound(text, doublings, "$ + $", result)
 
 
 def often(times: int, body: str) -> str:
@@ -104,6 +103,14 @@ CASES = {
     "loop": often(50_000, "x >= 0"),
     "conditions": often(20_000, "x > 0 ? (x > 1 ? x > 2 || true : true) : true"),
     "sums": often(20_000, "x + x - x * 2 == 0"),
+    "errors": often(10_000, "1 / (x - x) == 1 || true"),
+    "errors in sums": often(300, f"1 / (x - x){'+ 1' * 90} == 1 || true"),
+    "errors in loops": often(1000, "[x].exists(y, [y].exists(z, [z].map(a, a / (a - a)) == [])) || true"),
+    "missing keys": often(
+        5000, "device.attributes['a'].b == x || {'a': 1}['b'] == x || [1][x + 1] == 1 || true"
+    ),
+    "absent values": often(5000, "device.attributes[?'a'].?b.?c.orValue(true)"),
+    "doubled macros": "optional.of(1)" + ".optMap(a, a)" * 12 + ".hasValue()",
     "constants": often(300, f"[{','.join(['1'] * 1500)}, x].size() == 1501"),
     "terms": often(300, " && ".join(["true"] * 1200)),
     "membership": often(300, f"!(x in [{','.join(f'-{n}' for n in range(1, 1200))}])"),
@@ -224,6 +231,40 @@ CASES = {
 }
 
 
+def _repeated(part: str, times: int, sign: str = " && ") -> str:
+    return sign.join(part.replace("#", str(number)) for number in range(times))
+
+
+COMPILED = {
+    "a chain": _repeated("true", 1200),
+    "comparisons": _repeated("dyn(#) < #", 500),
+    "sums": _repeated("1+1+1+1+1+1+1+1+1+1 == #", 340),
+    "empty lists": _repeated("[] == []", 800),
+    "a list": f"[{_repeated('#', 2000, ',')}] == []",
+    "conversions": _repeated("quantity('#') == quantity('1')", 280),
+    "nested macros": within(38, "[1].map(v#, true, $) == []"),
+    "nested maps": within(38, "[1].transformMap(k#, v#, true, $) == {}"),
+    "doubled types": bound("{1: 1}", 30, "{$: $}", "$ == $"),
+    "doubled types of nothing": bound("{}", 30, "{$: $}", "$ == $"),
+    "many doubled types": bound("{1: 1}", 14, "{$: $}", _repeated("{$: $} == {$: $}", 250)),
+    "a doubled type in errors": bound("{1: 1}", 25, "{$: $}", _repeated("($ + # == $)", 300)),
+    "unknown names": _repeated("a#", 1000, " || "),
+    "unknown functions": _repeated("f(#)", 900),
+    "unknown signs": "$" * 9000,
+    "unfinished texts": '"""a' * 2500,
+    "signs": "-" * 9000 + "1 == 1",
+    "selections": within(18, "(true ? $ : {'a': 1})", "{'a': 1}") + ".a" * 60 + " == 1",
+    "patterns": _repeated("'a'.matches('[a-z]\\\\pL#')", 290, " || "),
+    "folded classes": "'a'.matches('(?i)"
+    + "".join(f"[\\\\x{{{at}}}-\\\\x{{10ff{at}}}]" for at in range(10, 99)) * 4
+    + "')",
+    "folded letters": "'a'.matches('(?i)" + "\\\\pL\\\\PL[^\\\\pN]" * 400 + "')",
+    "instructions": "'a'.matches('(a{1,30}){1,30}') || " * 60 + "true",
+    "empty repetitions": "'a'.matches('(){1000}(){1000}') || " * 280 + "true",
+    "groups": _repeated("'a'.matches('" + "(" * 49 + "a" + ")" * 49 + "')", 80, " || "),
+}
+
+
 def _measured(selector: CompiledSelector) -> tuple[float, int]:
     """Return the processor time of an evaluation in seconds, and its effort."""
     start = thread_time()
@@ -247,6 +288,24 @@ def test_no_function_takes_more_than_three_times_the_usual_time_for_a_unit() -> 
     dear = [name for name, unit in units.items() if unit > _MOST * median]
     # Another process may have had the caches of the processor.
     least = {name: min(_unit(name) for _ in range(_RUNS)) / median for name in dear}
+    assert {name: unit for name, unit in least.items() if unit > _MOST} == {}, f"{median * 1e6:.2f} us a unit"
+
+
+def _compile_unit(name: str) -> float:
+    """Return the time of a unit of effort of a compilation in seconds, with the thread that it has."""
+    start = process_time()
+    try:
+        effort = SelectorCache().get(COMPILED[name], 37)[1]
+    except SelectorCompileError as error:
+        effort = error.effort
+    return (process_time() - start) / effort
+
+
+def test_no_expression_takes_more_than_three_times_the_usual_time_for_a_unit_to_compile() -> None:
+    units = {name: min(_compile_unit(name) for _ in range(2)) for name in COMPILED}
+    median = statistics.median(units.values())
+    dear = [name for name, unit in units.items() if unit > _MOST * median]
+    least = {name: min(_compile_unit(name) for _ in range(_RUNS)) / median for name in dear}
     assert {name: unit for name, unit in least.items() if unit > _MOST} == {}, f"{median * 1e6:.2f} us a unit"
 
 

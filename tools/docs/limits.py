@@ -14,7 +14,7 @@ from podium.api import records
 from podium.api.convert import MAX_PODIUM_NAME
 from podium.api.devices import MAX_CONSUMERS
 from podium.api.priority import HIGHEST_USER_PRIORITY
-from podium.cel import effort
+from podium.cel import effort, nodes, statictypes
 from podium.cel.selector import KEPT_BYTES
 from podium.documents import split, textfile, yamldoc
 from podium.kube.connection import LONGEST_ANSWER
@@ -101,9 +101,14 @@ BOUNDS = (
         "the others are counted",
     ),
     Bound(
-        "effort of a device selector on a device; its longest text or list; all that it makes",
+        "effort of a device selector on a device; its longest text and list; all that it makes",
         f"{_count(effort.MAX_EFFORT)} units; {_count(effort.MAX_TEXT)}; {_bytes(effort.MAX_BYTES)}",
         "the selector fails: the cost limit is exceeded",
+    ),
+    Bound(
+        "effort of compiling a device selector; its levels of expressions; types in its types",
+        f"{_count(effort.MAX_EFFORT)} units; {nodes.MAX_LEVELS}; {statictypes.MAX_TYPE_DEPTH}",
+        "a compile error",
     ),
     Bound("compiled device selectors", _bytes(KEPT_BYTES), "the oldest is compiled again"),
     Bound("an object in a watch, as JSON", _bytes(LONGEST_LINE), "its last known state counts"),

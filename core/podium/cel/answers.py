@@ -43,6 +43,7 @@ class SelectorAnswers:
         try:
             result = evaluate_selector(expression, self._minor, driver, device)
         except SelectorCompileError as error:
+            self._left -= error.effort
             return error
         self._left -= result.effort
         return result.selected if result.error is None else result.error

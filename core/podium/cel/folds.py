@@ -16,6 +16,8 @@ from podium.cel.nodes import SelectorRuntimeError
 from podium.cel.values import Map
 
 _COST, _UNCHARGED = 0, 1
+# The effort of a loop without rounds.
+_LOOP = 3
 _UNSET = object()
 
 
@@ -25,6 +27,8 @@ class LocalVariable:
 
     slot: int
     start: Runnable | None = None
+    # How deep the evaluation of the start is.
+    levels: int = 0
     collects: type | None = None
 
     def read(self) -> Runnable:
@@ -90,6 +94,7 @@ def fold(
     second = variables[1].slot if variables[1] is not None else None
 
     def run(frame: list) -> object:  # type: ignore[type-arg]
+        frame[_UNCHARGED] += _LOOP
         items = ranged(frame)
         frame[held] = accumulator.collects() if accumulator.collects is not None else _UNSET
         for key, value in _rounds(items, pairs=second is not None):

@@ -8,7 +8,7 @@ from operator import itemgetter
 
 from podium.cel import statictypes as types
 from podium.cel.conversions import to_string
-from podium.cel.effort import COPIED, READ, CostLimitError, meter
+from podium.cel.effort import COPIED, READ, SEARCHED, CostLimitError, meter
 from podium.cel.nodes import (
     CallNode,
     ExpressionNode,
@@ -28,7 +28,7 @@ _MAX_PRECISION = 10_000
 # Doubles and precisions that take no long arithmetic.
 _LARGE, _SHORT = 1e15, 17
 # The effort of a clause, and of one with many digits; the comparisons of a key while a map is sorted.
-_CLAUSE, _LONG_CLAUSE, _SORTED = 4, 60, 20
+_CLAUSE, _LONG_CLAUSE, _SORTED = 5, 60, 20
 _STRING = (
     "string clause can only be used on strings, bools, bytes, ints, doubles, maps, lists, types, durations,"
     " and timestamps, was given "
@@ -156,6 +156,7 @@ def _written(verb: str, precision: int | None, value: object) -> str:
         number = float(str(value)) if isinstance(value, str) else float(value)  # type: ignore[arg-type]
         return _number(verb, _DEFAULT_PRECISION if precision is None else precision, number)
     if isinstance(value, (str, bytes)):
+        meter.spend(2 * len(value) // SEARCHED)
         data = value.encode("utf-8", "surrogatepass") if isinstance(value, str) else value
         return data.hex().upper() if verb == "X" else data.hex()
     return f"{int(value):{verb}}"  # type: ignore[call-overload]

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 
 from podium.cel import literals, macros
+from podium.cel.effort import meter
 from podium.cel.lexer import END, Token, tokens_of
 from podium.cel.nodes import (
     CallNode,
@@ -28,6 +29,8 @@ from podium.cel.nodes import (
 )
 
 MAX_DEPTH, MAX_NESTED, MAX_HEIGHT = 250, 40, 100
+# The effort of coming to a rule of the grammar, and of a text that is no token.
+_RULE, _UNKNOWN = 4, 5
 _EXPRESSION_START = (
     "{'[', '{', '(', '.', '-', '!', 'true', 'false', 'null', NUM_FLOAT, NUM_INT, NUM_UINT, STRING, BYTES,"
     " IDENTIFIER}"
@@ -66,7 +69,9 @@ class _ParseStop(Exception):  # noqa: N818 - it ends the parse, the problem is r
 
 def parse(text: str, problems: Problems) -> ExpressionNode | None:
     """Return the root of an expression; None if problems were recorded."""
+    meter.spend(2 * len(text))
     tokens, unknown = tokens_of(text)
+    meter.spend(len(unknown) * _UNKNOWN)
     for each in unknown:
         problems.add(each.offset, f"Syntax error: token recognition error at: '{each.text}'")
     parser = _Parser(tokens, problems)
@@ -407,6 +412,7 @@ class _Parser:
 
     def _enter(self, rule: str) -> None:
         self._nesting[rule] += 1
+        meter.spend(_RULE)
         most = MAX_NESTED if rule == "expr" else MAX_DEPTH
         if self._nesting[rule] > most:
             self._problems.add(-1, f"expression recursion limit exceeded: {most}")

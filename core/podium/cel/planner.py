@@ -15,9 +15,10 @@ from podium.cel import costs, macros
 from podium.cel.attributes import Base, Qualifier, attribute, conditional, qualified, usable_key
 from podium.cel.calls import Runnable, binary, call, constant_membership, nullary, unary
 from podium.cel.dispatch import CONVERSIONS, dispatcher, ends_at_first_error
-from podium.cel.effort import AbortedError
+from podium.cel.effort import AbortedError, meter
 from podium.cel.folds import LocalVariable, collecting, fold
 from podium.cel.nodes import (
+    MAX_LEVELS,
     CallNode,
     ExpressionNode,
     Fold,
@@ -28,6 +29,7 @@ from podium.cel.nodes import (
     Select,
     SelectorCompileError,
     SelectorRuntimeError,
+    TooDeepError,
 )
 from podium.cel.regularcalls import precompiled
 from podium.cel.shown import verb_v
@@ -38,6 +40,8 @@ COST, UNCHARGED, DEVICE, FIRST = 0, 1, 2, 3
 # Functions that read a value from a text.
 _PARSERS = frozenset({"quantity", "semver", "ip", "cidr", "url"})
 _PRIMITIVES = (bool, float, int, str)
+# The effort of compiling a node.
+_NODE = 25
 # The constant elements, or terms of && and ||, that a unit of effort pays for.
 _PLAIN = 8
 # The most instructions of all constant regular expressions of a selector.
@@ -75,42 +79,54 @@ class _SelectorPlanner:
         self._minor = minor
         self._scopes: list[dict[str, LocalVariable]] = []
         # Macros use a node twice where upstream copies it.
-        self._done: dict[int, PlannedNode] = {}
+        self._done: dict[int, tuple[PlannedNode, int]] = {}
+        # The levels of the nodes so far in the node that is being compiled.
+        self._levels = 0
         self.size = FIRST
         self.instructions = 0
 
     def compiled(self, node: ExpressionNode) -> PlannedNode:
         """Return a compiled node."""
-        found = self._done.get(id(node))
-        if found is None:
-            found = self._done[id(node)] = self._compiled(node)
-        return found
-
-    def _compiled(self, node: ExpressionNode) -> PlannedNode:
+        known = self._done.get(id(node))
+        if known is not None:
+            found, levels = known
+            self._levels = max(self._levels, levels)
+            return found
+        meter.spend(_NODE)
+        around, self._levels = self._levels, 0
         match node:
             case Literal():
-                return _constant(node.value)
+                found = _constant(node.value)
             case NameNode():
-                return self._name(node)
+                found = self._name(node)
             case Select():
-                return self._select(node)
+                found = self._select(node)
             case CallNode():
-                return self._call(node)
+                found = self._call(node)
             case ListNode():
-                return self._list(node)
+                found = self._list(node)
             case MapNode():
-                return self._map(node)
+                found = self._map(node)
             case Fold():
-                return self._fold(node)
+                found = self._fold(node)
             case _:
                 raise TypeError(node)
+        levels = self._levels + 1
+        if levels > MAX_LEVELS:
+            raise TooDeepError
+        self._done[id(node)] = found, levels
+        self._levels = max(around, levels)
+        return found
 
     def _name(self, node: NameNode) -> PlannedNode:
         if node.resolved is not None:
             return _constant(TypeValue(node.resolved.parameters[0].name))
         if node.name.startswith("."):
             return self._of(Base.of_slot(DEVICE))
-        return self._of(Base.of_variable(self._variable(node.name)))
+        variable = self._variable(node.name)
+        # Its start is evaluated when it is read first.
+        self._levels = max(self._levels, variable.levels + 1)
+        return self._of(Base.of_variable(variable))
 
     def _variable(self, name: str) -> LocalVariable:
         for scope in reversed(self._scopes):
@@ -119,6 +135,7 @@ class _SelectorPlanner:
         raise KeyError(name)
 
     def _of(self, base: Base) -> PlannedNode:
+        meter.spend(base.size())
         return PlannedNode(attribute(base), attribute=base)
 
     def _select(self, node: Select) -> PlannedNode:
@@ -252,10 +269,13 @@ class _SelectorPlanner:
         return _folded(run, [*keys, *values])
 
     def _fold(self, node: Fold) -> PlannedNode:
-        ranged, start = self.compiled(node.range), self.compiled(node.start)
+        ranged = self.compiled(node.range)
+        around, self._levels = self._levels, 0
+        start = self.compiled(node.start)
+        levels, self._levels = self._levels, max(around, self._levels)
         own = node.accumulator == macros.ACCUMULATOR
         collects = {ListNode: list, MapNode: Map}.get(type(node.start)) if own else None
-        accumulator = LocalVariable(self._slot(), start.run, collects=collects)
+        accumulator = LocalVariable(self._slot(), start.run, levels, collects)
         first = LocalVariable(self._slot())
         second = LocalVariable(self._slot()) if node.second else None
         self._scopes.append({node.accumulator: accumulator})

@@ -3,10 +3,9 @@
 Source: cel-go common/types/string.go; k8s.io/apiserver/pkg/cel/library/regex.go.
 """
 
-from podium.cel.effort import SEARCHED, meter
 from podium.cel.nodes import SelectorCompileError, SelectorRuntimeError
 from podium.cel.operators import no_trait
-from podium.cel.regularmachine import Pattern, pattern
+from podium.cel.regularmachine import Pattern
 from podium.cel.regularsyntax import PatternError
 from podium.cel.values import Function
 
@@ -37,9 +36,8 @@ def _first(compiled: Pattern, text: str) -> str:
 
 def _compiled(expression: str, prefix: str) -> Pattern:
     """Return the pattern of a text that is known at run time only, at the expense of the evaluation."""
-    meter.spend(len(expression) // SEARCHED)
     try:
-        compiled = pattern(expression)
+        compiled = Pattern(expression)
     except PatternError as error:
         raise SelectorRuntimeError(f"{prefix}{error}") from None
     return compiled
@@ -53,7 +51,7 @@ def precompiled(function: str, plain: Function, expression: object) -> tuple[Fun
     if not isinstance(expression, str):
         return plain, 0
     try:
-        compiled = pattern(expression)
+        compiled = Pattern(expression)
     except PatternError as error:
         raise SelectorCompileError(f"program instantiation failed: {error}") from None
 

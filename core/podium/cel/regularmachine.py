@@ -8,13 +8,12 @@ Source: Russ Cox, Regular Expression Matching: the Virtual Machine Approach.
 """
 
 from array import array
-from functools import lru_cache
 
 from podium.cel.effort import meter
-from podium.cel.regularsyntax import MAX_PROGRAM, PatternNode, in_class, parse_pattern
+from podium.cel.regularsyntax import PatternNode, in_class, parse_pattern
 
-# The most patterns that are kept beside those of compiled selectors.
-_KEPT = 64
+# The answers of the classes of a pattern that are kept, if it is short.
+_KNOWN = 256
 # The effort of each of several matches.
 _FOUND = 4
 _CLASS, _SPLIT, _JUMP, _MATCH, _TEST = range(5)
@@ -84,7 +83,7 @@ class Pattern:
             node = self._nodes[counter]
             assert node is not None, "it reads a character"
             found = in_class(node, character)
-            if len(self._known) < MAX_PROGRAM:
+            if len(self._known) < max(_KNOWN, 2 * len(self)):
                 self._known[key] = found
         return found
 
@@ -184,9 +183,3 @@ def _holds(kind: str, text: str, place: int) -> bool:
 
 def _is_word(character: str) -> bool:
     return character == "_" or (character.isascii() and character.isalnum())
-
-
-@lru_cache(maxsize=_KEPT)
-def pattern(text: str) -> Pattern:
-    """Return a compiled pattern. Raises PatternError."""
-    return Pattern(text)

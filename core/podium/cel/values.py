@@ -190,6 +190,7 @@ def type_name(value: object) -> str:
 
 
 NUMBER_TYPES = frozenset({int, Uint, float})
+_SIMPLE_TYPES = NUMBER_TYPES | {str, bytes, bool}
 
 
 def order(first: object, second: object) -> int | None:
@@ -266,8 +267,11 @@ def _same_leaf(first: object, second: object) -> bool:
             raise SelectorRuntimeError(NO_OVERLOAD)
         return first.same(second)
     if kind is Timestamp:
+        # The offset does not count.
         return type(second) is kind and first.nanos == second.nanos  # type: ignore[attr-defined]
-    return equal(first, second) if kind in _TYPE_NAMES else first == second
+    if kind in _SIMPLE_TYPES:
+        return equal(first, second)
+    return type(second) is kind and first == second
 
 
 def contains(items: list[object], value: object, *, reverse: bool = False) -> bool:
