@@ -77,7 +77,7 @@ BOUNDS = (
     Bound(
         "time of the device selectors of a rule of `podium audit`",
         f"about {publisheddevices.MAX_EFFORT // 10**6} s",
-        "the other selectors count as matching",
+        "a finding names the costliest selector, and the others count as matching",
     ),
     Bound(
         "comparisons of devices and nodes by a rule of `podium audit`",

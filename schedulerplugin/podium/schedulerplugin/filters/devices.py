@@ -331,9 +331,9 @@ class DevicesFilter:
         try:
             found = evaluate_selector(expression, self._snapshot.minor, driver, device)
         except SelectorCompileError as error:
-            self._limits.spend(error.effort)
+            self._limits.spend(error.effort, expression)
             raise
-        self._limits.spend(found.effort)
+        self._limits.spend(found.effort, expression)
         if found.error is not None:
             raise found.error
         return found.selected
