@@ -12,6 +12,8 @@ from threading import local
 # The cost limit of a selector, and the most effort of one evaluation beside it, or of one compilation.
 COST_LIMIT = 1_000_000
 MAX_EFFORT = 1_000_000
+# The most steps of an evaluation: those that cost something, and those that Kubernetes does not charge for.
+MAX_STEPS = 2 * COST_LIMIT
 # The longest list and text of one evaluation, and the bytes of all that it makes.
 MAX_ITEMS, MAX_TEXT, MAX_BYTES = 1_000_000, 1_000_000, 2**26
 EXCEEDED = "operation cancelled: actual cost limit exceeded"

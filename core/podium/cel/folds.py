@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from podium.cel.calls import Runnable
-from podium.cel.effort import COST_LIMIT, MAX_EFFORT, CostLimitError, meter
+from podium.cel.effort import COST_LIMIT, MAX_STEPS, CostLimitError, meter
 from podium.cel.gotypes import go_type
 from podium.cel.nodes import SelectorRuntimeError
 from podium.cel.values import Map
@@ -106,10 +106,11 @@ def fold(
                 break
             frame[held] = _outcome(step, frame)
             cost = frame[_COST]
-            if cost > COST_LIMIT or cost + frame[_UNCHARGED] > MAX_EFFORT:
+            if cost > COST_LIMIT or cost + frame[_UNCHARGED] > MAX_STEPS:
                 raise CostLimitError
         # A macro may use a value twice, which doubles the work with each loop around it.
-        if frame[_COST] > COST_LIMIT:
+        cost = frame[_COST]
+        if cost > COST_LIMIT or cost + frame[_UNCHARGED] > MAX_STEPS:
             raise CostLimitError
         return result(frame)
 
