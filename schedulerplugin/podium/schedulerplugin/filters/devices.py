@@ -30,6 +30,7 @@ from podium import jsontext
 from podium.api.devices import Allocation, Device, DeviceClaim, DeviceClaimSpec, ResourceClaim
 from podium.api.meta import ObjectMeta
 from podium.api.selectors import node_terms
+from podium.cel.nodes import SelectorCompileError
 from podium.cel.selector import evaluate_selector
 from podium.schedulerplugin.arrays import Bools, Int32s, Int64s, Rows, grown
 from podium.schedulerplugin.deadline import NEVER
@@ -327,8 +328,12 @@ class DevicesFilter:
         """Evaluate a selector. Raises SelectorCompileError, SelectorRuntimeError and DecisionTimeoutError."""
         self.deadline.enforce()
         self._limits.spend(0)
-        found = evaluate_selector(expression, self._snapshot.minor, driver, device)
-        self._limits.spend(found.effort)
+        try:
+            found = evaluate_selector(expression, self._snapshot.minor, driver, device)
+        except SelectorCompileError as error:
+            self._limits.spend(error.effort, expression)
+            raise
+        self._limits.spend(found.effort, expression)
         if found.error is not None:
             raise found.error
         return found.selected
