@@ -14,7 +14,7 @@ already, so nothing waits for a bind. A bind that fails does not stop the others
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import asynccontextmanager, nullcontext, suppress
+from contextlib import asynccontextmanager, nullcontext
 from typing import Any
 from urllib.parse import quote
 
@@ -41,8 +41,15 @@ _ATTEMPTS = 5
 # Status codes of a server that is in trouble or too busy. Every other answer is final.
 _AGAIN = (429, 500, 502, 503, 504)
 _INVALID = 422
+# Refusals that say nothing about the object: the credential, the server's load, another writer.
+_PASSING = (401, 408, 409, 429)
+# What an API server answers, with code 500, about an object that is too large for etcd or for its client.
+_TOO_LARGE = ("request is too large", "message larger than max")
 _STRATEGIC = "application/strategic-merge-patch+json"
 _MERGE = "application/merge-patch+json"
+
+# Part of the answer to a delete of an object that was replaced.
+_OTHER_UID = "UID in precondition"
 
 # The kinds of writes, and their possible results, as the metrics count them.
 WRITES = ("bind", "claim", "nominate", "mark", "delete", "group")
@@ -65,6 +72,21 @@ class TakenError(PodiumError):
 
 class ChangedError(PodiumError):
     """The object has changed since this was decided."""
+
+
+def is_too_large(error: PodiumError) -> bool:
+    """Return whether a write was refused because the object would be larger than the API server stores."""
+    if not isinstance(error, RefusedError):
+        return False
+    return error.code == 413 or (error.code == 500 and any(text in error.message for text in _TOO_LARGE))
+
+
+def is_final(error: PodiumError) -> bool:
+    """Return whether a write was refused for a reason of its object or a policy, so a repetition is, too."""
+    if not isinstance(error, RefusedError):
+        return False
+    own = 400 <= error.code < 500 and error.code not in _PASSING
+    return own or error.by_webhook or is_too_large(error)
 
 
 class StoredMetadata(msgspec.Struct):
@@ -185,8 +207,20 @@ class Writes:
         await self.perform("mark", attempt)
 
     async def delete(self, pod: PodRef) -> None:
-        """Delete a pod with its own grace period; a pod that is gone counts as deleted."""
-        await self.perform("delete", lambda: self.remove(_path(pod), pod.uid))
+        """Delete a pod with its own grace period; a pod that is gone counts as deleted.
+
+        A graceful delete adds fields to the pod. A pod that is too large for them is deleted without grace.
+        """
+
+        async def attempt() -> None:
+            try:
+                await self.remove(_path(pod), pod.uid)
+            except RefusedError as error:
+                if not is_too_large(error):
+                    raise
+                await self.remove(_path(pod), pod.uid, gracePeriodSeconds=0)
+
+        await self.perform("delete", attempt)
 
     async def apply_group(self, ref: ObjectRef, uid: str, conditions: Sequence[Condition]) -> None:
         """Apply all conditions of ours that a PodGroup or CompositePodGroup shall have. Raises GoneError."""
@@ -219,11 +253,17 @@ class Writes:
         stored: StoredObject = decode(await self._send("PATCH", path, document, _MERGE), StoredObject)
         return stored
 
-    async def remove(self, path: str, uid: str) -> None:
-        """Delete an object once; an object that is gone, or replaced, counts as deleted."""
-        options = {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"uid": uid}}
-        with suppress(StaleError):
-            await self._send("DELETE", path, options)
+    async def remove(self, path: str, uid: str, **options: int) -> None:
+        """Delete an object once; an object that is gone, or replaced, counts as deleted.
+
+        `options` are further DeleteOptions. Raises StaleError for a conflict other than another UID.
+        """
+        document = {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"uid": uid}, **options}
+        try:
+            await self._send("DELETE", path, document)
+        except StaleError as error:
+            if not error.gone and _OTHER_UID not in str(error):
+                raise
 
     async def perform(self, what: str, attempt: Callable[[], Awaitable[None]]) -> None:
         """Repeat a write of one of WRITES as long as that may help, and count its result."""
@@ -261,7 +301,7 @@ class Writes:
                 # writes.
                 pause = backoff.next()
             except RefusedError as error:
-                if error.code not in _AGAIN:
+                if error.code not in _AGAIN or is_final(error):
                     raise
                 # Never longer than our longest pause, whatever the server asks for: see Connection.
                 pause = error.retry_after or backoff.next()

@@ -264,6 +264,14 @@ WRITES: list[tuple[str, Work, Sent]] = [
 ]
 
 
+async def test_a_pod_at_the_size_limit_is_deleted_without_grace(world: World) -> None:
+    """A graceful delete adds fields to the pod; its UID is named in both."""
+    world.api.says = iter([TOO_LARGE, _ok])
+    await world.writes.delete(POD)
+    options = {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"uid": "uid-p"}}
+    assert [each.body for each in world.api.sent] == [options, {**options, "gracePeriodSeconds": 0}]
+
+
 @pytest.mark.parametrize("case", WRITES, ids=lambda case: f"{case[0]}: {case[1].__name__}")
 async def test_each_write_is_one_request(world: World, case: tuple[str, Work, Sent]) -> None:
     """Each write is one request, which names the object by its UID and leaves out empty fields."""
@@ -279,6 +287,12 @@ TOMORROW = _says(503, "ServiceUnavailable", "later", Retry_After="86400")
 CONFLICT = _says(409, "Conflict", "too many others")
 ETCD = _says(500, "InternalError", "etcd")
 NOT_FOUND = _says(404, "NotFound", "no such pod")
+OTHER_UID = _says(409, "Conflict", "Precondition failed: UID in precondition: a, UID in object meta: b")
+TOO_LARGE = _says(500, "", "etcdserver: request is too large")
+TOO_LONG = _says(500, "", "rpc error: trying to send message larger than max (2097153 vs. 2097152)")
+NO_WEBHOOK = _says(500, "InternalError", 'Internal error occurred: failed calling webhook "w": no endpoints')
+DENIED = 'admission webhook "w" denied the request: no'
+DENIALS = {code: _says(code, "", DENIED) for code in (400, 403, 404, 409, 422, 429, 500, 503)}
 
 # A name, the write, the server's answers in turn, the error, and its count; the methods used, and the waits
 # between.
@@ -352,7 +366,20 @@ ANSWERS: list[tuple[str, Work, list[Say], type[Exception] | None, str, str, list
     ),
     ("nominate no more", _nominate, [NOT_FOUND], GoneError, "gone", "PATCH", []),
     ("delete no more", _delete, [NOT_FOUND], None, "written", "DELETE", []),
-    ("delete another of its name", _delete, [CONFLICT], None, "written", "DELETE", []),
+    ("delete another of its name", _delete, [OTHER_UID], None, "written", "DELETE", []),
+    ("delete: a conflict", _delete, [CONFLICT, _ok], None, "written", "DELETE DELETE", [0.2]),
+    ("delete: too large with grace", _delete, [TOO_LARGE, _ok], None, "written", "DELETE DELETE", []),
+    ("delete: always too large", _delete, [TOO_LARGE] * 2, RefusedError, "failed", "DELETE DELETE", []),
+    *[
+        (f"delete: a webhook denies it with {code}", _delete, [says], RefusedError, "failed", "DELETE", [])
+        for code, says in DENIALS.items()
+    ],
+    ("delete: a webhook is away", _delete, [NO_WEBHOOK], RefusedError, "failed", "DELETE", []),
+    ("mark: too large", _mark, [TOO_LARGE], RefusedError, "failed", "PATCH", []),
+    ("mark: too large for a client", _mark, [TOO_LONG], RefusedError, "failed", "PATCH", []),
+    ("mark: too large for a server", _mark, [_says(413)], RefusedError, "failed", "PATCH", []),
+    ("mark: a webhook says not found", _mark, [DENIALS[404]], RefusedError, "failed", "PATCH", []),
+    ("bind: too large", _bind, [TOO_LARGE, _stored()], RefusedError, "failed", "POST GET", []),
     ("delete: in trouble", _delete, [ETCD, _ok], None, "written", "DELETE DELETE", [0.2]),
     ("delete: not allowed", _delete, [_says(403, "Forbidden", "no")], RefusedError, "failed", "DELETE", []),
     ("group no more", _apply, [NOT_FOUND], GoneError, "gone", "PATCH", []),
