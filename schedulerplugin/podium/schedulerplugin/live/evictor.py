@@ -8,6 +8,10 @@ deleted would mistake too little room for enough.
 The first failure ends the preemption. Victims that were not deleted by then stay, and their marks are
 withdrawn. An API server that does not answer has refused nothing, and another plan in place of this one would
 evict more pods than necessary. So deletes are sent again until the server is back.
+
+Announcements inform, and a pod must not protect itself by a status that takes no more. So an announcement
+that the API server refuses for good is left out. A victim that it does not delete is returned, and the next
+plan is without it. Until then it is deleted before the other victims, which would go in vain.
 """
 
 from collections.abc import Awaitable, Callable
@@ -17,8 +21,9 @@ from podium.api.meta import Condition
 from podium.errors import PodiumError
 from podium.kube.connection import RefusedError
 from podium.kube.preconditions import LeaseOverError
-from podium.schedulerplugin.live.writes import GoneError, Job, Writes, together
-from podium.schedulerplugin.scheduling.effects import Evict, PodRef, Unit
+from podium.schedulerplugin.live.writes import GoneError, Job, Writes, is_final, together
+from podium.schedulerplugin.scheduling.effects import Evict, PodRef, Refused, Unit
+from podium.schedulerplugin.scheduling.messages import CANNOT_EVICT
 from podium.schedulerplugin.scheduling.preemptions import Announcements
 
 # How often a delete is sent, for some seconds each time, while the API server is away: about a minute.
@@ -37,7 +42,8 @@ class Carried(NamedTuple):
     `error` is true if a write failed; it is false for a preemption that was no longer wanted. `unsure` is
     true if other victims may be terminating too, because a delete got no answer. That delete may be of the
     attempt that this one repeats. It is false once a delete was sent again in vain, because another plan may
-    then cost no more. `still_marked` are pods that stay, and whose marks could not be withdrawn.
+    then cost no more. `still_marked` are pods that stay, and whose marks could not be withdrawn. `refused`
+    are the victims whose eviction failed.
     """
 
     deleted: tuple[PodRef, ...]
@@ -45,6 +51,7 @@ class Carried(NamedTuple):
     error: bool = False
     unsure: bool = False
     still_marked: tuple[PodRef, ...] = ()
+    refused: tuple[Refused, ...] = ()
 
 
 class Conditions(NamedTuple):
@@ -66,7 +73,7 @@ async def carry_out(
 ) -> Carried:
     """Write the announcements (`first`) and delete the victims; `still` is called before the first delete.
 
-    A victim that is gone counts as deleted. A nomination to be cleared counts as cleared if its pod is gone.
+    A victim that is gone counts as deleted. A nomination of another pod that is not cleared stops nothing.
     A preemptor's pod that is gone is a failure: nothing is evicted for a preemptor that no longer exists.
     Nominations and the marks of groups stay in every case; the caller removes them. If it is cancelled, the
     record stays for the next leader.
@@ -85,17 +92,20 @@ class _PreemptionTask:
         self._gone: set[PodRef] = set()
         self._deleted: list[PodRef] = []
         self._still_marked: list[PodRef] = []
+        self._refused: list[Refused] = []
         self._asked = self._unanswered = False
 
     async def carry_out(self, still: Still) -> Carried:
         failed = await self._all(self._announcements())
         unwanted = "" if failed is not None else await still()
         if failed is None and not unwanted:
-            deletions = [self._deletion(pod) for pod in self._evict.victims if pod not in self._gone]
-            failed = await self._all(deletions[:-1]) or await self._all(deletions[-1:])
+            failed = await self._delete_all()
         if failed is not None or unwanted:
             await self._unmark()
+        final = next((each for each in self._refused if each.final), None)
         why = unwanted if failed is None else str(failed)
+        if final is not None:
+            why = f"pod {final.pod.namespace}/{final.pod.name} {CANNOT_EVICT}{final.why}"
         unsure = not self._asked if self._evict.again else self._unanswered
         return Carried(
             tuple(self._deleted),
@@ -103,6 +113,19 @@ class _PreemptionTask:
             error=failed is not None,
             unsure=unsure,
             still_marked=tuple(self._still_marked),
+            refused=tuple(self._refused),
+        )
+
+    async def _delete_all(self) -> PodiumError | None:
+        """Delete the victims: the doubted ones, the others but the last, and the last."""
+        doubted = set(self._evict.doubted)
+        victims = sorted(self._evict.victims, key=lambda pod: pod not in doubted)
+        deletions = [self._deletion(pod) for pod in victims if pod not in self._gone]
+        first = min(len(doubted - self._gone), max(0, len(deletions) - 1))
+        return (
+            await self._all(deletions[:first])
+            or await self._all(deletions[first:-1])
+            or await self._all(deletions[-1:])
         )
 
     def _announcements(self) -> list[Job]:
@@ -112,11 +135,24 @@ class _PreemptionTask:
         return [*nominations, *clears, *groups, *(self._mark(pod) for pod in self._first.marks)]
 
     def _nomination(self, pod: PodRef, node: str) -> Job:
-        return lambda: self._writes.nominate(pod, node, self._conditions.waiting(pod))
+        async def work() -> None:
+            try:
+                await self._writes.nominate(pod, node, self._conditions.waiting(pod))
+            except PodiumError as error:
+                if not is_final(error):
+                    raise
+
+        return work
 
     def _clear(self, pod: PodRef) -> Job:
         async def work() -> None:
-            await _or_gone(self._writes.nominate(pod, None, None))
+            try:
+                await self._writes.nominate(pod, None, None)
+            except LeaseOverError:
+                raise
+            except PodiumError:
+                # Its scheduler has reserved the node for others already; kube-scheduler goes on, too.
+                pass
 
         return work
 
@@ -124,9 +160,20 @@ class _PreemptionTask:
         async def work() -> None:
             self._marked[pod] = None
             condition = self._conditions.target(pod)
-            if condition is not None and not await _or_gone(self._writes.mark(pod, condition)):
-                self._marked.pop(pod, None)
+            if condition is None:
+                return
+            try:
+                await self._writes.mark(pod, condition)
+            except GoneError:
                 self._gone.add(pod)
+            except PodiumError as error:
+                final = is_final(error) or pod in self._evict.doubted
+                if isinstance(error, LeaseOverError) or not final:
+                    self._refuse(pod, error)
+                    raise
+            else:
+                return
+            self._marked.pop(pod, None)
 
         return work
 
@@ -145,12 +192,20 @@ class _PreemptionTask:
             try:
                 await self._delete(pod)
             except PodiumError as error:
-                self._unanswered |= not isinstance(error, RefusedError) or error.code >= _TROUBLE
+                answered = isinstance(error, RefusedError) and (error.code < _TROUBLE or is_final(error))
+                self._unanswered |= not answered
+                self._refuse(pod, error)
                 raise
             self._marked.pop(pod, None)
             self._deleted.append(pod)
 
         return work
+
+    def _refuse(self, pod: PodRef, error: PodiumError) -> None:
+        """Record that the eviction of a pod failed."""
+        if not isinstance(error, LeaseOverError):
+            why = error.message if isinstance(error, RefusedError) else str(error)
+            self._refused.append(Refused(pod, why, is_final(error)))
 
     async def _delete(self, pod: PodRef) -> None:
         for left in reversed(range(_ROUNDS)):
@@ -189,12 +244,3 @@ class _PreemptionTask:
 
     async def _all(self, jobs: list[Job]) -> PodiumError | None:
         return await together(jobs, self._writes.limit)
-
-
-async def _or_gone(write: Awaitable[None]) -> bool:
-    """Return whether the object of a write still exists."""
-    try:
-        await write
-    except GoneError:
-        return False
-    return True

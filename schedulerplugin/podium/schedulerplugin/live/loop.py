@@ -344,12 +344,23 @@ class Loop:
             self._log_event("a preemption was not carried out", fields)
             self._statuses.gave_up(evict, carried.deleted)
             self._statuses.unmark(carried.still_marked)
+        final = [each for each in carried.refused if each.final]
+        for each in final:
+            name = f"{each.pod.namespace}/{each.pod.name}"
+            self._log_event("a pod cannot be evicted", {"pod": name, "error": each.why})
+            self._emit(messages.refused_event(each))
+        self._metrics.refused(len(final))
         # The server's message names victims, which are other tenants' pods.
         why = _NOT_TAKEN if carried.error else carried.failed
 
         def end() -> None:
             for report in self._scheduler.preempted(
-                evict.key, carried.deleted, why, self._moment(), unsure=carried.unsure
+                evict.key,
+                carried.deleted,
+                why,
+                self._moment(),
+                unsure=carried.unsure,
+                refused=carried.refused,
             ):
                 self._statuses.submit(report)
 

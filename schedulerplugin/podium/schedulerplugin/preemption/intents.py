@@ -14,6 +14,8 @@ pod that a preemption marked. Another preemption in its place would have more po
 """
 
 from collections.abc import Iterable
+from itertools import islice
+from typing import NamedTuple
 
 import msgspec
 
@@ -92,6 +94,98 @@ class PendingDisruptions:
             self._deleted.pop(uid, None)
 
 
+# The most pods whose refusals are remembered; the oldest are dropped first.
+_MOST_REFUSALS = 10_000
+# After a refusal, a pod is no victim for at least the first time, and if it does not change, for the second.
+# Both double with each further refusal, up to the longest.
+_LEAST_SECONDS, _LONGEST_LEAST_SECONDS = 5, 60
+_SECONDS, _LONGEST_SECONDS = 30, 1800
+
+
+class _Refusal(NamedTuple):
+    """The refusals of one pod: the last reason, their number, and the pod's resourceVersion at the last.
+
+    The pod is no victim before second `least`, nor before `until` if its resourceVersion stays the same.
+    Both are 0 when this time is over.
+    """
+
+    pod: Name
+    why: str
+    times: int
+    version: str
+    least: int
+    until: int
+
+
+class Refusals:
+    """The pods that could not be evicted, by UID, because the API server refused it; times are in seconds.
+
+    A new version of a pod may be evictable, but its owner may write one each second. So a pod stays out of
+    plans for some time in any case, and longer each time.
+    """
+
+    def __init__(self) -> None:
+        self._refusals: dict[str, _Refusal] = {}
+        # The UIDs of the pods that are no victims now.
+        self._held: dict[str, None] = {}
+
+    def add(self, pod: Schedulable, why: str, now: int, *, final: bool) -> None:
+        """Record that the eviction of a pod failed.
+
+        An answer that is not `final` may be another one next time. The pod is no victim after the second.
+        """
+        uid = pod.metadata.uid or ""
+        before = self._refusals.pop(uid, None)
+        times = 1 if before is None else before.times + 1
+        factor = 2 ** min(times - 1, 10) if final or times > 1 else 0
+        self._refusals[uid] = _Refusal(
+            pod=name_of(pod),
+            why=why,
+            times=times,
+            version=pod.metadata.resourceVersion or "",
+            least=now + min(_LEAST_SECONDS * factor, _LONGEST_LEAST_SECONDS),
+            until=now + min(_SECONDS * factor, _LONGEST_SECONDS),
+        )
+        self._held[uid] = None
+
+    def why(self, pod: Schedulable) -> str:
+        """Return why a pod cannot be evicted; empty if it may be."""
+        uid = pod.metadata.uid or ""
+        return self._refusals[uid].why if uid in self._held else ""
+
+    def doubts(self, uid: str) -> bool:
+        """Return whether an eviction of a pod failed, however long ago."""
+        return uid in self._refusals
+
+    def ends(self, uid: str) -> int:
+        """Return the second until which a pod is no victim, unless it changes."""
+        return self._refusals[uid].until
+
+    def follow(self, pod: Schedulable) -> None:
+        """Record a change of a pod."""
+        uid = pod.metadata.uid or ""
+        known = self._refusals.get(uid)
+        if known is not None and known.version != pod.metadata.resourceVersion:
+            self._refusals[uid] = known._replace(until=min(known.until, known.least))
+
+    def forget(self, uid: str) -> None:
+        """Forget a pod that is gone."""
+        self._refusals.pop(uid, None)
+        self._held.pop(uid, None)
+
+    def expire(self, now: int) -> list[tuple[Name, str]]:
+        """Let the pods be victims again whose time is over; return their names and UIDs."""
+        dropped = list(islice(self._refusals, max(0, len(self._refusals) - _MOST_REFUSALS)))
+        # After a step of the clock, a time that is too far away is over, too.
+        over = [uid for uid in self._held if not 0 < self._refusals[uid].until - now <= _LONGEST_SECONDS]
+        names = [(self._refusals[uid].pod, uid) for uid in dict.fromkeys((*dropped, *over))]
+        for uid in over:
+            del self._held[uid]
+        for uid in dropped:
+            self.forget(uid)
+        return names
+
+
 # The condition that a kube-scheduler or Podium writes on a victim before it deletes it.
 DISRUPTION_TARGET, BY_SCHEDULER = "DisruptionTarget", "PreemptionByScheduler"
 
@@ -105,6 +199,7 @@ class Intents:
     def __init__(self) -> None:
         # The charges of marked victims to budgets.
         self.disruptions = PendingDisruptions()
+        self.refusals = Refusals()
         self._nominated: dict[Name, tuple[str, str]] = {}
         self._marked: set[str] = set()
 
@@ -136,10 +231,13 @@ class Intents:
     def follow(self, before: Schedulable | None, after: Schedulable | None) -> None:
         """Forget the decisions that a change of a pod has settled: it is bound, or gone."""
         lives = after is not None and not after.finished
+        if after is not None:
+            self.refusals.follow(after)
         if after is not None and after.metadata.deletionTimestamp is not None:
             self.disruptions.terminating(after.metadata.uid or "")
         if before is not None and (not lives or after is None or after.metadata.uid != before.metadata.uid):
             self._marked.discard(before.metadata.uid or "")
+            self.refusals.forget(before.metadata.uid or "")
             self.disruptions.deleted(before.metadata.uid or "")
             self._nominated.pop(name_of(before), None)
         elif after is not None and after.spec.nodeName:

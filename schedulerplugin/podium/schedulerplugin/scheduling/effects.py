@@ -112,7 +112,8 @@ class Evict(NamedTuple):
     `cleared` are pods of ours of lower priority whose nominations to these nodes end. `domain` is a node's
     name, or `cluster`. `violations` and `work` (accelerator-seconds) are its harm. `resumed` says that an
     earlier process began it. `again` says that this process began it, and does not know which victims are
-    terminating already.
+    terminating already. `doubted` are victims whose eviction failed before: they are deleted first, so that
+    no other victim goes in vain.
     """
 
     key: Key
@@ -126,11 +127,20 @@ class Evict(NamedTuple):
     work: int = 0
     resumed: bool = False
     again: bool = False
+    doubted: tuple[PodRef, ...] = ()
 
     @property
     def victims(self) -> tuple[PodRef, ...]:
         """Return all pods to be deleted, unit by unit."""
         return tuple(pod for unit in self.units for pod in unit.pods)
+
+
+class Refused(NamedTuple):
+    """A victim whose eviction failed, and why; the answer to a `final` one is the same the next time."""
+
+    pod: PodRef
+    why: str
+    final: bool
 
 
 class ReportPending(NamedTuple):
