@@ -21,6 +21,7 @@ from typing import Final, Literal, NamedTuple
 import msgspec
 
 from podium.api.eventdraft import EventDraft
+from podium.api.events import NOT_EVICTED, PREEMPTED
 from podium.api.findings import ObjectRef
 from podium.api.groups import (
     COMPOSITE_INITIALLY_SCHEDULED,
@@ -233,9 +234,7 @@ def not_for_held_room(until: str) -> str:
 
 
 FAILED: Final = "FailedScheduling"
-PREEMPTED: Final = "Preempted"
-NOT_EVICTED: Final = "CannotEvict"
-# The beginning of what an event says of a pod, and a record after the name of a pod.
+# What an event says of a pod, and a record after the name of a pod, before the API server's words.
 CANNOT_EVICT: Final = "cannot be evicted: the API server refuses its deletion: "
 
 
