@@ -14,7 +14,7 @@ already, so nothing waits for a bind. A bind that fails does not stop the others
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import asynccontextmanager, nullcontext
+from contextlib import asynccontextmanager, nullcontext, suppress
 from typing import Any
 from urllib.parse import quote
 
@@ -48,6 +48,8 @@ _TOO_LARGE = ("request is too large", "message larger than max")
 _STRATEGIC = "application/strategic-merge-patch+json"
 _MERGE = "application/merge-patch+json"
 
+# Removes the condition from a pod's status.
+_NOT_SCHEDULED = {"$patch": "delete", "type": "PodScheduled"}
 # Part of the answer to a delete of an object that was replaced.
 _OTHER_UID = "UID in precondition"
 
@@ -209,7 +211,8 @@ class Writes:
     async def delete(self, pod: PodRef) -> None:
         """Delete a pod with its own grace period; a pod that is gone counts as deleted.
 
-        A graceful delete adds fields to the pod. A pod that is too large for them is deleted without grace.
+        Any delete first adds a dozen bytes to the pod, which a pod that is full to the size limit does not
+        take. Our condition PodScheduled makes room for them.
         """
 
         async def attempt() -> None:
@@ -218,7 +221,9 @@ class Writes:
             except RefusedError as error:
                 if not is_too_large(error):
                     raise
-                await self.remove(_path(pod), pod.uid, gracePeriodSeconds=0)
+                with suppress(StaleError):
+                    await self._patch(pod, {"conditions": [_NOT_SCHEDULED]})
+                await self.remove(_path(pod), pod.uid)
 
         await self.perform("delete", attempt)
 
@@ -253,14 +258,14 @@ class Writes:
         stored: StoredObject = decode(await self._send("PATCH", path, document, _MERGE), StoredObject)
         return stored
 
-    async def remove(self, path: str, uid: str, **options: int) -> None:
+    async def remove(self, path: str, uid: str) -> None:
         """Delete an object once; an object that is gone, or replaced, counts as deleted.
 
-        `options` are further DeleteOptions. Raises StaleError for a conflict other than another UID.
+        Raises StaleError for a conflict other than another UID.
         """
-        document = {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"uid": uid}, **options}
+        options = {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"uid": uid}}
         try:
-            await self._send("DELETE", path, document)
+            await self._send("DELETE", path, options)
         except StaleError as error:
             if not error.gone and _OTHER_UID not in str(error):
                 raise

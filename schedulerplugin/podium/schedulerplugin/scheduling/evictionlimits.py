@@ -280,6 +280,10 @@ class Restraint:
             pause = min(_FIRST_PAUSE_SECONDS * 2.0 ** min(times, 10), _LAST_PAUSE_SECONDS)
             at_once = blamed and times <= _BLAMED_AT_ONCE
             entry.eviction_failures = times, now if at_once else now + pause
+        elif blamed:
+            # Nothing was evicted. Pods that stay must not use up the rate for others.
+            self._rate.withdraw(entry.counted)
+            entry.counted = []
 
     def done(self, key: Key) -> None:
         """Record that an entry waits no more."""

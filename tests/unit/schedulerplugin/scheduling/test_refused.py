@@ -15,6 +15,7 @@ from tests.support.preemption.scene import group, node
 from tests.support.scheduling.objects import gang, running
 from tests.support.scheduling.recording import Write
 from tests.support.scheduling.rig import World, pod
+from tests.unit.schedulerplugin.scheduling.test_scheduler_begun import marked_for_deletion
 
 from podium.api.schedulable import Schedulable
 from podium.errors import PodiumError
@@ -120,6 +121,31 @@ def test_the_other_members_of_its_group_are_evicted_without_it() -> None:
     refuse_deletes(world, "g-0")
     world.run(pod("high", 1, 10))
     assert world.bound() == {"g-0": "n1", "high": "n2"}
+
+
+def test_a_refusal_uses_nothing_of_the_eviction_rate() -> None:
+    world = World(
+        node("n1", 1),
+        node("n2", 1),
+        running("low", "n1"),
+        running("other", "n2", priority=5),
+        evictions_a_minute=1,
+    )
+    refuse_deletes(world, "low")
+    world.run(pod("high", 1, 10))
+    assert world.bound() == {"low": "n1", "high": "n2"}
+
+
+def test_a_leader_that_resumes_a_preemption_goes_on_without_it() -> None:
+    """The mark of an earlier leader is on a pod that cannot be evicted."""
+    marked = running("low", "n1", status=marked_for_deletion())
+    world = World(node("n1", 1), node("n2", 1), running("other", "n2", priority=5))
+    refuse_deletes(world, "low")
+    world.apply(marked, pod("high", 1, 10))
+    world.restart()
+    world.run()
+    assert world.evictions()[0].resumed
+    assert world.bound() == {"low": "n1", "high": "n2"}
 
 
 def test_after_a_refusal_it_is_deleted_first() -> None:

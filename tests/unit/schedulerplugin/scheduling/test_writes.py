@@ -264,12 +264,17 @@ WRITES: list[tuple[str, Work, Sent]] = [
 ]
 
 
-async def test_a_pod_at_the_size_limit_is_deleted_without_grace(world: World) -> None:
-    """A graceful delete adds fields to the pod; its UID is named in both."""
+async def test_a_pod_at_the_size_limit_loses_a_condition_before_it_is_deleted(world: World) -> None:
+    """A delete adds fields to the pod; the condition is the scheduler's own. Its UID is named each time."""
     world.api.says = iter([TOO_LARGE, _ok])
     await world.writes.delete(POD)
     options = {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"uid": "uid-p"}}
-    assert [each.body for each in world.api.sent] == [options, {**options, "gracePeriodSeconds": 0}]
+    status = {"conditions": [{"$patch": "delete", "type": "PodScheduled"}]}
+    assert [(each.path, each.body) for each in world.api.sent] == [
+        (PATH, options),
+        (f"{PATH}/status", {"metadata": {"uid": "uid-p"}, "status": status}),
+        (PATH, options),
+    ]
 
 
 @pytest.mark.parametrize("case", WRITES, ids=lambda case: f"{case[0]}: {case[1].__name__}")
@@ -368,8 +373,25 @@ ANSWERS: list[tuple[str, Work, list[Say], type[Exception] | None, str, str, list
     ("delete no more", _delete, [NOT_FOUND], None, "written", "DELETE", []),
     ("delete another of its name", _delete, [OTHER_UID], None, "written", "DELETE", []),
     ("delete: a conflict", _delete, [CONFLICT, _ok], None, "written", "DELETE DELETE", [0.2]),
-    ("delete: too large with grace", _delete, [TOO_LARGE, _ok], None, "written", "DELETE DELETE", []),
-    ("delete: always too large", _delete, [TOO_LARGE] * 2, RefusedError, "failed", "DELETE DELETE", []),
+    ("delete: full", _delete, [TOO_LARGE, _ok, _ok], None, "written", "DELETE PATCH DELETE", []),
+    (
+        "delete: full and gone",
+        _delete,
+        [TOO_LARGE, *[NOT_FOUND] * 2],
+        None,
+        "written",
+        "DELETE PATCH DELETE",
+        [],
+    ),
+    (
+        "delete: always full",
+        _delete,
+        [TOO_LARGE, _ok, TOO_LARGE],
+        RefusedError,
+        "failed",
+        "DELETE PATCH DELETE",
+        [],
+    ),
     *[
         (f"delete: a webhook denies it with {code}", _delete, [says], RefusedError, "failed", "DELETE", [])
         for code, says in DENIALS.items()
