@@ -19,8 +19,8 @@ from typing import NamedTuple
 
 from podium.api.meta import Condition
 from podium.errors import PodiumError
-from podium.kube.connection import RefusedError
-from podium.kube.preconditions import LeaseOverError
+from podium.kube.connection import RefusedError, SilentError
+from podium.kube.preconditions import LeaseOverError, StaleError
 from podium.schedulerplugin.live.writes import GoneError, Job, Writes, is_final, together
 from podium.schedulerplugin.scheduling.effects import Evict, PodRef, Refused, Unit
 from podium.schedulerplugin.scheduling.messages import CANNOT_EVICT
@@ -167,8 +167,7 @@ class _PreemptionTask:
             except GoneError:
                 self._gone.add(pod)
             except PodiumError as error:
-                final = is_final(error) or pod in self._evict.doubted
-                if isinstance(error, LeaseOverError) or not final:
+                if isinstance(error, LeaseOverError) or not self._is_final(pod, error):
                     self._refuse(pod, error)
                     raise
             else:
@@ -205,7 +204,11 @@ class _PreemptionTask:
         """Record that the eviction of a pod failed."""
         if not isinstance(error, LeaseOverError):
             why = error.message if isinstance(error, RefusedError) else str(error)
-            self._refused.append(Refused(pod, why, is_final(error)))
+            self._refused.append(Refused(pod, why, self._is_final(pod, error)))
+
+    def _is_final(self, pod: PodRef, error: PodiumError) -> bool:
+        """Return whether a repetition would fail, too; any error counts so the second time."""
+        return is_final(error) or pod in self._evict.doubted
 
     async def _delete(self, pod: PodRef) -> None:
         for left in reversed(range(_ROUNDS)):
@@ -214,8 +217,9 @@ class _PreemptionTask:
             except LeaseOverError:
                 raise
             except PodiumError as error:
-                refused = isinstance(error, RefusedError) and error.code not in _AWAY
-                if refused or not left:
+                answered = isinstance(error, RefusedError | StaleError) and not _is_away(error)
+                # Silence has lasted for about a minute by now.
+                if answered or isinstance(error, SilentError) or not left:
                     raise
             else:
                 return
@@ -244,3 +248,7 @@ class _PreemptionTask:
 
     async def _all(self, jobs: list[Job]) -> PodiumError | None:
         return await together(jobs, self._writes.limit)
+
+
+def _is_away(error: PodiumError) -> bool:
+    return isinstance(error, RefusedError) and error.code in _AWAY and not is_final(error)

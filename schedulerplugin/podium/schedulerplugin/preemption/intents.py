@@ -95,18 +95,17 @@ class PendingDisruptions:
 
 
 # The most pods whose refusals are remembered; the oldest are dropped first.
-_MOST_REFUSALS = 10_000
+MOST_REFUSALS = 10_000
 # After a refusal, a pod is no victim for at least the first time, and if it does not change, for the second.
 # Both double with each further refusal, up to the longest.
-_LEAST_SECONDS, _LONGEST_LEAST_SECONDS = 5, 60
-_SECONDS, _LONGEST_SECONDS = 30, 1800
+_LEAST_SECONDS, LONGEST_LEAST_SECONDS = 5, 60
+_SECONDS, LONGEST_SECONDS = 30, 1800
 
 
 class _Refusal(NamedTuple):
     """The refusals of one pod: the last reason, their number, and the pod's resourceVersion at the last.
 
     The pod is no victim before second `least`, nor before `until` if its resourceVersion stays the same.
-    Both are 0 when this time is over.
     """
 
     pod: Name
@@ -127,26 +126,26 @@ class Refusals:
     def __init__(self) -> None:
         self._refusals: dict[str, _Refusal] = {}
         # The UIDs of the pods that are no victims now.
-        self._held: dict[str, None] = {}
+        self._held: set[str] = set()
 
     def add(self, pod: Schedulable, why: str, now: int, *, final: bool) -> None:
         """Record that the eviction of a pod failed.
 
-        An answer that is not `final` may be another one next time. The pod is no victim after the second.
+        If the answer is not `final`, the pod may be chosen again at once.
         """
         uid = pod.metadata.uid or ""
         before = self._refusals.pop(uid, None)
         times = 1 if before is None else before.times + 1
-        factor = 2 ** min(times - 1, 10) if final or times > 1 else 0
+        factor = 2 ** min(times - 1, 10) if final else 0
         self._refusals[uid] = _Refusal(
             pod=name_of(pod),
             why=why,
             times=times,
             version=pod.metadata.resourceVersion or "",
-            least=now + min(_LEAST_SECONDS * factor, _LONGEST_LEAST_SECONDS),
-            until=now + min(_SECONDS * factor, _LONGEST_SECONDS),
+            least=now + min(_LEAST_SECONDS * factor, LONGEST_LEAST_SECONDS),
+            until=now + min(_SECONDS * factor, LONGEST_SECONDS),
         )
-        self._held[uid] = None
+        self._held.add(uid)
 
     def why(self, pod: Schedulable) -> str:
         """Return why a pod cannot be evicted; empty if it may be."""
@@ -171,16 +170,15 @@ class Refusals:
     def forget(self, uid: str) -> None:
         """Forget a pod that is gone."""
         self._refusals.pop(uid, None)
-        self._held.pop(uid, None)
+        self._held.discard(uid)
 
     def expire(self, now: int) -> list[tuple[Name, str]]:
         """Let the pods be victims again whose time is over; return their names and UIDs."""
-        dropped = list(islice(self._refusals, max(0, len(self._refusals) - _MOST_REFUSALS)))
+        dropped = list(islice(self._refusals, max(0, len(self._refusals) - MOST_REFUSALS)))
         # After a step of the clock, a time that is too far away is over, too.
-        over = [uid for uid in self._held if not 0 < self._refusals[uid].until - now <= _LONGEST_SECONDS]
+        over = [uid for uid in self._held if not 0 < self._refusals[uid].until - now <= LONGEST_SECONDS]
         names = [(self._refusals[uid].pod, uid) for uid in dict.fromkeys((*dropped, *over))]
-        for uid in over:
-            del self._held[uid]
+        self._held.difference_update(over)
         for uid in dropped:
             self.forget(uid)
         return names

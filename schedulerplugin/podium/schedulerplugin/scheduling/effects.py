@@ -136,7 +136,7 @@ class Evict(NamedTuple):
 
 
 class Refused(NamedTuple):
-    """A victim whose eviction failed, and why; the answer to a `final` one is the same the next time."""
+    """A victim whose eviction failed, and why; if `final`, a repetition would fail, too."""
 
     pod: PodRef
     why: str

@@ -295,7 +295,7 @@ class Restraint:
         """Return the hold after earlier preemptions: they failed, or these victims evicted the preemptor."""
         times, until = entry.eviction_failures or (0, now)
         if until > now:
-            why = f"it failed {count(times, 'time')} after pods were evicted for it: backing off"
+            why = f"it failed {count(times, 'time')}, and pods may go in vain again: backing off"
             return Hold(Why.FAILED, why, until)
         pause = max(
             (self._evictions.wait(by, of, now) for by, of in _pairs(engine, evict, wanted)), default=0.0

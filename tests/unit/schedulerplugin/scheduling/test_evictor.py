@@ -9,8 +9,8 @@ from tests.support.scheduling.recording import Recorded, Write, pod
 
 from podium.api.meta import Condition
 from podium.errors import PodiumError
-from podium.kube.connection import RefusedError
-from podium.kube.preconditions import LeaseOverError
+from podium.kube.connection import RefusedError, SilentError
+from podium.kube.preconditions import LeaseOverError, StaleError
 from podium.schedulerplugin.live.evictor import Carried, Conditions, Still, carry_out
 from podium.schedulerplugin.live.writes import GoneError
 from podium.schedulerplugin.scheduling.effects import Evict, PodRef, Preemptor, Refused, Unit
@@ -232,6 +232,14 @@ async def test_the_second_time_any_mark_is_left_out() -> None:
     assert await carry_out(evict, everything(evict), writes, CONDITIONS, still=_yes) == Carried(evict.victims)
 
 
+async def test_the_second_time_any_refusal_is_final() -> None:
+    writes = Recorded({DELETES[0]: NO})
+    for doubted in ((), (pod("v1"),)):
+        evict = EVICT._replace(doubted=doubted)
+        carried = await carry_out(evict, NOTHING, writes, CONDITIONS, still=_yes)
+        assert carried.refused == (Refused(pod("v1"), "no", bool(doubted)),)
+
+
 @pytest.mark.parametrize("error", [NEVER, TOO_LARGE], ids=lambda each: str(each.code))
 @pytest.mark.parametrize("failing", DELETES, ids=lambda each: each.pod)
 async def test_a_victim_that_the_api_server_keeps_is_named(failing: Write, error: RefusedError) -> None:
@@ -264,12 +272,12 @@ class Away(Recorded):
 
     def __init__(self, times: int, error: PodiumError) -> None:
         super().__init__()
-        self._times = times
+        self.left = times
         self._error = error
 
     async def delete(self, pod: PodRef) -> None:
-        self._times -= 1
-        if self._times >= 0:
+        self.left -= 1
+        if self.left >= 0:
             raise self._error
         await super().delete(pod)
 
@@ -286,6 +294,25 @@ async def test_a_server_that_is_away_is_asked_until_it_is_back(error: PodiumErro
     carried = await carry_out(EVICT, everything(EVICT), Away(10_000, error), CONDITIONS, still=_yes)
     assert carried[:4] == ((), str(error), True, True)
     assert not any(each.final for each in carried.refused)
+
+
+@pytest.mark.parametrize(
+    ("error", "times"),
+    [
+        (SilentError("no answer"), 1),
+        (StaleError(RefusedError("https://api", "DELETE", 409, "Conflict", "no"), gone=False), 1),
+        (RefusedError("https://api", "DELETE", 503, "", 'admission webhook "w" denied the request: no'), 1),
+        (RefusedError("https://api", "DELETE", 503, "", "no"), 20),
+    ],
+    ids=["silence", "a conflict", "a webhook's 503", "503"],
+)
+async def test_only_a_server_that_is_away_is_asked_again(error: PodiumError, times: int) -> None:
+    """A write was repeated for some seconds by then, and for a minute if there was no answer."""
+    evict = EVICT._replace(units=EVICT.units[1:])
+    writes = Away(10_000, error)
+    carried = await carry_out(evict, NOTHING, writes, CONDITIONS, still=_yes)
+    assert carried.error
+    assert 10_000 - writes.left == times
 
 
 async def test_deletes_are_not_sent_again_after_the_lease_expired() -> None:
