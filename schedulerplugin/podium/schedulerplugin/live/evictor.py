@@ -11,7 +11,8 @@ evict more pods than necessary. So deletes are sent again until the server is ba
 
 Announcements inform, and a pod must not protect itself by a status that takes no more. So an announcement
 that the API server refuses for good is left out. A victim that it does not delete is returned, and the next
-plan is without it. Until then it is deleted before the other victims, which would go in vain.
+plan is without it. Later it is deleted before all other victims of a plan, which would go in vain. The others
+of its namespace come next: pods that a policy keeps, or that are full, are seldom alone.
 """
 
 from collections.abc import Awaitable, Callable
@@ -117,16 +118,16 @@ class _PreemptionTask:
         )
 
     async def _delete_all(self) -> PodiumError | None:
-        """Delete the victims: the doubted ones, the others but the last, and the last."""
-        doubted = set(self._evict.doubted)
-        victims = sorted(self._evict.victims, key=lambda pod: pod not in doubted)
-        deletions = [self._deletion(pod) for pod in victims if pod not in self._gone]
-        first = min(len(doubted - self._gone), max(0, len(deletions) - 1))
-        return (
-            await self._all(deletions[:first])
-            or await self._all(deletions[first:-1])
-            or await self._all(deletions[-1:])
-        )
+        """Delete the victims: first those that may stay, last a single one; return the first error."""
+        ranks = dict.fromkeys(self._evict.refused, 0) | dict.fromkeys(self._evict.doubted, 1)
+        left = [pod for pod in self._evict.victims if pod not in self._gone]
+        victims = sorted(left, key=lambda pod: ranks.get(pod, 2))
+        stages = [[pod for pod in victims[:-1] if ranks.get(pod, 2) == rank] for rank in range(3)]
+        for stage in (*stages, victims[-1:]):
+            failed = await self._all([self._deletion(pod) for pod in stage])
+            if failed is not None:
+                return failed
+        return None
 
     def _announcements(self) -> list[Job]:
         nominations = [self._nomination(pod, node) for pod, node in self._first.nominations]
@@ -167,7 +168,8 @@ class _PreemptionTask:
             except GoneError:
                 self._gone.add(pod)
             except PodiumError as error:
-                if isinstance(error, LeaseOverError) or not self._is_final(pod, error):
+                final = is_final(error) or pod in self._evict.refused
+                if isinstance(error, LeaseOverError) or not final:
                     self._refuse(pod, error)
                     raise
             else:
@@ -204,11 +206,7 @@ class _PreemptionTask:
         """Record that the eviction of a pod failed."""
         if not isinstance(error, LeaseOverError):
             why = error.message if isinstance(error, RefusedError) else str(error)
-            self._refused.append(Refused(pod, why, self._is_final(pod, error)))
-
-    def _is_final(self, pod: PodRef, error: PodiumError) -> bool:
-        """Return whether a repetition would fail, too; any error counts so the second time."""
-        return is_final(error) or pod in self._evict.doubted
+            self._refused.append(Refused(pod, why, is_final(error)))
 
     async def _delete(self, pod: PodRef) -> None:
         for left in reversed(range(_ROUNDS)):

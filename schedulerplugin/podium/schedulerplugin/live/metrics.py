@@ -138,9 +138,9 @@ class SchedulerMetrics:
         self._tasks.labels(_TASK, result).inc()
         self._task_seconds.labels(_TASK).observe(seconds)
 
-    def refused(self, pods: int) -> None:
-        """Count pods that the API server does not let the scheduler delete."""
-        self._refused.inc(pods)
+    def refused(self) -> None:
+        """Count a pod that the API server does not let the scheduler delete."""
+        self._refused.inc()
 
     def shadowed(self, agreement: str) -> None:
         """Count a shadow plan for a pod of another scheduler, by its agreement with that scheduler."""

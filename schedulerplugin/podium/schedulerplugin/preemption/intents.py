@@ -13,6 +13,7 @@ leave soon. If its owner deleted the pod, a preemptor does not wait at all. It d
 pod that a preemption marked. Another preemption in its place would have more pods killed for the same room.
 """
 
+from collections import Counter
 from collections.abc import Iterable
 from itertools import islice
 from typing import NamedTuple
@@ -127,16 +128,19 @@ class Refusals:
         self._refusals: dict[str, _Refusal] = {}
         # The UIDs of the pods that are no victims now.
         self._held: set[str] = set()
+        # The number of these pods in each namespace.
+        self._namespaces = Counter[str]()
 
     def add(self, pod: Schedulable, why: str, now: int, *, final: bool) -> None:
         """Record that the eviction of a pod failed.
 
-        If the answer is not `final`, the pod may be chosen again at once.
+        If the first answer is not `final`, the pod may be chosen again at once.
         """
         uid = pod.metadata.uid or ""
-        before = self._refusals.pop(uid, None)
-        times = 1 if before is None else before.times + 1
-        factor = 2 ** min(times - 1, 10) if final else 0
+        times = self._refusals[uid].times + 1 if uid in self._refusals else 1
+        self.forget(uid)
+        factor = 2 ** min(times - 1, 10) if final or times > 1 else 0
+        self._namespaces[pod.metadata.namespace or ""] += 1
         self._refusals[uid] = _Refusal(
             pod=name_of(pod),
             why=why,
@@ -152,9 +156,13 @@ class Refusals:
         uid = pod.metadata.uid or ""
         return self._refusals[uid].why if uid in self._held else ""
 
-    def doubts(self, uid: str) -> bool:
+    def knows(self, uid: str) -> bool:
         """Return whether an eviction of a pod failed, however long ago."""
         return uid in self._refusals
+
+    def doubts(self, namespace: str) -> bool:
+        """Return whether evictions in a namespace may fail, because one did."""
+        return self._namespaces[namespace] > 0
 
     def ends(self, uid: str) -> int:
         """Return the second until which a pod is no victim, unless it changes."""
@@ -169,8 +177,10 @@ class Refusals:
 
     def forget(self, uid: str) -> None:
         """Forget a pod that is gone."""
-        self._refusals.pop(uid, None)
-        self._held.discard(uid)
+        known = self._refusals.pop(uid, None)
+        if known is not None:
+            self._held.discard(uid)
+            self._namespaces -= Counter((known.pod[0],))
 
     def expire(self, now: int) -> list[tuple[Name, str]]:
         """Let the pods be victims again whose time is over; return their names and UIDs."""

@@ -288,8 +288,12 @@ class SchedulingCycle:
         """Return the preemption of a decision."""
         message = messages.refusal(decision)
         evict = eviction(self._engine, key, decision, seconds(moment.now), message)
-        doubts = self._engine.intents.refusals.doubts
-        return evict._replace(doubted=tuple(pod for pod in evict.victims if doubts(pod.uid)))
+        refusals = self._engine.intents.refusals
+        doubted = [pod for pod in evict.victims if refusals.doubts(pod.namespace)]
+        return evict._replace(
+            refused=tuple(pod for pod in doubted if refusals.knows(pod.uid)),
+            doubted=tuple(pod for pod in doubted if not refusals.knows(pod.uid)),
+        )
 
     def _carry_out(self, evict: Evict, wanted: PlacementTarget, moment: Moment) -> None:
         """Count a preemption as done, and hold the preemptor back while it is in flight."""

@@ -112,8 +112,8 @@ class Evict(NamedTuple):
     `cleared` are pods of ours of lower priority whose nominations to these nodes end. `domain` is a node's
     name, or `cluster`. `violations` and `work` (accelerator-seconds) are its harm. `resumed` says that an
     earlier process began it. `again` says that this process began it, and does not know which victims are
-    terminating already. `doubted` are victims whose eviction failed before: they are deleted first, so that
-    no other victim goes in vain.
+    terminating already. `refused` are victims whose eviction failed before, and `doubted` are the others of
+    their namespaces: they are deleted first, in this order, so that no other victim goes in vain.
     """
 
     key: Key
@@ -127,6 +127,7 @@ class Evict(NamedTuple):
     work: int = 0
     resumed: bool = False
     again: bool = False
+    refused: tuple[PodRef, ...] = ()
     doubted: tuple[PodRef, ...] = ()
 
     @property
@@ -136,7 +137,7 @@ class Evict(NamedTuple):
 
 
 class Refused(NamedTuple):
-    """A victim whose eviction failed, and why; if `final`, a repetition would fail, too."""
+    """Report that a victim could not be evicted, and why; if `final`, a repetition would fail, too."""
 
     pod: PodRef
     why: str
@@ -209,6 +210,7 @@ Effect = (
     | Held
     | Unmark
     | Rejected
+    | Refused
     | TimedOut
     | Disagreed
 )

@@ -270,20 +270,22 @@ class Restraint:
             self._evictions.record(by, of, moment.seconds)
 
     def gave_up(self, entry: Entry, now: float, *, deleted: bool, blamed: bool = False) -> None:
-        """Record that a preemption failed, and whether pods had been `deleted` for it by then.
+        """Record that a preemption failed, and whether pods had been `deleted` for it in vain by then.
 
-        Each attempt may evict other pods in vain. If it is `blamed` on a victim, the next plan is without
-        that one, so the first attempts have no pause.
+        Each attempt may evict others in vain. If it is `blamed` on victims, the next plan is without these,
+        so the pause is short, and the first attempts have none.
         """
         if deleted:
             times = 1 if entry.eviction_failures is None else entry.eviction_failures[0] + 1
             pause = min(_FIRST_PAUSE_SECONDS * 2.0 ** min(times, 10), _LAST_PAUSE_SECONDS)
-            at_once = blamed and times <= _BLAMED_AT_ONCE
-            entry.eviction_failures = times, now if at_once else now + pause
-        elif blamed:
-            # Nothing was evicted. Pods that stay must not use up the rate for others.
-            self._rate.withdraw(entry.counted)
-            entry.counted = []
+            if blamed:
+                pause = _FIRST_PAUSE_SECONDS if times > _BLAMED_AT_ONCE else 0.0
+            entry.eviction_failures = times, now + pause
+
+    def refund(self, entry: Entry) -> None:
+        """Count the last preemption of an entry no more: pods that stay must not use up the rate."""
+        self._rate.withdraw(entry.counted)
+        entry.counted = []
 
     def done(self, key: Key) -> None:
         """Record that an entry waits no more."""

@@ -245,11 +245,12 @@ class Scheduler:
         *,
         unsure: bool = False,
         refused: Sequence[Refused] = (),
-    ) -> list[ReportPending]:
+    ) -> list[ReportPending | Refused]:
         """Record that a preemption ended; `why` it failed is empty if all victims were deleted.
 
         If `unsure`, victims that are not in `deleted` may be terminating too. In every case the preemptor is
         tried again: when its victims are gone, or after a backoff, or at once without the `refused` victims.
+        Any answer about a victim is final the second time.
         """
         now = moment.seconds
         self._listen(now)
@@ -265,15 +266,21 @@ class Scheduler:
                 self.queue.open(key)
             return []
         gone = tuple(deleted)
-        blamed = any(each.final for each in refused)
-        self._restraint.gave_up(self._entries[key], now, deleted=bool(gone), blamed=blamed)
+        knows = self.engine.intents.refusals.knows
+        final = [each._replace(final=True) for each in refused if each.final or knows(each.pod.uid)]
+        doubted = {each.pod.namespace for each in final}
+        in_vain = any(pod.namespace not in doubted for pod in gone)
+        self._restraint.gave_up(self._entries[key], now, deleted=in_vain, blamed=bool(final))
+        if final and not gone:
+            self._restraint.refund(self._entries[key])
         self._preemptions.take_back(evict, gone, refused, seconds(moment.now), unsure=unsure)
-        if blamed:
+        if final:
             self.queue.open(key)
         else:
             self.queue.back_off(key, now)
         message = f"{evict.message} preemption: {why}"
-        return [ReportPending(key, tuple(pod for pod, _ in evict.nominations), UNSCHEDULABLE, message)]
+        report = ReportPending(key, tuple(pod for pod, _ in evict.nominations), UNSCHEDULABLE, message)
+        return [*final, report]
 
     def objection(self, key: Key, moment: Moment) -> str:
         """Return why a preemption in flight must stop before its first delete; empty if it may go on."""

@@ -214,7 +214,7 @@ async def test_a_victim_that_the_api_server_keeps_is_named_to_its_owner() -> Non
     (event,) = [each for each in scene.events if each.reason == "CannotEvict"]
     assert (event.type, event.regarding.name, event.text) == ("Warning", "low", f"C{why[1:]}")
     assert ("a pod cannot be evicted", {"pod": "team-a/low", "error": "a policy denies it"}) in scene.logged
-    assert scene.recorder.named("refused") == [(1,)]
+    assert scene.recorder.named("refused") == [()]
     ((plan,),) = scene.recorder.named("append")
     assert (plan.result, plan.message) == (Result.FAILED, f"pod team-a/low {why}")
     assert not any("low" in report.message for (report,) in scene.recorder.named("submit"))

@@ -539,7 +539,7 @@ def test_a_refusal_counts_longer_each_time(times: int, changed: bool, seconds: i
     assert refusals.why(victim) == "denied"
     assert refusals.expire(SECONDS + seconds) == [((NS, "v"), victim.metadata.uid)]
     assert refusals.why(victim) == ""
-    assert refusals.doubts(victim.metadata.uid or "")
+    assert refusals.knows(victim.metadata.uid or "")
 
 
 def test_a_refusal_ends_when_the_clock_steps_back() -> None:
@@ -562,7 +562,8 @@ def test_a_refused_pod_that_is_gone_is_forgotten() -> None:
     state, engine = live(node("n1"), pod("v", node="n1"))
     engine.refuse(row(engine, "v"), "denied", SECONDS, final=True)
     state.remove(state.pods[NS, "v"])
-    assert not engine.intents.refusals.doubts("team-a-v")
+    assert not engine.intents.refusals.knows("team-a-v")
+    assert not engine.intents.refusals.doubts(NS)
     assert engine.intents.refusals.expire(SECONDS + 3600) == []
 
 

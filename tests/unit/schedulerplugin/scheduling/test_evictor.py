@@ -228,16 +228,8 @@ async def test_a_mark_that_was_refused_is_not_withdrawn() -> None:
 async def test_the_second_time_any_mark_is_left_out() -> None:
     """An answer that is another one each time would keep the pod for ever."""
     writes = Recorded({MARKS[0]: NO})
-    evict = EVICT._replace(doubted=(pod("v1"),))
+    evict = EVICT._replace(refused=(pod("v1"),))
     assert await carry_out(evict, everything(evict), writes, CONDITIONS, still=_yes) == Carried(evict.victims)
-
-
-async def test_the_second_time_any_refusal_is_final() -> None:
-    writes = Recorded({DELETES[0]: NO})
-    for doubted in ((), (pod("v1"),)):
-        evict = EVICT._replace(doubted=doubted)
-        carried = await carry_out(evict, NOTHING, writes, CONDITIONS, still=_yes)
-        assert carried.refused == (Refused(pod("v1"), "no", bool(doubted)),)
 
 
 @pytest.mark.parametrize("error", [NEVER, TOO_LARGE], ids=lambda each: str(each.code))
@@ -251,20 +243,25 @@ async def test_a_victim_that_the_api_server_keeps_is_named(failing: Write, error
     assert carried.refused == _refused(failing, error)
 
 
-@pytest.mark.parametrize("names", [["v3"], ["v2", "v3"], ["v1", "v2", "v3"]], ids=" ".join)
-async def test_a_doubted_victim_is_deleted_before_the_others(names: list[str]) -> None:
-    """If it stays, no other one goes in vain; the last victim is deleted last in any case."""
-    doubted = tuple(pod(name) for name in names)
-    evict = EVICT._replace(doubted=doubted)
+@pytest.mark.parametrize(
+    ("refused", "doubted"),
+    [("v3", ""), ("v2 v3", ""), ("v1 v2 v3", ""), ("v3", "v2"), ("", "v3"), ("v2", "v1 v3")],
+)
+async def test_victims_that_may_stay_are_deleted_before_the_others(refused: str, doubted: str) -> None:
+    """If they stay, no other one goes in vain; the last victim is deleted last in any case."""
+    first, second = refused.split(), doubted.split()
+    evict = EVICT._replace(refused=tuple(map(pod, first)), doubted=tuple(map(pod, second)))
     writes = Recorded()
     assert not (await carry_out(evict, NOTHING, writes, CONDITIONS, still=_yes)).failed
     order = [each.pod for each in writes.begun if each.what == "delete"]
-    assert set(order[: len(names)]) == set(names)
+    assert order == sorted(VICTIMS, key=lambda name: (name not in first, name not in second))
     assert writes.story[-2:] == [("begun", Write("delete", order[-1])), ("done", Write("delete", order[-1]))]
-    writes = Recorded({Write("delete", name): NEVER for name in names})
-    carried = await carry_out(evict, NOTHING, writes, CONDITIONS, still=_yes)
-    assert carried.deleted == ()
-    assert {each.pod for each in writes.begun if each.what == "delete"} <= set(names)
+    for some in filter(None, (first, second)):
+        writes = Recorded({Write("delete", name): NEVER for name in some})
+        carried = await carry_out(evict, NOTHING, writes, CONDITIONS, still=_yes)
+        allowed = {*first, *some} if some is second else set(first)
+        assert {each.pod for each in writes.begun if each.what == "delete"} <= allowed
+        assert {each.name for each in carried.deleted} <= allowed - set(some)
 
 
 class Away(Recorded):
@@ -403,7 +400,7 @@ def test_whatever_fails(ends: dict[Write, str], limit: int, doubted: set[str], *
         for write, end in ends.items()
     }
     writes = Recorded(errors, limit)
-    evict = EVICT._replace(doubted=tuple(map(pod, sorted(doubted))))
+    evict = EVICT._replace(refused=tuple(map(pod, sorted(doubted))))
     carried = asyncio.run(
         carry_out(evict, everything(evict), writes, CONDITIONS, still=_because("unwanted" * unwanted))
     )

@@ -62,6 +62,33 @@ def test_the_next_plan_is_without_it_at_once(answer: RefusedError) -> None:
     assert [evict.victims[0].name for evict in world.evictions()] == ["low", "other"]
 
 
+@pytest.mark.parametrize(
+    ("refusing", "namespaces", "attempts"),
+    [(3, 3, 4), (8, 8, 5), (8, 1, 9)],
+    ids=["some namespaces", "many namespaces", "one namespace"],
+)
+def test_the_first_plans_in_vain_have_no_pause(refusing: int, namespaces: int, attempts: int) -> None:
+    """Each new namespace may cost other pods once, so the fifth attempt waits."""
+    names = [f"low-{at}" for at in range(refusing)]
+    world = World(
+        [node(f"n{at}", 2) for at in range(refusing + 1)],
+        [
+            running(name, f"n{at}", namespace=f"space-{at % namespaces}", uid=name)
+            for at, name in enumerate(names)
+        ],
+        [running(f"also-{at}", f"n{at}", priority=1) for at in range(refusing)],
+        running("other", f"n{refusing}", 2, priority=5),
+    )
+    refuse_deletes(world, *names)
+    world.run(pod("high", 2, 10))
+    assert len(world.evictions()) == attempts
+    assert ("high" in world.bound()) == (refusing < attempts)
+    gone = {each for each in range(refusing) if (NS, f"also-{each}") not in world.state.pods}
+    assert len(gone) == min(namespaces, attempts, refusing)
+    world.later(60)
+    assert world.bound()["high"] == f"n{refusing}"
+
+
 @pytest.mark.parametrize("answer", ANSWERS.values(), ids=ANSWERS)
 def test_any_answer_counts_the_second_time(answer: Exception) -> None:
     world = World(node("n1", 1), node("n2", 1), running("low", "n1"), running("other", "n2", priority=5))
