@@ -11,8 +11,8 @@ evict more pods than necessary. So deletes are sent again until the server is ba
 
 Announcements inform, and a pod must not protect itself by a status that takes no more. So an announcement
 that the API server refuses for good is left out. A victim that it does not delete is returned, and the next
-plan is without it. Later it is deleted before all other victims of a plan, which would go in vain. The others
-of its namespace come next: pods that a policy keeps, or that are full, are seldom alone.
+plan is without it. Pods that a policy keeps, or that are full, are seldom alone. So later deletes in its
+namespace are tried without effect first, and carried out before all others, which would go in vain.
 """
 
 from collections.abc import Awaitable, Callable
@@ -123,8 +123,9 @@ class _PreemptionTask:
         left = [pod for pod in self._evict.victims if pod not in self._gone]
         victims = sorted(left, key=lambda pod: ranks.get(pod, 2))
         stages = [[pod for pod in victims[:-1] if ranks.get(pod, 2) == rank] for rank in range(3)]
-        for stage in (*stages, victims[-1:]):
-            failed = await self._all([self._deletion(pod) for pod in stage])
+        jobs = [[self._deletion(pod) for pod in stage] for stage in (*stages, victims[-1:])]
+        for stage in ([self._trial(pod) for pod in victims if pod in ranks], *jobs):
+            failed = await self._all(stage)
             if failed is not None:
                 return failed
         return None
@@ -184,6 +185,18 @@ class _PreemptionTask:
                 failed = await self._all([self._mark(pod) for pod in unit.pods])
                 if failed is not None:
                     raise failed
+
+        return work
+
+    def _trial(self, pod: PodRef) -> Job:
+        async def work() -> None:
+            try:
+                await self._writes.try_delete(pod)
+            except PodiumError as error:
+                # Any other error is the delete's to judge.
+                if is_final(error):
+                    self._refuse(pod, error)
+                    raise
 
         return work
 

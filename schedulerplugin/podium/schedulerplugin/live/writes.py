@@ -50,6 +50,8 @@ _MERGE = "application/merge-patch+json"
 
 # Removes the condition from a pod's status.
 _NOT_SCHEDULED = {"$patch": "delete", "type": "PodScheduled"}
+# Part of the answer to a dry run if a webhook would have to be called that has side effects.
+_NO_DRY_RUN = "does not support dry run"
 # Part of the answer to a delete of an object that was replaced.
 _OTHER_UID = "UID in precondition"
 
@@ -227,6 +229,21 @@ class Writes:
 
         await self.perform("delete", attempt)
 
+    async def try_delete(self, pod: PodRef) -> None:
+        """Let the API server and admission webhooks judge the deletion of a pod, which is not deleted.
+
+        A webhook that cannot judge without side effects is not asked.
+        """
+
+        async def attempt() -> None:
+            try:
+                await self.remove(_path(pod), pod.uid, dryRun=["All"])
+            except RefusedError as error:
+                if _NO_DRY_RUN not in error.message:
+                    raise
+
+        await self._retry("delete", attempt)
+
     async def apply_group(self, ref: ObjectRef, uid: str, conditions: Sequence[Condition]) -> None:
         """Apply all conditions of ours that a PodGroup or CompositePodGroup shall have. Raises GoneError."""
         path = f"{group_path(ref)}/status"
@@ -258,14 +275,14 @@ class Writes:
         stored: StoredObject = decode(await self._send("PATCH", path, document, _MERGE), StoredObject)
         return stored
 
-    async def remove(self, path: str, uid: str) -> None:
+    async def remove(self, path: str, uid: str, **options: Any) -> None:
         """Delete an object once; an object that is gone, or replaced, counts as deleted.
 
-        Raises StaleError for a conflict other than another UID.
+        `options` are further DeleteOptions. Raises StaleError for a conflict other than another UID.
         """
-        options = {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"uid": uid}}
+        document = {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"uid": uid}, **options}
         try:
-            await self._send("DELETE", path, options)
+            await self._send("DELETE", path, document)
         except StaleError as error:
             if not error.gone and _OTHER_UID not in str(error):
                 raise

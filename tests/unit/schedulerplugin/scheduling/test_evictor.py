@@ -264,6 +264,20 @@ async def test_victims_that_may_stay_are_deleted_before_the_others(refused: str,
         assert {each.name for each in carried.deleted} <= allowed - set(some)
 
 
+async def test_deletes_that_may_fail_are_tried_first() -> None:
+    """A policy shows itself before any victim is gone; an answer that may change is the delete's."""
+    evict = EVICT._replace(refused=(pod("v3"),), doubted=(pod("v2"),))
+    tries = {Write("try", name) for name in ("v2", "v3")}
+    writes = Recorded({Write("try", "v2"): NEVER})
+    carried = await carry_out(evict, NOTHING, writes, CONDITIONS, still=_yes)
+    assert (carried.deleted, carried.refused) == ((), (Refused(pod("v2"), "never", True),))
+    assert {each for each in writes.begun if each.what != "nominate"} == tries
+    writes = Recorded({Write("try", "v2"): NO})
+    assert set((await carry_out(evict, NOTHING, writes, CONDITIONS, still=_yes)).deleted) == set(
+        EVICT.victims
+    )
+
+
 class Away(Recorded):
     """A server that is down for this many deletes."""
 

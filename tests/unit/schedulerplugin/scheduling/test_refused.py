@@ -89,6 +89,22 @@ def test_the_first_plans_in_vain_have_no_pause(refusing: int, namespaces: int, a
     assert world.bound()["high"] == f"n{refusing}"
 
 
+def test_a_policy_that_keeps_many_pods_costs_one_other() -> None:
+    """The first refusal comes after a delete; then deletes in the namespace are tried without effect."""
+    names = [f"low-{at}" for at in range(8)]
+    world = World(
+        [node(f"n{at}", 2) for at in range(9)],
+        [running(name, f"n{at}") for at, name in enumerate(names)],
+        [running(f"also-{at}", f"n{at}", priority=1) for at in range(8)],
+        running("other", "n8", 2, priority=5),
+    )
+    refuse_deletes(world, *names)
+    world.refusals |= {Write("try", name): DENIED for name in names}
+    world.run(pod("high", 2, 10))
+    assert world.bound()["high"] == "n8"
+    assert sum(name.startswith("also") for name in world.bound()) == 7
+
+
 @pytest.mark.parametrize("answer", ANSWERS.values(), ids=ANSWERS)
 def test_any_answer_counts_the_second_time(answer: Exception) -> None:
     world = World(node("n1", 1), node("n2", 1), running("low", "n1"), running("other", "n2", priority=5))

@@ -165,6 +165,10 @@ async def _delete(writes: Writes) -> None:
     await writes.delete(POD)
 
 
+async def _try(writes: Writes) -> None:
+    await writes.try_delete(POD)
+
+
 async def _apply(writes: Writes) -> None:
     await writes.apply_group(GROUP, "uid-g", (CONDITION,))
 
@@ -262,6 +266,16 @@ WRITES: list[tuple[str, Work, Sent]] = [
         ),
     ),
 ]
+
+
+async def test_a_delete_is_tried_without_effect(world: World) -> None:
+    """It is no write, so it is not counted; a webhook that takes no dry run says nothing about the pod."""
+    unable = _says(400, "BadRequest", 'admission webhook "w" does not support dry run')
+    world.api.says = iter([_ok, unable, DENIALS[403]])
+    assert [type(await world.outcome(_try)) for _ in range(3)] == [type(None), type(None), RefusedError]
+    options = {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"uid": "uid-p"}}
+    assert [each.body for each in world.api.sent] == [{**options, "dryRun": ["All"]}] * 3
+    assert world.counted == []
 
 
 async def test_a_pod_at_the_size_limit_loses_a_condition_before_it_is_deleted(world: World) -> None:
