@@ -14,7 +14,7 @@ already, so nothing waits for a bind. A bind that fails does not stop the others
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import asynccontextmanager, nullcontext, suppress
+from contextlib import asynccontextmanager, nullcontext
 from typing import Any
 from urllib.parse import quote
 
@@ -223,9 +223,7 @@ class Writes:
             except RefusedError as error:
                 if not is_too_large(error):
                     raise
-                with suppress(StaleError):
-                    await self._patch(pod, {"conditions": [_NOT_SCHEDULED]})
-                await self.remove(_path(pod), pod.uid)
+                await self._shrink_and_delete(pod)
 
         await self.perform("delete", attempt)
 
@@ -261,7 +259,11 @@ class Writes:
 
     async def name_claim(self, pod: PodRef, status: Any) -> None:
         """Name the claim for the extended resources of a pod in its status. Raises GoneError."""
-        await self.perform("claim", lambda: self._patch(pod, {"extendedResourceClaimStatus": status}))
+
+        async def attempt() -> None:
+            await self._patch(pod, {"extendedResourceClaimStatus": status})
+
+        await self.perform("claim", attempt)
 
     async def create(self, path: str, document: Any) -> bytes:
         """Create an object once, and return it as stored; raises StaleError if its name is taken."""
@@ -339,10 +341,10 @@ class Writes:
         async with self._eviction_slots if what in _EVICTING else nullcontext(), self._slots:
             yield
 
-    async def _patch(self, pod: PodRef, status: dict[str, Any], version: str | None = None) -> None:
+    async def _patch(self, pod: PodRef, status: dict[str, Any], version: str | None = None) -> bytes:
         metadata = {"uid": pod.uid} if version is None else {"uid": pod.uid, "resourceVersion": version}
         document = {"metadata": metadata, "status": status}
-        await self._send("PATCH", f"{_path(pod)}/status", document, _STRATEGIC)
+        return await self._send("PATCH", f"{_path(pod)}/status", document, _STRATEGIC)
 
     async def _send(
         self, method: str, path: str, document: Any, content_type: str = "application/json"
@@ -360,6 +362,19 @@ class Writes:
                 fieldValidation="Ignore",
             ),
         )
+
+    async def _shrink_and_delete(self, pod: PodRef) -> None:
+        """Delete a pod without our condition. Raises StaleError if it was changed meanwhile."""
+        try:
+            body = await self._patch(pod, {"conditions": [_NOT_SCHEDULED]})
+        except StaleError as error:
+            if error.gone:
+                return
+            raise
+        stored: StoredObject = decode(body, StoredObject)
+        # Without the version, the API server may begin with the larger pod in its cache.
+        version = {"resourceVersion": stored.metadata.resourceVersion}
+        await self.remove(_path(pod), pod.uid, preconditions={"uid": pod.uid, **version})
 
     async def _is_bound(self, pod: PodRef, node: str) -> bool:
         """Return whether a pod is bound to a node, as stored now. Raises GoneError and TakenError."""
