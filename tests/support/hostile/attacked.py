@@ -87,7 +87,7 @@ class AttackedCluster:
             condition = f"request.userInfo.username == '{_SCHEDULER}'"
             denied = f"!('{label}' in oldObject.metadata.?labels.orValue({{}}))"
             spec = {
-                "matchConstraints": {"resourceRules": [{**rule, "operations": [operation]}]},
+                "matchConstraints": {"resourceRules": [rule]},
                 "matchConditions": [{"name": "by-the-scheduler", "expression": condition}],
                 "validations": [{"expression": denied, "message": f"pods with {label} are kept"}],
             }

@@ -17,7 +17,8 @@ ROWS = Table()
 _ALL: dict[str, Any] = {"all": {}}
 # Annotations take at most 256 KiB of the 1.5 MiB, so most of a pod is in its spec.
 _ENV = [{"name": "A", "value": "y" * 1_400_000}]
-_FIRST_STEP, _SLACK = 2**17, 2**4
+# Room that each pod has, and the first step from there; pods of a row differ by some bytes.
+_ROOM, _FIRST_STEP, _SLACK = 170_000, 2**11, 2**4
 _HOLD = ["example.com/hold"]
 # Writes of a pod whose owner never stops, and the seconds between them.
 _TIMES, _BETWEEN_SECONDS = 200, 0.1
@@ -40,18 +41,17 @@ def _is(tenant: Tenant, path: str, phase: str) -> bool:
 
 def _fill(tenant: Tenant, names: Iterable[str], phase: str = "Running") -> None:
     """Extend pods of a phase until a byte more is refused."""
-    room = 0
+    room, step = _ROOM, _FIRST_STEP
     for name in names:
         path = f"{PODS}/{name}"
         until(partial(_is, tenant, path, phase), f"{name} is {phase}")
-        # Pods are as large as the first one, but for some bytes.
-        room, step = max(0, room - _SLACK), _SLACK if room else _FIRST_STEP
         while step:
             body = {"metadata": {"annotations": {PAD: "x" * (room + step)}}}
             if tenant.tried("PATCH", path, body).code == 200:
                 room += step
             else:
                 step //= 2
+        room, step = room - _SLACK, _SLACK
 
 
 @ROWS.filling
