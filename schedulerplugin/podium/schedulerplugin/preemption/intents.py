@@ -106,12 +106,15 @@ _SECONDS, LONGEST_SECONDS = 30, 1800
 class _Refusal(NamedTuple):
     """The refusals of one pod: the last reason, their number, and the pod's resourceVersion at the last.
 
+    If not `final`, the answer may be another one the next time.
+
     The pod is no victim before second `least`, nor before `until` if its resourceVersion stays the same.
     """
 
     pod: Name
     why: str
     times: int
+    final: bool
     version: str
     least: int
     until: int
@@ -128,7 +131,7 @@ class Refusals:
         self._refusals: dict[str, _Refusal] = {}
         # The UIDs of the pods that are no victims now.
         self._held: set[str] = set()
-        # The number of these pods in each namespace.
+        # The number of these pods in each namespace, without those whose answer may change.
         self._namespaces = Counter[str]()
 
     def add(self, pod: Schedulable, why: str, now: int, *, final: bool) -> None:
@@ -139,12 +142,15 @@ class Refusals:
         uid = pod.metadata.uid or ""
         times = self._refusals[uid].times + 1 if uid in self._refusals else 1
         self.forget(uid)
-        factor = 2 ** min(times - 1, 10) if final or times > 1 else 0
-        self._namespaces[pod.metadata.namespace or ""] += 1
+        final |= times > 1
+        factor = 2 ** min(times - 1, 10) if final else 0
+        if final:
+            self._namespaces[pod.metadata.namespace or ""] += 1
         self._refusals[uid] = _Refusal(
             pod=name_of(pod),
             why=why,
             times=times,
+            final=final,
             version=pod.metadata.resourceVersion or "",
             least=now + min(_LEAST_SECONDS * factor, LONGEST_LEAST_SECONDS),
             until=now + min(_SECONDS * factor, LONGEST_SECONDS),
@@ -178,8 +184,8 @@ class Refusals:
     def forget(self, uid: str) -> None:
         """Forget a pod that is gone."""
         known = self._refusals.pop(uid, None)
-        if known is not None:
-            self._held.discard(uid)
+        self._held.discard(uid)
+        if known is not None and known.final:
             self._namespaces -= Counter((known.pod[0],))
 
     def expire(self, now: int) -> list[tuple[Name, str]]:

@@ -289,11 +289,9 @@ class SchedulingCycle:
         message = messages.refusal(decision)
         evict = eviction(self._engine, key, decision, seconds(moment.now), message)
         refusals = self._engine.intents.refusals
-        doubted = [pod for pod in evict.victims if refusals.doubts(pod.namespace)]
-        return evict._replace(
-            refused=tuple(pod for pod in doubted if refusals.knows(pod.uid)),
-            doubted=tuple(pod for pod in doubted if not refusals.knows(pod.uid)),
-        )
+        refused = tuple(pod for pod in evict.victims if refusals.knows(pod.uid))
+        doubted = (pod for pod in evict.victims if refusals.doubts(pod.namespace) and pod not in refused)
+        return evict._replace(refused=refused, doubted=tuple(doubted))
 
     def _carry_out(self, evict: Evict, wanted: PlacementTarget, moment: Moment) -> None:
         """Count a preemption as done, and hold the preemptor back while it is in flight."""
