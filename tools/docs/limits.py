@@ -133,7 +133,7 @@ BOUNDS = (
     Bound("PreemptionRecords of a scheduler", _count(ring.OBJECTS), "the oldest is written over"),
     Bound(
         "pods whose deletion the API server refuses",
-        _count(intents.MOST_REFUSALS),
+        _count(intents.MOST_FAILURES),
         "the oldest may be victims again",
     ),
     Bound(

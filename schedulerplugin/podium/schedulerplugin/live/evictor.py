@@ -23,7 +23,7 @@ from podium.errors import PodiumError
 from podium.kube.connection import RefusedError, SilentError
 from podium.kube.preconditions import LeaseOverError, StaleError
 from podium.schedulerplugin.live.writes import GoneError, Job, Writes, is_final, together
-from podium.schedulerplugin.scheduling.effects import Evict, PodRef, Refused, Unit
+from podium.schedulerplugin.scheduling.effects import Evict, PodRef, RefusedVictim, Unit
 from podium.schedulerplugin.scheduling.messages import CANNOT_EVICT
 from podium.schedulerplugin.scheduling.preemptions import Announcements
 
@@ -52,7 +52,7 @@ class Carried(NamedTuple):
     error: bool = False
     unsure: bool = False
     still_marked: tuple[PodRef, ...] = ()
-    refused: tuple[Refused, ...] = ()
+    refused: tuple[RefusedVictim, ...] = ()
 
 
 class Conditions(NamedTuple):
@@ -93,7 +93,7 @@ class _PreemptionTask:
         self._gone: set[PodRef] = set()
         self._deleted: list[PodRef] = []
         self._still_marked: list[PodRef] = []
-        self._refused: list[Refused] = []
+        self._refused: list[RefusedVictim] = []
         self._asked = self._unanswered = False
 
     async def carry_out(self, still: Still) -> Carried:
@@ -137,17 +137,17 @@ class _PreemptionTask:
         return [*nominations, *clears, *groups, *(self._mark(pod) for pod in self._first.marks)]
 
     def _nomination(self, pod: PodRef, node: str) -> Job:
-        async def work() -> None:
+        async def nominate() -> None:
             try:
                 await self._writes.nominate(pod, node, self._conditions.waiting(pod))
             except PodiumError as error:
                 if not is_final(error):
                     raise
 
-        return work
+        return nominate
 
     def _clear(self, pod: PodRef) -> Job:
-        async def work() -> None:
+        async def clear() -> None:
             try:
                 await self._writes.nominate(pod, None, None)
             except LeaseOverError:
@@ -156,7 +156,7 @@ class _PreemptionTask:
                 # Its scheduler has reserved the node for others already; kube-scheduler goes on, too.
                 pass
 
-        return work
+        return clear
 
     def _mark(self, pod: PodRef) -> Job:
         async def work() -> None:
@@ -171,7 +171,7 @@ class _PreemptionTask:
             except PodiumError as error:
                 final = is_final(error) or pod in self._evict.refused
                 if isinstance(error, LeaseOverError) or not final:
-                    self._refuse(pod, error)
+                    self._note_failure(pod, error)
                     raise
             else:
                 return
@@ -189,16 +189,16 @@ class _PreemptionTask:
         return work
 
     def _trial(self, pod: PodRef) -> Job:
-        async def work() -> None:
+        async def judge() -> None:
             try:
                 await self._writes.try_delete(pod)
             except PodiumError as error:
                 # Any other error is the delete's to judge.
                 if is_final(error):
-                    self._refuse(pod, error)
+                    self._note_failure(pod, error)
                     raise
 
-        return work
+        return judge
 
     def _deletion(self, pod: PodRef) -> Job:
         async def work() -> None:
@@ -208,18 +208,18 @@ class _PreemptionTask:
             except PodiumError as error:
                 answered = isinstance(error, RefusedError) and (error.code < _TROUBLE or is_final(error))
                 self._unanswered |= not answered
-                self._refuse(pod, error)
+                self._note_failure(pod, error)
                 raise
             self._marked.pop(pod, None)
             self._deleted.append(pod)
 
         return work
 
-    def _refuse(self, pod: PodRef, error: PodiumError) -> None:
+    def _note_failure(self, pod: PodRef, error: PodiumError) -> None:
         """Record that the eviction of a pod failed."""
         if not isinstance(error, LeaseOverError):
             why = error.message if isinstance(error, RefusedError) else str(error)
-            self._refused.append(Refused(pod, why, is_final(error)))
+            self._refused.append(RefusedVictim(pod, why, is_final(error)))
 
     async def _delete(self, pod: PodRef) -> None:
         for left in reversed(range(_ROUNDS)):

@@ -45,7 +45,7 @@ from podium.schedulerplugin.scheduling.effects import (
     Moment,
     Planned,
     PodRef,
-    Refused,
+    RefusedVictim,
     Rejected,
     ReleaseClaims,
     ReportPending,
@@ -229,8 +229,8 @@ class Loop:
                 first = announcements(self._view, effect, self._scheduler.engine.settings.semantics)
                 self._statuses.began(effect, first)
                 self._start_writes(self._evict(effect, first), len(effect.victims), tasks)
-            case ReportPending() | Refused():
-                self._report(effect)
+            case ReportPending() | RefusedVictim():
+                self._publish(effect)
             case Planned(evict):
                 self._history.append(planned(evict, self._view, self._now(), PlanMode.OBSERVED))
             case Unmark(pods, groups):
@@ -250,7 +250,7 @@ class Loop:
                 self._metrics.timed_out("podgroup" if isinstance(key, GroupKey) else "pod")
                 self._log_event("decision timed out", {"entry": entry_name(key), "seconds": seconds})
 
-    def _report(self, effect: ReportPending | Refused) -> None:
+    def _publish(self, effect: ReportPending | RefusedVictim) -> None:
         if isinstance(effect, ReportPending):
             self._statuses.submit(effect)
             return
@@ -366,7 +366,7 @@ class Loop:
                 unsure=carried.unsure,
                 refused=carried.refused,
             ):
-                self._report(effect)
+                self._publish(effect)
 
         self._call_when_idle(evict.key, end)
 

@@ -217,7 +217,7 @@ class Writes:
         take. Our condition PodScheduled makes room for them.
         """
 
-        async def attempt() -> None:
+        async def delete_once() -> None:
             try:
                 await self.remove(_path(pod), pod.uid)
             except RefusedError as error:
@@ -225,7 +225,7 @@ class Writes:
                     raise
                 await self._shrink_and_delete(pod)
 
-        await self.perform("delete", attempt)
+        await self.perform("delete", delete_once)
 
     async def try_delete(self, pod: PodRef) -> None:
         """Let the API server and admission webhooks judge the deletion of a pod, which is not deleted.
@@ -233,14 +233,14 @@ class Writes:
         A webhook that cannot judge without side effects is not asked.
         """
 
-        async def attempt() -> None:
+        async def try_once() -> None:
             try:
                 await self.remove(_path(pod), pod.uid, dryRun=["All"])
             except RefusedError as error:
                 if _NO_DRY_RUN not in error.message:
                     raise
 
-        await self._retry("delete", attempt)
+        await self._retry("delete", try_once)
 
     async def apply_group(self, ref: ObjectRef, uid: str, conditions: Sequence[Condition]) -> None:
         """Apply all conditions of ours that a PodGroup or CompositePodGroup shall have. Raises GoneError."""
@@ -260,10 +260,10 @@ class Writes:
     async def name_claim(self, pod: PodRef, status: Any) -> None:
         """Name the claim for the extended resources of a pod in its status. Raises GoneError."""
 
-        async def attempt() -> None:
+        async def name_once() -> None:
             await self._patch(pod, {"extendedResourceClaimStatus": status})
 
-        await self.perform("claim", attempt)
+        await self.perform("claim", name_once)
 
     async def create(self, path: str, document: Any) -> bytes:
         """Create an object once, and return it as stored; raises StaleError if its name is taken."""

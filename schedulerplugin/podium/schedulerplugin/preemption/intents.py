@@ -96,18 +96,17 @@ class PendingDisruptions:
 
 
 # The most pods whose refusals are remembered; the oldest are dropped first.
-MOST_REFUSALS = 10_000
+MOST_FAILURES = 10_000
 # After a refusal, a pod is no victim for at least the first time, and if it does not change, for the second.
 # Both double with each further refusal, up to the longest.
 _LEAST_SECONDS, LONGEST_LEAST_SECONDS = 5, 60
 _SECONDS, LONGEST_SECONDS = 30, 1800
 
 
-class _Refusal(NamedTuple):
+class _FailedEviction(NamedTuple):
     """The refusals of one pod: the last reason, their number, and the pod's resourceVersion at the last.
 
     If not `final`, the answer may be another one the next time.
-
     The pod is no victim before second `least`, nor before `until` if its resourceVersion stays the same.
     """
 
@@ -120,7 +119,7 @@ class _Refusal(NamedTuple):
     until: int
 
 
-class Refusals:
+class FailedEvictions:
     """The pods that could not be evicted, by UID, because the API server refused it; times are in seconds.
 
     A new version of a pod may be evictable, but its owner may write one each second. So a pod stays out of
@@ -128,7 +127,7 @@ class Refusals:
     """
 
     def __init__(self) -> None:
-        self._refusals: dict[str, _Refusal] = {}
+        self._failures: dict[str, _FailedEviction] = {}
         # The UIDs of the pods that are no victims now.
         self._held: set[str] = set()
         # The number of these pods in each namespace, without those whose answer may change.
@@ -140,13 +139,13 @@ class Refusals:
         If the first answer is not `final`, the pod may be chosen again at once.
         """
         uid = pod.metadata.uid or ""
-        times = self._refusals[uid].times + 1 if uid in self._refusals else 1
+        times = self._failures[uid].times + 1 if uid in self._failures else 1
         self.forget(uid)
         final |= times > 1
         factor = 2 ** min(times - 1, 10) if final else 0
         if final:
             self._namespaces[pod.metadata.namespace or ""] += 1
-        self._refusals[uid] = _Refusal(
+        self._failures[uid] = _FailedEviction(
             pod=name_of(pod),
             why=why,
             times=times,
@@ -160,11 +159,11 @@ class Refusals:
     def why(self, pod: Schedulable) -> str:
         """Return why a pod cannot be evicted; empty if it may be."""
         uid = pod.metadata.uid or ""
-        return self._refusals[uid].why if uid in self._held else ""
+        return self._failures[uid].why if uid in self._held else ""
 
     def knows(self, uid: str) -> bool:
         """Return whether an eviction of a pod failed, however long ago."""
-        return uid in self._refusals
+        return uid in self._failures
 
     def doubts(self, namespace: str) -> bool:
         """Return whether evictions in a namespace may fail, because one did."""
@@ -172,28 +171,28 @@ class Refusals:
 
     def ends(self, uid: str) -> int:
         """Return the second until which a pod is no victim, unless it changes."""
-        return self._refusals[uid].until
+        return self._failures[uid].until
 
     def follow(self, pod: Schedulable) -> None:
         """Record a change of a pod."""
         uid = pod.metadata.uid or ""
-        known = self._refusals.get(uid)
+        known = self._failures.get(uid)
         if known is not None and known.version != pod.metadata.resourceVersion:
-            self._refusals[uid] = known._replace(until=min(known.until, known.least))
+            self._failures[uid] = known._replace(until=min(known.until, known.least))
 
     def forget(self, uid: str) -> None:
         """Forget a pod that is gone."""
-        known = self._refusals.pop(uid, None)
+        known = self._failures.pop(uid, None)
         self._held.discard(uid)
         if known is not None and known.final:
             self._namespaces -= Counter((known.pod[0],))
 
     def expire(self, now: int) -> list[tuple[Name, str]]:
         """Let the pods be victims again whose time is over; return their names and UIDs."""
-        dropped = list(islice(self._refusals, max(0, len(self._refusals) - MOST_REFUSALS)))
+        dropped = list(islice(self._failures, max(0, len(self._failures) - MOST_FAILURES)))
         # After a step of the clock, a time that is too far away is over, too.
-        over = [uid for uid in self._held if not 0 < self._refusals[uid].until - now <= LONGEST_SECONDS]
-        names = [(self._refusals[uid].pod, uid) for uid in dict.fromkeys((*dropped, *over))]
+        over = [uid for uid in self._held if not 0 < self._failures[uid].until - now <= LONGEST_SECONDS]
+        names = [(self._failures[uid].pod, uid) for uid in dict.fromkeys((*dropped, *over))]
         self._held.difference_update(over)
         for uid in dropped:
             self.forget(uid)
@@ -213,7 +212,7 @@ class Intents:
     def __init__(self) -> None:
         # The charges of marked victims to budgets.
         self.disruptions = PendingDisruptions()
-        self.refusals = Refusals()
+        self.failed_evictions = FailedEvictions()
         self._nominated: dict[Name, tuple[str, str]] = {}
         self._marked: set[str] = set()
 
@@ -246,12 +245,12 @@ class Intents:
         """Forget the decisions that a change of a pod has settled: it is bound, or gone."""
         lives = after is not None and not after.finished
         if after is not None:
-            self.refusals.follow(after)
+            self.failed_evictions.follow(after)
         if after is not None and after.metadata.deletionTimestamp is not None:
             self.disruptions.terminating(after.metadata.uid or "")
         if before is not None and (not lives or after is None or after.metadata.uid != before.metadata.uid):
             self._marked.discard(before.metadata.uid or "")
-            self.refusals.forget(before.metadata.uid or "")
+            self.failed_evictions.forget(before.metadata.uid or "")
             self.disruptions.deleted(before.metadata.uid or "")
             self._nominated.pop(name_of(before), None)
         elif after is not None and after.spec.nodeName:

@@ -86,7 +86,7 @@ class PlanningState:
         self._units: dict[UnitRule, tuple[Units, NodeTable]] = {}
         self._intents = intents
         self._leaving = is_leaving if intents is None else intents.leaving
-        self._refusal = _no_refusal if intents is None else intents.refusals.why
+        self._refusal = _no_refusal if intents is None else intents.failed_evictions.why
         nominated_node = stored_nomination if intents is None else intents.nomination
         self._nominated = Nominations(self.snapshot, nominated_node, self.priority_of)
         self._cache = DecisionCache()
@@ -182,7 +182,7 @@ class PlanningState:
             found = self._units[rule] = (units, NodeTable(units))
         if self._intents is not None:
             self._intents.disruptions.expire(now)
-            over = self._intents.refusals.expire(now)
+            over = self._intents.failed_evictions.expire(now)
             self._touch([row for each in over if (row := self.snapshot.row_of(*each)) is not None])
         units, table = found
         table.refresh(units.refresh(deadline), now)

@@ -288,9 +288,9 @@ class SchedulingCycle:
         """Return the preemption of a decision."""
         message = messages.refusal(decision)
         evict = eviction(self._engine, key, decision, seconds(moment.now), message)
-        refusals = self._engine.intents.refusals
-        refused = tuple(pod for pod in evict.victims if refusals.knows(pod.uid))
-        doubted = (pod for pod in evict.victims if refusals.doubts(pod.namespace) and pod not in refused)
+        failures = self._engine.intents.failed_evictions
+        refused = tuple(pod for pod in evict.victims if failures.knows(pod.uid))
+        doubted = (pod for pod in evict.victims if failures.doubts(pod.namespace) and pod not in refused)
         return evict._replace(refused=refused, doubted=tuple(doubted))
 
     def _carry_out(self, evict: Evict, wanted: PlacementTarget, moment: Moment) -> None:

@@ -136,7 +136,7 @@ class Evict(NamedTuple):
         return tuple(pod for unit in self.units for pod in unit.pods)
 
 
-class Refused(NamedTuple):
+class RefusedVictim(NamedTuple):
     """Report that a victim could not be evicted, and why; if `final`, a repetition would fail, too."""
 
     pod: PodRef
@@ -210,7 +210,7 @@ Effect = (
     | Held
     | Unmark
     | Rejected
-    | Refused
+    | RefusedVictim
     | TimedOut
     | Disagreed
 )

@@ -353,7 +353,7 @@ def expiry(engine: LiveEngine, wanted: PlacementTarget, moment: Moment) -> float
     lower = units.is_lead & (units.priority < wanted.priority)
     ends: list[int] = units.exempt_until[lower & units.exempt(wanted.priority, now)].tolist()
     refused = units.refused_below(wanted.priority).tolist()
-    ends += [engine.intents.refusals.ends(engine.snapshot.uids[row]) for row in refused]
+    ends += [engine.intents.failed_evictions.ends(engine.snapshot.uids[row]) for row in refused]
     if not ends:
         return None
     return moment.seconds + max(0.0, min(ends) - moment.now.timestamp())

@@ -262,10 +262,10 @@ class LiveEngine(Engine):
         self.intents.unmark(self.snapshot.uids[row] for row in rows)
         self._touch(rows)
 
-    def refuse(self, row: int, why: str, now: int, *, final: bool) -> None:
+    def keep_out(self, row: int, why: str, now: int, *, final: bool) -> None:
         """Plan without a pod for a while, because it could not be evicted at `now` (seconds)."""
         self._cache.clear_plans()
-        self.intents.refusals.add(self.snapshot.pod_at(row), why, now, final=final)
+        self.intents.failed_evictions.add(self.snapshot.pod_at(row), why, now, final=final)
         self._touch((row,))
 
     def assume(self, pod_row: int, node_row: int) -> None:

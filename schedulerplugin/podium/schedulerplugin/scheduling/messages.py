@@ -40,7 +40,7 @@ from podium.rules.conditions import MAX_MESSAGE
 from podium.schedulerplugin.preemption.decision import Decision
 from podium.schedulerplugin.preemption.intents import BY_SCHEDULER, DISRUPTION_TARGET
 from podium.schedulerplugin.preemption.outcome import Outcome
-from podium.schedulerplugin.scheduling.effects import Evict, PodRef, Preemptor, Refused, Unit
+from podium.schedulerplugin.scheduling.effects import Evict, PodRef, Preemptor, RefusedVictim, Unit
 from podium.text import accelerator_time, count, cut
 
 POD_SCHEDULED = "PodScheduled"
@@ -262,7 +262,7 @@ def preempted_event(view: ClusterReader, evict: Evict) -> EventDraft:
     return note if group is None else msgspec.structs.replace(note, regarding=group.ref, uid=unit.uid)
 
 
-def refused_event(refused: Refused) -> EventDraft:
+def refused_event(refused: RefusedVictim) -> EventDraft:
     """Return the event of a pod that the API server does not let the scheduler delete."""
     text = f"{CANNOT_EVICT}{refused.why}"
     return _event(refused.pod, "Warning", NOT_EVICTED, "Preempting", text[:1].upper() + text[1:])

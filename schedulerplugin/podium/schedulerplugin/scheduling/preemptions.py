@@ -50,7 +50,7 @@ from podium.schedulerplugin.preemption.target import PlacementTarget, Unplaceabl
 from podium.schedulerplugin.preemption.unitarrays import NO_UNIT
 from podium.schedulerplugin.scheduling.binds import Reservations
 from podium.schedulerplugin.scheduling.changes import Changes
-from podium.schedulerplugin.scheduling.effects import Evict, Key, Moment, PodRef, Refused, Unit, Unmark
+from podium.schedulerplugin.scheduling.effects import Evict, Key, Moment, PodRef, RefusedVictim, Unit, Unmark
 from podium.schedulerplugin.scheduling.entry import EntryPhase, Preemption
 from podium.schedulerplugin.scheduling.entrypods import EntryPods
 from podium.schedulerplugin.scheduling.hints import Hints
@@ -161,7 +161,7 @@ class Preemptions:
         self,
         evict: Evict,
         deleted: Iterable[PodRef],
-        refused: Iterable[Refused],
+        refused: Iterable[RefusedVictim],
         now: int,
         *,
         unsure: bool,
@@ -180,7 +180,7 @@ class Preemptions:
         for each in refused:
             row = self._entry_pods.row(each.pod)
             if row is not None:
-                self._engine.refuse(row, each.why, now, final=each.final)
+                self._engine.keep_out(row, each.why, now, final=each.final)
         self._changes.unmarked(kept)
         self._reservations.cancel(self._entry_pods.preemptors(evict))
 

@@ -27,7 +27,7 @@ from podium.schedulerplugin.scheduling.effects import (
     Key,
     Moment,
     PodRef,
-    Refused,
+    RefusedVictim,
     Rejected,
     ReportPending,
 )
@@ -244,8 +244,8 @@ class Scheduler:
         moment: Moment,
         *,
         unsure: bool = False,
-        refused: Sequence[Refused] = (),
-    ) -> list[ReportPending | Refused]:
+        refused: Sequence[RefusedVictim] = (),
+    ) -> list[ReportPending | RefusedVictim]:
         """Record that a preemption ended; `why` it failed is empty if all victims were deleted.
 
         If `unsure`, victims that are not in `deleted` may be terminating too. In every case the preemptor is
@@ -266,7 +266,7 @@ class Scheduler:
                 self.queue.open(key)
             return []
         gone = tuple(deleted)
-        knows = self.engine.intents.refusals.knows
+        knows = self.engine.intents.failed_evictions.knows
         final = [each._replace(final=True) for each in refused if each.final or knows(each.pod.uid)]
         doubted = {each.pod.namespace for each in final}
         in_vain = any(pod.namespace not in doubted for pod in gone)

@@ -38,7 +38,7 @@ from podium.cluster.reader import Name
 from podium.cluster.state import ClusterState
 from podium.errors import PodiumError
 from podium.groups.topology import SLICE_SIZE, SLICE_TOPOLOGY
-from podium.schedulerplugin.preemption.intents import Intents, Refusals
+from podium.schedulerplugin.preemption.intents import FailedEvictions, Intents
 from podium.schedulerplugin.preemption.outcome import Outcome
 from podium.schedulerplugin.preemption.target import PlacementTarget
 from podium.schedulerplugin.scheduling.live_engine import LiveEngine
@@ -516,7 +516,7 @@ def test_a_refused_pod_is_no_victim_for_a_while() -> None:
         node("n1"), node("n2"), pod("cheap", 4, node="n1"), pod("dear", 4, 2, node="n2"), pod("p", 4, 5)
     )
     assert victims(engine, "p") == {"cheap"}
-    engine.refuse(row(engine, "cheap"), "denied", SECONDS, final=True)
+    engine.keep_out(row(engine, "cheap"), "denied", SECONDS, final=True)
     assert victims(engine, "p") == {"dear"}
 
 
@@ -528,7 +528,7 @@ def test_a_refused_pod_is_no_victim_for_a_while() -> None:
     ],
 )
 def test_a_refusal_counts_longer_each_time(times: int, changed: bool, seconds: int) -> None:
-    refusals, victim = Refusals(), pod("v")
+    refusals, victim = FailedEvictions(), pod("v")
     for _ in range(times):
         refusals.add(victim, "denied", SECONDS, final=True)
     if changed:
@@ -544,14 +544,14 @@ def test_a_refusal_counts_longer_each_time(times: int, changed: bool, seconds: i
 
 def test_a_refusal_ends_when_the_clock_steps_back() -> None:
     """Otherwise it would last until the old time comes again."""
-    refusals, victim = Refusals(), pod("v")
+    refusals, victim = FailedEvictions(), pod("v")
     refusals.add(victim, "denied", SECONDS, final=True)
     assert refusals.expire(SECONDS - 86_400) == [((NS, "v"), victim.metadata.uid)]
 
 
 def test_refusals_are_bounded() -> None:
     """The oldest are forgotten first, and their pods are victims again."""
-    refusals, pods = Refusals(), [pod(f"v{at}", uid=f"u{at}") for at in range(10_003)]
+    refusals, pods = FailedEvictions(), [pod(f"v{at}", uid=f"u{at}") for at in range(10_003)]
     for each in pods:
         refusals.add(each, "denied", SECONDS, final=True)
     assert [uid for _, uid in refusals.expire(SECONDS)] == ["u0", "u1", "u2"]
@@ -560,11 +560,11 @@ def test_refusals_are_bounded() -> None:
 
 def test_a_refused_pod_that_is_gone_is_forgotten() -> None:
     state, engine = live(node("n1"), pod("v", node="n1"))
-    engine.refuse(row(engine, "v"), "denied", SECONDS, final=True)
+    engine.keep_out(row(engine, "v"), "denied", SECONDS, final=True)
     state.remove(state.pods[NS, "v"])
-    assert not engine.intents.refusals.knows("team-a-v")
-    assert not engine.intents.refusals.doubts(NS)
-    assert engine.intents.refusals.expire(SECONDS + 3600) == []
+    assert not engine.intents.failed_evictions.knows("team-a-v")
+    assert not engine.intents.failed_evictions.doubts(NS)
+    assert engine.intents.failed_evictions.expire(SECONDS + 3600) == []
 
 
 class Living(Following):
@@ -594,7 +594,7 @@ class Living(Following):
         """The API server refuses to delete a pod."""
         found = self.engine.snapshot.pod_row.get((NS, name))
         if found is not None:
-            self.engine.refuse(found, "denied", int(self.now.timestamp()), final=final)
+            self.engine.keep_out(found, "denied", int(self.now.timestamp()), final=final)
 
     @rule(name=st.sampled_from(["lone", "high-0", "ours-0", *NAMES]), where=st.sampled_from(NODES))
     def assume(self, name: str, where: str) -> None:

@@ -13,7 +13,7 @@ from podium.kube.connection import RefusedError, SilentError
 from podium.kube.preconditions import LeaseOverError, StaleError
 from podium.schedulerplugin.live.evictor import Carried, Conditions, Still, carry_out
 from podium.schedulerplugin.live.writes import GoneError
-from podium.schedulerplugin.scheduling.effects import Evict, PodRef, Preemptor, Refused, Unit
+from podium.schedulerplugin.scheduling.effects import Evict, PodRef, Preemptor, RefusedVictim, Unit
 from podium.schedulerplugin.scheduling.preemptions import Announcements
 
 
@@ -174,9 +174,13 @@ async def test_a_mark_that_stands_is_not_written_again() -> None:
     assert SPARES[1] in writes.begun
 
 
-def _refused(write: Write, error: RefusedError) -> tuple[Refused, ...]:
+def _refused(write: Write, error: RefusedError) -> tuple[RefusedVictim, ...]:
     """Return the victim whose eviction a failing write ends."""
-    return (Refused(pod(write.pod), error.message, error is not NO),) if write in (*MARKS, *DELETES) else ()
+    return (
+        (RefusedVictim(pod(write.pod), error.message, error is not NO),)
+        if write in (*MARKS, *DELETES)
+        else ()
+    )
 
 
 @pytest.mark.parametrize(
@@ -270,7 +274,7 @@ async def test_deletes_that_may_fail_are_tried_first() -> None:
     tries = {Write("try", name) for name in ("v2", "v3")}
     writes = Recorded({Write("try", "v2"): NEVER})
     carried = await carry_out(evict, NOTHING, writes, CONDITIONS, still=_yes)
-    assert (carried.deleted, carried.refused) == ((), (Refused(pod("v2"), "never", True),))
+    assert (carried.deleted, carried.refused) == ((), (RefusedVictim(pod("v2"), "never", True),))
     assert {each for each in writes.begun if each.what != "nominate"} == tries
     writes = Recorded({Write("try", "v2"): NO})
     assert set((await carry_out(evict, NOTHING, writes, CONDITIONS, still=_yes)).deleted) == set(

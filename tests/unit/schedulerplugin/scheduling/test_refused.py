@@ -21,7 +21,7 @@ from podium.api.schedulable import Schedulable
 from podium.errors import PodiumError
 from podium.kube.connection import RefusedError
 from podium.kube.preconditions import StaleError
-from podium.schedulerplugin.scheduling.effects import Evict, Refused
+from podium.schedulerplugin.scheduling.effects import Evict, RefusedVictim
 
 DENIED = RefusedError("https://api", "DELETE", 403, "Forbidden", "a policy denies it")
 TOO_LARGE = RefusedError("https://api", "DELETE", 500, "", "etcdserver: request is too large")
@@ -112,7 +112,7 @@ def test_any_answer_counts_the_second_time(answer: Exception) -> None:
     world.run(pod("high", 1, 10))
     world.later(5)
     assert world.bound() == {"low": "n1", "high": "n2"}
-    assert [each.pod.name for each in world.effects if isinstance(each, Refused)] == ["low"]
+    assert [each.pod.name for each in world.effects if isinstance(each, RefusedVictim)] == ["low"]
 
 
 def test_a_preemptor_that_needs_it_waits_and_says_so() -> None:
