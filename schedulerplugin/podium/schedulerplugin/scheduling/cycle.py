@@ -290,8 +290,9 @@ class SchedulingCycle:
         evict = eviction(self._engine, key, decision, seconds(moment.now), message)
         failures = self._engine.intents.failed_evictions
         refused = tuple(pod for pod in evict.victims if failures.knows(pod.uid))
-        doubted = (pod for pod in evict.victims if failures.doubts(pod.namespace) and pod not in refused)
-        return evict._replace(refused=refused, doubted=tuple(doubted))
+        others = (pod for pod in evict.victims if not failures.knows(pod.uid))
+        doubted = tuple(pod for pod in others if failures.doubts(pod.namespace))
+        return evict._replace(refused=refused, doubted=doubted)
 
     def _carry_out(self, evict: Evict, wanted: PlacementTarget, moment: Moment) -> None:
         """Count a preemption as done, and hold the preemptor back while it is in flight."""
