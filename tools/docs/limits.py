@@ -29,7 +29,7 @@ from podium.runtime.limits import Limits
 from podium.schedulerplugin.devices import examining, selection, shortage
 from podium.schedulerplugin.filters import devices
 from podium.schedulerplugin.history import ring
-from podium.schedulerplugin.preemption import defragment
+from podium.schedulerplugin.preemption import defragment, intents
 from podium.webhooks import conversion, handlers, review, room
 
 
@@ -147,6 +147,16 @@ BOUNDS = (
         "the next object is begun",
     ),
     Bound("PreemptionRecords of a scheduler", _count(ring.OBJECTS), "the oldest is written over"),
+    Bound(
+        "pods whose deletion the API server refuses",
+        _count(intents.MOST_FAILURES),
+        "the oldest may be victims again",
+    ),
+    Bound(
+        "time for which such a pod is no victim; if it changes",
+        f"{intents.LONGEST_SECONDS} s; {intents.LONGEST_LEAST_SECONDS} s",
+        "it may be chosen again, and is deleted first",
+    ),
 )
 # The copied figures, by section of bench/RESULTS.md.
 FIGURES: dict[str, tuple[str, ...]] = {

@@ -11,6 +11,7 @@ from podium.why.model import By
 WORDS: Mapping[By, str] = {
     By.PODIUM: "Podium's scheduler preempted it",
     By.PODIUM_OBSERVED: "Podium's scheduler would have preempted it",
+    By.PODIUM_REFUSED: "Podium's scheduler could not evict it",
     By.KUBE_SCHEDULER: "kube-scheduler preempted it",
     By.SCHEDULER: "{scheduler} preempted it",
     By.EVICTION_API: "it was evicted through the eviction API",
@@ -29,6 +30,10 @@ _PRIORITY_HINT = "podium whatif --victim shows which priority preempts it"
 FIXES: Mapping[By, str] = {
     By.PODIUM: f"{_AGAIN}; a higher class or a preemption toleration protects it: {_PRIORITY_HINT}",
     By.PODIUM_OBSERVED: "no pod was deleted: the scheduler runs with `preemption: observe`",
+    By.PODIUM_REFUSED: (
+        "the scheduler plans without it for a while; if it should go, end what refuses the deletion, "
+        "such as an admission policy, a webhook or annotations up to the size limit"
+    ),
     By.KUBE_SCHEDULER: f"{_AGAIN}; a higher class protects it: {_PRIORITY_HINT}",
     By.SCHEDULER: f"{_AGAIN}; a higher class protects it: {_PRIORITY_HINT}",
     By.EVICTION_API: (

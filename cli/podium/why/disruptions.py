@@ -15,7 +15,7 @@ from typing import NamedTuple
 import msgspec
 
 from podium.api.core import DEFAULT_SCHEDULER, PODIUM_SCHEDULER
-from podium.api.events import PREEMPTED, PREEMPTED_BY, PREEMPTOR, Event
+from podium.api.events import NOT_EVICTED, PREEMPTED, PREEMPTED_BY, PREEMPTOR, Event
 from podium.api.groups import PodGroup
 from podium.api.meta import Condition, instant
 from podium.api.records import CLUSTER, Party, PlanMode, PreemptionRecord, RecordedPlan, Result
@@ -24,6 +24,7 @@ from podium.api.times import written
 from podium.schedulerplugin.history.records import identity
 from podium.schedulerplugin.preemption.intents import BY_SCHEDULER, DISRUPTION_TARGET, preempts
 from podium.schedulerplugin.scheduling.evictioncycles import Identity
+from podium.schedulerplugin.scheduling.messages import CANNOT_EVICT
 from podium.why.actors import FIXES, WORDS
 from podium.why.model import By, Departure, EvictionPreemptor, Gain, Of
 
@@ -133,12 +134,19 @@ def gains(victims: Iterable[Victim], records: Iterable[PreemptionRecord]) -> tup
             result=plan.result,
             units=plan.unitCount,
             pods=plan.podCount,
-            message=plan.message,
+            message=plan.message if plan.result != Result.FAILED else _without_names(plan.message),
         )
         for plan in _plans(records)
         if _related(plan.preemptor, victims) in (Of.ITSELF, Of.GROUP)
     ]
     return tuple(sorted(found, key=lambda gain: gain.time, reverse=True))
+
+
+def _without_names(message: str) -> str:
+    """Return why a preemption failed, without the API server's words, which name victims."""
+    if CANNOT_EVICT in message:
+        return f"a pod {CANNOT_EVICT.rstrip(': ')}"
+    return "the API server did not take all of it" if "/namespaces/" in message else message
 
 
 def named(party: Party, known: Known) -> EvictionPreemptor:
@@ -247,6 +255,8 @@ def _of_event(event: Event, victims: Iterable[Victim]) -> _Trace | None:
             preemptor = EvictionPreemptor(kind=_KINDS.get(match[1].lower(), match[1]), uid=match[2])
             trace = trace._replace(preemptor=preemptor, node=_node(match[3]))
         return trace._replace(by=_scheduler(event.reporter), scheduler=event.reporter)
+    if event.reason == NOT_EVICTED:
+        return trace._replace(key=f"{trace.key}/refused", by=By.PODIUM_REFUSED, scheduler=event.reporter)
     by = EVENT_REASONS.get(event.reason or "")
     if by is None or message.startswith(_CANCELLED):
         return None
@@ -260,19 +270,19 @@ def _of_plan(plan: RecordedPlan, victims: Iterable[Victim], known: Known) -> Ite
     """
     if plan.mode not in (PlanMode.ENFORCED, PlanMode.OBSERVED):
         return
-    observed = plan.mode == PlanMode.OBSERVED
-    by = By.PODIUM_OBSERVED if observed else By.PODIUM
-    failed = (
-        "the preemption failed before its end, so the pod may still run"
-        if plan.result == Result.FAILED
-        else ""
-    )
+    failed = "the preemption failed before its end, so the pod may still run"
+    refused, refusal, _ = plan.message.partition(f" {CANNOT_EVICT}")
     for unit in plan.units:
         of = _related(unit, victims)
         if of is not None:
             pods = (unit.name,) if unit.kind == "Pod" else ()
-            key = f"{unit.uid or unit.name}{'/observed' if observed else ''}"
+            key, by = unit.uid or unit.name, By.PODIUM
             preempting = named(plan.preemptor, known)
+            message = failed if plan.result == Result.FAILED else ""
+            if plan.mode == PlanMode.OBSERVED:
+                key, by = f"{key}/observed", By.PODIUM_OBSERVED
+            elif message and refusal and refused.startswith(f"pod {unit.namespace}/"):
+                key, by, message = f"{key}/refused", By.PODIUM_REFUSED, plan.message
             yield _Trace(
                 key,
                 _RECORD,
@@ -282,7 +292,7 @@ def _of_plan(plan: RecordedPlan, victims: Iterable[Victim], known: Known) -> Ite
                 pods,
                 preemptor=preempting,
                 node=_node(plan.domain),
-                message=failed,
+                message=message,
             )
 
 

@@ -50,6 +50,8 @@ Begin = Callable[[ClusterReader, Settings, int], Engine]
 
 # Maximum number of node reasons in a prospect: they fit one line, and the first apply to most nodes.
 _REASONS = 5
+# Under these the pod was not evicted.
+_STAYS = (By.PODIUM_OBSERVED, By.PODIUM_REFUSED)
 _DEVICES = {Kind.RESOURCE_CLAIM, Kind.DEVICE_CLASS, Kind.RESOURCE_SLICE}
 
 
@@ -378,7 +380,7 @@ def _size(group: Child) -> str:
 
 def _summary(subject: Subject, state: RunState, waiting: Sequence[Wait], gone: Sequence[Departure]) -> str:
     """Return the report in one sentence."""
-    own = next((each for each in gone if each.of is Of.ITSELF and each.by is not By.PODIUM_OBSERVED), None)
+    own = next((each for each in gone if each.of is Of.ITSELF and each.by not in _STAYS), None)
     if own is not None and state is not RunState.GONE and not STORED.intersection(own.told):
         own = None  # The group was recreated after its eviction.
     ended = "" if own is None else f": {own.words}{f' at {own.time}' if own.time else ''}"

@@ -30,6 +30,8 @@ class By(StrEnum):
     PODIUM = "Podium"
     # Podium planned it under `preemption: observe`, and nothing was deleted.
     PODIUM_OBSERVED = "PodiumObserved"
+    # Podium's scheduler tried, and the API server refused the deletion.
+    PODIUM_REFUSED = "PodiumRefused"
     KUBE_SCHEDULER = "KubeScheduler"
     # Another scheduler, or a scheduler whose name is unknown.
     SCHEDULER = "Scheduler"

@@ -13,8 +13,8 @@ from podium.api.reads import Kind, Read, Reads, same
 from podium.api.records import RECORD_READS
 
 # The reasons of events about an eviction, and their victims; Podium reads no other events.
-PREEMPTED = "Preempted"
-EVICTIONS = frozenset((PREEMPTED, "Evicted", "Preempting", "TaintManagerEviction"))
+PREEMPTED, NOT_EVICTED = "Preempted", "CannotEvict"
+EVICTIONS = frozenset((PREEMPTED, NOT_EVICTED, "Evicted", "Preempting", "TaintManagerEviction"))
 _EVICTED = ("Pod", "PodGroup")
 
 # `Preempted by pod <uid> on node <node>`: the message of an event from kube-scheduler, and from Podium.

@@ -60,6 +60,12 @@ class RefusedError(PodiumError):
         self.message = message
         self.retry_after = retry_after
 
+    @property
+    def by_webhook(self) -> bool:
+        """Whether an admission webhook denied the request, with any code, or fails closed and is away."""
+        denied = "admission webhook" in self.message and "denied the request" in self.message
+        return denied or "failed calling webhook" in self.message
+
 
 class SilentError(PodiumError):
     """No answer, or no more of an answer, arrived in time."""

@@ -56,6 +56,9 @@ async def fenced(remaining: Callable[[], float], send: Callable[[], Awaitable[by
             raise SilentError(f"no answer within {left:.0f} s, the remaining time of the lease") from None
         raise LeaseOverError from None
     except RefusedError as error:
+        if error.by_webhook:
+            # It may choose any code, and knows nothing of the object that is stored.
+            raise
         if error.code == 409:
             raise StaleError(error, gone=False) from None
         # A patch with a wrong UID is invalid (422), not a conflict: a new object has this name.

@@ -27,6 +27,10 @@ WIDE, WIDE_NODES = "wide", 60
 _APISERVER = ("--delete-collection-workers=8",)
 _LED = ("scheduler", "controller")
 _DEVICES = f"/apis/{DEVICE_API}"
+_ADMISSION = "/apis/admissionregistration.k8s.io/v1"
+_SCHEDULER = "system:serviceaccount:podium-system:podium-scheduler"
+# Labels of pods whose deletion, or status, policies of others deny to the scheduler.
+DELETE_DENIED, STATUS_DENIED = "others.example/keep", "others.example/keep-status"
 
 
 class AttackedCluster:
@@ -66,6 +70,33 @@ class AttackedCluster:
             pool = {"name": name, "generation": 1, "resourceSliceCount": 1}
             spec = {"driver": "gpu.example.com", "nodeName": name, "pool": pool, "devices": offered}
             self._make(f"{_DEVICES}/resourceslices", {"metadata": {"name": name}, "spec": spec})
+
+    def deny(self) -> None:
+        """Make the policies of others."""
+        for label, operation, resource in (
+            (DELETE_DENIED, "DELETE", "pods"),
+            (STATUS_DENIED, "UPDATE", "pods/status"),
+        ):
+            name = label.replace("/", "-")
+            rule = {
+                "apiGroups": [""],
+                "apiVersions": ["v1"],
+                "operations": [operation],
+                "resources": [resource],
+            }
+            condition = f"request.userInfo.username == '{_SCHEDULER}'"
+            denied = f"!('{label}' in oldObject.metadata.?labels.orValue({{}}))"
+            spec = {
+                "matchConstraints": {"resourceRules": [rule]},
+                "matchConditions": [{"name": "by-the-scheduler", "expression": condition}],
+                "validations": [{"expression": denied, "message": f"pods with {label} are kept"}],
+            }
+            metadata = {"name": name}
+            self._make(f"{_ADMISSION}/validatingadmissionpolicies", {"metadata": metadata, "spec": spec})
+            binding = {"policyName": name, "validationActions": ["Deny"]}
+            self._make(
+                f"{_ADMISSION}/validatingadmissionpolicybindings", {"metadata": metadata, "spec": binding}
+            )
 
     def _make(self, path: str, body: Mapping[str, Any]) -> None:
         code, answer = self.server.request("POST", path, body)
@@ -132,4 +163,5 @@ def attacked(minor: str, folder: Path) -> Iterator[AttackedCluster]:
         made = AttackedCluster(server, podium, tenant.settle(server))
         made.honest.settle()
         made.widen()
+        made.deny()
         yield made

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from hypothesis import strategies as st
-from tests.support.hostile.attacked import WIDE
+from tests.support.hostile.attacked import DELETE_DENIED, STATUS_DENIED, WIDE
 from tests.support.hostile.honest import HOST, LOW, NODES, ZONE
 from tests.support.hostile.tenant import PODS, Tenant, container
 
@@ -69,6 +69,13 @@ def _text(pod: Pod, count: int, text: str) -> None:
     pod["spec"]["containers"][0]["env"] = [{"name": "A", "value": "<" * min(count * 100, _MOST_TEXT)}]
 
 
+def _denied(label: str) -> Dimension:
+    def change(pod: Pod, count: int, text: str) -> None:
+        pod["metadata"]["labels"][label] = "yes"
+
+    return change
+
+
 def _volumes(pod: Pod, count: int, text: str) -> None:
     claims = [{"name": f"v{n}", "persistentVolumeClaim": {"claimName": f"c{n}"}} for n in range(count)]
     pod["spec"]["volumes"] = claims
@@ -124,6 +131,8 @@ DIMENSIONS: dict[str, Dimension] = {
     "tolerations": _tolerations,
     "labels": _labels,
     "text": _text,
+    "deletion denied": _denied(DELETE_DENIED),
+    "status denied": _denied(STATUS_DENIED),
     "volumes": _volumes,
     "ports": _ports,
     "owners": _owners,

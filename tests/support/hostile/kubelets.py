@@ -1,4 +1,7 @@
-"""Kubelets that let a pod use all of its grace period, as if its process ignored SIGTERM."""
+"""Kubelets that let a pod use all of its grace period, as if its process ignored SIGTERM.
+
+They write no status of some pods, as if these were full from the start.
+"""
 
 import contextlib
 from collections.abc import Iterator
@@ -13,17 +16,20 @@ from podium.documents import packagedata
 
 # A pod with this label stays until a client deletes it with a grace period of 0.
 STAYS = "hostile.example/stays"
-_DELETED = "pod-deleted"
+# A pod with this label gets no status.
+SILENT = "hostile.example/silent"
+_KEPT_LABELS = {"pod-deleted": STAYS, "pod-running": SILENT}
 
 
 @contextlib.contextmanager
 def kubelets(server: Server, folder: Path) -> Iterator[None]:
-    """Let kwok manage the server's nodes, and leave pods with the label alone."""
+    """Let kwok manage the server's nodes, and leave pods with the labels alone."""
     given = packagedata.folder("controlplane") / "kwok" / "stages.yaml"
     stages: list[dict[str, Any]] = list(yaml.safe_load_all(given.read_text("utf-8")))
-    (deleted,) = [each for each in stages if each["metadata"]["name"] == _DELETED]
-    label = f'.metadata.labels["{STAYS}"]'
-    deleted["spec"]["selector"]["matchExpressions"].append({"key": label, "operator": "DoesNotExist"})
+    for each in stages:
+        if each["metadata"]["name"] in _KEPT_LABELS:
+            label = f'.metadata.labels["{_KEPT_LABELS[each["metadata"]["name"]]}"]'
+            each["spec"]["selector"]["matchExpressions"].append({"key": label, "operator": "DoesNotExist"})
     changed = folder / "stages.yaml"
     changed.write_text(yaml.safe_dump_all(stages), "utf-8")
     with kubelet(server, changed):

@@ -28,6 +28,8 @@ _BETWEEN_SECONDS = 0.05
 _RBAC = "/apis/rbac.authorization.k8s.io/v1"
 # The controller that aggregates these roles into `edit` does not run here.
 _PARTS = ("rbac.authorization.k8s.io/aggregate-to-edit", "rbac.authorization.k8s.io/aggregate-to-view")
+# The annotation that fills a pod.
+PAD = "pad"
 # The namespace's administrator allows auto groups.
 _ASKING = {"scheduling.podium.dev/auto-groups": "true"}
 
@@ -223,5 +225,7 @@ def _cleared(wire: Wire, path: str) -> bool:
         wire.clear(path)
     left = wire.names(path)
     for name in left:
-        wire.request("PATCH", f"{path}/{name}", {"metadata": {"finalizers": None}}, kind=MERGE)
+        # A pod that is full to etcd's byte cannot be deleted.
+        metadata = {"finalizers": None, "annotations": {PAD: None}}
+        wire.request("PATCH", f"{path}/{name}", {"metadata": metadata}, kind=MERGE)
     return not left

@@ -41,6 +41,9 @@ class Recorded(Writes):
         assert version is None
         await self._take(Write("mark", pod.name, condition.status or ""))
 
+    async def try_delete(self, pod: PodRef) -> None:
+        await self._take(Write("try", pod.name))
+
     async def delete(self, pod: PodRef) -> None:
         await self._take(Write("delete", pod.name))
 

@@ -5,6 +5,7 @@ deleted one is gone. Effects that a test holds (`hold_binds`, `hold_evictions`, 
 the test decides, which is how it makes races.
 """
 
+import asyncio
 from collections.abc import Iterable, Mapping
 from datetime import timedelta
 from typing import Any
@@ -13,10 +14,13 @@ import msgspec
 from tests.support.filters import builders
 from tests.support.preemption.clusters import NOW, NS
 from tests.support.preemption.scene import marked_for_deletion
+from tests.support.scheduling.recording import Recorded, Write
 
 from podium.api.core import PODIUM_SCHEDULER
+from podium.api.meta import Condition
 from podium.api.schedulable import Schedulable
 from podium.cluster.state import ClusterState, Readable
+from podium.schedulerplugin.live.evictor import Carried, Conditions, carry_out
 from podium.schedulerplugin.scheduling.effects import (
     Bind,
     Effect,
@@ -26,9 +30,11 @@ from podium.schedulerplugin.scheduling.effects import (
     PodRef,
     Rejected,
     ReportPending,
+    Unit,
 )
 from podium.schedulerplugin.scheduling.evictionlimits import Restraint, Unfinished
 from podium.schedulerplugin.scheduling.live_engine import LiveEngine
+from podium.schedulerplugin.scheduling.preemptions import announcements
 from podium.schedulerplugin.scheduling.scheduler import Scheduler
 from podium.schedulerplugin.settings import LiveSettings
 
@@ -60,6 +66,9 @@ class World:
         # The error of all binds, None if they succeed.
         self.failing = ""
         self.held: list[Bind | Evict] = []
+        # The writes that the API server refuses for ever, and its last resourceVersion.
+        self.refusals: dict[Write, Exception] = {}
+        self.version = 0
         self.apply(*objects)
         self.restart()
 
@@ -211,23 +220,57 @@ class World:
 
     def _evict(self, evict: Evict, failed: str) -> None:
         objection = failed or self.scheduler.objection(evict.key, self.moment)
-        if not objection:
-            for ref in evict.victims:
-                pod = self._live(ref)
-                if pod is None:
-                    continue
-                if self.lingering:
-                    leaving = msgspec.structs.replace(
-                        pod.metadata,
-                        deletionTimestamp=_written(self.moment, self.grace),
-                        deletionGracePeriodSeconds=self.grace,
-                    )
-                    status = msgspec.convert(_told(pod), type(pod.status))
-                    self.state.apply(msgspec.structs.replace(pod, metadata=leaving, status=status))
-                else:
-                    self.state.remove(pod)
-        deleted = () if objection else evict.victims
-        self.effects += self.scheduler.preempted(evict.key, deleted, objection, self.moment)
+        carried = Carried(() if objection else evict.victims, objection)
+        if self.refusals and not objection:
+            carried = self._send_writes(evict)
+        for ref in carried.deleted:
+            pod = self._live(ref)
+            if pod is None:
+                continue
+            if self.lingering:
+                leaving = msgspec.structs.replace(
+                    pod.metadata,
+                    deletionTimestamp=_written(self.moment, self.grace),
+                    deletionGracePeriodSeconds=self.grace,
+                )
+                status = msgspec.convert(_told(pod), type(pod.status))
+                self.state.apply(msgspec.structs.replace(pod, metadata=leaving, status=status))
+            else:
+                self.state.remove(pod)
+        self.effects += self.scheduler.preempted(
+            evict.key,
+            carried.deleted,
+            carried.failed,
+            self.moment,
+            unsure=carried.unsure,
+            refused=carried.refused,
+        )
+
+    def _send_writes(self, evict: Evict) -> Carried:
+        """Carry out a preemption by an API server that refuses some writes."""
+        writes = Recorded(self.refusals)
+
+        async def still() -> str:
+            return ""
+
+        async def group(unit: Unit) -> bool:
+            return Write("group", unit.name) not in self.refusals
+
+        conditions = Conditions(
+            waiting=lambda _pod: Condition("PodScheduled", "False"),
+            target=lambda _pod: Condition("DisruptionTarget", "True"),
+            withdrawn=lambda _pod: Condition("DisruptionTarget", "False"),
+            group=group,
+        )
+        first = announcements(self.state, evict, self.live.engine.semantics)
+        carried = asyncio.run(carry_out(evict, first, writes, conditions, still=still))
+        for ref in evict.victims:
+            pod = self._live(ref)
+            if pod is not None and any(each[:2] == ("mark", ref.name) for each in writes.done):
+                self.version += 1
+                metadata = msgspec.structs.replace(pod.metadata, resourceVersion=str(self.version))
+                self.state.apply(msgspec.structs.replace(pod, metadata=metadata))
+        return carried
 
     def _live(self, ref: PodRef) -> Schedulable | None:
         pod = self.state.pods.get(ref.key)

@@ -504,7 +504,8 @@ class Sandbox:
     def calls(self, method: str = "", end: str = "", body: str = "") -> list[Call]:
         """Return the writes of schedulers to pods here, refused ones too, in order for each scheduler."""
         where = Where(rf"/namespaces/{self.name}/pods/[^/]+{end}$", method=method, body=body)
-        return [call for proxy in self.world.proxies for call in proxy.writes(where)]
+        calls = (call for proxy in self.world.proxies for call in proxy.writes(where))
+        return [call for call in calls if b"dryRun" not in call.body]
 
     def evicted(self) -> list[str]:
         """Return the names of the pods that a scheduler has deleted, in order."""

@@ -332,6 +332,50 @@ def test_preemptions_for_a_group_are_counted(podium: Podium) -> None:
     assert "secret" not in run.stdout
 
 
+REFUSES = "cannot be evicted: the API server refuses its deletion: a policy denies it"
+
+
+def _failed(message: str) -> dict[str, Any]:
+    """Record a preemption of a pod of each of two namespaces that failed."""
+    victims = party("Pod", "a", "x"), party("Pod", "b", "secret")
+    return record(plan(party("Pod", "a", "high"), *victims, result="Failed", message=message))
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        event("x", "CannotEvict", f"C{REFUSES[1:]}", "podium-scheduler"),
+        _failed(f"pod a/x {REFUSES}"),
+    ],
+    ids=["event", "record"],
+)
+def test_a_pod_that_cannot_be_evicted_says_why(podium: Podium, told: dict[str, Any]) -> None:
+    run = podium("pod", "a/x", "-f", file([pod("x", node="n1"), node(), told]))
+    assert REFUSES[1:] in " ".join(run.stdout.split())
+
+
+@pytest.mark.parametrize(
+    ("message", "why"),
+    [
+        (f"pod b/secret {REFUSES}", "a pod cannot be evicted: the API server refuses its deletion"),
+        (
+            "https://api: DELETE /api/v1/namespaces/b/pods/secret: 500",
+            "the API server did not take all of it",
+        ),
+        ("its priority is lower now", "its priority is lower now"),
+    ],
+    ids=["refused", "in trouble", "unwanted"],
+)
+def test_a_preemptor_of_a_failed_preemption_learns_no_names(podium: Podium, message: str, why: str) -> None:
+    objects = [pod("high", priority=9), node(), _failed(message)]
+    run = podium("pod", "a/high", "-f", file(objects), "-o", "json")
+    (gain,) = run.json["gains"]
+    assert gain["message"] == why
+    assert "secret" not in run.stdout
+    (departure,) = podium("pod", "a/x", "-f", "cluster.json", "-o", "json").json["departures"]
+    assert departure["message"] == "the preemption failed before its end, so the pod may still run"
+
+
 # --- objects that do not exist ------------------------------------------------------------------------------
 
 MISSING: dict[str, tuple[list[dict[str, Any]], str, str]] = {

@@ -17,7 +17,7 @@ from tests.support.why.objects import (
     unscheduled,
 )
 
-from podium.api.events import EVICTIONS, PREEMPTED
+from podium.api.events import EVICTIONS, NOT_EVICTED, PREEMPTED
 from podium.api.groups import COMPOSITE_INITIALLY_SCHEDULED, GROUP_SCHEDULED, INITIALLY_SCHEDULED
 from podium.ops import sharedfields
 from podium.schedulerplugin.preemption.intents import DISRUPTION_TARGET
@@ -369,4 +369,4 @@ def test_conditions_and_events_are_in_every_dump_with_the_past() -> None:
     """A dump keeps the conditions and events that this command reads."""
     groups = {INITIALLY_SCHEDULED, GROUP_SCHEDULED, COMPOSITE_INITIALLY_SCHEDULED}
     assert {POD_SCHEDULED, *groups, DISRUPTION_TARGET} == sharedfields.TELLING
-    assert {PREEMPTED, *disruptions.EVENT_REASONS} == EVICTIONS
+    assert {PREEMPTED, NOT_EVICTED, *disruptions.EVENT_REASONS} == EVICTIONS

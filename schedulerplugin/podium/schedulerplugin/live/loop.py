@@ -45,6 +45,7 @@ from podium.schedulerplugin.scheduling.effects import (
     Moment,
     Planned,
     PodRef,
+    RefusedVictim,
     Rejected,
     ReleaseClaims,
     ReportPending,
@@ -228,8 +229,8 @@ class Loop:
                 first = announcements(self._view, effect, self._scheduler.engine.settings.semantics)
                 self._statuses.began(effect, first)
                 self._start_writes(self._evict(effect, first), len(effect.victims), tasks)
-            case ReportPending():
-                self._statuses.submit(effect)
+            case ReportPending() | RefusedVictim():
+                self._publish(effect)
             case Planned(evict):
                 self._history.append(planned(evict, self._view, self._now(), PlanMode.OBSERVED))
             case Unmark(pods, groups):
@@ -248,6 +249,15 @@ class Loop:
             case TimedOut(key, seconds):
                 self._metrics.timed_out("podgroup" if isinstance(key, GroupKey) else "pod")
                 self._log_event("decision timed out", {"entry": entry_name(key), "seconds": seconds})
+
+    def _publish(self, effect: ReportPending | RefusedVictim) -> None:
+        if isinstance(effect, ReportPending):
+            self._statuses.submit(effect)
+            return
+        name = f"{effect.pod.namespace}/{effect.pod.name}"
+        self._log_event("a pod cannot be evicted", {"pod": name, "error": effect.why})
+        self._emit(messages.refused_event(effect))
+        self._metrics.refused()
 
     def _start_writes(self, work: Coroutine[Any, Any, None], pods: int, tasks: asyncio.TaskGroup) -> None:
         """Start a task that writes to `pods` pods, and count its writes as in flight until it ends."""
@@ -348,10 +358,15 @@ class Loop:
         why = _NOT_TAKEN if carried.error else carried.failed
 
         def end() -> None:
-            for report in self._scheduler.preempted(
-                evict.key, carried.deleted, why, self._moment(), unsure=carried.unsure
+            for effect in self._scheduler.preempted(
+                evict.key,
+                carried.deleted,
+                why,
+                self._moment(),
+                unsure=carried.unsure,
+                refused=carried.refused,
             ):
-                self._statuses.submit(report)
+                self._publish(effect)
 
         self._call_when_idle(evict.key, end)
 

@@ -138,6 +138,10 @@ class SchedulerMetrics:
         self._tasks.labels(_TASK, result).inc()
         self._task_seconds.labels(_TASK).observe(seconds)
 
+    def refused(self) -> None:
+        """Count a pod that the API server does not let the scheduler delete."""
+        self._refused.inc()
+
     def shadowed(self, agreement: str) -> None:
         """Count a shadow plan for a pod of another scheduler, by its agreement with that scheduler."""
         self._shadow.labels(agreement).inc()
@@ -299,6 +303,10 @@ class SchedulerMetrics:
             "rejected_pods",
             "Pods of ours that a kubelet rejected, by its reason.",
             reason=(*_REJECTIONS, "other"),
+        )
+        self._refused = self._counter(
+            "refused_victims",
+            "Victims whose deletion the API server refused; plans are without them for a while.",
         )
         self._shadow = self._counter(
             "shadow_plans",

@@ -45,7 +45,7 @@ from podium.schedulerplugin.live.knownstatus import (
     WriteMemory,
     WrittenPodStatus,
 )
-from podium.schedulerplugin.live.writes import GoneError, Writes
+from podium.schedulerplugin.live.writes import GoneError, Writes, is_final
 from podium.schedulerplugin.scheduling import messages
 from podium.schedulerplugin.scheduling.effects import Evict, Key, PodRef, Preemptor, ReportPending, Unit
 from podium.schedulerplugin.scheduling.messages import (
@@ -405,7 +405,9 @@ class Statuses:
 
     def _give_up(self, error: PodiumError) -> None:
         """Log once why a status is not written. Raises the error if a retry may help."""
-        if not isinstance(error, RefusedError) or error.code == 429 or error.code >= 500:
+        if not isinstance(error, RefusedError):
+            raise error
+        if (error.code == 429 or error.code >= 500) and not is_final(error):
             raise error
         # A permission is missing, or the API server rejects the status.
         if error.code not in self._logged_codes:

@@ -14,7 +14,7 @@ already, so nothing waits for a bind. A bind that fails does not stop the others
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import asynccontextmanager, nullcontext, suppress
+from contextlib import asynccontextmanager, nullcontext
 from typing import Any
 from urllib.parse import quote
 
@@ -41,8 +41,19 @@ _ATTEMPTS = 5
 # Status codes of a server that is in trouble or too busy. Every other answer is final.
 _AGAIN = (429, 500, 502, 503, 504)
 _INVALID = 422
+# Refusals that say nothing about the object: the credential, the server's load, another writer.
+_PASSING = (401, 408, 409, 429)
+# What an API server answers, with code 500, about an object that is too large for etcd or for its client.
+_TOO_LARGE = ("request is too large", "message larger than max")
 _STRATEGIC = "application/strategic-merge-patch+json"
 _MERGE = "application/merge-patch+json"
+
+# Removes the condition from a pod's status.
+_NOT_SCHEDULED = {"$patch": "delete", "type": "PodScheduled"}
+# Part of the answer to a dry run if a webhook would have to be called that has side effects.
+_NO_DRY_RUN = "does not support dry run"
+# Part of the answer to a delete of an object that was replaced.
+_OTHER_UID = "UID in precondition"
 
 # The kinds of writes, and their possible results, as the metrics count them.
 WRITES = ("bind", "claim", "nominate", "mark", "delete", "group")
@@ -65,6 +76,21 @@ class TakenError(PodiumError):
 
 class ChangedError(PodiumError):
     """The object has changed since this was decided."""
+
+
+def is_too_large(error: PodiumError) -> bool:
+    """Return whether a write was refused because the object would be larger than the API server stores."""
+    if not isinstance(error, RefusedError):
+        return False
+    return error.code == 413 or (error.code == 500 and any(text in error.message for text in _TOO_LARGE))
+
+
+def is_final(error: PodiumError) -> bool:
+    """Return whether a write was refused for a reason of its object or a policy, so a repetition is, too."""
+    if not isinstance(error, RefusedError):
+        return False
+    own = 400 <= error.code < 500 and error.code not in _PASSING
+    return own or error.by_webhook or is_too_large(error)
 
 
 class StoredMetadata(msgspec.Struct):
@@ -185,8 +211,36 @@ class Writes:
         await self.perform("mark", attempt)
 
     async def delete(self, pod: PodRef) -> None:
-        """Delete a pod with its own grace period; a pod that is gone counts as deleted."""
-        await self.perform("delete", lambda: self.remove(_path(pod), pod.uid))
+        """Delete a pod with its own grace period; a pod that is gone counts as deleted.
+
+        Any delete first adds a dozen bytes to the pod, which a pod that is full to the size limit does not
+        take. Our condition PodScheduled makes room for them.
+        """
+
+        async def delete_once() -> None:
+            try:
+                await self.remove(_path(pod), pod.uid)
+            except RefusedError as error:
+                if not is_too_large(error):
+                    raise
+                await self._shrink_and_delete(pod)
+
+        await self.perform("delete", delete_once)
+
+    async def try_delete(self, pod: PodRef) -> None:
+        """Let the API server and admission webhooks judge the deletion of a pod, which is not deleted.
+
+        A webhook that cannot judge without side effects is not asked.
+        """
+
+        async def try_once() -> None:
+            try:
+                await self.remove(_path(pod), pod.uid, dryRun=["All"])
+            except RefusedError as error:
+                if _NO_DRY_RUN not in error.message:
+                    raise
+
+        await self._retry("delete", try_once)
 
     async def apply_group(self, ref: ObjectRef, uid: str, conditions: Sequence[Condition]) -> None:
         """Apply all conditions of ours that a PodGroup or CompositePodGroup shall have. Raises GoneError."""
@@ -205,7 +259,11 @@ class Writes:
 
     async def name_claim(self, pod: PodRef, status: Any) -> None:
         """Name the claim for the extended resources of a pod in its status. Raises GoneError."""
-        await self.perform("claim", lambda: self._patch(pod, {"extendedResourceClaimStatus": status}))
+
+        async def name_once() -> None:
+            await self._patch(pod, {"extendedResourceClaimStatus": status})
+
+        await self.perform("claim", name_once)
 
     async def create(self, path: str, document: Any) -> bytes:
         """Create an object once, and return it as stored; raises StaleError if its name is taken."""
@@ -219,11 +277,17 @@ class Writes:
         stored: StoredObject = decode(await self._send("PATCH", path, document, _MERGE), StoredObject)
         return stored
 
-    async def remove(self, path: str, uid: str) -> None:
-        """Delete an object once; an object that is gone, or replaced, counts as deleted."""
-        options = {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"uid": uid}}
-        with suppress(StaleError):
-            await self._send("DELETE", path, options)
+    async def remove(self, path: str, uid: str, **options: Any) -> None:
+        """Delete an object once; an object that is gone, or replaced, counts as deleted.
+
+        `options` are further DeleteOptions. Raises StaleError for a conflict other than another UID.
+        """
+        document = {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"uid": uid}, **options}
+        try:
+            await self._send("DELETE", path, document)
+        except StaleError as error:
+            if not error.gone and _OTHER_UID not in str(error):
+                raise
 
     async def perform(self, what: str, attempt: Callable[[], Awaitable[None]]) -> None:
         """Repeat a write of one of WRITES as long as that may help, and count its result."""
@@ -261,7 +325,7 @@ class Writes:
                 # writes.
                 pause = backoff.next()
             except RefusedError as error:
-                if error.code not in _AGAIN:
+                if error.code not in _AGAIN or is_final(error):
                     raise
                 # Never longer than our longest pause, whatever the server asks for: see Connection.
                 pause = error.retry_after or backoff.next()
@@ -277,10 +341,10 @@ class Writes:
         async with self._eviction_slots if what in _EVICTING else nullcontext(), self._slots:
             yield
 
-    async def _patch(self, pod: PodRef, status: dict[str, Any], version: str | None = None) -> None:
+    async def _patch(self, pod: PodRef, status: dict[str, Any], version: str | None = None) -> bytes:
         metadata = {"uid": pod.uid} if version is None else {"uid": pod.uid, "resourceVersion": version}
         document = {"metadata": metadata, "status": status}
-        await self._send("PATCH", f"{_path(pod)}/status", document, _STRATEGIC)
+        return await self._send("PATCH", f"{_path(pod)}/status", document, _STRATEGIC)
 
     async def _send(
         self, method: str, path: str, document: Any, content_type: str = "application/json"
@@ -298,6 +362,19 @@ class Writes:
                 fieldValidation="Ignore",
             ),
         )
+
+    async def _shrink_and_delete(self, pod: PodRef) -> None:
+        """Delete a pod without our condition. Raises StaleError if it was changed meanwhile."""
+        try:
+            body = await self._patch(pod, {"conditions": [_NOT_SCHEDULED]})
+        except StaleError as error:
+            if error.gone:
+                return
+            raise
+        stored: StoredObject = decode(body, StoredObject)
+        # Without the version, the API server may begin with the larger pod in its cache.
+        version = {"resourceVersion": stored.metadata.resourceVersion}
+        await self.remove(_path(pod), pod.uid, preconditions={"uid": pod.uid, **version})
 
     async def _is_bound(self, pod: PodRef, node: str) -> bool:
         """Return whether a pod is bound to a node, as stored now. Raises GoneError and TakenError."""

@@ -214,7 +214,10 @@ class Decider:
         chosen = DomainChooser(chooser.planner, search).choose() if grouped else chooser.best_node()
         if chosen is None:
             unknown = self._units.in_unknown_trees(found.priority)
-            obstacles = self._obstacles(chooser, search)._replace(unknown_trees=bool(len(unknown)))
+            refused = self._units.refused_below(found.priority)
+            obstacles = self._obstacles(chooser, search)._replace(
+                unknown_trees=bool(len(unknown)), refused=len(refused)
+            )
             return Decision(Outcome.DOES_NOT_FIT, found, {}, refusals=refusals, obstacles=obstacles)
         # kube-scheduler nominates the members that it placed before it chose the victims, and no others.
         rest = self._targets.place_rest

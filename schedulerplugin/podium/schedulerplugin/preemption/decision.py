@@ -48,11 +48,13 @@ class Obstacles(NamedTuple):
     """The refusals of each node without the units that may be preempted for it.
 
     `unknown_trees` says that units of lower priority are protected, as their composite groups are unknown.
+    `refused` is the number of pods of lower priority that the API server does not let go.
     """
 
     refusals: Refusals
     elsewhere: Elsewhere | None = None
     unknown_trees: bool = False
+    refused: int = 0
 
     @property
     def message(self) -> str:
@@ -67,9 +69,13 @@ class Obstacles(NamedTuple):
 
     @property
     def remarks(self) -> str:
-        """Sentences on claims without a volume and on the units of unknown trees; empty for none."""
+        """Sentences on claims without a volume, and on units that are not preempted; empty for none."""
+        refused = ""
+        if self.refused:
+            pods = f"{count(self.refused, 'pod')} {'is' if self.refused == 1 else 'are'}"
+            refused = f"{pods} not preempted: the API server refuses the deletion."
         trees = "Pods whose composite groups are unknown are not preempted." if self.unknown_trees else ""
-        return " ".join(filter(None, (self.refusals.about_claims, trees)))
+        return " ".join(filter(None, (self.refusals.about_claims, trees, refused)))
 
 
 def obstacles_without_victims(chain: Chain, shape: Shape) -> Obstacles:

@@ -13,7 +13,10 @@ leave soon. If its owner deleted the pod, a preemptor does not wait at all. It d
 pod that a preemption marked. Another preemption in its place would have more pods killed for the same room.
 """
 
+from collections import Counter
 from collections.abc import Iterable
+from itertools import islice
+from typing import NamedTuple
 
 import msgspec
 
@@ -92,6 +95,110 @@ class PendingDisruptions:
             self._deleted.pop(uid, None)
 
 
+# The most pods whose refusals are remembered; the oldest are dropped first.
+MOST_FAILURES = 10_000
+# After a refusal, a pod is no victim for at least the first time, and if it does not change, for the second.
+# Both double with each further refusal, up to the longest.
+_LEAST_SECONDS, LONGEST_LEAST_SECONDS = 5, 60
+_SECONDS, LONGEST_SECONDS = 30, 1800
+
+
+class _FailedEviction(NamedTuple):
+    """The refusals of one pod: the last reason, their number, and the pod's resourceVersion at the last.
+
+    If not `final`, the answer may be another one the next time.
+    The pod is no victim before second `least`, nor before `until` if its resourceVersion stays the same.
+    """
+
+    pod: Name
+    why: str
+    times: int
+    final: bool
+    version: str
+    least: int
+    until: int
+
+
+class FailedEvictions:
+    """The pods that could not be evicted, by UID, because the API server refused it; times are in seconds.
+
+    A new version of a pod may be evictable, but its owner may write one each second. So a pod stays out of
+    plans for some time in any case, and longer each time.
+    """
+
+    def __init__(self) -> None:
+        self._failures: dict[str, _FailedEviction] = {}
+        # The UIDs of the pods that are no victims now.
+        self._held: set[str] = set()
+        # The number of these pods in each namespace, without those whose answer may change.
+        self._namespaces = Counter[str]()
+
+    def add(self, pod: Schedulable, why: str, now: int, *, final: bool) -> None:
+        """Record that the eviction of a pod failed.
+
+        If the first answer is not `final`, the pod may be chosen again at once.
+        """
+        uid = pod.metadata.uid or ""
+        times = self._failures[uid].times + 1 if uid in self._failures else 1
+        self.forget(uid)
+        final |= times > 1
+        factor = 2 ** min(times - 1, 10) if final else 0
+        if final:
+            self._namespaces[pod.metadata.namespace or ""] += 1
+        self._failures[uid] = _FailedEviction(
+            pod=name_of(pod),
+            why=why,
+            times=times,
+            final=final,
+            version=pod.metadata.resourceVersion or "",
+            least=now + min(_LEAST_SECONDS * factor, LONGEST_LEAST_SECONDS),
+            until=now + min(_SECONDS * factor, LONGEST_SECONDS),
+        )
+        self._held.add(uid)
+
+    def why(self, pod: Schedulable) -> str:
+        """Return why a pod cannot be evicted; empty if it may be."""
+        uid = pod.metadata.uid or ""
+        return self._failures[uid].why if uid in self._held else ""
+
+    def knows(self, uid: str) -> bool:
+        """Return whether an eviction of a pod failed, however long ago."""
+        return uid in self._failures
+
+    def doubts(self, namespace: str) -> bool:
+        """Return whether evictions in a namespace may fail, because one did."""
+        return self._namespaces[namespace] > 0
+
+    def ends(self, uid: str) -> int:
+        """Return the second until which a pod is no victim, unless it changes."""
+        return self._failures[uid].until
+
+    def follow(self, pod: Schedulable) -> None:
+        """Record a change of a pod."""
+        uid = pod.metadata.uid or ""
+        known = self._failures.get(uid)
+        if known is not None and known.version != pod.metadata.resourceVersion:
+            self._failures[uid] = known._replace(until=min(known.until, known.least))
+
+    def forget(self, uid: str) -> None:
+        """Forget a pod that is gone."""
+        known = self._failures.pop(uid, None)
+        self._held.discard(uid)
+        if known is not None and known.final:
+            self._namespaces -= Counter((known.pod[0],))
+
+    def expire(self, now: int) -> list[tuple[Name, str]]:
+        """Let the pods be victims again whose time is over; return their names and UIDs."""
+        dropped = list(islice(self._failures, max(0, len(self._failures) - MOST_FAILURES)))
+        # After a step of the clock, a time that is too far away is over, too.
+        over = [uid for uid in self._held if not 0 < self._failures[uid].until - now <= LONGEST_SECONDS]
+        names = [(self._failures[uid].pod, uid) for uid in dict.fromkeys((*dropped, *over))]
+        self._held.difference_update(over)
+        for uid in dropped:
+            self.forget(uid)
+        return names
+
+
 # The condition that a kube-scheduler or Podium writes on a victim before it deletes it.
 DISRUPTION_TARGET, BY_SCHEDULER = "DisruptionTarget", "PreemptionByScheduler"
 
@@ -105,6 +212,7 @@ class Intents:
     def __init__(self) -> None:
         # The charges of marked victims to budgets.
         self.disruptions = PendingDisruptions()
+        self.failed_evictions = FailedEvictions()
         self._nominated: dict[Name, tuple[str, str]] = {}
         self._marked: set[str] = set()
 
@@ -136,10 +244,13 @@ class Intents:
     def follow(self, before: Schedulable | None, after: Schedulable | None) -> None:
         """Forget the decisions that a change of a pod has settled: it is bound, or gone."""
         lives = after is not None and not after.finished
+        if after is not None:
+            self.failed_evictions.follow(after)
         if after is not None and after.metadata.deletionTimestamp is not None:
             self.disruptions.terminating(after.metadata.uid or "")
         if before is not None and (not lives or after is None or after.metadata.uid != before.metadata.uid):
             self._marked.discard(before.metadata.uid or "")
+            self.failed_evictions.forget(before.metadata.uid or "")
             self.disruptions.deleted(before.metadata.uid or "")
             self._nominated.pop(name_of(before), None)
         elif after is not None and after.spec.nodeName:

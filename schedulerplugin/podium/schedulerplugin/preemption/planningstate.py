@@ -86,6 +86,7 @@ class PlanningState:
         self._units: dict[UnitRule, tuple[Units, NodeTable]] = {}
         self._intents = intents
         self._leaving = is_leaving if intents is None else intents.leaving
+        self._refusal = _no_refusal if intents is None else intents.failed_evictions.why
         nominated_node = stored_nomination if intents is None else intents.nomination
         self._nominated = Nominations(self.snapshot, nominated_node, self.priority_of)
         self._cache = DecisionCache()
@@ -175,10 +176,14 @@ class PlanningState:
         rule = unit_rule(self.settings.semantics, for_group=for_group)
         found = self._units.get(rule)
         if found is None:
-            units = Units(self.view, self.snapshot, self._groups, rule, self.settings, self._leaving)
+            units = Units(
+                *(self.view, self.snapshot, self._groups, rule, self.settings, self._leaving, self._refusal)
+            )
             found = self._units[rule] = (units, NodeTable(units))
         if self._intents is not None:
             self._intents.disruptions.expire(now)
+            over = self._intents.failed_evictions.expire(now)
+            self._touch([row for each in over if (row := self.snapshot.row_of(*each)) is not None])
         units, table = found
         table.refresh(units.refresh(deadline), now)
         return found
@@ -385,6 +390,10 @@ def _objects(view: ClusterReader) -> Iterator[object]:
     yield from view.groups.values()
     for index in (*storage, *devices, view.volumes, view.claims, view.nodes, view.pods, view.budgets):
         yield from index.values()
+
+
+def _no_refusal(_pod: Schedulable) -> str:
+    return ""
 
 
 def _pod(obj: object) -> Schedulable | None:

@@ -32,6 +32,7 @@ class UnitArrays:
     - `uid_order`: a number that orders units by UID.
     - `protected`: whether the unit may never be evicted.
     - `in_unknown_tree`: whether it is protected because a composite group above its group is unknown.
+    - `refused`: whether it is protected because the API server refuses its eviction.
     - `single_member`: whether the unit is a single member of a group that is otherwise evicted as a whole.
     - `exempt_below`, `exempt_until`: preemptors below that priority must wait until that second.
     - `surplus_count`: the number of surplus units of a core.
@@ -52,6 +53,7 @@ class UnitArrays:
         self.uid_order: Int64s = np.zeros(0, np.int64)
         self.protected: Bools = np.zeros(0, np.bool_)
         self.in_unknown_tree: Bools = np.zeros(0, np.bool_)
+        self.refused: Bools = np.zeros(0, np.bool_)
         self.single_member: Bools = np.zeros(0, np.bool_)
         self.exempt_below: Int64s = np.zeros(0, np.int64)
         self.exempt_until: Int64s = np.zeros(0, np.int64)
@@ -140,6 +142,10 @@ class UnitArrays:
     def in_unknown_trees(self, priority: int) -> Rows:
         """Return the leads of the units of unknown trees that a preemptor of that priority outranks."""
         return np.flatnonzero(self.is_lead & self.in_unknown_tree & (self.priority < priority))
+
+    def refused_below(self, priority: int) -> Rows:
+        """Return the pods of lower priority whose eviction the API server refuses."""
+        return np.flatnonzero(self.refused & (self.priority < priority))
 
     def freeing(self, now: int) -> Bools:
         """Return for each row whether its pod is leaving and its room still counts as free."""

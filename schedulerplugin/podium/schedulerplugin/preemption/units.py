@@ -90,14 +90,19 @@ class Units(UnitArrays):
         rule: UnitRule,
         settings: Settings,
         leaving: Callable[[Schedulable], bool],
+        refusal: Callable[[Schedulable], str],
     ) -> None:
-        """`leaving` returns whether a pod is leaving; call `mark_changed` when that may have changed."""
+        """Call `mark_changed` when what the functions return may have changed.
+
+        `leaving` returns whether a pod is leaving; `refusal` why the API server refuses its eviction, or "".
+        """
         super().__init__(snapshot)
         self.rule = rule
         self._view = view
         self._groups = groups
         self._settings = settings
         self._leaving = leaving
+        self._refusal = refusal
         self._exemptions: dict[str, Exemption | None] = {}
         self._changed: set[int] = set()
         # Pods that were computed and not yet returned, because a refresh was interrupted.
@@ -279,7 +284,8 @@ class Units(UnitArrays):
         self._surplus.pop(row, None)
         pod = snapshot.pods[row]
         self.lead[row] = self.node[row] = self.core[row] = NO_UNIT
-        self.leaving[row] = self.single_member[row] = self.in_unknown_tree[row] = False
+        self.leaving[row] = self.single_member[row] = False
+        self.in_unknown_tree[row] = self.refused[row] = False
         self.surplus_count[row] = 0
         if pod is None:
             return
@@ -307,6 +313,7 @@ class Units(UnitArrays):
         name = self._class_name(row, group)
         self._class_of[row] = self._class_ids.setdefault(name, len(self._class_ids))
         self.protected[row] = bool(self._why_protected(row, group))
+        self.refused[row] = bool(self._refusal(pod))
         self.in_unknown_tree[row] = bool(unknown_tree(group, self._settings, self._view))
         if rule.protects:
             tolerates = self.exemption_of(name)
@@ -315,12 +322,13 @@ class Units(UnitArrays):
 
     def _why_protected(self, row: int, group: PodGroup | None) -> str:
         """Return why a pod may not be evicted, empty if it may."""
-        why = protected(self.snapshot.pod_at(row), group, self._settings, self._view)
-        if why is None and self.snapshot.home.item(row) != self.snapshot.node.item(row):
+        pod = self.snapshot.pod_at(row)
+        why = protected(pod, group, self._settings, self._view) or self._refusal(pod)
+        if not why and self.snapshot.home.item(row) != self.snapshot.node.item(row):
             # A bind takes moments, so it protects the whole group. Otherwise this member would arrive after
             # the others are gone.
             return "its binding is on the way"
-        return why or ""
+        return why
 
     def _group_priority(self, group: PodGroup) -> int:
         """Return the priority at which the pods of a group count."""

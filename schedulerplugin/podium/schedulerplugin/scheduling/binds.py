@@ -100,6 +100,7 @@ class Binds:
         entry = self._records[key]
         entry.binding -= 1
         entry.bind_failures = 0
+        entry.eviction_failures = None
         self._answered(entry)
 
     def failed(self, key: Key, pod: PodRef, node: str, *, settled: bool) -> None:

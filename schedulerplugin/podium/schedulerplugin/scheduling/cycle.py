@@ -246,7 +246,7 @@ class SchedulingCycle:
             why = messages.not_for_held_room(self._gang_hold.until(wanted.priority))
             self._report(key, wanted, f"{message} preemption: {why}", effects)
             return False
-        evict = eviction(self._engine, key, decision, seconds(moment.now), message)._replace(again=again)
+        evict = self._eviction(key, decision, moment)._replace(again=again)
         entry = self._entries[key]
         hold = self._restraint.hold(self._engine, entry, evict, wanted, moment)
         if hold is not None:
@@ -277,13 +277,22 @@ class SchedulingCycle:
             return None
         if decision is None or decision.target is None:
             return None
-        message = messages.refusal(decision)
-        evict = eviction(self._engine, key, decision, seconds(moment.now), message)._replace(resumed=True)
+        evict = self._eviction(key, decision, moment)._replace(resumed=True)
         hold = self._restraint.hold(self._engine, self._entries[key], evict, decision.target, moment)
         if hold is not None:
             return None
         self._carry_out(evict, decision.target, moment)
         return evict
+
+    def _eviction(self, key: Key, decision: Decision, moment: Moment) -> Evict:
+        """Return the preemption of a decision."""
+        message = messages.refusal(decision)
+        evict = eviction(self._engine, key, decision, seconds(moment.now), message)
+        failures = self._engine.intents.failed_evictions
+        refused = tuple(pod for pod in evict.victims if failures.knows(pod.uid))
+        others = (pod for pod in evict.victims if not failures.knows(pod.uid))
+        doubted = tuple(pod for pod in others if failures.doubts(pod.namespace))
+        return evict._replace(refused=refused, doubted=doubted)
 
     def _carry_out(self, evict: Evict, wanted: PlacementTarget, moment: Moment) -> None:
         """Count a preemption as done, and hold the preemptor back while it is in flight."""

@@ -112,7 +112,8 @@ class Evict(NamedTuple):
     `cleared` are pods of ours of lower priority whose nominations to these nodes end. `domain` is a node's
     name, or `cluster`. `violations` and `work` (accelerator-seconds) are its harm. `resumed` says that an
     earlier process began it. `again` says that this process began it, and does not know which victims are
-    terminating already.
+    terminating already. `refused` are victims whose eviction failed before, and `doubted` are the others of
+    their namespaces: they are deleted first, in this order, so that no other victim goes in vain.
     """
 
     key: Key
@@ -126,11 +127,21 @@ class Evict(NamedTuple):
     work: int = 0
     resumed: bool = False
     again: bool = False
+    refused: tuple[PodRef, ...] = ()
+    doubted: tuple[PodRef, ...] = ()
 
     @property
     def victims(self) -> tuple[PodRef, ...]:
         """Return all pods to be deleted, unit by unit."""
         return tuple(pod for unit in self.units for pod in unit.pods)
+
+
+class RefusedVictim(NamedTuple):
+    """Report that a victim could not be evicted, and why; if `final`, a repetition would fail, too."""
+
+    pod: PodRef
+    why: str
+    final: bool
 
 
 class ReportPending(NamedTuple):
@@ -199,6 +210,7 @@ Effect = (
     | Held
     | Unmark
     | Rejected
+    | RefusedVictim
     | TimedOut
     | Disagreed
 )

@@ -166,6 +166,9 @@ class Entry:
         # The number of binds in flight, and how many binds failed in a row.
         self.binding = 0
         self.bind_failures = 0
+        # How many preemptions in a row were in vain after pods were deleted, and until when there is no
+        # other.
+        self.eviction_failures: tuple[int, float] | None = None
         # The status of the group's condition that contradicts its pods, as it was reported; or empty.
         self.disputed = ""
         self.enqueue(0, 0.0)
@@ -204,8 +207,6 @@ class Entry:
         self.no_room_since: datetime | None = None
         # The times from which the units of its last preemption count.
         self.counted: list[float] = []
-        # How many preemptions in a row failed after deleting pods, and until when there is no other.
-        self.eviction_failures: tuple[int, float] | None = None
         # The plan that was held back last, by the UIDs of its victims and the reason.
         self.held_back: tuple[frozenset[str], Enum] | None = None
         # How often in a row its holds of room ran out, and before which time it begins no other.

@@ -56,6 +56,8 @@ _LONGEST: Final = timedelta(hours=24)
 _MINUTE: Final = 60.0
 # The pause after a failed preemption that had deleted pods, doubled each time in a row.
 _FIRST_PAUSE_SECONDS, _LAST_PAUSE_SECONDS = 10.0, 1800.0
+# The failures of which the API server's refusal of a victim is the cause, and that have no pause.
+_BLAMED_AT_ONCE = 4
 
 
 class Delay(NamedTuple):
@@ -267,15 +269,23 @@ class Restraint:
         for by, of in _pairs(engine, evict, wanted):
             self._evictions.record(by, of, moment.seconds)
 
-    def gave_up(self, entry: Entry, now: float, *, deleted: bool) -> None:
-        """Record that a preemption failed, and whether pods had been `deleted` for it by then.
+    def gave_up(self, entry: Entry, now: float, *, deleted: bool, blamed: bool = False) -> None:
+        """Record that a preemption failed, and whether pods had been `deleted` for it in vain by then.
 
-        If one victim cannot be evicted (a policy forbids it), each attempt would evict the others in vain.
+        Each attempt may evict others in vain. If it is `blamed` on victims, the next plan is without these,
+        so the pause is short, and the first attempts have none.
         """
         if deleted:
             times = 1 if entry.eviction_failures is None else entry.eviction_failures[0] + 1
             pause = min(_FIRST_PAUSE_SECONDS * 2.0 ** min(times, 10), _LAST_PAUSE_SECONDS)
+            if blamed:
+                pause = _FIRST_PAUSE_SECONDS if times > _BLAMED_AT_ONCE else 0.0
             entry.eviction_failures = times, now + pause
+
+    def refund(self, entry: Entry) -> None:
+        """Count the last preemption of an entry no more: pods that stay must not use up the rate."""
+        self._rate.withdraw(entry.counted)
+        entry.counted = []
 
     def done(self, key: Key) -> None:
         """Record that an entry waits no more."""
@@ -287,7 +297,7 @@ class Restraint:
         """Return the hold after earlier preemptions: they failed, or these victims evicted the preemptor."""
         times, until = entry.eviction_failures or (0, now)
         if until > now:
-            why = f"it failed {count(times, 'time')} after pods were evicted for it: backing off"
+            why = f"it failed {count(times, 'time')}, and pods may go in vain again: backing off"
             return Hold(Why.FAILED, why, until)
         pause = max(
             (self._evictions.wait(by, of, now) for by, of in _pairs(engine, evict, wanted)), default=0.0
@@ -337,14 +347,16 @@ def note_no_room(engine: LiveEngine, entry: Entry, wanted: PlacementTarget, mome
 
 
 def expiry(engine: LiveEngine, wanted: PlacementTarget, moment: Moment) -> float | None:
-    """Return when the next toleration that blocks a preemptor ends, in seconds of the steady clock."""
+    """Return when the next toleration or refusal that blocks a preemptor ends, in steady seconds."""
     now = seconds(moment.now)
     units, _ = engine.units(for_group=wanted.group is not None, now=now)
     lower = units.is_lead & (units.priority < wanted.priority)
-    ends = units.exempt_until[lower & units.exempt(wanted.priority, now)]
-    if not len(ends):
+    ends: list[int] = units.exempt_until[lower & units.exempt(wanted.priority, now)].tolist()
+    refused = units.refused_below(wanted.priority).tolist()
+    ends += [engine.intents.failed_evictions.ends(engine.snapshot.uids[row]) for row in refused]
+    if not ends:
         return None
-    return moment.seconds + max(0.0, int(ends.min()) - moment.now.timestamp())
+    return moment.seconds + max(0.0, min(ends) - moment.now.timestamp())
 
 
 def overdue(engine: LiveEngine, decision: Decision, moment: Moment) -> float | None:

@@ -262,6 +262,12 @@ class LiveEngine(Engine):
         self.intents.unmark(self.snapshot.uids[row] for row in rows)
         self._touch(rows)
 
+    def keep_out(self, row: int, why: str, now: int, *, final: bool) -> None:
+        """Plan without a pod for a while, because it could not be evicted at `now` (seconds)."""
+        self._cache.clear_plans()
+        self.intents.failed_evictions.add(self.snapshot.pod_at(row), why, now, final=final)
+        self._touch((row,))
+
     def assume(self, pod_row: int, node_row: int) -> None:
         """Count a pod on a node while its bind is in flight; the pod is no victim until the bind is seen."""
         self.snapshot.assume(pod_row, node_row)

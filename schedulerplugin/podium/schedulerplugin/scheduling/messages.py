@@ -21,6 +21,7 @@ from typing import Final, Literal, NamedTuple
 import msgspec
 
 from podium.api.eventdraft import EventDraft
+from podium.api.events import NOT_EVICTED, PREEMPTED
 from podium.api.findings import ObjectRef
 from podium.api.groups import (
     COMPOSITE_INITIALLY_SCHEDULED,
@@ -39,7 +40,7 @@ from podium.rules.conditions import MAX_MESSAGE
 from podium.schedulerplugin.preemption.decision import Decision
 from podium.schedulerplugin.preemption.intents import BY_SCHEDULER, DISRUPTION_TARGET
 from podium.schedulerplugin.preemption.outcome import Outcome
-from podium.schedulerplugin.scheduling.effects import Evict, PodRef, Preemptor, Unit
+from podium.schedulerplugin.scheduling.effects import Evict, PodRef, Preemptor, RefusedVictim, Unit
 from podium.text import accelerator_time, count, cut
 
 POD_SCHEDULED = "PodScheduled"
@@ -233,7 +234,8 @@ def not_for_held_room(until: str) -> str:
 
 
 FAILED: Final = "FailedScheduling"
-PREEMPTED: Final = "Preempted"
+# What an event says of a pod, and a record after the name of a pod, before the API server's words.
+CANNOT_EVICT: Final = "cannot be evicted: the API server refuses its deletion: "
 
 
 def scheduled_event(pod: PodRef, node: str) -> EventDraft:
@@ -258,6 +260,12 @@ def preempted_event(view: ClusterReader, evict: Evict) -> EventDraft:
     # A leader that resumes the plan counts only the remaining victims.
     note = msgspec.structs.replace(note, token=f"{unit.uid}/{PREEMPTED}/{preemptor.uid}")
     return note if group is None else msgspec.structs.replace(note, regarding=group.ref, uid=unit.uid)
+
+
+def refused_event(refused: RefusedVictim) -> EventDraft:
+    """Return the event of a pod that the API server does not let the scheduler delete."""
+    text = f"{CANNOT_EVICT}{refused.why}"
+    return _event(refused.pod, "Warning", NOT_EVICTED, "Preempting", text[:1].upper() + text[1:])
 
 
 def _event(

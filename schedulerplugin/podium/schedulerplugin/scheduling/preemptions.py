@@ -50,7 +50,7 @@ from podium.schedulerplugin.preemption.target import PlacementTarget, Unplaceabl
 from podium.schedulerplugin.preemption.unitarrays import NO_UNIT
 from podium.schedulerplugin.scheduling.binds import Reservations
 from podium.schedulerplugin.scheduling.changes import Changes
-from podium.schedulerplugin.scheduling.effects import Evict, Key, Moment, PodRef, Unit, Unmark
+from podium.schedulerplugin.scheduling.effects import Evict, Key, Moment, PodRef, RefusedVictim, Unit, Unmark
 from podium.schedulerplugin.scheduling.entry import EntryPhase, Preemption
 from podium.schedulerplugin.scheduling.entrypods import EntryPods
 from podium.schedulerplugin.scheduling.hints import Hints
@@ -157,11 +157,19 @@ class Preemptions:
             self._changes.touched.add(key)
         return preemption.evict
 
-    def take_back(self, evict: Evict, deleted: Iterable[PodRef], *, unsure: bool) -> None:
+    def take_back(
+        self,
+        evict: Evict,
+        deleted: Iterable[PodRef],
+        refused: Iterable[RefusedVictim],
+        now: int,
+        *,
+        unsure: bool,
+    ) -> None:
         """Undo a failed preemption: victims that were not deleted stay, and no node is reserved.
 
         If `unsure`, some of them may be terminating. The next plan should be the same, because another plan
-        might evict more pods than necessary.
+        might evict more pods than necessary. It is without the `refused` ones; `now` is in seconds.
         """
         gone = frozenset(deleted)
         left = tuple(pod for pod in evict.victims if pod not in gone)
@@ -169,6 +177,10 @@ class Preemptions:
             self._queue.entries[evict.key].unsure = left
         kept = self._entry_pods.rows(left)
         self._engine.unmark(kept)
+        for each in refused:
+            row = self._entry_pods.row(each.pod)
+            if row is not None:
+                self._engine.keep_out(row, each.why, now, final=each.final)
         self._changes.unmarked(kept)
         self._reservations.cancel(self._entry_pods.preemptors(evict))
 

@@ -7,7 +7,7 @@ holds its room, a victim is terminating. So the next decision never waits for a 
 takes back exactly its own decision.
 """
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 from podium.api.membership import GroupKey
 from podium.api.times import seconds
@@ -27,6 +27,7 @@ from podium.schedulerplugin.scheduling.effects import (
     Key,
     Moment,
     PodRef,
+    RefusedVictim,
     Rejected,
     ReportPending,
 )
@@ -236,12 +237,20 @@ class Scheduler:
             self.queue.back_off(key, moment.seconds)
 
     def preempted(
-        self, key: Key, deleted: Iterable[PodRef], why: str, moment: Moment, *, unsure: bool = False
-    ) -> list[ReportPending]:
+        self,
+        key: Key,
+        deleted: Iterable[PodRef],
+        why: str,
+        moment: Moment,
+        *,
+        unsure: bool = False,
+        refused: Sequence[RefusedVictim] = (),
+    ) -> list[ReportPending | RefusedVictim]:
         """Record that a preemption ended; `why` it failed is empty if all victims were deleted.
 
         If `unsure`, victims that are not in `deleted` may be terminating too. In every case the preemptor is
-        tried again: when its victims are gone, or after a backoff.
+        tried again: when its victims are gone, or after a backoff, or at once without the `refused` victims.
+        Any answer about a victim is final the second time.
         """
         now = moment.seconds
         self._listen(now)
@@ -257,11 +266,21 @@ class Scheduler:
                 self.queue.open(key)
             return []
         gone = tuple(deleted)
-        self._restraint.gave_up(self._entries[key], now, deleted=bool(gone))
-        self._preemptions.take_back(evict, gone, unsure=unsure)
-        self.queue.back_off(key, now)
+        knows = self.engine.intents.failed_evictions.knows
+        final = [each._replace(final=True) for each in refused if each.final or knows(each.pod.uid)]
+        doubted = {each.pod.namespace for each in final}
+        in_vain = any(pod.namespace not in doubted for pod in gone)
+        self._restraint.gave_up(self._entries[key], now, deleted=in_vain, blamed=bool(final))
+        if final and not gone:
+            self._restraint.refund(self._entries[key])
+        self._preemptions.take_back(evict, gone, refused, seconds(moment.now), unsure=unsure)
+        if final:
+            self.queue.open(key)
+        else:
+            self.queue.back_off(key, now)
         message = f"{evict.message} preemption: {why}"
-        return [ReportPending(key, tuple(pod for pod, _ in evict.nominations), UNSCHEDULABLE, message)]
+        report = ReportPending(key, tuple(pod for pod, _ in evict.nominations), UNSCHEDULABLE, message)
+        return [*final, report]
 
     def objection(self, key: Key, moment: Moment) -> str:
         """Return why a preemption in flight must stop before its first delete; empty if it may go on."""
@@ -326,6 +345,8 @@ class Scheduler:
                 self.queue.activate(key, first=True)
             elif failures:
                 self.queue.back_off(key, now, failures)
+                # Pods that are evicted for pods that cannot be bound are evicted in vain.
+                self._restraint.gave_up(self._entries[key], now, deleted=True)
 
     def _note_dispute(
         self, entry: Entry, found: PlacementTarget | Unplaceable, effects: list[Effect]

@@ -13,8 +13,9 @@ from tests.support.scheduling.recording import Recorded, Write
 from tests.support.scheduling.rig import World, pod
 from tests.support.waiting import PATIENCE_SECONDS
 
+from podium.api.eventdraft import EventDraft
 from podium.api.membership import GroupKey
-from podium.api.records import PlanMode
+from podium.api.records import PlanMode, Result
 from podium.kube.connection import RefusedError
 from podium.runtime.worker import Worker
 from podium.schedulerplugin.live.loop import Loop
@@ -73,6 +74,7 @@ class Scene:
         self.writes = Recorded() if writes is None else writes
         self.recorder = recorder()
         self.logged: list[tuple[str, dict[str, Any]]] = []
+        self.events: list[EventDraft] = []
         scheduler, first = world.scheduler, [list(effects)] if effects else []
         step, has_work = scheduler.step, scheduler.has_work
         scheduler.step = lambda moment: first.pop() if first else step(moment)  # type: ignore[method-assign]
@@ -83,7 +85,7 @@ class Scene:
             statuses=self.recorder,
             history=self.recorder,
             metrics=self.recorder,
-            emit=lambda _note: None,
+            emit=self.events.append,
             clock=lambda: 0.0,
             now=lambda: NOW,
             log_event=lambda event, fields: self.logged.append((event, dict(fields))),
@@ -200,6 +202,22 @@ async def test_a_preemption_marks_and_deletes_its_victims() -> None:
     ((plan,),) = scene.recorder.named("append")
     assert (plan.mode, plan.podCount) == (PlanMode.ENFORCED, 1)
     assert len(scene.recorder.named("began")) == 1
+
+
+async def test_a_victim_that_the_api_server_keeps_is_named_to_its_owner() -> None:
+    """The event is about the victim; log and record name it, and the preemptor's message does not."""
+    denied = RefusedError("https://api", "DELETE /x", 403, "Forbidden", "a policy denies it")
+    writes = Recorded({Write("delete", "low"): denied})
+    scene = Scene(World(node("n1", 1), running("low"), pod("high", 1, 10)), writes=writes)
+    await scene.until(lambda: len(scene.recorder.named("submit")) > 1)
+    why = "cannot be evicted: the API server refuses its deletion: a policy denies it"
+    (event,) = [each for each in scene.events if each.reason == "CannotEvict"]
+    assert (event.type, event.regarding.name, event.text) == ("Warning", "low", f"C{why[1:]}")
+    assert ("a pod cannot be evicted", {"pod": "team-a/low", "error": "a policy denies it"}) in scene.logged
+    assert scene.recorder.named("refused") == [()]
+    ((plan,),) = scene.recorder.named("append")
+    assert (plan.result, plan.message) == (Result.FAILED, f"pod team-a/low {why}")
+    assert not any("low" in report.message for (report,) in scene.recorder.named("submit"))
 
 
 async def test_a_group_that_is_placed_gets_a_status() -> None:

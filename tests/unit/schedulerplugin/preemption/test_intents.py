@@ -3,6 +3,7 @@
 from datetime import timedelta
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -32,11 +33,12 @@ from tests.unit.schedulerplugin.preemption.test_engine_follows import (
 
 from podium.api.groups import RESERVED
 from podium.api.membership import GroupKey
+from podium.api.meta import ObjectMeta
 from podium.cluster.reader import Name
 from podium.cluster.state import ClusterState
 from podium.errors import PodiumError
 from podium.groups.topology import SLICE_SIZE, SLICE_TOPOLOGY
-from podium.schedulerplugin.preemption.intents import Intents
+from podium.schedulerplugin.preemption.intents import FailedEvictions, Intents
 from podium.schedulerplugin.preemption.outcome import Outcome
 from podium.schedulerplugin.preemption.target import PlacementTarget
 from podium.schedulerplugin.scheduling.live_engine import LiveEngine
@@ -506,6 +508,65 @@ def test_a_decision_is_cached_for_one_second() -> None:
 # --- random changes ------------------------------------------------------------------------------------
 
 
+# --- refusals -----------------------------------------------------------------------------------------------
+
+
+def test_a_refused_pod_is_no_victim_for_a_while() -> None:
+    _, engine = live(
+        node("n1"), node("n2"), pod("cheap", 4, node="n1"), pod("dear", 4, 2, node="n2"), pod("p", 4, 5)
+    )
+    assert victims(engine, "p") == {"cheap"}
+    engine.keep_out(row(engine, "cheap"), "denied", SECONDS, final=True)
+    assert victims(engine, "p") == {"dear"}
+
+
+@pytest.mark.parametrize(
+    ("times", "changed", "seconds"),
+    [
+        *[(1, False, 30), (2, False, 60), (6, False, 960), (7, False, 1800), (40, False, 1800)],
+        *[(1, True, 5), (2, True, 10), (4, True, 40), (5, True, 60), (40, True, 60)],
+    ],
+)
+def test_a_refusal_counts_longer_each_time(times: int, changed: bool, seconds: int) -> None:
+    refusals, victim = FailedEvictions(), pod("v")
+    for _ in range(times):
+        refusals.add(victim, "denied", SECONDS, final=True)
+    if changed:
+        refusals.follow(
+            msgspec.structs.replace(victim, metadata=ObjectMeta(uid=victim.metadata.uid, resourceVersion="2"))
+        )
+    assert refusals.expire(SECONDS + seconds - 1) == []
+    assert refusals.why(victim) == "denied"
+    assert refusals.expire(SECONDS + seconds) == [((NS, "v"), victim.metadata.uid)]
+    assert refusals.why(victim) == ""
+    assert refusals.knows(victim.metadata.uid or "")
+
+
+def test_a_refusal_ends_when_the_clock_steps_back() -> None:
+    """Otherwise it would last until the old time comes again."""
+    refusals, victim = FailedEvictions(), pod("v")
+    refusals.add(victim, "denied", SECONDS, final=True)
+    assert refusals.expire(SECONDS - 86_400) == [((NS, "v"), victim.metadata.uid)]
+
+
+def test_refusals_are_bounded() -> None:
+    """The oldest are forgotten first, and their pods are victims again."""
+    refusals, pods = FailedEvictions(), [pod(f"v{at}", uid=f"u{at}") for at in range(10_003)]
+    for each in pods:
+        refusals.add(each, "denied", SECONDS, final=True)
+    assert [uid for _, uid in refusals.expire(SECONDS)] == ["u0", "u1", "u2"]
+    assert [refusals.why(each) for each in pods[2:4]] == ["", "denied"]
+
+
+def test_a_refused_pod_that_is_gone_is_forgotten() -> None:
+    state, engine = live(node("n1"), pod("v", node="n1"))
+    engine.keep_out(row(engine, "v"), "denied", SECONDS, final=True)
+    state.remove(state.pods[NS, "v"])
+    assert not engine.intents.failed_evictions.knows("team-a-v")
+    assert not engine.intents.failed_evictions.doubts(NS)
+    assert engine.intents.failed_evictions.expire(SECONDS + 3600) == []
+
+
 class Living(Following):
     """A live scheduler decides between changes; a new engine with the same intents plans the same."""
 
@@ -527,6 +588,13 @@ class Living(Following):
         known = self.engine.snapshot.pod_row
         rows = [known[NS, name] for name in names if (NS, name) in known]
         (self.engine.mark_for_deletion if doomed else self.engine.unmark)(rows)
+
+    @rule(name=st.sampled_from(NAMES), final=st.booleans())
+    def refuse(self, name: str, *, final: bool) -> None:
+        """The API server refuses to delete a pod."""
+        found = self.engine.snapshot.pod_row.get((NS, name))
+        if found is not None:
+            self.engine.keep_out(found, "denied", int(self.now.timestamp()), final=final)
 
     @rule(name=st.sampled_from(["lone", "high-0", "ours-0", *NAMES]), where=st.sampled_from(NODES))
     def assume(self, name: str, where: str) -> None:

@@ -9,11 +9,11 @@ from tests.support.scheduling.recording import Recorded, Write, pod
 
 from podium.api.meta import Condition
 from podium.errors import PodiumError
-from podium.kube.connection import RefusedError
-from podium.kube.preconditions import LeaseOverError
+from podium.kube.connection import RefusedError, SilentError
+from podium.kube.preconditions import LeaseOverError, StaleError
 from podium.schedulerplugin.live.evictor import Carried, Conditions, Still, carry_out
 from podium.schedulerplugin.live.writes import GoneError
-from podium.schedulerplugin.scheduling.effects import Evict, PodRef, Preemptor, Unit
+from podium.schedulerplugin.scheduling.effects import Evict, PodRef, Preemptor, RefusedVictim, Unit
 from podium.schedulerplugin.scheduling.preemptions import Announcements
 
 
@@ -31,6 +31,9 @@ EVICT = Evict(
     cleared=(pod("low"),),
 )
 NO = RefusedError("https://api", "WRITE", 500, "InternalError", "no")
+# The answer is the same the next time.
+NEVER = RefusedError("https://api", "WRITE", 403, "Forbidden", "never")
+TOO_LARGE = RefusedError("https://api", "WRITE", 500, "", "etcdserver: request is too large")
 VICTIMS = tuple(each.name for each in EVICT.victims)
 NOMINATIONS = [Write("nominate", "u1", "n1"), Write("nominate", "u2", "n2")]
 CLEARS = [Write("nominate", "low")]
@@ -171,14 +174,27 @@ async def test_a_mark_that_stands_is_not_written_again() -> None:
     assert SPARES[1] in writes.begun
 
 
-@pytest.mark.parametrize("failing", [*ANNOUNCED, *DELETES], ids=lambda each: f"{each.what} {each.pod}")
+def _refused(write: Write, error: RefusedError) -> tuple[RefusedVictim, ...]:
+    """Return the victim whose eviction a failing write ends."""
+    return (
+        (RefusedVictim(pod(write.pod), error.message, error is not NO),)
+        if write in (*MARKS, *DELETES)
+        else ()
+    )
+
+
+@pytest.mark.parametrize(
+    "failing", [*NOMINATIONS, *MARKS, *DELETES], ids=lambda each: f"{each.what} {each.pod}"
+)
 async def test_the_first_error_ends_it(failing: Write) -> None:
     """After a failure at any step the next one does not start, and the mark of a staying pod is withdrawn."""
     writes = Recorded({failing: NO})
     carried = await carry_out(EVICT, everything(EVICT), writes, CONDITIONS, still=_yes)
     deleted = [each for each in DELETES if each in writes.done]
     gone = tuple(pod(each.pod) for each in deleted)
-    assert carried == Carried(gone, str(NO), error=True, unsure=failing in DELETES)
+    assert carried == Carried(
+        gone, str(NO), error=True, unsure=failing in DELETES, refused=_refused(failing, NO)
+    )
     if failing in ANNOUNCED:
         assert deleted == []
     elif failing != DELETES[-1]:
@@ -189,17 +205,94 @@ async def test_the_first_error_ends_it(failing: Write) -> None:
     ]
 
 
+@pytest.mark.parametrize("error", [NEVER, TOO_LARGE], ids=lambda each: str(each.code))
+@pytest.mark.parametrize("failing", ANNOUNCED, ids=lambda each: f"{each.what} {each.pod}")
+async def test_an_announcement_that_is_refused_for_good_is_left_out(
+    failing: Write, error: RefusedError
+) -> None:
+    """It only informs; a pod must not stay because its status takes no more."""
+    writes = Recorded({failing: error})
+    carried = await carry_out(EVICT, everything(EVICT), writes, CONDITIONS, still=_yes)
+    assert carried == Carried(EVICT.victims)
+
+
+@pytest.mark.parametrize("error", [NO, GoneError("gone"), PodiumError("the connection was lost")], ids=str)
+async def test_a_nomination_of_another_pod_that_is_not_cleared_stops_nothing(error: PodiumError) -> None:
+    writes = Recorded({CLEARS[0]: error})
+    carried = await carry_out(EVICT, everything(EVICT), writes, CONDITIONS, still=_yes)
+    assert carried == Carried(EVICT.victims)
+
+
+async def test_a_mark_that_was_refused_is_not_withdrawn() -> None:
+    writes = Recorded({MARKS[0]: NEVER})
+    await carry_out(EVICT, everything(EVICT), writes, CONDITIONS, still=_because("no"))
+    assert [each for each in writes.begun if each in SPARES] == SPARES[1:]
+
+
+async def test_the_second_time_any_mark_is_left_out() -> None:
+    """An answer that is another one each time would keep the pod for ever."""
+    writes = Recorded({MARKS[0]: NO})
+    evict = EVICT._replace(refused=(pod("v1"),))
+    assert await carry_out(evict, everything(evict), writes, CONDITIONS, still=_yes) == Carried(evict.victims)
+
+
+@pytest.mark.parametrize("error", [NEVER, TOO_LARGE], ids=lambda each: str(each.code))
+@pytest.mark.parametrize("failing", DELETES, ids=lambda each: each.pod)
+async def test_a_victim_that_the_api_server_keeps_is_named(failing: Write, error: RefusedError) -> None:
+    """Nothing was done, so the other victims need not be chosen again."""
+    writes = Recorded({failing: error})
+    carried = await carry_out(EVICT, everything(EVICT), writes, CONDITIONS, still=_yes)
+    why = f"pod team/{failing.pod} cannot be evicted: the API server refuses its deletion: {error.message}"
+    assert (carried.failed, carried.error, carried.unsure) == (why, True, False)
+    assert carried.refused == _refused(failing, error)
+
+
+@pytest.mark.parametrize(
+    ("refused", "doubted"),
+    [("v3", ""), ("v2 v3", ""), ("v1 v2 v3", ""), ("v3", "v2"), ("", "v3"), ("v2", "v1 v3")],
+)
+async def test_victims_that_may_stay_are_deleted_before_the_others(refused: str, doubted: str) -> None:
+    """If they stay, no other one goes in vain; the last victim is deleted last in any case."""
+    first, second = refused.split(), doubted.split()
+    evict = EVICT._replace(refused=tuple(map(pod, first)), doubted=tuple(map(pod, second)))
+    writes = Recorded()
+    assert not (await carry_out(evict, NOTHING, writes, CONDITIONS, still=_yes)).failed
+    order = [each.pod for each in writes.begun if each.what == "delete"]
+    assert order == sorted(VICTIMS, key=lambda name: (name not in first, name not in second))
+    assert writes.story[-2:] == [("begun", Write("delete", order[-1])), ("done", Write("delete", order[-1]))]
+    for some in filter(None, (first, second)):
+        writes = Recorded({Write("delete", name): NEVER for name in some})
+        carried = await carry_out(evict, NOTHING, writes, CONDITIONS, still=_yes)
+        allowed = {*first, *some} if some is second else set(first)
+        assert {each.pod for each in writes.begun if each.what == "delete"} <= allowed
+        assert {each.name for each in carried.deleted} <= allowed - set(some)
+
+
+async def test_deletes_that_may_fail_are_tried_first() -> None:
+    """A policy shows itself before any victim is gone; an answer that may change is the delete's."""
+    evict = EVICT._replace(refused=(pod("v3"),), doubted=(pod("v2"),))
+    tries = {Write("try", name) for name in ("v2", "v3")}
+    writes = Recorded({Write("try", "v2"): NEVER})
+    carried = await carry_out(evict, NOTHING, writes, CONDITIONS, still=_yes)
+    assert (carried.deleted, carried.refused) == ((), (RefusedVictim(pod("v2"), "never", True),))
+    assert {each for each in writes.begun if each.what != "nominate"} == tries
+    writes = Recorded({Write("try", "v2"): NO})
+    assert set((await carry_out(evict, NOTHING, writes, CONDITIONS, still=_yes)).deleted) == set(
+        EVICT.victims
+    )
+
+
 class Away(Recorded):
     """A server that is down for this many deletes."""
 
     def __init__(self, times: int, error: PodiumError) -> None:
         super().__init__()
-        self._times = times
+        self.left = times
         self._error = error
 
     async def delete(self, pod: PodRef) -> None:
-        self._times -= 1
-        if self._times >= 0:
+        self.left -= 1
+        if self.left >= 0:
             raise self._error
         await super().delete(pod)
 
@@ -214,12 +307,33 @@ async def test_a_server_that_is_away_is_asked_until_it_is_back(error: PodiumErro
     writes = Away(15, error)
     assert await carry_out(EVICT, everything(EVICT), writes, CONDITIONS, still=_yes) == Carried(EVICT.victims)
     carried = await carry_out(EVICT, everything(EVICT), Away(10_000, error), CONDITIONS, still=_yes)
-    assert carried == Carried((), str(error), error=True, unsure=True)
+    assert carried[:4] == ((), str(error), True, True)
+    assert not any(each.final for each in carried.refused)
+
+
+@pytest.mark.parametrize(
+    ("error", "times"),
+    [
+        (SilentError("no answer"), 1),
+        (StaleError(RefusedError("https://api", "DELETE", 409, "Conflict", "no"), gone=False), 1),
+        (RefusedError("https://api", "DELETE", 503, "", 'admission webhook "w" denied the request: no'), 1),
+        (RefusedError("https://api", "DELETE", 503, "", "no"), 20),
+    ],
+    ids=["silence", "a conflict", "a webhook's 503", "503"],
+)
+async def test_only_a_server_that_is_away_is_asked_again(error: PodiumError, times: int) -> None:
+    """A write was repeated for some seconds by then, and for a minute if there was no answer."""
+    evict = EVICT._replace(units=EVICT.units[1:])
+    writes = Away(10_000, error)
+    carried = await carry_out(evict, NOTHING, writes, CONDITIONS, still=_yes)
+    assert carried.error
+    assert 10_000 - writes.left == times
 
 
 async def test_deletes_are_not_sent_again_after_the_lease_expired() -> None:
     carried = await carry_out(EVICT, everything(EVICT), Away(1, LeaseOverError()), CONDITIONS, still=_yes)
     assert carried.failed == str(LeaseOverError())
+    assert carried.refused == ()
 
 
 @pytest.mark.parametrize("again", [False, True])
@@ -286,33 +400,46 @@ async def test_pods_with_marks_that_cannot_be_withdrawn_are_returned() -> None:
 
 
 @given(
-    ends=st.dictionaries(st.sampled_from([*ANNOUNCED, *SPARES, *DELETES]), st.sampled_from(["gone", "no"])),
+    ends=st.dictionaries(
+        st.sampled_from([*ANNOUNCED, *SPARES, *DELETES]), st.sampled_from(["gone", "no", "never"])
+    ),
     unwanted=st.booleans(),
     limit=st.integers(1, 8),
+    doubted=st.sets(st.sampled_from(VICTIMS)),
 )
-def test_whatever_fails(ends: dict[Write, str], limit: int, *, unwanted: bool) -> None:
+def test_whatever_fails(ends: dict[Write, str], limit: int, doubted: set[str], *, unwanted: bool) -> None:
     """No delete is before all announcements, none of the last before the others, no staying pod is marked."""
     errors = {
-        write: GoneError("gone") if end == "gone" and write.what != "delete" else NO
+        write: NEVER
+        if end == "never"
+        else GoneError("gone")
+        if end == "gone" and write.what != "delete"
+        else NO
         for write, end in ends.items()
     }
     writes = Recorded(errors, limit)
+    evict = EVICT._replace(refused=tuple(map(pod, sorted(doubted))))
     carried = asyncio.run(
-        carry_out(EVICT, everything(EVICT), writes, CONDITIONS, still=_because("unwanted" * unwanted))
+        carry_out(evict, everything(evict), writes, CONDITIONS, still=_because("unwanted" * unwanted))
     )
     assert writes.most <= limit
     assert carried.deleted == tuple(pod(each.pod) for each in writes.done if each.what == "delete")
     gone = {each.pod for each in MARKS if isinstance(errors.get(each), GoneError)}
-    meant = [each for each in DELETES if each.pod not in gone]
+    meant = sorted(
+        (each for each in DELETES if each.pod not in gone), key=lambda each: each.pod not in doubted
+    )
     begun = [each for each in writes.begun if each.what == "delete"]
     if begun:
         assert not unwanted
-        assert set(NOMINATIONS) <= set(writes.done)
-        assert all(each in writes.done or isinstance(errors[each], GoneError) for each in [*CLEARS, *MARKS])
+        assert all(each in writes.done or errors[each] is NEVER for each in NOMINATIONS)
+        assert all(each in writes.done or errors[each] is not NO or each.pod in doubted for each in MARKS)
     if meant and meant[-1] in begun:
         assert set(meant[:-1]) <= set(writes.done)
     withdrawn = {each.pod for each in writes.begun if each in SPARES}
-    marked = {each.pod for each in writes.begun if each in MARKS} - gone
+    kept = {
+        each.pod for each in MARKS if errors.get(each) is NEVER or (each.pod in doubted and each in errors)
+    }
+    marked = {each.pod for each in writes.begun if each in MARKS} - gone - kept
     if carried.failed:
         names = {each.name for each in carried.deleted}
         # Marks that a failing server refused are withdrawn later, except for pods that have gone.

@@ -136,8 +136,8 @@ def _says(code: int, reason: str = "", message: str = "", **headers: str) -> Say
     return lambda: status(code, reason, message, **headers)
 
 
-def _stored(node: str = "", uid: str = "uid-p", deleted: str | None = None) -> Say:
-    metadata = {"name": "p", "uid": uid, "deletionTimestamp": deleted}
+def _stored(node: str = "", uid: str = "uid-p", deleted: str | None = None, version: str = "7") -> Say:
+    metadata = {"name": "p", "uid": uid, "deletionTimestamp": deleted, "resourceVersion": version}
     return lambda: web.json_response({"metadata": metadata, "spec": {"nodeName": node} if node else {}})
 
 
@@ -163,6 +163,10 @@ async def _mark_version(writes: Writes) -> None:
 
 async def _delete(writes: Writes) -> None:
     await writes.delete(POD)
+
+
+async def _try(writes: Writes) -> None:
+    await writes.try_delete(POD)
 
 
 async def _apply(writes: Writes) -> None:
@@ -264,6 +268,32 @@ WRITES: list[tuple[str, Work, Sent]] = [
 ]
 
 
+async def test_a_delete_is_tried_without_effect(world: World) -> None:
+    """It is no write, so it is not counted; a webhook that takes no dry run says nothing about the pod."""
+    unable = _says(400, "BadRequest", 'admission webhook "w" does not support dry run')
+    world.api.says = iter([_ok, unable, DENIALS[403]])
+    assert [type(await world.outcome(_try)) for _ in range(3)] == [type(None), type(None), RefusedError]
+    options = {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"uid": "uid-p"}}
+    assert [each.body for each in world.api.sent] == [{**options, "dryRun": ["All"]}] * 3
+    assert world.counted == []
+
+
+async def test_a_pod_at_the_size_limit_loses_a_condition_before_it_is_deleted(world: World) -> None:
+    """A delete adds fields to the pod; the condition is the scheduler's own.
+
+    The version without it is named, because the API server's cache may have the larger one still.
+    """
+    world.api.says = iter([TOO_LARGE, _stored(version="8")])
+    await world.writes.delete(POD)
+    options = {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"uid": "uid-p"}}
+    status = {"conditions": [{"$patch": "delete", "type": "PodScheduled"}]}
+    assert [(each.path, each.body) for each in world.api.sent] == [
+        (PATH, options),
+        (f"{PATH}/status", {"metadata": {"uid": "uid-p"}, "status": status}),
+        (PATH, {**options, "preconditions": {"uid": "uid-p", "resourceVersion": "8"}}),
+    ]
+
+
 @pytest.mark.parametrize("case", WRITES, ids=lambda case: f"{case[0]}: {case[1].__name__}")
 async def test_each_write_is_one_request(world: World, case: tuple[str, Work, Sent]) -> None:
     """Each write is one request, which names the object by its UID and leaves out empty fields."""
@@ -279,6 +309,12 @@ TOMORROW = _says(503, "ServiceUnavailable", "later", Retry_After="86400")
 CONFLICT = _says(409, "Conflict", "too many others")
 ETCD = _says(500, "InternalError", "etcd")
 NOT_FOUND = _says(404, "NotFound", "no such pod")
+OTHER_UID = _says(409, "Conflict", "Precondition failed: UID in precondition: a, UID in object meta: b")
+TOO_LARGE = _says(500, "", "etcdserver: request is too large")
+TOO_LONG = _says(500, "", "rpc error: trying to send message larger than max (2097153 vs. 2097152)")
+NO_WEBHOOK = _says(500, "InternalError", 'Internal error occurred: failed calling webhook "w": no endpoints')
+DENIED = 'admission webhook "w" denied the request: no'
+DENIALS = {code: _says(code, "", DENIED) for code in (400, 403, 404, 409, 422, 429, 500, 503)}
 
 # A name, the write, the server's answers in turn, the error, and its count; the methods used, and the waits
 # between.
@@ -352,7 +388,38 @@ ANSWERS: list[tuple[str, Work, list[Say], type[Exception] | None, str, str, list
     ),
     ("nominate no more", _nominate, [NOT_FOUND], GoneError, "gone", "PATCH", []),
     ("delete no more", _delete, [NOT_FOUND], None, "written", "DELETE", []),
-    ("delete another of its name", _delete, [CONFLICT], None, "written", "DELETE", []),
+    ("delete another of its name", _delete, [OTHER_UID], None, "written", "DELETE", []),
+    ("delete: a conflict", _delete, [CONFLICT, _ok], None, "written", "DELETE DELETE", [0.2]),
+    ("delete: full", _delete, [TOO_LARGE, _stored(), _ok], None, "written", "DELETE PATCH DELETE", []),
+    ("delete: full and gone", _delete, [TOO_LARGE, NOT_FOUND], None, "written", "DELETE PATCH", []),
+    (
+        "delete: full and written by others",
+        _delete,
+        [TOO_LARGE, _stored(), CONFLICT, _ok],
+        None,
+        "written",
+        "DELETE PATCH DELETE DELETE",
+        [0.2],
+    ),
+    (
+        "delete: always full",
+        _delete,
+        [TOO_LARGE, _stored(), TOO_LARGE],
+        RefusedError,
+        "failed",
+        "DELETE PATCH DELETE",
+        [],
+    ),
+    *[
+        (f"delete: a webhook denies it with {code}", _delete, [says], RefusedError, "failed", "DELETE", [])
+        for code, says in DENIALS.items()
+    ],
+    ("delete: a webhook is away", _delete, [NO_WEBHOOK], RefusedError, "failed", "DELETE", []),
+    ("mark: too large", _mark, [TOO_LARGE], RefusedError, "failed", "PATCH", []),
+    ("mark: too large for a client", _mark, [TOO_LONG], RefusedError, "failed", "PATCH", []),
+    ("mark: too large for a server", _mark, [_says(413)], RefusedError, "failed", "PATCH", []),
+    ("mark: a webhook says not found", _mark, [DENIALS[404]], RefusedError, "failed", "PATCH", []),
+    ("bind: too large", _bind, [TOO_LARGE, _stored()], RefusedError, "failed", "POST GET", []),
     ("delete: in trouble", _delete, [ETCD, _ok], None, "written", "DELETE DELETE", [0.2]),
     ("delete: not allowed", _delete, [_says(403, "Forbidden", "no")], RefusedError, "failed", "DELETE", []),
     ("group no more", _apply, [NOT_FOUND], GoneError, "gone", "PATCH", []),
