@@ -10,6 +10,7 @@ Source: k8s.io/dynamic-resource-allocation/cel/compile.go and errors.go.
 """
 
 from collections import OrderedDict
+from collections.abc import Callable, Sequence
 from threading import Lock
 from typing import NamedTuple
 
@@ -37,6 +38,8 @@ KEPT_BYTES = 2**26
 _CHARACTER_BYTES, _INSTRUCTION_BYTES = 100, 40
 # A unit of cost takes about as long as two steps of regular expressions. To compile a character takes longer.
 _STEPS_A_UNIT, _UNITS_A_CHARACTER = 2, 20
+# The effort after which a batch ends.
+BATCH_EFFORT = 20_000
 # The limits of the parser prevent it, unless the caller's own stack is nearly full.
 _TOO_DEEP = "the expression is nested too deeply"
 _HINT = (
@@ -196,14 +199,33 @@ def compile_selector(expression: str, minor: int = NEWEST_MINOR) -> CompiledSele
     return _SELECTORS.get(expression, minor)[0]
 
 
-def evaluate_selector(expression: str, minor: int, driver: str, device: Device) -> Evaluation:
-    """Return the result of a selector for a device, with the effort of compiling it if it was not kept.
+class Batch(NamedTuple):
+    """The results of a selector for the first devices of a list, and the effort of compiling it."""
 
+    results: list[Evaluation]
+    compiling: int
+
+
+# The signature of `evaluate_devices`: expression, minor, driver, devices.
+Evaluate = Callable[[str, int, str, Sequence[Device]], Batch]
+
+
+def evaluate_devices(expression: str, minor: int, driver: str, devices: Sequence[Device]) -> Batch:
+    """Return the results of a selector for devices of a driver, at least that of the first one.
+
+    The batch ends early if the selector is costly, so that devices nobody asked for yet take little time.
     Raises SelectorCompileError.
     """
-    selector, effort = _SELECTORS.get(expression, minor)
-    found = selector.evaluate(prepare_device(driver, device, minor))
-    return found._replace(effort=found.effort + effort)
+    selector, compiling = _SELECTORS.get(expression, minor)
+    results: list[Evaluation] = []
+    left = BATCH_EFFORT - compiling
+    for device in devices:
+        result = selector.evaluate(prepare_device(driver, device, minor))
+        results.append(result)
+        left -= result.effort
+        if left <= 0:
+            break
+    return Batch(results, compiling)
 
 
 def _compiled(expression: str, minor: int) -> CompiledSelector | SelectorCompileError:

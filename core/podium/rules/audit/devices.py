@@ -133,7 +133,7 @@ def _selector_finding(ref: ObjectRef, field: str, flaw: SelectorFlaw, devices: s
     place = f"{field}.selectors[{flaw.number}].cel.expression"
     if flaw.error:
         error = " ".join(flaw.error.split())[:_ERROR]
-        message = f"it fails on each of {devices}: {error}."
+        message = f"it fails on each of {devices}: {error}." if flaw.devices else f"{error}."
     else:
         message = f"it matches none of {devices}."
     fix = "compare driver, attributes and values with kubectl get resourceslices -o yaml"

@@ -30,7 +30,7 @@ from tests.support.preemption.scene import engine_of, planned
 
 from podium.api.devices import Device, DeviceConstraint, DeviceRequest, ResourceClaim
 from podium.api.reads import Kind
-from podium.cel.selector import evaluate_selector
+from podium.cel.selector import evaluate_devices
 from podium.cluster.state import ClusterState
 from podium.schedulerplugin.deadline import Deadline, DecisionTimeoutError
 from podium.schedulerplugin.devices.allocator import Allocator
@@ -202,11 +202,10 @@ def test_a_usual_selector_takes_a_small_part_of_the_limits() -> None:
     expression = f"{of_driver} && device.capacity['{DRIVER}'].memory.isGreaterThan(quantity('40Gi'))"
     described = {"attributes": {"model": {"string": "a"}}, "capacity": {"memory": {"value": "80Gi"}}}
     device = msgspec.convert({"name": "gpu-0", **described}, Device)
-    found = evaluate_selector(expression, 37, DRIVER, device)
-    again = evaluate_selector(expression, 37, DRIVER, device)
-    assert found.selected
-    assert again.effort < 50 < found.effort < NODE_EFFORT / 100
-    assert 100_000 * 8 * again.effort < ALL_EFFORT, "eight devices of 100,000 nodes"
+    (result,), compiling = evaluate_devices(expression, 37, DRIVER, [device])
+    assert result.selected
+    assert result.effort < 50 < compiling < NODE_EFFORT / 100
+    assert 100_000 * 8 * result.effort < ALL_EFFORT, "eight devices of 100,000 nodes"
 
 
 @pytest.mark.parametrize("kind", [Kind.RESOURCE_CLAIM, Kind.DEVICE_CLASS, Kind.RESOURCE_SLICE])
