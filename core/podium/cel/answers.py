@@ -22,9 +22,9 @@ from podium.errors import PodiumError
 _BASE = 20
 # The devices of the first message about an expression, and the most of a later one.
 _FIRST, _MOST = 8, 1024
-# The most results that are kept; an error counts more for its text.
+# The most results that are kept; so many characters of an error or an expression count as one more.
 MAX_RESULTS = 2**18
-_ERROR_CHARACTERS = 64
+_CHARACTERS = 64
 
 Answer = bool | PodiumError
 
@@ -34,20 +34,24 @@ class _Results:
 
     __slots__ = ("by_place", "invalid", "same", "size", "used")
 
-    def __init__(self) -> None:
+    def __init__(self, expression: str) -> None:
         # The error of the compiler, which holds for all devices.
         self.invalid = ""
         self.by_place: dict[int, Evaluation] = {}
         # Each different result once.
         self.same: dict[tuple[bool, str, int, int], Evaluation] = {}
-        self.size = 1
+        self.size = _size(expression)
         self.used = 0
 
     def add(self, place: int, result: Evaluation) -> None:
         error = "" if result.error is None else str(result.error)
         key = result.selected, error, result.cost, result.effort
         self.by_place[place] = self.same.setdefault(key, result)
-        self.size += 1 + len(error) // _ERROR_CHARACTERS
+        self.size += _size(error)
+
+
+def _size(text: str) -> int:
+    return 1 + len(text) // _CHARACTERS
 
 
 class DeviceResults:
@@ -74,7 +78,7 @@ class DeviceResults:
         key = expression, driver
         results = self._kept.get(key)
         if results is None:
-            results = self._kept[key] = _Results()
+            results = self._kept[key] = _Results(expression)
             self.size += results.size
         self._kept.move_to_end(key)
         if results.invalid:
@@ -82,7 +86,15 @@ class DeviceResults:
         results.used += 1
         place = self._places[id(device)]
         result = results.by_place.get(place)
-        return self._asked(key, results, place) if result is None else result
+        if result is not None:
+            return result
+        before = results.size
+        try:
+            return self._asked(key, results, place)
+        finally:
+            self.size += results.size - before
+            while self.size > self._most:
+                self.size -= self._kept.popitem(last=False)[1].size
 
     def _asked(self, key: tuple[str, str], results: _Results, place: int) -> Evaluation:
         (expression, driver), devices = key, self._devices[key[1]]
@@ -96,13 +108,10 @@ class DeviceResults:
             return Evaluation(selected=False, error=error, cost=0, effort=error.effort)
         except SelectorCompileError as error:
             results.invalid = str(error)
+            results.size += _size(results.invalid)
             raise
-        before = results.size
         for at, result in zip(places, batch.results, strict=False):
             results.add(at, result)
-        self.size += results.size - before
-        while self.size > self._most:
-            self.size -= self._kept.popitem(last=False)[1].size
         return batch.results[0]._replace(effort=batch.results[0].effort + batch.compiling)
 
 

@@ -30,9 +30,11 @@ from tests.support.preemption.scene import engine_of, planned
 
 from podium.api.devices import Device, DeviceConstraint, DeviceRequest, ResourceClaim
 from podium.api.reads import Kind
-from podium.cel.selector import evaluate_devices
+from podium.cel import process
+from podium.cel.nodes import UnansweredSelectorError
+from podium.cel.selector import Batch, evaluate_devices
 from podium.cluster.state import ClusterState
-from podium.schedulerplugin.deadline import Deadline, DecisionTimeoutError
+from podium.schedulerplugin.deadline import Deadline, DecisionTimeoutError, UnansweredDecisionError
 from podium.schedulerplugin.devices.allocator import Allocator
 from podium.schedulerplugin.devices.steps import TOO_LONG
 from podium.schedulerplugin.engine import Engine, plan
@@ -187,6 +189,49 @@ def test_a_decision_ends_during_costly_selectors_and_the_next_goes_on() -> None:
             found.append(None)
         assert engine.decide((NS, "q"), NOW).outcome is Outcome.FITS
     assert found == [None, None, Outcome.FITS]
+
+
+SLOW = "device.driver == 'slow' || true"
+
+
+@pytest.fixture
+def slow(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Return a list of selectors that have no result while they are there."""
+    listed = [SLOW]
+
+    def evaluate(expression: str, *rest: Any) -> Batch:
+        if expression in listed:
+            raise UnansweredSelectorError("the evaluation takes more than 0.5 s", 500_000)
+        return evaluate_devices(expression, *rest)
+
+    monkeypatch.setattr(process, "evaluate", evaluate)
+    return listed
+
+
+def test_a_decision_ends_at_a_selector_without_a_result_and_names_it(slow: list[str]) -> None:
+    selectors = [{"cel": {"expression": SLOW}}]
+    engine = engine_of(cluster(30, 2), claim("p", selectors=selectors), pod("p"), waiting("q"))
+    deadline = Deadline(lambda: 0.0, 50)
+    with pytest.raises(UnansweredDecisionError) as ended:
+        engine.decide((NS, "p"), NOW, deadline=deadline)
+    assert str(ended.value) == (
+        f"claim {NS}/p: selector #0 on device {DRIVER}/n0/gpu-0: the evaluation takes more than 0.5 s"
+    )
+    assert engine.decide((NS, "q"), NOW, deadline=deadline).outcome is Outcome.FITS
+    slow.clear()
+    assert engine.decide((NS, "p"), NOW, deadline=deadline).outcome is Outcome.FITS
+
+
+def test_without_a_deadline_a_selector_without_a_result_refuses_the_node_until_a_decision(
+    slow: list[str],
+) -> None:
+    selectors = [{"cel": {"expression": SLOW}}]
+    engine = engine_of(cluster(3, 2), claim("p", selectors=selectors), pod("p"), waiting("q"))
+    refused = answers(engine, "p")
+    assert all("selector #0" in each and "more than 0.5 s" in each for each in refused.values())
+    slow.clear()
+    assert answers(engine, "p") == refused, "the answers of all nodes are kept"
+    assert engine.decide((NS, "p"), NOW, deadline=Deadline(lambda: 0.0, 50)).outcome is Outcome.FITS
 
 
 @pytest.mark.parametrize("limit", ["NODE_EFFORT", "ALL_EFFORT"])
