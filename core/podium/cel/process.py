@@ -31,8 +31,8 @@ from podium.api.devices import Device
 from podium.cel.nodes import SelectorCompileError, SelectorRuntimeError, UnansweredSelectorError
 from podium.cel.selector import Batch, Evaluate, Evaluation, evaluate_devices
 
-# The processor time and the address space of the child for one batch. The most costly evaluation that
-# Kubernetes permits takes 0.1 s there.
+# The processor time of the child for one batch, and its address space. Kubernetes estimates 0.1 s for the
+# most costly evaluation that it permits.
 PROCESSOR_SECONDS, MEMORY = 0.5, 2**28
 # The longest wait for a batch, also if the child gets no processor, and for the start of a child.
 ANSWER_SECONDS, START_SECONDS = 1.0, 10.0
