@@ -40,17 +40,17 @@ class _Results:
         self.by_place: dict[int, Evaluation] = {}
         # Each different result once.
         self.same: dict[tuple[bool, str, int, int], Evaluation] = {}
-        self.size = _size(expression)
+        self.size = _weight(expression)
         self.used = 0
 
     def add(self, place: int, result: Evaluation) -> None:
         error = "" if result.error is None else str(result.error)
         key = result.selected, error, result.cost, result.effort
         self.by_place[place] = self.same.setdefault(key, result)
-        self.size += _size(error)
+        self.size += _weight(error)
 
 
-def _size(text: str) -> int:
+def _weight(text: str) -> int:
     return 1 + len(text) // _CHARACTERS
 
 
@@ -108,7 +108,7 @@ class DeviceResults:
             return Evaluation(selected=False, error=error, cost=0, effort=error.effort)
         except SelectorCompileError as error:
             results.invalid = str(error)
-            results.size += _size(results.invalid)
+            results.size += _weight(results.invalid)
             raise
         for at, result in zip(places, batch.results, strict=False):
             results.add(at, result)

@@ -29,7 +29,7 @@ import msgspec
 
 from podium.api.devices import Device
 from podium.cel.nodes import SelectorCompileError, SelectorRuntimeError, UnansweredSelectorError
-from podium.cel.selector import Batch, Evaluate, Evaluation, evaluate_devices
+from podium.cel.selector import Evaluate, Evaluation, Evaluations, evaluate_devices
 
 # The processor time of the child for one batch, and its address space. Kubernetes estimates 0.1 s for the
 # most costly evaluation that it permits.
@@ -48,14 +48,14 @@ _OUT_OF_MEMORY = 3
 _PROGRAM = "import sys; sys.path[:] = sys.argv[1:]; from podium.cel.process import serve_pipes; serve_pipes()"
 
 
-class _Request(msgspec.Struct, array_like=True, gc=False):
+class _EvaluationRequest(msgspec.Struct, array_like=True, gc=False):
     expression: str
     minor: int
     driver: str
     devices: Sequence[Device]
 
 
-class _Reply(msgspec.Struct, array_like=True, gc=False):
+class _EvaluationReply(msgspec.Struct, array_like=True, gc=False):
     """The fields of a batch, with errors as texts; `invalid` is the error of the compiler."""
 
     results: list[tuple[bool, str | None, int, int]] = []
@@ -63,7 +63,7 @@ class _Reply(msgspec.Struct, array_like=True, gc=False):
     invalid: str | None = None
 
 
-class _Backoff(NamedTuple):
+class _SelectorBackoff(NamedTuple):
     until: float
     seconds: float
     reason: str
@@ -83,14 +83,14 @@ class SelectorProcess:
         self._lock = Lock()
         self._child: subprocess.Popen[bytes] | None = None
         self._ready = False
-        self._backoffs: OrderedDict[bytes, _Backoff] = OrderedDict()
+        self._backoffs: OrderedDict[bytes, _SelectorBackoff] = OrderedDict()
 
     @property
     def pid(self) -> int | None:
         """Return the ID of the child, None before the first selector."""
         return None if self._child is None else self._child.pid
 
-    def evaluate(self, expression: str, minor: int, driver: str, devices: Sequence[Device]) -> Batch:
+    def evaluate(self, expression: str, minor: int, driver: str, devices: Sequence[Device]) -> Evaluations:
         """Return what `evaluate_devices` does.
 
         Raises SelectorCompileError, and UnansweredSelectorError at a limit.
@@ -102,7 +102,7 @@ class SelectorProcess:
             if backoff is not None and self._clock() < backoff.until:
                 raise UnansweredSelectorError(backoff.reason)
             try:
-                message = msgspec.msgpack.encode(_Request(expression, minor, driver, devices))
+                message = msgspec.msgpack.encode(_EvaluationRequest(expression, minor, driver, devices))
             except UnicodeEncodeError:
                 raise UnansweredSelectorError("a text of the selector or of a device is no UTF-8") from None
             self._await_start()
@@ -117,10 +117,10 @@ class SelectorProcess:
                 effort = round((self._clock() - began) * 1_000_000)
                 raise UnansweredSelectorError(reason, effort) from None
             self._backoffs.pop(key, None)
-        reply = msgspec.msgpack.decode(body, type=_Reply)
+        reply = msgspec.msgpack.decode(body, type=_EvaluationReply)
         if reply.invalid is not None:
             raise SelectorCompileError(reply.invalid)
-        return Batch([_evaluation(*each) for each in reply.results], reply.compiling)
+        return Evaluations([_evaluation(*each) for each in reply.results], reply.compiling)
 
     def close(self) -> None:
         """End the child."""
@@ -209,7 +209,7 @@ class SelectorProcess:
     def _back_off(self, key: bytes, reason: str) -> None:
         before = self._backoffs.pop(key, None)
         seconds = FIRST_BACKOFF if before is None else min(2 * before.seconds, LONGEST_BACKOFF)
-        self._backoffs[key] = _Backoff(self._clock() + seconds, seconds, reason)
+        self._backoffs[key] = _SelectorBackoff(self._clock() + seconds, seconds, reason)
         if len(self._backoffs) > MAX_BACKOFFS:
             self._backoffs.popitem(last=False)
 
@@ -242,7 +242,7 @@ def serve(source: BinaryIO, target: BinaryIO, alarm: Callable[[float], object]) 
     while header := source.read(_HEADER):
         body = source.read(int.from_bytes(header))
         alarm(PROCESSOR_SECONDS)
-        reply = msgspec.msgpack.encode(_reply(msgspec.msgpack.decode(body, type=_Request)))
+        reply = msgspec.msgpack.encode(_reply(msgspec.msgpack.decode(body, type=_EvaluationRequest)))
         alarm(0)
         _send(target, reply)
 
@@ -252,19 +252,19 @@ def _send(target: BinaryIO, body: bytes) -> None:
     target.flush()
 
 
-def _reply(request: _Request) -> _Reply:
+def _reply(request: _EvaluationRequest) -> _EvaluationReply:
     try:
         batch = evaluate_devices(request.expression, request.minor, request.driver, request.devices)
     except SelectorCompileError as error:
-        return _Reply(invalid=_text(error))
+        return _EvaluationReply(invalid=_error_text(error))
     results = [
-        (each.selected, None if each.error is None else _text(each.error), each.cost, each.effort)
+        (each.selected, None if each.error is None else _error_text(each.error), each.cost, each.effort)
         for each in batch.results
     ]
-    return _Reply(results, batch.compiling)
+    return _EvaluationReply(results, batch.compiling)
 
 
-def _text(error: Exception) -> str:
+def _error_text(error: Exception) -> str:
     """Return an error as a text of limited length that UTF-8 can represent."""
     return str(error)[:_MAX_ERROR].encode("utf-8", "replace").decode()
 

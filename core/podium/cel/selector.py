@@ -199,7 +199,7 @@ def compile_selector(expression: str, minor: int = NEWEST_MINOR) -> CompiledSele
     return _SELECTORS.get(expression, minor)[0]
 
 
-class Batch(NamedTuple):
+class Evaluations(NamedTuple):
     """The results of a selector for the first devices of a list, and the effort of compiling it."""
 
     results: list[Evaluation]
@@ -207,10 +207,10 @@ class Batch(NamedTuple):
 
 
 # The signature of `evaluate_devices`: expression, minor, driver, devices.
-Evaluate = Callable[[str, int, str, Sequence[Device]], Batch]
+Evaluate = Callable[[str, int, str, Sequence[Device]], Evaluations]
 
 
-def evaluate_devices(expression: str, minor: int, driver: str, devices: Sequence[Device]) -> Batch:
+def evaluate_devices(expression: str, minor: int, driver: str, devices: Sequence[Device]) -> Evaluations:
     """Return the results of a selector for devices of a driver, at least that of the first one.
 
     The batch ends early if the selector is costly, so that devices nobody asked for yet take little time.
@@ -225,7 +225,7 @@ def evaluate_devices(expression: str, minor: int, driver: str, devices: Sequence
         left -= result.effort
         if left <= 0:
             break
-    return Batch(results, compiling)
+    return Evaluations(results, compiling)
 
 
 def _compiled(expression: str, minor: int) -> CompiledSelector | SelectorCompileError:

@@ -10,7 +10,7 @@ from podium.api.devices import Device, DeviceAttribute
 from podium.cel import process
 from podium.cel.answers import DeviceResults, SelectorAnswers
 from podium.cel.nodes import SelectorCompileError, UnansweredSelectorError
-from podium.cel.selector import BATCH_EFFORT, Batch, evaluate_devices
+from podium.cel.selector import BATCH_EFFORT, Evaluations, evaluate_devices
 
 _DRIVERS = ("a.example.com", "b.example.com")
 _EXPRESSIONS = (
@@ -35,7 +35,7 @@ class Asked:
         self.batches: list[list[str]] = []
         self.fail: Callable[[], None] = lambda: None
 
-    def __call__(self, expression: str, minor: int, driver: str, devices: Sequence[Device]) -> Batch:
+    def __call__(self, expression: str, minor: int, driver: str, devices: Sequence[Device]) -> Evaluations:
         self.batches.append([each.name for each in devices])
         self.fail()
         return evaluate_devices(expression, minor, driver, devices)

@@ -134,7 +134,7 @@ def test_a_costly_selector_ends_a_batch() -> None:
 
 
 @pytest.mark.parametrize(("fault", "reason"), _FAULTS.values(), ids=list(_FAULTS))
-def test_a_selector_that_does_not_end_stops_no_thread_and_is_remembered(fault: str, reason: str) -> None:
+def test_a_selector_that_does_not_end_stops_no_thread(fault: str, reason: str) -> None:
     with closing(SelectorProcess(faulty(fault))) as child:
         child.evaluate("true", 37, _DRIVER, _DEVICES[:1])
         before = child.pid
@@ -259,12 +259,14 @@ def test_long_errors_are_cut() -> None:
     """The text of a missing key may be as long as a text that an expression builds."""
     expression = "{'a': true}[lists.range(9000).map(i, 'aaaaaaaaaa').join()]"
     sent, target = BytesIO(), BytesIO()
-    process._send(sent, msgspec.msgpack.encode(process._Request(expression, 37, _DRIVER, _DEVICES[:1])))
+    process._send(
+        sent, msgspec.msgpack.encode(process._EvaluationRequest(expression, 37, _DRIVER, _DEVICES[:1]))
+    )
     sent.seek(0)
     alarms: list[float] = []
     serve(sent, target, alarms.append)
     assert alarms == [process.PROCESSOR_SECONDS, 0]
-    reply = msgspec.msgpack.decode(target.getvalue()[8:], type=process._Reply)
+    reply = msgspec.msgpack.decode(target.getvalue()[8:], type=process._EvaluationReply)
     error = reply.results[0][1]
     assert error is not None
     assert "no such key" in error

@@ -121,7 +121,7 @@ class _NodeAnswers:
 
     def reason(self, number: int, needs: tuple[ClaimNeed, ...]) -> str:
         """Return a reason for the claims of some needs; a claim of one pod alone is not known by name."""
-        return _named(self._reasons[number], needs)
+        return _with_claim_names(self._reasons[number], needs)
 
 
 class DevicesFilter:
@@ -382,7 +382,7 @@ class DevicesFilter:
             found = self._allocate(answers, row, usage, steps)
         except UnansweredAllocationError as error:
             if self.deadline is not NEVER:
-                raise UnansweredDecisionError(_named(str(error), needs)) from None
+                raise UnansweredDecisionError(_with_claim_names(str(error), needs)) from None
             answers.unanswered.append(row)
             return str(error), 0
         except AllocationError as error:
@@ -487,7 +487,7 @@ def _marked(at: int) -> str:
     return f"{_MARK}{at}{_MARK}"
 
 
-def _named(reason: str, needs: tuple[ClaimNeed, ...]) -> str:
+def _with_claim_names(reason: str, needs: tuple[ClaimNeed, ...]) -> str:
     """Return a reason with the names of the claims in place of their marks."""
     for at, each in enumerate(needs) if _MARK in reason else ():
         reason = reason.replace(_marked(at), "/".join(each.claim) if each.claim is not None else _OWN)

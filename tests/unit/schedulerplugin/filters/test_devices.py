@@ -32,7 +32,7 @@ from podium.api.devices import Device, DeviceConstraint, DeviceRequest, Resource
 from podium.api.reads import Kind
 from podium.cel import process
 from podium.cel.nodes import UnansweredSelectorError
-from podium.cel.selector import Batch, evaluate_devices
+from podium.cel.selector import Evaluations, evaluate_devices
 from podium.cluster.state import ClusterState
 from podium.schedulerplugin.deadline import Deadline, DecisionTimeoutError, UnansweredDecisionError
 from podium.schedulerplugin.devices.allocator import Allocator
@@ -199,7 +199,7 @@ def slow(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Return a list of selectors that have no result while they are there."""
     listed = [SLOW]
 
-    def evaluate(expression: str, *rest: Any) -> Batch:
+    def evaluate(expression: str, *rest: Any) -> Evaluations:
         if expression in listed:
             raise UnansweredSelectorError("the evaluation takes more than 0.5 s", 500_000)
         return evaluate_devices(expression, *rest)
@@ -208,7 +208,7 @@ def slow(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return listed
 
 
-def test_a_decision_ends_at_a_selector_without_a_result_and_names_it(slow: list[str]) -> None:
+def test_a_decision_ends_at_a_selector_without_a_result(slow: list[str]) -> None:
     selectors = [{"cel": {"expression": SLOW}}]
     engine = engine_of(cluster(30, 2), claim("p", selectors=selectors), pod("p"), waiting("q"))
     deadline = Deadline(lambda: 0.0, 50)
@@ -222,7 +222,7 @@ def test_a_decision_ends_at_a_selector_without_a_result_and_names_it(slow: list[
     assert engine.decide((NS, "p"), NOW, deadline=deadline).outcome is Outcome.FITS
 
 
-def test_without_a_deadline_a_selector_without_a_result_refuses_the_node_until_a_decision(
+def test_a_selector_without_a_result_refuses_a_node_until_a_decision(
     slow: list[str],
 ) -> None:
     selectors = [{"cel": {"expression": SLOW}}]

@@ -83,7 +83,7 @@ def test_an_entry_over_budget_says_so_and_keeps_no_other_out(slow: list[object],
     assert {ref.name for ref in report.pods} <= {"slow", "slow-0", "slow-1"}
 
 
-def test_an_entry_whose_selector_has_no_result_names_it_and_keeps_no_other_out() -> None:
+def test_a_selector_without_a_result_is_named_and_keeps_no_other_out() -> None:
     """It is tried again after the others, as after a decision that exceeds its time."""
     world = World(node("n1", 10))
     engine, slow = world.scheduler.engine, {"slow"}
