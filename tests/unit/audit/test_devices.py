@@ -18,7 +18,8 @@ from tests.support.devices.scene import claim, device_class
 from podium.api.devices import Device, DeviceClass, ResourceClaim, ResourceSlice
 from podium.api.reads import Kind
 from podium.cel import process
-from podium.cel.selector import CompiledSelector, compile_selector, evaluate_devices
+from podium.cel.nodes import UnansweredSelectorError
+from podium.cel.selector import CompiledSelector, Evaluations, compile_selector, evaluate_devices
 from podium.cluster.state import ClusterState
 from podium.rules.audit.publisheddevices import PublishedDevices
 from podium.schedulerplugin.deadline import NEVER
@@ -173,3 +174,22 @@ def test_costly_selectors_are_evaluated_on_few_devices(monkeypatch: pytest.Monke
     published = PublishedDevices(state, 37, effort=200_000)
     assert not list(published.class_flaws("gpu"))
     assert 0 < len(calls) < 10
+
+
+def test_a_selector_without_a_result_is_named_and_counts_as_a_match(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another scheduler may evaluate it, so the claim is not reported as unsatisfiable."""
+    selectors = model('== "slow"')
+
+    def evaluate(expression: str, *rest: Any) -> Evaluations:
+        if "slow" in expression:
+            raise UnansweredSelectorError("the evaluation takes more than 0.5 s", 500_000)
+        return evaluate_devices(expression, *rest)
+
+    monkeypatch.setattr(process, "evaluate", evaluate)
+    state = stored(node("n0"), claim("c", selectors=selectors), device_class(), modelled("n0", "a"))
+    assert findings("claim-unsatisfiable", state) == []
+    (finding,) = findings("device-selector-unmatched", state)
+    assert (finding.message, finding.fix) == (
+        "the evaluation takes more than 0.5 s.",
+        "simplify the selector",
+    )

@@ -152,6 +152,8 @@ class NodeView:
                     return None
                 if self.has_capacity(claim, requirement, at, {}, "counting"):
                     bits |= 1 << at
+            except UnansweredAllocationError:
+                raise
             except AllocationError:
                 return None
         return bits

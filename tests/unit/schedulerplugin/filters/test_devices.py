@@ -201,7 +201,7 @@ def slow(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
     def evaluate(expression: str, *rest: Any) -> Evaluations:
         if expression in listed:
-            raise UnansweredSelectorError("the evaluation takes more than 0.5 s", 500_000)
+            raise UnansweredSelectorError("the evaluation takes more than 0.5 s", NODE_EFFORT)
         return evaluate_devices(expression, *rest)
 
     monkeypatch.setattr(process, "evaluate", evaluate)
