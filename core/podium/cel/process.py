@@ -105,17 +105,21 @@ class SelectorProcess:
                 message = msgspec.msgpack.encode(_EvaluationRequest(expression, minor, driver, devices))
             except UnicodeEncodeError:
                 raise UnansweredSelectorError("a text of the selector or of a device is no UTF-8") from None
-            self._await_start()
             began = self._clock()
             try:
+                self._await_start()
                 body = self._exchange(message, ANSWER_SECONDS)
             except _EndedError as error:
-                reason = str(error)
-                self._back_off(key, reason)
-                # It starts while the caller does something else.
-                self._start()
+                if self._ready:
+                    self._back_off(key, str(error))
+                    # The next one starts while the caller does something else.
+                    self._start()
                 effort = round((self._clock() - began) * 1_000_000)
-                raise UnansweredSelectorError(reason, effort) from None
+                raise UnansweredSelectorError(str(error), effort) from None
+            except BaseException:
+                # Ctrl-C: the reply would be taken for that of the next request.
+                self.close()
+                raise
             self._backoffs.pop(key, None)
         reply = msgspec.msgpack.decode(body, type=_EvaluationReply)
         if reply.invalid is not None:
@@ -124,7 +128,7 @@ class SelectorProcess:
 
     def close(self) -> None:
         """End the child."""
-        child, self._child, self._ready = self._child, None, False
+        child, self._child = self._child, None
         if child is not None:
             child.kill()
             child.wait()
@@ -135,20 +139,22 @@ class SelectorProcess:
             atexit.unregister(self.close)
 
     def _await_start(self) -> None:
-        """Return when a child waits for a request. Raises UnansweredSelectorError if none does in time."""
+        """Return when a child waits for a request. Raises _EndedError if none does in time."""
         if self._child is None or self._child.poll() is not None:
             self._start()
-        try:
-            if not self._ready:
+        if not self._ready:
+            try:
                 self._exchange(b"", START_SECONDS)
-        except _EndedError as error:
-            raise UnansweredSelectorError(f"the process for selectors does not start: {error}") from None
-        self._ready = True
+            except _EndedError as error:
+                raise _EndedError(f"the process for selectors does not start: {error}") from None
+            self._ready = True
 
     def _start(self) -> None:
+        """Start a child without waiting for it."""
         self.close()
+        self._ready = False
         # In a session of its own, so that the terminal's Ctrl-C is for the parent alone.
-        try:
+        with suppress(OSError):
             self._child = subprocess.Popen(  # noqa: S603 - this interpreter
                 [sys.executable, "-I", "-S", "-c", self._program, *sys.path],
                 stdin=subprocess.PIPE,
@@ -157,22 +163,19 @@ class SelectorProcess:
                 bufsize=0,
                 start_new_session=True,
             )
-        except OSError as error:
-            raise UnansweredSelectorError(f"the process for selectors does not start: {error}") from None
-        atexit.register(self.close)
-        for stream in (self._child.stdin, self._child.stdout):
-            assert stream is not None, "both are pipes"
-            os.set_blocking(stream.fileno(), False)
+            atexit.register(self.close)
 
     def _exchange(self, message: bytes, seconds: float) -> bytes:
         """Send a message unless it is empty, and return the next one. Raises _EndedError, without a child."""
         child = self._child
-        assert child is not None, "it was started"
+        if child is None:
+            raise _EndedError("the system refuses another process")
         assert child.stdin is not None, "a pipe"
         assert child.stdout is not None, "a pipe"
         unsent = memoryview(len(message).to_bytes(_HEADER) + message if message else b"")
         received = bytearray()
         source, target = child.stdout.fileno(), child.stdin.fileno()
+        os.set_blocking(target, False)
         waiting = select.poll()
         waiting.register(source, select.POLLIN)
         if unsent:

@@ -189,8 +189,31 @@ def test_a_child_that_does_not_start_is_no_fault_of_the_selector() -> None:
     with closing(SelectorProcess("raise SystemExit(5)")) as child:
         with pytest.raises(UnansweredSelectorError, match=r"does not start: .* ended with code 5") as failed:
             child.evaluate("true", 37, _DRIVER, _DEVICES[:1])
-        assert failed.value.effort == 0
+        assert failed.value.effort > 0
         assert not child._backoffs
+
+
+def test_a_system_that_starts_no_process_is_no_fault_of_the_selector(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "executable", "/absent")
+    with closing(SelectorProcess()) as child:
+        for _ in range(2):
+            with pytest.raises(UnansweredSelectorError, match="the system refuses another process"):
+                child.evaluate("true", 37, _DRIVER, _DEVICES[:1])
+        monkeypatch.undo()
+        assert child.evaluate("true", 37, _DRIVER, _DEVICES[:1]).results[0].selected
+
+
+def test_an_interrupted_wait_leaves_no_reply_for_the_next_selector(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: object) -> bytes:
+        raise KeyboardInterrupt
+
+    with closing(SelectorProcess()) as child:
+        child.evaluate("true", 37, _DRIVER, _DEVICES[:1])
+        with monkeypatch.context() as patched:
+            patched.setattr(os, "read", interrupted)
+            with pytest.raises(KeyboardInterrupt):
+                child.evaluate("true", 37, _DRIVER, _DEVICES[:1])
+        assert not child.evaluate("false", 37, _DRIVER, _DEVICES[:1]).results[0].selected
 
 
 def test_nothing_starts_before_the_first_selector() -> None:
