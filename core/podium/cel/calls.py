@@ -66,7 +66,6 @@ def binary(first: Runnable, second: Runnable, function: Function, cost: int | Co
 
     def run(frame: list) -> object:  # type: ignore[type-arg]
         failed: SelectorRuntimeError | None = None
-        found: object = None
         try:
             left = first(frame)
         except SelectorRuntimeError as error:
@@ -80,15 +79,13 @@ def binary(first: Runnable, second: Runnable, function: Function, cost: int | Co
                 found = function(left, right)
             except SelectorRuntimeError as error:
                 failed = error
-        if sized is None:
-            frame[_COST] += fixed
-        else:
-            price = sized([left, right], failed or found)
-            frame[_COST] += price
-            frame[_UNCHARGED] += 1 - price
-        if failed is not None:
-            raise failed
-        return found
+            else:
+                price = sized([left, right], found) if sized is not None else fixed
+                frame[_COST] += price
+                frame[_UNCHARGED] += 1 - price
+                return found
+        _charge(frame, sized([left, right], failed) if sized is not None else fixed)
+        raise failed
 
     return run
 

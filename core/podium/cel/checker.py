@@ -202,11 +202,14 @@ class _Checker:
     def _matched(self, overload: Overload, given: list[StaticType]) -> StaticType | None:
         """Return the result of an overload for these arguments; None if it does not take them."""
         meter.spend(_OVERLOAD)
-        fresh = Substitutions({name: self._new_variable() for name in overload.parameters})
-        expected = [types.substituted(fresh, each) for each in overload.arguments]
+        expected, result = overload.arguments, overload.result
+        if overload.parameters:
+            fresh = Substitutions({name: self._new_variable() for name in overload.parameters})
+            expected = tuple(types.substituted(fresh, each) for each in expected)
+            result = types.substituted(fresh, result)
         if not types.assignable(self.known, given, expected):
             return None
-        return types.substituted(self.known, types.substituted(fresh, overload.result))
+        return types.substituted(self.known, result)
 
     def _logical(self, node: CallNode, arguments: list[StaticType]) -> StaticType:
         result = types.BOOL

@@ -43,11 +43,6 @@ class Meter(local):
         """Begin a compilation or an evaluation."""
         self.left, self.bytes = MAX_EFFORT, MAX_BYTES
 
-    @property
-    def spent(self) -> int:
-        """Return the effort since the beginning."""
-        return MAX_EFFORT - max(self.left, 0)
-
     def spend(self, units: int) -> None:
         """Count effort. Raises CostLimitError if there was too much."""
         self.left -= units

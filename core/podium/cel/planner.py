@@ -32,6 +32,7 @@ from podium.cel.nodes import (
     TooDeepError,
 )
 from podium.cel.regularcalls import precompiled
+from podium.cel.regularsyntax import MAX_GROUPS
 from podium.cel.shown import verb_v
 from podium.cel.values import Map, Optional, TypeValue, check_hashable, equal, key_of, read_key
 
@@ -39,6 +40,7 @@ from podium.cel.values import Map, Optional, TypeValue, check_hashable, equal, k
 COST, UNCHARGED, DEVICE, FIRST = 0, 1, 2, 3
 # Functions that read a value from a text.
 _PARSERS = frozenset({"quantity", "semver", "ip", "cidr", "url"})
+_PATTERNED = frozenset({"matches", "find", "findAll"})
 _PRIMITIVES = (bool, float, int, str)
 # The effort of compiling a node.
 _NODE = 25
@@ -49,11 +51,12 @@ MAX_INSTRUCTIONS = 100_000
 
 
 class SelectorPlan(NamedTuple):
-    """A compiled expression, the size of its frames, and the instructions of its regular expressions."""
+    """A compiled expression, the size of its frames, the instructions of its patterns, and its levels."""
 
     run: Runnable
     size: int
     instructions: int
+    levels: int
 
 
 class PlannedNode(NamedTuple):
@@ -67,7 +70,8 @@ class PlannedNode(NamedTuple):
 def planned_selector(root: ExpressionNode, minor: int) -> SelectorPlan:
     """Compile a checked expression. Raises SelectorCompileError for a constant that cannot be evaluated."""
     planner = _SelectorPlanner(minor)
-    return SelectorPlan(planner.compiled(root).run, planner.size, planner.instructions)
+    run = planner.compiled(root).run
+    return SelectorPlan(run, planner.size, planner.instructions, planner.levels)
 
 
 def _constant(value: object) -> PlannedNode:
@@ -84,6 +88,13 @@ class _SelectorPlanner:
         self._levels = 0
         self.size = FIRST
         self.instructions = 0
+        # Whether an evaluation reads patterns, which may hold groups in groups.
+        self.reads_patterns = False
+
+    @property
+    def levels(self) -> int:
+        """Return how deep an evaluation is."""
+        return self._levels + 2 * MAX_GROUPS * self.reads_patterns
 
     def compiled(self, node: ExpressionNode) -> PlannedNode:
         """Return a compiled node."""
@@ -219,13 +230,15 @@ class _SelectorPlanner:
             if chosen is not None:
                 return chosen
         function = dispatcher(node.function, overload, self._minor)
-        if node.function in {"matches", "find", "findAll"} and arguments[1].constant is not None:
+        if node.function in _PATTERNED and arguments[1].constant is not None:
             function, size = precompiled(node.function, function, arguments[1].constant[0])
             self.instructions += size
             if self.instructions > MAX_INSTRUCTIONS:
                 raise SelectorCompileError("the regular expressions of the selector are too large")
             if size:
                 return PlannedNode(call([each.run for each in arguments], function, cost))
+        elif node.function in _PATTERNED:
+            self.reads_patterns = True
         if node.function in CONVERSIONS and len(arguments) == 1 and arguments[0].constant is not None:
             return _converted(function, arguments[0].constant[0])
         if node.function in _PARSERS and arguments and all(each.constant is not None for each in arguments):

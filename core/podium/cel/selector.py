@@ -47,8 +47,9 @@ MAX_LENGTH = 10 * 1024
 # The bytes that compiled selectors may take: estimates for a character, and for an instruction of a pattern.
 KEPT_BYTES = 2**26
 _CHARACTER_BYTES, _INSTRUCTION_BYTES = 100, 300
-# An evaluation fits on the stack of a caller that is no deeper, and needs a thread of its own above that.
-_SHALLOW = 150
+# Any evaluation fits on the stack of a caller that is no deeper, and needs a thread of its own above that.
+# One of few levels takes no more frames than a thread does.
+_SHALLOW, _FEW = 150, 15
 _TOO_COSTLY = (
     f"the expression is too costly to compile: over {MAX_EFFORT:,} units of effort, or types in over"
     f" {MAX_TYPE_DEPTH} types"
@@ -102,7 +103,7 @@ class CompiledSelector:
         self._plan = compiled
         self._minor = minor
         # What it took to compile it.
-        self.effort = meter.spent
+        self.effort = MAX_EFFORT - meter.left
         # Only these calls tell a quantity that a comparison has changed.
         self._changes = any(call in expression for call in ("isInteger", "asInteger", "sub"))
         # In bytes, estimated.
@@ -119,6 +120,8 @@ class CompiledSelector:
         """Return the result for a prepared device with its cost."""
         if isinstance(device, UnsupportedDeviceError):
             return Evaluation(selected=False, error=SelectorRuntimeError(str(device)), cost=0, effort=0)
+        if self._plan.levels <= _FEW:
+            return self._evaluated(device)
         try:
             sys._getframe(_SHALLOW)  # noqa: SLF001 - nothing else tells the depth as fast
         except ValueError:
@@ -140,7 +143,7 @@ class CompiledSelector:
         cost, uncharged = frame[:2]
         assert isinstance(cost, int)
         assert isinstance(uncharged, int)
-        effort = max(0, cost + uncharged) + meter.spent
+        effort = max(0, cost + uncharged) + MAX_EFFORT - meter.left
         if cost > COST_LIMIT:
             error = SelectorRuntimeError(EXCEEDED)
         elif error is None and not isinstance(found, bool):
@@ -244,7 +247,7 @@ def _compiled(expression: str, minor: int) -> CompiledSelector | SelectorCompile
         error = SelectorCompileError(_TOO_COSTLY)
     except SelectorCompileError as refused:
         error = refused.with_traceback(None)
-    error.effort = meter.spent
+    error.effort = MAX_EFFORT - meter.left
     return error
 
 

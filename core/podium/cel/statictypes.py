@@ -9,6 +9,7 @@ graph, and every walk comes to a part of it once. The meter counts each part.
 Source: cel-go checker/types.go, checker/format.go, common/types/types.go.
 """
 
+from collections.abc import Sequence
 from threading import Lock
 from typing import Any, Self
 from weakref import WeakValueDictionary
@@ -101,9 +102,11 @@ class Substitutions:
 
     def end(self, *, settle: bool) -> bool:
         """End the attempt, and return whether its types are settled."""
-        if settle:
-            self.settled |= self.tried
-        self.tried, self.agreed = {}, set()
+        if self.tried:
+            if settle:
+                self.settled |= self.tried
+            self.tried = {}
+        self.agreed.clear()
         return settle
 
 
@@ -214,7 +217,7 @@ def _bounded(depth: int) -> None:
         raise CostLimitError
 
 
-def assignable(known: Substitutions, first: list[StaticType], second: list[StaticType]) -> bool:
+def assignable(known: Substitutions, first: Sequence[StaticType], second: Sequence[StaticType]) -> bool:
     """Return whether each type is assignable to its counterpart, and settle the parameters for that."""
     if len(first) != len(second):
         return False
@@ -228,11 +231,14 @@ def most_general(first: StaticType, second: StaticType) -> StaticType:
 
 
 def _assignable(known: Substitutions, first: StaticType, second: StaticType, depth: int) -> bool:
-    _bounded(depth)
-    if (first is second and first.ground) or (first, second) in known.agreed:
+    if first is second and first.ground:
         return True
-    # If they do not agree, the whole attempt fails.
-    known.agreed.add((first, second))
+    _bounded(depth)
+    if first.parameters:
+        if (first, second) in known.agreed:
+            return True
+        # If they do not agree, the whole attempt fails.
+        known.agreed.add((first, second))
     if second.kind == "param":
         valid, bound = _bind(known, first, second, depth)
         if valid or bound:
