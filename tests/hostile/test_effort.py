@@ -11,11 +11,11 @@ from time import process_time, thread_time
 import pytest
 from tests.support.cel.nesting import bound, within
 
-from podium.api.devices import Device
+from podium.api.devices import Device, DeviceAttribute
 from podium.cel.declarations import FORMATS, functions
 from podium.cel.devicevalues import prepare_device
 from podium.cel.nodes import SelectorCompileError
-from podium.cel.selector import CompiledSelector, SelectorCache, compile_selector
+from podium.cel.selector import CompiledSelector, SelectorCache, compile_selector, evaluate_selector
 from podium.cel.times import PARTS
 
 _DEVICE = prepare_device("gpu.example.com", Device(name="device-0"), 37)
@@ -210,6 +210,7 @@ CASES = {
     "short semver": often(3000, "semver('1.2.' + string(x)).major() == 1"),
     "short timestamp": often(3000, "timestamp('2020-01-01T00:00:00Z').getHours('+05:30') >= 0"),
     "short zone": often(300, "timestamp(0).getHours('Xx' + string(x)) >= 0 || true"),
+    "zone": _text("1", "timestamp(0).getHours($ + ':') == 1 || true"),
     "short format": often(3000, "'%d %s %.2f'.format([x, 'a', 1.5]).size() > 0"),
     "short double": often(3000, "string(double(string(x) + '.5')).size() > 0"),
     "short label": often(3000, "!format.dns1123Label().validate('a' + string(x)).hasValue()"),
@@ -307,6 +308,17 @@ def test_no_expression_takes_more_than_three_times_the_usual_time_for_a_unit_to_
     dear = [name for name, unit in units.items() if unit > _MOST * median]
     least = {name: min(_compile_unit(name) for _ in range(_RUNS)) / median for name in dear}
     assert {name: unit for name, unit in least.items() if unit > _MOST} == {}, f"{median * 1e6:.2f} us a unit"
+
+
+def test_preparing_a_device_takes_an_effort_of_its_size() -> None:
+    versions = [DeviceAttribute(version=f"1.0.0-{'1.' * 20}{number}") for number in range(1000)]
+    attributes = {f"a{number}": each for number, each in enumerate(versions)}
+    small, large = Device(name="small"), Device(name="large", attributes=attributes)
+    efforts = [
+        evaluate_selector("true", 37, "gpu.example.com", each).effort for each in (small, small, large)
+    ]
+    assert efforts[1] == 0
+    assert efforts[2] > 10_000
 
 
 def test_every_function_is_in_the_table() -> None:

@@ -16,6 +16,8 @@ Runnable = Callable[[list], object]  # type: ignore[type-arg]
 # Places of a frame: the cost, and the effort that it lacks. That is negative where the cost is that of a
 # size, because the function counts its own effort.
 _COST, _UNCHARGED = 0, 1
+# The effort of an error beside that of its call.
+_FAILED = 2
 
 
 def _charge(frame: list[int], price: int) -> None:
@@ -85,6 +87,7 @@ def binary(first: Runnable, second: Runnable, function: Function, cost: int | Co
                 frame[_UNCHARGED] += 1 - price
                 return found
         _charge(frame, sized([left, right], failed) if sized is not None else fixed)
+        frame[_UNCHARGED] += _FAILED
         raise failed
 
     return run

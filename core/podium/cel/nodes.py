@@ -185,7 +185,7 @@ class Problems:
         self._count += 1
         if self._count > MAX_ERRORS:
             return
-        meter.spend(_ERROR)
+        meter.spend(_ERROR + max(offset, 0) // 8)
         if offset < 0:
             self._found.append((-1, -1, message))
             return

@@ -23,6 +23,7 @@ from podium.cel.devicevalues import (
     PreparedDevice,
     UnsupportedDeviceError,
     prepare_device,
+    preparing,
     with_own_quantities,
 )
 from podium.cel.effort import COST_LIMIT, EXCEEDED, MAX_EFFORT, AbortedError, CostLimitError, meter
@@ -229,13 +230,13 @@ def compile_selector(expression: str, minor: int = NEWEST_MINOR) -> CompiledSele
 
 
 def evaluate_selector(expression: str, minor: int, driver: str, device: Device) -> Evaluation:
-    """Return the result of a selector for a device, with the effort of compiling it if it was not kept.
+    """Return the result of a selector for a device, with the effort of all that was not kept.
 
     Raises SelectorCompileError.
     """
     selector, effort = _SELECTORS.get(expression, minor)
     found = selector.evaluate(prepare_device(driver, device, minor))
-    return found._replace(effort=found.effort + effort)
+    return found._replace(effort=found.effort + effort + preparing(device))
 
 
 def _compiled(expression: str, minor: int) -> CompiledSelector | SelectorCompileError:
