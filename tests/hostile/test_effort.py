@@ -5,7 +5,7 @@ and lists as long as an evaluation can make, or with short ones and often.
 """
 
 import re
-import statistics
+from collections.abc import Callable, Iterable
 from time import process_time, thread_time
 
 import pytest
@@ -19,7 +19,7 @@ from podium.cel.selector import CompiledSelector, SelectorCache, compile_selecto
 from podium.cel.times import PARTS
 
 _DEVICE = prepare_device("gpu.example.com", Device(name="device-0"), 37)
-_RUNS = 5
+_RUNS = 8
 # A case that is charged for less than this says little about long texts.
 _LEAST = 300
 # The most time for a unit, in medians of the table.
@@ -282,14 +282,22 @@ def _unit(name: str) -> float:
     return time / effort
 
 
+def _dear(names: Iterable[str], unit: Callable[[str], float]) -> dict[str, float]:
+    """Return the cases that take too long for a unit, in medians of all.
+
+    Other processes take the caches of the processor for a while. So a case that seems to take too long is
+    measured again, each time beside the case of the median.
+    """
+    units = {name: unit(name) for name in names}
+    usual = sorted(units, key=units.__getitem__)[len(units) // 2]
+    seeming = [name for name in units if units[name] > _MOST * units[usual]]
+    ratios = {name: min(unit(name) / unit(usual) for _ in range(_RUNS)) for name in seeming}
+    return {name: ratio for name, ratio in ratios.items() if ratio > _MOST}
+
+
 @pytest.mark.timeout(300)
 def test_no_function_takes_more_than_three_times_the_usual_time_for_a_unit() -> None:
-    units = {name: _unit(name) for name in CASES}
-    median = statistics.median(units.values())
-    dear = [name for name, unit in units.items() if unit > _MOST * median]
-    # Another process may have had the caches of the processor.
-    least = {name: min(_unit(name) for _ in range(_RUNS)) / median for name in dear}
-    assert {name: unit for name, unit in least.items() if unit > _MOST} == {}, f"{median * 1e6:.2f} us a unit"
+    assert _dear(CASES, _unit) == {}
 
 
 def _compile_unit(name: str) -> float:
@@ -303,11 +311,7 @@ def _compile_unit(name: str) -> float:
 
 
 def test_no_expression_takes_more_than_three_times_the_usual_time_for_a_unit_to_compile() -> None:
-    units = {name: min(_compile_unit(name) for _ in range(2)) for name in COMPILED}
-    median = statistics.median(units.values())
-    dear = [name for name, unit in units.items() if unit > _MOST * median]
-    least = {name: min(_compile_unit(name) for _ in range(_RUNS)) / median for name in dear}
-    assert {name: unit for name, unit in least.items() if unit > _MOST} == {}, f"{median * 1e6:.2f} us a unit"
+    assert _dear(COMPILED, _compile_unit) == {}
 
 
 def test_preparing_a_device_takes_an_effort_of_its_size() -> None:

@@ -113,6 +113,20 @@ def test_an_evaluation_is_cancelled(expression: str) -> None:
         compile_selector(expression).selects("gpu.example.com", Device())
 
 
+def test_no_call_gives_effort_back() -> None:
+    endless = "lists.range(1000000).all(x, lists.range(1000000).all(y, true))"
+    selector = compile_selector(f"lists.range(-9223372036854775807).size() == 0 && {endless}", 36)
+    with pytest.raises(SelectorRuntimeError, match=_TOO_COSTLY):
+        selector.selects("gpu.example.com", Device())
+
+
+def test_a_call_that_is_refused_takes_no_effort() -> None:
+    selector = compile_selector(bound("'aaaaaaaaaa'", 30, "$ + $", "$ == ''"))
+    found = selector.evaluate(prepare_device("gpu.example.com", Device(name="gpu-0"), 37))
+    assert str(found.error) == _TOO_COSTLY
+    assert found.effort < 2000
+
+
 @pytest.mark.parametrize(
     "expression",
     [

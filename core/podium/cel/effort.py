@@ -44,10 +44,11 @@ class Meter(local):
         self.left, self.bytes = MAX_EFFORT, MAX_BYTES
 
     def spend(self, units: int) -> None:
-        """Count effort. Raises CostLimitError if there was too much."""
-        self.left -= units
-        if self.left < 0:
+        """Count effort. Raises CostLimitError if that much is not left."""
+        left = self.left - units
+        if left < 0:
             raise CostLimitError
+        self.left = left
 
     def make_text(self, length: int) -> None:
         """Count a text before it is made. Raises CostLimitError if it is too long, or there are too many."""
@@ -96,8 +97,8 @@ def _sorting(items: object, *_: object) -> int:
 
 
 _CONSTANT = {
-    5: "getDate getDayOfMonth getDayOfWeek getDayOfYear getFullYear getHours getMilliseconds getMinutes",
-    6: "getMonth getSeconds isGlobalUnicast",
+    8: "getDate getDayOfMonth getDayOfWeek getDayOfYear getFullYear getHours getMilliseconds getMinutes",
+    9: "getMonth getSeconds isGlobalUnicast",
     30: "containsCIDR containsIP isLinkLocalMulticast masked",
 }
 # Functions that are not here count their effort themselves, or take no longer than the unit of their call.

@@ -17,7 +17,7 @@ from podium.cel.values import Map
 
 _COST, _UNCHARGED = 0, 1
 # The effort of a loop without rounds.
-_LOOP = 3
+_LOOP = 8
 _UNSET = object()
 
 

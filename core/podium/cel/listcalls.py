@@ -191,7 +191,7 @@ def number_range_37(count: int) -> list[object]:
 
 def number_range_36(count: int) -> list[object]:
     """Return the numbers below a count, of which 1.36 takes any."""
-    meter.make_objects(count)
+    meter.make_objects(max(count, 0))
     return list(range(count))
 
 

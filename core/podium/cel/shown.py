@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
-from podium.cel.effort import meter
+from podium.cel.effort import READ, meter
 from podium.cel.values import Duration, Map, Optional, Timestamp, TypeValue, Uint
 
 # The effort of each part of a list or a map.
@@ -113,6 +113,8 @@ def verb_v(value: object) -> str:
     if isinstance(value, (str, Uint, int)):
         return str(value)
     if isinstance(value, bytes):
+        meter.spend(len(value) // READ)
+        meter.make_text(4 * len(value))
         return "[" + " ".join(map(str, value)) + "]"
     if value is None:
         return "0"
