@@ -37,10 +37,9 @@ def _first(compiled: Pattern, text: str) -> str:
 def _compiled(expression: str, prefix: str) -> Pattern:
     """Return the pattern of a text that is known at run time only, at the expense of the evaluation."""
     try:
-        compiled = Pattern(expression)
+        return Pattern(expression)
     except PatternError as error:
         raise SelectorRuntimeError(f"{prefix}{error}") from None
-    return compiled
 
 
 def precompiled(function: str, plain: Function, expression: object) -> tuple[Function, int]:

@@ -1,8 +1,8 @@
 """A matcher of regular expressions whose time is linear in the text.
 
 It runs all threads of a pattern side by side in order of priority, as the machine of RE2 does. The cost that
-Kubernetes charges does not see counted repetitions. So the steps of all searches of an evaluation have a
-limit of their own, and a program takes some bytes for an instruction.
+Kubernetes charges does not see counted repetitions. So the meter counts what is read and searched, and a
+program takes some bytes for an instruction.
 
 Source: Russ Cox, Regular Expression Matching: the Virtual Machine Approach.
 """
