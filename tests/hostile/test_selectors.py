@@ -3,9 +3,15 @@
 Tenants write selectors. Every case ends with upstream's error, or with a result, within the cost limit.
 """
 
+import inspect
+import sys
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
+from tests.support.cel.nesting import bound, within
 
 from podium.api.devices import Device
+from podium.cel.devicevalues import prepare_device
 from podium.cel.nodes import SelectorCompileError, SelectorRuntimeError
 from podium.cel.selector import KEPT_BYTES, SelectorCache, compile_selector
 
@@ -97,7 +103,7 @@ def test_an_expression_is_refused(expression: str, text: str) -> None:
             id="patterns made at run time",
         ),
         pytest.param(
-            "lists.range(1000).exists(i, 'a'.matches('(a{1,900}b){30}c' + string(i)))",
+            "lists.range(100000).exists(i, dyn('a').matches('(a{1,900}b){30}c' + string(i)) || false)",
             id="refused patterns made at run time",
         ),
     ],
@@ -105,6 +111,20 @@ def test_an_expression_is_refused(expression: str, text: str) -> None:
 def test_an_evaluation_is_cancelled(expression: str) -> None:
     with pytest.raises(SelectorRuntimeError, match=_TOO_COSTLY):
         compile_selector(expression).selects("gpu.example.com", Device())
+
+
+def test_no_call_gives_effort_back() -> None:
+    endless = "lists.range(1000000).all(x, lists.range(1000000).all(y, true))"
+    selector = compile_selector(f"lists.range(-9223372036854775807).size() == 0 && {endless}", 36)
+    with pytest.raises(SelectorRuntimeError, match=_TOO_COSTLY):
+        selector.selects("gpu.example.com", Device())
+
+
+def test_a_call_that_is_refused_takes_no_effort() -> None:
+    selector = compile_selector(bound("'aaaaaaaaaa'", 30, "$ + $", "$ == ''"))
+    found = selector.evaluate(prepare_device("gpu.example.com", Device(name="gpu-0"), 37))
+    assert str(found.error) == _TOO_COSTLY
+    assert found.effort < 2000
 
 
 @pytest.mark.parametrize(
@@ -121,6 +141,57 @@ def test_an_evaluation_is_cancelled(expression: str) -> None:
 )
 def test_an_expression_is_evaluated(expression: str) -> None:
     assert compile_selector(expression).selects("gpu.example.com", Device()) is True
+
+
+# As deep as an expression may be, in each way, and a little deeper.
+_DEEP = {
+    "parentheses": "(" * 39 + "true" + ")" * 39,
+    "lists": "[" * 39 + "]" * 39 + " == []",
+    "lists, deeper": "[" * 41 + "]" * 41 + " == []",
+    "a sum": "1" + " + 1" * 98 + " == 99",
+    "a sum, deeper": "1" + " + 1" * 100 + " == 101",
+    "conditions": "(true ? " * 19 + "1" + " : 2)" * 19 + " == 1",
+    "loops": within(38, "[1].all(v#, $)"),
+    "loops that collect": within(38, "[1].map(v#, true, $) == []"),
+    "loops over optional values": within(38, "optional.of(1).optMap(v#, $).hasValue()"),
+    "sorted lists": within(25, "[1].sortBy(v#, $).size() == 1"),
+    "sorted lists, deeper": within(38, "[1].sortBy(v#, $) == []"),
+    "variables": bound("0", 37, "$ + 1 + 1", "$ == 74"),
+    "variables, deeper": bound("0", 37, "$" + " + 1" * 50, "$ == 1850"),
+    "values": bound("0", 18, "[[[$]]]", "$ == $ && '%s'.format([$]) != ''"),
+    "values, deeper": bound("0", 30, "[[[[[$]]]]]", "$ == $"),
+    "types": bound("{1: 1}", 30, "{$: $}", "$ == $"),
+    "doubled macros": "optional.of(1)" + ".optMap(a, a)" * 12 + ".hasValue()",
+    "a pattern made in loops": within(
+        28, "[1].transformMap(k#, v#, $).size() == 1", f"'a'.matches('{'(' * 50}a{')' * 50}' + '$')"
+    ),
+    "an error in a text": bound("0", 18, "[[[$]]]", "optional.unwrap([dyn($)]).size() == 1"),
+}
+
+
+def _answer(expression: str) -> tuple[object, ...]:
+    """Return the result, the error and the cost of an expression that is compiled for it."""
+    try:
+        selector = SelectorCache().get(expression, 37)[0]
+    except SelectorCompileError as error:
+        return False, str(error)
+    found = selector.evaluate(prepare_device("gpu.example.com", Device(name="gpu-0"), 37))
+    return found.selected, str(found.error), found.cost, found.effort
+
+
+def _at_depth(frames: int, expression: str) -> tuple[object, ...]:
+    return _at_depth(frames - 1, expression) if frames else _answer(expression)
+
+
+@pytest.mark.parametrize("name", _DEEP)
+def test_an_answer_does_not_depend_on_the_stack_of_the_caller(name: str) -> None:
+    expected = _answer(_DEEP[name])
+    refused = any(words in str(expected[1]) for words in ("nested too deeply", "recursion", "types in over"))
+    assert refused is name.endswith(", deeper"), expected
+    room = sys.getrecursionlimit() - len(inspect.stack())
+    assert [_at_depth(frames, _DEEP[name]) for frames in (80, room - 150, room - 60)] == [expected] * 3
+    with ThreadPoolExecutor(1) as thread:
+        assert thread.submit(_answer, _DEEP[name]).result() == expected
 
 
 def test_compiled_selectors_are_kept_up_to_a_size() -> None:

@@ -35,6 +35,8 @@ _TEXTS = {
     "clauses": "%" * _MANY,
     "a long precision": "%." + "9" * _MANY + "f",
     "a long fraction of a second": "2020-01-01T00:00:00." + "1" * _MANY + "Z",
+    "digits of an offset": "1" * _MANY + ":00",
+    "a large offset": "+99999999999999999:00",
     "a long zone": "2020-01-01T00:00:00+" + "1" * _MANY,
     "many hours": "1h" * 2000,
     "digits that are not ASCII": "\u0661\u0662",

@@ -14,7 +14,7 @@ from podium.api import records
 from podium.api.convert import MAX_PODIUM_NAME
 from podium.api.devices import MAX_CONSUMERS
 from podium.api.priority import HIGHEST_USER_PRIORITY
-from podium.cel import process
+from podium.cel import effort, nodes, process, statictypes
 from podium.cel.answers import MAX_RESULTS
 from podium.cel.selector import KEPT_BYTES
 from podium.documents import split, textfile, yamldoc
@@ -78,7 +78,7 @@ BOUNDS = (
     Bound(
         "time of the device selectors of a rule of `podium audit`",
         f"about {publisheddevices.MAX_EFFORT // 10**6} s",
-        "the other selectors count as matching",
+        "a finding names the costliest selector, and the others count as matching",
     ),
     Bound(
         "comparisons of devices and nodes by a rule of `podium audit`",
@@ -100,6 +100,16 @@ BOUNDS = (
         "requests, reasons and nodes without devices that `podium why` lists",
         f"{shortage.MAX_REQUESTS}, {shortage.MAX_REASONS} and {shortage.MAX_NEAREST}",
         "the others are counted",
+    ),
+    Bound(
+        "effort of a device selector on a device; its longest text and list; all that it makes",
+        f"{_count(effort.MAX_EFFORT)} units; {_count(effort.MAX_TEXT)}; {_bytes(effort.MAX_BYTES)}",
+        "the selector fails: the cost limit is exceeded",
+    ),
+    Bound(
+        "effort of compiling a device selector; its levels of expressions; types in its types",
+        f"{_count(effort.MAX_EFFORT)} units; {nodes.MAX_LEVELS}; {statictypes.MAX_TYPE_DEPTH}",
+        "a compile error",
     ),
     Bound("compiled device selectors", _bytes(KEPT_BYTES), "the oldest is compiled again"),
     Bound(

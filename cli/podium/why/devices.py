@@ -75,7 +75,8 @@ def device_waits(found: PodShortage) -> Iterator[Wait]:
     if shortage.unexamined and not shortage.requests:
         left_out = f"the devices of {count(shortage.unexamined, 'node')} were not examined"
         fix = "use fewer requests, or selectors of less cost"
-        yield Wait(cause=NO_DEVICES, message=f"{about}{left_out}: there is too much to evaluate", fix=fix)
+        reason = f"{shortage.costliest} takes too long" if shortage.costliest else "there is too much"
+        yield Wait(cause=NO_DEVICES, message=f"{about}{left_out}: {reason} to evaluate", fix=fix)
     if shortage.hidden:
         more = f"{count(shortage.hidden, 'more request')} of its claims find too few devices on other nodes"
         yield Wait(cause=NO_DEVICES, message=more, fix=_FIX)

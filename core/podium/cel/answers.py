@@ -9,7 +9,7 @@ A tenant chooses the expressions, and each may cost as much as the API server pe
 and the devices that are left have no answer.
 """
 
-from collections import OrderedDict, defaultdict
+from collections import Counter, OrderedDict, defaultdict
 from collections.abc import Iterable
 
 from podium.api.devices import Device
@@ -121,6 +121,7 @@ class SelectorAnswers:
     def __init__(self, minor: int, devices: Iterable[tuple[str, Device]], effort: int) -> None:
         self._results = DeviceResults(minor, devices)
         self._left = effort
+        self._efforts: Counter[str] = Counter()
         self._answers: dict[tuple[str, int], Answer] = {}
 
     @property
@@ -128,20 +129,26 @@ class SelectorAnswers:
         """Return whether no effort is left."""
         return self._left <= 0
 
+    @property
+    def costliest(self) -> str | None:
+        """Return the expression that took the most, if no effort is left for others."""
+        return max(self._efforts, key=self._efforts.__getitem__, default=None) if self.exhausted else None
+
     def answer(self, expression: str, driver: str, device: Device) -> Answer | None:
         """Return whether an expression selects a device, or its error; None if no effort is left."""
         key = expression, id(device)
         if key not in self._answers:
             if self.exhausted:
                 return None
-            self._left -= _BASE
-            self._answers[key] = self._evaluated(expression, driver, device)
+            answer, effort = self._evaluated(expression, driver, device)
+            self._answers[key] = answer
+            self._efforts[expression] += effort
+            self._left -= _BASE + effort
         return self._answers[key]
 
-    def _evaluated(self, expression: str, driver: str, device: Device) -> Answer:
+    def _evaluated(self, expression: str, driver: str, device: Device) -> tuple[Answer, int]:
         try:
             result = self._results.evaluate(expression, driver, device)
         except SelectorCompileError as error:
-            return error
-        self._left -= result.effort
-        return result.selected if result.error is None else result.error
+            return error, error.effort
+        return (result.selected if result.error is None else result.error), result.effort

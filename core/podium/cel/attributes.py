@@ -12,9 +12,9 @@ from podium.cel.folds import LocalVariable
 from podium.cel.gotypes import go_type
 from podium.cel.nodes import SelectorRuntimeError
 from podium.cel.shown import verb_v
-from podium.cel.values import ABSENT, INT_LIMIT, NOTHING, Map, Optional, Uint, type_name
+from podium.cel.values import ABSENT, INT_LIMIT, NOTHING, Map, Optional, Uint, read_key, type_name
 
-_COST = 0
+_COST, _UNCHARGED = 0, 1
 _KEY_TYPES = frozenset({str, int, Uint, bool, float})
 
 
@@ -43,6 +43,13 @@ class Base(NamedTuple):
     start: Runnable
     qualifiers: tuple[Qualifier, ...] = ()
     branches: "tuple[Runnable, Base, Base] | None" = None
+
+    def size(self) -> int:
+        """Return the number of selections, in all branches."""
+        if self.branches is None:
+            return 1 + len(self.qualifiers)
+        _, chosen, other = self.branches
+        return 1 + chosen.size() + other.size()
 
     @classmethod
     def of_slot(cls, slot: int) -> "Base":
@@ -95,6 +102,7 @@ def _choice(condition: Runnable, chosen: Base, other: Base) -> Runnable:
     first, second = attribute(chosen, free=True), attribute(other, free=True)
 
     def run(frame: list) -> object:  # type: ignore[type-arg]
+        frame[_UNCHARGED] += 1
         found = condition(frame)
         if found is True:
             return first(frame)
@@ -187,6 +195,7 @@ def usable_key(value: object) -> object:
     """Return a key. Raises SelectorRuntimeError for a value of a type that is none."""
     if type(value) not in _KEY_TYPES:
         raise SelectorRuntimeError(f"invalid qualifier type: {go_type(value)}")
+    read_key(value)
     return value
 
 

@@ -10,10 +10,19 @@ from collections.abc import Callable
 
 from podium.cel.costs import Cost
 from podium.cel.nodes import SelectorRuntimeError
-from podium.cel.values import Function, check_hashable, contains
+from podium.cel.values import Function, check_hashable, contains, read_key
 
 Runnable = Callable[[list], object]  # type: ignore[type-arg]
-_COST = 0
+# Places of a frame: the cost, and the effort that it lacks. That is negative where the cost is that of a
+# size, because the function counts its own effort.
+_COST, _UNCHARGED = 0, 1
+# The effort of an error beside that of its call.
+_FAILED = 2
+
+
+def _charge(frame: list[int], price: int) -> None:
+    frame[_COST] += price
+    frame[_UNCHARGED] += 1 - price
 
 
 def nullary(function: Function, cost: int | Cost) -> Runnable:
@@ -21,7 +30,7 @@ def nullary(function: Function, cost: int | Cost) -> Runnable:
 
     def run(frame: list) -> object:  # type: ignore[type-arg]
         found = function()
-        frame[_COST] += cost if isinstance(cost, int) else cost([], found)
+        _charge(frame, cost if isinstance(cost, int) else cost([], found))
         return found
 
     return run
@@ -45,9 +54,9 @@ def unary(argument: Runnable, function: Function, cost: int | Cost) -> Runnable:
             given = argument(frame)
             found = function(given)
         except SelectorRuntimeError as error:
-            frame[_COST] += cost([error if given is None else given], error)
+            _charge(frame, cost([error if given is None else given], error))
             raise
-        frame[_COST] += cost([given], found)
+        _charge(frame, cost([given], found))
         return found
 
     return run
@@ -55,7 +64,7 @@ def unary(argument: Runnable, function: Function, cost: int | Cost) -> Runnable:
 
 def binary(first: Runnable, second: Runnable, function: Function, cost: int | Cost) -> Runnable:
     """Return a call with two arguments."""
-    fixed = cost if isinstance(cost, int) else None
+    fixed, sized = (cost, None) if isinstance(cost, int) else (0, cost)
 
     def run(frame: list) -> object:  # type: ignore[type-arg]
         failed: SelectorRuntimeError | None = None
@@ -67,16 +76,19 @@ def binary(first: Runnable, second: Runnable, function: Function, cost: int | Co
             right = second(frame)
         except SelectorRuntimeError as error:
             failed, right = failed or error, error
-        if failed is not None:
-            frame[_COST] += cost([left, right], failed) if fixed is None else fixed  # type: ignore[operator]
-            raise failed
-        try:
-            found = function(left, right)
-        except SelectorRuntimeError as error:
-            frame[_COST] += cost([left, right], error) if fixed is None else fixed  # type: ignore[operator]
-            raise
-        frame[_COST] += cost([left, right], found) if fixed is None else fixed  # type: ignore[operator]
-        return found
+        if failed is None:
+            try:
+                found = function(left, right)
+            except SelectorRuntimeError as error:
+                failed = error
+            else:
+                price = sized([left, right], found) if sized is not None else fixed
+                frame[_COST] += price
+                frame[_UNCHARGED] += 1 - price
+                return found
+        _charge(frame, sized([left, right], failed) if sized is not None else fixed)
+        frame[_UNCHARGED] += _FAILED
+        raise failed
 
     return run
 
@@ -90,14 +102,14 @@ def call(arguments: list[Runnable], function: Function, cost: int | Cost) -> Run
         try:
             given.append(last(frame))
         except SelectorRuntimeError as error:
-            frame[_COST] += cost if isinstance(cost, int) else cost([*given, error], error)
+            _charge(frame, cost if isinstance(cost, int) else cost([*given, error], error))
             raise
         try:
             found = function(*given)
         except SelectorRuntimeError as error:
-            frame[_COST] += cost if isinstance(cost, int) else cost(given, error)
+            _charge(frame, cost if isinstance(cost, int) else cost(given, error))
             raise
-        frame[_COST] += cost if isinstance(cost, int) else cost(given, found)
+        _charge(frame, cost if isinstance(cost, int) else cost(given, found))
         return found
 
     return run
@@ -109,8 +121,10 @@ def constant_membership(value: Runnable, items: list[object]) -> Runnable:
     others = [item for item in items if not isinstance(item, str)]
 
     def run(frame: list) -> bool:  # type: ignore[type-arg]
+        frame[_UNCHARGED] += 1
         found = value(frame)
         check_hashable(found)
+        read_key(found)
         return found in texts if isinstance(found, str) else contains(others, found)
 
     return run

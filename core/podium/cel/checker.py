@@ -5,6 +5,7 @@ Source: cel-go checker/checker.go, cel/validator.go.
 
 from podium.cel import statictypes as types
 from podium.cel.declarations import TYPE_NAMES, Overload, device_fields, functions
+from podium.cel.effort import meter
 from podium.cel.nodes import (
     CallNode,
     ExpressionNode,
@@ -20,6 +21,8 @@ from podium.cel.nodes import (
 from podium.cel.statictypes import StaticType, Substitutions, checker_text
 from podium.cel.values import Uint
 
+# The effort of a node, and of an overload that is tried.
+_NODE, _OVERLOAD = 8, 6
 _LITERALS: dict[type, StaticType] = {
     bool: types.BOOL,
     int: types.INT,
@@ -57,7 +60,7 @@ class _Checker:
         self._scopes: list[dict[str, StaticType]] = []
         self._variables = 0
         self._visited: dict[int, tuple[int, int]] = {}
-        self.known: Substitutions = {}
+        self.known = Substitutions()
         self.seen: list[ExpressionNode] = []
 
     def visit(self, node: ExpressionNode) -> StaticType:
@@ -66,13 +69,8 @@ class _Checker:
         if seen is not None:
             self._problems.repeat(*seen)
             return node.type
+        meter.spend(_NODE)
         start = self._problems.error_count()
-        found = node.type = self._found(node)
-        self._visited[id(node)] = start, self._problems.error_count()
-        self.seen.append(node)
-        return found
-
-    def _found(self, node: ExpressionNode) -> StaticType:
         match node:
             case Literal():
                 found = _LITERALS[type(node.value)]
@@ -93,6 +91,9 @@ class _Checker:
                 found = types.ERROR
             case _:
                 raise TypeError(node)
+        node.type = found
+        self._visited[id(node)] = start, self._problems.error_count()
+        self.seen.append(node)
         return found
 
     def _local(self, name: str) -> StaticType | None:
@@ -200,13 +201,15 @@ class _Checker:
 
     def _matched(self, overload: Overload, given: list[StaticType]) -> StaticType | None:
         """Return the result of an overload for these arguments; None if it does not take them."""
-        fresh = {name: self._new_variable() for name in overload.parameters}
-        expected = [types.substituted(fresh, each) for each in overload.arguments]
-        known = types.all_assignable(self.known, given, expected)
-        if known is None:
+        meter.spend(_OVERLOAD)
+        expected, result = overload.arguments, overload.result
+        if overload.parameters:
+            fresh = Substitutions({name: self._new_variable() for name in overload.parameters})
+            expected = tuple(types.substituted(fresh, each) for each in expected)
+            result = types.substituted(fresh, result)
+        if not types.assignable(self.known, given, expected):
             return None
-        self.known = known
-        return types.substituted(known, types.substituted(fresh, overload.result))
+        return types.substituted(self.known, result)
 
     def _logical(self, node: CallNode, arguments: list[StaticType]) -> StaticType:
         result = types.BOOL
@@ -287,11 +290,7 @@ class _Checker:
             self._problems.add(node.offset, mismatch(expected, found))
 
     def _assign(self, first: StaticType, second: StaticType) -> bool:
-        known = types.assignable(self.known, first, second)
-        if known is None:
-            return False
-        self.known = known
-        return True
+        return types.assignable(self.known, [first], [second])
 
     def _new_variable(self) -> StaticType:
         self._variables += 1

@@ -5,11 +5,12 @@ Source: cel-go common/types (ConvertToType of each type), Go strconv.
 
 import re
 
+from podium.cel.effort import meter
 from podium.cel.nodes import SelectorRuntimeError
 from podium.cel.operators import checked_timestamp
 from podium.cel.shown import shortest
 from podium.cel.times import duration_text, parse_duration, parse_timestamp, timestamp_text
-from podium.cel.values import INT_LIMIT, UINT_LIMIT, Duration, Timestamp, Uint, bounded_text, type_name
+from podium.cel.values import INT_LIMIT, UINT_LIMIT, Duration, Timestamp, Uint, type_name
 
 _INT = re.compile(r"[+-]?[0-9]+")
 _UINT = re.compile(r"[0-9]+")
@@ -38,6 +39,7 @@ def to_bool(value: object) -> object:
 def to_bytes(value: object) -> object:
     """Return a value as bytes."""
     if isinstance(value, str):
+        meter.make_text(len(value))
         return value.encode("utf-8", "surrogatepass")
     if isinstance(value, bytes):
         return value
@@ -125,7 +127,8 @@ def to_string(value: object) -> object:
     if isinstance(value, float):
         return shortest(value)
     if isinstance(value, bytes):
-        bounded_text(len(value))
+        # It has no more characters, unless each is a byte.
+        meter.make_text(len(value) // 4)
         try:
             return value.decode()
         except UnicodeDecodeError:

@@ -7,7 +7,8 @@ k8s.io/apiserver/pkg/cel/library/cost.go.
 import math
 from collections.abc import Callable
 
-from podium.cel.values import COST_LIMIT, AbortedError, CostLimitError, Map, Opaque, size_of, type_name
+from podium.cel.effort import COST_LIMIT, SEARCHED, AbortedError, CostLimitError, meter
+from podium.cel.values import Map, Opaque, size_of, type_name
 
 Cost = Callable[[list[object], object], int]
 
@@ -170,15 +171,15 @@ def _network_in_network(args: list[object]) -> int:
 
 def _traversal(value: object) -> int:
     """Return the cost of walking through a value once."""
-    left = COST_LIMIT
     total = 0
     waiting = [value]
     while waiting:
         found = waiting.pop()
-        left -= 1
-        if left < 0:
+        meter.spend(1)
+        if total > COST_LIMIT:
             raise CostLimitError
         if isinstance(found, str):
+            meter.spend(len(found) // SEARCHED)
             total += int(len(found.encode("utf-8", "surrogatepass")) * 0.1)
         elif isinstance(found, bytes):
             total += int(len(found) * 0.1)

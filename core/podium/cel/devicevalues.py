@@ -8,6 +8,7 @@ from dataclasses import replace
 from podium.api.devices import Device, DeviceAttribute
 from podium.api.quantity import QuantityError
 from podium.cel import quantities, versions
+from podium.cel.effort import READ
 from podium.cel.values import DomainMap, Map, TextMap
 
 
@@ -41,6 +42,14 @@ def prepare_device(driver: str, device: Device, minor: int) -> PreparedDevice:
             "capacity": _domains(capacity),
         }
     )
+
+
+def preparing(device: Device) -> int:
+    """Return the effort of preparing a device: a file may hold any number of attributes of any length."""
+    attributes = (device.attributes or {}).values()
+    values = [len(each.version or "") + len(each.strings or each.integers or ()) for each in attributes]
+    lists = [sum(map(len, each.versions)) for each in attributes if each.versions is not None]
+    return 3 * (len(values) + len(device.capacity or ())) + (sum(values) + sum(lists)) // READ
 
 
 def with_own_quantities(value: object) -> object:

@@ -19,6 +19,7 @@ from podium.cel import (
     versions,
 )
 from podium.cel.declarations import Overload, functions
+from podium.cel.effort import WORST, meter
 from podium.cel.nodes import SelectorRuntimeError
 from podium.cel.statictypes import StaticType
 from podium.cel.values import NOTHING, Duration, Function, Optional, Uint, index_of, matches_type, type_name
@@ -176,7 +177,7 @@ _BY_OVERLOAD: dict[str, Function] = {
     "list_slice": listcalls.sliced,
     "list_flatten": listcalls.flattened,
     "list_flatten_int": listcalls.flattened,
-    "list_reverse": lambda items: items[::-1],
+    "list_reverse": listcalls.turned,
     "list_distinct": listcalls.distinct,
 }
 _OF_MINOR: dict[str, tuple[Function, Function]] = {
@@ -190,8 +191,26 @@ _OF_MINOR: dict[str, tuple[Function, Function]] = {
 _UNGUARDED = frozenset({"flatten"})
 
 
+def _measured(name: str, function: Function) -> Function:
+    """Return a function that counts its worst case before it starts."""
+    worst = WORST.get(name)
+    if worst is None:
+        return function
+
+    def run(*values: object) -> object:
+        meter.spend(worst(*values))
+        return function(*values)
+
+    return run
+
+
 def _implementation(function: str, overload: Overload, minor: int) -> Function | None:
     """Return the function of an overload; those of the authorizer have none, because no value is one."""
+    found = _plain(function, overload, minor)
+    return _measured(function, found) if found is not None else None
+
+
+def _plain(function: str, overload: Overload, minor: int) -> Function | None:
     identifier = overload.identifier
     found = _BY_OVERLOAD.get(identifier)
     if found is not None:
@@ -271,7 +290,7 @@ def dispatcher(function: str, overload: str, minor: int) -> Function:
     """Return the function of a call: of its one overload, or of the overload that its values choose."""
     single = _SINGLE.get(function)
     if single is not None:
-        return single
+        return _measured(function, single)
     declared = functions(minor)[function]
     if function in _UNGUARDED:
         chosen = next(each for each in declared if overload in {"", each.identifier})

@@ -10,21 +10,26 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from podium.cel.calls import Runnable
+from podium.cel.effort import COST_LIMIT, MAX_EFFORT, CostLimitError, meter
 from podium.cel.gotypes import go_type
 from podium.cel.nodes import SelectorRuntimeError
-from podium.cel.values import COST_LIMIT, CostLimitError, Map, bounded_items
+from podium.cel.values import Map
 
-_COST = 0
+_COST, _UNCHARGED = 0, 1
+# The effort of a loop without rounds.
+_LOOP = 8
 _UNSET = object()
 
 
 @dataclass(frozen=True, slots=True)
 class LocalVariable:
-    """A place in the frame; an accumulator has a start value, and may collect a list in place."""
+    """A place in the frame; an accumulator has a start value, and may collect a list or a map in place."""
 
     slot: int
     start: Runnable | None = None
-    collects: bool = False
+    # How deep the evaluation of the start is.
+    levels: int = 0
+    collects: type | None = None
 
     def read(self) -> Runnable:
         """Return the closure that reads the variable."""
@@ -62,7 +67,7 @@ def collecting(variable: LocalVariable, added: Runnable) -> Runnable:
         if failed is not None:
             raise failed
         found = frame[slot]
-        bounded_items(len(found) + len(more))  # type: ignore[arg-type]
+        meter.make_items(len(more))  # type: ignore[arg-type]
         found += more
         return found
 
@@ -89,8 +94,9 @@ def fold(
     second = variables[1].slot if variables[1] is not None else None
 
     def run(frame: list) -> object:  # type: ignore[type-arg]
+        frame[_UNCHARGED] += _LOOP
         items = ranged(frame)
-        frame[held] = [] if accumulator.collects else _UNSET
+        frame[held] = accumulator.collects() if accumulator.collects is not None else _UNSET
         for key, value in _rounds(items, pairs=second is not None):
             frame[first] = key
             if second is not None:
@@ -99,8 +105,12 @@ def fold(
             if going is False:
                 break
             frame[held] = _outcome(step, frame)
-            if frame[_COST] > COST_LIMIT:
+            cost = frame[_COST]
+            if cost > COST_LIMIT or cost + frame[_UNCHARGED] > MAX_EFFORT:
                 raise CostLimitError
+        # A macro may use a value twice, which doubles the work with each loop around it.
+        if frame[_COST] > COST_LIMIT:
+            raise CostLimitError
         return result(frame)
 
     return run
@@ -111,7 +121,7 @@ def _rounds(items: object, *, pairs: bool) -> Iterator[tuple[object, object]]:
     if isinstance(items, list):
         return iter(enumerate(items)) if pairs else ((item, None) for item in items)
     if isinstance(items, Map):
-        return iter(list(items.entries.values()))
+        return iter(items.entries.values())
     shown = go_type(items)
     if pairs:
         raise SelectorRuntimeError(f"unsupported comprehension range type: {shown}")

@@ -4,9 +4,11 @@ Source: cel-go ext/formatting.go (version 2 of the library, locale en_US).
 """
 
 from collections.abc import Callable
+from operator import itemgetter
 
 from podium.cel import statictypes as types
 from podium.cel.conversions import to_string
+from podium.cel.effort import COPIED, READ, SEARCHED, CostLimitError, meter
 from podium.cel.nodes import (
     CallNode,
     ExpressionNode,
@@ -16,13 +18,17 @@ from podium.cel.nodes import (
     Problems,
     SelectorRuntimeError,
 )
-from podium.cel.shown import special
+from podium.cel.shown import Written, joined, special, written
 from podium.cel.statictypes import StaticType
-from podium.cel.values import Duration, Map, Timestamp, TypeValue, Uint, bounded_text, type_name
+from podium.cel.values import Duration, Map, Timestamp, TypeValue, Uint, type_name
 from podium.text import go_quote
 
 _DEFAULT_PRECISION = 6
 _MAX_PRECISION = 10_000
+# Doubles and precisions that take no long arithmetic.
+_LARGE, _SHORT = 1e15, 17
+# The effort of a clause, and of one with many digits; the comparisons of a key while a map is sorted.
+_CLAUSE, _LONG_CLAUSE, _SORTED = 5, 60, 20
 _STRING = (
     "string clause can only be used on strings, bools, bytes, ints, doubles, maps, lists, types, durations,"
     " and timestamps, was given "
@@ -87,6 +93,7 @@ def _walked(text: str, count: int, write: Writer) -> tuple[str, int]:
         if mark < 0:
             mark = len(text)
         parts.append(text[place:mark])
+        length += mark - place + 1
         place = mark + 2
         if mark >= len(text):
             break
@@ -98,6 +105,7 @@ def _walked(text: str, count: int, write: Writer) -> tuple[str, int]:
         if mark + 1 >= len(text):
             raise SelectorRuntimeError("unexpected end of string")
         verb, precision, place = _clause(text, mark + 1)
+        meter.spend(_CLAUSE)
         try:
             parts.append(write(verb, precision, index))
         except _FormatError as error:
@@ -105,8 +113,8 @@ def _walked(text: str, count: int, write: Writer) -> tuple[str, int]:
         except SelectorRuntimeError as error:
             raise SelectorRuntimeError(f"error during formatting: {error}") from None
         length += len(parts[-1])
-        bounded_text(length)
         index += 1
+    meter.make_text(length)
     return "".join(parts), index
 
 
@@ -139,6 +147,7 @@ def _clause(text: str, place: int) -> tuple[str, int | None, int]:
 def _written(verb: str, precision: int | None, value: object) -> str:
     if verb == "s":
         return _string(value)
+    meter.make_text((precision or 0) + (2 * len(value) if isinstance(value, (str, bytes)) else 0))
     message, allowed = _CLAUSES[verb.lower()]
     name = type_name(value)
     if name not in allowed or (name == "string" and verb in "fe" and value not in _INFINITIES):
@@ -147,6 +156,7 @@ def _written(verb: str, precision: int | None, value: object) -> str:
         number = float(str(value)) if isinstance(value, str) else float(value)  # type: ignore[arg-type]
         return _number(verb, _DEFAULT_PRECISION if precision is None else precision, number)
     if isinstance(value, (str, bytes)):
+        meter.spend(2 * len(value) // SEARCHED)
         data = value.encode("utf-8", "surrogatepass") if isinstance(value, str) else value
         return data.hex().upper() if verb == "X" else data.hex()
     return f"{int(value):{verb}}"  # type: ignore[call-overload]
@@ -154,7 +164,9 @@ def _written(verb: str, precision: int | None, value: object) -> str:
 
 def _number(verb: str, precision: int, number: float) -> str:
     if precision > _MAX_PRECISION:
-        bounded_text(precision * 10_000)
+        raise CostLimitError
+    if abs(number) > _LARGE or precision > _SHORT:
+        meter.spend(_LONG_CLAUSE)
     # Upstream's printer shows no sign of a zero.
     number = number or 0.0
     text = {"NaN": "NaN", "+Inf": "\u221e", "-Inf": "-\u221e"}.get(special(number))
@@ -175,16 +187,8 @@ def _raised(exponent: str) -> str:
 
 
 def _string(value: object) -> str:
-    if isinstance(value, list):
-        parts = []
-        length = 0
-        for item in value:
-            parts.append(_nested(item))
-            length += len(parts[-1])
-            bounded_text(length)
-        return f"[{', '.join(parts)}]"
-    if isinstance(value, Map):
-        return _map(value)
+    if isinstance(value, (list, Map)):
+        return written(value, _parts)
     if value is None:
         return "null"
     if isinstance(value, TypeValue):
@@ -194,22 +198,28 @@ def _string(value: object) -> str:
     raise _FormatError(_STRING + type_name(value))
 
 
-def _map(value: Map) -> str:
-    pairs = []
+def _map_parts(value: Map) -> list[object]:
+    pairs: list[tuple[str, object]] = []
     for key, element in value.entries.values():
         if isinstance(key, float) or not isinstance(key, (str, bool, int)):
             raise SelectorRuntimeError(f"no formatting function for map key of type {type_name(key)}")
-        pairs.append((_nested(key), _nested(element)))
-    shown = [f"{key}:{element}" for key, element in sorted(pairs, key=lambda pair: pair[0])]
-    bounded_text(sum(map(len, shown)))
-    return "{" + ", ".join(shown) + "}"
+        pairs.append((str(_parts(key)), element))
+        meter.spend(1 + len(pairs[-1][0]) // COPIED * _SORTED)
+    pairs.sort(key=itemgetter(0))
+    return joined("{", ((Written(f"{key}:"), element) for key, element in pairs), "}")
 
 
-def _nested(value: object) -> str:
-    """Return an element of a list or a map."""
+def _parts(value: object) -> str | list[object]:
+    """Return an element of a list or a map, as its text or its parts."""
+    if isinstance(value, list):
+        return joined("[", ((item,) for item in value), "]")
+    if isinstance(value, Map):
+        return _map_parts(value)
     if isinstance(value, str):
+        meter.spend(len(value) // READ)
         return go_quote(value)
     if isinstance(value, bytes):
+        meter.spend(len(value) // READ)
         return f"b{go_quote(str(to_string(value)))}"
     if isinstance(value, float):
         found = special(value)
@@ -218,7 +228,7 @@ def _nested(value: object) -> str:
         return f'duration("{to_string(value)}")'
     if isinstance(value, Timestamp):
         return f'timestamp("{to_string(value)}")'
-    if value is None or isinstance(value, (bool, int, list, Map, TypeValue)):
+    if value is None or isinstance(value, (bool, int, TypeValue)):
         return _string(value)
     raise SelectorRuntimeError(f"no formatting function for {type_name(value)}")
 

@@ -8,19 +8,16 @@ Source: cel-go ext/lists.go, ext/sets.go, cel/library.go; k8s.io/apiserver/pkg/c
 from functools import cmp_to_key
 
 from podium.cel import operators
+from podium.cel.effort import COST_LIMIT, MAX_ITEMS, CostLimitError, meter
 from podium.cel.nodes import SelectorRuntimeError
 from podium.cel.shown import verb_v
 from podium.cel.values import (
     ABSENT,
-    COST_LIMIT,
-    MAX_ITEMS,
     NOTHING,
-    CostLimitError,
     Duration,
     Map,
     Optional,
     Timestamp,
-    bounded_items,
     contains,
     index_of,
     key_of,
@@ -115,7 +112,14 @@ def sliced(items: list[object], start: int, end: int) -> list[object]:
         raise SelectorRuntimeError(f"{call}, start index must be less than or equal to end index")
     if len(items) < end:
         raise SelectorRuntimeError(f"{call}, list is length {len(items)}")
+    meter.make_items(end - start)
     return items[start:end]
+
+
+def turned(items: list[object]) -> list[object]:
+    """Return the items in reverse order."""
+    meter.make_items(len(items))
+    return items[::-1]
 
 
 def flattened(items: object, depth: object = None) -> list[object]:
@@ -123,20 +127,23 @@ def flattened(items: object, depth: object = None) -> list[object]:
     if not isinstance(items, list) or (depth is not None and type(depth) is not int):
         shown = "" if depth is None else type_name(depth)
         raise SelectorRuntimeError(f"no such overload: {type_name(items)}.flatten({shown})")
-    found: list[object] = []
-    _flatten(items, 1 if depth is None else depth, found)
-    return found
-
-
-def _flatten(items: list[object], depth: int, found: list[object]) -> None:
-    if depth < 0:
+    levels = 1 if depth is None else depth
+    if levels < 0:
         raise SelectorRuntimeError("level must be non-negative")
-    for item in items:
-        if isinstance(item, list) and depth > 0:
-            _flatten(item, depth - 1, found)
-        else:
+    found: list[object] = []
+    # The lists that are being read, one in another.
+    reading = [iter(items)]
+    while reading:
+        for item in reading[-1]:
+            meter.spend(1)
+            if isinstance(item, list) and len(reading) <= levels:
+                reading.append(iter(item))
+                break
             found.append(item)
-            bounded_items(len(found))
+        else:
+            reading.pop()
+    meter.make_items(len(found))
+    return found
 
 
 def ordered(items: object) -> list[object]:
@@ -162,6 +169,7 @@ def ordered_by(items: object, keys: object) -> list[object]:
         raise SelectorRuntimeError("list elements must be comparable")
     if len(keys) > 1 and any(type(key) is not type(keys[0]) for key in keys):
         raise SelectorRuntimeError("list elements must have the same type")
+    meter.make_objects(len(items))
     pairs = list(zip(keys, items, strict=True))
     pairs.sort(key=cmp_to_key(_by_key))
     return [item for _, item in pairs]
@@ -177,12 +185,13 @@ def number_range_37(count: int) -> list[object]:
         raise SelectorRuntimeError(f"lists.range: size must be non-negative, got {count}")
     if count > MAX_ITEMS:
         raise SelectorRuntimeError(f"lists.range: size {count} exceeds maximum allowed ({MAX_ITEMS})")
+    meter.make_objects(count)
     return list(range(count))
 
 
 def number_range_36(count: int) -> list[object]:
     """Return the numbers below a count, of which 1.36 takes any."""
-    bounded_items(count)
+    meter.make_objects(max(count, 0))
     return list(range(count))
 
 
@@ -214,17 +223,19 @@ def set_intersects(first: list[object], second: list[object]) -> bool:
 
 
 def inserted(target: Map, key: object, value: object) -> Map:
-    """Return a map with one more entry."""
+    """Add an entry to a map that only its loop holds, and return it."""
     held = key_of(key)
     if held in target.entries:
         raise SelectorRuntimeError(f"insert failed: key {verb_v(key)} already exists")
-    return Map({**target.entries, held: (key, value)})
+    meter.spend(1)
+    target.entries[held] = (key, value)
+    return target
 
 
 def merged(target: Map, update: Map) -> Map:
-    """Return a map with the entries of another."""
-    for key, value in list(update.entries.values()):
-        target = inserted(target, key, value)
+    """Add the entries of another map to one that only its loop holds, and return it."""
+    for key, value in update.entries.values():
+        inserted(target, key, value)
     return target
 
 

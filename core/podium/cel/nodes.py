@@ -6,17 +6,37 @@ and literals.
 Source: cel-go common/ast, common/error.go, common/errors.go.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from podium.cel.effort import meter
 from podium.cel.statictypes import DYN, StaticType
 from podium.errors import PodiumError
 
 MAX_ERRORS = 100
+# Nodes in nodes, with those of macros, and with the values that variables are bound to. Each takes up to four
+# frames of Python's stack, which holds a thousand.
+MAX_LEVELS = 200
 _MAX_SNIPPET = 16384
+# The effort of an error and its snippet.
+_ERROR = 100
 
 
 class SelectorCompileError(PodiumError):
-    """An expression that upstream refuses: the text is upstream's after `CEL compile error: `."""
+    """An expression that upstream refuses: the text is upstream's after `CEL compile error: `.
+
+    `effort` is what it took to find that out, 0 if the error was kept.
+    """
+
+    effort = 0
+
+
+class TooDeepError(SelectorCompileError):
+    """An expression whose evaluation would need more levels of the stack than it has."""
+
+    def __init__(self) -> None:
+        """Name the limit."""
+        super().__init__(f"the expression is nested too deeply: more than {MAX_LEVELS} levels")
 
 
 class SelectorRuntimeError(PodiumError):
@@ -123,6 +143,42 @@ class Fold(ExpressionNode):
     result: ExpressionNode
 
 
+def children(node: ExpressionNode) -> Iterator[ExpressionNode]:
+    """Iterate over the nodes in a node."""
+    match node:
+        case Select():
+            yield node.operand
+        case CallNode():
+            if node.target is not None:
+                yield node.target
+            yield from node.arguments
+        case ListNode():
+            yield from node.elements
+        case MapNode():
+            for entry in node.entries:
+                yield entry.key
+                yield entry.value
+        case Fold():
+            yield from (node.range, node.start, node.condition, node.step, node.result)
+        case _:
+            pass
+
+
+def levels_of(root: ExpressionNode) -> int:
+    """Return how deep the nodes of an expression are, with those that macros put between them."""
+    levels: dict[int, int] = {}
+    waiting = [root]
+    while waiting:
+        node = waiting[-1]
+        inner = [levels.get(id(child)) for child in children(node)]
+        if None in inner:
+            waiting += (child for child in children(node) if id(child) not in levels)
+            continue
+        levels[id(node)] = 1 + max((level for level in inner if level is not None), default=0)
+        waiting.pop()
+    return levels[id(root)]
+
+
 class Problems:
     """The errors of one source text, sorted by place and formatted as cel-go does."""
 
@@ -140,6 +196,7 @@ class Problems:
         self._count += 1
         if self._count > MAX_ERRORS:
             return
+        meter.spend(_ERROR + max(offset, 0) // 8)
         if offset < 0:
             self._found.append((-1, -1, message))
             return

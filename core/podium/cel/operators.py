@@ -6,6 +6,7 @@ Source: cel-go common/types (int.go, uint.go, double.go, overflow.go, compare.go
 import math
 from collections.abc import Callable
 
+from podium.cel.effort import COPIED, meter
 from podium.cel.nodes import SelectorRuntimeError
 from podium.cel.values import (
     INT_LIMIT,
@@ -17,10 +18,9 @@ from podium.cel.values import (
     Timestamp,
     TypeValue,
     Uint,
-    bounded_items,
-    bounded_text,
     contains,
     order,
+    read_key,
     type_name,
 )
 
@@ -85,17 +85,17 @@ def add(first: object, second: object) -> object:
 
 
 def _texts(first: str, second: str) -> str:
-    bounded_text(len(first) + len(second))
+    meter.make_text(len(first) + len(second))
     return first + second
 
 
 def _octets(first: bytes, second: bytes) -> bytes:
-    bounded_text(len(first) + len(second))
+    meter.make_text(len(first) + len(second))
     return first + second
 
 
 def _lists(first: list[object], second: list[object]) -> list[object]:
-    bounded_items(len(first) + len(second))
+    meter.make_items(len(first) + len(second))
     return first + second
 
 
@@ -242,6 +242,8 @@ def compare(function: str, first: object, second: object) -> int:
         raise _refused()
     if kind is Duration or kind is Timestamp:
         first, second = first.nanos, second.nanos  # type: ignore[attr-defined]
+    elif kind is not bool and len(first) > COPIED:  # type: ignore[arg-type]
+        meter.spend(2 * len(first) // COPIED)  # type: ignore[arg-type]
     return int(first > second) - int(first < second)  # type: ignore[operator]
 
 
@@ -274,6 +276,7 @@ def member_of(value: object, container: object) -> bool:
     if isinstance(container, list):
         return contains(container, value, reverse=True)
     if isinstance(container, Map):
+        read_key(value)
         return container.has(value)
     raise _refused()
 

@@ -9,10 +9,10 @@ Source: cel-go parser/parser.go, parser/gen/CEL.g4.
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 
 from podium.cel import literals, macros
+from podium.cel.effort import meter
 from podium.cel.lexer import END, Token, tokens_of
 from podium.cel.nodes import (
     CallNode,
@@ -28,6 +28,8 @@ from podium.cel.nodes import (
 )
 
 MAX_DEPTH, MAX_NESTED, MAX_HEIGHT = 250, 40, 100
+# The effort of coming to a rule of the grammar, and of a text that is no token.
+_RULE, _UNKNOWN = 4, 5
 _EXPRESSION_START = (
     "{'[', '{', '(', '.', '-', '!', 'true', 'false', 'null', NUM_FLOAT, NUM_INT, NUM_UINT, STRING, BYTES,"
     " IDENTIFIER}"
@@ -66,7 +68,9 @@ class _ParseStop(Exception):  # noqa: N818 - it ends the parse, the problem is r
 
 def parse(text: str, problems: Problems) -> ExpressionNode | None:
     """Return the root of an expression; None if problems were recorded."""
+    meter.spend(2 * len(text))
     tokens, unknown = tokens_of(text)
+    meter.spend(len(unknown) * _UNKNOWN)
     for each in unknown:
         problems.add(each.offset, f"Syntax error: token recognition error at: '{each.text}'")
     parser = _Parser(tokens, problems)
@@ -89,17 +93,18 @@ class _Parser:
 
     def expression(self) -> ExpressionNode:
         """Parse: or ['?' or ':' expression]."""
-        with self._rule("expr"):
-            condition = self._either()
-            if self._kind != "?":
-                return condition
+        self._enter("expr")
+        node = self._either()
+        if self._kind == "?":
             height, mark = self._height, self._next()
             chosen = self._either()
             height = max(height, self._height)
             self.expect(":", "':'")
             other = self.expression()
             self._raise_height(max(height, self._height))
-            return CallNode(mark.offset, "_?_:_", None, [condition, chosen, other])
+            node = CallNode(mark.offset, "_?_:_", None, [node, chosen, other])
+        self._leave("expr", 1)
+        return node
 
     def expect(self, kind: str, shown: str) -> Token:
         """Consume a token of a kind."""
@@ -129,12 +134,16 @@ class _Parser:
         return open_ones[-2] if len(open_ones) > 1 else END
 
     def _either(self) -> ExpressionNode:
-        with self._rule("or"):
-            return self._chain("||", "_||_", self._both)
+        self._enter("or")
+        node = self._chain("||", "_||_", self._both)
+        self._leave("or", 1)
+        return node
 
     def _both(self) -> ExpressionNode:
-        with self._rule("and"):
-            return self._chain("&&", "_&&_", self._relation)
+        self._enter("and")
+        node = self._chain("&&", "_&&_", self._relation)
+        self._leave("and", 1)
+        return node
 
     def _chain(self, sign: str, function: str, operand: Callable[[], ExpressionNode]) -> ExpressionNode:
         first = operand()
@@ -149,10 +158,10 @@ class _Parser:
         return CallNode(offset, function, None, terms)
 
     def _relation(self) -> ExpressionNode:
-        with self._rule("relation"):
-            node, entered = self._operations("relation", _RELATIONS, self._sum(), self._sum)
-            self._leave("relation", entered)
-            return node
+        self._enter("relation")
+        node, entered = self._operations("relation", _RELATIONS, self._sum(), self._sum)
+        self._leave("relation", 1 + entered)
+        return node
 
     def _sum(self) -> ExpressionNode:
         def product() -> ExpressionNode:
@@ -160,11 +169,11 @@ class _Parser:
             self._leave("calc", inner)
             return node
 
-        with self._rule("calc"):
-            first, inner = self._operations("calc", _PRODUCTS, self._unary(), self._unary)
-            node, entered = self._operations("calc", _SUMS, first, product)
-            self._leave("calc", inner + entered)
-            return node
+        self._enter("calc")
+        first, inner = self._operations("calc", _PRODUCTS, self._unary(), self._unary)
+        node, entered = self._operations("calc", _SUMS, first, product)
+        self._leave("calc", 1 + inner + entered)
+        return node
 
     def _operations(
         self,
@@ -179,36 +188,36 @@ class _Parser:
             entered += 1
             self._enter(rule)
             height, mark = self._height, self._next()
-            with self._rule(rule):
-                right = operand()
+            self._enter(rule)
+            right = operand()
+            self._leave(rule, 1)
             self._raise_height(max(height, self._height))
             left = CallNode(mark.offset, function, None, [left, right])
         return left, entered
 
     def _unary(self) -> ExpressionNode:
-        with self._rule("unary"):
-            sign = self._kind
-            if sign not in {"!", "-"} or (sign == "-" and self._peek(1).kind in _NUMBERS):
-                return self._member()
-            first, count = self._token, 0
+        self._enter("unary")
+        sign, first, count = self._kind, self._token, 0
+        if sign == "!" or (sign == "-" and self._peek(1).kind not in _NUMBERS):
             while self._kind == sign:
                 self._next()
                 count += 1
-            operand = self._member()
-            if count % 2 == 0:
-                return operand
-            return CallNode(first.offset, "!_" if sign == "!" else "-_", None, [operand])
+        node = self._member()
+        if count % 2 == 1:
+            node = CallNode(first.offset, "!_" if sign == "!" else "-_", None, [node])
+        self._leave("unary", 1)
+        return node
 
     def _member(self) -> ExpressionNode:
-        with self._rule("member"):
-            node = self._primary()
-            entered = 0
-            while self._kind in {".", "["}:
-                entered += 1
-                self._enter("member")
-                node = self._selection(node) if self._kind == "." else self._index(node)
-            self._leave("member", entered)
-            return node
+        self._enter("member")
+        node = self._primary()
+        entered = 1
+        while self._kind in {".", "["}:
+            entered += 1
+            self._enter("member")
+            node = self._selection(node) if self._kind == "." else self._index(node)
+        self._leave("member", entered)
+        return node
 
     def _selection(self, operand: ExpressionNode) -> ExpressionNode:
         height, mark = self._height, self._next()
@@ -244,20 +253,22 @@ class _Parser:
         return CallNode(mark.offset, "_[?_]" if optional else "_[_]", None, [operand, index])
 
     def _primary(self) -> ExpressionNode:
-        with self._rule("primary"):
-            token = self._token
-            if token.kind == "(":
-                self._next()
-                inner = self.expression()
-                self.expect(")", "')'")
-                return inner
-            if token.kind == "[":
-                return self._list()
-            if token.kind == "{":
-                return self._map()
-            if token.kind == "identifier" or (token.kind == "." and self._peek(1).kind == "identifier"):
-                return self._named_or_called()
-            return self._literal()
+        self._enter("primary")
+        token = self._token
+        if token.kind == "(":
+            self._next()
+            node = self.expression()
+            self.expect(")", "')'")
+        elif token.kind == "[":
+            node = self._list()
+        elif token.kind == "{":
+            node = self._map()
+        elif token.kind == "identifier" or (token.kind == "." and self._peek(1).kind == "identifier"):
+            node = self._named_or_called()
+        else:
+            node = self._literal()
+        self._leave("primary", 1)
+        return node
 
     def _named_or_called(self) -> ExpressionNode:
         start, dot = self._token, self._accept(".")
@@ -399,14 +410,9 @@ class _Parser:
         self._problems.add(self._token.offset, f"Syntax error: {message}")
         raise _ParseStop
 
-    @contextmanager
-    def _rule(self, rule: str) -> Iterator[None]:
-        self._enter(rule)
-        yield
-        self._leave(rule, 1)
-
     def _enter(self, rule: str) -> None:
         self._nesting[rule] += 1
+        meter.spend(_RULE)
         most = MAX_NESTED if rule == "expr" else MAX_DEPTH
         if self._nesting[rule] > most:
             self._problems.add(-1, f"expression recursion limit exceeded: {most}")

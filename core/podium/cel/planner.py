@@ -11,12 +11,14 @@ Source: cel-go interpreter/planner.go, interpreter/decorators.go, interpreter/at
 from collections.abc import Callable
 from typing import NamedTuple
 
-from podium.cel import costs
+from podium.cel import costs, macros
 from podium.cel.attributes import Base, Qualifier, attribute, conditional, qualified, usable_key
 from podium.cel.calls import Runnable, binary, call, constant_membership, nullary, unary
 from podium.cel.dispatch import CONVERSIONS, dispatcher, ends_at_first_error
+from podium.cel.effort import AbortedError, meter
 from podium.cel.folds import LocalVariable, collecting, fold
 from podium.cel.nodes import (
+    MAX_LEVELS,
     CallNode,
     ExpressionNode,
     Fold,
@@ -27,26 +29,34 @@ from podium.cel.nodes import (
     Select,
     SelectorCompileError,
     SelectorRuntimeError,
+    TooDeepError,
 )
 from podium.cel.regularcalls import precompiled
+from podium.cel.regularsyntax import MAX_GROUPS
 from podium.cel.shown import verb_v
-from podium.cel.values import AbortedError, Map, Optional, TypeValue, check_hashable, equal, key_of
+from podium.cel.values import Map, Optional, TypeValue, check_hashable, equal, key_of, read_key
 
 # Places of a frame.
-COST, DEVICE, FIRST = 0, 1, 2
+COST, UNCHARGED, DEVICE, FIRST = 0, 1, 2, 3
 # Functions that read a value from a text.
 _PARSERS = frozenset({"quantity", "semver", "ip", "cidr", "url"})
+_PATTERNED = frozenset({"matches", "find", "findAll"})
 _PRIMITIVES = (bool, float, int, str)
+# The effort of compiling a node.
+_NODE = 25
+# The constant elements, or terms of && and ||, that a unit of effort pays for.
+_PLAIN = 8
 # The most instructions of all constant regular expressions of a selector.
 MAX_INSTRUCTIONS = 100_000
 
 
 class SelectorPlan(NamedTuple):
-    """A compiled expression, the size of its frames, and the instructions of its regular expressions."""
+    """A compiled expression, the size of its frames, the instructions of its patterns, and its levels."""
 
     run: Runnable
     size: int
     instructions: int
+    levels: int
 
 
 class PlannedNode(NamedTuple):
@@ -60,7 +70,8 @@ class PlannedNode(NamedTuple):
 def planned_selector(root: ExpressionNode, minor: int) -> SelectorPlan:
     """Compile a checked expression. Raises SelectorCompileError for a constant that cannot be evaluated."""
     planner = _SelectorPlanner(minor)
-    return SelectorPlan(planner.compiled(root).run, planner.size, planner.instructions)
+    run = planner.compiled(root).run
+    return SelectorPlan(run, planner.size, planner.instructions, planner.levels)
 
 
 def _constant(value: object) -> PlannedNode:
@@ -72,42 +83,61 @@ class _SelectorPlanner:
         self._minor = minor
         self._scopes: list[dict[str, LocalVariable]] = []
         # Macros use a node twice where upstream copies it.
-        self._done: dict[int, PlannedNode] = {}
+        self._done: dict[int, tuple[PlannedNode, int]] = {}
+        # The levels of the nodes so far in the node that is being compiled.
+        self._levels = 0
         self.size = FIRST
         self.instructions = 0
+        # Whether an evaluation reads patterns, which may hold groups in groups.
+        self.reads_patterns = False
+
+    @property
+    def levels(self) -> int:
+        """Return how deep an evaluation is."""
+        return self._levels + 2 * MAX_GROUPS * self.reads_patterns
 
     def compiled(self, node: ExpressionNode) -> PlannedNode:
         """Return a compiled node."""
-        found = self._done.get(id(node))
-        if found is None:
-            found = self._done[id(node)] = self._compiled(node)
-        return found
-
-    def _compiled(self, node: ExpressionNode) -> PlannedNode:
+        known = self._done.get(id(node))
+        if known is not None:
+            found, levels = known
+            self._levels = max(self._levels, levels)
+            return found
+        meter.spend(_NODE)
+        around, self._levels = self._levels, 0
         match node:
             case Literal():
-                return _constant(node.value)
+                found = _constant(node.value)
             case NameNode():
-                return self._name(node)
+                found = self._name(node)
             case Select():
-                return self._select(node)
+                found = self._select(node)
             case CallNode():
-                return self._call(node)
+                found = self._call(node)
             case ListNode():
-                return self._list(node)
+                found = self._list(node)
             case MapNode():
-                return self._map(node)
+                found = self._map(node)
             case Fold():
-                return self._fold(node)
+                found = self._fold(node)
             case _:
                 raise TypeError(node)
+        levels = self._levels + 1
+        if levels > MAX_LEVELS:
+            raise TooDeepError
+        self._done[id(node)] = found, levels
+        self._levels = max(around, levels)
+        return found
 
     def _name(self, node: NameNode) -> PlannedNode:
         if node.resolved is not None:
             return _constant(TypeValue(node.resolved.parameters[0].name))
         if node.name.startswith("."):
             return self._of(Base.of_slot(DEVICE))
-        return self._of(Base.of_variable(self._variable(node.name)))
+        variable = self._variable(node.name)
+        # Its start is evaluated when it is read first.
+        self._levels = max(self._levels, variable.levels + 1)
+        return self._of(Base.of_variable(variable))
 
     def _variable(self, name: str) -> LocalVariable:
         for scope in reversed(self._scopes):
@@ -116,6 +146,7 @@ class _SelectorPlanner:
         raise KeyError(name)
 
     def _of(self, base: Base) -> PlannedNode:
+        meter.spend(base.size())
         return PlannedNode(attribute(base), attribute=base)
 
     def _select(self, node: Select) -> PlannedNode:
@@ -173,6 +204,7 @@ class _SelectorPlanner:
         whole, strict = node.function == "or", self._minor >= 37
 
         def run(frame: list) -> object:  # type: ignore[type-arg]
+            frame[UNCHARGED] += 1
             found = first(frame)
             if not isinstance(found, Optional):
                 if strict:
@@ -198,13 +230,15 @@ class _SelectorPlanner:
             if chosen is not None:
                 return chosen
         function = dispatcher(node.function, overload, self._minor)
-        if node.function in {"matches", "find", "findAll"} and arguments[1].constant is not None:
+        if node.function in _PATTERNED and arguments[1].constant is not None:
             function, size = precompiled(node.function, function, arguments[1].constant[0])
             self.instructions += size
             if self.instructions > MAX_INSTRUCTIONS:
                 raise SelectorCompileError("the regular expressions of the selector are too large")
             if size:
                 return PlannedNode(call([each.run for each in arguments], function, cost))
+        elif node.function in _PATTERNED:
+            self.reads_patterns = True
         if node.function in CONVERSIONS and len(arguments) == 1 and arguments[0].constant is not None:
             return _converted(function, arguments[0].constant[0])
         if node.function in _PARSERS and arguments and all(each.constant is not None for each in arguments):
@@ -229,7 +263,9 @@ class _SelectorPlanner:
         if accumulator.name.startswith("."):
             return None
         variable = self._variable(accumulator.name)
-        return PlannedNode(collecting(variable, self.compiled(added).run)) if variable.collects else None
+        return (
+            PlannedNode(collecting(variable, self.compiled(added).run)) if variable.collects is list else None
+        )
 
     def _list(self, node: ListNode) -> PlannedNode:
         elements = [self.compiled(each) for each in node.elements]
@@ -246,11 +282,13 @@ class _SelectorPlanner:
         return _folded(run, [*keys, *values])
 
     def _fold(self, node: Fold) -> PlannedNode:
-        ranged, start = self.compiled(node.range), self.compiled(node.start)
-        collects = (
-            isinstance(node.start, ListNode) and not node.start.elements and node.accumulator == "@result"
-        )
-        accumulator = LocalVariable(self._slot(), start.run, collects=collects)
+        ranged = self.compiled(node.range)
+        around, self._levels = self._levels, 0
+        start = self.compiled(node.start)
+        levels, self._levels = self._levels, max(around, self._levels)
+        own = node.accumulator == macros.ACCUMULATOR
+        collects = {ListNode: list, MapNode: Map}.get(type(node.start)) if own else None
+        accumulator = LocalVariable(self._slot(), start.run, levels, collects)
         first = LocalVariable(self._slot())
         second = LocalVariable(self._slot()) if node.second else None
         self._scopes.append({node.accumulator: accumulator})
@@ -278,10 +316,11 @@ def _unequal(first: object, second: object) -> bool:
 
 def _absorbing(terms: list[Runnable], *, decisive: bool) -> Runnable:
     """Return the conjunction (False decides) or disjunction (True decides) of terms, which absorbs errors."""
-    other = not decisive
+    other, more = not decisive, len(terms) // _PLAIN
 
     def run(frame: list) -> bool:  # type: ignore[type-arg]
         failed: SelectorRuntimeError | None = None
+        frame[UNCHARGED] += more
         for term in terms:
             try:
                 found = term(frame)
@@ -348,16 +387,17 @@ def _folded(run: Runnable, parts: list[PlannedNode]) -> PlannedNode:
     """Return a literal, evaluated once if all its parts are constant."""
     if all(part.constant is not None for part in parts):
         try:
-            return _constant(run([0]))
+            return _constant(run([0, 0]))
         except (SelectorRuntimeError, AbortedError):
             return PlannedNode(run)
     return PlannedNode(run)
 
 
 def _list_of(elements: list[Runnable], optional: list[bool]) -> Runnable:
-    some_optional = any(optional)
+    some_optional, more = any(optional), len(elements) // _PLAIN
 
     def run(frame: list) -> object:  # type: ignore[type-arg]
+        frame[UNCHARGED] += more
         try:
             if not some_optional:
                 return [element(frame) for element in elements]
@@ -381,7 +421,10 @@ def _list_of(elements: list[Runnable], optional: list[bool]) -> Runnable:
 
 
 def _map_of(entries: list[tuple[Runnable, Runnable, bool]]) -> Runnable:
+    more = len(entries)
+
     def run(frame: list) -> object:  # type: ignore[type-arg]
+        frame[UNCHARGED] += more
         try:
             found: dict[object, tuple[object, object]] = {}
             for key_run, value_run, may_miss in entries:
@@ -397,6 +440,7 @@ def _map_of(entries: list[tuple[Runnable, Runnable, bool]]) -> Runnable:
                         continue
                     value = value.value
                 check_hashable(key)
+                read_key(key)
                 found[key_of(key)] = (key, value)
             return Map(found)
         finally:

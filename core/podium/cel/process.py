@@ -123,7 +123,9 @@ class SelectorProcess:
             self._backoffs.pop(key, None)
         reply = msgspec.msgpack.decode(body, type=_EvaluationReply)
         if reply.invalid is not None:
-            raise SelectorCompileError(reply.invalid)
+            invalid = SelectorCompileError(reply.invalid)
+            invalid.effort = reply.compiling
+            raise invalid
         return Evaluations([_evaluation(*each) for each in reply.results], reply.compiling)
 
     def close(self) -> None:
@@ -259,7 +261,7 @@ def _reply(request: _EvaluationRequest) -> _EvaluationReply:
     try:
         batch = evaluate_devices(request.expression, request.minor, request.driver, request.devices)
     except SelectorCompileError as error:
-        return _EvaluationReply(invalid=_error_text(error))
+        return _EvaluationReply(compiling=error.effort, invalid=_error_text(error))
     results = [
         (each.selected, None if each.error is None else _error_text(each.error), each.cost, each.effort)
         for each in batch.results

@@ -15,10 +15,13 @@ from dataclasses import dataclass, replace
 
 from podium.api.core import RawQuantity
 from podium.api.quantity import QuantityError, QuantityProblem, scaled_number
+from podium.cel.effort import meter
 from podium.cel.nodes import SelectorRuntimeError
 from podium.cel.values import INT_LIMIT, Opaque
 
 MAX_SHIFT = 1000
+# A sum of more digits is refused, and one of as many bits as these takes a unit of effort.
+_MAX_BITS, _SHIFTED = 8192, 200
 # Upstream holds a decimal in billionths. The largest double is below the power.
 _NANO, _LARGEST_POWER = -9, 400
 _INT_DIGITS = 19
@@ -172,7 +175,9 @@ def _small_sum(first: QuantityValue, second: QuantityValue) -> QuantityValue | N
 
 def _decimal_sum(first: QuantityValue, second: QuantityValue) -> QuantityValue:
     scale = min(first.scale, second.scale)
-    if max(first.scale, second.scale) - scale > MAX_SHIFT:
+    bits = max(first.number.bit_length(), second.number.bit_length())
+    meter.spend(bits // _SHIFTED)
+    if max(first.scale, second.scale) - scale > MAX_SHIFT or bits > _MAX_BITS:
         raise SelectorRuntimeError(f"a sum of quantities that are 10^{MAX_SHIFT} apart")
     left = first.number * 10 ** (first.scale - scale)
     right = second.number * 10 ** (second.scale - scale)

@@ -5,12 +5,9 @@ Source: cel-go common/types/string.go; k8s.io/apiserver/pkg/cel/library/regex.go
 
 from podium.cel.nodes import SelectorCompileError, SelectorRuntimeError
 from podium.cel.operators import no_trait
-from podium.cel.regularmachine import Pattern, pattern, steps
-from podium.cel.regularsyntax import MAX_PROGRAM, PatternError
+from podium.cel.regularmachine import Pattern
+from podium.cel.regularsyntax import PatternError
 from podium.cel.values import Function
-
-# The steps for a character of a pattern that is read at run time.
-_READ = 4
 
 
 def found_in(text: object, expression: object) -> bool:
@@ -39,14 +36,10 @@ def _first(compiled: Pattern, text: str) -> str:
 
 def _compiled(expression: str, prefix: str) -> Pattern:
     """Return the pattern of a text that is known at run time only, at the expense of the evaluation."""
-    steps.spend(_READ * len(expression))
     try:
-        compiled = pattern(expression)
+        return Pattern(expression)
     except PatternError as error:
-        steps.spend(MAX_PROGRAM)
         raise SelectorRuntimeError(f"{prefix}{error}") from None
-    steps.spend(len(compiled))
-    return compiled
 
 
 def precompiled(function: str, plain: Function, expression: object) -> tuple[Function, int]:
@@ -57,7 +50,7 @@ def precompiled(function: str, plain: Function, expression: object) -> tuple[Fun
     if not isinstance(expression, str):
         return plain, 0
     try:
-        compiled = pattern(expression)
+        compiled = Pattern(expression)
     except PatternError as error:
         raise SelectorCompileError(f"program instantiation failed: {error}") from None
 

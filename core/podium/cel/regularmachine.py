@@ -1,43 +1,22 @@
 """A matcher of regular expressions whose time is linear in the text.
 
 It runs all threads of a pattern side by side in order of priority, as the machine of RE2 does. The cost that
-Kubernetes charges does not see counted repetitions. So the steps of all searches of an evaluation have a
-limit of their own, and a program takes some bytes for an instruction.
+Kubernetes charges does not see counted repetitions. So the meter counts what is read and searched, and a
+program takes some bytes for an instruction.
 
 Source: Russ Cox, Regular Expression Matching: the Virtual Machine Approach.
 """
 
 from array import array
-from functools import lru_cache
-from threading import local
 
-from podium.cel.regularsyntax import MAX_PROGRAM, PatternNode, in_class, parse_pattern
-from podium.cel.values import CostLimitError
+from podium.cel.effort import meter
+from podium.cel.regularsyntax import PatternNode, in_class, parse_pattern
 
-# The most steps of one evaluation: instructions that searches come to, and those of patterns made meanwhile.
-MAX_STEPS = 2_000_000
-# The most patterns that are kept beside those of compiled selectors.
-_KEPT = 64
+# The answers of the classes of a pattern that are kept, if it is short.
+_KNOWN = 256
+# The effort of each of several matches.
+_FOUND = 4
 _CLASS, _SPLIT, _JUMP, _MATCH, _TEST = range(5)
-
-
-class _Steps(local):
-    """The steps that the evaluation of this thread may still take."""
-
-    left = MAX_STEPS
-
-    def begin(self) -> None:
-        """Begin an evaluation."""
-        self.left = MAX_STEPS
-
-    def spend(self, steps: int) -> None:
-        """Count steps. Raises CostLimitError if there were too many."""
-        self.left -= steps
-        if self.left < 0:
-            raise CostLimitError
-
-
-steps = _Steps()
 
 
 class Pattern:
@@ -91,6 +70,9 @@ class Pattern:
             place = end if end > begin else end + 1
             last_end = end
             if accept:
+                meter.make_objects(1)
+                meter.spend(_FOUND)
+                meter.make_text(end - begin)
                 found.append(text[begin:end])
         return found
 
@@ -101,7 +83,7 @@ class Pattern:
             node = self._nodes[counter]
             assert node is not None, "it reads a character"
             found = in_class(node, character)
-            if len(self._known) < MAX_PROGRAM:
+            if len(self._known) < max(_KNOWN, 2 * len(self)):
                 self._known[key] = found
         return found
 
@@ -129,7 +111,7 @@ class Pattern:
                     assert node is not None, "it tests a place"
                     if _holds(node.kind, text, place):
                         waiting.append(counter + 1)
-        steps.spend(len(seen) + 1)
+        meter.spend(len(seen) + 1)
         return ready
 
     def _emit(self, kind: int, node: PatternNode | None = None, first: int = -1) -> int:
@@ -140,6 +122,7 @@ class Pattern:
         return len(self._kinds) - 1
 
     def _emit_step(self, step: PatternNode) -> None:
+        meter.spend(2)
         match step.kind:
             case "class":
                 self._emit(_CLASS, step)
@@ -200,9 +183,3 @@ def _holds(kind: str, text: str, place: int) -> bool:
 
 def _is_word(character: str) -> bool:
     return character == "_" or (character.isascii() and character.isalnum())
-
-
-@lru_cache(maxsize=_KEPT)
-def pattern(text: str) -> Pattern:
-    """Return a compiled pattern. Raises PatternError."""
-    return Pattern(text)

@@ -6,7 +6,6 @@ syntax and its errors are those of Go's regexp; classes of scripts such as Greek
 Source: Go regexp/syntax.
 """
 
-import unicodedata
 from typing import NamedTuple
 
 from podium.cel.characterclasses import (
@@ -14,13 +13,21 @@ from podium.cel.characterclasses import (
     CLASSES,
     LAST,
     POSIX,
+    CharacterSet,
     Ranges,
-    complement,
-    folded,
+    case_forms,
+    in_ranges,
+    merged,
 )
+from podium.cel.effort import meter
 
 _MAX_REPEAT = 1000
-_MAX_DEPTH = 100
+# Groups in groups, and characters of a pattern: the limits of Go are higher.
+MAX_GROUPS, MAX_PATTERN = 50, 10_240
+# The effort of reading a character of a pattern, or a part of a class.
+_PART = 8
+# The effort of the first look whether a class has a character.
+_LOOKED_UP = 5
 # Larger programs are refused: upstream accepts more, and takes long for them.
 MAX_PROGRAM = 20_000
 _ESCAPES = {"a": 7, "f": 12, "n": 10, "r": 13, "t": 9, "v": 11}
@@ -39,9 +46,10 @@ class PatternNode(NamedTuple):
 
     kind: str
     parts: "tuple[PatternNode, ...]" = ()
-    ranges: "tuple[tuple[int, int], ...]" = ()
-    categories: tuple[tuple[str, bool], ...] = ()
+    ranges: Ranges = ()
+    named: tuple[CharacterSet, ...] = ()
     negated: bool = False
+    fold: bool = False
     least: int = 0
     most: int = 0
     greedy: bool = True
@@ -59,6 +67,8 @@ class _Flags(NamedTuple):
 
 def parse_pattern(pattern: str) -> PatternNode:
     """Return the tree of a pattern. Raises PatternError."""
+    if len(pattern) > MAX_PATTERN:
+        raise PatternError("expression too large", pattern[:MAX_PATTERN])
     reader = _PatternReader(pattern)
     tree = reader.alternatives(0)
     if reader.place < len(pattern):
@@ -101,7 +111,7 @@ class _PatternReader:
         self.repetition = ""
 
     def alternatives(self, depth: int) -> PatternNode:
-        if depth > _MAX_DEPTH:
+        if depth > MAX_GROUPS:
             raise PatternError("expression nests too deeply", self._text)
         branches: list[PatternNode] = []
         while True:
@@ -163,6 +173,7 @@ class _PatternReader:
         return low, high, end + 1
 
     def _one(self, depth: int) -> PatternNode | None:
+        meter.spend(_PART)
         sign = self._text[self.place]
         if sign == "(":
             return self._group(depth)
@@ -183,10 +194,7 @@ class _PatternReader:
                 return self._literal(ord(sign))
 
     def _literal(self, code: int) -> PatternNode:
-        return PatternNode("class", ranges=self._cased([(code, code)]))
-
-    def _cased(self, ranges: Ranges) -> tuple[tuple[int, int], ...]:
-        return tuple(folded(ranges) if self._flags.fold else ranges)
+        return PatternNode("class", ranges=((code, code),), fold=self._flags.fold)
 
     def _group(self, depth: int) -> PatternNode | None:
         start = self.place
@@ -194,7 +202,7 @@ class _PatternReader:
         self.place += 1
         if self._peek() == "?":
             self.place += 1
-            if self._text[self.place :].startswith(("P<", "<")):
+            if self._text.startswith(("P<", "<"), self.place):
                 self._group_name(start)
             elif self._group_flags(start):
                 return None
@@ -239,11 +247,13 @@ class _PatternReader:
         self.place += 1
         negated = self._peek() == "^"
         self.place += negated
-        ranges: Ranges = []
-        categories: list[tuple[str, bool]] = []
+        ranges: list[tuple[int, int]] = []
+        # Each named class once, in order.
+        named: dict[CharacterSet, None] = {}
         first = True
         while (sign := self._peek()) and (sign != "]" or first):
-            if sign == "-" and not first and not self._text[self.place :].startswith("-]"):
+            meter.spend(_PART)
+            if sign == "-" and not first and not self._text.startswith("-]", self.place):
                 after = self._text[self.place + 1 : self.place + 2]
                 raise PatternError("invalid character class range", "-" + after)
             first = False
@@ -251,36 +261,35 @@ class _PatternReader:
                 self._text.startswith("[:", self.place)
                 and (end := self._text.find(":]", self.place + 2)) >= 0
             ):
-                self._posix(end, ranges)
+                named[self._posix(end)] = None
             elif sign == "\\" and self._text[self.place + 1 : self.place + 2] in set("dswDSWpP"):
                 self.place += 1
-                self._named_class(ranges, categories)
+                named[self._named_class()] = None
             else:
                 self._class_range(start, ranges)
         if not sign:
             raise PatternError("missing closing ]", self._text[start:])
         self.place += 1
-        cased = self._cased(ranges)
-        return PatternNode("class", ranges=cased, categories=tuple(categories), negated=negated)
+        return PatternNode(
+            "class", ranges=merged(ranges), named=tuple(named), negated=negated, fold=self._flags.fold
+        )
 
-    def _posix(self, end: int, ranges: Ranges) -> None:
+    def _posix(self, end: int) -> CharacterSet:
         name = self._text[self.place + 2 : end]
         known = POSIX.get(name.removeprefix("^"))
         if known is None:
             raise PatternError("invalid character class range", self._text[self.place : end + 2])
-        ranges += complement(known) if name.startswith("^") else known
         self.place = end + 2
+        return CharacterSet(known, negated=name.startswith("^"))
 
-    def _named_class(self, ranges: Ranges, categories: list[tuple[str, bool]]) -> None:
+    def _named_class(self) -> CharacterSet:
         sign = self._text[self.place]
         self.place += 1
         if sign in "pP":
-            categories.append(self._category(negated=sign == "P"))
-        else:
-            known = CLASSES[sign.lower()]
-            ranges += complement(known) if sign.isupper() else known
+            return self._category(negated=sign == "P")
+        return CharacterSet(CLASSES[sign.lower()], negated=sign.isupper())
 
-    def _category(self, *, negated: bool) -> tuple[str, bool]:
+    def _category(self, *, negated: bool) -> CharacterSet:
         start = self.place - 2
         if self._peek() == "{":
             end = self._text.find("}", self.place)
@@ -295,9 +304,9 @@ class _PatternReader:
             name, negated = name[1:], not negated
         if name not in CATEGORIES and name != "Any":
             raise PatternError("invalid character class range", self._text[start : self.place])
-        return ("" if name == "Any" else name), negated
+        return CharacterSet(category="" if name == "Any" else name, negated=negated)
 
-    def _class_range(self, start: int, ranges: Ranges) -> None:
+    def _class_range(self, start: int, ranges: list[tuple[int, int]]) -> None:
         begun = self.place
         low = self._class_character(start)
         high = low
@@ -324,12 +333,10 @@ class _PatternReader:
             end = self._text.find("\\E", self.place)
             text = self._text[self.place + 1 : end if end >= 0 else len(self._text)]
             self.place = end + 2 if end >= 0 else len(self._text)
+            meter.spend(_PART * len(text))
             return PatternNode("sequence", tuple(self._literal(ord(c)) for c in text))
         if sign and sign in "dswDSWpP":
-            ranges: Ranges = []
-            categories: list[tuple[str, bool]] = []
-            self._named_class(ranges, categories)
-            return PatternNode("class", ranges=self._cased(ranges), categories=tuple(categories))
+            return PatternNode("class", named=(self._named_class(),), fold=self._flags.fold)
         return self._literal(self._escaped_character())
 
     def _escaped_character(self) -> int:
@@ -377,9 +384,7 @@ def _digits(text: str) -> bool:
 
 def in_class(step: PatternNode, character: str) -> bool:
     """Return whether a class has a character."""
-    code = ord(character)
-    found = any(low <= code <= high for low, high in step.ranges)
-    if not found and step.categories:
-        own = unicodedata.category(character)
-        found = any(own.startswith(name) != negated for name, negated in step.categories)
+    forms = case_forms(character) if step.fold else character
+    meter.spend(_LOOKED_UP + len(step.named))
+    found = any(in_ranges(step.ranges, form) for form in forms) or any(each.has(forms) for each in step.named)
     return found != step.negated

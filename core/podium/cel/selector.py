@@ -9,10 +9,12 @@ evaluation tells its cost, and callers limit the sum. Compiled selectors are kep
 Source: k8s.io/dynamic-resource-allocation/cel/compile.go and errors.go.
 """
 
+import sys
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from threading import Lock
-from typing import NamedTuple
+from typing import NamedTuple, ParamSpec, TypeVar
 
 from podium.api.devices import Device
 from podium.cel import statictypes as types
@@ -21,27 +23,40 @@ from podium.cel.devicevalues import (
     PreparedDevice,
     UnsupportedDeviceError,
     prepare_device,
+    preparing,
     with_own_quantities,
 )
-from podium.cel.nodes import Problems, SelectorCompileError, SelectorRuntimeError
+from podium.cel.effort import COST_LIMIT, EXCEEDED, MAX_EFFORT, AbortedError, CostLimitError, meter
+from podium.cel.nodes import (
+    MAX_LEVELS,
+    Problems,
+    SelectorCompileError,
+    SelectorRuntimeError,
+    TooDeepError,
+    levels_of,
+)
 from podium.cel.parser import parse
 from podium.cel.planner import FIRST, SelectorPlan, planned_selector
-from podium.cel.regularmachine import MAX_STEPS, steps
-from podium.cel.statictypes import type_text
+from podium.cel.statictypes import MAX_TYPE_DEPTH, type_text
 from podium.cel.validators import validate
-from podium.cel.values import COST_LIMIT, EXCEEDED, AbortedError, type_name
+from podium.cel.values import Map, type_name
 
+P = ParamSpec("P")
+T = TypeVar("T")
 NEWEST_MINOR = 37
 MAX_LENGTH = 10 * 1024
 # The bytes that compiled selectors may take: estimates for a character, and for an instruction of a pattern.
 KEPT_BYTES = 2**26
-_CHARACTER_BYTES, _INSTRUCTION_BYTES = 100, 40
-# A unit of cost takes about as long as two steps of regular expressions. To compile a character takes longer.
-_STEPS_A_UNIT, _UNITS_A_CHARACTER = 2, 20
+_CHARACTER_BYTES, _INSTRUCTION_BYTES = 100, 300
 # The effort after which a batch ends.
 BATCH_EFFORT = 20_000
-# The limits of the parser prevent it, unless the caller's own stack is nearly full.
-_TOO_DEEP = "the expression is nested too deeply"
+# Any evaluation fits on the stack of a caller that is no deeper, and needs a thread of its own above that.
+# One of few levels takes no more frames than a thread does.
+_SHALLOW, _FEW = 150, 15
+_TOO_COSTLY = (
+    f"the expression is too costly to compile: over {MAX_EFFORT:,} units of effort, or types in over"
+    f" {MAX_TYPE_DEPTH} types"
+)
 _HINT = (
     ". consider using CEL optional chaining (.? followed by orValue()) or guarding the check with has() for"
     " optional fields"
@@ -83,13 +98,15 @@ class Evaluation(NamedTuple):
 class CompiledSelector:
     """A compiled selector of one minor of Kubernetes."""
 
-    __slots__ = ("_changes", "_minor", "_plan", "expression", "size")
+    __slots__ = ("_changes", "_minor", "_plan", "effort", "expression", "size")
 
     def __init__(self, expression: str, compiled: SelectorPlan, minor: int) -> None:
         """Take the compiled expression."""
         self.expression = expression
         self._plan = compiled
         self._minor = minor
+        # What it took to compile it.
+        self.effort = MAX_EFFORT - meter.left
         # Only these calls tell a quantity that a comparison has changed.
         self._changes = any(call in expression for call in ("isInteger", "asInteger", "sub"))
         # In bytes, estimated.
@@ -106,22 +123,30 @@ class CompiledSelector:
         """Return the result for a prepared device with its cost."""
         if isinstance(device, UnsupportedDeviceError):
             return Evaluation(selected=False, error=SelectorRuntimeError(str(device)), cost=0, effort=0)
+        if self._plan.levels <= _FEW:
+            return self._evaluated(device)
+        try:
+            sys._getframe(_SHALLOW)  # noqa: SLF001 - nothing else tells the depth as fast
+        except ValueError:
+            return self._evaluated(device)
+        return _on_own_stack(self._evaluated, device)
+
+    def _evaluated(self, device: Map) -> Evaluation:
         value = with_own_quantities(device) if self._changes else device
-        frame: list[object] = [0, value, *(None,) * (self._plan.size - FIRST)]
+        frame: list[object] = [0, 0, value, *(None,) * (self._plan.size - FIRST)]
         found: object = None
         error: SelectorRuntimeError | None = None
-        steps.begin()
+        meter.begin()
         try:
             found = self._plan.run(frame)
-        except RecursionError:
-            error = SelectorRuntimeError(_TOO_DEEP)
         except AbortedError as aborted:
             error = SelectorRuntimeError(str(aborted))
         except SelectorRuntimeError as failure:
             error = failure
-        cost = frame[0]
+        cost, uncharged = frame[:2]
         assert isinstance(cost, int)
-        effort = cost + (MAX_STEPS - steps.left) // _STEPS_A_UNIT
+        assert isinstance(uncharged, int)
+        effort = max(0, cost + uncharged) + MAX_EFFORT - meter.left
         if cost > COST_LIMIT:
             error = SelectorRuntimeError(EXCEEDED)
         elif error is None and not isinstance(found, bool):
@@ -135,6 +160,12 @@ class CompiledSelector:
         if self._minor >= 37 and "no such key:" in str(error):
             return SelectorRuntimeError(f"{error}{_HINT}")
         return SelectorRuntimeError(str(error))
+
+
+def _on_own_stack(function: Callable[P, T], *args: P.args, **options: P.kwargs) -> T:
+    """Return a call's result, from a thread of its own: how deep it may go does not depend on its caller."""
+    with ThreadPoolExecutor(1) as thread:
+        return thread.submit(function, *args, **options).result()
 
 
 def _no_bool(value: object) -> SelectorRuntimeError:
@@ -165,14 +196,13 @@ class SelectorCache:
                 self._kept.move_to_end(key)
         effort = 0
         if found is None:
-            effort = _UNITS_A_CHARACTER * len(expression)
-            try:
-                found = _compiled(expression, minor)
-            except RecursionError:
-                raise SelectorCompileError(_TOO_DEEP) from None
+            found = _on_own_stack(_compiled, expression, minor)
+            effort = found.effort
             self._keep(key, found)
         if isinstance(found, SelectorCompileError):
-            raise SelectorCompileError(str(found))
+            error = SelectorCompileError(str(found))
+            error.effort = effort
+            raise error
         return found, effort
 
     def _keep(self, key: tuple[str, int], found: CompiledSelector | SelectorCompileError) -> None:
@@ -185,7 +215,9 @@ class SelectorCache:
 
 
 def _kept_bytes(key: tuple[str, int], found: CompiledSelector | SelectorCompileError) -> int:
-    return found.size if isinstance(found, CompiledSelector) else _CHARACTER_BYTES * (len(key[0]) + 10)
+    if isinstance(found, CompiledSelector):
+        return found.size
+    return _CHARACTER_BYTES * (len(key[0]) + 10) + len(str(found))
 
 
 _SELECTORS = SelectorCache()
@@ -221,6 +253,7 @@ def evaluate_devices(expression: str, minor: int, driver: str, devices: Sequence
     left = BATCH_EFFORT - compiling
     for device in devices:
         result = selector.evaluate(prepare_device(driver, device, minor))
+        result = result._replace(effort=result.effort + preparing(device))
         results.append(result)
         left -= result.effort
         if left <= 0:
@@ -229,10 +262,16 @@ def evaluate_devices(expression: str, minor: int, driver: str, devices: Sequence
 
 
 def _compiled(expression: str, minor: int) -> CompiledSelector | SelectorCompileError:
+    """Return a compiled selector, or why there is none."""
+    meter.begin()
     try:
         return _compile(expression, minor)
-    except SelectorCompileError as error:
-        return error.with_traceback(None)
+    except CostLimitError:
+        error = SelectorCompileError(_TOO_COSTLY)
+    except SelectorCompileError as refused:
+        error = refused.with_traceback(None)
+    error.effort = MAX_EFFORT - meter.left
+    return error
 
 
 def _compile(expression: str, minor: int) -> CompiledSelector:
@@ -241,6 +280,8 @@ def _compile(expression: str, minor: int) -> CompiledSelector:
     problems = Problems(expression)
     root = parse(expression, problems)
     if root is not None:
+        if levels_of(root) > MAX_LEVELS:
+            raise TooDeepError
         check(root, problems, minor)
         if not problems:
             validate(root, problems)

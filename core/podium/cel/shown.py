@@ -5,9 +5,14 @@ Source: Go strconv and fmt; cel-go common/types/format.go.
 
 import math
 import re
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
 
+from podium.cel.effort import READ, meter
 from podium.cel.values import Duration, Map, Optional, Timestamp, TypeValue, Uint
 
+# The effort of each part of a list or a map.
+_PART = 3
 # The exponent from which the shortest text has one.
 _SHORT = 6
 
@@ -64,6 +69,41 @@ def plain(value: float) -> str:
     return sign + positional(first + rest, int(exponent) + 1)
 
 
+class Written(NamedTuple):
+    """A part of a text that is written already."""
+
+    text: str
+
+
+def joined(opening: str, parts: Iterable[tuple[object, ...]], closing: str) -> list[object]:
+    """Return what a list or a map consists of: its brackets, its parts and the commas between them."""
+    found: list[object] = [Written(opening)]
+    for number, part in enumerate(parts):
+        found += (Written(", "), *part) if number else part
+    return [*found, Written(closing)]
+
+
+def written(value: object, shown: Callable[[object], str | list[object]]) -> str:
+    """Return the text of a value. `shown` returns the text of a part, or the parts that it consists of.
+
+    The parts wait on a stack, however deep the value is, and the text is bounded while it grows.
+    """
+    texts: list[str] = []
+    waiting = [value]
+    while waiting:
+        part = waiting.pop()
+        found = part.text if isinstance(part, Written) else shown(part)
+        if isinstance(found, list):
+            meter.make_objects(len(found))
+            meter.spend(_PART * len(found))
+            waiting += reversed(found)
+        else:
+            meter.make_text(len(found))
+            texts.append(found)
+    meter.make_text(sum(map(len, texts)))
+    return "".join(texts)
+
+
 def verb_v(value: object) -> str:
     """Return a value as %v writes it in an error."""
     if isinstance(value, bool):
@@ -73,17 +113,27 @@ def verb_v(value: object) -> str:
     if isinstance(value, (str, Uint, int)):
         return str(value)
     if isinstance(value, bytes):
+        meter.spend(len(value) // READ)
+        meter.make_text(4 * len(value))
         return "[" + " ".join(map(str, value)) + "]"
     if value is None:
         return "0"
-    if isinstance(value, list):
-        return "[" + ", ".join(map(verb_v, value)) + "]"
+    if isinstance(value, (list, Map)) or (isinstance(value, Optional) and value.present):
+        return written(value, _parts)
     if isinstance(value, TypeValue):
         return value.name
     if isinstance(value, Optional):
-        return f"optional({verb_v(value.value)})" if value.present else "optional.none()"
-    if isinstance(value, Map):
-        return "{" + ", ".join(f"{verb_v(k)}: {verb_v(v)}" for k, v in value.entries.values()) + "}"
+        return "optional.none()"
     if isinstance(value, (Duration, Timestamp)):
         return str(value.nanos)
     return str(value)
+
+
+def _parts(value: object) -> str | list[object]:
+    if isinstance(value, list):
+        return joined("[", ((item,) for item in value), "]")
+    if isinstance(value, Map):
+        return joined("{", ((key, Written(": "), held) for key, held in value.entries.values()), "}")
+    if isinstance(value, Optional) and value.present:
+        return [Written("optional("), value.value, Written(")")]
+    return verb_v(value)

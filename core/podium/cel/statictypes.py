@@ -3,18 +3,52 @@
 A checked expression is refused with the texts of cel-go, so types have the two texts that cel-go gives them:
 one in checker errors, one in the error about the type of the whole expression.
 
+Nested variables double the text of a type, as `{m: m}` does. So equal types are one object, a type is a
+graph, and every walk comes to a part of it once. The meter counts each part.
+
 Source: cel-go checker/types.go, checker/format.go, common/types/types.go.
 """
 
-from typing import NamedTuple
+from collections.abc import Sequence
+from threading import Lock
+from typing import Any, Self
+from weakref import WeakValueDictionary
+
+from podium.cel.effort import CostLimitError, meter
+
+# Types in types, and the characters of a type in an error.
+MAX_TYPE_DEPTH, MAX_TYPE_TEXT = 100, 4096
+_LOCK = Lock()
 
 
-class StaticType(NamedTuple):
-    """A kind, a name and parameters: `list(int)` is ("list", "list", (INT,))."""
+class StaticType:
+    """A kind, a name and parameters: `list(int)` is ("list", "list", (INT,)). Equal types are one object."""
 
+    __slots__ = ("__weakref__", "depth", "ground", "kind", "name", "parameters")
     kind: str
     name: str
-    parameters: "tuple[StaticType, ...]" = ()
+    parameters: "tuple[StaticType, ...]"
+    # Whether no type parameter is in it.
+    ground: bool
+    depth: int
+
+    def __new__(cls, kind: str, name: str, parameters: "tuple[StaticType, ...]" = ()) -> Self:
+        """Return the one object of a type. Raises CostLimitError if it is too deep."""
+        meter.spend(3)
+        key = kind, name, parameters
+        with _LOCK:
+            known: Self | None = _TYPES.get(key)
+            if known is None:
+                known = _TYPES[key] = object.__new__(cls)
+                known.kind, known.name, known.parameters = key
+                known.ground = kind != "param" and all(part.ground for part in parameters)
+                known.depth = 1 + max((part.depth for part in parameters), default=0)
+        if known.depth > MAX_TYPE_DEPTH:
+            raise CostLimitError
+        return known
+
+
+_TYPES: WeakValueDictionary[tuple[str, str, tuple[StaticType, ...]], Any] = WeakValueDictionary()
 
 
 def _simple(name: str, kind: str = "") -> StaticType:
@@ -49,7 +83,31 @@ _NULLABLE = frozenset({"opaque", "struct", "any", "duration", "timestamp"})
 _DYNAMIC = frozenset({"dyn", "any"})
 _COMPOUND = frozenset({"opaque", "list", "map"})
 
-Substitutions = dict[str, StaticType]
+
+class Substitutions:
+    """The types of type parameters: those that are settled, and those of one attempt to assign types."""
+
+    __slots__ = ("agreed", "settled", "tried")
+
+    def __init__(self, settled: dict[str, StaticType] | None = None) -> None:
+        """Take settled ones."""
+        self.settled = {} if settled is None else settled
+        self.tried: dict[str, StaticType] = {}
+        # Pairs of types that this attempt has compared.
+        self.agreed: set[tuple[StaticType, StaticType]] = set()
+
+    def get(self, name: str) -> StaticType | None:
+        """Return the type of a parameter, if it has one."""
+        return self.tried.get(name) or self.settled.get(name)
+
+    def end(self, *, settle: bool) -> bool:
+        """End the attempt, and return whether its types are settled."""
+        if self.tried:
+            if settle:
+                self.settled |= self.tried
+            self.tried = {}
+        self.agreed.clear()
+        return settle
 
 
 def list_of(element: StaticType) -> StaticType:
@@ -91,21 +149,34 @@ def without_optional(found: StaticType) -> tuple[StaticType, bool]:
 
 def checker_text(found: StaticType) -> str:
     """Return the text of a type in an error of the checker."""
-    shown = _SHOWN.get(found.kind)
-    if shown is not None:
-        return shown
-    if not found.parameters:
-        return found.name
-    return f"{found.name}({', '.join(map(checker_text, found.parameters))})"
+    return _text(found, _SHOWN)
 
 
 def type_text(found: StaticType) -> str:
     """Return the text of a type in the error about the type of an expression."""
-    if found.kind == "param":
-        return f"<{found.name}>"
-    if not found.parameters:
-        return found.name
-    return f"{found.name}({', '.join(map(type_text, found.parameters))})"
+    return _text(found, {"param": f"<{found.name}>"} if found.kind == "param" else {})
+
+
+def _text(found: StaticType, shown: dict[str, str]) -> str:
+    """Return the text of a type, which is cut while it is built."""
+    texts: list[str] = []
+    length = 0
+    waiting: list[StaticType | str] = [found]
+    while waiting and length <= MAX_TYPE_TEXT:
+        part = waiting.pop()
+        if isinstance(part, str):
+            text = part
+        else:
+            meter.spend(1)
+            text = shown.get(part.kind, part.name)
+            if part.parameters and part.kind not in shown:
+                waiting.append(")")
+                for number, inner in enumerate(reversed(part.parameters)):
+                    waiting += (", ", inner) if number else (inner,)
+                waiting.append("(")
+        texts.append(text)
+        length += len(text)
+    return "".join([*texts, *(("...",) if waiting else ())])
 
 
 def signature_text(arguments: list[StaticType], *, member: bool) -> str:
@@ -116,30 +187,42 @@ def signature_text(arguments: list[StaticType], *, member: bool) -> str:
 
 def substituted(known: Substitutions, found: StaticType, *, to_dyn: bool = False) -> StaticType:
     """Return a type with its known parameters replaced; the others become dyn if asked."""
-    while found.kind == "param":
-        replacement = known.get(found.name)
-        if replacement is None:
-            return DYN if to_dyn else found
-        found = replacement
-    if not found.parameters:
-        return found
-    return found._replace(parameters=tuple(substituted(known, p, to_dyn=to_dyn) for p in found.parameters))
+    return found if found.ground else _substituted(known, found, to_dyn, {}, 0)
 
 
-def assignable(known: Substitutions, first: StaticType, second: StaticType) -> Substitutions | None:
-    """Return the substitutions under which one type is assignable to the other; None if there are none."""
-    trial = dict(known)
-    return trial if _assignable(trial, first, second) else None
+def _substituted(
+    known: Substitutions, found: StaticType, to_dyn: bool, done: dict[StaticType, StaticType], depth: int
+) -> StaticType:
+    _bounded(depth)
+    result = found if found.ground else done.get(found)
+    if result is None:
+        if found.kind == "param":
+            replacement = known.get(found.name) or (DYN if to_dyn else None)
+            result = found
+            if replacement is not None:
+                result = _substituted(known, replacement, to_dyn, done, depth + 1)
+        else:
+            parts: tuple[StaticType, ...] = ()
+            for part in found.parameters:
+                parts += (_substituted(known, part, to_dyn, done, depth + 1),)
+            result = StaticType(found.kind, found.name, parts)
+        done[found] = result
+    return result
 
 
-def all_assignable(
-    known: Substitutions, first: list[StaticType], second: list[StaticType]
-) -> Substitutions | None:
-    """Return the substitutions under which each type is assignable to its counterpart."""
-    trial = dict(known)
+def _bounded(depth: int) -> None:
+    """Count a step. Raises CostLimitError if it is too deep."""
+    meter.spend(3)
+    if depth > MAX_TYPE_DEPTH:
+        raise CostLimitError
+
+
+def assignable(known: Substitutions, first: Sequence[StaticType], second: Sequence[StaticType]) -> bool:
+    """Return whether each type is assignable to its counterpart, and settle the parameters for that."""
     if len(first) != len(second):
-        return None
-    return trial if all(_assignable(trial, a, b) for a, b in zip(first, second, strict=True)) else None
+        return False
+    pairs = zip(first, second, strict=True)
+    return known.end(settle=all(_assignable(known, a, b, 0) for a, b in pairs))
 
 
 def most_general(first: StaticType, second: StaticType) -> StaticType:
@@ -147,13 +230,21 @@ def most_general(first: StaticType, second: StaticType) -> StaticType:
     return first if _less_specific(first, second) else second
 
 
-def _assignable(known: Substitutions, first: StaticType, second: StaticType) -> bool:
+def _assignable(known: Substitutions, first: StaticType, second: StaticType, depth: int) -> bool:
+    if first is second and first.ground:
+        return True
+    _bounded(depth)
+    if first.parameters:
+        if (first, second) in known.agreed:
+            return True
+        # If they do not agree, the whole attempt fails.
+        known.agreed.add((first, second))
     if second.kind == "param":
-        valid, bound = _bind(known, first, second)
+        valid, bound = _bind(known, first, second, depth)
         if valid or bound:
             return valid
     if first.kind == "param":
-        return _bind(known, second, first)[0]
+        return _bind(known, second, first, depth)[0]
     kinds = {first.kind, second.kind}
     if kinds & {"dyn", "any", "error"}:
         return True
@@ -161,58 +252,66 @@ def _assignable(known: Substitutions, first: StaticType, second: StaticType) -> 
         return kinds == {"null_type"} or bool(kinds & _NULLABLE)
     if first.kind == "type":
         return second.kind == "type"
-    if first.kind in _COMPOUND:
-        return (
-            first[:2] == second[:2]
-            and len(first.parameters) == len(second.parameters)
-            and all(
-                _assignable(known, a, b) for a, b in zip(first.parameters, second.parameters, strict=True)
-            )
-        )
-    return first == second
+    if not _alike(first, second):
+        return False
+    for a, b in zip(first.parameters, second.parameters, strict=True):
+        if not _assignable(known, a, b, depth + 1):
+            return False
+    return True
 
 
-def _bind(known: Substitutions, value: StaticType, target: StaticType) -> tuple[bool, bool]:
+def _alike(first: StaticType, second: StaticType) -> bool:
+    """Return whether two types are one, or compound types of one kind, whose parameters decide."""
+    compound = first.kind in _COMPOUND and len(first.parameters) == len(second.parameters)
+    return first is second or (compound and (first.kind, first.name) == (second.kind, second.name))
+
+
+def _bind(known: Substitutions, value: StaticType, target: StaticType, depth: int) -> tuple[bool, bool]:
     """Return whether a parameter can be the value, and whether it has a value already."""
-    if value == target:
+    if value is target:
         return True, True
     held = known.get(target.name)
     if held is not None:
-        if value == held:
+        if value is held:
             return True, True
-        if _assignable(known, value, held):
+        if _assignable(known, value, held, depth + 1):
             general = most_general(value, held)
             if _independent(known, target, general):
-                known[target.name] = general
+                known.tried[target.name] = general
             return True, True
         return False, True
     if _independent(known, target, value):
-        known[target.name] = value
+        known.tried[target.name] = value
         return True, False
     return False, False
 
 
 def _independent(known: Substitutions, target: StaticType, within: StaticType) -> bool:
     """Return whether a parameter does not occur in a type."""
-    if target == within:
-        return False
-    if within.kind == "param":
-        held = known.get(within.name)
-        return held is None or _independent(known, target, held)
-    return all(_independent(known, target, p) for p in within.parameters)
+    waiting, seen = [within], {within}
+    while waiting:
+        part = waiting.pop()
+        meter.spend(1)
+        if part is target:
+            return False
+        held = known.get(part.name) if part.kind == "param" else None
+        inner = {*part.parameters, *(() if held is None else (held,))} - seen
+        seen |= inner
+        waiting += [each for each in inner if not each.ground]
+    return True
 
 
 def _less_specific(first: StaticType, second: StaticType) -> bool:
-    if is_dynamic(first) or first.kind == "param":
-        return True
-    if is_dynamic(second) or second.kind == "param" or first.kind != second.kind:
-        return False
-    if first.kind == "type":
-        return True
-    if first.kind in _COMPOUND:
-        return (
-            first.name == second.name
-            and len(first.parameters) == len(second.parameters)
-            and all(_less_specific(a, b) for a, b in zip(first.parameters, second.parameters, strict=True))
-        )
-    return first == second
+    waiting = [(first, second)]
+    seen = set(waiting)
+    while waiting:
+        one, other = waiting.pop()
+        meter.spend(1)
+        if one is other or is_dynamic(one) or one.kind == "param" or one.kind == other.kind == "type":
+            continue
+        if is_dynamic(other) or other.kind == "param" or not _alike(one, other):
+            return False
+        pairs = set(zip(one.parameters, other.parameters, strict=True)) - seen
+        seen |= pairs
+        waiting += pairs
+    return True

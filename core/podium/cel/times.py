@@ -7,12 +7,16 @@ import re
 from datetime import UTC, datetime, timedelta, timezone
 from zoneinfo import ZoneInfo
 
+from podium.cel.effort import SEARCHED, meter
 from podium.cel.nodes import SelectorRuntimeError
 from podium.cel.operators import checked_timestamp
 from podium.cel.shown import plain
 from podium.cel.values import INT_LIMIT, Duration, Timestamp
 
 _SECOND = 10**9
+# The effort of looking for the file of a time zone.
+_FILE = 500
+_MAX_DIGITS = 18
 _UNITS = {
     "ns": 1, "us": 1000, "\xb5s": 1000, "\u03bcs": 1000, "ms": 10**6, "s": _SECOND,
     "m": 60 * _SECOND, "h": 3600 * _SECOND,
@@ -93,10 +97,12 @@ def duration_text(value: Duration) -> str:
 
 
 def _zone(text: str, minor: int) -> timezone | ZoneInfo:
+    meter.spend(len(text) // SEARCHED)
     hours, colon, minutes = text.partition(":")
     if not colon:
         if text in {"", "UTC"}:
             return UTC
+        meter.spend(_FILE)
         try:
             return ZoneInfo(text)
         except (OSError, ValueError, KeyError):
@@ -105,13 +111,15 @@ def _zone(text: str, minor: int) -> timezone | ZoneInfo:
     for part in (hours, minutes):
         if not re.fullmatch(r"[+-]?[0-9]+", part):
             raise SelectorRuntimeError(f'strconv.Atoi: parsing "{part}": invalid syntax')
+        if len(part) > _MAX_DIGITS:
+            raise SelectorRuntimeError(f'strconv.Atoi: parsing "{part}": value out of range')
         numbers.append(int(part))
     if minor >= 37 and not 0 <= numbers[1] <= 59:
         raise SelectorRuntimeError(f"timezone offset minutes out of range [0, 59]: {text}")
     offset = numbers[0] * 60 + (-numbers[1] if text[0] == "-" else numbers[1])
     try:
         return timezone(timedelta(minutes=offset))
-    except ValueError:
+    except (ValueError, OverflowError):
         raise SelectorRuntimeError(f"timezone offset out of range: {text}") from None
 
 

@@ -7,6 +7,7 @@ import re
 from typing import NamedTuple
 from urllib.parse import unquote_plus
 
+from podium.cel.effort import READ, SEARCHED, meter
 from podium.text import go_quote
 
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]*")
@@ -39,17 +40,20 @@ class UrlParts(NamedTuple):
 
     def hostname(self) -> str:
         """Return the host without its port and brackets."""
+        meter.spend(len(self.host) // SEARCHED)
         host, colon, port = self.host.rpartition(":")
         name = host if colon and (not port or port.isdigit()) and "]" not in port else self.host
         return name[1:-1] if name.startswith("[") and name.endswith("]") else name
 
     def port(self) -> str:
         """Return the port, which may be missing."""
+        meter.spend(len(self.host) // SEARCHED)
         host, colon, port = self.host.rpartition(":")
         return port if colon and port.isdigit() and (not host.startswith("[") or host.endswith("]")) else ""
 
     def escaped_path(self) -> str:
         """Return the path, with escapes for what needs them."""
+        meter.spend(len(self.path) // READ)
         return "".join(
             c if c in _PATH else "".join(f"%{octet:02X}" for octet in c.encode("utf-8", "surrogatepass"))
             for c in self.path
@@ -57,6 +61,7 @@ class UrlParts(NamedTuple):
 
     def query_values(self) -> dict[str, list[str]]:
         """Return the parameters; those that cannot be read are left out."""
+        meter.spend(len(self.query) // READ)
         found: dict[str, list[str]] = {}
         for part in self.query.split("&"):
             if not part or ";" in part or _PERCENT.search(part):

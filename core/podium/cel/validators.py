@@ -3,21 +3,19 @@
 Source: cel-go cel/validator.go.
 """
 
-from collections.abc import Iterator
-
 from podium.cel.checker import mismatch
 from podium.cel.conversions import to_duration, to_timestamp
+from podium.cel.effort import meter
 from podium.cel.formatting import check_format
 from podium.cel.nodes import (
     CallNode,
     ExpressionNode,
-    Fold,
     ListNode,
     Literal,
     MapNode,
     Problems,
-    Select,
     SelectorRuntimeError,
+    children,
 )
 from podium.cel.regularsyntax import PatternError, parse_pattern
 from podium.cel.statictypes import StaticType, without_optional
@@ -36,6 +34,7 @@ def _walk(
     if known is not None:
         problems.repeat(*known)
         return
+    meter.spend(4)
     start = problems.error_count()
     if isinstance(node, CallNode):
         _check_call(node, problems)
@@ -44,29 +43,9 @@ def _walk(
         _check_list(node, problems)
     elif isinstance(node, MapNode) and not exempt:
         _check_map(node, problems)
-    for child in _children(node):
+    for child in children(node):
         _walk(child, problems, seen, exempt=exempt)
     seen[id(node)] = start, problems.error_count()
-
-
-def _children(node: ExpressionNode) -> Iterator[ExpressionNode]:
-    match node:
-        case Select():
-            yield node.operand
-        case CallNode():
-            if node.target is not None:
-                yield node.target
-            yield from node.arguments
-        case ListNode():
-            yield from node.elements
-        case MapNode():
-            for entry in node.entries:
-                yield entry.key
-                yield entry.value
-        case Fold():
-            yield from (node.range, node.start, node.condition, node.step, node.result)
-        case _:
-            pass
 
 
 def _check_call(node: CallNode, problems: Problems) -> None:

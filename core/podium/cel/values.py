@@ -10,28 +10,12 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Self
 
+from podium.cel.effort import COMPARED, COPIED, SEARCHED, AbortedError, meter
 from podium.cel.nodes import SelectorRuntimeError
 from podium.cel.statictypes import StaticType
 
-# The cost limit of a selector, which also bounds the work that upstream does not charge for.
-COST_LIMIT = 1_000_000
-# The longest list and text of one evaluation.
-MAX_ITEMS, MAX_TEXT = COST_LIMIT, 10 * COST_LIMIT
 INT_LIMIT, UINT_LIMIT = 2**63, 2**64
-EXCEEDED = "operation cancelled: actual cost limit exceeded"
 NO_OVERLOAD = "no such overload"
-
-
-class AbortedError(Exception):
-    """The end of an evaluation that no operator absorbs; the selector reports its text."""
-
-
-class CostLimitError(AbortedError):
-    """An evaluation costs too much."""
-
-    def __init__(self) -> None:
-        """Take upstream's text."""
-        super().__init__(EXCEEDED)
 
 
 class Uint(int):
@@ -88,6 +72,12 @@ def key_of(value: object) -> object:
         # Upstream finds no list by another.
         return (list, id(value))
     return (type(value), value)
+
+
+def read_key(key: object) -> None:
+    """Count the effort of finding a key: a text is hashed and compared."""
+    if type(key) is str and len(key) > COPIED:
+        meter.spend(len(key) // SEARCHED)
 
 
 class Map:
@@ -200,6 +190,7 @@ def type_name(value: object) -> str:
 
 
 NUMBER_TYPES = frozenset({int, Uint, float})
+_SIMPLE_TYPES = NUMBER_TYPES | {str, bytes, bool}
 
 
 def order(first: object, second: object) -> int | None:
@@ -223,69 +214,64 @@ def same_number(first: object, second: object) -> bool:
 def equal(first: object, second: object) -> bool:
     """Return whether two values are equal. Raises SelectorRuntimeError for types that refuse others."""
     kind = type(first)
-    if kind is str or kind is bool or kind is bytes:
+    if kind is str or kind is bytes:
+        if type(second) is not kind:
+            return False
+        if len(first) > COPIED:  # type: ignore[arg-type]
+            meter.spend(len(first) // COPIED)  # type: ignore[arg-type]
+        return first == second
+    if kind is bool:
         return type(second) is kind and first == second
     if kind in NUMBER_TYPES:
         return same_number(first, second)
-    return _Comparison().equal(first, second)
+    return _same_parts(first, second)
 
 
-class _Comparison:
-    """One comparison of nested values, whose work is bounded."""
+def _same_parts(first: object, second: object) -> bool:
+    """Return whether two values are equal; pairs of parts wait on a stack, however deep the values are."""
+    # With each pair: whether it is in a list or a map.
+    waiting = [(first, second, False)]
+    while waiting:
+        one, other, inner = waiting.pop()
+        meter.spend(3)
+        if type(one) is list and type(other) is list and len(one) == len(other):
+            meter.make_items(len(one))
+            waiting.extend((a, b, True) for a, b in zip(one, other, strict=True))
+        elif isinstance(one, Map) and isinstance(other, Map) and len(one) == len(other):
+            meter.make_items(len(one))
+            waiting.extend((value, other.lookup(key), True) for key, value in one.entries.values())
+        elif type(one) is Optional and type(other) is Optional and one.present and other.present:
+            waiting.append((one.value, other.value, inner))
+        else:
+            try:
+                if not _same_leaf(one, other):
+                    return False
+            except SelectorRuntimeError:
+                # Upstream takes two items for different only if the comparison says so.
+                if not inner:
+                    raise
+    return True
 
-    __slots__ = ("left",)
 
-    def __init__(self) -> None:
-        self.left = MAX_ITEMS
-
-    def equal(self, first: object, second: object) -> bool:
-        self.left -= 1
-        if self.left < 0:
-            raise CostLimitError
-        kind = type(first)
-        if first is None or second is None:
-            return first is second
-        if kind in NUMBER_TYPES:
-            return same_number(first, second)
-        if kind is list:
-            return type(second) is list and self._lists(first, second)  # type: ignore[arg-type]
-        if isinstance(first, Map):
-            return isinstance(second, Map) and self._maps(first, second)
-        if kind is Optional:
-            return type(second) is Optional and self._optionals(first, second)  # type: ignore[arg-type]
-        if isinstance(first, Opaque):
-            if type(second) is not kind:
-                raise SelectorRuntimeError(NO_OVERLOAD)
-            return first.same(second)
-        if kind is Timestamp:
-            return type(second) is kind and first.nanos == second.nanos  # type: ignore[attr-defined]
-        return type(second) is kind and first == second
-
-    def _lists(self, first: list[object], second: list[object]) -> bool:
-        if len(first) != len(second):
-            return False
-        return all(self._item(a, b) for a, b in zip(first, second, strict=True))
-
-    def _item(self, first: object, second: object) -> bool:
-        # Upstream takes two items for different only if the comparison says so; an error is no difference.
-        try:
-            return self.equal(first, second)
-        except SelectorRuntimeError:
-            return True
-
-    def _maps(self, first: Map, second: Map) -> bool:
-        if len(first) != len(second):
-            return False
-        for key, value in list(first.entries.values()):
-            other = second.lookup(key)
-            if other is ABSENT or not self._item(value, other):
-                return False
-        return True
-
-    def _optionals(self, first: Optional, second: Optional) -> bool:
-        if first.present and second.present:
-            return self.equal(first.value, second.value)
-        return first.present == second.present
+def _same_leaf(first: object, second: object) -> bool:
+    kind = type(first)
+    if first is None or second is None or second is ABSENT:
+        return first is second
+    if kind in {list, Map, TextMap, DomainMap}:
+        # Their sizes differ.
+        return False
+    if kind is Optional:
+        return type(second) is Optional and first.present == second.present  # type: ignore[attr-defined]
+    if isinstance(first, Opaque):
+        if type(second) is not kind:
+            raise SelectorRuntimeError(NO_OVERLOAD)
+        return first.same(second)
+    if kind is Timestamp:
+        # The offset does not count.
+        return type(second) is kind and first.nanos == second.nanos  # type: ignore[attr-defined]
+    if kind in _SIMPLE_TYPES:
+        return equal(first, second)
+    return type(second) is kind and first == second
 
 
 def contains(items: list[object], value: object, *, reverse: bool = False) -> bool:
@@ -295,6 +281,7 @@ def contains(items: list[object], value: object, *, reverse: bool = False) -> bo
 
 def index_of(items: list[object], value: object, *, backwards: bool = False, reverse: bool = False) -> int:
     """Return the first index of an equal item, or the last, or -1; `reverse` asks the value, not the item."""
+    meter.spend(len(items) // COMPARED)
     places = range(len(items) - 1, -1, -1) if backwards else range(len(items))
     for place in places:
         item = items[place]
@@ -308,14 +295,9 @@ def index_of(items: list[object], value: object, *, backwards: bool = False, rev
 
 def size_of(value: object) -> int:
     """Return the size that the cost of a call counts: 1 for what has none."""
-    kind = type(value)
-    if kind is str or kind is list or kind is bytes:
-        return len(value)  # type: ignore[arg-type]
-    if isinstance(value, (Map, SizedOpaque)):
-        return len(value)
-    if kind is Optional and value.present:  # type: ignore[attr-defined]
-        return size_of(value.value)  # type: ignore[attr-defined]
-    return 1
+    while type(value) is Optional and value.present:
+        value = value.value
+    return len(value) if isinstance(value, (str, list, bytes, Map, SizedOpaque)) else 1
 
 
 class SizedOpaque(Opaque):
@@ -338,18 +320,6 @@ def matches_type(expected: StaticType, value: object) -> bool:
         key, element = next(iter(value.entries.values()))
         return matches_type(expected.parameters[0], key) and matches_type(expected.parameters[1], element)
     return True
-
-
-def bounded_text(length: int) -> None:
-    """Raise CostLimitError if a text would be longer than an evaluation may build."""
-    if length > MAX_TEXT:
-        raise CostLimitError
-
-
-def bounded_items(count: int) -> None:
-    """Raise CostLimitError if a list would be longer than an evaluation may build."""
-    if count > MAX_ITEMS:
-        raise CostLimitError
 
 
 Function = Callable[..., object]

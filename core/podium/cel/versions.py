@@ -6,6 +6,7 @@ Source: github.com/blang/semver/v4, k8s.io/apiserver/pkg/cel/library/semverlib.g
 import string
 from dataclasses import dataclass
 
+from podium.cel.effort import COPIED, SEARCHED, meter
 from podium.cel.nodes import SelectorRuntimeError
 from podium.cel.values import UINT_LIMIT, Opaque
 from podium.text import go_quote
@@ -117,12 +118,14 @@ def compare(first: VersionValue, second: VersionValue) -> int:
     if not first.prerelease or not second.prerelease:
         return bool(second.prerelease) - bool(first.prerelease)
     for a, b in zip(first.prerelease, second.prerelease, strict=False):
+        meter.spend(1 + len(a) // COPIED)
         if a != b:
             return _compare_names(a, b)
     return (len(first.prerelease) > len(second.prerelease)) - (len(first.prerelease) < len(second.prerelease))
 
 
 def _compare_names(first: str, second: str) -> int:
+    meter.spend((len(first) + len(second)) // SEARCHED)
     numeric = _DIGITS.issuperset(first), _DIGITS.issuperset(second)
     if all(numeric):
         return (int(first) > int(second)) - (int(first) < int(second))

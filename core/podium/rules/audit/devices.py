@@ -96,6 +96,7 @@ def claim_unsatisfiable(survey: Survey) -> Iterator[AuditFinding]:
             fix = "correct the request or its selectors, or add nodes with such devices"
             message = _lack_message(lack, len(published.devices))
             yield AuditFinding(CLAIM_UNSATISFIABLE.finding(each.ref, f"{each.field}.requests", message, fix))
+    yield from _left_out(survey, published, CLAIM_UNSATISFIABLE)
 
 
 def selector_unmatched(survey: Survey) -> Iterator[AuditFinding]:
@@ -120,6 +121,33 @@ def selector_unmatched(survey: Survey) -> Iterator[AuditFinding]:
             ]
         for place, devices, flaw in flaws[each.key]:
             yield _selector_finding(each.ref, f"{each.field}{place}", flaw, devices)
+    yield from _left_out(survey, published, SELECTOR_UNMATCHED)
+
+
+def _left_out(survey: Survey, published: PublishedDevices, rule: Rule) -> Iterator[AuditFinding]:
+    """Yield the selector that left no effort for others, if there is one."""
+    costliest = published.costliest
+    classes = sorted(survey.view.device_classes.items())
+    places = [
+        *(
+            (ObjectRef(DEVICE_API, "DeviceClass", "", name), "spec", each.spec.selectors)
+            for name, each in classes
+        ),
+        *(
+            (each.ref, field, part.selectors)
+            for each in _sources(survey)
+            for field, part in _requirements(each)
+        ),
+    ]
+    for ref, field, selectors in places if costliest is not None else ():
+        for number, selector in enumerate(selectors or ()):
+            if selector.cel is not None and selector.cel.expression == costliest:
+                message = (
+                    "it takes too long to evaluate, so other selectors were left out and count as matching."
+                )
+                place = f"{field}.selectors[{number}].cel.expression"
+                yield AuditFinding(rule.finding(ref, place, message, "simplify the expression"))
+                return
 
 
 def _from_server(survey: Survey) -> bool:

@@ -98,6 +98,11 @@ class PublishedDevices:
         self._uncompared = compared
         self._matching: dict[_Wanted, _Matching] = {}
 
+    @property
+    def costliest(self) -> str | None:
+        """Return the expression that took the most effort, if none is left for others."""
+        return self._answers.costliest
+
     def lack(self, requests: Sequence[DeviceRequest]) -> RequestLack | None:
         """Return why no node has devices for these requests, None if one may have them.
 

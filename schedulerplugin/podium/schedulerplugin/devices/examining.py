@@ -69,8 +69,8 @@ class DeviceExaminer:
         effort: int = MAX_EFFORT,
     ) -> None:
         self.slices = list(slices)
-        self._answers = SelectorExclusions(gates.minor, self.slices, effort)
-        self._allocator = Allocator(self.slices, classes, self._answers.select, gates)
+        self.answers = SelectorExclusions(gates.minor, self.slices, effort)
+        self._allocator = Allocator(self.slices, classes, self.answers.select, gates)
         self._gates = gates
         self._left = examined
 
@@ -110,7 +110,7 @@ class DeviceExaminer:
         self, node: DeviceNode, claims: Sequence[ResourceClaim], usage: DeviceUsage, steps: Deadline
     ) -> bool:
         """Return whether the search finds devices for claims on a node. Raises AllocationError."""
-        if self._answers.exhausted:
+        if self.answers.exhausted:
             # A search goes on beyond a device without an answer, and that may take long.
             raise AllocationError(TOO_LONG)
         demand = self._allocator.demand(claims)
@@ -118,7 +118,7 @@ class DeviceExaminer:
 
     def _exclusion(self, requirement: DeviceNeed, device: PoolDevice) -> str:
         try:
-            return self._answers.exclusion(requirement, device)
+            return self.answers.exclusion(requirement, device)
         except AllocationError:
             return NOT_EXAMINED
 

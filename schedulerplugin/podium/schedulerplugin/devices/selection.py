@@ -25,11 +25,18 @@ class SelectorExclusions:
 
     def __init__(self, minor: int, slices: Iterable[ResourceSlice], effort: int = MAX_EFFORT) -> None:
         self._answers = SelectorAnswers(minor, drivers_devices(slices), effort)
+        # A selector of each expression, in words.
+        self._selectors: dict[str, str] = {}
 
     @property
     def exhausted(self) -> bool:
         """Return whether no effort is left."""
         return self._answers.exhausted
+
+    @property
+    def costliest(self) -> str:
+        """Return the selector that took the most effort, if none is left for others."""
+        return self._selectors.get(self._answers.costliest or "", "")
 
     def select(self, expression: str, driver: str, device: Device) -> bool:
         """Return whether an expression selects a device.
@@ -52,6 +59,8 @@ class SelectorExclusions:
         of_class = f" of class {selectors.class_name}"
         for expressions, owner in ((selectors.of_class, of_class), (selectors.of_request, "")):
             for number, expression in enumerate(expressions, start=1):
+                whose = owner or f" of request {requirement.name}"
+                self._selectors.setdefault(expression, f"selector {number}{whose}")
                 try:
                     if not self.select(expression, device.driver, device.device):
                         return f"excluded by selector {number}{owner}"

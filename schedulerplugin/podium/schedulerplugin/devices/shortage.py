@@ -72,7 +72,8 @@ class DeviceShortage(NamedTuple):
 
     `nodes` are those that accept the pod but for devices; `unexamined` is the number of these that were left
     out. `pools` are those whose devices do not count, each with the reason, and `hidden` is the number of
-    further requests. `error` refuses the claims on all nodes.
+    further requests. `costliest` is the selector that left no effort for others. `error` refuses the claims
+    on all nodes.
     """
 
     nodes: int
@@ -80,6 +81,7 @@ class DeviceShortage(NamedTuple):
     requests: tuple[RequestShortage, ...] = ()
     hidden: int = 0
     pools: tuple[str, ...] = ()
+    costliest: str = ""
     error: str = ""
 
 
@@ -111,6 +113,7 @@ def explain_shortage(
         tuple(each.result(survey.label(each.requirement)) for each in shown),
         len(found) - len(shown),
         survey.faults(),
+        examiner.answers.costliest,
     )
 
 

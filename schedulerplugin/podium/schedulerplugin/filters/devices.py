@@ -31,6 +31,7 @@ from podium.api.devices import Allocation, Device, DeviceClaim, DeviceClaimSpec,
 from podium.api.meta import ObjectMeta
 from podium.api.selectors import node_terms
 from podium.cel.answers import DeviceResults
+from podium.cel.nodes import SelectorCompileError
 from podium.schedulerplugin.arrays import Bools, Int32s, Int64s, Rows, grown
 from podium.schedulerplugin.deadline import NEVER, UnansweredDecisionError
 from podium.schedulerplugin.devices.allocator import Allocator
@@ -330,8 +331,12 @@ class DevicesFilter:
         """Evaluate a selector. Raises SelectorCompileError, SelectorRuntimeError and DecisionTimeoutError."""
         self.deadline.enforce()
         self._limits.spend(0)
-        result = self._results.evaluate(expression, driver, device)
-        self._limits.spend(result.effort)
+        try:
+            result = self._results.evaluate(expression, driver, device)
+        except SelectorCompileError as error:
+            self._limits.spend(error.effort, expression)
+            raise
+        self._limits.spend(result.effort, expression)
         if result.error is not None:
             # Results are kept. Each raise would add to their traceback.
             raise result.error.with_traceback(None)
