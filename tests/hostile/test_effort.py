@@ -15,7 +15,7 @@ from podium.api.devices import Device, DeviceAttribute
 from podium.cel.declarations import FORMATS, functions
 from podium.cel.devicevalues import prepare_device
 from podium.cel.nodes import SelectorCompileError
-from podium.cel.selector import CompiledSelector, SelectorCache, compile_selector, evaluate_selector
+from podium.cel.selector import CompiledSelector, SelectorCache, compile_selector, evaluate_devices
 from podium.cel.times import PARTS
 
 _DEVICE = prepare_device("gpu.example.com", Device(name="device-0"), 37)
@@ -319,7 +319,8 @@ def test_preparing_a_device_takes_an_effort_of_its_size() -> None:
     attributes = {f"a{number}": each for number, each in enumerate(versions)}
     small, large = Device(name="small"), Device(name="large", attributes=attributes)
     efforts = [
-        evaluate_selector("true", 37, "gpu.example.com", each).effort for each in (small, small, large)
+        evaluate_devices("true", 37, "gpu.example.com", [each]).results[0].effort
+        for each in (small, small, large)
     ]
     assert efforts[1] == 0
     assert efforts[2] > 10_000

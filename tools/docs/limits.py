@@ -15,7 +15,8 @@ from podium.api import records
 from podium.api.convert import MAX_PODIUM_NAME
 from podium.api.devices import MAX_CONSUMERS
 from podium.api.priority import HIGHEST_USER_PRIORITY
-from podium.cel import effort, nodes, statictypes
+from podium.cel import effort, nodes, process, statictypes
+from podium.cel.answers import MAX_RESULTS
 from podium.cel.selector import KEPT_BYTES
 from podium.documents import split, textfile, yamldoc
 from podium.kube.connection import LONGEST_ANSWER
@@ -115,6 +116,23 @@ BOUNDS = (
         "a compile error",
     ),
     Bound("compiled device selectors", _bytes(KEPT_BYTES), "the oldest is compiled again"),
+    Bound(
+        "processor time of a device selector on a device; time with waits",
+        f"{process.PROCESSOR_SECONDS:g} s; {process.ANSWER_SECONDS:g} s",
+        "it has no result and is tried again later",
+    ),
+    Bound(
+        "time until a selector without a result is tried again",
+        f"{process.FIRST_BACKOFF:g} s, doubled up to {process.LONGEST_BACKOFF:g} s",
+        "it is tried again",
+    ),
+    Bound(
+        "selectors without a result that are remembered",
+        _count(process.MAX_BACKOFFS),
+        "the oldest is tried again",
+    ),
+    Bound("memory of the process for device selectors", _bytes(process.MEMORY), "the selector has no result"),
+    Bound("results of device selectors", _count(MAX_RESULTS), "the oldest are evaluated again"),
     Bound("an object in a watch, as JSON", _bytes(LONGEST_LINE), "its last known state counts"),
     Bound("an object in a list, as JSON", _bytes(LONGEST_ANSWER), "an error that names the list"),
     Bound("nesting of an object of the API server", _count(jsontext.MAX_DEPTH), "what is deeper is left out"),

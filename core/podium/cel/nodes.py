@@ -43,6 +43,17 @@ class SelectorRuntimeError(PodiumError):
     """An evaluation that fails: the text is upstream's after `CEL runtime error: `."""
 
 
+class UnansweredSelectorError(SelectorRuntimeError):
+    """An evaluation without a result, because it exceeded a limit of Podium; upstream may have one.
+
+    `effort` is the time that it took, in microseconds.
+    """
+
+    def __init__(self, text: str, effort: int = 0) -> None:
+        super().__init__(text)
+        self.effort = effort
+
+
 @dataclass(slots=True, eq=False)
 class ExpressionNode:
     """Any expression: its offset, and its type once it is checked."""

@@ -11,7 +11,7 @@ Source: k8s.io/dynamic-resource-allocation/cel/compile.go and errors.go.
 
 import sys
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from threading import Lock
 from typing import NamedTuple, ParamSpec, TypeVar
@@ -48,6 +48,8 @@ MAX_LENGTH = 10 * 1024
 # The bytes that compiled selectors may take: estimates for a character, and for an instruction of a pattern.
 KEPT_BYTES = 2**26
 _CHARACTER_BYTES, _INSTRUCTION_BYTES = 100, 300
+# The effort after which a batch ends.
+BATCH_EFFORT = 20_000
 # Any evaluation fits on the stack of a caller that is no deeper, and needs a thread of its own above that.
 # One of few levels takes no more frames than a thread does.
 _SHALLOW, _FEW = 150, 15
@@ -229,14 +231,34 @@ def compile_selector(expression: str, minor: int = NEWEST_MINOR) -> CompiledSele
     return _SELECTORS.get(expression, minor)[0]
 
 
-def evaluate_selector(expression: str, minor: int, driver: str, device: Device) -> Evaluation:
-    """Return the result of a selector for a device, with the effort of all that was not kept.
+class Evaluations(NamedTuple):
+    """The results of a selector for the first devices of a list, and the effort of compiling it."""
 
+    results: list[Evaluation]
+    compiling: int
+
+
+# The signature of `evaluate_devices`: expression, minor, driver, devices.
+Evaluate = Callable[[str, int, str, Sequence[Device]], Evaluations]
+
+
+def evaluate_devices(expression: str, minor: int, driver: str, devices: Sequence[Device]) -> Evaluations:
+    """Return the results of a selector for devices of a driver, at least that of the first one.
+
+    The batch ends early if the selector is costly, so that devices nobody asked for yet take little time.
     Raises SelectorCompileError.
     """
-    selector, effort = _SELECTORS.get(expression, minor)
-    found = selector.evaluate(prepare_device(driver, device, minor))
-    return found._replace(effort=found.effort + effort + preparing(device))
+    selector, compiling = _SELECTORS.get(expression, minor)
+    results: list[Evaluation] = []
+    left = BATCH_EFFORT - compiling
+    for device in devices:
+        result = selector.evaluate(prepare_device(driver, device, minor))
+        result = result._replace(effort=result.effort + preparing(device))
+        results.append(result)
+        left -= result.effort
+        if left <= 0:
+            break
+    return Evaluations(results, compiling)
 
 
 def _compiled(expression: str, minor: int) -> CompiledSelector | SelectorCompileError:

@@ -16,6 +16,10 @@ class DecisionTimeoutError(Exception):
     """
 
 
+class UnansweredDecisionError(DecisionTimeoutError):
+    """A decision ended before its deadline, because a selector takes too long; the text names it."""
+
+
 class Deadline:
     """The moment by which a decision must be made: `seconds` from now by a monotonic `clock`."""
 

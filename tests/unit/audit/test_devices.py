@@ -18,7 +18,9 @@ from tests.support.devices.scene import claim, device_class
 
 from podium.api.devices import Device, DeviceClass, ResourceClaim, ResourceSlice
 from podium.api.reads import Kind
-from podium.cel.selector import CompiledSelector, compile_selector
+from podium.cel import process
+from podium.cel.nodes import UnansweredSelectorError
+from podium.cel.selector import CompiledSelector, Evaluations, compile_selector, evaluate_devices
 from podium.cluster.state import ClusterState
 from podium.rules.audit.publisheddevices import PublishedDevices
 from podium.schedulerplugin.deadline import NEVER
@@ -165,6 +167,7 @@ def test_costly_selectors_are_evaluated_on_few_devices(monkeypatch: pytest.Monke
         return evaluate(*args)
 
     monkeypatch.setattr(CompiledSelector, "evaluate", counted)
+    monkeypatch.setattr(process, "evaluate", evaluate_devices)
     text = "x" * 1000
     costly = f'"{text}".split("").exists(c, "{text}".contains(c + "y"))'
     slices = [modelled(f"n{at}", *("a" * 10)) for at in range(100)]
@@ -172,6 +175,25 @@ def test_costly_selectors_are_evaluated_on_few_devices(monkeypatch: pytest.Monke
     published = PublishedDevices(state, 37, effort=200_000)
     assert not list(published.class_flaws("gpu"))
     assert 0 < len(calls) < 30
+
+
+def test_a_selector_without_a_result_is_named_and_counts_as_a_match(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another scheduler may evaluate it, so the claim is not reported as unsatisfiable."""
+    selectors = model('== "slow"')
+
+    def evaluate(expression: str, *rest: Any) -> Evaluations:
+        if "slow" in expression:
+            raise UnansweredSelectorError("the evaluation takes more than 0.5 s", 500_000)
+        return evaluate_devices(expression, *rest)
+
+    monkeypatch.setattr(process, "evaluate", evaluate)
+    state = stored(node("n0"), claim("c", selectors=selectors), device_class(), modelled("n0", "a"))
+    assert findings("claim-unsatisfiable", state) == []
+    (finding,) = findings("device-selector-unmatched", state)
+    assert (finding.message, finding.fix) == (
+        "the evaluation takes more than 0.5 s.",
+        "simplify the selector",
+    )
 
 
 @pytest.mark.parametrize("rule", ["claim-unsatisfiable", "device-selector-unmatched"])

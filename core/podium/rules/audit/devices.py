@@ -159,11 +159,11 @@ def _from_server(survey: Survey) -> bool:
 
 def _selector_finding(ref: ObjectRef, field: str, flaw: SelectorFlaw, devices: str) -> AuditFinding:
     place = f"{field}.selectors[{flaw.number}].cel.expression"
-    if flaw.error:
-        error = " ".join(flaw.error.split())[:_ERROR]
-        message = f"it fails on each of {devices}: {error}."
-    else:
-        message = f"it matches none of {devices}."
+    error = " ".join(flaw.error.split())[:_ERROR]
+    if not flaw.devices:
+        fix = "simplify the selector"
+        return AuditFinding(SELECTOR_UNMATCHED.finding(ref, place, f"{error}.", fix), fix)
+    message = f"it fails on each of {devices}: {error}." if error else f"it matches none of {devices}."
     fix = "compare driver, attributes and values with kubectl get resourceslices -o yaml"
     return AuditFinding(SELECTOR_UNMATCHED.finding(ref, place, message, fix), fix)
 

@@ -21,7 +21,7 @@ from podium.api.nodeselector import NodeSelector
 from podium.api.quantity import QuantityError, parse
 from podium.api.selectors import NodeRequirement, node_terms
 from podium.cel.answers import SelectorAnswers
-from podium.cel.nodes import SelectorCompileError
+from podium.cel.nodes import SelectorCompileError, UnansweredSelectorError
 from podium.cluster.reader import ClusterReader
 
 # The most effort of all evaluations in microseconds, roughly.
@@ -56,7 +56,10 @@ class RequestLack(NamedTuple):
 
 
 class SelectorFlaw(NamedTuple):
-    """A selector, by its place, that matches none of `devices` devices; `error` if it fails on all."""
+    """A selector, by its place, that matches none of `devices` devices; `error` if it fails on all.
+
+    Without devices, the error is the reason why it has no result.
+    """
 
     number: int
     devices: int
@@ -90,7 +93,8 @@ class PublishedDevices:
         slices = (part for _, part in sorted(view.resource_slices.items()))
         self.devices = [device for part in slices for device in _published(part)]
         self._view = view
-        self._answers = SelectorAnswers(min(max(minor, _OLDEST), _NEWEST), effort)
+        owned = ((each.driver, each.device) for each in self.devices)
+        self._answers = SelectorAnswers(min(max(minor, _OLDEST), _NEWEST), owned, effort)
         self._uncompared = compared
         self._matching: dict[_Wanted, _Matching] = {}
 
@@ -134,6 +138,9 @@ class PublishedDevices:
             found = None
             for each in devices:
                 answer = self._answer(expression, each)
+                if isinstance(answer, UnansweredSelectorError):
+                    yield SelectorFlaw(number, 0, str(answer))
+                    break
                 if answer is True:
                     break
                 # One plain answer shows that the selector does not always fail.
@@ -179,13 +186,16 @@ class PublishedDevices:
         return _expressions(found.spec.selectors if found is not None else None)
 
     def _selected(self, expressions: Iterable[str], device: PublishedDevice) -> bool:
-        return all(self._answer(each, device) is True for each in expressions)
+        answers = (self._answer(each, device) for each in expressions)
+        return all(each is True or isinstance(each, UnansweredSelectorError) for each in answers)
 
-    def _answer(self, expression: str, device: PublishedDevice) -> bool | str:
+    def _answer(self, expression: str, device: PublishedDevice) -> bool | str | UnansweredSelectorError:
         """Return whether an expression selects a device, or its error; True if no effort is left."""
         answer = self._answers.answer(expression, device.driver, device.device)
         if answer is None or isinstance(answer, bool):
             return answer is not False
+        if isinstance(answer, UnansweredSelectorError):
+            return answer
         if isinstance(answer, SelectorCompileError):
             return f"it does not compile: {answer}"
         return str(answer) or "it fails"

@@ -13,3 +13,7 @@ class AllocationError(PodiumError):
 
 class NodeAllocationError(AllocationError):
     """The claims cannot be allocated on this node because of its pools."""
+
+
+class UnansweredAllocationError(AllocationError):
+    """The claims cannot be allocated now, because a selector has no result; later it may have one."""

@@ -69,7 +69,7 @@ class DeviceExaminer:
         effort: int = MAX_EFFORT,
     ) -> None:
         self.slices = list(slices)
-        self.answers = SelectorExclusions(gates.minor, effort)
+        self.answers = SelectorExclusions(gates.minor, self.slices, effort)
         self._allocator = Allocator(self.slices, classes, self.answers.select, gates)
         self._gates = gates
         self._left = examined

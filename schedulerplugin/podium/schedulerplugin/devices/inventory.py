@@ -6,7 +6,7 @@ neither on the node nor on other devices.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -165,6 +165,13 @@ class SliceIndex:
         """Return the slices that a node can use."""
         shared = [part for part in self.shared if part.includes(name, labels)]
         return [*self.local.get(name, ()), *shared]
+
+
+def drivers_devices(slices: Iterable[ResourceSlice]) -> Iterator[tuple[str, Device]]:
+    """Yield the devices of slices, each with its driver."""
+    for each in slices:
+        for device in each.spec.devices or ():
+            yield each.spec.driver, device
 
 
 @lru_cache(maxsize=4096)

@@ -8,10 +8,10 @@ comes to a device, not before: an expression that fails on a later device does n
 from collections.abc import Callable, Mapping
 
 from podium.api.devices import Device
-from podium.cel.nodes import SelectorCompileError
+from podium.cel.nodes import SelectorCompileError, UnansweredSelectorError
 from podium.errors import PodiumError
 from podium.schedulerplugin.devices.capacity import CapacityError, fits, unrestricted
-from podium.schedulerplugin.devices.errors import AllocationError
+from podium.schedulerplugin.devices.errors import AllocationError, UnansweredAllocationError
 from podium.schedulerplugin.devices.gates import Gates
 from podium.schedulerplugin.devices.inventory import PoolDevice
 from podium.schedulerplugin.devices.pools import Pool
@@ -79,6 +79,8 @@ class NodeView:
                     raise
                 except SelectorCompileError as error:
                     raise AllocationError(f"{where}: CEL compile error: {error}") from None
+                except UnansweredSelectorError as error:
+                    raise UnansweredAllocationError(f"{where} on device {device}: {error}") from None
                 except PodiumError as error:
                     named = f"{where} on device {device}" if self._gates.latest else where
                     raise AllocationError(f"{named}: CEL runtime error: {error}") from None
@@ -150,6 +152,8 @@ class NodeView:
                     return None
                 if self.has_capacity(claim, requirement, at, {}, "counting"):
                     bits |= 1 << at
+            except UnansweredAllocationError:
+                raise
             except AllocationError:
                 return None
         return bits

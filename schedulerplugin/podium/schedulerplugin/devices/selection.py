@@ -3,11 +3,13 @@
 The search asks whether all selectors of a request match. An explanation asks which of them does not.
 """
 
-from podium.api.devices import Device
+from collections.abc import Iterable
+
+from podium.api.devices import Device, ResourceSlice
 from podium.cel.answers import SelectorAnswers
 from podium.errors import PodiumError
 from podium.schedulerplugin.devices.errors import AllocationError
-from podium.schedulerplugin.devices.inventory import PoolDevice
+from podium.schedulerplugin.devices.inventory import PoolDevice, drivers_devices
 from podium.schedulerplugin.devices.requests import DeviceNeed
 from podium.schedulerplugin.devices.steps import TOO_LONG
 
@@ -21,8 +23,8 @@ _ERROR = 160
 class SelectorExclusions:
     """The answers of selectors in the form of the search, and in words."""
 
-    def __init__(self, minor: int, effort: int = MAX_EFFORT) -> None:
-        self._answers = SelectorAnswers(minor, effort)
+    def __init__(self, minor: int, slices: Iterable[ResourceSlice], effort: int = MAX_EFFORT) -> None:
+        self._answers = SelectorAnswers(minor, drivers_devices(slices), effort)
         # A selector of each expression, in words.
         self._selectors: dict[str, str] = {}
 

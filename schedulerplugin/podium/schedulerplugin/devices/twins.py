@@ -8,7 +8,7 @@ no twins.
 
 from typing import Any
 
-from podium.schedulerplugin.devices.errors import AllocationError
+from podium.schedulerplugin.devices.errors import AllocationError, UnansweredAllocationError
 from podium.schedulerplugin.devices.requests import DeviceNeed
 from podium.schedulerplugin.devices.trial import DeviceTrial
 
@@ -44,6 +44,8 @@ def _marks(trial: DeviceTrial, at: int) -> Any:
 def _answer(trial: DeviceTrial, requirement: DeviceNeed, at: int) -> bool | str:
     try:
         return trial.suitable(requirement, at) and trial.node.tolerated(requirement, at)
+    except UnansweredAllocationError:
+        raise
     except AllocationError as error:
         # The device fails wherever its twins fail; the text names the first of them.
         return str(error).replace(str(trial.node.devices[at]), "")

@@ -30,18 +30,19 @@ from podium import jsontext
 from podium.api.devices import Allocation, Device, DeviceClaim, DeviceClaimSpec, ResourceClaim
 from podium.api.meta import ObjectMeta
 from podium.api.selectors import node_terms
+from podium.cel.answers import DeviceResults
 from podium.cel.nodes import SelectorCompileError
-from podium.cel.selector import evaluate_selector
 from podium.schedulerplugin.arrays import Bools, Int32s, Int64s, Rows, grown
-from podium.schedulerplugin.deadline import NEVER
+from podium.schedulerplugin.deadline import NEVER, UnansweredDecisionError
 from podium.schedulerplugin.devices.allocator import Allocator
 from podium.schedulerplugin.devices.alternatives import (
     ALTERNATIVES_WEIGHT,
     BEST_ALTERNATIVES,
     alternative_points,
 )
-from podium.schedulerplugin.devices.errors import AllocationError
+from podium.schedulerplugin.devices.errors import AllocationError, UnansweredAllocationError
 from podium.schedulerplugin.devices.gates import default_gates
+from podium.schedulerplugin.devices.inventory import drivers_devices
 from podium.schedulerplugin.devices.needs import ClaimNeed, ExtendedNeed, extended_claim_need
 from podium.schedulerplugin.devices.plannedclaims import (
     ANYWHERE,
@@ -98,7 +99,7 @@ class _NodeAnswers:
     `points` are those of the alternatives that the claims would take on a node that passes.
     """
 
-    __slots__ = ("_numbered", "_reasons", "demand", "effort", "numbers", "points", "seen")
+    __slots__ = ("_numbered", "_reasons", "demand", "effort", "numbers", "points", "seen", "unanswered")
 
     def __init__(self, demand: Demand, seen: int) -> None:
         self.demand = demand
@@ -107,6 +108,8 @@ class _NodeAnswers:
         self.seen = seen
         # The effort that selectors may still take.
         self.effort = ALL_EFFORT
+        # The nodes that are refused for a selector without a result, until a decision asks again.
+        self.unanswered: list[int] = []
         self._reasons = [""]
         self._numbered = {"": 0}
 
@@ -119,10 +122,7 @@ class _NodeAnswers:
 
     def reason(self, number: int, needs: tuple[ClaimNeed, ...]) -> str:
         """Return a reason for the claims of some needs; a claim of one pod alone is not known by name."""
-        found = self._reasons[number]
-        for at, each in enumerate(needs) if _MARK in found else ():
-            found = found.replace(_marked(at), "/".join(each.claim) if each.claim is not None else _OWN)
-        return found
+        return _with_claim_names(self._reasons[number], needs)
 
 
 class DevicesFilter:
@@ -137,6 +137,7 @@ class DevicesFilter:
         self.deadline = NEVER
         self._limits = SearchLimits(0, 0)
         self._allocator: Allocator | None = None
+        self._results = DeviceResults(snapshot.minor, ())
         self._version = (-1, -1)
         # By the requests of the claims, and whether no device counts as in use.
         self._answers: dict[tuple[tuple[bytes, ...], bool], _NodeAnswers] = {}
@@ -298,8 +299,10 @@ class DevicesFilter:
         version = self._known.revision, self._snapshot.node_revision
         if version != self._version:
             if self._allocator is None or version[0] != self._version[0]:
+                slices = self._known.slices.values()
+                self._results = DeviceResults(self._snapshot.minor, drivers_devices(slices))
                 self._allocator = Allocator(
-                    self._known.slices.values(),
+                    slices,
                     self._known.classes.values(),
                     self._select,
                     default_gates(self._snapshot.minor),
@@ -315,7 +318,7 @@ class DevicesFilter:
         usage, steps = _NOTHING_USED if unused else self._known.usage, ALL_STEPS
         for row in rows[answers.numbers[rows] < 0].tolist():
             limit = min(NODE_STEPS, max(steps, 0))
-            reason, answers.points[row] = self._ask(answers, row, usage, limit)
+            reason, answers.points[row] = self._ask(answers, needs, row, usage, limit)
             answers.numbers[row] = answers.number(reason)
             steps -= limit - max(self._limits.steps, 0)
         return answers
@@ -329,14 +332,15 @@ class DevicesFilter:
         self.deadline.enforce()
         self._limits.spend(0)
         try:
-            found = evaluate_selector(expression, self._snapshot.minor, driver, device)
+            result = self._results.evaluate(expression, driver, device)
         except SelectorCompileError as error:
             self._limits.spend(error.effort, expression)
             raise
-        self._limits.spend(found.effort, expression)
-        if found.error is not None:
-            raise found.error
-        return found.selected
+        self._limits.spend(result.effort, expression)
+        if result.error is not None:
+            # Results are kept. Each raise would add to their traceback.
+            raise result.error.with_traceback(None)
+        return result.selected
 
     def _catch_up(self, answers: _NodeAnswers, *, unused: bool) -> None:
         """Mark the answers for nodes that changed as unknown."""
@@ -344,6 +348,9 @@ class DevicesFilter:
         if len(answers.numbers) < height:
             answers.numbers = grown(answers.numbers, height, -1)
             answers.points = grown(answers.points, height, 0)
+        if answers.unanswered and self.deadline is not NEVER:
+            answers.numbers[answers.unanswered] = -1
+            answers.unanswered.clear()
         if unused or answers.seen == self._now:
             return
         if answers.seen < self._known.forgotten:
@@ -369,10 +376,20 @@ class DevicesFilter:
             ]
         )
 
-    def _ask(self, answers: _NodeAnswers, row: int, usage: DeviceUsage, steps: int) -> tuple[str, int]:
-        """Return the reason against a node, empty for none, and its points."""
+    def _ask(
+        self, answers: _NodeAnswers, needs: tuple[ClaimNeed, ...], row: int, usage: DeviceUsage, steps: int
+    ) -> tuple[str, int]:
+        """Return the reason against a node, empty for none, and its points.
+
+        A selector without a result ends a decision.
+        """
         try:
             found = self._allocate(answers, row, usage, steps)
+        except UnansweredAllocationError as error:
+            if self.deadline is not NEVER:
+                raise UnansweredDecisionError(_with_claim_names(str(error), needs)) from None
+            answers.unanswered.append(row)
+            return str(error), 0
         except AllocationError as error:
             return str(error), 0
         if found is None:
@@ -473,3 +490,10 @@ class DevicesFilter:
 
 def _marked(at: int) -> str:
     return f"{_MARK}{at}{_MARK}"
+
+
+def _with_claim_names(reason: str, needs: tuple[ClaimNeed, ...]) -> str:
+    """Return a reason with the names of the claims in place of their marks."""
+    for at, each in enumerate(needs) if _MARK in reason else ():
+        reason = reason.replace(_marked(at), "/".join(each.claim) if each.claim is not None else _OWN)
+    return reason

@@ -315,7 +315,7 @@ class SchedulerMetrics:
         )
         self._timeouts = self._counter(
             "decision_timeouts",
-            "Decisions that were given up because they exceeded decisionTimeoutSeconds.",
+            "Decisions that were given up because they, or a device selector, took too long.",
             preemptor=_PREEMPTORS,
         )
         self._disagreements = self._counter(

@@ -367,7 +367,7 @@ class SchedulingCycle:
         self._gang_hold.release_for(key, now)
         self._restraint.done(key)
 
-    def time_out(self, effects: list[Effect], moment: Moment) -> None:
+    def time_out(self, error: DecisionTimeoutError, effects: list[Effect], moment: Moment) -> None:
         """Let an entry whose decision exceeded the time budget wait behind all others.
 
         If several were tried together, fewer are tried next time, until the slow one is tried alone.
@@ -384,7 +384,7 @@ class SchedulingCycle:
         self._queue.demote(key)
         pods = tuple(ref_at(self._engine, row) for row in self._entry_pods.waiting_rows(key))
         effects.append(TimedOut(key, budget))
-        effects.append(ReportPending(key, pods, SCHEDULER_ERROR, messages.timed_out(budget)))
+        effects.append(ReportPending(key, pods, SCHEDULER_ERROR, messages.timed_out(error, budget)))
 
     def isolate(self, keys: Iterable[Key]) -> None:
         """Try each of these entries alone from now on."""

@@ -37,6 +37,7 @@ from podium.cluster.reader import Child, ClusterReader
 from podium.groups.topology import not_preferred, straddling
 from podium.groups.trees import group_at
 from podium.rules.conditions import MAX_MESSAGE
+from podium.schedulerplugin.deadline import DecisionTimeoutError, UnansweredDecisionError
 from podium.schedulerplugin.preemption.decision import Decision
 from podium.schedulerplugin.preemption.intents import BY_SCHEDULER, DISRUPTION_TARGET
 from podium.schedulerplugin.preemption.outcome import Outcome
@@ -210,12 +211,15 @@ def victim_count(evict: Evict) -> str:
     return pods if not groups else f"{pods}, {count(groups, 'whole group')} among them,"
 
 
-def timed_out(budget: float) -> str:
-    """Return the message of an entry whose decision exceeded the time budget, in seconds."""
-    return (
-        f"no decision within {budget:g} s (decisionTimeoutSeconds): too many combinations of nodes, victims "
-        "and constraints; the scheduler tries again after all other pods"
+def timed_out(error: DecisionTimeoutError, budget: float) -> str:
+    """Return the message of an entry whose decision ended by an error; its time budget is in seconds."""
+    why = (
+        f"no decision: {error}"
+        if isinstance(error, UnansweredDecisionError)
+        else f"no decision within {budget:g} s (decisionTimeoutSeconds): too many combinations of nodes, "
+        "victims and constraints"
     )
+    return f"{why}; the scheduler tries again after all other pods"
 
 
 def holding(until: str) -> str:

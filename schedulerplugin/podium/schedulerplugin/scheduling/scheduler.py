@@ -173,8 +173,8 @@ class Scheduler:
         began = self._clock()
         try:
             self._cycle.attempt(first, effects, moment)
-        except DecisionTimeoutError:
-            self._cycle.time_out(effects, moment)
+        except DecisionTimeoutError as error:
+            self._cycle.time_out(error, effects, moment)
         finally:
             self.queue.charge(self._cycle.tried, self._clock() - began, now)
         return effects

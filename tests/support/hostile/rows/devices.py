@@ -38,6 +38,22 @@ def many_costly_selectors(tenant: Tenant) -> None:
     _asking(tenant, [_exactly(f"r{number}", *selectors) for number in range(32)])
 
 
+def _doubled(start: str, times: int, result: str) -> str:
+    """Return an expression about a text that is added to itself so many times."""
+    text = result.replace("?", f"a{times}")
+    for level in range(times, 0, -1):
+        text = f"cel.bind(a{level}, a{level - 1} + a{level - 1}, {text})"
+    return f"cel.bind(a0, {start}, {text})"
+
+
+@ROWS.row
+def searches_from_the_end(tenant: Tenant) -> None:
+    """Selectors that seek half of a long text from its end, in one call of the interpreter."""
+    for number in range(10):
+        sought = "?.lastIndexOf('ab' + ?.substring(0, 640000))"
+        _asking(tenant, [_exactly("r", _doubled("'aaaaaaaaaa'", 17, f"{sought} == {number}"))])
+
+
 @ROWS.row
 def large_patterns(tenant: Tenant) -> None:
     """Selectors with regular expressions that have large programs."""

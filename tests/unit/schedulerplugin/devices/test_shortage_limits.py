@@ -6,7 +6,8 @@ import pytest
 from tests.support.devices.modelled import SAME, exact, model, modelled, spec
 from tests.support.devices.scene import claim, device_class, devices_of
 
-from podium.cel.selector import CompiledSelector
+from podium.cel import process
+from podium.cel.selector import CompiledSelector, evaluate_devices
 from podium.schedulerplugin.deadline import NEVER
 from podium.schedulerplugin.devices import AllocationError, DeviceUsage, default_gates, examining
 from podium.schedulerplugin.devices.examining import NOT_EXAMINED, DeviceExaminer, DeviceNode
@@ -74,6 +75,7 @@ class Counting:
         monkeypatch.setattr(examining.DeviceExaminer, "_reason", counted)
         monkeypatch.setattr(examining.DeviceExaminer, "solves", solved)
         monkeypatch.setattr(CompiledSelector, "evaluate", evaluated)
+        monkeypatch.setattr(process, "evaluate", evaluate_devices)
 
 
 def test_the_devices_that_are_examined_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -30,9 +30,11 @@ from tests.support.preemption.scene import engine_of, planned
 
 from podium.api.devices import Device, DeviceConstraint, DeviceRequest, ResourceClaim
 from podium.api.reads import Kind
-from podium.cel.selector import evaluate_selector
+from podium.cel import process
+from podium.cel.nodes import UnansweredSelectorError
+from podium.cel.selector import Evaluations, evaluate_devices
 from podium.cluster.state import ClusterState
-from podium.schedulerplugin.deadline import Deadline, DecisionTimeoutError
+from podium.schedulerplugin.deadline import Deadline, DecisionTimeoutError, UnansweredDecisionError
 from podium.schedulerplugin.devices.allocator import Allocator
 from podium.schedulerplugin.devices.steps import TOO_LONG
 from podium.schedulerplugin.engine import Engine, plan
@@ -189,6 +191,49 @@ def test_a_decision_ends_during_costly_selectors_and_the_next_goes_on() -> None:
     assert found == [None, None, Outcome.FITS]
 
 
+SLOW = "device.driver == 'slow' || true"
+
+
+@pytest.fixture
+def slow(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Return a list of selectors that have no result while they are there."""
+    listed = [SLOW]
+
+    def evaluate(expression: str, *rest: Any) -> Evaluations:
+        if expression in listed:
+            raise UnansweredSelectorError("the evaluation takes more than 0.5 s", NODE_EFFORT)
+        return evaluate_devices(expression, *rest)
+
+    monkeypatch.setattr(process, "evaluate", evaluate)
+    return listed
+
+
+def test_a_decision_ends_at_a_selector_without_a_result(slow: list[str]) -> None:
+    selectors = [{"cel": {"expression": SLOW}}]
+    engine = engine_of(cluster(30, 2), claim("p", selectors=selectors), pod("p"), waiting("q"))
+    deadline = Deadline(lambda: 0.0, 50)
+    with pytest.raises(UnansweredDecisionError) as ended:
+        engine.decide((NS, "p"), NOW, deadline=deadline)
+    assert str(ended.value) == (
+        f"claim {NS}/p: selector #0 on device {DRIVER}/n0/gpu-0: the evaluation takes more than 0.5 s"
+    )
+    assert engine.decide((NS, "q"), NOW, deadline=deadline).outcome is Outcome.FITS
+    slow.clear()
+    assert engine.decide((NS, "p"), NOW, deadline=deadline).outcome is Outcome.FITS
+
+
+def test_a_selector_without_a_result_refuses_a_node_until_a_decision(
+    slow: list[str],
+) -> None:
+    selectors = [{"cel": {"expression": SLOW}}]
+    engine = engine_of(cluster(3, 2), claim("p", selectors=selectors), pod("p"), waiting("q"))
+    refused = answers(engine, "p")
+    assert all("selector #0" in each and "more than 0.5 s" in each for each in refused.values())
+    slow.clear()
+    assert answers(engine, "p") == refused, "the answers of all nodes are kept"
+    assert engine.decide((NS, "p"), NOW, deadline=Deadline(lambda: 0.0, 50)).outcome is Outcome.FITS
+
+
 @pytest.mark.parametrize("limit", ["NODE_EFFORT", "ALL_EFFORT"])
 def test_nodes_are_refused_if_selectors_take_too_much(limit: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(f"podium.schedulerplugin.filters.devices.{limit}", 5_000)
@@ -203,11 +248,10 @@ def test_a_usual_selector_takes_a_small_part_of_the_limits() -> None:
     expression = f"{of_driver} && device.capacity['{DRIVER}'].memory.isGreaterThan(quantity('40Gi'))"
     described = {"attributes": {"model": {"string": "a"}}, "capacity": {"memory": {"value": "80Gi"}}}
     device = msgspec.convert({"name": "gpu-0", **described}, Device)
-    found = evaluate_selector(expression, 37, DRIVER, device)
-    again = evaluate_selector(expression, 37, DRIVER, device)
-    assert found.selected
-    assert again.effort < 50 < found.effort < NODE_EFFORT / 100
-    assert 100_000 * 8 * again.effort < ALL_EFFORT, "eight devices of 100,000 nodes"
+    (result,), compiling = evaluate_devices(expression, 37, DRIVER, [device])
+    assert result.selected
+    assert result.effort < 50 < compiling < NODE_EFFORT / 100
+    assert 100_000 * 8 * result.effort < ALL_EFFORT, "eight devices of 100,000 nodes"
 
 
 @pytest.mark.parametrize("kind", [Kind.RESOURCE_CLAIM, Kind.DEVICE_CLASS, Kind.RESOURCE_SLICE])

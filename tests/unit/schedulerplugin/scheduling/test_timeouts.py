@@ -11,7 +11,7 @@ from tests.support.scheduling.rig import World, pod
 
 from podium.api.membership import GroupKey
 from podium.cluster.reader import Name, name_in
-from podium.schedulerplugin.deadline import Deadline, DecisionTimeoutError
+from podium.schedulerplugin.deadline import Deadline, DecisionTimeoutError, UnansweredDecisionError
 from podium.schedulerplugin.preemption.decision import Decision
 from podium.schedulerplugin.scheduling.effects import (
     Bind,
@@ -81,6 +81,37 @@ def test_an_entry_over_budget_says_so_and_keeps_no_other_out(slow: list[object],
     assert report.reason == "SchedulerError"
     assert report.message.startswith("no decision within 1 s (decisionTimeoutSeconds)")
     assert {ref.name for ref in report.pods} <= {"slow", "slow-0", "slow-1"}
+
+
+def test_a_selector_without_a_result_is_named_and_keeps_no_other_out() -> None:
+    """It is tried again after the others, as after a decision that exceeds its time."""
+    world = World(node("n1", 10))
+    engine, slow = world.scheduler.engine, {"slow"}
+    place, decide = engine.place_lone, engine.decide
+
+    def fail(targets: Sequence[Key]) -> None:
+        if slow.intersection(name_in(target)[1] for target in targets):
+            raise UnansweredDecisionError("claim ns/c: selector #0: too slow")
+
+    def placed(targets: list[Name], *, deadline: Deadline) -> dict[Name, int]:
+        fail(targets)
+        return place(targets, deadline=deadline)
+
+    def decided(target: Key, now: datetime, *, deadline: Deadline) -> Decision:
+        fail([target])
+        return decide(target, now, deadline=deadline)
+
+    vars(engine).update(place_lone=placed, decide=decided)
+    world.run(pod("slow", priority=9), *(pod(f"p{number}") for number in range(3)))
+    assert sorted(world.bound()) == ["p0", "p1", "p2"]
+    report = next(each for each in world.effects if isinstance(each, ReportPending))
+    assert report.reason == "SchedulerError"
+    assert report.message == (
+        "no decision: claim ns/c: selector #0: too slow; the scheduler tries again after all other pods"
+    )
+    slow.clear()
+    world.later(60)
+    assert world.bound()["slow"] == "n1"
 
 
 def test_it_is_tried_again_and_bound_once_it_is_quick() -> None:
