@@ -331,6 +331,38 @@ def test_the_next_leader_goes_by_a_list_of_its_own(server: Server, tmp_path: Pat
     assert [event["event"] for event in second.events].count("scheduling") == 1
 
 
+def test_a_standby_costs_one_watch_of_each_kind(server: Server, tmp_path: Path) -> None:
+    """It is ready when its engine is built. The former leader's last settings are not its own."""
+    lease = f"--lease={server.new_namespace('lease-')}/scheduler"
+    config = tmp_path / "scheduler.yaml"
+    text = "apiVersion: config.podium.dev/v1\nkind: SchedulerConfiguration\npreemption: {}\n"
+    config.write_text(text.format("enforce"), encoding="utf-8")
+    first = launch(server.kubeconfig, tmp_path / "first", lease)
+    with ending(first), Proxy(server).running() as proxy:
+        first.wait_ready()
+        first.until(lambda: LEADS in first.get("/metrics")[1], "it leads")
+        standbys = [
+            launch(proxy.kubeconfig(tmp_path), tmp_path / name, lease, f"--config={config}")
+            for name in ("second", "third")
+        ]
+        with ending(standbys[0]), ending(standbys[1]):
+            for each in standbys:
+                each.wait_ready()
+            config.write_text(text.format("off"), encoding="utf-8")
+            for each in standbys:
+                each.until(lambda each=each: "configuration changed" in each.log, "it has read the settings")
+            calls = list(proxy.calls)
+            watches = Counter(call.path for call in calls if "watch" in call.query)
+            assert watches
+            assert set(watches.values()) == {2}
+            others = {call.path for call in calls if "watch" not in call.query}
+            assert not others & set(watches)
+            assert first.stop() == 0
+            standbys[0].until(lambda: any('"scheduling"' in each.log for each in standbys), "one schedules")
+    (scheduling,) = [event for each in standbys for event in each.events if event["event"] == "scheduling"]
+    assert scheduling["preemption"] == "off"
+
+
 def test_evictions_without_a_lease_mean_that_it_was_deleted(
     server: Server, account: Account, tmp_path: Path
 ) -> None:
