@@ -38,9 +38,9 @@ _ERROR_LINES, _ERROR_SECONDS = 20, 60.0
 # If access to /readyz is denied or missing, the result of discovery is accepted.
 _MAY_NOT_ASK = (401, 403, 404)
 # A collection of so many objects is listed faster than a quiet server sends a bookmark.
-_FEW_OBJECTS = 1000
+FEW_OBJECTS = 1000
 # How long a watch may take to become current. A bookmark comes within two and a half seconds.
-_CATCH_UP_SECONDS = 4.0
+CATCH_UP_SECONDS = 4.0
 
 
 def _all(served: Served) -> bool:  # noqa: ARG001 - the default accepts everything
@@ -152,19 +152,19 @@ class InformerCache:
         A watch may lag by any time, and a new leader must not decide on a state older than the last write of
         the former leader. Each watch begins again, from the known version. The version of its collection is
         read from the server, and the watch is current when it has passed that version. A collection of few
-        objects is listed instead, as is one that does not become current within _CATCH_UP_SECONDS. Until a
+        objects is listed instead, as is one that does not become current within CATCH_UP_SECONDS. Until a
         list ends, readers see the old state. Observers receive only the differences.
         """
         targets: dict[str, float] = {}
         for resource, (informer, _) in list(self._informers.items()):
-            if len(informer.follower.known) > _FEW_OBJECTS and not informer.follower.needs_list:
+            if len(informer.follower.known) > FEW_OBJECTS and not informer.follower.needs_list:
                 targets[resource] = inf
                 informer.end_soon()
                 self._restart(resource)
             else:
                 self._list_again(resource)
         reaching = asyncio.ensure_future(self._reach(targets))
-        due = asyncio.ensure_future(self._world.sleep(_CATCH_UP_SECONDS))
+        due = asyncio.ensure_future(self._world.sleep(CATCH_UP_SECONDS))
         try:
             await asyncio.wait((reaching, due), return_when=asyncio.FIRST_COMPLETED)
         finally:

@@ -332,7 +332,7 @@ def test_the_next_leader_goes_by_a_list_of_its_own(server: Server, tmp_path: Pat
 
 
 def test_a_standby_costs_one_watch_of_each_kind(server: Server, tmp_path: Path) -> None:
-    """It is ready when its engine is built. The former leader's last settings are not its own."""
+    """It is ready when its engine is built. It leads with the settings that it has read meanwhile."""
     lease = f"--lease={server.new_namespace('lease-')}/scheduler"
     config = tmp_path / "scheduler.yaml"
     text = "apiVersion: config.podium.dev/v1\nkind: SchedulerConfiguration\npreemption: {}\n"
@@ -349,8 +349,10 @@ def test_a_standby_costs_one_watch_of_each_kind(server: Server, tmp_path: Path) 
             for each in standbys:
                 each.wait_ready()
             config.write_text(text.format("off"), encoding="utf-8")
-            for each in standbys:
-                each.until(lambda each=each: "configuration changed" in each.log, "it has read the settings")
+            standbys[0].until(
+                lambda: all("configuration changed" in each.log for each in standbys),
+                "they read the settings",
+            )
             calls = list(proxy.calls)
             watches = Counter(call.path for call in calls if "watch" in call.query)
             assert watches

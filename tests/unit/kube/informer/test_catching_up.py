@@ -21,7 +21,7 @@ BEHIND = "watch is behind, listing again priorityclasses.scheduling.k8s.io"
 @asynccontextmanager
 async def _large(folder: Path, classes: Resource, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Scene]:
     """Follow a collection that counts as large, and forget the requests of the first list."""
-    monkeypatch.setattr(cache, "_FEW_OBJECTS", 0)
+    monkeypatch.setattr(cache, "FEW_OBJECTS", 0)
     async with following(Fake(), folder, (Kind.PRIORITY_CLASS,), {CLASSES: classes}) as scene:
         await scene.cluster.ready()
         scene.fake.requests.clear()
