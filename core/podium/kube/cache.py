@@ -38,7 +38,7 @@ _ERROR_LINES, _ERROR_SECONDS = 20, 60.0
 # If access to /readyz is denied or missing, the result of discovery is accepted.
 _MAY_NOT_ASK = (401, 403, 404)
 # A collection of so many objects is listed faster than a quiet server sends a bookmark.
-FEW_OBJECTS = 1000
+FEW_OBJECTS = 5000
 # How long a watch may take to become current. A bookmark comes within two and a half seconds.
 CATCH_UP_SECONDS = 4.0
 
@@ -146,8 +146,8 @@ class InformerCache:
         """Return when every wanted kind has been listed once, or is optional and denied."""
         await self._until(lambda: self.synced)
 
-    async def catch_up(self) -> None:
-        """Return when the state is at least as new as this call.
+    async def catch_up(self, kinds: Collection[Kind]) -> None:
+        """Return when the state of these kinds is at least as new as this call.
 
         A watch may lag by any time, and a new leader must not decide on a state older than the last write of
         the former leader. Each watch begins again, from the known version. The version of its collection is
@@ -157,13 +157,15 @@ class InformerCache:
         """
         targets: dict[str, float] = {}
         for resource, (informer, _) in list(self._informers.items()):
+            if informer.served.read.kind not in kinds:
+                continue
             if len(informer.follower.known) > FEW_OBJECTS and not informer.follower.needs_list:
                 targets[resource] = inf
                 informer.end_soon()
                 self._restart(resource)
             else:
                 self._list_again(resource)
-        reaching = asyncio.ensure_future(self._reach(targets))
+        reaching = asyncio.ensure_future(self._reach(kinds, targets))
         due = asyncio.ensure_future(self._world.sleep(CATCH_UP_SECONDS))
         try:
             await asyncio.wait((reaching, due), return_when=asyncio.FIRST_COMPLETED)
@@ -174,12 +176,12 @@ class InformerCache:
             if not self._is_current(resource, targets):
                 self._world.log_event("watch is behind, listing again", {"resource": resource})
                 self._list_again(resource)
-        await self._until(lambda: all(self._is_current(resource, {}) for resource in self._awaited()))
+        await self._until(lambda: self._are_current(kinds, {}))
 
-    async def _reach(self, targets: dict[str, float]) -> None:
-        """Read the versions that watches have to reach, and return when all awaited resources are current."""
+    async def _reach(self, kinds: Collection[Kind], targets: dict[str, float]) -> None:
+        """Read the versions that watches have to reach, and return when they have reached them."""
         await asyncio.gather(*(self._read_target(resource, targets) for resource in targets))
-        await self._until(lambda: all(self._is_current(resource, targets) for resource in self._awaited()))
+        await self._until(lambda: self._are_current(kinds, targets))
 
     async def _read_target(self, resource: str, targets: dict[str, float]) -> None:
         """Read the current version of a collection; without an answer the target stays infinite."""
@@ -191,6 +193,13 @@ class InformerCache:
             # A server that is behind what it has told before was restored from a backup.
             if version >= before:
                 targets[resource] = version
+
+    def _are_current(self, kinds: Collection[Kind], targets: Mapping[str, float]) -> bool:
+        return all(
+            self._is_current(resource, targets)
+            for resource, informer in self._awaited().items()
+            if informer.served.read.kind in kinds
+        )
 
     def _is_current(self, resource: str, targets: Mapping[str, float]) -> bool:
         follower = self._informers[resource][0].follower

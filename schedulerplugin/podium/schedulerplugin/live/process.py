@@ -78,6 +78,12 @@ OPTIONAL_KINDS = (
     *(Kind.STORAGE_CAPACITY, Kind.ATTACHMENT),
     *(Kind.RESOURCE_CLAIM, Kind.DEVICE_CLASS, Kind.RESOURCE_SLICE),
 )
+# The kinds that a scheduler writes, and budgets, which show the pods that it has evicted. Of the other kinds
+# a new leader knows as much as a leader that goes on.
+_WRITTEN = (
+    *(Kind.POD, Kind.BUDGET, Kind.POD_GROUP, Kind.COMPOSITE_GROUP),
+    *(Kind.CLAIM, Kind.VOLUME, Kind.RESOURCE_CLAIM),
+)
 # A backlog of thousands of pods is bound in seconds. One event for each would cost as much as the binds.
 _EVENTS = Pace(burst=100, seconds=0.05, room=2000)
 # How far back evictions matter for cycles and limits.
@@ -312,7 +318,7 @@ class _SchedulerProcess:
     async def _catch_up(self) -> None:
         """Let the cache catch up with the writes of an earlier leader, or of an earlier scheduler here."""
         if self._replica.elects or self._scheduler is not None:
-            await self._cluster.catch_up()
+            await self._cluster.catch_up(_WRITTEN)
 
     def _interrupted(self) -> list[Key]:
         """Return the entries that the leader before was deciding for when it lost its lease."""

@@ -302,8 +302,11 @@ def test_a_process_without_the_rights_on_storage_devices_and_trees_schedules(
         started.wait_ready()
 
 
-def test_the_next_leader_goes_by_a_list_of_its_own(server: Server, tmp_path: Path) -> None:
-    """A leader that is stopped releases the lease; the standby lists all kinds again before it schedules."""
+def test_the_next_leader_catches_up_with_the_former(server: Server, tmp_path: Path) -> None:
+    """A leader that is stopped releases the lease. The standby lists the kinds that a leader writes.
+
+    It begins no other lists, and lists here because the collections are small.
+    """
     lease = f"--lease={server.new_namespace('lease-')}/scheduler"
     with Proxy(server).running() as proxy:
 
@@ -322,7 +325,17 @@ def test_the_next_leader_goes_by_a_list_of_its_own(server: Server, tmp_path: Pat
                 assert set(before.values()) == {1}
                 assert first.stop() == 0
                 second.until(lambda: LEADS in second.get("/metrics")[1], "the other leads")
-                second.until(lambda: lists() == before + before, "it has listed everything again")
+                written = {
+                    "pods",
+                    "poddisruptionbudgets",
+                    "podgroups",
+                    "compositepodgroups",
+                    "resourceclaims",
+                }
+                written |= {"persistentvolumeclaims", "persistentvolumes"}
+                again = Counter(path for path in before if path.rpartition("/")[2] in written)
+                assert len(again) >= len(written) - 1
+                second.until(lambda: lists() == before + again, "it has listed what a leader writes")
                 gangs = Gangs(Place(server, NATIVE_API), "taken")
                 gangs.gang("train", HIGH)
                 second.until(gangs.runs("train"), "it schedules")

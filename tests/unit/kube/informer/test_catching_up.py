@@ -57,7 +57,7 @@ async def test_a_bookmark_shows_that_the_watch_is_current(
     async with _large(tmp_path, classes, monkeypatch) as scene:
         late = classes.change("ADDED", priority_class("silver", 11))
         classes.version = 15
-        catching_up = asyncio.create_task(scene.cluster.catch_up())
+        catching_up = asyncio.create_task(scene.cluster.catch_up((Kind.PRIORITY_CLASS,)))
         await _reaches_server(scene)
         await classes.send(bookmark(10))
         await classes.send(late)
@@ -77,7 +77,7 @@ async def test_an_event_shows_that_the_watch_is_current(
     classes = Resource(10, priority_class("gold", 5))
     async with _large(tmp_path, classes, monkeypatch) as scene:
         classes.version = 15
-        catching_up = asyncio.create_task(scene.cluster.catch_up())
+        catching_up = asyncio.create_task(scene.cluster.catch_up((Kind.PRIORITY_CLASS,)))
         await _reaches_server(scene)
         await classes.tell("DELETED", priority_class("gold", 16))
         await catching_up
@@ -90,7 +90,7 @@ async def test_a_collection_that_did_not_change_is_current_at_once(
 ) -> None:
     """The version that is known is the server's."""
     async with _large(tmp_path, Resource(10, priority_class("gold", 5)), monkeypatch) as scene:
-        await scene.cluster.catch_up()
+        await scene.cluster.catch_up((Kind.PRIORITY_CLASS,))
         assert scene.events() == ["api found priorityclasses.scheduling.k8s.io"]
 
 
@@ -125,7 +125,7 @@ async def test_a_watch_that_does_not_become_current_is_replaced_by_a_list(
                 classes.version = 7
             case _:
                 pass
-        catching_up = asyncio.create_task(scene.cluster.catch_up())
+        catching_up = asyncio.create_task(scene.cluster.catch_up((Kind.PRIORITY_CLASS,)))
         await _reaches_server(scene)
         if fault == "an older bookmark":
             await classes.send(bookmark(14))
@@ -152,7 +152,7 @@ async def test_a_watch_that_expired_is_replaced_by_a_list(
     async with _large(tmp_path, classes, monkeypatch) as scene:
         classes.change("ADDED", priority_class("silver", 11))
         classes.expired = how == "answer"
-        catching_up = asyncio.create_task(scene.cluster.catch_up())
+        catching_up = asyncio.create_task(scene.cluster.catch_up((Kind.PRIORITY_CLASS,)))
         if how == "event":
             await _reaches_server(scene)
             await classes.send(failure(410, "Expired"))
@@ -169,7 +169,7 @@ async def test_few_objects_are_listed_at_once(tmp_path: Path) -> None:
         await scene.cluster.ready()
         scene.fake.requests.clear()
         classes.change("ADDED", priority_class("silver", 11))
-        await scene.cluster.catch_up()
+        await scene.cluster.catch_up((Kind.PRIORITY_CLASS,))
         assert set(scene.state.classes) == {"gold", "silver"}
         assert _asked(scene) == ["list"]
 
@@ -180,7 +180,7 @@ async def test_a_server_that_is_away_is_waited_for(tmp_path: Path, monkeypatch: 
     async with _large(tmp_path, classes, monkeypatch) as scene:
         await classes.refuse(503, "ServiceUnavailable")
         classes.change("ADDED", priority_class("silver", 11))
-        catching_up = asyncio.create_task(scene.cluster.catch_up())
+        catching_up = asyncio.create_task(scene.cluster.catch_up((Kind.PRIORITY_CLASS,)))
         await scene.until(lambda: BEHIND in scene.events(), step=0.5)
         assert not catching_up.done()
         classes.allow()
@@ -195,7 +195,7 @@ async def test_a_leader_that_is_stopped_meanwhile_goes_on_watching(
     classes = Resource(10, priority_class("gold", 5))
     async with _large(tmp_path, classes, monkeypatch) as scene:
         classes.version = 15
-        catching_up = asyncio.create_task(scene.cluster.catch_up())
+        catching_up = asyncio.create_task(scene.cluster.catch_up((Kind.PRIORITY_CLASS,)))
         await _reaches_server(scene)
         catching_up.cancel()
         await asyncio.wait({catching_up})
