@@ -22,6 +22,7 @@ from bench import (
     preemption,
     regret,
     simulation,
+    takeover,
     throughput,
     webhook,
 )
@@ -46,6 +47,7 @@ PARTS = {
     "simulation": simulation.measure,
     "scheduler": gangs.measure,
     "eventloop": eventloop.measure,
+    "takeover": takeover.measure,
     "pods": throughput.scheduling_basic,
     "preemptors": throughput.preemption_basic,
     "gangs": throughput.gangs,

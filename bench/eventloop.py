@@ -92,11 +92,9 @@ async def _measured() -> list[Row]:
     def note(what: str) -> None:
         rows.append(Row(what, f"{beat.restart() * 1000:,.0f} ms"))
 
-    with _paper() as url, tempfile.TemporaryDirectory() as folder:
+    with fake_server(NODES, PODS) as url, tempfile.TemporaryDirectory() as folder:
         logger = structlog.wrap_logger(structlog.PrintLogger(io.StringIO()), processors=[log])
-        options = ManagerOptions(
-            kubeconfig=_kubeconfig(url, Path(folder)), lease=("team", "podium-scheduler")
-        )
+        options = ManagerOptions(kubeconfig=kubeconfig(url, Path(folder)), lease=("team", "podium-scheduler"))
         async with _beside(process.run(options, SettingsSource(LiveSettings), logger), beat.run()):
             await log.until("leading")
             note("the first lists")
@@ -113,9 +111,9 @@ async def _measured() -> list[Row]:
 
 
 @contextmanager
-def _paper() -> Iterator[str]:
+def fake_server(nodes: int, pods: int) -> Iterator[str]:
     """Run the API server on a processor of its own; yield its URL."""
-    line = [sys.executable, "-m", "bench.paper", str(NODES), str(PODS)]
+    line = [sys.executable, "-m", "bench.paper", str(nodes), str(pods)]
     with subprocess.Popen(line, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as server:
         assert server.stdout is not None
         assert server.stdin is not None
@@ -124,7 +122,8 @@ def _paper() -> Iterator[str]:
         server.stdin.close()
 
 
-def _kubeconfig(url: str, folder: Path) -> str:
+def kubeconfig(url: str, folder: Path) -> str:
+    """Write a kubeconfig for the API server; return its path."""
     path = folder / "kubeconfig"
     config = {
         "apiVersion": "v1",

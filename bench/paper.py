@@ -31,6 +31,7 @@ POD_INDEX = "apps.kubernetes.io/pod-index"
 _ROOM = {"cpu": "96", "memory": "1Ti", "nvidia.com/gpu": "8", "pods": "110"}
 # As many lines a write as a real server sends.
 _CHUNK = 50
+_EARLY_SECONDS = 2.0
 
 
 def nodes(count: int) -> Iterator[dict[str, Any]]:
@@ -101,6 +102,7 @@ class Paper:
             return web.json_response(self._writes)
         if request.method != "GET":
             self._writes[request.method] += 1
+            self._writes["binds"] += path.endswith("/binding")
             return web.json_response({"kind": "Status", "status": "Success"}, status=201)
         if path == "/version":
             return web.json_response({"major": "1", "minor": "37", "gitVersion": "v1.37.0"})
@@ -124,6 +126,9 @@ class Paper:
         resource = path.rpartition("/")[2]
         if "watch" in request.query:
             return await self._watch(request, resource)
+        if "limit" in request.query:
+            # Callers read the version of the collection, not its objects.
+            return web.json_response({"metadata": {"resourceVersion": str(self._version)}, "items": []})
         return web.json_response({"kind": "Status", "code": 404, "reason": "NotFound"}, status=404)
 
     async def _watch(self, request: web.Request, resource: str) -> web.StreamResponse:
@@ -134,18 +139,26 @@ class Paper:
             for at in range(0, len(objects), _CHUNK):
                 lines = (b'{"type":"ADDED","object":%s}\n' % each for each in objects[at : at + _CHUNK])
                 await response.write(b"".join(lines))
-            metadata = {
-                "resourceVersion": str(self._version),
-                "annotations": {"k8s.io/initial-events-end": "true"},
-            }
-            bookmark = {"type": "BOOKMARK", "object": {"metadata": metadata}}
-            await response.write(json.dumps(bookmark).encode() + b"\n")
+            await response.write(_bookmark(self._version, {"k8s.io/initial-events-end": "true"}))
         queue = asyncio.Queue[bytes]()
         self._watches.setdefault(resource, []).append(queue)
+        left = int(request.query["timeoutSeconds"])
         with suppress(ConnectionError):
-            while True:
-                await response.write(await queue.get())
+            # A real server sends a bookmark two seconds before the end of a watch.
+            with suppress(TimeoutError):
+                async with asyncio.timeout(left - _EARLY_SECONDS):
+                    await self._forward(queue, response)
+            await response.write(_bookmark(self._version))
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_EARLY_SECONDS):
+                    await self._forward(queue, response)
+        self._watches[resource].remove(queue)
         return response
+
+    @staticmethod
+    async def _forward(queue: asyncio.Queue[bytes], response: web.StreamResponse) -> None:
+        while True:
+            await response.write(await queue.get())
 
     async def _add(self, request: web.Request) -> web.Response:
         """Store objects, a line each, and send them to the watches."""
@@ -168,6 +181,12 @@ class Paper:
         metadata = {**document["metadata"], "uid": "lease", "resourceVersion": str(self._version)}
         self._leases[metadata["name"]] = {**document, "metadata": metadata}
         return web.json_response(self._leases[metadata["name"]], status=201)
+
+
+def _bookmark(version: int, annotations: dict[str, str] | None = None) -> bytes:
+    """Return the line of a bookmark."""
+    metadata = {"resourceVersion": str(version), "annotations": annotations or {}}
+    return json.dumps({"type": "BOOKMARK", "object": {"metadata": metadata}}).encode() + b"\n"
 
 
 async def _serve(node_count: int, pod_count: int) -> None:

@@ -19,6 +19,7 @@ from podium.cel import effort, nodes, process, statictypes
 from podium.cel.answers import MAX_RESULTS
 from podium.cel.selector import KEPT_BYTES
 from podium.documents import split, textfile, yamldoc
+from podium.kube import cache
 from podium.kube.connection import LONGEST_ANSWER
 from podium.kube.lines import LONGEST_LINE
 from podium.ops.makers import MOST_PODS
@@ -56,6 +57,12 @@ _ERROR = "an error that names the place; exit code 1"
 _SHED = "429, and the API server asks again"
 _DENIED = "denied, 429: the client tries again"
 BOUNDS = (
+    Bound(
+        "a watch after a change of leader, until it is current",
+        f"{cache.CATCH_UP_SECONDS:g} s",
+        "the kind is listed again; kinds of up to "
+        f"{cache.FEW_OBJECTS:,} objects are listed at once. No decision is made before",
+    ),
     Bound("what a gzip file holds", _bytes(textfile.MAX_UNPACKED), _ERROR),
     Bound(
         "nesting of a YAML document, or of a JSON object that is read whole",
@@ -208,6 +215,13 @@ FIGURES: dict[str, tuple[str, ...]] = {
     ),
     "Preemptors a second beside kube-scheduler": ("PreemptionBasic, 1,000 nodes, 1,000 preemptors, Podium",),
     "Gangs that preempt beside kube-scheduler": ("gang of 1,000 over 5 gangs, 1,000 nodes, Podium",),
+    "Takeover by a standby": (
+        "5,000 nodes, 50,000 pods, API server: leader killed, from the lease to the first bind",
+        "5,000 nodes, 50,000 pods, API server: leader released, from the lease to the first bind",
+        "5,000 nodes, 50,000 pods, API server: memory of a standby",
+        "15,000 nodes, 150,000 pods, stub: leader killed, from the lease to the first bind",
+        "15,000 nodes, 150,000 pods, stub: memory of a standby",
+    ),
     "From nothing to the first gang": (
         "`podium install --mode scheduler`",
         "from its start to the first gang on its nodes",

@@ -10,7 +10,9 @@ import asyncio
 import random as chance
 import time
 import traceback
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from contextlib import suppress
+from math import inf
 
 from podium.api.findings import group_of
 from podium.api.groups import NATIVE_GROUP
@@ -35,6 +37,10 @@ _SOON_SECONDS = 1.0
 _ERROR_LINES, _ERROR_SECONDS = 20, 60.0
 # If access to /readyz is denied or missing, the result of discovery is accepted.
 _MAY_NOT_ASK = (401, 403, 404)
+# A collection of so many objects is listed faster than a quiet server sends a bookmark.
+FEW_OBJECTS = 5000
+# How long a watch may take to become current. A bookmark comes within two and a half seconds.
+CATCH_UP_SECONDS = 4.0
 
 
 def _all(served: Served) -> bool:  # noqa: ARG001 - the default accepts everything
@@ -140,23 +146,75 @@ class InformerCache:
         """Return when every wanted kind has been listed once, or is optional and denied."""
         await self._until(lambda: self.synced)
 
-    async def relist(self) -> None:
-        """List all wanted resources again, and return when the state is at least as new as this call.
+    async def catch_up(self, kinds: Collection[Kind]) -> None:
+        """Return when the state of these kinds is at least as new as this call.
 
         A watch may lag by any time, and a new leader must not decide on a state older than the last write of
-        the former leader. Until the lists end, readers see the old state. Observers receive only the
-        differences.
+        the former leader. Each watch begins again, from the known version. The version of its collection is
+        read from the server, and the watch is current when it has passed that version. A collection of few
+        objects is listed instead, as is one that does not become current within CATCH_UP_SECONDS. Until a
+        list ends, readers see the old state. Observers receive only the differences.
         """
-        assert self._tasks is not None, "relist needs a running cluster: call run first"
-        for resource, (informer, task) in list(self._informers.items()):
-            task.cancel()
-            informer.follower.expire()
-            self._informers[resource] = informer, self._tasks.create_task(informer.run(), name=resource)
-        await self._until(
-            lambda: (
-                self.synced and not any(informer.follower.needs_list for informer in self._awaited().values())
-            )
+        targets: dict[str, float] = {}
+        for resource, (informer, _) in list(self._informers.items()):
+            if informer.served.read.kind not in kinds:
+                continue
+            if len(informer.follower.known) > FEW_OBJECTS and not informer.follower.needs_list:
+                targets[resource] = inf
+                informer.end_soon()
+                self._restart(resource)
+            else:
+                self._list_again(resource)
+        reaching = asyncio.ensure_future(self._reach(kinds, targets))
+        due = asyncio.ensure_future(self._world.sleep(CATCH_UP_SECONDS))
+        try:
+            await asyncio.wait((reaching, due), return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            reaching.cancel()
+            due.cancel()
+        for resource in targets.keys() & self._informers.keys():
+            if not self._is_current(resource, targets):
+                self._world.log_event("watch is behind, listing again", {"resource": resource})
+                self._list_again(resource)
+        await self._until(lambda: self._are_current(kinds, {}))
+
+    async def _reach(self, kinds: Collection[Kind], targets: dict[str, float]) -> None:
+        """Read the versions that watches have to reach, and return when they have reached them."""
+        await asyncio.gather(*(self._read_target(resource, targets) for resource in targets))
+        await self._until(lambda: self._are_current(kinds, targets))
+
+    async def _read_target(self, resource: str, targets: dict[str, float]) -> None:
+        """Read the current version of a collection; without an answer the target stays infinite."""
+        informer, _ = self._informers[resource]
+        before = informer.follower.version
+        # The cluster's network may fail at this moment as at any other.
+        with suppress(PodiumError):
+            version = await informer.current_version()
+            # A server that is behind what it has told before was restored from a backup.
+            if version >= before:
+                targets[resource] = version
+
+    def _are_current(self, kinds: Collection[Kind], targets: Mapping[str, float]) -> bool:
+        return all(
+            self._is_current(resource, targets)
+            for resource, informer in self._awaited().items()
+            if informer.served.read.kind in kinds
         )
+
+    def _is_current(self, resource: str, targets: Mapping[str, float]) -> bool:
+        follower = self._informers[resource][0].follower
+        return not follower.needs_list and follower.version >= targets.get(resource, 0)
+
+    def _list_again(self, resource: str) -> None:
+        self._informers[resource][0].follower.expire()
+        self._restart(resource)
+
+    def _restart(self, resource: str) -> None:
+        """End the current request of an informer, and begin a new one."""
+        assert self._tasks is not None, "the cluster is running: call run first"
+        informer, task = self._informers[resource]
+        task.cancel()
+        self._informers[resource] = informer, self._tasks.create_task(informer.run(), name=resource)
 
     async def changed(self, revision: int) -> None:
         """Return when the revision of the state differs from `revision`."""

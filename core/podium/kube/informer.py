@@ -18,7 +18,7 @@ from podium.kube.discovery import Served
 from podium.kube.listing import missing_permission
 from podium.kube.paging import Pager
 from podium.kube.reading import WatchError
-from podium.kube.reflector import EventLogger, ExpiredError, Reflector
+from podium.kube.reflector import EventLogger, ExpiredError, Reflector, list_version
 from podium.text import one_line
 
 NOT_YET = "not read yet"
@@ -27,8 +27,11 @@ NOT_YET = "not read yet"
 _SILENCE_SECONDS = 90.0
 # A random length, as in client-go, so that watches do not all end together.
 _WATCH_SECONDS = (300.0, 600.0)
+# A server sends a bookmark two seconds before the end of a watch, so this one has a bookmark within two
+# seconds.
+_BRIEF_SECONDS = 3.0
 # A request that lasted this long resets the backoff, whatever ended it.
-_STEADY_SECONDS = 5.0
+_STEADY_SECONDS = 2.5
 # The longest delay while the server is unreachable: a short one costs the server nothing.
 _LONGEST_DIAL_SECONDS = 3.0
 # Consecutive useless answers to one kind of request, after which another kind is tried.
@@ -84,6 +87,11 @@ class Informer:
         self._logged = ("", False)
         self._streams = True
         self._useless = 0
+        self._brief = False
+
+    def end_soon(self) -> None:
+        """Make the next watch brief, so that the server soon sends a bookmark; call it before `run`."""
+        self._brief = True
 
     @property
     def unread(self) -> str:
@@ -103,6 +111,13 @@ class Informer:
     def is_unknown(self) -> bool:
         """Return whether the server answers 404 for the resource."""
         return isinstance(self.failure, RefusedError) and self.failure.code == 404
+
+    async def current_version(self) -> int:
+        """Return the server's current version of the collection. Raises PodiumError.
+
+        A list without a version is a consistent read, however few objects it is limited to.
+        """
+        return list_version(await self._connection.get(self._path, limit="1"))
 
     async def run(self) -> None:
         """List and watch until cancelled."""
@@ -157,7 +172,8 @@ class Informer:
                 return
 
     async def _listen(self, query: dict[str, str]) -> None:
-        shortest, longest = _WATCH_SECONDS
+        shortest, longest = (_BRIEF_SECONDS, _BRIEF_SECONDS) if self._brief else _WATCH_SECONDS
+        self._brief = False
         query["timeoutSeconds"] = str(int(shortest + (longest - shortest) * self._world.random()))
         count = 0
         async with aclosing(self._connection.lines(self._path, silence=_SILENCE_SECONDS, **query)) as lines:

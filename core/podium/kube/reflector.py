@@ -302,6 +302,11 @@ class Reflector:
 _WATCH = {"watch": "1", "allowWatchBookmarks": "true"}
 
 
+def list_version(body: bytes) -> int:
+    """Return the resourceVersion of a List. Raises WatchError for an answer that is none."""
+    return _version(decode(body, _ListPage).metadata.resourceVersion)
+
+
 def _version(text: str | None) -> int:
     if not text or not text.isdecimal():
         raise WatchError(f"resourceVersion {text!r} is not a decimal number")

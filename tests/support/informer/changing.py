@@ -3,7 +3,7 @@
 import asyncio
 import json
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -48,30 +48,38 @@ class Time:
 class Resource:
     """A resource with its objects, which it sends to every watch.
 
-    A `refusal`, if set, is the answer to all requests.
+    A `refusal`, if set, is the answer to all requests, and `expired` to watches. `version_refusal` is the
+    answer to reads of the version only.
     """
 
     def __init__(self, version: int, *objects: dict[str, Any]) -> None:
         self.version = version
         self.objects = {each["metadata"]["name"]: each for each in objects}
         self.refusal: tuple[int, str] | None = None
-        self._log: list[bytes] = []
+        self.version_refusal: tuple[int, str] | None = None
+        self.expired = False
+        # The lines that were sent, each with its version.
+        self._log: list[tuple[int, bytes]] = []
         self._told = asyncio.Condition()
         self._open = True
 
-    async def tell(self, type_: str, obj: dict[str, Any]) -> None:
-        """Change an object and send the event."""
+    def change(self, type_: str, obj: dict[str, Any]) -> bytes:
+        """Change an object, and return the event, which is not sent."""
         self.version = int(obj["metadata"]["resourceVersion"])
         self.objects[obj["metadata"]["name"]] = obj
         if type_ == "DELETED":
             del self.objects[obj["metadata"]["name"]]
-        await self._send(event(type_, obj))
+        return event(type_, obj)
+
+    async def tell(self, type_: str, obj: dict[str, Any]) -> None:
+        """Change an object and send the event."""
+        await self.send(self.change(type_, obj))
 
     async def refuse(self, code: int, reason: str) -> None:
         """Refuse all further requests, and end the watches."""
         self.refusal = (code, reason)
         self._open = False
-        await self._send(b"")
+        await self.send(b"")
 
     async def hold(self) -> None:
         """Send nothing more."""
@@ -82,30 +90,43 @@ class Resource:
         self.refusal = None
         self._open = True
 
-    async def _send(self, line: bytes) -> None:
+    async def send(self, line: bytes) -> None:
+        """Send a line to all watches."""
         async with self._told:
-            self._log.append(line)
+            self._log.append((self.version, line))
             self._told.notify_all()
 
     async def answer(self, request: web.Request) -> web.StreamResponse:
-        """Answer a watch."""
+        """Answer a watch, or the only page of a list."""
         if self.refusal is not None:
             return status(*self.refusal, "because")
+        if "limit" in request.query:
+            if self.version_refusal is not None:
+                return status(*self.version_refusal, "because")
+            items = list(self.objects.values())[: int(request.query["limit"])]
+            return web.json_response({"metadata": {"resourceVersion": str(self.version)}, "items": items})
+        known = request.query.get("resourceVersion")
+        if known is not None and self.expired:
+            return status(410, "Expired", "because")
         response = web.StreamResponse(headers={"Content-Type": "application/json"})
         response.enable_chunked_encoding()
         logged = len(self._log)
         await response.prepare(request)
+        if known is not None:
+            logged = sum(version <= int(known) for version, _ in self._log)
         if "sendInitialEvents" in request.query:
             for obj in self.objects.values():
                 await response.write(event("ADDED", obj))
             await response.write(bookmark(self.version, ends_list=True))
-        while self._open:
-            async with self._told:
-                await self._told.wait_for(lambda: len(self._log) > logged)  # noqa: B023 - called at once
-            for line in self._log[logged:]:
-                if line:
-                    await response.write(line)
-            logged = len(self._log)
+        # A client that ends a watch may close it during a write.
+        with suppress(ConnectionError):
+            while self._open:
+                async with self._told:
+                    await self._told.wait_for(lambda: len(self._log) > logged)  # noqa: B023 - called at once
+                for _, line in self._log[logged:]:
+                    if line:
+                        await response.write(line)
+                logged = len(self._log)
         return response
 
 

@@ -1,8 +1,8 @@
 """The scheduler process: creates the parts and connects them. Nothing is decided here.
 
-The parts that only a leader needs (the engine and all that follows it) are created when the replica begins to
-lead, after a relist. So a standby costs no more than its cache, and a new leader misses nothing that the
-previous one did.
+Each replica follows the cluster with its cache and its engine. The parts that only a leader needs (the queue,
+the writes and the statuses) are created when the replica begins to lead. Before that its cache catches up
+with the API server, so a new leader misses nothing that the previous one did.
 """
 
 import asyncio
@@ -13,11 +13,9 @@ from datetime import datetime, timedelta
 
 from structlog.typing import FilteringBoundLogger
 
-from podium.api.minors import minor_of
-from podium.api.podrequests import LATEST
 from podium.api.reads import Kind
+from podium.api.records import PreemptionRecord
 from podium.api.schedulable import SCHEDULING_READS
-from podium.api.times import seconds as epoch_seconds
 from podium.kube.cache import InformerCache
 from podium.kube.connection import Connection, connect
 from podium.kube.discovery import Served
@@ -38,9 +36,9 @@ from podium.schedulerplugin.live.keep import transform
 from podium.schedulerplugin.live.loop import Loop
 from podium.schedulerplugin.live.metrics import SchedulerMetrics
 from podium.schedulerplugin.live.scraped import register_scraped
-from podium.schedulerplugin.live.selfcheck import DriftError, SelfCheck
 from podium.schedulerplugin.live.status import Statuses
 from podium.schedulerplugin.live.switch import SettingsSource, Switch
+from podium.schedulerplugin.live.warmengine import DriftError, WarmEngine
 from podium.schedulerplugin.live.writes import Writes
 from podium.schedulerplugin.preemption.protection import DAEMON_SET
 from podium.schedulerplugin.scheduling.effects import Key, entry_name, entry_of
@@ -79,6 +77,12 @@ OPTIONAL_KINDS = (
     *(Kind.STORAGE_CLASS, Kind.CSI_NODE, Kind.CSI_DRIVER),
     *(Kind.STORAGE_CAPACITY, Kind.ATTACHMENT),
     *(Kind.RESOURCE_CLAIM, Kind.DEVICE_CLASS, Kind.RESOURCE_SLICE),
+)
+# The kinds that a scheduler writes, and budgets, which show the pods that it has evicted. Of the other kinds
+# a new leader knows as much as a leader that goes on.
+_WRITTEN = (
+    *(Kind.POD, Kind.BUDGET, Kind.POD_GROUP, Kind.COMPOSITE_GROUP),
+    *(Kind.CLAIM, Kind.VOLUME, Kind.RESOURCE_CLAIM),
 )
 # A backlog of thousands of pods is bound in seconds. One event for each would cost as much as the binds.
 _EVENTS = Pace(burst=100, seconds=0.05, room=2000)
@@ -145,6 +149,16 @@ class _SchedulerProcess:
             log_event=replica.log_event,
         )
         service_metrics.read_cluster(self._registry, self._cluster)
+        self._engine = WarmEngine(
+            self._cluster,
+            lambda minor: LiveEngine(self._cluster.state, self._live().engine, minor),
+            worker,
+            self._metrics,
+            clock=clock,
+            now=utc_now,
+            sleep=asyncio.sleep,
+            log_event=replica.log_event,
+        )
         self._recorder = EventRecorder(
             connection,
             self._live().scheduler_name,
@@ -181,13 +195,14 @@ class _SchedulerProcess:
         await self._replica.serve(
             stop,
             self._lead,
-            ready=self._cluster.ready,
+            ready=self._ready,
             others={
                 "cluster": self._cluster.run,
+                "engine": self._engine.run,
                 "events": self._recorder.run,
                 "configuration": self._switch.run,
             },
-            missing=lambda: self._cluster.waits() + self._cluster.denied_resources(),
+            missing=lambda: self._cluster.waits() + self._cluster.denied_resources() + self._engine.waits(),
             registry=self._registry,
             undecodable=self._cluster.undecodable,
             stuck=self._worker.stuck,
@@ -213,42 +228,27 @@ class _SchedulerProcess:
     def _live(self) -> LiveSettings:
         return self._switch.now
 
+    async def _ready(self) -> None:
+        await self._engine.built()
+
     async def _lead(self) -> None:
         """Schedule for as long as this replica leads; start again when the engine is out of step."""
-        check = SelfCheck(
-            self._worker,
-            self._metrics,
-            clock=self._clock,
-            sleep=asyncio.sleep,
-            log_event=self._replica.log_event,
-        )
         interrupted = self._interrupted()
         while True:
-            await self._schedule(check, interrupted)
+            await self._schedule(interrupted)
             interrupted = []
 
-    async def _schedule(self, check: SelfCheck, interrupted: Collection[Key]) -> None:
+    async def _schedule(self, interrupted: Collection[Key]) -> None:
         """Schedule from the server's current objects, until the engine is out of step with them."""
         # A replica that is stopped before it has begun knows no more than the previous leader.
         self._end_in_order(known=self._replica.orderly)
-        if self._replica.elects or self._scheduler is not None:
-            await self._cluster.relist()
         live, state = self._live(), self._cluster.state
-        discovery = self._cluster.discovery
-        minor = (None if discovery is None else minor_of(discovery.server)) or LATEST
         history = self._new_history(live)
-        self._restraint = restraint = await self._new_restraint(history)
-
-        def new_scheduler() -> Scheduler:
-            engine = LiveEngine(state, live.engine, minor)
-            # Compute the units now. Otherwise the first decision computes them, within its time budget.
-            for for_group in (False, True):
-                engine.units(for_group=for_group, now=epoch_seconds(utc_now()))
-            return Scheduler(engine, self._live, restraint, clock=self._clock, illegal=self._illegal)
-
-        # Creating a large engine takes seconds. Between its end and the registration of all observers nothing
-        # is awaited, so no change is lost.
-        scheduler = await self._worker.run(new_scheduler)
+        records, _ = await asyncio.gather(history.restore(), self._catch_up())
+        self._restraint = restraint = self._new_restraint(records)
+        engine = await self._engine.built()
+        # Until all observers are registered nothing is awaited, so no change is lost.
+        scheduler = Scheduler(engine, self._live, restraint, clock=self._clock, illegal=self._illegal)
         self._writes = writes = Writes(
             self._connection,
             self._replica.remaining,
@@ -272,7 +272,13 @@ class _SchedulerProcess:
             interrupted=interrupted,
         )
         shadowing = Shadowing(
-            lambda: Shadow(state, live.engine, minor, live.scheduler_name, deadline=scheduler.deadline),
+            lambda: Shadow(
+                state,
+                live.engine,
+                engine.snapshot.minor,
+                live.scheduler_name,
+                deadline=scheduler.deadline,
+            ),
             lambda: self._live().shadow,
             history,
             self._metrics,
@@ -282,11 +288,10 @@ class _SchedulerProcess:
             log_event=self._replica.log_event,
             worker=self._worker,
         )
-        check.watch(scheduler)
-        # The engine comes first, because the others query it.
+        self._engine.engage(scheduler)
+        # The engine observes since before, because the others query it.
         observers = (
-            check.observing(scheduler.engine.apply),
-            check.observing(scheduler.apply),
+            self._engine.observing(scheduler.apply),
             shadowing.apply,
             lambda _before, _after: loop.wake(),
         )
@@ -300,15 +305,20 @@ class _SchedulerProcess:
         fields = {"pods": len(state.pods), "nodes": len(state.nodes), "preemption": str(live.mode)}
         self._replica.log_event("scheduling", fields)
         try:
-            await ending_last(history.run, loop.run, statuses.run, shadowing.run, check.run)
+            await ending_last(history.run, loop.run, statuses.run, shadowing.run, self._engine.until_drift)
         except* DriftError:
-            self._replica.log_event("building the engine again", {})
+            pass
         finally:
             for observer in observers:
                 state.unobserve(observer)
             # The next leader learns of recent evictions from the stored history.
             known = history.written and not restraint.doubts(self._clock())
             self._end_in_order(known=known)
+
+    async def _catch_up(self) -> None:
+        """Let the cache catch up with the writes of an earlier leader, or of an earlier scheduler here."""
+        if self._replica.elects or self._scheduler is not None:
+            await self._cluster.catch_up(_WRITTEN)
 
     def _interrupted(self) -> list[Key]:
         """Return the entries that the leader before was deciding for when it lost its lease."""
@@ -321,10 +331,9 @@ class _SchedulerProcess:
         """Record whether the lease ends in order: recent evictions are `known`, or no limit needs them."""
         self._replica.end_in_order(orderly=known or self._live().evictions_a_minute is None)
 
-    async def _new_restraint(self, history: History) -> Restraint:
+    def _new_restraint(self, records: list[PreemptionRecord]) -> Restraint:
         """Return the eviction limits, restored from the evictions of earlier leaders."""
         restraint = Restraint(self._live)
-        records = await history.restore()
         now, seconds = utc_now(), self._clock()
         since = now - _PAST
 

@@ -302,8 +302,17 @@ def test_a_process_without_the_rights_on_storage_devices_and_trees_schedules(
         started.wait_ready()
 
 
-def test_the_next_leader_goes_by_a_list_of_its_own(server: Server, tmp_path: Path) -> None:
-    """A leader that is stopped releases the lease; the standby lists all kinds again before it schedules."""
+WRITTEN = {
+    *("pods", "poddisruptionbudgets", "podgroups", "compositepodgroups"),
+    *("persistentvolumeclaims", "persistentvolumes", "resourceclaims"),
+}
+
+
+def test_the_next_leader_catches_up_with_the_former(server: Server, tmp_path: Path) -> None:
+    """A leader that is stopped releases the lease. The standby lists the kinds that a leader writes.
+
+    It begins no other lists, and lists here because the collections are small.
+    """
     lease = f"--lease={server.new_namespace('lease-')}/scheduler"
     with Proxy(server).running() as proxy:
 
@@ -322,13 +331,49 @@ def test_the_next_leader_goes_by_a_list_of_its_own(server: Server, tmp_path: Pat
                 assert set(before.values()) == {1}
                 assert first.stop() == 0
                 second.until(lambda: LEADS in second.get("/metrics")[1], "the other leads")
-                second.until(lambda: lists() == before + before, "it has listed everything again")
+                again = Counter(path for path in before if path.rpartition("/")[2] in WRITTEN)
+                assert {path.rpartition("/")[2] for path in again} == WRITTEN
+                second.until(lambda: lists() == before + again, "it has listed what a leader writes")
                 gangs = Gangs(Place(server, NATIVE_API), "taken")
                 gangs.gang("train", HIGH)
                 second.until(gangs.runs("train"), "it schedules")
     events = [event["event"] for event in first.events]
     assert events[-3:] == ["stopping", "lease released", "stopped"]
     assert [event["event"] for event in second.events].count("scheduling") == 1
+
+
+def test_a_standby_costs_one_watch_of_each_kind(server: Server, tmp_path: Path) -> None:
+    """It is ready when its engine is built. It leads with the settings that it has read meanwhile."""
+    lease = f"--lease={server.new_namespace('lease-')}/scheduler"
+    config = tmp_path / "scheduler.yaml"
+    text = "apiVersion: config.podium.dev/v1\nkind: SchedulerConfiguration\npreemption: {}\n"
+    config.write_text(text.format("enforce"), encoding="utf-8")
+    first = launch(server.kubeconfig, tmp_path / "first", lease)
+    with ending(first), Proxy(server).running() as proxy:
+        first.wait_ready()
+        first.until(lambda: LEADS in first.get("/metrics")[1], "it leads")
+        standbys = [
+            launch(proxy.kubeconfig(tmp_path), tmp_path / name, lease, f"--config={config}")
+            for name in ("second", "third")
+        ]
+        with ending(standbys[0]), ending(standbys[1]):
+            for each in standbys:
+                each.wait_ready()
+            config.write_text(text.format("off"), encoding="utf-8")
+            standbys[0].until(
+                lambda: all("configuration changed" in each.log for each in standbys),
+                "they read the settings",
+            )
+            calls = list(proxy.calls)
+            watches = Counter(call.path for call in calls if "watch" in call.query)
+            assert watches
+            assert set(watches.values()) == {2}
+            others = {call.path for call in calls if "watch" not in call.query}
+            assert not others & set(watches)
+            assert first.stop() == 0
+            standbys[0].until(lambda: any('"scheduling"' in each.log for each in standbys), "one schedules")
+    (scheduling,) = [event for each in standbys for event in each.events if event["event"] == "scheduling"]
+    assert scheduling["preemption"] == "off"
 
 
 def test_evictions_without_a_lease_mean_that_it_was_deleted(

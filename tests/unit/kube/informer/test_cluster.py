@@ -118,7 +118,7 @@ async def test_relisting_finds_what_a_watch_has_not_told(tmp_path: Path) -> None
         classes.objects = {"gold": priority_class("gold", 5), "silver": priority_class("silver", 11)}
         classes.version = 12
         await classes.refuse(503, "ServiceUnavailable")
-        relisting = asyncio.create_task(scene.cluster.relist())
+        relisting = asyncio.create_task(scene.cluster.catch_up((Kind.PRIORITY_CLASS,)))
         await scene.until(lambda: any("watch failed" in event for event in scene.events()))
         assert scene.cluster.synced
         assert not relisting.done()
@@ -328,7 +328,7 @@ async def test_an_optional_kind_is_waited_for_until_it_is_denied(tmp_path: Path)
         await scene.until(lambda: scene.cluster.synced, step=1.0)
         assert (scene.cluster.waits(), scene.cluster.denied_resources()) == ([], [])
         assert scene.state.unread["PriorityClass"].startswith("missing permission: list and watch priorityc")
-        relisting = asyncio.create_task(scene.cluster.relist())
+        relisting = asyncio.create_task(scene.cluster.catch_up(kinds))
         await scene.until(relisting.done, step=1.0)
         await relisting
         classes.allow()
