@@ -44,12 +44,12 @@ class Base(NamedTuple):
     qualifiers: tuple[Qualifier, ...] = ()
     branches: "tuple[Runnable, Base, Base] | None" = None
 
-    def size(self) -> int:
+    def selections(self) -> int:
         """Return the number of selections, in all branches."""
         if self.branches is None:
             return 1 + len(self.qualifiers)
         _, chosen, other = self.branches
-        return 1 + chosen.size() + other.size()
+        return 1 + chosen.selections() + other.selections()
 
     @classmethod
     def of_slot(cls, slot: int) -> "Base":

@@ -146,7 +146,7 @@ class _SelectorPlanner:
         raise KeyError(name)
 
     def _of(self, base: Base) -> PlannedNode:
-        meter.spend(base.size())
+        meter.spend(base.selections())
         return PlannedNode(attribute(base), attribute=base)
 
     def _select(self, node: Select) -> PlannedNode:

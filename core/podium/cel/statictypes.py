@@ -96,7 +96,7 @@ class Substitutions:
         # Pairs of types that this attempt has compared.
         self.agreed: set[tuple[StaticType, StaticType]] = set()
 
-    def get(self, name: str) -> StaticType | None:
+    def type_of_parameter(self, name: str) -> StaticType | None:
         """Return the type of a parameter, if it has one."""
         return self.tried.get(name) or self.settled.get(name)
 
@@ -149,15 +149,15 @@ def without_optional(found: StaticType) -> tuple[StaticType, bool]:
 
 def checker_text(found: StaticType) -> str:
     """Return the text of a type in an error of the checker."""
-    return _text(found, _SHOWN)
+    return _limited_text(found, _SHOWN)
 
 
 def type_text(found: StaticType) -> str:
     """Return the text of a type in the error about the type of an expression."""
-    return _text(found, {"param": f"<{found.name}>"} if found.kind == "param" else {})
+    return _limited_text(found, {"param": f"<{found.name}>"} if found.kind == "param" else {})
 
 
-def _text(found: StaticType, shown: dict[str, str]) -> str:
+def _limited_text(found: StaticType, shown: dict[str, str]) -> str:
     """Return the text of a type, which is cut while it is built."""
     texts: list[str] = []
     length = 0
@@ -197,7 +197,7 @@ def _substituted(
     result = found if found.ground else done.get(found)
     if result is None:
         if found.kind == "param":
-            replacement = known.get(found.name) or (DYN if to_dyn else None)
+            replacement = known.type_of_parameter(found.name) or (DYN if to_dyn else None)
             result = found
             if replacement is not None:
                 result = _substituted(known, replacement, to_dyn, done, depth + 1)
@@ -270,7 +270,7 @@ def _bind(known: Substitutions, value: StaticType, target: StaticType, depth: in
     """Return whether a parameter can be the value, and whether it has a value already."""
     if value is target:
         return True, True
-    held = known.get(target.name)
+    held = known.type_of_parameter(target.name)
     if held is not None:
         if value is held:
             return True, True
@@ -294,7 +294,7 @@ def _independent(known: Substitutions, target: StaticType, within: StaticType) -
         meter.spend(1)
         if part is target:
             return False
-        held = known.get(part.name) if part.kind == "param" else None
+        held = known.type_of_parameter(part.name) if part.kind == "param" else None
         inner = {*part.parameters, *(() if held is None else (held,))} - seen
         seen |= inner
         waiting += [each for each in inner if not each.ground]

@@ -40,7 +40,7 @@ def _searched(text: str, part: str) -> str:
     return text.ljust(length, "\0")
 
 
-def _place(text: str, part: str, start: int = 0) -> int:
+def _index(text: str, part: str, start: int = 0) -> int:
     """Return the first place of a part, from a start, or -1."""
     place = _searched(text, part).find(part, start)
     return place if place <= len(text) - len(part) else -1
@@ -61,7 +61,7 @@ def _parts(text: str, separator: str, count: int) -> list[str]:
 def contains(text: object, part: object) -> bool:
     """Return whether a text contains another."""
     whole, inner = _text_pair(text, part)
-    return _place(whole, inner) >= 0
+    return _index(whole, inner) >= 0
 
 
 def starts_with(text: object, part: object) -> bool:
@@ -91,7 +91,7 @@ def index_of_37(text: str, part: str, offset: int = 0) -> int:
         raise _out_of_range(offset)
     if not part:
         return min(offset, len(text))
-    return _place(text, part, offset)
+    return _index(text, part, offset)
 
 
 def index_of_36(text: str, part: str, offset: int = 0) -> int:
@@ -110,7 +110,7 @@ def last_index_of_37(text: str, part: str, offset: int | None = None) -> int:
     end = len(text) if offset is None else min(offset + len(part), len(text))
     # Python's search from the end is quadratic, so the texts are reversed.
     meter.spend((len(text) + len(part)) // SEARCHED)
-    place = _place(text[:end][::-1], part[::-1])
+    place = _index(text[:end][::-1], part[::-1])
     return place if place < 0 else end - place - len(part)
 
 

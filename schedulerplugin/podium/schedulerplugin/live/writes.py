@@ -52,8 +52,8 @@ _MERGE = "application/merge-patch+json"
 _NOT_SCHEDULED = {"$patch": "delete", "type": "PodScheduled"}
 # Part of the answer to a dry run if a webhook would have to be called that has side effects.
 _NO_DRY_RUN = "does not support dry run"
-# Part of the answer to a delete of an object that was replaced.
-_OTHER_UID = "UID in precondition"
+# Parts of the answers of 1.36 and 1.37 to a delete of an object that was replaced.
+_OTHER_UID = ("UID in precondition", "UID in the precondition")
 
 # The kinds of writes, and their possible results, as the metrics count them.
 WRITES = ("bind", "claim", "nominate", "mark", "delete", "group")
@@ -286,7 +286,7 @@ class Writes:
         try:
             await self._send("DELETE", path, document)
         except StaleError as error:
-            if not error.gone and _OTHER_UID not in str(error):
+            if not error.gone and not any(text in str(error) for text in _OTHER_UID):
                 raise
 
     async def perform(self, what: str, attempt: Callable[[], Awaitable[None]]) -> None:
