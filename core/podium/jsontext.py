@@ -24,7 +24,7 @@ Text = bytes | bytearray | memoryview | msgspec.Raw
 # frames a level.
 MAX_DEPTH = 200
 TOO_DEEP = f"nested too deeply (more than {MAX_DEPTH} levels)"
-# What msgspec is given after it refused a text: MAX_DEPTH within the envelope of an object, such as 16 Lists.
+# The levels that msgspec gets after it refused a text: MAX_DEPTH in the envelope of an object (16 Lists).
 _SKIPPED_DEPTH = MAX_DEPTH + 50
 
 _CHUNK = 64 << 10

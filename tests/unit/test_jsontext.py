@@ -49,7 +49,7 @@ def at_depth(frames: int, work: Callable[[], Any]) -> Any:
 
 
 class TestSkipping:
-    """What a type does not name may have any depth."""
+    """A field that the type does not name may have any depth."""
 
     @pytest.mark.parametrize("levels", [1, MAX_DEPTH, *FAR])
     def test_the_rest_is_decoded(self, levels: int) -> None:
@@ -104,7 +104,7 @@ def _frames() -> list[Any]:
 
 
 class TestValues:
-    """What no type limits has MAX_DEPTH levels."""
+    """A value that no type limits has MAX_DEPTH levels."""
 
     @pytest.mark.parametrize("wanted", [Any, list[Any], list[object], list[list[Any] | int]])
     def test_at_the_limit_it_is_decoded(self, wanted: Any) -> None:

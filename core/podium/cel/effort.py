@@ -17,7 +17,7 @@ MAX_STEPS = 2 * COST_LIMIT
 # The longest list and text of one evaluation, and the bytes of all that it makes.
 MAX_ITEMS, MAX_TEXT, MAX_BYTES = 1_000_000, 1_000_000, 2**26
 EXCEEDED = "operation cancelled: actual cost limit exceeded"
-# What a unit pays for. Characters: copied or compared; searched, or read by C; read one by one in Python.
+# The amount for one unit. Characters: copied or compared; searched, or read by C; read one by one in Python.
 COPIED, SEARCHED, READ = 2_000, 150, 4
 # Items of a list: copied; made; compared in Python.
 LISTED, MADE, COMPARED = 100, 12, 4

@@ -105,7 +105,7 @@ class CompiledSelector:
         self.expression = expression
         self._plan = compiled
         self._minor = minor
-        # What it took to compile it.
+        # The effort of compiling it.
         self.effort = MAX_EFFORT - meter.left
         # Only these calls tell a quantity that a comparison has changed.
         self._changes = any(call in expression for call in ("isInteger", "asInteger", "sub"))

@@ -43,7 +43,7 @@ _AGAIN = (429, 500, 502, 503, 504)
 _INVALID = 422
 # Refusals that say nothing about the object: the credential, the server's load, another writer.
 _PASSING = (401, 408, 409, 429)
-# What an API server answers, with code 500, about an object that is too large for etcd or for its client.
+# Parts of an API server's answer 500 about an object that is too large for etcd or for its client.
 _TOO_LARGE = ("request is too large", "message larger than max")
 _STRATEGIC = "application/strategic-merge-patch+json"
 _MERGE = "application/merge-patch+json"

@@ -238,7 +238,7 @@ def not_for_held_room(until: str) -> str:
 
 
 FAILED: Final = "FailedScheduling"
-# What an event says of a pod, and a record after the name of a pod, before the API server's words.
+# The text of an event about a pod, and of a record after a pod's name, before the API server's words.
 CANNOT_EVICT: Final = "cannot be evicted: the API server refuses its deletion: "
 
 
