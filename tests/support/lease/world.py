@@ -180,7 +180,7 @@ class Process:
         self.offset = offset
         self._working = False
         self.loop = _Loop(self.clock)
-        # Asyncio logs lost errors when the garbage collector finds them. Before Python 3.12 their traceback is a
+        # Asyncio logs lost errors when the garbage collector finds them. In Python 3.11 their traceback is a
         # SystemError inside an ast.parse, which Hypothesis calls.
         self.lost: list[str] = []
         self.loop.set_exception_handler(lambda _loop, context: self.lost.append(context["message"]))
