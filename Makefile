@@ -62,6 +62,18 @@ coverage: $(DEV) ## Branch coverage by package from the unit tests; SERVERS=1 ad
 test: $(DEV) ## All tests, with real servers (built while the unit tests run) and a fresh random sample
 	@tools/test
 
+.PHONY: fresh
+fresh: ## README's commands in an empty Debian 12 and 13 (root and debootstrap, or a container); DEBIAN=, COMMAND=
+	@$(PYTHON) -m tools.fresh $(if $(DEBIAN),--debian $(DEBIAN)) $(if $(COMMAND),--command "$(COMMAND)")
+
+.PHONY: oldest
+oldest: ## Tests of the processes on the oldest Python, which is Debian 12's (needs root and debootstrap)
+	@$(PYTHON) -m tools.fresh --debian bookworm --command "make .venv/.dev" \
+		--command ".venv/bin/python -m pytest -q -m 'not server' $(OLDEST)"
+
+# Where work must end in time although its task is being cancelled.
+OLDEST := tests/unit/kube/test_timeouts.py tests/unit/runtime tests/unit/schedulerplugin/history tests/unit/webhooks
+
 .PHONY: test-versions
 test-versions: $(DEV) ## Network tests on the lowest and the newest versions that pyproject.toml allows
 	@tools/test-versions

@@ -15,6 +15,7 @@ from podium.errors import PodiumError
 from podium.kube.connection import Connection, RefusedError, get_or_none
 from podium.kube.paging import Pager
 from podium.kube.reading import decode
+from podium.kube.timeouts import within
 from podium.ops.deletion import remaining
 from podium.ops.install import (
     MANAGED_BY,
@@ -148,7 +149,7 @@ class Installer:
         except PodiumError as error:
             raise PodiumError(f"not installed: {error}; {await self._undo()}") from None
         except asyncio.CancelledError:
-            self._echo(await self._undo())
+            self._echo(await within(None, self._undo()))
             raise
 
     async def _apply(self, document: Document) -> None:

@@ -4,7 +4,6 @@ A user may lack the right to read any of these, and the kubelet that has a log m
 rollout is followed without it, and the report says what was not read and why.
 """
 
-import asyncio
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 from urllib.parse import quote, urlencode
@@ -12,6 +11,7 @@ from urllib.parse import quote, urlencode
 from podium.errors import PodiumError
 from podium.kube.connection import Connection
 from podium.kube.reading import decode
+from podium.kube.timeouts import within
 from podium.ops.doctor.facts import SAMPLE, WARNINGS
 from podium.ops.rollout import ContainerLog, Document, Rollout, rollout
 from podium.text import cut
@@ -90,8 +90,7 @@ async def log_lines(connection: Connection, namespace: str, log: ContainerLog) -
     path = f"/api/v1/namespaces/{quote(namespace, safe='')}/pods/{quote(log.pod, safe='')}/log"
     title = f"log of pod {log.pod}, container {log.container}{', before its restart' if log.previous else ''}"
     try:
-        async with asyncio.timeout(_LOG_SECONDS):
-            reply = await connection.answer("GET", f"{path}?{urlencode(query)}")
+        reply = await within(_LOG_SECONDS, connection.answer("GET", f"{path}?{urlencode(query)}"))
     except TimeoutError:
         return [f"{title}: not read: no answer within {_LOG_SECONDS:.0f} s"]
     except PodiumError as error:

@@ -4,7 +4,6 @@ The timeout of a request is the remaining time of the lease, read immediately be
 that is in flight when the lease ends is harmless, because it names the object by UID.
 """
 
-from asyncio import timeout
 from collections.abc import Awaitable, Callable, Sequence
 from math import inf
 from typing import Any
@@ -16,6 +15,7 @@ from podium.api.findings import ObjectRef
 from podium.api.meta import Condition
 from podium.errors import PodiumError
 from podium.kube.connection import RefusedError, SilentError
+from podium.kube.timeouts import within
 
 
 class LeaseOverError(PodiumError, TimeoutError):
@@ -46,11 +46,8 @@ async def fenced(remaining: Callable[[], float], send: Callable[[], Awaitable[by
         # A timeout of zero would cancel only after the request is sent.
         raise LeaseOverError
     try:
-        if left == inf:
-            # Some event loops do not accept infinity as a time.
-            return await send()
-        async with timeout(left):
-            return await send()
+        # Some event loops do not accept infinity as a time.
+        return await within(None if left == inf else left, send())
     except TimeoutError:
         if remaining() > 0:
             raise SilentError(f"no answer within {left:.0f} s, the remaining time of the lease") from None

@@ -28,6 +28,7 @@ from podium import jsontext
 from podium.errors import PodiumError
 from podium.kube.connection import Connection, RefusedError, Sleep, get_or_none
 from podium.kube.reflector import EventLogger
+from podium.kube.timeouts import within
 from podium.runtime.leaserecord import (
     ObservedLease,
     Record,
@@ -136,11 +137,13 @@ class Elector:
             self._log_event("leading", {"lease": self._where, "transitions": self.transitions})
             await self._lead_while_held(lead)
         finally:
-            if self._term is not None and self.keeps:
-                self._term, self._until = None, _NEVER
-            elif self._term is not None:
-                await self._release(self._term)
-            self._give_up()
+            try:
+                if self._term is not None and self.keeps:
+                    self._term, self._until = None, _NEVER
+                elif self._term is not None:
+                    await self._release(self._term)
+            finally:
+                self._give_up()
 
     async def _lead_while_held(self, lead: Callable[[], Awaitable[None]]) -> None:
         keeping = asyncio.ensure_future(self._renew_until_lost())
@@ -185,8 +188,7 @@ class Elector:
     async def _rest(self, seconds: float) -> None:
         """Sleep until the next renewal is due, or a note must be written."""
         with suppress(TimeoutError):
-            async with asyncio.timeout(seconds):
-                await self._noted.wait()
+            await within(seconds, self._noted.wait())
         self._noted.clear()
 
     @property
@@ -203,8 +205,7 @@ class Elector:
         """Run one step with a timeout, and log a new failure once."""
         self._began = self._clock()
         try:
-            async with asyncio.timeout(seconds):
-                await step()
+            await within(seconds, step())
         except LostError:
             raise
         except TimeoutError:
@@ -270,16 +271,18 @@ class Elector:
         self._until = _NEVER
         self._note = ""
         try:
-            async with asyncio.timeout(self._patience):
-                if self._sending is not None:
-                    await asyncio.wait([self._sending], timeout=self._patience / 2)
-                while is_of((seen := await self._known()).record, term):
-                    if await self._write(seen, released(seen.record, self._now())):
-                        self._log_event("lease released", {"lease": self._where})
-                        return
+            await within(self._patience, self._write_release(term))
         except (PodiumError, TimeoutError) as error:
             failure = str(error) or "no answer in time"
             self._log_event("lease not released", {"lease": self._where, "error": failure})
+
+    async def _write_release(self, term: Record) -> None:
+        if self._sending is not None:
+            await asyncio.wait([self._sending], timeout=self._patience / 2)
+        while is_of((seen := await self._known()).record, term):
+            if await self._write(seen, released(seen.record, self._now())):
+                self._log_event("lease released", {"lease": self._where})
+                return
 
     def _lost(self, why: str) -> LostError:
         self._term = None
@@ -316,6 +319,8 @@ class Elector:
             self._sending = asyncio.ensure_future(
                 self._connection.send(method, path, document, patient=False)
             )
+            # If this is cancelled, no caller receives the error of the write.
+            self._sending.add_done_callback(lambda sent: sent.cancelled() or sent.exception())
             body = await asyncio.shield(self._sending)
         except RefusedError as error:
             # 409: changed, deleted or created meanwhile. A 404 to a POST is about the namespace.

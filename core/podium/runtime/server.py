@@ -17,6 +17,7 @@ from functools import partial
 
 import structlog
 
+from podium.kube.timeouts import within
 from podium.runtime.http1 import ServerConnection
 from podium.runtime.limits import Limits, Load, RequestBudget
 from podium.runtime.messages import Route, Tally, Worded, plain
@@ -257,7 +258,9 @@ class HTTPServer:
 
     async def _until_empty(self, seconds: float) -> None:
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(seconds):
-                while self._connections or self._handshakes:
-                    self._fewer.clear()
-                    await self._fewer.wait()
+            await within(seconds, self._empty())
+
+    async def _empty(self) -> None:
+        while self._connections or self._handshakes:
+            self._fewer.clear()
+            await self._fewer.wait()

@@ -180,6 +180,10 @@ class Process:
         self.offset = offset
         self._working = False
         self.loop = _Loop(self.clock)
+        # Asyncio logs lost errors when the garbage collector finds them. In Python 3.11 their traceback is a
+        # SystemError inside an ast.parse, which Hypothesis calls.
+        self.lost: list[str] = []
+        self.loop.set_exception_handler(lambda _loop, context: self.lost.append(context["message"]))
         self.elector = self._candidate()
         self.task: asyncio.Task[None] | None = None
 
@@ -344,6 +348,7 @@ class World:
         for process in everybody:
             assert not process.runs(), f"{process.name} does not end"
             process.loop.close()
+            assert not process.lost
 
     def __getitem__(self, name: str) -> Process:
         return self.processes[name]

@@ -1,6 +1,7 @@
 """A process that reuses a pid is not mistaken for the old one, and processes end when stopped."""
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -88,6 +89,7 @@ def test_a_process_without_a_start_time_is_never_alive() -> None:
     assert not process.alive(Process(os.getpid(), ""))
 
 
+@pytest.mark.skipif(shutil.which("ps") is None, reason="no ps on PATH (procps)")
 def test_where_there_is_no_proc_ps_tells_processes_apart(tmp_path: Path) -> None:
     """The fallback for macOS returns a constant value during a process's life, and none afterwards."""
     started = start(tmp_path, "exec sleep 60")

@@ -16,6 +16,7 @@ from structlog.typing import FilteringBoundLogger
 from podium import jsontext
 from podium.api.core import PODIUM_SCHEDULER
 from podium.errors import PodiumError
+from podium.kube.timeouts import within
 from podium.runtime.limits import RequestBudget
 from podium.runtime.loglimit import Seldom
 from podium.runtime.messages import JSON, HTTPRequest, HTTPResponse, Route, text_response
@@ -114,8 +115,8 @@ class Bindings:
     async def _read(self, bind: BindingRequest, deadline: float) -> HTTPResponse:
         path = f"/api/v1/namespaces/{bind.namespace}/pods/{bind.name}"
         try:
-            async with asyncio.timeout_at(deadline), self._reads:
-                pod: _BoundPod = _pods.decode(await self._get(path))
+            body = await within(deadline - asyncio.get_running_loop().time(), self._pod_body(path))
+            pod: _BoundPod = _pods.decode(body)
         except TimeoutError:
             return self._unread(bind, "not read in time")
         except (PodiumError, *UNREADABLE) as error:
@@ -125,6 +126,10 @@ class Bindings:
             return HTTPResponse(200, admission(bind.request))
         self._report("bind refused", bind, why)
         return HTTPResponse(200, denial(bind.request, f"pod {bind.namespace}/{bind.name}: {why}"))
+
+    async def _pod_body(self, path: str) -> bytes:
+        async with self._reads:
+            return await self._get(path)
 
     def _unread(self, bind: BindingRequest, why: str) -> HTTPResponse:
         """Return an answer that no API server takes for an admission."""

@@ -22,6 +22,7 @@ from typing import NamedTuple, Protocol
 from structlog.typing import FilteringBoundLogger
 
 from podium.cluster.reader import ClusterReader
+from podium.kube.timeouts import within
 from podium.rules.admission import Verdict
 from podium.rules.context import Profile
 from podium.rules.target import AdmissionPhase
@@ -173,10 +174,9 @@ class Handlers:
         try:
             while verdict.awaits and loop.time() < end:
                 with contextlib.suppress(TimeoutError):
-                    async with asyncio.timeout_at(end):
-                        await self._cluster.changed(revision)
-                        # Most changes concern other objects, so the delay grows with each attempt.
-                        await asyncio.sleep(pause)
+                    await within(end - loop.time(), self._cluster.changed(revision))
+                # Most changes concern other objects, so the delay grows with each attempt.
+                await asyncio.sleep(min(pause, end - loop.time()))
                 pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
                 revision = self._cluster.state.revision
                 verdict = self._review(question.review)

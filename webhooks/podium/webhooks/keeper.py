@@ -21,6 +21,7 @@ from podium.errors import PodiumError
 from podium.kube.backoff import Tolerance
 from podium.kube.connection import RefusedError, Sleep
 from podium.kube.reflector import EventLogger
+from podium.kube.timeouts import within
 from podium.webhooks import certificates, rotation, tls
 from podium.webhooks.certificates import Pair
 from podium.webhooks.rotation import (
@@ -323,15 +324,17 @@ class Keeper(_Renewal):
     async def _leave(self) -> None:
         """Remove our report if that is quick; otherwise it expires with the leaf."""
         try:
-            async with asyncio.timeout(_LEAVE_SECONDS):
-                found = await self._store.read()
-                while found.stored and not await self._store.write(
-                    rotation.withdraw(found.stored, self._me), found.version
-                ):
-                    await self._sleep(self._jitter() / 4)
-                    found = await self._store.read()
+            await within(_LEAVE_SECONDS, self._withdraw())
         except (PodiumError, TimeoutError) as error:
             self._log_event("replica not withdrawn", {"error": str(error)})
+
+    async def _withdraw(self) -> None:
+        found = await self._store.read()
+        while found.stored and not await self._store.write(
+            rotation.withdraw(found.stored, self._me), found.version
+        ):
+            await self._sleep(self._jitter() / 4)
+            found = await self._store.read()
 
     def _tell(self, event: str, fields: dict[str, object]) -> None:
         """Log a lasting condition once, when it begins."""

@@ -18,6 +18,7 @@ from datetime import datetime
 from pathlib import Path
 
 from podium.errors import PodiumError
+from podium.kube.timeouts import within
 from podium.webhooks import certificates
 from podium.webhooks.certificates import Facts, Pair
 
@@ -137,8 +138,8 @@ async def serves(address: tuple[str, int], bundle: bytes, name: str) -> bool:
     context.minimum_version = ssl.TLSVersion.TLSv1_3
     context.load_verify_locations(cadata=bundle.decode("ascii"))
     try:
-        async with asyncio.timeout(_PROBE_SECONDS):
-            _, writer = await asyncio.open_connection(*address, ssl=context, server_hostname=name)
+        opened = asyncio.open_connection(*address, ssl=context, server_hostname=name)
+        _, writer = await within(_PROBE_SECONDS, opened)
     except (OSError, TimeoutError):  # ssl.SSLError is an OSError
         return False
     writer.transport.abort()

@@ -21,6 +21,7 @@ from podium.kube.connection import Connection, RefusedError
 from podium.kube.connection import RawResponse as Reply
 from podium.kube.discovery import version_of
 from podium.kube.reading import NamedUndecodable
+from podium.kube.timeouts import within
 from podium.ops.doctor import neighbours, registration, rights, server
 from podium.ops.doctor.facts import (
     DEFINITIONS,
@@ -55,8 +56,7 @@ async def gather(
     """Return the facts of a cluster. Raises PodiumError if the server does not return its version."""
     before = now()
     try:
-        async with asyncio.timeout(_SECONDS):
-            reply = await connection.answer("GET", "/version")
+        reply = await within(_SECONDS, connection.answer("GET", "/version"))
     except TimeoutError:
         raise PodiumError(f"{connection.server}: GET /version: no answer within {_SECONDS:.0f} s") from None
     clock = Clock(before + (now() - before) / 2, _date(reply.headers))
@@ -152,8 +152,7 @@ class _RequestSender:
     ) -> Reply | UnreadDocument:
         async with self._room:
             try:
-                async with asyncio.timeout(seconds):
-                    return await self._connection.answer(method, path, body)
+                return await within(seconds, self._connection.answer(method, path, body))
             except TimeoutError:
                 return UnreadDocument(0, f"no answer within {seconds:.0f} s")
             except PodiumError as error:

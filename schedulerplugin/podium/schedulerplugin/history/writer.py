@@ -19,6 +19,7 @@ from podium.kube.backoff import Backoff
 from podium.kube.connection import Connection, RefusedError, Sleep
 from podium.kube.preconditions import StaleError, fenced
 from podium.kube.reflector import EventLogger
+from podium.kube.timeouts import within
 from podium.schedulerplugin.history.ring import Draft, Ring
 
 # The pause between two writes.
@@ -72,8 +73,7 @@ class History:
     async def restore(self) -> list[PreemptionRecord]:
         """Return the stored records and continue after them; empty if the read fails (`run` retries)."""
         try:
-            async with asyncio.timeout(_RESTORE_SECONDS):
-                return await self._read()
+            return await within(_RESTORE_SECONDS, self._read())
         except (PodiumError, TimeoutError) as error:
             self._log_error(error)
             return []
@@ -110,11 +110,13 @@ class History:
     async def _flush(self) -> None:
         """Write what is left, within _LAST_SECONDS."""
         try:
-            async with asyncio.timeout(_LAST_SECONDS):
-                while await self._write():
-                    pass
+            await within(_LAST_SECONDS, self._write_all())
         except (PodiumError, TimeoutError) as error:
             self._log_error(error)
+
+    async def _write_all(self) -> None:
+        while await self._write():
+            pass
 
     async def _write(self) -> bool:
         """Write one object, and return whether there is more to write. Raises PodiumError."""

@@ -11,6 +11,7 @@ of a write, waits until the step has ended.
 import asyncio
 import traceback
 from collections.abc import Callable, Collection, Coroutine
+from contextlib import suppress
 from datetime import datetime
 from functools import partial
 from typing import Any
@@ -23,6 +24,7 @@ from podium.api.schedulable import Schedulable
 from podium.errors import PodiumError
 from podium.kube.connection import RefusedError
 from podium.kube.reflector import EventLogger
+from podium.kube.timeouts import within
 from podium.runtime.worker import Worker
 from podium.schedulerplugin.history.records import STOPPED, ended, planned
 from podium.schedulerplugin.history.writer import History
@@ -211,11 +213,8 @@ class Loop:
 
     async def _until_news(self, now: float) -> None:
         due = None if self._under_way >= _UNDER_WAY else self._scheduler.due(now)
-        try:
-            async with asyncio.timeout(None if due is None else max(0.0, due - now)):
-                await self._wakeup.wait()
-        except TimeoutError:
-            pass
+        with suppress(TimeoutError):
+            await within(None if due is None else due - now, self._wakeup.wait())
 
     def _perform(self, effect: Effect, tasks: asyncio.TaskGroup) -> None:
         match effect:
