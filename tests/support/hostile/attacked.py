@@ -7,7 +7,7 @@ from typing import Any
 
 from tests.support.hostile import tenant
 from tests.support.hostile.honest import HOST, RESERVED, ZONE, Honest
-from tests.support.hostile.installation import Installation, Leadership, installation
+from tests.support.hostile.installation import Installation, Leadership, Program, current, installation
 from tests.support.hostile.kubelets import kubelets
 from tests.support.hostile.tenant import Tenant
 from tests.support.hostile.watched import MIB, probing
@@ -153,12 +153,12 @@ class AttackedCluster:
 
 
 @contextlib.contextmanager
-def attacked(minor: str, folder: Path) -> Iterator[AttackedCluster]:
-    """Yield the cluster of a minor of Kubernetes, with an idle installation."""
+def attacked(minor: str, folder: Path, program: Program | None = None) -> Iterator[AttackedCluster]:
+    """Yield the cluster of a minor of Kubernetes, with an idle installation, of this checkout by default."""
     with (
         exclusive(RELEASES[minor], apiserver=_APISERVER) as server,
         kubelets(server, folder),
-        installation(server, folder) as podium,
+        installation(server, folder, program or current()) as podium,
     ):
         made = AttackedCluster(server, podium, tenant.settle(server))
         made.honest.settle()

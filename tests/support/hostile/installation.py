@@ -5,10 +5,11 @@ the shipped ones only in settings: preemption is enforced, without a limit per m
 """
 
 import contextlib
+import signal
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 import yaml
@@ -17,7 +18,7 @@ from tests.support.hostile.watched import Watched
 from tests.support.install.scene import route
 from tests.support.rights import Account
 from tests.support.servers import Server
-from tests.support.waiting import until
+from tests.support.waiting import comes, until
 from tests.support.webhooks.running import Running
 from tests.support.webhooks.running import launch as launch_webhook
 
@@ -36,6 +37,18 @@ _LEASES = f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases"
 _REPLICAS = {"webhook": 1, "controller": 1, "scheduler": 2}
 
 
+class Program(NamedTuple):
+    """A Podium to run: the executable of its command line, and its manifests in order of application."""
+
+    executable: Path
+    documents: list[dict[str, Any]]
+
+
+def current() -> Program:
+    """Return the Podium of this checkout."""
+    return Program(_PODIUM, manifests("scheduler", None))
+
+
 class Leadership(msgspec.Struct, frozen=True):
     """The holder of a Lease, and how often it has changed."""
 
@@ -46,43 +59,68 @@ class Leadership(msgspec.Struct, frozen=True):
 class Installation:
     """The processes, and the rights of an installation."""
 
-    def __init__(self, server: Server, folder: Path) -> None:
+    def __init__(self, server: Server, folder: Path, program: Program) -> None:
         self.server = server
         self.processes: dict[str, Watched] = {}
         self._folder = folder
-        self._documents = manifests("scheduler", None)
-        self._commands = {each["metadata"]["name"]: each for each in self._of("Deployment")}
+        self._programs = {
+            f"{name}-{index}": program for name, count in _REPLICAS.items() for index in range(count)
+        }
         self._count = 0
-        self._stack = contextlib.ExitStack()
 
-    def _of(self, kind: str) -> list[dict[str, Any]]:
-        return [each for each in self._documents if each["kind"] == kind]
-
-    def install(self) -> None:
+    def install(self, program: Program) -> None:
         """Apply the manifests, start every process, and wait until each is ready."""
-        for each in self._documents:
+        self.apply(program)
+        for name in self._programs:
+            self._start(name)
+        self.wait_ready()
+
+    def apply(self, program: Program) -> None:
+        """Apply the manifests of a program, and leave the processes as they are."""
+        for each in program.documents:
             if each["kind"] not in _LEFT_OUT:
                 self._apply(each)
-        for component, count in _REPLICAS.items():
-            for index in range(count):
-                self._start(component, f"{component}-{index}")
-        self.wait_ready()
+
+    def replace(self, name: str, program: Program) -> Running:
+        """Replace a process as a Deployment does: another one is ready before it is asked to stop.
+
+        Return the former process, which is about to end.
+        """
+        former = self.processes[name].running
+        self._programs[name] = program
+        self._start(name)
+        self.processes[name].running.wait_ready()
+        self._route()
+        former.process.send_signal(signal.SIGTERM)
+        return former
+
+    def leading(self) -> str:
+        """Return the name of the scheduler that leads; empty if none does."""
+        for name, each in self.processes.items():
+            serves = name.startswith("scheduler") and not each.ended
+            if serves and "podium_scheduler_leader 1.0" in each.running.get("/metrics")[1]:
+                return name
+        return ""
 
     def heal(self) -> None:
         """Start the processes again that have ended."""
         over = [name for name, each in self.processes.items() if each.ended]
         for name in over:
-            self._start(name.rpartition("-")[0], name)
+            self._start(name)
         if over:
             self.wait_ready()
 
     def wait_ready(self) -> None:
-        """Wait until each process is ready, the API server calls the webhook, and each Lease has a leader."""
+        """Wait until each process is ready, called and led."""
         for each in self.processes.values():
             each.running.wait_ready()
         self._route()
+        self.wait_led()
+
+    def wait_led(self) -> None:
+        """Wait until each Lease has a leader."""
         until(lambda: self.leadership("controller").holder != "", "a controller leads")
-        until(self._scheduling, "a scheduler leads")
+        until(lambda: self.leading() != "", "a scheduler leads")
 
     def close(self) -> None:
         """Kill every process."""
@@ -100,11 +138,10 @@ class Installation:
         """Return the last log lines of every process."""
         return "".join(f"\n{name}:\n{each.running.log[-3000:]}" for name, each in self.processes.items())
 
-    def _scheduling(self) -> bool:
-        each = [process.running for name, process in self.processes.items() if name.startswith("scheduler")]
-        return any("podium_scheduler_leader 1.0" in running.get("/metrics")[1] for running in each)
-
     def _apply(self, document: Mapping[str, Any]) -> None:
+        webhook = self.processes.get("webhook-0")
+        if webhook is not None:
+            document = _routed(document, webhook.running.url)
         path = f"{key_of(document).path}?fieldManager=install&force=true"
         # A definition is served shortly after its creation, and so is an account's namespace.
         answers: list[Any] = []
@@ -113,7 +150,7 @@ class Installation:
             answers[:] = self.server.request("PATCH", path, document, _APPLY)
             return answers[0] in (200, 201)
 
-        until(applied, f"{document['kind']} is applied: {answers}", 20.0)
+        assert comes(applied, 20.0), f"{document['kind']} is not applied: {answers}"
 
     def _route(self) -> None:
         """Point the registration to the local webhook once it has the certificates."""
@@ -132,45 +169,68 @@ class Installation:
         until(trusted, "the registration has the webhook's caBundle")
         route(self.server, webhook.url)
 
-    def _start(self, component: str, name: str) -> None:
+    def _start(self, name: str) -> None:
+        component, program = name.rpartition("-")[0], self._programs[name]
         self._count += 1
         folder = self._folder / f"{name}-{self._count}"
         folder.mkdir(parents=True)
-        deployment = self._commands[f"podium-{component}"]
+        deployment = _document(program, "Deployment", component)
         (container,) = deployment["spec"]["template"]["spec"]["containers"]
         _, *given = container["args"]
         arguments = [each for each in given if not each.startswith(("--bind=", "--config="))]
         (file,) = [each for each in given if each.startswith("--config=")]
-        arguments.append(f"--config={self._configuration(component, Path(file).name, folder)}")
+        arguments.append(f"--config={_configuration(program, component, Path(file).name, folder)}")
         kubeconfig = Account(self.server, NAMESPACE, f"podium-{component}").kubeconfig(folder)
         arguments.append(f"--kubeconfig={kubeconfig}")
         # Fresh, because their memory is measured.
         if component == "webhook":
             running: Running = launch_webhook(
-                self.server, folder, *arguments, "--host-name=127.0.0.1", fresh=True
+                self.server,
+                folder,
+                *arguments,
+                "--host-name=127.0.0.1",
+                executable=program.executable,
+                fresh=True,
             )
         else:
-            line = [str(_PODIUM), component, *arguments, "--metrics-port=0", "--log-format=json"]
+            line = [str(program.executable), component, *arguments, "--metrics-port=0", "--log-format=json"]
             running = spawn(line, folder / "process", fresh=True)
         limit = parse(container["resources"]["limits"]["memory"], Scale.ONE)
         self.processes[name] = Watched(name, running, limit)
 
-    def _configuration(self, component: str, file: str, folder: Path) -> Path:
-        (found,) = [
-            each for each in self._of("ConfigMap") if each["metadata"]["name"] == f"podium-{component}"
-        ]
-        settings = yaml.safe_load(found["data"][file])
-        path = folder / file
-        path.write_text(
-            yaml.safe_dump({**settings, **(_CHOSEN if component == "scheduler" else {})}), "utf-8"
-        )
-        return path
+
+def _routed(value: Any, url: str) -> Any:
+    """Return a manifest that names a local process in place of each Service; see `route`."""
+    if isinstance(value, list):
+        return [_routed(each, url) for each in value]
+    if not isinstance(value, dict):
+        return value
+    client = value.get("clientConfig")
+    if client is None:
+        return {name: _routed(each, url) for name, each in value.items()}
+    return {**value, "clientConfig": {"url": f"{url}{client['service']['path']}"}}
+
+
+def _document(program: Program, kind: str, component: str) -> dict[str, Any]:
+    (document,) = [
+        each
+        for each in program.documents
+        if each["kind"] == kind and each["metadata"]["name"] == f"podium-{component}"
+    ]
+    return document
+
+
+def _configuration(program: Program, component: str, file: str, folder: Path) -> Path:
+    settings = yaml.safe_load(_document(program, "ConfigMap", component)["data"][file])
+    path = folder / file
+    path.write_text(yaml.safe_dump({**settings, **(_CHOSEN if component == "scheduler" else {})}), "utf-8")
+    return path
 
 
 @contextlib.contextmanager
-def installation(server: Server, folder: Path) -> Iterator[Installation]:
+def installation(server: Server, folder: Path, program: Program) -> Iterator[Installation]:
     """Yield a ready installation; its processes end with the block."""
-    made = Installation(server, folder)
+    made = Installation(server, folder, program)
     with contextlib.closing(made):
-        made.install()
+        made.install(program)
         yield made

@@ -117,14 +117,16 @@ def free_port() -> int:
             return port
 
 
-def launch(server: Server, folder: Path, *arguments: str, fresh: bool = False) -> Running:
+def launch(
+    server: Server, folder: Path, *arguments: str, executable: Path = _PODIUM, fresh: bool = False
+) -> Running:
     """Start the process without waiting; it registers under its own URL unless the arguments differ.
 
     `folder` gets its log and, unless the arguments differ, its certificates.
     """
     folder.mkdir(parents=True, exist_ok=True)
     port = free_port()
-    line = [str(_PODIUM), "webhook", f"--kubeconfig={server.kubeconfig}"]
+    line = [str(executable), "webhook", f"--kubeconfig={server.kubeconfig}"]
     line += [f"--port={port}", "--metrics-port=0", "--drain-seconds=0", "--log-format=json", *arguments]
     if not _given(arguments, "--register-"):
         line.append(f"--register-url=https://{_ADDRESS}:{port}")

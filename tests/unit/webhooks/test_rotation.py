@@ -64,7 +64,8 @@ CASES = {
     ),
     "a third of the leaf's life is left": Case(FRESH, RotationStep.RENEW, 20 * DAY),
     "the leaf has expired": Case(FRESH, RotationStep.RENEW, 31 * DAY),
-    "the clock went back by more than the skew": Case(FRESH, RotationStep.RENEW, -DAY),
+    "the clock went back by a day": Case(FRESH, RotationStep.REST, -DAY),
+    "the clock went back to before the CA": Case(MISMATCHED, RotationStep.REST, -366 * DAY),
     "a stored key of another certificate": Case(MISMATCHED, RotationStep.RENEW),
     "a stored leaf of another CA": Case(FOREIGN, RotationStep.RENEW),
     "a replica that the leaf does not name": Case(FRESH, RotationStep.RENEW, me=OTHER),
@@ -109,6 +110,20 @@ CASES = {
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 def test_one_step_is_due(case: Case) -> None:
     assert _decide(case.stored, case.seen, case.me, NOW + case.after) is case.want
+
+
+@pytest.mark.parametrize("ahead", [DAY, 20 * DAY, 300 * DAY])
+def test_a_clock_that_is_ahead_makes_certificates_that_are_valid_now(ahead: timedelta) -> None:
+    """The API server's clock is right, and it refuses a certificate that starts later."""
+    later = NOW + ahead
+    for state in (
+        _advance(None, RotationStep.CREATE, now=later),
+        _advance(FRESH, RotationStep.RENEW, now=later),
+        _advance(_advance(FRESH, RotationStep.INTRODUCE, now=later), RotationStep.SWITCH, now=later),
+    ):
+        for pair in (state.signer, state.serving):
+            made = certificates.facts(pair.certificate)
+            assert made.start <= NOW < made.end
 
 
 def test_an_unreachable_replica_delays_the_drop_until_its_leaf_has_expired_and_no_longer() -> None:

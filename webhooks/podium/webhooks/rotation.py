@@ -38,8 +38,7 @@ class Periods(NamedTuple):
 
     ca: timedelta = timedelta(days=365)
     leaf: timedelta = timedelta(days=30)
-    # The maximum clock skew of replicas and API servers: certificates start earlier by that, and a leaf
-    # counts as expired that much later.
+    # The maximum clock skew of replicas and API servers: a leaf counts as expired that much later.
     skew: timedelta = timedelta(hours=1)
     # Longer than the lag of an API server's watch of webhook configurations (well under a second).
     grace: timedelta = timedelta(seconds=10)
@@ -216,8 +215,9 @@ def authority_due(stored: Stored, now: datetime, periods: Periods) -> bool:
 
 def _leaf_due(stored: Stored, me: Replica, now: datetime, periods: Periods) -> bool:
     """Return whether a new leaf is needed: the stored one is not usable, or a new one is valid for longer."""
-    last = certificates.facts(stored.signer.certificate).end
-    if now >= last:
+    signer = certificates.facts(stored.signer.certificate)
+    # Before the CA's start the clock is wrong, and a leaf that ends by such a clock has expired for others.
+    if not signer.start <= now < signer.end:
         return False
     try:
         leaf = certificates.verify_pair(stored.serving, me.names, now)
@@ -225,7 +225,7 @@ def _leaf_due(stored: Stored, me: Replica, now: datetime, periods: Periods) -> b
         return True
     if not certificates.issued(stored.serving.certificate, stored.signer.certificate):
         return True
-    return now >= leaf.end - periods.leaf / 3 and leaf.end < min(last, now + periods.leaf)
+    return now >= leaf.end - periods.leaf / 3 and leaf.end < min(signer.end, now + periods.leaf)
 
 
 def _report(stored: Stored, me: Replica) -> ReplicaReport:
@@ -249,8 +249,13 @@ def _leaf_names(stored: Stored, me: Replica) -> tuple[str, ...]:
 
 
 def _authority(now: datetime, periods: Periods, new_key: NewKey) -> Pair:
-    return certificates.authority(new_key(), now - periods.skew, now + periods.ca)
+    """Return a CA that starts earlier by its whole life.
+
+    If this replica's clock is ahead, its certificates are still valid for API servers whose clocks are right.
+    """
+    return certificates.authority(new_key(), now - periods.ca, now + periods.ca)
 
 
 def _leaf(ca: Pair, names: tuple[str, ...], now: datetime, periods: Periods, new_key: NewKey) -> Pair:
-    return certificates.leaf(ca, new_key(), names, now - periods.skew, now + periods.leaf)
+    start = certificates.facts(ca.certificate).start
+    return certificates.leaf(ca, new_key(), names, start, now + periods.leaf)

@@ -1,0 +1,58 @@
+"""The wall clock of Podium's processes is set while they run: by an operator, or by a time server that errs.
+
+All of them step together, as on one machine. The API server's clock stays right.
+"""
+
+from collections.abc import Iterator
+
+import pytest
+from tests.support.hostile.attacked import AttackedCluster, attacked
+from tests.support.hostile.clocks import Clock
+from tests.support.hostile.honest import LOW
+from tests.support.hostile.installation import current
+from tests.support.hostile.tenant import Tenant
+from tests.support.servers import in_turn
+
+pytestmark = [pytest.mark.server, pytest.mark.timeout(600)]
+
+_HOUR = 3600
+_DAY = 24 * _HOUR
+# Outside the life of the API server's own certificate no client can connect. It starts an hour before it.
+_STEPS = {"an hour forward": _HOUR, "an hour back": -_HOUR + 300, "25 days forward": 25 * _DAY}
+# The webhook's certificate is renewed by then.
+_RENEWED = 20 * _DAY
+
+
+@pytest.fixture(scope="module")
+def clock(tmp_path_factory: pytest.TempPathFactory) -> Clock:
+    """Return the clock of the processes."""
+    return Clock(tmp_path_factory.mktemp("clock"))
+
+
+@pytest.fixture(scope="module", params=in_turn(__name__))
+def cluster(
+    request: pytest.FixtureRequest, clock: Clock, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[AttackedCluster]:
+    """Yield a cluster whose processes go by the clock."""
+    with attacked(request.param, tmp_path_factory.mktemp("attacked"), clock.program(current())) as made:
+        yield made
+
+
+@pytest.mark.parametrize("seconds", [pytest.param(seconds, id=name) for name, seconds in _STEPS.items()])
+def test_a_step_of_the_clock_stops_nobody(cluster: AttackedCluster, clock: Clock, seconds: int) -> None:
+    """Podium works during a step and after the step back."""
+    webhook = cluster.podium.processes["webhook-0"].running
+
+    def write(tenant: Tenant) -> None:
+        group = tenant.group(2, priorityClassName=LOW)
+        clock.step(seconds)
+        if seconds > _RENEWED:
+            webhook.until(lambda: "leaf renewed" in webhook.log, "it renews its certificate")
+        for _ in range(2):
+            tenant.pod(group=group, priorityClassName=LOW)
+
+    try:
+        cluster.endures(write, f"clock-{abs(seconds)}")
+    finally:
+        clock.step(0)
+    cluster.endures(lambda _: None, f"after-{abs(seconds)}")

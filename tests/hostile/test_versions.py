@@ -1,0 +1,66 @@
+"""Two versions of Podium side by side, in an upgrade and in the downgrade after it.
+
+The steps are those of `podium install`: the manifests, then the webhook, then the others, one replica after
+the other, each new one ready before the old one is asked to stop. An honest tenant must not notice any step.
+"""
+
+from collections.abc import Iterator
+
+import pytest
+from tests.support.hostile.attacked import BOUND_SECONDS, AttackedCluster, attacked
+from tests.support.hostile.honest import LOW
+from tests.support.hostile.installation import Program, current
+from tests.support.hostile.tenant import GROUPS, OLD_GROUPS, Tenant
+from tests.support.hostile.versions import earlier
+from tests.support.servers import in_turn
+from tests.support.waiting import PATIENCE_SECONDS
+
+pytestmark = [pytest.mark.server, pytest.mark.timeout(600)]
+
+
+@pytest.fixture(scope="module")
+def before(tmp_path_factory: pytest.TempPathFactory) -> Program:
+    """Return the earlier Podium."""
+    return earlier(tmp_path_factory.mktemp("earlier"))
+
+
+@pytest.fixture(scope="module", params=in_turn(__name__))
+def cluster(
+    request: pytest.FixtureRequest, before: Program, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[AttackedCluster]:
+    """Yield a cluster with the earlier Podium."""
+    with attacked(request.param, tmp_path_factory.mktemp("attacked"), before) as made:
+        yield made
+
+
+def _write(tenant: Tenant) -> None:
+    """Use what both versions know: groups of both APIs, one with a class that changes nothing of it later."""
+    group = tenant.group(2, priorityClassName=LOW)
+    for _ in range(2):
+        tenant.pod(group=group, priorityClassName=LOW)
+    tenant.patch(GROUPS, group, {"metadata": {"labels": {"a": "b"}}})
+    tenant.patch(OLD_GROUPS, group, {"metadata": {"labels": {"a": "c"}}})
+    tenant.native_group(2)
+
+
+def _moved(cluster: AttackedCluster, program: Program) -> None:
+    """Move every process to a program, in the order of an installation; check each step."""
+    podium = cluster.podium
+    podium.apply(program)
+    cluster.endures(_write, "manifests")
+    leader = podium.leading()
+    (standby,) = {"scheduler-0", "scheduler-1"} - {leader}
+    for name in ("webhook-0", "controller-0", standby, leader):
+        former = podium.replace(name, program)
+        # The Lease of the last one changes hands while a gang preempts.
+        gang = cluster.honest.round(BOUND_SECONDS)
+        assert former.process.wait(PATIENCE_SECONDS) == 0, former.log
+        assert gang.bound is not None, f"{name}: {cluster.honest.conditions()}\n{podium.log}"
+        podium.wait_led()
+        cluster.endures(_write, name)
+
+
+def test_an_upgrade_and_a_downgrade_stop_nobody(cluster: AttackedCluster, before: Program) -> None:
+    """At each step groups are judged, and a gang preempts, by whatever versions run then."""
+    _moved(cluster, current())
+    _moved(cluster, before)
