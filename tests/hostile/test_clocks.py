@@ -39,7 +39,7 @@ def cluster(
 
 
 @pytest.mark.parametrize("seconds", [pytest.param(seconds, id=name) for name, seconds in _STEPS.items()])
-def test_a_step_of_the_clock_stops_nobody(cluster: AttackedCluster, clock: Clock, seconds: int) -> None:
+def test_a_step_of_the_clock_stops_no_work(cluster: AttackedCluster, clock: Clock, seconds: int) -> None:
     """Podium works during a step and after the step back."""
     webhook = cluster.podium.processes["webhook-0"].running
 

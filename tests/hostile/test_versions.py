@@ -60,7 +60,7 @@ def _moved(cluster: AttackedCluster, program: Program) -> None:
         cluster.endures(_write, name)
 
 
-def test_an_upgrade_and_a_downgrade_stop_nobody(cluster: AttackedCluster, before: Program) -> None:
+def test_an_upgrade_and_a_downgrade_stop_no_work(cluster: AttackedCluster, before: Program) -> None:
     """At each step groups are judged, and a gang preempts, by whatever versions run then."""
     _moved(cluster, current())
     _moved(cluster, before)
