@@ -16,6 +16,7 @@ import click
 from podium.cli import inputs, kubeoptions
 from podium.cli.live import ask_live
 from podium.cli.main import examples
+from podium.stderr import say
 from podium.version import VERSION
 
 if TYPE_CHECKING:
@@ -74,9 +75,9 @@ async def _serve(source: "ClusterSource", port: int, *, opens: bool) -> None:
         server, guard = await site.serve(port, Secrets(*(secrets.token_urlsafe(32) for _ in Secrets._fields)))
         try:
             click.echo(guard.link)
-            click.echo("podium: open this link in your browser; stop with Ctrl-C", err=True)
+            say("podium: open this link in your browser; stop with Ctrl-C")
             if opens and not await asyncio.to_thread(webbrowser.open, guard.passing_link):
-                click.echo("podium: no browser found; open the link yourself", err=True)
+                say("podium: no browser found; open the link yourself")
             await stop.asked.wait()
         finally:
             await server.close()
