@@ -54,7 +54,7 @@ _ERROR = "an error that names the place; exit code 1"
 _SHED = "429, and the API server asks again"
 _DENIED = "denied, 429: the client tries again"
 BOUNDS = (
-    Bound("what a gzip file holds", _bytes(textfile.MAX_UNPACKED), _ERROR),
+    Bound("a file, and what a gzip file holds", _bytes(textfile.MAX_BYTES), _ERROR),
     Bound("nesting of a YAML document", _count(yamldoc.MAX_DEPTH), _ERROR),
     Bound("values that aliases add to a YAML document", _count(yamldoc.MAX_ALIASED), _ERROR),
     Bound("Lists within Lists", _count(split.MAX_NESTED_LISTS), _ERROR),
