@@ -129,7 +129,10 @@ class LazyGroup(click.Group):
             raise _incomplete(ctx.invoked_subcommand or "", error) from None
         except click.UsageError as error:
             # click repeats the arguments, which a shell may take from the names of a stranger's files.
-            message, hint = visible(error.format_message()), visible(_hint(error))
+            message, hint = error.format_message(), visible(_hint(error))
+            # The message on a missing option is a list of choices, and repeats nothing.
+            missing = isinstance(error, click.MissingParameter)
+            message = message.expandtabs(2) if missing else visible(message)
             message = f"{message.rstrip('.')}. {hint}" if hint else message
             raise click.UsageError(message, error.ctx) from None
 

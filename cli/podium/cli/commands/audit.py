@@ -39,7 +39,7 @@ from podium.errors import PodiumError
 from podium.rules.audit.table import RULES, unknown_rule
 from podium.rules.rule import Rule
 from podium.stderr import say
-from podium.text import count, visible
+from podium.text import count
 from podium.version import VERSION
 
 
@@ -159,7 +159,8 @@ class ReportPrinter:
         if before is not None and _outcome(before) == _outcome(report):
             return
         if before is not None:
-            say(f"\npodium: {written(datetime.now(UTC))}: the report has changed")
+            say("")
+            say(f"podium: {written(datetime.now(UTC))}: the report has changed")
         _say_minor(report, self._name)
         context = _context(self._files, loaded, self._judge.rules(triage), self._output)
         with collector_paused():
@@ -239,7 +240,7 @@ def _config(option: str | None) -> str | None:
     home = Path(os.path.expanduser("~"))  # noqa: PTH111
     chosen = choose_config(option, os.environ, Path.cwd(), home)
     if chosen is not None and option is None:
-        say(f"podium: configuration {visible(chosen)} (--config '' for none)")
+        say(f"podium: configuration {chosen} (--config '' for none)")
     return chosen
 
 

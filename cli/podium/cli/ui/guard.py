@@ -54,8 +54,8 @@ class Guard:
     """The secrets of one process, and its address.
 
     `token` is in the printed link, which works for LINK_SECONDS. `passing` is in the link that starts a
-    browser. All users of the machine can see that link in the process list, so it works once. `session` is the
-    cookie that either link gives.
+    browser. All users of the machine can see that link in the process list, so it works once. `session` is
+    the cookie that either link gives.
     """
 
     def __init__(
