@@ -8,6 +8,7 @@ tracebacks, warnings, logs, and the errors of click.
 import io
 import os
 import sys
+from types import TracebackType
 from typing import IO
 
 from podium.text import visible, visible_lines
@@ -31,12 +32,20 @@ class EscapedStream(io.TextIOWrapper):
 
 def escape_stderr() -> None:
     """Escape from now on what the process writes to standard error, as UTF-8."""
+    sys.excepthook = _print_traceback
     if sys.stderr is None:  # closed before the start (`2>&-`)
         sys.stderr = open(os.devnull, "w")  # noqa: SIM115, PTH123 - open as long as the process
     elif isinstance(sys.stderr, io.TextIOWrapper):
         # The interpreter's own stream stays open, for its messages after the end of this one.
         binary = open(sys.stderr.fileno(), "wb", closefd=False)  # noqa: SIM115 - as above
         sys.stderr = EscapedStream(binary, encoding="utf-8", errors="backslashreplace", line_buffering=True)
+
+
+def _print_traceback(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+    """Print a traceback without the colours of Python 3.13, which would be escaped too."""
+    import traceback  # noqa: PLC0415 - few processes end with one
+
+    traceback.print_exception(kind, error, trace)
 
 
 def say(line: str) -> None:

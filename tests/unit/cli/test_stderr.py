@@ -71,7 +71,7 @@ WRITERS = {
 
 
 @pytest.mark.parametrize("program", WRITERS.values(), ids=list(WRITERS))
-def test_what_the_interpreter_and_libraries_write_is_escaped(program: str) -> None:
+def test_texts_of_the_interpreter_and_of_libraries_are_escaped(program: str) -> None:
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM + program, HOSTILE], capture_output=True, check=False, cwd=ROOT
     )
