@@ -114,8 +114,9 @@ async def test_a_damaged_secret_is_replaced(server: Server, namespace: str, stat
         assert found.stored is None
         assert want in found.damage
         assert f"Secret {namespace}/{_NAME}" in found.damage
-        assert await store.write(_stored(), found.version)
-        assert (await store.read()).stored == _stored()
+        replacement = _stored()
+        assert await store.write(replacement, found.version)
+        assert (await store.read()).stored == replacement
 
 
 async def test_a_foreign_secret_is_reported_and_left(server: Server, namespace: str) -> None:
